@@ -81,7 +81,7 @@ def txnsim_environment(wheel_path: Path) -> Path:
 
 def _run(command: Sequence[str], directory: Path) -> None:
     CACHE.mkdir(parents=True, exist_ok=True)
-    completed = subprocess.run(
+    finished_process = subprocess.run(
         command,
         cwd=directory,
         stdin=subprocess.DEVNULL,
@@ -89,5 +89,7 @@ def _run(command: Sequence[str], directory: Path) -> None:
         text=True,
         check=False,
     )
-    if completed.returncode != 0:
-        raise BuildError(f"{' '.join(command)}:\n{completed.stdout}{completed.stderr}")
+    if finished_process.returncode != 0:
+        raise BuildError(
+            f"{' '.join(command)}:\n{finished_process.stdout}{finished_process.stderr}"
+        )

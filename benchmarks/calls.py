@@ -246,7 +246,7 @@ def count_over_tcp(brokers: int, flow: str) -> CountedLoad:
                 load_run = thread.submit(
                     generator.transactions,
                     flow=flow,
-                    producers=_PRODUCERS,
+                    producer_count=_PRODUCERS,
                     warm_up_s=_WARM_UP_S,
                     measured_s=_COUNT_S + 1,
                 )

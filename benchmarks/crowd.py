@@ -50,7 +50,7 @@ class Crowd(msgspec.Struct, frozen=True, kw_only=True):
     hanging: frozenset[TopicPartition]
 
 
-async def make_crowd(bootstrap: str, *, partitions: int, alive: int, hanging: int) -> Crowd:
+async def make_crowd(bootstrap: str, *, partitions: int, alive_count: int, hanging: int) -> Crowd:
     """Make topics and transactions.
 
     Args:
@@ -72,7 +72,7 @@ async def make_crowd(bootstrap: str, *, partitions: int, alive: int, hanging: in
             else []
         )
         live_partitions = [
-            topic_partitions[number * 7 % len(topic_partitions)] for number in range(alive)
+            topic_partitions[number * 7 % len(topic_partitions)] for number in range(alive_count)
         ]
         jobs = [
             _Job(transactional_id=f"ghost-{number}", partition=partition, is_known=False)
@@ -85,7 +85,7 @@ async def make_crowd(bootstrap: str, *, partitions: int, alive: int, hanging: in
         await admin.set_broker_default(VERIFICATION, None)
         return Crowd(
             partitions=len(topic_partitions),
-            open_transactions=alive + hanging,
+            open_transactions=alive_count + hanging,
             hanging=frozenset(hanging_partitions),
         )
 

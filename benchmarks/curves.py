@@ -84,14 +84,14 @@ def serving() -> Iterator[CurveServer]:
 def producers(server: CurveServer, count: int) -> float:
     """Cost of a transaction of one record, with ``count`` producers at a time."""
     load = _generator(server).transactions(
-        flow="v2", producers=count, warm_up_s=5.0, measured_s=10.0
+        flow="v2", producer_count=count, warm_up_s=5.0, measured_s=10.0
     )
     return load.server_cpu_seconds * 1_000 / load.transactions
 
 
 def open_transactions(server: CurveServer, count: int) -> float:
     """Cost of opening and committing a transaction, with ``count`` open at the same time."""
-    load = _generator(server).open_transactions(flow="v2", transactions=count)
+    load = _generator(server).open_transactions(flow="v2", transaction_count=count)
     return load.server_cpu_seconds * 1_000 / count
 
 
@@ -102,13 +102,13 @@ def partitions_of_a_transaction(server: CurveServer, count: int) -> float:
         await _create_topics(await server.connect(), [(TOPIC, count)])
         producer = RawProducer(_connect, server.bootstrap, "tx-curve", "v2")
         await producer.open()
-        rounds = max(20, _RECORDS // count)
-        steps = [step for _ in range(rounds + 5) for step in producer.wide_transaction(count)]
+        round_count = max(20, _RECORDS // count)
+        steps = [step for _ in range(round_count + 5) for step in producer.wide_transaction(count)]
         await producer.run(steps[:10])
         cpu_ms_before = server.cpu_ms()
         await producer.run(steps[10:])
         producer.close()
-        return (server.cpu_ms() - cpu_ms_before) / rounds / count
+        return (server.cpu_ms() - cpu_ms_before) / round_count / count
 
     return asyncio.run(run())
 

@@ -16,7 +16,7 @@ PRODUCERS: Final = (1, 8, 32)
 FLOWS: Final = ("old", "v2")
 
 
-class Better(enum.Enum):
+class Preference(enum.Enum):
     """Whether more or less of a figure is better."""
 
     MORE = "more"
@@ -38,32 +38,32 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     title: str
     unit: str
-    better: Better
+    better: Preference
     target: Target | None = None
 
 
-def per_second(flow: str, producers: int) -> str:
+def per_second(flow: str, producer_count: int) -> str:
     """Key of the transactions per second of ``producers`` producers."""
-    return f"txn.{flow}.{producers}.per_second"
+    return f"txn.{flow}.{producer_count}.per_second"
 
 
-def p50(flow: str, producers: int) -> str:
+def p50(flow: str, producer_count: int) -> str:
     """Key of the median latency of a transaction."""
-    return f"txn.{flow}.{producers}.p50"
+    return f"txn.{flow}.{producer_count}.p50"
 
 
-def cpu(flow: str, producers: int) -> str:
+def cpu(flow: str, producer_count: int) -> str:
     """Key of the server's CPU time per transaction."""
-    return f"txn.{flow}.{producers}.cpu"
+    return f"txn.{flow}.{producer_count}.cpu"
 
 
-def retries(flow: str, producers: int) -> str:
+def retries(flow: str, producer_count: int) -> str:
     """Key of the answers per transaction that the load generator had to retry."""
-    return f"txn.{flow}.{producers}.retries"
+    return f"txn.{flow}.{producer_count}.retries"
 
 
-def _cell_title(flow: str, producers: int) -> str:
-    return f"{flow} flow, {producers} producer{'s' if producers > 1 else ''}"
+def _cell_title(flow: str, producer_count: int) -> str:
+    return f"{flow} flow, {producer_count} producer{'s' if producer_count > 1 else ''}"
 
 
 def _transactions() -> list[Figure]:
@@ -74,7 +74,7 @@ def _transactions() -> list[Figure]:
             key=per_second(flow, count),
             title=f"transactions, {_cell_title(flow, count)}",
             unit="1/s",
-            better=Better.MORE,
+            better=Preference.MORE,
             target=targets.get(count),
         )
         for flow, count in cells
@@ -84,7 +84,7 @@ def _transactions() -> list[Figure]:
             key=p50(flow, count),
             title=f"latency p50, {_cell_title(flow, count)}",
             unit="ms",
-            better=Better.LESS,
+            better=Preference.LESS,
         )
         for flow, count in cells
     ]
@@ -93,7 +93,7 @@ def _transactions() -> list[Figure]:
             key=cpu(flow, count),
             title=f"server CPU per transaction, {_cell_title(flow, count)}",
             unit="ms",
-            better=Better.LESS,
+            better=Preference.LESS,
             target=Target(ratio_min=1.0),
         )
         for flow, count in cells
@@ -103,7 +103,7 @@ def _transactions() -> list[Figure]:
             key=retries(flow, count),
             title=f"retries per transaction, {_cell_title(flow, count)}",
             unit="",
-            better=Better.LESS,
+            better=Preference.LESS,
         )
         for flow, count in cells
     ]
@@ -126,14 +126,14 @@ FIGURES: Final = (
         key=START_KEY,
         title="process start to first committed transaction",
         unit="ms",
-        better=Better.LESS,
+        better=Preference.LESS,
         target=Target(ratio_min=8.0, value_below=300.0),
     ),
     Figure(
         key=IDLE_MEMORY_KEY,
         title="idle memory (RSS after the first commit)",
         unit="MB",
-        better=Better.LESS,
+        better=Preference.LESS,
         target=Target(ratio_min=6.0),
     ),
     *_transactions(),
@@ -141,20 +141,25 @@ FIGURES: Final = (
         key=LIBRDKAFKA_KEY,
         title="transactions through librdkafka, one after the other",
         unit="1/s",
-        better=Better.MORE,
+        better=Preference.MORE,
     ),
-    Figure(key=OPEN_KEY, title="5,000 transactions: open them all", unit="s", better=Better.LESS),
     Figure(
-        key=COMMIT_KEY, title="5,000 transactions: commit them all", unit="s", better=Better.LESS
+        key=OPEN_KEY, title="5,000 transactions: open them all", unit="s", better=Preference.LESS
+    ),
+    Figure(
+        key=COMMIT_KEY,
+        title="5,000 transactions: commit them all",
+        unit="s",
+        better=Preference.LESS,
     ),
     Figure(
         key=OPEN_CPU_KEY,
         title="5,000 transactions: server CPU per transaction",
         unit="ms",
-        better=Better.LESS,
+        better=Preference.LESS,
     ),
-    Figure(key=PRODUCE_KEY, title="produce, 1 kB records", unit="MB/s", better=Better.MORE),
-    Figure(key=PRODUCE_CPU_KEY, title="produce, server CPU", unit="s/GB", better=Better.LESS),
-    Figure(key=FETCH_KEY, title="fetch, 1 kB records", unit="MB/s", better=Better.MORE),
-    Figure(key=FETCH_CPU_KEY, title="fetch, server CPU", unit="s/GB", better=Better.LESS),
+    Figure(key=PRODUCE_KEY, title="produce, 1 kB records", unit="MB/s", better=Preference.MORE),
+    Figure(key=PRODUCE_CPU_KEY, title="produce, server CPU", unit="s/GB", better=Preference.LESS),
+    Figure(key=FETCH_KEY, title="fetch, 1 kB records", unit="MB/s", better=Preference.MORE),
+    Figure(key=FETCH_CPU_KEY, title="fetch, server CPU", unit="s/GB", better=Preference.LESS),
 )

@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             make_crowd(
                 bootstrap,
                 partitions=options.partitions,
-                alive=options.open,
+                alive_count=options.open,
                 hanging=options.hanging,
             )
         )
@@ -123,8 +123,8 @@ def _cluster(kind: str) -> Iterator[tuple[str, tuple[int, ...]]]:
             yield server.bootstrap, tuple(range(1, BROKERS + 1))
     else:
         # Two indexes of each partition are mapped: as small as Kafka lets them be.
-        small = {"log.index.size.max.bytes": "4096"}
-        with ApacheKafka(properties=small, jvm_options=("-Xmx1g",)) as kafka:
+        small_index = {"log.index.size.max.bytes": "4096"}
+        with ApacheKafka(properties=small_index, jvm_options=("-Xmx1g",)) as kafka:
             yield kafka.bootstrap, (1,)
 
 
@@ -134,11 +134,11 @@ def _time_search(search: Callable[[], set[TopicPartition]], crowd: Crowd) -> Sea
     reported_partitions = search()
     seconds = time.monotonic() - began_s
     if reported_partitions != crowd.hanging:
-        missed, invented = (
+        missed_ids, invented = (
             sorted(crowd.hanging - reported_partitions),
             sorted(reported_partitions - crowd.hanging),
         )
-        raise WrongAnswerError(f"not named: {missed}; named, and does not hang: {invented}")
+        raise WrongAnswerError(f"not named: {missed_ids}; named, and does not hang: {invented}")
     return SearchTime(seconds=round(seconds, 2), cpu_seconds=round(_children_cpu_s() - cpu_s, 2))
 
 
@@ -172,12 +172,14 @@ def _search_by_broker(bootstrap: str, brokers: Sequence[int]) -> set[TopicPartit
 
 
 def _output(command: Sequence[str], *, statuses: Sequence[int]) -> str:
-    completed = subprocess.run(
+    finished_process = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=_LIMIT_S
     )
-    if completed.returncode not in statuses:
-        raise WrongAnswerError(f"{' '.join(command)}: {completed.returncode}\n{completed.stderr}")
-    return completed.stdout
+    if finished_process.returncode not in statuses:
+        raise WrongAnswerError(
+            f"{' '.join(command)}: {finished_process.returncode}\n{finished_process.stderr}"
+        )
+    return finished_process.stdout
 
 
 def _text(result: SearchTimes) -> str:

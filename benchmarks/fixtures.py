@@ -87,15 +87,15 @@ def start_mock() -> float:
     return 1000 * took_s
 
 
-def start_kafka(starts: int) -> list[float]:
+def start_kafka(start_count: int) -> list[float]:
     """Milliseconds from the process's start until a real Apache Kafka accepts connections."""
     server = ApacheKafka()
     server.prepare()
     load = build.go_program("load")
     times_ms = []
-    for _ in range(starts):
-        with started_server(server, load) as running:
-            times_ms.append(running.first_commit.connected_ms)
+    for _ in range(start_count):
+        with started_server(server, load) as running_server:
+            times_ms.append(running_server.first_commit.connected_ms)
     return times_ms
 
 
@@ -103,8 +103,10 @@ def load_plugin() -> float:
     """Milliseconds that importing the plugin takes where pytest is imported already."""
     command = [sys.executable, "-c", _LOAD_PROGRAM]
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(build.CACHE / "pycache")}
-    completed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return float(completed.stdout)
+    finished_process = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True
+    )
+    return float(finished_process.stdout)
 
 
 def _print(rows: dict[str, Spread]) -> None:
@@ -116,10 +118,12 @@ def _print(rows: dict[str, Spread]) -> None:
         p90 = statistics.quantiles(row.samples, n=10)[-1] if len(row.samples) > 1 else row.most
         numbers = " ".join(f"{value:8.2f}" for value in (row.median, row.least, p90, row.most))
         ratio = "" if baseline is None else f"{baseline / row.median:8.0f}"
-        met = ""
+        verdict_text = ""
         if name == f"txnsim, {BROKERS} brokers":
-            met = f"  target {TARGET_MS:g} ms: {'met' if row.median <= TARGET_MS else 'MISSED'}"
-        print(f"{name:<34} {numbers} {ratio}{met}")
+            verdict_text = (
+                f"  target {TARGET_MS:g} ms: {'met' if row.median <= TARGET_MS else 'MISSED'}"
+            )
+        print(f"{name:<34} {numbers} {ratio}{verdict_text}")
 
 
 if __name__ == "__main__":

@@ -73,16 +73,16 @@ class Generator:
         self._target = ["--bootstrap", bootstrap, "--server-pid", str(server_pid)]
 
     def transactions(
-        self, *, flow: str, producers: int, warm_up_s: float, measured_s: float
+        self, *, flow: str, producer_count: int, warm_up_s: float, measured_s: float
     ) -> Transactions:
         """Run transactions of ``producers`` producers in one flow; the rate per second."""
-        options = ["--flow", flow, "--producers", str(producers)]
+        options = ["--flow", flow, "--producers", str(producer_count)]
         timing = ["--warm-up", str(warm_up_s), "--seconds", str(measured_s)]
         return self._run("txn", Transactions, options + timing, timeout_s=warm_up_s + measured_s)
 
-    def open_transactions(self, *, flow: str, transactions: int) -> OpenTransactions:
+    def open_transactions(self, *, flow: str, transaction_count: int) -> OpenTransactions:
         """Open ``transactions`` transactions, then commit all of them."""
-        options = ["--flow", flow, "--transactions", str(transactions)]
+        options = ["--flow", flow, "--transactions", str(transaction_count)]
         return self._run("open", OpenTransactions, options)
 
     def produce(self, *, warm_up_mb: int, measured_mb: int) -> Bulk:
@@ -132,7 +132,7 @@ def run_load(binary: Path, arguments: list[str], result_type: type[T], *, timeou
         LoadError: It failed, or did not end.
     """
     try:
-        completed = subprocess.run(
+        finished_process = subprocess.run(
             [str(binary), *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -141,6 +141,6 @@ def run_load(binary: Path, arguments: list[str], result_type: type[T], *, timeou
         )
     except subprocess.TimeoutExpired as expired:
         raise LoadError(f"load {arguments[0]}: no end in {expired.timeout:.0f} s") from expired
-    if completed.returncode != 0:
-        raise LoadError(completed.stderr.decode(errors="replace").strip())
-    return msgspec.json.decode(completed.stdout, type=result_type)
+    if finished_process.returncode != 0:
+        raise LoadError(finished_process.stderr.decode(errors="replace").strip())
+    return msgspec.json.decode(finished_process.stdout, type=result_type)

@@ -78,12 +78,14 @@ def main() -> int:
                 if number:
                     samples[question, reader].append(seconds)
     spark.stop()
-    size = sum(path.stat().st_size for path in directory.rglob("*.log"))
-    sys.stdout.write(f"{size / 1e6:,.0f} MB, {options.records:,} records, {os.cpu_count()} cores\n")
+    size_bytes = sum(path.stat().st_size for path in directory.rglob("*.log"))
+    sys.stdout.write(
+        f"{size_bytes / 1e6:,.0f} MB, {options.records:,} records, {os.cpu_count()} cores\n"
+    )
     for (question, reader), seconds_list in samples.items():
         median = statistics.median(seconds_list)
         sys.stdout.write(
-            f"{question:12}  {reader:16}  {median:6.2f} s  {size / median / 1e6:,.0f} MB/s\n"
+            f"{question:12}  {reader:16}  {median:6.2f} s  {size_bytes / median / 1e6:,.0f} MB/s\n"
         )
     for question, different_answers in answers.items():
         if len(different_answers) > 1:
@@ -111,10 +113,10 @@ def ask_java(directory: Path, question: str) -> Answer:
     classes = java_classes(sources, name="log-reader", libs=libs)
     java, *_ = java_command(libs)
     command = [java, "-Xmx1g", "-cp", f"{classes}{os.pathsep}{libs}/*", "LogReader"]
-    printed = subprocess.run(
+    output = subprocess.run(
         [*command, question, "1", str(directory)], check=True, capture_output=True, text=True
     ).stdout
-    seconds, _, answer = printed.strip().partition(" ")
+    seconds, _, answer = output.strip().partition(" ")
     return float(seconds), answer
 
 
@@ -173,28 +175,28 @@ def profile(directory: Path) -> None:
         )
 
 
-def make_log(records: int) -> Path:
+def make_log(record_count: int) -> Path:
     """Make the log directory, once; returns its path."""
-    directory = CACHE / f"java-reader-{records}"
+    directory = CACHE / f"java-reader-{record_count}"
     if directory.is_dir():
         return directory
     partial_directory = directory.with_suffix(".partial")
     partial_directory.mkdir(parents=True, exist_ok=True)
     write_meta(partial_directory, node_id=1)
-    batches = records // RECORDS_PER_BATCH // PARTITIONS
+    batches = record_count // RECORDS_PER_BATCH // PARTITIONS
     for partition in range(PARTITIONS):
         _write_partition(make_replica(partial_directory, "orders", partition), batches)
     partial_directory.rename(directory)
     return directory
 
 
-def _write_partition(folder: Path, batches: int) -> None:
+def _write_partition(folder: Path, batch_count: int) -> None:
     """Write transactions of some producers in turn; the last one has no marker."""
     templates = [_Templates.of(producer_id) for producer_id in range(PRODUCERS)]
-    batches_per_segment = -(-batches // SEGMENTS_PER_PARTITION)
+    batches_per_segment = -(-batch_count // SEGMENTS_PER_PARTITION)
     offset = 0
     file = None
-    for number in range(batches):
+    for number in range(batch_count):
         if number % batches_per_segment == 0:
             if file is not None:
                 file.close()
@@ -204,7 +206,10 @@ def _write_partition(folder: Path, batches: int) -> None:
         producer.data[_OFFSET] = offset.to_bytes(8, "big")
         file.write(producer.data)
         offset += RECORDS_PER_BATCH
-        if number % BATCHES_PER_TRANSACTION == BATCHES_PER_TRANSACTION - 1 and number + 1 < batches:
+        if (
+            number % BATCHES_PER_TRANSACTION == BATCHES_PER_TRANSACTION - 1
+            and number + 1 < batch_count
+        ):
             producer.marker[_OFFSET] = offset.to_bytes(8, "big")
             file.write(producer.marker)
             offset += 1

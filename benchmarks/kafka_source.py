@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ApacheKafka(transaction_version=2) as kafka:
         _fill_topic(kafka, options.records)
         directory = kafka.homes[0] / "data"
-        size = sum(
+        size_bytes = sum(
             segment_file.stat().st_size for segment_file in directory.glob(f"{TOPIC}-*/*.log")
         )
         jars = ",".join(map(str, connector_jars().glob("*.jar")))
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         tuple(map(operator.sub, _read_clocks(kafka), clocks_before))
                     )
         spark.stop()
-    print(f"{options.records:,} records, {size / 1e6:.0f} MB; load {os.getloadavg()[0]:.1f}")
+    print(f"{options.records:,} records, {size_bytes / 1e6:.0f} MB; load {os.getloadavg()[0]:.1f}")
     base_s, base_cpu_s, _ = _medians(samples[SPARK_SOURCE])
     for name, costs in samples.items():
         seconds, cpu_s, broker_cpu_s = _medians(costs)
@@ -78,12 +78,12 @@ def _read_clocks(kafka: ApacheKafka) -> tuple[float, float, float]:
     return time.perf_counter(), ours_s, sum(map(cpu_of, kafka.pids))
 
 
-def _fill_topic(kafka: ApacheKafka, records: int) -> None:
+def _fill_topic(kafka: ApacheKafka, record_count: int) -> None:
     create = ("--create", "--topic", TOPIC, "--partitions", str(PARTITIONS))
     kafka.run_tool("org.apache.kafka.tools.TopicCommand", *create)
     tool_run = kafka.run_tool(
         PERF_TOOL,
-        *("--topic", TOPIC, "--num-records", str(records), "--record-size", str(RECORD_BYTES)),
+        *("--topic", TOPIC, "--num-records", str(record_count), "--record-size", str(RECORD_BYTES)),
         *("--throughput", "-1", "--command-property", "batch.size=0"),
         timeout_s=_FILL_TIMEOUT_S,
     )

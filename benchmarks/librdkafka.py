@@ -33,7 +33,7 @@ def sequential_transactions(bootstrap: str, *, warm_up_s: float, measured_s: flo
     timing = ["--warm-up", str(warm_up_s), "--seconds", str(measured_s)]
     command = [sys.executable, "-m", "benchmarks.librdkafka", "--bootstrap", bootstrap, *timing]
     try:
-        completed = subprocess.run(
+        finished_process = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -43,9 +43,9 @@ def sequential_transactions(bootstrap: str, *, warm_up_s: float, measured_s: flo
         )
     except subprocess.TimeoutExpired as expired:
         raise LoadError(f"librdkafka: no end in {expired.timeout:.0f} s") from expired
-    if completed.returncode != 0:
-        raise LoadError(f"librdkafka: {completed.stderr.strip()}")
-    return float(json.loads(completed.stdout)["per_second"])
+    if finished_process.returncode != 0:
+        raise LoadError(f"librdkafka: {finished_process.stderr.strip()}")
+    return float(json.loads(finished_process.stdout)["per_second"])
 
 
 def main() -> None:

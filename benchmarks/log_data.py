@@ -163,14 +163,16 @@ def _make_small(directory: Path, scale: Scale) -> GeneratedLog:
     )
 
 
-def _plan_stray_batches(scale: Scale, partition: int, batches: int, chance: random.Random) -> Ints:
+def _plan_stray_batches(
+    scale: Scale, partition: int, batch_count: int, chance: random.Random
+) -> Ints:
     """Batches of the transactions that nobody ends, as ``log_fill.fill`` takes them: those that
     hang begin somewhere, those that are alive at the end.
     """
     rows = []
     for stray in range(partition, scale.hanging + scale.alive, scale.partitions):
         is_hanging = stray < scale.hanging
-        batches_before = chance.randrange(batches * 9 // 10) if is_hanging else batches
+        batches_before = chance.randrange(batch_count * 9 // 10) if is_hanging else batch_count
         rows += [
             [batches_before, FIRST_STRAY_PRODUCER + stray, sequence, -1]
             for sequence in range(STRAY_BATCHES)
@@ -179,7 +181,7 @@ def _plan_stray_batches(scale: Scale, partition: int, batches: int, chance: rand
 
 
 def _fill_segments(
-    scale: Scale, partition: int, transactions: int, stray_batches: Ints, chance: random.Random
+    scale: Scale, partition: int, transaction_count: int, stray_batches: Ints, chance: random.Random
 ) -> Iterator[bytes]:
     """Fill a buffer with each segment of a partition, one after the other."""
     producers = scale.producers // scale.partitions
@@ -201,7 +203,7 @@ def _fill_segments(
             slots,
             sequences,
             FIRST_PRODUCER + partition * producers,
-            transactions,
+            transaction_count,
             scale.batches,
             stray_batches,
         )
@@ -210,13 +212,13 @@ def _fill_segments(
         yield buffer[:size].tobytes()
 
 
-def _strays_of(partition: int, stray_batches: Ints, batches: int) -> list[Stray]:
+def _strays_of(partition: int, stray_batches: Ints, batch_count: int) -> list[Stray]:
     return [
         Stray(
             partition=partition,
             producer_id=int(producer),
             start_offset=int(offset),
-            is_hanging=bool(batches_before < batches),
+            is_hanging=bool(batches_before < batch_count),
         )
         for batches_before, producer, sequence, offset in stray_batches
         if sequence == 0

@@ -82,8 +82,8 @@ def fill(
     slots: Any,
     sequences: Any,
     first_producer: int,
-    transactions: int,
-    batches: int,
+    transaction_count: int,
+    batch_count: int,
     stray_batches: Any,
 ) -> int:
     """Write a partition's next batches into ``buffer`` until it is full or all is written.
@@ -108,7 +108,7 @@ def fill(
     while position + data.shape[0] <= buffer.shape[0]:
         row = state[STRAYS_WRITTEN_INDEX]
         if row < stray_batches.shape[0] and (
-            state[WRITTEN_INDEX] >= stray_batches[row, 0] or state[ENDED_INDEX] == transactions
+            state[WRITTEN_INDEX] >= stray_batches[row, 0] or state[ENDED_INDEX] == transaction_count
         ):
             stray_batches[row, 3] = state[OFFSET_INDEX]
             _put_batch(
@@ -117,9 +117,9 @@ def fill(
             state[STRAYS_WRITTEN_INDEX] += 1
             position += data.shape[0]
             continue
-        if state[ENDED_INDEX] == transactions:
+        if state[ENDED_INDEX] == transaction_count:
             break
-        slot = _draw_slot(state, slots, sequences, transactions, batches)
+        slot = _draw_slot(state, slots, sequences, transaction_count, batch_count)
         producer = slots[slot, 0]
         if slots[slot, 1] == 0:
             buffer[position : position + marker.shape[0]] = marker
@@ -146,16 +146,18 @@ def fill(
 
 
 @njit(cache=True)
-def _draw_slot(state: Any, slots: Any, sequences: Any, transactions: int, batches: int) -> int:
+def _draw_slot(
+    state: Any, slots: Any, sequences: Any, transaction_count: int, batch_count: int
+) -> int:
     """The producer that writes next; a free slot lets a producer begin a transaction."""
     while True:
         state[CHANCE_INDEX] = (state[CHANCE_INDEX] * 1103515245 + 12345) & 0x7FFFFFFF
         slot = (state[CHANCE_INDEX] >> 16) % slots.shape[0]
         if slots[slot, 0] >= 0:
             return int(slot)
-        if state[BEGUN_INDEX] < transactions:
+        if state[BEGUN_INDEX] < transaction_count:
             slots[slot, 0] = state[NEXT_PRODUCER_INDEX]
-            slots[slot, 1] = batches
+            slots[slot, 1] = batch_count
             state[NEXT_PRODUCER_INDEX] = (state[NEXT_PRODUCER_INDEX] + 1) % sequences.shape[0]
             state[BEGUN_INDEX] += 1
             return int(slot)

@@ -221,7 +221,7 @@ def replace_section(
     return f"{head}{begin}\n{text}\n{end}{tail}"
 
 
-def _measure_case(case: GrowthCase, rounds: int) -> SearchPoint:
+def _measure_case(case: GrowthCase, round_count: int) -> SearchPoint:
     log = small_batches(case.scale)
     with tempfile.TemporaryDirectory(
         prefix="txnsim-growth-", dir=Path(log.directory).parent
@@ -232,16 +232,16 @@ def _measure_case(case: GrowthCase, rounds: int) -> SearchPoint:
         expected = set(_unended_transactions(log, case.brokers))
         loads, seconds, cpu_s = [], [], []
         with_spark = False
-        for _ in range(rounds):
+        for _ in range(round_count):
             loads.append(os.getloadavg()[0])
             search = time_command(
                 ["logs", "find-hanging", "--all", "--json", *map(str, directories)]
             )
             report = msgspec.json.decode(search.stdout, type=_GrowthReport)
             if {*report.findings} != expected:
-                missed = sorted(expected - {*report.findings})
+                missed_ids = sorted(expected - {*report.findings})
                 invented = sorted({*report.findings} - expected)
-                raise WrongAnswerError(f"not found: {missed}; not there: {invented}")
+                raise WrongAnswerError(f"not found: {missed_ids}; not there: {invented}")
             with_spark = report.source.with_spark
             seconds.append(search.seconds)
             cpu_s.append(search.cpu_s)

@@ -178,8 +178,8 @@ class SlowStore(S3Store):
 
 def _plan_in_process(way: str, directory: Path) -> ReadPlan:
     command = [sys.executable, "-m", "benchmarks.log_plan", "--plan", way, str(directory)]
-    completed = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    return msgspec.json.decode(completed.stdout, type=ReadPlan)
+    finished_process = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    return msgspec.json.decode(finished_process.stdout, type=ReadPlan)
 
 
 def _plan(way: str, directory: Path) -> ReadPlan:

@@ -60,8 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _search(words: Sequence[str]) -> FinishedCommand:
-    command = ["logs", "find-hanging", "--json", *words]
+def _search(options: Sequence[str]) -> FinishedCommand:
+    command = ["logs", "find-hanging", "--json", *options]
     return run_command([sys.executable, "-c", AS_INSTALLED, *command])
 
 

@@ -102,11 +102,13 @@ class MeasuringRound:
         """
         if Part.START in self._plan.parts:
             for _ in range(self._plan.starts - 1):
-                with started_server(self._server, self._load) as running:
-                    self._record_sample((figures.START_KEY, running.first_commit.committed_ms))
-        with started_server(self._server, self._load) as running:
+                with started_server(self._server, self._load) as running_server:
+                    self._record_sample(
+                        (figures.START_KEY, running_server.first_commit.committed_ms)
+                    )
+        with started_server(self._server, self._load) as running_server:
             if Part.START in self._plan.parts:
-                self._record_sample((figures.START_KEY, running.first_commit.committed_ms))
+                self._record_sample((figures.START_KEY, running_server.first_commit.committed_ms))
             for part, measure in (
                 (Part.MEMORY, self._memory),
                 (Part.LIBRDKAFKA, self._librdkafka),
@@ -115,18 +117,18 @@ class MeasuringRound:
                 (Part.BULK, self._bulk),
             ):
                 if part in self._plan.parts:
-                    self._attempt(part, measure, running)
+                    self._attempt(part, measure, running_server)
 
     def _attempt(
         self,
         part: Part,
         measure: Callable[[StartedServer], Iterator[Sample]],
-        running: StartedServer,
+        running_server: StartedServer,
     ) -> None:
         try:
             if part is not Part.MEMORY:
-                self._warm_up(running)
-            for sample in measure(running):
+                self._warm_up(running_server)
+            for sample in measure(running_server):
                 self._record_sample(sample)
         except LoadError as failure:
             self.failures.append(f"{self._server.name}, {part.value}: {failure}")
@@ -138,29 +140,29 @@ class MeasuringRound:
 
     # Parts
 
-    def _warm_up(self, running: StartedServer) -> None:
+    def _warm_up(self, running_server: StartedServer) -> None:
         if self._warm or self._plan.warm_up_s <= 0:
             return
         self._warm = True
         self._report(f"warming up for {self._plan.warm_up_s:g} s")
         for flow in figures.FLOWS:
-            self._generator(running).transactions(
+            self._generator(running_server).transactions(
                 flow=flow,
-                producers=32,
+                producer_count=32,
                 warm_up_s=0.0,
                 measured_s=self._plan.warm_up_s / len(figures.FLOWS),
             )
 
-    def _memory(self, running: StartedServer) -> Iterator[Sample]:
+    def _memory(self, running_server: StartedServer) -> Iterator[Sample]:
         time.sleep(self._plan.settle_s)
-        yield figures.IDLE_MEMORY_KEY, resident_mb(running.pid)
+        yield figures.IDLE_MEMORY_KEY, resident_mb(running_server.pid)
 
-    def _transactions(self, running: StartedServer) -> Iterator[Sample]:
+    def _transactions(self, running_server: StartedServer) -> Iterator[Sample]:
         for flow in figures.FLOWS:
             for producers in figures.PRODUCERS:
-                load = self._generator(running).transactions(
+                load = self._generator(running_server).transactions(
                     flow=flow,
-                    producers=producers,
+                    producer_count=producers,
                     warm_up_s=self._plan.step_warm_up_s,
                     measured_s=self._plan.step_s,
                 )
@@ -170,36 +172,41 @@ class MeasuringRound:
                 yield figures.cpu(flow, producers), cpu_ms
                 yield figures.retries(flow, producers), load.retries_per_transaction
 
-    def _librdkafka(self, running: StartedServer) -> Iterator[Sample]:
+    def _librdkafka(self, running_server: StartedServer) -> Iterator[Sample]:
         per_second = sequential_transactions(
-            running.bootstrap,
+            running_server.bootstrap,
             warm_up_s=self._plan.step_warm_up_s,
             measured_s=self._plan.step_s,
         )
         yield figures.LIBRDKAFKA_KEY, per_second
 
-    def _open(self, running: StartedServer) -> Iterator[Sample]:
-        load = self._generator(running).open_transactions(
-            flow=_OPEN_FLOW, transactions=_OPEN_TRANSACTIONS
+    def _open(self, running_server: StartedServer) -> Iterator[Sample]:
+        load = self._generator(running_server).open_transactions(
+            flow=_OPEN_FLOW, transaction_count=_OPEN_TRANSACTIONS
         )
         yield figures.OPEN_KEY, load.open_seconds
         yield figures.COMMIT_KEY, load.commit_seconds
         yield figures.OPEN_CPU_KEY, 1000 * load.server_cpu_seconds / load.transactions
 
-    def _bulk(self, running: StartedServer) -> Iterator[Sample]:
-        generator = self._generator(running)
-        produced = generator.produce(
+    def _bulk(self, running_server: StartedServer) -> Iterator[Sample]:
+        generator = self._generator(running_server)
+        produce_figures = generator.produce(
             warm_up_mb=self._plan.warm_up_mb, measured_mb=self._plan.measured_mb
         )
-        yield figures.PRODUCE_KEY, produced.megabytes_per_second
-        yield figures.PRODUCE_CPU_KEY, 1000 * produced.server_cpu_seconds / produced.megabytes
+        yield figures.PRODUCE_KEY, produce_figures.megabytes_per_second
+        yield (
+            figures.PRODUCE_CPU_KEY,
+            1000 * produce_figures.server_cpu_seconds / produce_figures.megabytes,
+        )
         fetched = generator.fetch(
-            topic=produced.topic,
+            topic=produce_figures.topic,
             warm_up_s=self._plan.step_warm_up_s,
             measured_s=self._plan.step_s,
         )
         yield figures.FETCH_KEY, fetched.megabytes_per_second
         yield figures.FETCH_CPU_KEY, 1000 * fetched.server_cpu_seconds / fetched.megabytes
 
-    def _generator(self, running: StartedServer) -> Generator:
-        return Generator(binary=self._load, bootstrap=running.bootstrap, server_pid=running.pid)
+    def _generator(self, running_server: StartedServer) -> Generator:
+        return Generator(
+            binary=self._load, bootstrap=running_server.bootstrap, server_pid=running_server.pid
+        )

@@ -129,8 +129,8 @@ def trace() -> Iterator[str]:
         tx, partition, base = f"app-{pid}/{pid}:0", f"t-{tp}", ends[tp]
         entry = {"pid": pid, "epoch": 0, "partitions": [partition], "timeout_ms": 60000}
         yield line(12, "txn.complete", tx, entry | {"state": "Ongoing", "pending": None}, [])
-        opening = {"tp": partition, "pid": pid, "epoch": 0, "first": base}
-        yield line(tp, "pid.open", tx, opening, [number - 1])
+        opening_data = {"tp": partition, "pid": pid, "epoch": 0, "first": base}
+        yield line(tp, "pid.open", tx, opening_data, [number - 1])
         batch = {"tp": partition, "base": base, "last": base, "pid": pid, "epoch": 0, "seq": 0}
         yield line(tp, "log.append", tx, batch | {"txn": True}, [number - 1])
         marker = {"tp": partition, "offset": base + 1, "pid": pid, "epoch": 0, "committed": True}
@@ -349,7 +349,7 @@ while True:
 """
 
 
-def measure_streams(rounds: int) -> dict[str, list[float]]:
+def measure_streams(round_count: int) -> dict[str, list[float]]:
     """CPU time of the server per event under clients at a fixed rate, with none and with ten
     listeners, in alternation; and how much more it is with ten.
     """
@@ -363,7 +363,7 @@ def measure_streams(rounds: int) -> dict[str, list[float]]:
         urllib.request.urlopen(request).close()
         server.record("brief")
         with run_clients(server.bootstrap):
-            for number in range(rounds + 1):  # the first warms up
+            for number in range(round_count + 1):  # the first warms up
                 cpu_us = {}
                 for pages in (0, LISTENING_PAGES) if number % 2 else (LISTENING_PAGES, 0):
                     cpu_us[pages] = cpu_us_with_listeners(server, pages)
@@ -376,10 +376,10 @@ def measure_streams(rounds: int) -> dict[str, list[float]]:
     return figures
 
 
-def cpu_us_with_listeners(server: RecordingServer, pages: int) -> float:
+def cpu_us_with_listeners(server: RecordingServer, page_count: int) -> float:
     """CPU microseconds of the server per sent event, with ``pages`` listeners."""
-    command = [sys.executable, "-c", LISTENER_PROGRAM, server.http, str(pages)]
-    listeners = subprocess.Popen(command) if pages else None
+    command = [sys.executable, "-c", LISTENER_PROGRAM, server.http, str(page_count)]
+    listeners = subprocess.Popen(command) if page_count else None
     try:
         time.sleep(LISTEN_S / 4)  # they are there
         events, cpu_s = server.record("brief")["next"], cpu_seconds(server.pid)
@@ -419,14 +419,14 @@ def first_picture(page: Page) -> float:
     return (time.perf_counter() - began) * 1e3
 
 
-def measure(rounds: int) -> dict[str, list[float]]:
+def measure(round_count: int) -> dict[str, list[float]]:
     """The samples of every figure, one for each round."""
     figures: dict[str, list[float]] = defaultdict(list)
     with chromium() as browser, TxnsimServer(arguments=("--ui", "--http", "0")) as server:
-        for _ in range(rounds):
+        for _ in range(round_count):
             measure_cold_start(browser, figures)
         url = str(server.http)
-        for number in range(rounds + 1):  # the first warms up
+        for number in range(round_count + 1):  # the first warms up
             page, cpu = open_page(browser, url)
             ready_ms, cpu_ready = page.evaluate("__ready"), cpu.ms()
             page.wait_for_selector("#lesson-L1")

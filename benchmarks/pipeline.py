@@ -83,10 +83,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     load_average = os.getloadavg()[0]
     _say("making log directories (once; two gigabytes take half a minute)")
-    small = small_batches(QUICK if options.quick else Scale())
-    large = large_batches(LARGE_BYTES // 4 if options.quick else LARGE_BYTES)
+    small_logs = small_batches(QUICK if options.quick else Scale())
+    large_logs = large_batches(LARGE_BYTES // 4 if options.quick else LARGE_BYTES)
     rounds = options.rounds or (1 if options.quick else 3)
-    run = _Run(small, large)
+    run = _Run(small_logs, large_logs)
     try:
         run.start(rounds)
         for number in range(1, rounds + 1):
@@ -99,9 +99,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run.stop()
     result = PipelineResult(
         load_average=round(load_average, 1),
-        log_bytes=small.bytes,
-        batches=small.batches,
-        transactions=small.transactions,
+        log_bytes=small_logs.bytes,
+        batches=small_logs.batches,
+        transactions=small_logs.transactions,
         rows=tuple(figures.rows(run.samples)),
         costs=tuple(costs),
     )
@@ -142,12 +142,12 @@ class _Run:
         self._spark: SparkSession | None = None
         self.samples: dict[str, list[float]] = defaultdict(list)
 
-    def start(self, times: int) -> None:
+    def start(self, repeat_count: int) -> None:
         """The search, in a process of its own: first with nothing warmed up, then again. After that
         the session of all else.
         """
         _say("searching for hanging transactions")
-        searches = search_in_process([Path(self._small.directory)], times=1 + times)
+        searches = search_in_process([Path(self._small.directory)], repeat_count=1 + repeat_count)
         (search,) = searches.directories
         self._check(search.transactions)
         self._note(figures.SESSION_KEY, searches.session_seconds)
@@ -177,7 +177,7 @@ class _Run:
         """The costs of searches over logs of these sizes."""
         _say(f"searching logs of {', '.join(map(str, sizes_mb))} MB")
         parts = [link_part(self._small, size_mb * 1_000_000) for size_mb in sizes_mb]
-        searches = search_in_process([directory for directory, _ in parts], times=2)
+        searches = search_in_process([directory for directory, _ in parts], repeat_count=2)
         for directory, _ in parts:
             shutil.rmtree(directory)
         return [
@@ -200,8 +200,8 @@ class _Run:
         start_s = _time_work(partial(_dump_log, [tiny]))
         dump_s = _time_work(partial(_dump_log, paths[:count]))
         seconds = figures.without_start(dump_s, start_s)
-        size = sum(path.stat().st_size for path in paths[:count])
-        self._note(figures.DUMP_KEY, figures.rate(size, seconds))
+        size_bytes = sum(path.stat().st_size for path in paths[:count])
+        self._note(figures.DUMP_KEY, figures.rate(size_bytes, seconds))
 
     def _tables(self) -> None:
         for key, table, columns in (
@@ -260,11 +260,11 @@ class _Run:
             for stray in self._small.strays
         }
         if {*transactions} != expected:
-            missed, invented = (
+            missed_ids, invented = (
                 sorted(expected - {*transactions}),
                 sorted({*transactions} - expected),
             )
-            raise WrongAnswerError(f"not found: {missed}; not there: {invented}")
+            raise WrongAnswerError(f"not found: {missed_ids}; not there: {invented}")
 
 
 _WHOLE_BATCHES: Final = 90 * 10
@@ -287,9 +287,9 @@ def _segments(log: GeneratedLog, topic: str) -> list[Path]:
 
 def _dump_log(paths: Sequence[Path]) -> None:
     """Run Kafka's DumpLogSegments as kafka-run-class.sh does, without its output."""
-    quiet = ("-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
+    java_options = ("-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
     command = [
-        *java_command(kafka_libs(), options=quiet),
+        *java_command(kafka_libs(), options=java_options),
         DUMP_TOOL,
         "--files",
         ",".join(map(str, paths)),

@@ -20,12 +20,12 @@ def svg(costs: Sequence[Cost]) -> bytes:
     ):
         figure = Figure(figsize=(7.2, 2.8), layout="constrained")
         FigureCanvasSVG(figure)
-        left, right = figure.subplots(1, 2)
-        left.plot(sizes, [cost.seconds for cost in costs], marker="o", color="#1f6f8b")
-        left.set_ylabel("seconds, on two cores")
-        right.plot(sizes, [cost.worker_mb for cost in costs], marker="o", color="#b5532a")
-        right.set_ylabel("largest Python worker, MB")
-        for axes in (left, right):
+        left_axes, right_axes = figure.subplots(1, 2)
+        left_axes.plot(sizes, [cost.seconds for cost in costs], marker="o", color="#1f6f8b")
+        left_axes.set_ylabel("seconds, on two cores")
+        right_axes.plot(sizes, [cost.worker_mb for cost in costs], marker="o", color="#b5532a")
+        right_axes.set_ylabel("largest Python worker, MB")
+        for axes in (left_axes, right_axes):
             axes.set_xlabel("log read, GB (batches of 90 bytes)")
             axes.set_xlim(left=0)
             axes.set_ylim(bottom=0)

@@ -47,17 +47,17 @@ class SearchRun(msgspec.Struct, frozen=True, kw_only=True):
     directories: tuple[DirectorySearch, ...]
 
 
-def search_in_process(directories: Sequence[Path], *, times: int) -> SearchRun:
+def search_in_process(directories: Sequence[Path], *, repeat_count: int) -> SearchRun:
     """Search each directory ``times`` times, one after the other, in one session."""
-    command = [sys.executable, "-m", "benchmarks.pipeline_search", "--times", str(times)]
-    completed = subprocess.run(
+    command = [sys.executable, "-m", "benchmarks.pipeline_search", "--times", str(repeat_count)]
+    finished_process = subprocess.run(
         [*command, *map(str, directories)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         check=True,
         timeout=_LIMIT_S,
     )
-    return msgspec.json.decode(completed.stdout, type=SearchRun)
+    return msgspec.json.decode(finished_process.stdout, type=SearchRun)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

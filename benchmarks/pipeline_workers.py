@@ -55,8 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _busiest_s(cluster: StandaloneSpark, cores: int, directory: str) -> float:
     """How long the worker with most to do was busy."""
-    completed = cluster.run(sys.executable, "-c", READ, cluster.url, str(cores), directory, TOPIC)
-    assert not completed.returncode, completed.stderr
+    finished_process = cluster.run(
+        sys.executable, "-c", READ, cluster.url, str(cores), directory, TOPIC
+    )
+    assert not finished_process.returncode, finished_process.stderr
     task_ends = cluster.task_ends()
     last_stage = max(end["Stage ID"] for end in task_ends)
     busy_s: defaultdict[str, float] = defaultdict(float)

@@ -61,9 +61,11 @@ class BlockingConnection:
     def answer(self) -> int:
         """Read one answer; return its size in bytes."""
         size = int.from_bytes(self._read(4), "big")
-        remaining = size
-        while remaining:
-            remaining -= self.socket.recv_into(self.buffer, min(remaining, len(self.buffer)))
+        remaining_bytes = size
+        while remaining_bytes:
+            remaining_bytes -= self.socket.recv_into(
+                self.buffer, min(remaining_bytes, len(self.buffer))
+            )
         return size
 
     def _read(self, count: int) -> bytes:
@@ -196,8 +198,12 @@ def bare_relay(bootstrap: str) -> Iterator[str]:
 @contextlib.contextmanager
 def keep_awake() -> Iterator[None]:
     """Keep every processor busy with idle work, so that none of them sleeps."""
-    idle = "import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
-    spinners = [subprocess.Popen([sys.executable, "-c", idle]) for _ in range(os.cpu_count() or 1)]
+    idle_program = (
+        "import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
+    )
+    spinners = [
+        subprocess.Popen([sys.executable, "-c", idle_program]) for _ in range(os.cpu_count() or 1)
+    ]
     try:
         yield
     finally:

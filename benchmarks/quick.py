@@ -154,7 +154,7 @@ def broken_bounds(load: Load, figures: LoadFigures) -> Iterator[str]:
         yield f"{figures.retries:.2f} retries per transaction, at most {RETRIES_MAX}"
 
 
-def _measure(load: Load, rounds: int, other_tree: Path | None) -> LoadFigures:
+def _measure(load: Load, round_count: int, other_tree: Path | None) -> LoadFigures:
     program = build.go_program("load")
     servers: list[Server] = [Checkout(OURS, build.REPOSITORY, load.brokers), Kfake()]
     if other_tree is not None:
@@ -162,16 +162,18 @@ def _measure(load: Load, rounds: int, other_tree: Path | None) -> LoadFigures:
     for server in servers:
         server.prepare()
     _say(f"{load.title}: counting calls")
-    counted = count_over_tcp(load.brokers, load.flow)
+    counted_calls = count_over_tcp(load.brokers, load.flow)
     runs: dict[str, list[Transactions]] = {server.name: [] for server in servers}
-    for round_number in range(rounds):
-        first = round_number % len(servers)  # every round begins with another server
-        for server in servers[first:] + servers[:first]:
-            _say(f"{load.title}: round {round_number + 1} of {rounds}, {server.name}")
+    for round_number in range(round_count):
+        first_index = round_number % len(servers)  # every round begins with another server
+        for server in servers[first_index:] + servers[:first_index]:
+            _say(f"{load.title}: round {round_number + 1} of {round_count}, {server.name}")
             runs[server.name].append(_run(server, program, load.flow))
     return LoadFigures(
-        calls=sum(counted.calls_by_function.values()),
-        retries=max(counted.retries, median(run.retries_per_transaction for run in runs[OURS])),
+        calls=sum(counted_calls.calls_by_function.values()),
+        retries=max(
+            counted_calls.retries, median(run.retries_per_transaction for run in runs[OURS])
+        ),
         cpu_ms={
             name: median(1000 * run.server_cpu_seconds / run.transactions for run in server_runs)
             for name, server_runs in runs.items()
@@ -184,10 +186,12 @@ def _measure(load: Load, rounds: int, other_tree: Path | None) -> LoadFigures:
 
 
 def _run(server: Server, program: Path, flow: str) -> Transactions:
-    with started_server(server, program) as started:
-        generator = Generator(binary=program, bootstrap=started.bootstrap, server_pid=started.pid)
+    with started_server(server, program) as running_server:
+        generator = Generator(
+            binary=program, bootstrap=running_server.bootstrap, server_pid=running_server.pid
+        )
         return generator.transactions(
-            flow=flow, producers=PRODUCERS, warm_up_s=WARM_UP_S, measured_s=MEASURED_S
+            flow=flow, producer_count=PRODUCERS, warm_up_s=WARM_UP_S, measured_s=MEASURED_S
         )
 
 

@@ -82,7 +82,7 @@ def main() -> None:
                 sys.stdout.flush()
 
 
-def write_log(log_dir: Path, codec: int, records: int, bytes_min: int) -> int:
+def write_log(log_dir: Path, codec: int, record_count: int, bytes_min: int) -> int:
     """Make a log directory with one log of a codec, in batches of so many records.
 
     Returns:
@@ -100,12 +100,12 @@ def write_log(log_dir: Path, codec: int, records: int, bytes_min: int) -> int:
                     key=b"%d" % number,
                     value=random_source.randbytes(VALUE_BYTES // 2).hex().encode(),
                 )
-                for number in range(records)
+                for number in range(record_count)
             ]
             batch = build_batch(values, timestamp_ms=BEGAN_MS, compression=codec)
-            for _ in range(max(1, 20_000 // records)):
+            for _ in range(max(1, 20_000 // record_count)):
                 file.write(assign(batch, base_offset=offset, leader_epoch=1))
-                offset += records
+                offset += record_count
                 size += len(batch)
     (folder / names.Suffix.LOG.file_name(offset)).write_bytes(b"")
     points = encode_offsets({TopicPartition("orders", 0): offset})
@@ -116,13 +116,13 @@ def write_log(log_dir: Path, codec: int, records: int, bytes_min: int) -> int:
 
 def _read_in_process(checkout: Path, log_dir: Path, table: str, check: str) -> float:
     """CPU seconds of a read in a process of its own."""
-    completed = subprocess.run(
+    finished_process = subprocess.run(
         [sys.executable, __file__, "--read", str(log_dir), table, check],
         env={**os.environ, "PYTHONPATH": f"{checkout / 'sim'}:{checkout}"},
         stdout=subprocess.PIPE,
         check=True,
     )
-    return float(completed.stdout)
+    return float(finished_process.stdout)
 
 
 def _time_reading(log_dir: str, table: str, check: str) -> float:

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.figures import FIGURES, Better, Figure
+from benchmarks.figures import FIGURES, Figure, Preference
 
 BASELINE: Final = "apache"
 SUBJECT: Final = "txnsim"
@@ -53,7 +53,7 @@ def ratio(figure: Figure, *, value: float, baseline: float) -> float | None:
     CPU time below the clock tick of /proc is 0, which nobody can compare.
     """
     numerator, denominator = (
-        (value, baseline) if figure.better is Better.MORE else (baseline, value)
+        (value, baseline) if figure.better is Preference.MORE else (baseline, value)
     )
     return numerator / denominator if numerator > 0 and denominator > 0 else None
 
@@ -89,10 +89,10 @@ def _row(figure: Figure, spreads: dict[str, Spread]) -> ComparedFigure:
             server_ratio = ratio(figure, value=server_spread.median, baseline=baseline.median)
             if server != BASELINE and server_ratio is not None:
                 ratios[server] = server_ratio
-    met = None
+    is_met = None
     if SUBJECT in spreads:
-        met = verdict(figure, value=spreads[SUBJECT].median, ratio=ratios.get(SUBJECT))
-    return ComparedFigure(figure=figure, spreads=spreads, ratios=ratios, met=met)
+        is_met = verdict(figure, value=spreads[SUBJECT].median, ratio=ratios.get(SUBJECT))
+    return ComparedFigure(figure=figure, spreads=spreads, ratios=ratios, met=is_met)
 
 
 # The table

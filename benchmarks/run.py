@@ -121,7 +121,7 @@ def _server(name: str, wheel: Path | None, brokers: int) -> Server:
         case "apache":
             return ApacheKafka()
         case "apache-3":
-            return ApacheKafka(nodes=3)
+            return ApacheKafka(node_count=3)
         case "txnsim":
             return Txnsim(wheel, brokers=brokers)
         case _:

@@ -71,10 +71,12 @@ class ApacheKafka:
         "transaction.state.log.num.partitions": "4",
     }
 
-    def __init__(self, *, nodes: int = 1) -> None:
-        self._nodes = nodes
-        self.name = "apache" if nodes == 1 else f"apache-{nodes}"
-        self.label = f"Apache Kafka {KAFKA_VERSION}" + ("" if nodes == 1 else f", {nodes} nodes")
+    def __init__(self, *, node_count: int = 1) -> None:
+        self._nodes = node_count
+        self.name = "apache" if node_count == 1 else f"apache-{node_count}"
+        self.label = f"Apache Kafka {KAFKA_VERSION}" + (
+            "" if node_count == 1 else f", {node_count} nodes"
+        )
 
     def prepare(self) -> None:
         """Fetch the jars and format storage once; each start gets a copy of it."""

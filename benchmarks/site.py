@@ -87,8 +87,8 @@ def processes(profile: str) -> set[int]:
                 pids.add(int(entry.name))
         except OSError:
             continue  # it has ended
-    while below := {pid for pid, parent in parents.items() if parent in pids} - pids:
-        pids |= below
+    while child_pids := {pid for pid, parent in parents.items() if parent in pids} - pids:
+        pids |= child_pids
     return pids
 
 

@@ -75,9 +75,9 @@ def make_directories(directory: Path, plan: LogHours) -> int:
     coordinator = b"".join(_coordinator_batches(plan))
     for broker in range(factor):
         _write_replica(homes[broker], topic_partition, {names.Suffix.LOG.file_name(0): coordinator})
-    for home, high, low in zip(homes, ends, flushed_offsets, strict=True):
-        (home / names.FileName.HIGH_WATERMARKS).write_text(encode_offsets(high))
-        (home / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(low))
+    for home, high_watermarks, recovery_points in zip(homes, ends, flushed_offsets, strict=True):
+        (home / names.FileName.HIGH_WATERMARKS).write_text(encode_offsets(high_watermarks))
+        (home / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(recovery_points))
     return plan.partitions * factor * plan.hours
 
 

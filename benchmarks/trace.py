@@ -105,20 +105,22 @@ def measure(
         server.record(level)
         # The first transactions of a run are not counted, but their events are.
         generator.transactions(
-            flow=options.flow, producers=options.producers, warm_up_s=0.3, measured_s=0.3
+            flow=options.flow, producer_count=options.producers, warm_up_s=0.3, measured_s=0.3
         )
         state_before = server.record(level)
         load = generator.transactions(
-            flow=options.flow, producers=options.producers, warm_up_s=0.0, measured_s=seconds
+            flow=options.flow, producer_count=options.producers, warm_up_s=0.0, measured_s=seconds
         )
         state_after = server.record(level)
-        events = (state_after["next"] - state_before["next"]) / load.transactions
+        events_per_transaction = (state_after["next"] - state_before["next"]) / load.transactions
         return MeasuredWindow(
             per_second=load.per_second,
             p99_ms=load.p99_ms,
             cpu_ms=load.server_cpu_seconds / load.transactions * 1_000,
-            events=events,
-            written=events * line_bytes(server.trace()) if events else 0.0,
+            events=events_per_transaction,
+            written=events_per_transaction * line_bytes(server.trace())
+            if events_per_transaction
+            else 0.0,
         )
 
     run("off", 2.0)  # everything is met for the first time
@@ -143,13 +145,17 @@ def table(by_level: dict[str, list[MeasuredWindow]]) -> Iterator[str]:
             f"{medians['cpu_ms']:8.3f}{median(costs(by_level, level)):8.2f}{medians['p99_ms']:8.1f}"
             f"{medians['events']:8.1f}{medians['written']:8,.0f}"
         )
-    lost = quartiles([1 - ratio for ratio in speeds(by_level, "brief")])
-    dearer = quartiles([1 - ratio for ratio in costs(by_level, "brief")])
-    yield f"throughput lost at brief: {lost} (target: at most {LOST_MAX:.0%}); by CPU: {dearer}"
-    events = median(window.events for window in by_level["brief"])
-    written = median(window.written for window in by_level["brief"])
+    lost_share = quartiles([1 - ratio for ratio in speeds(by_level, "brief")])
+    more_cpu = quartiles([1 - ratio for ratio in costs(by_level, "brief")])
     yield (
-        f"events {events:.1f} (at most {EVENTS_MAX}), bytes {written:,.0f} (at most {BYTES_MAX:,})"
+        f"throughput lost at brief: {lost_share} (target: at most {LOST_MAX:.0%}); "
+        f"by CPU: {more_cpu}"
+    )
+    events_per_transaction = median(window.events for window in by_level["brief"])
+    bytes_per_transaction = median(window.written for window in by_level["brief"])
+    yield (
+        f"events {events_per_transaction:.1f} (at most {EVENTS_MAX}), "
+        f"bytes {bytes_per_transaction:,.0f} (at most {BYTES_MAX:,})"
     )
 
 

@@ -144,8 +144,8 @@ async def _commit_with_aiokafka(cluster: VirtualCluster) -> None:
 
 
 def _resident_mib() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096 / 2**20
+    page_count = int(Path("/proc/self/statm").read_text().split()[1])
+    return page_count * 4096 / 2**20
 
 
 if __name__ == "__main__":

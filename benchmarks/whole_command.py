@@ -28,19 +28,19 @@ class TimedCommand(msgspec.Struct, frozen=True, kw_only=True):
     stdout: bytes
 
 
-def time_command(words: Sequence[str]) -> TimedCommand:
+def time_command(arguments: Sequence[str]) -> TimedCommand:
     """Run a command; 1 and 3 are how it says that something was found."""
     before_s, started_s = _cpu_s(), time.perf_counter()
-    completed = subprocess.run(
-        [sys.executable, "-c", AS_INSTALLED, *words],
+    finished_process = subprocess.run(
+        [sys.executable, "-c", AS_INSTALLED, *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
         timeout=_LIMIT_S,
     )
     took_s = time.perf_counter() - started_s
-    assert completed.returncode in (0, 1, 3), completed.stderr
-    return TimedCommand(seconds=took_s, cpu_s=_cpu_s() - before_s, stdout=completed.stdout)
+    assert finished_process.returncode in (0, 1, 3), finished_process.stderr
+    return TimedCommand(seconds=took_s, cpu_s=_cpu_s() - before_s, stdout=finished_process.stdout)
 
 
 def _cpu_s() -> float:

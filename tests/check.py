@@ -171,9 +171,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--drawn", action="store_true", help="another order and other examples each time"
     )
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--all", action="store_true", help="what is costly as well")
-    which.add_argument("--costly", action="store_true", help="what is costly alone")
+    choice_group = parser.add_mutually_exclusive_group()
+    choice_group.add_argument("--all", action="store_true", help="what is costly as well")
+    choice_group.add_argument("--costly", action="store_true", help="what is costly alone")
     parser.add_argument("--list", action="store_true", help="say what the steps are")
     parser.add_argument(
         "--only",
@@ -188,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else all_steps(
             quick=options.quick,
             coverage=options.coverage,
-            drawn=options.drawn,
+            with_drawn_tests=options.drawn,
             with_costly=options.all,
         )
     )
@@ -198,12 +198,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{step.name:<{_WIDTH}} {step.asks}{left_out}")
         return 0
     if options.only:
-        unknown = [word for word in options.only if not any(_matches(s, word) for s in steps)]
-        if unknown:
+        unknown_names = [
+            step_name
+            for step_name in options.only
+            if not any(_matches(s, step_name) for s in steps)
+        ]
+        if unknown_names:
             parser.error(
-                f"no step {', '.join(unknown)}; there are: {', '.join(s.name for s in steps)}"
+                f"no step {', '.join(unknown_names)}; there are: {', '.join(s.name for s in steps)}"
             )
-        steps = [step for step in steps if any(_matches(step, word) for word in options.only)]
+        steps = [
+            step for step in steps if any(_matches(step, step_name) for step_name in options.only)
+        ]
     status = _report(_run_all(steps, {} if options.drawn else CERTAIN))
     for step in steps:
         if options.only and step.name in LEFT_OUT:
@@ -211,9 +217,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _matches(step: Step, word: str) -> bool:
+def _matches(step: Step, step_name: str) -> bool:
     """Return whether the step has this name or belongs to this product."""
-    return step.name == word or step.name.startswith(f"{word}-")
+    return step.name == step_name or step.name.startswith(f"{step_name}-")
 
 
 def costly_step() -> Step:
@@ -229,7 +235,11 @@ def costly_step() -> Step:
 
 
 def all_steps(
-    *, quick: bool, coverage: bool = False, drawn: bool = False, with_costly: bool = False
+    *,
+    quick: bool,
+    coverage: bool = False,
+    with_drawn_tests: bool = False,
+    with_costly: bool = False,
 ) -> list[Step]:
     """The steps in the order in which they are begun."""
     python = sys.executable
@@ -240,7 +250,7 @@ def all_steps(
                 markers=QUICK_MARKERS if quick else ALL_MARKERS if with_costly else FULL_MARKERS,
                 seeds=SEEDS_QUICK if quick else SEEDS_FULL,
                 covers=coverage and name in COVERING,
-                drawn=drawn,
+                with_drawn_tests=with_drawn_tests,
             )
             for name in TESTS
         ),
@@ -293,7 +303,9 @@ def pytest_command(markers: str, seeds: int) -> tuple[str, ...]:
     )
 
 
-def _tests_step(name: str, *, markers: str, seeds: int, covers: bool, drawn: bool) -> Step:
+def _tests_step(
+    name: str, *, markers: str, seeds: int, covers: bool, with_drawn_tests: bool
+) -> Step:
     """A step that runs the tests of its path in ``TESTS``, without the paths of other steps below
     it.
     """
@@ -311,7 +323,7 @@ def _tests_step(name: str, *, markers: str, seeds: int, covers: bool, drawn: boo
             *pytest_command(markers, seeds),
             # Otherwise pytest puts the folder with all three products on the path.
             *(("-o", "pythonpath=.") if name.startswith(ALONE) else ()),
-            *(DRAWN if drawn else ()),
+            *(DRAWN if with_drawn_tests else ()),
             # How much must be covered is asked by the step "coverage".
             *(("--cov", "--cov-report=", "--cov-fail-under=0") if covers else ()),
             *(f"--ignore={ignored}" for ignored in ignored_paths),
@@ -369,9 +381,9 @@ class Progress:
         self.of: dict[str, str] = {}
         """Step that runs -> tests that it has run, of how many."""
 
-    def tell_until(self, running: Sequence[Future[Outcome]]) -> None:
+    def tell_until(self, running_steps: Sequence[Future[Outcome]]) -> None:
         began_s = time.monotonic()
-        while wait(running, timeout=PROGRESS_S).not_done:
+        while wait(running_steps, timeout=PROGRESS_S).not_done:
             text = ", ".join(" ".join(entry) for entry in list(self.of.items()))
             print(f"{time.monotonic() - began_s:6.0f} s: {text}", flush=True)
 
@@ -397,19 +409,19 @@ def _run(
             **variables,
             **step.variables,
         },
-    ) as running:
-        assert running.stdout is not None
+    ) as process:
+        assert process.stdout is not None
         texts[step.name] = ""
-        for printed_line in running.stdout:
+        for printed_line in process.stdout:
             lines.append(printed_line)
             if match := PROGRESS_RE.search(printed_line.rstrip()):
                 texts[step.name] = f"{match[1]} of {match[2]}"
-        _, wait_status, usage = os.wait4(running.pid, 0)
-        running.returncode = os.waitstatus_to_exitcode(wait_status)
+        _, wait_status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(wait_status)
     texts.pop(step.name)
     outcome = Outcome(
         step=step,
-        status=running.returncode,
+        status=process.returncode,
         output="".join(lines),
         seconds=time.monotonic() - began_s,
         cpu_seconds=usage.ru_utime + usage.ru_stime,
@@ -428,8 +440,8 @@ def with_bytecode(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _report(outcomes: list[Outcome]) -> int:
-    failed = [outcome for outcome in outcomes if outcome.status != 0]
-    for outcome in failed:
+    failed_outcomes = [outcome for outcome in outcomes if outcome.status != 0]
+    for outcome in failed_outcomes:
         print(f"\n--- {outcome.step.name}: {' '.join(outcome.step.command)}")
         print(outcome.output.rstrip())
     print()
@@ -439,12 +451,16 @@ def _report(outcomes: list[Outcome]) -> int:
         ):
             print(f"=== {summaries[-1]} ===")
     minutes = sum(outcome.cpu_seconds for outcome in outcomes) / 60
-    passed = len(outcomes) - len(failed)
+    passed_count = len(outcomes) - len(failed_outcomes)
     print(
-        f"{passed} of {len(outcomes)} steps ok, {minutes:.1f} min of processor time"
-        + (f"; failed: {', '.join(outcome.step.name for outcome in failed)}" if failed else "")
+        f"{passed_count} of {len(outcomes)} steps ok, {minutes:.1f} min of processor time"
+        + (
+            f"; failed: {', '.join(outcome.step.name for outcome in failed_outcomes)}"
+            if failed_outcomes
+            else ""
+        )
     )
-    return 1 if failed else 0
+    return 1 if failed_outcomes else 0
 
 
 if __name__ == "__main__":

@@ -91,20 +91,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     texts: dict[str, str | None] = {}
-    failed_pages = 0
+    failed_page_count = 0
     for name in options.page or PAGES:
         try:
             texts[name] = expected_text(name)
         except Exception as error:  # noqa: BLE001 - whatever a page fails with, none is written
             print(f"can't be made: {name}: {type(error).__name__}: {error}")
-            failed_pages += 1
+            failed_page_count += 1
     outdated = [name for name, text in texts.items() if text != current_text(name)]
-    if options.write and not failed_pages:
+    if options.write and not failed_page_count:
         for name in outdated:
             _write(name, texts[name])
     for name in outdated:
-        print(f"{'written' if options.write and not failed_pages else 'out of date'}: {name}")
-    return int(bool(failed_pages or (outdated and not options.write)))
+        print(f"{'written' if options.write and not failed_page_count else 'out of date'}: {name}")
+    return int(bool(failed_page_count or (outdated and not options.write)))
 
 
 def expected_text(page_name: str) -> str | None:
@@ -252,12 +252,12 @@ def apis_page() -> str | None:
         name, _, summary = _join_lines(title).partition(": ")
         key = source.constants["API_KEY"]
         assert isinstance(key, int)
-        low, high = served[key]
+        lowest_version, highest_version = served[key]
         rows.append(
             (
                 str(key),
                 name.split(" (")[0],
-                f"{low}–{high}",
+                f"{lowest_version}–{highest_version}",
                 summary.rstrip("."),
                 details,
             )
@@ -440,12 +440,12 @@ where a controller's log lies beside a broker's, is a topic like others.""",
             ),
         ),
         *(
-            f"## {title}\n\n{about}\n\n"
+            f"## {title}\n\n{description}\n\n"
             + _table(
                 ("Column", "Type", "Meaning"),
                 ((f"`{column.name}`", f"`{column.type}`", column.meaning) for column in columns),
             )
-            for title, about, columns in (
+            for title, description, columns in (
                 *(
                     (table_name, table.about, table.columns)
                     for table_name, table in LOG_TABLES.items()
@@ -471,14 +471,14 @@ def logs_reference_page() -> str:
             Violation,
         ),
     )
-    described: set[type[msgspec.Struct]] = set()
+    described_structs: set[type[msgspec.Struct]] = set()
     sections = []
-    for command, about, struct in documents:
-        own = [part for part in parts(struct) if part not in described]
-        described.update(own)
+    for command, description, struct in documents:
+        own_parts = [part for part in parts(struct) if part not in described_structs]
+        described_structs.update(own_parts)
         sections.append(
-            f"## {command} --json\n\n{about}\n\n"
-            + "\n\n".join(f"**{part.__name__}**\n\n{fields_table(part)}" for part in own)
+            f"## {command} --json\n\n{description}\n\n"
+            + "\n\n".join(f"**{part.__name__}**\n\n{fields_table(part)}" for part in own_parts)
         )
     return _page(
         "the structs of sim/txnsim_spark/forensics, questions and soundness",
@@ -625,25 +625,25 @@ def cli_page() -> str | None:
     if _optional("txnsim.cli.main") is None:
         return None
     sections = [
-        f"## {' '.join(['txnsim', *words])}\n\n```\n{text.rstrip()}\n```"
-        for words, text in _help_pages(())
+        f"## {' '.join(['txnsim', *subcommand])}\n\n```\n{text.rstrip()}\n```"
+        for subcommand, text in _help_pages(())
     ]
     return _page("sim/txnsim/cli/", "Command line", JSON_OUTPUT, *sections)
 
 
-def _help_pages(words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _help_pages(subcommand: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     from txnsim.cli.main import main as txnsim
 
     output = io.StringIO()
     width = mock.patch.dict(os.environ, COLUMNS=HELP_COLUMNS)
     with width, contextlib.redirect_stdout(output):
-        status = txnsim([*words, "--help"])
-    assert status == 0, words
+        status = txnsim([*subcommand, "--help"])
+    assert status == 0, subcommand
     text = output.getvalue()
-    yield words, text
+    yield subcommand, text
     # A subcommand is indented by four, deeper than an option and less than wrapped text.
     for command in re.findall(r"^    ([a-z][\w-]*)(?: {2,}.*)?$", text, re.MULTILINE):
-        yield from _help_pages((*words, command))
+        yield from _help_pages((*subcommand, command))
 
 
 def scenarios_page() -> str | None:
@@ -932,9 +932,9 @@ def index_page() -> str:
     folder = ROOT / "docs"
     pages = [path for path in folder.glob("**/*.md") if path.parent.name != "recipes"]
     names_of_pages = {path.relative_to(folder).as_posix() for path in pages} - {"README.md"}
-    listed = [name for names in KINDS.values() for name in names]
-    assert sorted(listed) == sorted({*names_of_pages, "recipes/README.md"}), sorted(
-        names_of_pages ^ set(listed)
+    listed_names = [name for names in KINDS.values() for name in names]
+    assert sorted(listed_names) == sorted({*names_of_pages, "recipes/README.md"}), sorted(
+        names_of_pages ^ set(listed_names)
     )
     question_rows = [
         (question, f"[{page_name}]({page_name})") for question, page_name in QUESTIONS.items()

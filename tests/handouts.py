@@ -219,12 +219,12 @@ def print_pdf(page: Path) -> None:
         "--disable-gpu",
         "--no-pdf-header-footer",
     ]
-    completed = subprocess.run(
+    finished_process = subprocess.run(
         [*command, f"--print-to-pdf={target}", page.resolve().as_uri()],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    if completed.returncode != 0 or not target.is_file():
-        raise RuntimeError(f"{CHROMIUM} did not print {page}: {completed.stderr[-500:]}")
+    if finished_process.returncode != 0 or not target.is_file():
+        raise RuntimeError(f"{CHROMIUM} did not print {page}: {finished_process.stderr[-500:]}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

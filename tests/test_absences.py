@@ -95,9 +95,9 @@ def has_no_effect(property_name: str) -> Callable[[], bool]:
     return lambda: why_without_effect(property_name) is not None
 
 
-def names_nowhere(words: str, *patterns: str) -> Callable[[], bool]:
+def names_nowhere(words_pattern: str, *patterns: str) -> Callable[[], bool]:
     """That no file that matches says one of these words: no test of ours plays it."""
-    known_as = re.compile(words, re.IGNORECASE)
+    known_as = re.compile(words_pattern, re.IGNORECASE)
 
     def check() -> bool:
         files = [path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()]

@@ -31,12 +31,14 @@ def test_the_programs_of_the_page_run(tmp_path: Path) -> None:
     assert len(programs) == len(SAID)
     with TxnsimServer() as server:
         for program, expected_output in zip(programs, SAID, strict=True):
-            completed = subprocess.run(
+            finished_process = subprocess.run(
                 [sys.executable, "-c", program.replace(ADDRESS, server.bootstrap)],
                 capture_output=True,
                 text=True,
                 check=False,
                 cwd=tmp_path,
             )
-            assert (completed.returncode, completed.stderr) == (0, "")
-            assert expected_output is None or expected_output in completed.stdout, completed.stdout
+            assert (finished_process.returncode, finished_process.stderr) == (0, "")
+            assert expected_output is None or expected_output in finished_process.stdout, (
+                finished_process.stdout
+            )

@@ -57,8 +57,8 @@ def test_pytests_own_summary_is_repeated_for_ci(
 
 
 def test_what_a_step_takes_of_a_processor_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    busy = "import time\nwhile time.process_time() < 0.3: pass"
-    in_a_child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])"
+    busy_program = "import time\nwhile time.process_time() < 0.3: pass"
+    in_a_child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy_program!r}])"
     outcome = check._run(step("rest", in_a_child))
     assert 0.3 <= outcome.cpu_seconds < 60
     assert f"{outcome.cpu_seconds:.1f} s of processor time" in capsys.readouterr().out
@@ -84,8 +84,8 @@ def test_a_product_is_all_that_lies_below_its_folder(
     assert check.main(["--only", product]) == 0
     names = {step.name for step in run_steps}
     for name, (_, paths) in check.TESTS.items():
-        below = [lies_below(path, {f"tests/{product}"}) for path in paths]
-        assert set(below) == {name in names}, name
+        are_below = [lies_below(path, {f"tests/{product}"}) for path in paths]
+        assert set(are_below) == {name in names}, name
     left_out = [hint for name, hint in check.LEFT_OUT.items() if name in names]
     assert capsys.readouterr().out.splitlines()[2:] == left_out
 
@@ -113,7 +113,7 @@ def commands(*, quick: bool, coverage: bool = False) -> dict[str, tuple[str, ...
 @pytest.mark.parametrize("step", sorted(check.TESTS))
 def test_only_the_full_check_runs_clients_and_slow_tests(step: str) -> None:
     def markers(*, quick: bool) -> str:
-        return next(word for word in commands(quick=quick)[step] if "not " in word)
+        return next(argument for argument in commands(quick=quick)[step] if "not " in argument)
 
     assert "not clients" in markers(quick=True)
     assert "not slow" in markers(quick=True)
@@ -129,8 +129,8 @@ def test_each_file_of_tests_belongs_to_one_step() -> None:
         takers = []
         for step in check.TESTS:
             _, paths = check.TESTS[step]
-            words = of_steps[step]
-            ignored = [word[9:] for word in words if word.startswith("--ignore=")]
+            arguments = of_steps[step]
+            ignored = [argument[9:] for argument in arguments if argument.startswith("--ignore=")]
             if lies_below(name, paths) and not lies_below(name, ignored):
                 takers.append(step)
         assert len(takers) == 1, (name, takers)
@@ -154,7 +154,7 @@ def test_coverage_is_measured_where_it_is_wanted_and_asked_afterwards() -> None:
 
 def test_only_a_drawn_check_leaves_anything_to_chance() -> None:
     for is_drawn in (False, True):
-        steps = check.all_steps(quick=False, drawn=is_drawn)
+        steps = check.all_steps(quick=False, with_drawn_tests=is_drawn)
         drawn_steps = [step.name for step in steps if set(DRAWN) <= set(step.command)]
         assert drawn_steps == (list(check.TESTS) if is_drawn else [])
 
@@ -162,9 +162,9 @@ def test_only_a_drawn_check_leaves_anything_to_chance() -> None:
 def test_order_and_examples_are_fixed_unless_they_are_to_be_drawn(
     pytestconfig: pytest.Config,
 ) -> None:
-    drawn = pytestconfig.getoption("--hypothesis-profile") == PROFILE_DRAWN
-    assert hypothesis.settings().derandomize is not drawn
-    assert (pytestconfig.getoption("--randomly-seed") == 1) is not drawn
+    is_drawn = pytestconfig.getoption("--hypothesis-profile") == PROFILE_DRAWN
+    assert hypothesis.settings().derandomize is not is_drawn
+    assert (pytestconfig.getoption("--randomly-seed") == 1) is not is_drawn
 
 
 def test_hashes_of_strings_are_the_same_each_time() -> None:

@@ -75,7 +75,7 @@ FOLDERS_WRITTEN: Final = re.compile(
 
 
 def test_every_folder_that_a_command_writes_is_looked_at_before_its_work() -> None:
-    late = []
+    late_names = []
     checked_count = 0
     for command in commands():
         for name, action in arguments_of(parser_of(command), ()):
@@ -83,8 +83,8 @@ def test_every_folder_that_a_command_writes_is_looked_at_before_its_work() -> No
                 is_early = action.type in (new_folder, new_folder_or_address)
                 checked_count += is_early
                 if not is_early:
-                    late.append(name)
-    assert late == []
+                    late_names.append(name)
+    assert late_names == []
     assert checked_count == 15
 
 
@@ -101,7 +101,7 @@ def arguments_of(
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("simulate", "--seed", "1", "--out"),
         ("campaign", "run", "--seeds", "1..2", "--out"),
@@ -119,36 +119,36 @@ def arguments_of(
     ],
 )
 def test_a_file_in_the_place_of_a_folder_is_named_before_anything_is_done(
-    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
     for path in (file, file / "below"):
-        assert main([*words, str(path)]) == 2
-        printed = capsys.readouterr()
-        assert printed.out == ""
-        assert f"{file} is a file; name a folder" in printed.err
+        assert main([*arguments, str(path)]) == 2
+        output = capsys.readouterr()
+        assert output.out == ""
+        assert f"{file} is a file; name a folder" in output.err
     assert file.read_text() == "mine"
 
 
 def test_every_file_that_a_command_writes_is_looked_at_before_its_work() -> None:
-    late = []
+    late_names = []
     checked_count = 0
     for command in commands():
         for name, action in options_of(parser_of(command), ()):
-            words = str(action.help or "")
-            if action.metavar not in ("FILE", "STATE") or words.startswith(READ_READY_FILE):
+            help_text = str(action.help or "")
+            if action.metavar not in ("FILE", "STATE") or help_text.startswith(READ_READY_FILE):
                 continue
-            if WRITES.search(words) or words.startswith("keep a row"):
+            if WRITES.search(help_text) or help_text.startswith("keep a row"):
                 checked_count += action.type is new_file
                 if action.type is not new_file:
-                    late.append(name)
-    assert late == []
+                    late_names.append(name)
+    assert late_names == []
     assert checked_count >= 10
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("scenario", "run", "z01", "--html"),
         ("conformance", "127.0.0.1:1", "--junit"),
@@ -157,18 +157,18 @@ def test_every_file_that_a_command_writes_is_looked_at_before_its_work() -> None
     ],
 )
 def test_a_folder_that_is_not_there_is_named_before_anything_is_done(
-    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*words, str(tmp_path / "gone" / "file.html")]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert f"there is no directory {tmp_path / 'gone'}; make it first" in printed.err
-    assert main([*words, str(tmp_path)]) == 2
+    assert main([*arguments, str(tmp_path / "gone" / "file.html")]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert f"there is no directory {tmp_path / 'gone'}; make it first" in output.err
+    assert main([*arguments, str(tmp_path)]) == 2
     assert "is a folder; name a file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("command_text", "says"),
     [
         ("txns --bootstrap-server a:1 finish --transactional-id x", "no command 'finish'; there"),
         ("txns --bootstrap-server a:1 descibe --transactional-id x", "did you mean describe?"),
@@ -182,9 +182,9 @@ def test_a_folder_that_is_not_there_is_named_before_anything_is_done(
     ],
 )
 def test_an_unknown_word_is_named_and_not_the_options_behind_it(
-    words: str, says: str, capsys: pytest.CaptureFixture[str]
+    command_text: str, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words.split()) == 2
+    assert main(command_text.split()) == 2
     assert says in capsys.readouterr().err.splitlines()[0]
 
 
@@ -228,19 +228,19 @@ def test_an_error_of_the_system_is_told_without_its_number() -> None:
 
 
 def test_errors_of_the_system_get_their_advice_in_one_place() -> None:
-    used = {
+    used_names = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "sim").glob("**/*.py")
         if "strerror" in path.read_text()
     }
-    assert used == {*STRERROR}
+    assert used_names == {*STRERROR}
 
 
 def test_a_file_that_is_not_there_is_named_with_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     missing_path = str(tmp_path / "gone.yaml")
-    for words in (
+    for arguments in (
         ("check", missing_path),
         ("diff", missing_path, missing_path),
         ("scenario", "run", missing_path),
@@ -249,7 +249,7 @@ def test_a_file_that_is_not_there_is_named_with_what_to_do(
         ("faults", "arm", "--file", missing_path),
         ("exam", "run", "--driver", "true", "--known", missing_path),
     ):
-        assert main(words) == 2
+        assert main(arguments) == 2
         error = capsys.readouterr().err
         assert f"{missing_path}: " in error
         assert "No such file or directory; check how it is spelt" in error
@@ -257,12 +257,12 @@ def test_a_file_that_is_not_there_is_named_with_what_to_do(
 
 def test_no_command_prints_an_error_of_the_system_with_its_number() -> None:
     """What ``str(OSError)`` gives begins with [Errno 2]; ``problem_of`` and ``strerror`` do not."""
-    raw = []
+    raw_paths = []
     handler = re.compile(r"except [^\n]*OSError[^\n]* as (\w+):\n((?:(?! +except)[^\n]*\n){1,4})")
     for path in sorted((ROOT / "sim").glob("**/*.py")):
         for name, body in handler.findall(path.read_text()):
             if str(path.relative_to(ROOT)) not in WORDS_OF_LIBRARIES and re.search(
                 rf"raise \w+\(f?\"[^\"]*\{{{name}\}}", body
             ):
-                raw.append(str(path.relative_to(ROOT)))
-    assert raw == []
+                raw_paths.append(str(path.relative_to(ROOT)))
+    assert raw_paths == []

@@ -88,8 +88,8 @@ def _anchors(text: str) -> set[str]:
     counts: Counter[str] = Counter()
     names = set()
     for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
-        words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
-        name = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
+        heading_text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
+        name = re.sub(r"[^\w\- ]", "", heading_text.lower()).replace(" ", "-")
         names.add(f"{name}-{counts[name]}" if counts[name] else name)
         counts[name] += 1
     return names
@@ -120,8 +120,8 @@ def test_every_page_is_linked_from_somewhere() -> None:
         for path in ROOT.glob("docs/**/*.md")
         if not any(
             re.search(rf"\]\([^)]*\b{re.escape(path.name)}", text)
-            for other, text in texts.items()
-            if other != path
+            for other_page, text in texts.items()
+            if other_page != path
         )
     ]
     assert unlinked == [], "nobody will find them; docs/README.md lists every page"
@@ -163,9 +163,9 @@ def test_the_index_of_symptoms_names_rules_that_there_are() -> None:
         re.findall(r"^\| `([\w.-]+)` \|", (ROOT / "docs/rules.md").read_text("utf-8"), re.M)
     )
     spaces = {rule.partition(".")[0] for rule in rules}
-    named = set(re.findall(r"`([a-z-]+(?:\.[a-z0-9-]+)+)`", page_text))
-    assert len(named) > 50
-    assert {name for name in named if name.partition(".")[0] in spaces} - rules == set()
+    named_rules = set(re.findall(r"`([a-z-]+(?:\.[a-z0-9-]+)+)`", page_text))
+    assert len(named_rules) > 50
+    assert {name for name in named_rules if name.partition(".")[0] in spaces} - rules == set()
 
 
 def test_each_symptom_has_files_and_a_quick_test_that_there_are() -> None:
@@ -175,10 +175,10 @@ def test_each_symptom_has_files_and_a_quick_test_that_there_are() -> None:
         test_paths = re.findall(r"`(tests/[^`]+)`", quick)
         assert files, symptom
         assert len(test_paths) == 1, symptom
-        words = shlex.split(test_paths[0])
-        paths = [word for word in words if word.startswith("tests/")]
+        arguments = shlex.split(test_paths[0])
+        paths = [argument for argument in arguments if argument.startswith("tests/")]
         missing += [path for path in [*files, *paths] if not (ROOT / path).exists()]
-        expression = words[words.index("-k") + 1] if "-k" in words else ""
+        expression = arguments[arguments.index("-k") + 1] if "-k" in arguments else ""
         texts = "".join(path.read_text("utf-8") for path in map(ROOT.joinpath, paths) if expression)
         cases = {
             path.stem for path in ROOT.glob("sim/txnsim_lab/conformance/casebook/cases/*/*.yaml")
@@ -187,7 +187,7 @@ def test_each_symptom_has_files_and_a_quick_test_that_there_are() -> None:
             path.read_text("utf-8")
             for path in ROOT.glob("sim/txnsim_lab/conformance/casebook/cases/*/*.yaml")
         )
-        for word in set(re.findall(r"\w+", expression)) - {"and", "or", "not"}:
-            if word not in texts and word not in cases and word not in ids:
-                missing.append(f"{symptom}: -k {word}")
+        for argument in set(re.findall(r"\w+", expression)) - {"and", "or", "not"}:
+            if argument not in texts and argument not in cases and argument not in ids:
+                missing.append(f"{symptom}: -k {argument}")
     assert missing == []

@@ -28,11 +28,11 @@ def test_no_link_of_the_site_is_dead_and_nothing_comes_from_elsewhere(tmp_path: 
     pages = list(site.rglob("*.html"))
     assert len(pages) > 90
     for page in pages:
-        loaded = re.findall(
+        loaded_urls = re.findall(
             r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"?(https?:[^\" >]+)",
             page.read_text("utf-8"),
         )
-        assert loaded == [], page
+        assert loaded_urls == [], page
     index = json.loads((site / "search.json").read_text("utf-8"))["items"]
     searched = html.unescape(
         " ".join(
@@ -96,7 +96,7 @@ def test_make_site_installs_what_it_imports_and_no_more() -> None:
         "sys.meta_path.insert(0, Absent())\n"
         "import tests.docs_site\n"
     )
-    completed = subprocess.run(
+    finished_process = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert completed.returncode == 0, completed.stderr
+    assert finished_process.returncode == 0, finished_process.stderr

@@ -16,12 +16,12 @@ from tests.test_tidy import ROOT, source
 def test_a_public_module_has_each_name_that_it_lists_and_says_what_it_is(module: str) -> None:
     imported_module = importlib.import_module(module)
     assert len(imported_module.__all__) == len(set(imported_module.__all__)) > 0
-    silent = [
+    silent_modules = [
         field_name
         for field_name in imported_module.__all__
         if not first_sentence(getattr(imported_module, field_name))
     ]
-    assert silent == []
+    assert silent_modules == []
 
 
 def test_what_pages_import_is_there_and_says_what_it_is() -> None:

@@ -53,7 +53,7 @@ def play_page() -> PlayedPage:
     with practise_server() as server, tempfile.TemporaryDirectory() as name:
         address = server.bootstrap.split(",")[0]
         question = f"$ txnsim txns --bootstrap-server {address} find-hanging --all --json"
-        living = json_of(run_typed(question, address, Path(name))[0])
+        live_rows = json_of(run_typed(question, address, Path(name))[0])
         run_typed(f"$ txnsim logs write shot --http {server.http}", address, Path(name))
         command, *_ = block_of()[2].splitlines()
         output, status = run_typed(command, address, Path(name))
@@ -68,7 +68,7 @@ def play_page() -> PlayedPage:
         re.sub(r"as of \S+Z\.", "as of 2026-11-20T18:59:27Z.", output),
         status,
         [tuple(finding[field] for field in JUDGED) for finding in offline["findings"]],
-        list(_living(living)),
+        list(_living(live_rows)),
         summaries,
     )
 

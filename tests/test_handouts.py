@@ -50,13 +50,13 @@ def test_the_teachers_copy_has_an_answer_for_each_question() -> None:
         for lesson_name in AIMS
         for lesson_part in lessons()[lesson_name].parts
     )
-    goals = sum(
+    goal_count = sum(
         bool(lesson_part.goal)
         for lesson_name in AIMS
         for lesson_part in lessons()[lesson_name].parts
     )
     assert answers.count("<strong>Answer:</strong>") == question_count
-    assert answers.count("<strong>Solution:</strong>") == goals
+    assert answers.count("<strong>Solution:</strong>") == goal_count
 
 
 def test_each_picture_is_a_slide_that_can_be_edited() -> None:
@@ -79,17 +79,17 @@ def code(*, with_answers: bool) -> list[str]:
 def test_a_learners_notebook_has_no_answer() -> None:
     learner_cells, teacher_cells = code(with_answers=False), code(with_answers=True)
     assert len(learner_cells) == len(teacher_cells)
-    changed = [
+    changed_cells = [
         (learner_cell, teacher_cell)
         for learner_cell, teacher_cell in zip(learner_cells, teacher_cells, strict=True)
         if learner_cell != teacher_cell
     ]
-    assert len(changed) == 10
-    for learner_cell, _ in changed:
+    assert len(changed_cells) == 10
+    for learner_cell, _ in changed_cells:
         assert "None  # yours" in learner_cell or re.fullmatch(r"(#.*\n?)+", learner_cell), (
             learner_cell
         )
-    assert sum(learner_cell.startswith("# ●") for learner_cell, _ in changed) == 4
+    assert sum(learner_cell.startswith("# ●") for learner_cell, _ in changed_cells) == 4
 
 
 @pytest.mark.costly
@@ -105,10 +105,10 @@ def test_the_cells_run_to_the_end_and_the_teacher_reads_what_came_of_it(
 ) -> None:
     program = "\n\n".join(code(with_answers=with_answers))
     program = program.replace("name = None", 'name = "ada"')
-    completed = subprocess.run(
+    finished_process = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert completed.returncode == 0, completed.stderr
+    assert finished_process.returncode == 0, finished_process.stderr
     (read,) = table(tmp_path.glob("*-notebook.json"))
     assert (read["right"], read["predictions"], read["goals"]) == row
 

@@ -19,7 +19,7 @@ def can_import_the_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(pytester: pytest.Pytester, test: str, *limits: str) -> pytest.RunResult:
     pytester.makepyfile(test)
-    options = [word for limit in limits for word in ("-o", limit)]
+    options = [option for limit in limits for option in ("-o", limit)]
     return pytester.runpytest_subprocess(*PLUGINS, *options)
 
 
@@ -90,14 +90,14 @@ def test_a_child_that_leaves_with_all_it_has_used_does_not_hide_what_others_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The parent of such a child has ended. CI once took the next test for a hang."""
-    used = {1: 1.0, 2: 90.0}
-    monkeypatch.setattr(hang_watch, "used_by_process_s", lambda: dict(used))
+    used_s_by_process = {1: 1.0, 2: 90.0}
+    monkeypatch.setattr(hang_watch, "used_by_process_s", lambda: dict(used_s_by_process))
     work = hang_watch.ProcessorUse()
     work.look()
-    del used[2]
+    del used_s_by_process[2]
     for _ in range(hang_watch.LOOKS):
         assert not work.stood_still(300.0)
-        used[1] += 1.0
+        used_s_by_process[1] += 1.0
         work.look()
     assert not work.stood_still(300.0)
     for _ in range(hang_watch.LOOKS):

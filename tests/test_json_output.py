@@ -180,7 +180,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Small real input by name."""
     folder = tmp_path_factory.mktemp("inputs")
     traces_folder = folder / "told"
-    words = (
+    arguments = (
         "z01",
         "--mode",
         "TV2",
@@ -190,7 +190,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         str(traces_folder),
         "--quiet",
     )
-    assert main(["scenario", "run", *words]) == 0
+    assert main(["scenario", "run", *arguments]) == 0
     (folder / "words").write_text("no JSON\n")
     (folder / "results").write_bytes(msgspec.json.encode(exam_run(SituationOutcome.PASSED)))
     (folder / "logs" / "orders-0").mkdir(parents=True)
@@ -212,15 +212,17 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def cases(table: dict[str, tuple[tuple[str, ...], ...]]) -> list[tuple[str, tuple[str, ...]]]:
-    return [(command, words) for command, several in table.items() for words in several]
+    return [(command, arguments) for command, several in table.items() for arguments in several]
 
 
-def run(command: str, words: tuple[str, ...], inputs: dict[str, str], tmp_path: Path) -> int:
-    places = {**inputs, "out": str(tmp_path / "out")}
+def run(command: str, arguments: tuple[str, ...], inputs: dict[str, str], tmp_path: Path) -> int:
+    path_by_name = {**inputs, "out": str(tmp_path / "out")}
     words_of_run = []
-    for word in words:
-        name, _, ending = word.removeprefix("{").partition("}")
-        words_of_run.append(f"{places[name]}{ending}" if word.startswith("{") else word)
+    for argument in arguments:
+        name, _, ending = argument.removeprefix("{").partition("}")
+        words_of_run.append(
+            f"{path_by_name[name]}{ending}" if argument.startswith("{") else argument
+        )
     return main([*command.split(), *words_of_run, "--json"])
 
 
@@ -233,35 +235,35 @@ def test_the_tables_have_every_command_with_json() -> None:
     assert json_commands() == {*ANSWERED, *REFUSED, *FAILS}
 
 
-@pytest.mark.parametrize(("command", "words"), cases(ANSWERED))
+@pytest.mark.parametrize(("command", "arguments"), cases(ANSWERED))
 def test_an_answer_is_json_and_nothing_else(
     command: str,
-    words: tuple[str, ...],
+    arguments: tuple[str, ...],
     inputs: dict[str, str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     capsys.readouterr()
-    run(command, words, inputs, tmp_path)
-    printed = capsys.readouterr()
-    assert printed.out, printed.err
-    read_output(command, printed.out)
+    run(command, arguments, inputs, tmp_path)
+    output = capsys.readouterr()
+    assert output.out, output.err
+    read_output(command, output.out)
 
 
-@pytest.mark.parametrize(("command", "words"), cases(REFUSED))
+@pytest.mark.parametrize(("command", "arguments"), cases(REFUSED))
 def test_what_is_refused_prints_nothing(
     command: str,
-    words: tuple[str, ...],
+    arguments: tuple[str, ...],
     inputs: dict[str, str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     capsys.readouterr()
-    assert run(command, words, inputs, tmp_path) == MISUSE_STATUS
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.strip()
-    assert "[Errno" not in printed.err
+    assert run(command, arguments, inputs, tmp_path) == MISUSE_STATUS
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.strip()
+    assert "[Errno" not in output.err
 
 
 @pytest.mark.parametrize("command", FAILS)
@@ -273,11 +275,11 @@ def test_what_fails_prints_why_as_json(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     status = run(command, FAILS[command], {}, tmp_path)
-    printed = capsys.readouterr()
-    assert status not in (0, MISUSE_STATUS), printed.err
-    (name, reason), *other_fields = json.loads(printed.out).items()
+    output = capsys.readouterr()
+    assert status not in (0, MISUSE_STATUS), output.err
+    (name, reason), *other_fields = json.loads(output.out).items()
     assert (name, other_fields) == ("error", [])
-    assert reason in printed.err
+    assert reason in output.err
 
 
 def test_ctrl_c_without_a_result_says_so_as_json(

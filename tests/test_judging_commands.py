@@ -158,11 +158,11 @@ def test_a_log_of_which_a_part_is_no_file_is_not_all_well(
         path.unlink()
     NO_FILES[kind](segment)
     status = main(fill_words(DIRECTORY_ARGUMENTS[command], log_dir))
-    printed = capsys.readouterr()
+    output = capsys.readouterr()
     assert status != 0
-    assert "orders-1" in printed.out + printed.err
-    assert "Traceback" not in printed.err
-    assert "[Errno" not in printed.err
+    assert "orders-1" in output.out + output.err
+    assert "Traceback" not in output.err
+    assert "[Errno" not in output.err
 
 
 @pytest.mark.parametrize("command", DIRECTORY_ARGUMENTS)
@@ -213,7 +213,7 @@ def test_a_replica_of_which_no_batch_can_be_read_is_not_sound(
 
 
 @pytest.mark.parametrize(
-    ("words", "has_end"),
+    ("arguments", "has_end"),
     [
         (("diff", "{0}", "{0}"), True),
         (("diff", "{1}", "{1}"), False),
@@ -224,7 +224,7 @@ def test_a_replica_of_which_no_batch_can_be_read_is_not_sound(
     ],
 )
 def test_of_a_trace_that_was_cut_off_nothing_is_said_of_its_end(
-    words: tuple[str, ...],
+    arguments: tuple[str, ...],
     has_end: bool | None,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -233,7 +233,7 @@ def test_of_a_trace_that_was_cut_off_nothing_is_said_of_its_end(
     paths = [tmp_path / "whole.jsonl", tmp_path / "half.jsonl"]
     paths[0].write_bytes(b"".join(lines))
     paths[1].write_bytes(b"".join(lines[: len(lines) // 2]))
-    status = main([word.format(*paths, len(lines) // 2 - 2) for word in words])
+    status = main([argument.format(*paths, len(lines) // 2 - 2) for argument in arguments])
     assert status == {True: 0, False: 4, None: 1}[has_end]
     assert ("has no trailer" in capsys.readouterr().err) == (has_end is not True)
 
@@ -281,30 +281,30 @@ def test_a_cluster_that_answers_nothing_of_use_is_not_all_well(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "impatient.properties").write_text(IMPATIENT)
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as stack:
         if broker_kind == "missing":
             address = "127.0.0.1:1"
         else:
-            address = opened.enter_context(hostile_broker(HOSTILE_BROKERS[broker_kind]))
-        status = main([word.format(address) for word in BROKER_ARGUMENTS[command]])
-    printed = capsys.readouterr()
-    assert status != 0, printed
-    assert printed.err.strip()
-    assert "Traceback" not in printed.err
-    assert "[Errno" not in printed.err
+            address = stack.enter_context(hostile_broker(HOSTILE_BROKERS[broker_kind]))
+        status = main([argument.format(address) for argument in BROKER_ARGUMENTS[command]])
+    output = capsys.readouterr()
+    assert status != 0, output
+    assert output.err.strip()
+    assert "Traceback" not in output.err
+    assert "[Errno" not in output.err
 
 
-def refuse(words: Sequence[str], path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status = main(fill_words(words, path))
-    printed = capsys.readouterr()
+def refuse(arguments: Sequence[str], path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = main(fill_words(arguments, path))
+    output = capsys.readouterr()
     assert status != 0
-    assert printed.err.strip() or "missing: " in printed.out
-    assert "Traceback" not in printed.err
-    assert "[Errno" not in printed.err
+    assert output.err.strip() or "missing: " in output.out
+    assert "Traceback" not in output.err
+    assert "[Errno" not in output.err
 
 
-def fill_words(words: Sequence[str], path: Path) -> list[str]:
-    return [word.format(path) for word in words]
+def fill_words(arguments: Sequence[str], path: Path) -> list[str]:
+    return [argument.format(path) for argument in arguments]
 
 
 def test_every_command_with_an_exit_status_of_its_own_is_in_the_table() -> None:

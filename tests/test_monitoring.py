@@ -85,13 +85,13 @@ def test_a_metric_that_no_panel_shows_gets_one(metric_kind: MetricKind, expressi
     )
     old_text = (FOLDER / "grafana-dashboard.json").read_text("utf-8")
     new_text = add_missing_panels(old_text, [*METRICS, metric])
-    *old, panel = json.loads(new_text)["panels"]
-    assert old == json.loads(old_text)["panels"]
+    *old_panels, panel = json.loads(new_text)["panels"]
+    assert old_panels == json.loads(old_text)["panels"]
     (target,) = panel["targets"]
     assert (target["expr"], target["legendFormat"]) == (expression, "broker {{broker}}")
     assert (panel["title"], panel["description"]) == ("New", "What is new.")
-    assert panel["id"] not in {old_panel["id"] for old_panel in old}
-    assert panel["gridPos"] not in [old_panel["gridPos"] for old_panel in old]
+    assert panel["id"] not in {old_panel["id"] for old_panel in old_panels}
+    assert panel["gridPos"] not in [old_panel["gridPos"] for old_panel in old_panels]
     assert add_missing_panels(new_text, [*METRICS, metric]) == new_text, "once"
 
 
@@ -135,7 +135,7 @@ def judge() -> Path:
     not is_to_be_had(), reason="no promtool on this machine, and no apt and dpkg to fetch it with"
 )
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("check", "config", "prometheus.yml"),
         ("check", "config", "prometheus-compose.yml"),
@@ -146,16 +146,16 @@ def judge() -> Path:
     ],
     ids="-".join,
 )
-def test_prometheus_accepts_the_files(judge: Path, words: tuple[str, ...]) -> None:
-    completed = subprocess.run(
-        [str(judge), *words],
+def test_prometheus_accepts_the_files(judge: Path, arguments: tuple[str, ...]) -> None:
+    finished_process = subprocess.run(
+        [str(judge), *arguments],
         cwd=FOLDER,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
     )
-    assert completed.returncode == 0, completed.stdout
+    assert finished_process.returncode == 0, finished_process.stdout
 
 
 @pytest.mark.costly
@@ -171,10 +171,10 @@ def test_prometheus_has_nothing_against_the_metrics(judge: Path) -> None:
         for metric in METRICS
         if (counts := len(metric.bounds) + 1)
     ]
-    old = {metric.old_name for metric in METRICS if metric.old_name is not None}
+    old_names = {metric.old_name for metric in METRICS if metric.old_name is not None}
     lines = exposition(shown_lines).decode().splitlines(keepends=True)
-    text = "".join(line for line in lines if not any(name in line for name in old))
-    completed = subprocess.run(
+    text = "".join(line for line in lines if not any(name in line for name in old_names))
+    finished_process = subprocess.run(
         [str(judge), "check", "metrics"],
         input=text,
         stdout=subprocess.PIPE,
@@ -182,7 +182,7 @@ def test_prometheus_has_nothing_against_the_metrics(judge: Path) -> None:
         text=True,
         check=False,
     )
-    assert (completed.returncode, completed.stdout) == (0, "")
+    assert (finished_process.returncode, finished_process.stdout) == (0, "")
 
 
 # For a real Kafka

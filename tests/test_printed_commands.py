@@ -169,17 +169,17 @@ def words_received(shell: str, commands: Sequence[ShellText], home: Path) -> lis
     home.mkdir(exist_ok=True)
     script = home / "script"
     script.write_bytes((PRELUDES[shell] + "\n".join(commands) + "\n").encode())
-    completed = subprocess.run(
+    finished_process = subprocess.run(
         [shell, str(script)],
         cwd=home,
         env={"PATH": "/usr/bin:/bin", "HOME": str(home)},
         capture_output=True,
         check=True,
     )
-    assert not completed.stderr, completed.stderr[:500]
+    assert not finished_process.stderr, finished_process.stderr[:500]
     assert {path.name for path in home.iterdir()} == {"script"}, "a name ran a command"
-    received = completed.stdout.split(b"\0\0")[:-1]
-    return [words_bytes.decode().split("\0") for words_bytes in received]
+    received_words = finished_process.stdout.split(b"\0\0")[:-1]
+    return [words_bytes.decode().split("\0") for words_bytes in received_words]
 
 
 def arguments_received(
@@ -189,30 +189,30 @@ def arguments_received(
     if parser is not None:
         return vars(parser.parse_args(words_of[1:]))
     options: dict[str, Any] = {}
-    following = iter(words_of[1:])
-    for word in following:
-        name, equals, option_value = word.partition("=")
-        if word.startswith("--") and equals:
+    remaining_words = iter(words_of[1:])
+    for argument in remaining_words:
+        name, equals, option_value = argument.partition("=")
+        if argument.startswith("--") and equals:
             options[name] = option_value
-        elif word.startswith("--") and word != "--delete":
-            options[word] = next(following)
+        elif argument.startswith("--") and argument != "--delete":
+            options[argument] = next(remaining_words)
     return options
 
 
 def check_names(names: Sequence[str], shell: str, home: Path) -> None:
     """Give every kind of command about every name to a shell."""
-    for kind, printed in COMMANDS.items():
-        commands = [printed.make(name) for name in names]
+    for kind, printed_command in COMMANDS.items():
+        commands = [printed_command.make(name) for name in names]
         assert all(printable(command) == command for command in commands), kind
-        received = words_received(shell, commands, home)
-        assert len(received) == len(names), kind
-        parser = parser_of(received[0][1]) if received[0][0] == "txnsim" else None
-        for name, words_of in zip(names, received, strict=True):
+        received_words = words_received(shell, commands, home)
+        assert len(received_words) == len(names), kind
+        parser = parser_of(received_words[0][1]) if received_words[0][0] == "txnsim" else None
+        for name, words_of in zip(names, received_words, strict=True):
             fields = arguments_received(parser, words_of)
-            for field in printed.fields:
+            for field in printed_command.fields:
                 assert fields[field] == name, (kind, field, name)
-            if printed.partition is not None:
-                assert fields["partition"] == printed.partition
+            if printed_command.partition is not None:
+                assert fields["partition"] == printed_command.partition
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -288,4 +288,4 @@ def test_every_module_that_makes_commands_is_in_the_table() -> None:
     }
     assert makers == {*MADE_HERE, *ELSEWHERE}
     assert set(MADE_HERE.values()) <= COMMANDS.keys()
-    assert all(inspect.isfunction(printed.make) for printed in COMMANDS.values())
+    assert all(inspect.isfunction(printed_command.make) for printed_command in COMMANDS.values())

@@ -35,18 +35,16 @@ def absent_names(program_text: str) -> Iterator[str]:
     modules: dict[str, ModuleType] = {}
     for node in ast.walk(program):
         if isinstance(node, ast.Import):
-            for imported in node.names:
-                if imported.name.startswith(OURS):
-                    modules[imported.asname or imported.name] = importlib.import_module(
-                        imported.name
-                    )
+            for alias in node.names:
+                if alias.name.startswith(OURS):
+                    modules[alias.asname or alias.name] = importlib.import_module(alias.name)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(OURS):
-            for imported in node.names:
-                member = _member(importlib.import_module(node.module or ""), imported.name)
+            for alias in node.names:
+                member = _member(importlib.import_module(node.module or ""), alias.name)
                 if member is None:
-                    yield f"{node.module}.{imported.name}"
+                    yield f"{node.module}.{alias.name}"
                 elif isinstance(member, ModuleType):
-                    modules[imported.asname or imported.name] = member
+                    modules[alias.asname or alias.name] = member
     for node in ast.walk(program):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             module = modules.get(node.value.id)

@@ -90,12 +90,12 @@ def test_no_lesson_and_no_message_breaks_the_rule(rule: int) -> None:
 
 def test_no_sentence_is_too_long() -> None:
     parts = re.compile(r"\n\s*\n|^\s*(?:[-*>]|\d+\.) |\||(?<=[.:;?!])\s+|\)\s*$", re.MULTILINE)
-    long = {
+    long_sentences = {
         name: [part[:70] for part in parts.split(text) if part and len(part.split()) > 50]
         for name, text in prose()
         if name != HELP
     }
-    assert {name: sentences for name, sentences in long.items() if sentences} == {}
+    assert {name: sentences for name, sentences in long_sentences.items() if sentences} == {}
 
 
 def test_the_rules_are_ten_and_their_examples_right() -> None:

@@ -24,10 +24,10 @@ def exchange_bytes(address: str, request: bytes) -> bytes:
         wire.sendall(request)
         answer = b""
         while len(answer) < 4 or len(answer) < 4 + int.from_bytes(answer[:4], "big"):
-            piece = wire.recv(65_536)
-            if not piece:
+            chunk = wire.recv(65_536)
+            if not chunk:
                 break
-            answer += piece
+            answer += chunk
         return answer
 
 

@@ -110,7 +110,7 @@ def test_a_command_is_accepted(command: Command) -> None:
         case "txnsim":
             accept_txnsim(arguments)
         case "curl":
-            accept_curl(arguments, refused=command.printed.startswith('{"error":"'))
+            accept_curl(arguments, is_refused=command.printed.startswith('{"error":"'))
         case "python":
             assert arguments[:2] == ["-m", "http.server"]  # of the standard library
         case "pip":
@@ -133,8 +133,8 @@ def accept_pip(arguments: list[str]) -> None:
 @pytest.mark.parametrize("page", ["README.md", "docs/testing.md"])
 def test_what_the_first_test_needs_is_installed_above_it(page: str) -> None:
     """``make journeys`` runs the README's commands without any change."""
-    above, test = (ROOT / page).read_text("utf-8").split("```python\n", 1)
-    (line,) = re.findall(r"^\$ (pip install .*)$", above, re.MULTILINE)
+    text_above, test = (ROOT / page).read_text("utf-8").split("```python\n", 1)
+    (line,) = re.findall(r"^\$ (pip install .*)$", text_above, re.MULTILINE)
     assert test.startswith("import pytest\nfrom kafka import KafkaProducer\n")
     assert shlex.split(line)[2] == ".[pytest,demo]"
 
@@ -146,12 +146,12 @@ def test_the_documents_show_each_command_of_the_program() -> None:
 
 def test_a_page_that_shows_the_command_says_how_to_have_it() -> None:
     pages = {command.place.split(":")[0] for command in COMMANDS if command.words[0] == "txnsim"}
-    silent = [
+    silent_pages = [
         page
         for page in sorted(pages - {"docs/install.md"})
         if "install.md)" not in (ROOT / page).read_text("utf-8")
     ]
-    assert silent == []
+    assert silent_pages == []
 
 
 def test_a_command_that_does_not_exist_is_noticed() -> None:
@@ -160,9 +160,9 @@ def test_a_command_that_does_not_exist_is_noticed() -> None:
     with pytest.raises(AssertionError):
         accept_txnsim(["txns", "lst"])
     with pytest.raises(AssertionError):
-        accept_curl(["-X", "PUT", "http://127.0.0.1:9080/api/v1/clock"], refused=False)
+        accept_curl(["-X", "PUT", "http://127.0.0.1:9080/api/v1/clock"], is_refused=False)
     with pytest.raises(msgspec.ValidationError):
-        accept_curl(["http://127.0.0.1:9080/api/v1/clock", "-d", '{"ms": 1}'], refused=False)
+        accept_curl(["http://127.0.0.1:9080/api/v1/clock", "-d", '{"ms": 1}'], is_refused=False)
 
 
 def make_targets() -> set[str]:
@@ -187,7 +187,7 @@ def accept_txnsim(arguments: list[str]) -> None:
                 find(story)
 
 
-def accept_curl(arguments: list[str], *, refused: bool) -> None:
+def accept_curl(arguments: list[str], *, is_refused: bool) -> None:
     """The control port has that route, and takes that body or, where it should, refuses it."""
     (url,) = (argument_word for argument_word in arguments if argument_word.startswith("http://"))
     body = arguments[arguments.index("-d") + 1] if "-d" in arguments else None
@@ -202,7 +202,7 @@ def accept_curl(arguments: list[str], *, refused: bool) -> None:
     if body is None:
         return
     (kind,) = (BODIES[route] for route in BODIES if _matches(route, path))
-    if refused:
+    if is_refused:
         with pytest.raises((msgspec.ValidationError, ValueError)):
             msgspec.json.decode(body, type=kind)
     else:
@@ -237,20 +237,22 @@ def test_the_programs_of_readme_and_first_client_commit_and_read() -> None:
         and block.language == "python"
         and "def test_" not in block.text  # tests/lab/plugin runs these
     ]
-    printed = []
+    outputs = []
     with TxnsimServer(arguments=("--topic", "orders:3")) as server:
         for program in programs:
             text = program.text.replace("127.0.0.1:9092", server.bootstrap)
             assert text != program.text, f"{program.page}:{program.line}: another address"
-            ran = subprocess.run(
+            finished_process = subprocess.run(
                 [sys.executable, "-c", text],
                 capture_output=True,
                 text=True,
                 check=False,
             )
-            assert ran.returncode == 0, f"{program.page}:{program.line}: {ran.stderr}"
-            printed.append(ran.stdout.strip())
-    assert printed == ["committed", "committed", "b'one order'", "committed", "committed"]
+            assert finished_process.returncode == 0, (
+                f"{program.page}:{program.line}: {finished_process.stderr}"
+            )
+            outputs.append(finished_process.stdout.strip())
+    assert outputs == ["committed", "committed", "b'one order'", "committed", "committed"]
 
 
 def test_yaml_is_read_by_its_reader(tmp_path: Path) -> None:
@@ -311,11 +313,13 @@ def test_the_readme_compares_by_figures_that_were_measured() -> None:
         f"need {starts[0]:.1f} s until their first commit and {memory[0]} MB of memory" in page_text
     )
     assert f"txnsim {starts[1]:.2f} s and {memory[1]} MB" in page_text
-    passed, differ = (int(cell) for cell in rows["kfake"][3:5])
-    own, own_differences = (int(cell) for cell in rows["txnsim"][3:5])
+    passed_count, differ = (int(cell) for cell in rows["kfake"][3:5])
+    own_count, own_differences = (int(cell) for cell in rows["txnsim"][3:5])
     assert own_differences == 0
-    assert f"txnsim answers all {own} of" in page_text
-    assert f"{passed + differ} cases apply to kfake; it answers {passed} so." in page_text
+    assert f"txnsim answers all {own_count} of" in page_text
+    assert (
+        f"{passed_count + differ} cases apply to kfake; it answers {passed_count} so." in page_text
+    )
 
 
 def test_a_reader_with_an_error_is_sent_to_explain() -> None:
@@ -343,11 +347,11 @@ def test_files_that_are_named_exist() -> None:
     ]
     assert missing == []
     page_text = (ROOT / "tests/README.md").read_text("utf-8")
-    below = re.findall(r"`((?:[\w-]+/)+test_\w+\.py)", page_text)
-    assert len(below) > 50
+    named_paths = re.findall(r"`((?:[\w-]+/)+test_\w+\.py)", page_text)
+    assert len(named_paths) > 50
     assert [
         file_name
-        for file_name in below
+        for file_name in named_paths
         if not any((folder / file_name).exists() for folder in BESIDE)
     ] == []
 

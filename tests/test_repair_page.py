@@ -79,23 +79,23 @@ def practise_server() -> TxnsimServer:
 
 def run_typed(command: str, address: str, directory: Path) -> tuple[str, int]:
     """What a terminal shows of a command, and its exit status."""
-    words = shlex.split(command.replace(ADDRESS, address))[2:]
-    completed = subprocess.run(
-        [sys.executable, "-m", "txnsim.cli.main", *words],
+    arguments = shlex.split(command.replace(ADDRESS, address))[2:]
+    finished_process = subprocess.run(
+        [sys.executable, "-m", "txnsim.cli.main", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
         cwd=directory,
     )
-    output = mask_changing_parts(completed.stdout).replace(address, ADDRESS)
+    output = mask_changing_parts(finished_process.stdout).replace(address, ADDRESS)
     # No blanks at the ends of lines, which no reader sees; tables are padded there.
     printed_lines = [
         printed_line.rstrip()
         for printed_line in output.expandtabs().splitlines()
         if not PROGRESS.match(printed_line)
     ]
-    return "\n".join([command, *printed_lines]) + "\n", completed.returncode
+    return "\n".join([command, *printed_lines]) + "\n", finished_process.returncode
 
 
 @pytest.mark.costly

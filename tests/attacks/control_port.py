@@ -60,21 +60,21 @@ def log_directory(target: AttackTarget) -> int:
 
 def topic_counts(target: AttackTarget) -> int:
     """Topics of 2,147,483,647 and 2^70 partitions, and with so many replicas."""
-    sent = 0
+    sent_bytes = 0
     for count in (200_000, 2_147_483_647, 2**70):
         for field in ("partitions", "replication_factor"):
             topic = {"name": "huge", field: count}
-            sent += _post(target, "/api/v1/topics", topic, expected=(400, 422))
-    return sent
+            sent_bytes += _post(target, "/api/v1/topics", topic, expected=(400, 422))
+    return sent_bytes
 
 
 def absurd_times(target: AttackTarget) -> int:
     """Clocks set and advanced by more than there is."""
-    sent = 0
+    sent_bytes = 0
     for amount in (1e300, -1e300, 2**70, 10**400, "9" * 5_000, "1e400ms"):
         for field in ("set_by_ms", "advance_ms"):
-            sent += _post(target, "/api/v1/clock", {field: amount}, expected=(422,))
-    return sent
+            sent_bytes += _post(target, "/api/v1/clock", {field: amount}, expected=(422,))
+    return sent_bytes
 
 
 def clock_far_ahead(target: AttackTarget) -> int:
@@ -107,7 +107,7 @@ def heavy_story(target: AttackTarget) -> int:
         "name: heavy\ntitle: Much.\ngoal: Much.\nmethod: Much.\ntopics: {t: 100}\n"
         f"runs: {{V-: {{mode: V-, verdict: healthy}}}}\nsteps:\n{steps}"
     )
-    sent = sum(
+    sent_bytes = sum(
         _post(target, "/api/v1/runs?wait_ms=0", {"yaml": story}, expected=(202,)) for _ in range(3)
     )
     time.sleep(10.0)
@@ -115,13 +115,13 @@ def heavy_story(target: AttackTarget) -> int:
         deletion = urllib.request.Request(f"{target.http}/api/v1/runs/{run}", method="DELETE")
         with urllib.request.urlopen(deletion, timeout=TIMEOUT_S) as answer:
             assert answer.status == 204
-    return sent
+    return sent_bytes
 
 
 def driven_runs(target: AttackTarget) -> int:
     """Driven runs that never end: as many as there may be, each with as many stops as it keeps."""
     run_request = {"name": "z01", "runs": ["V-"], "paused": True}
-    sent = sum(
+    sent_bytes = sum(
         _post(target, "/api/v1/runs?wait_ms=60000", run_request, expected=(200, 202, 409))
         for _ in range(DRIVEN + 4)
     )
@@ -129,27 +129,27 @@ def driven_runs(target: AttackTarget) -> int:
     for run in (1, 2):
         for _ in range(STOPS + 20):
             path = f"/api/v1/runs/{run}/inputs?wait_ms=60000"
-            sent += _post(target, path, step, expected=(200,))
+            sent_bytes += _post(target, path, step, expected=(200,))
     processes = descendants(target.pid)
     assert DRIVEN < len(processes) <= DRIVEN + 2 * STOPS + 2, len(processes)
-    return sent
+    return sent_bytes
 
 
 def events_of_many(target: AttackTarget) -> int:
     """Six listeners from the trace's beginning on, each of 9,000 nodes that are not there."""
-    sent = make_ids(target, [f"id-{number}" for number in range(2_000)]) or 0
+    sent_bytes = make_ids(target, [f"id-{number}" for number in range(2_000)]) or 0
     target.measure_gaps_anew()
     host, port = target.http.removeprefix("http://").rsplit(":", 1)
     query = "&".join(["node=x"] * 9_000)
     head = f"GET /api/v1/events?from=0&{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as stack:
         for _ in range(6):
-            listener = opened.enter_context(socket.create_connection((host, int(port)), TIMEOUT_S))
+            listener = stack.enter_context(socket.create_connection((host, int(port)), TIMEOUT_S))
             listener.sendall(head)
-            sent += len(head)
+            sent_bytes += len(head)
             assert b" 200 " in listener.recv(15)
         time.sleep(5.0)
-    return sent
+    return sent_bytes
 
 
 def committed_values(target: AttackTarget) -> int:
@@ -163,9 +163,9 @@ def committed_values(target: AttackTarget) -> int:
             answer = connection.ask(0, 9, acks=1, timeout=30_000, topic_data=[topic])
             assert not answer.responses[0].partition_responses[0].error_code
     target.reset_memory_peak()
-    sent = _ask(target, "/api/v1/topics/tiny/committed", expected=(200,))
+    sent_bytes = _ask(target, "/api/v1/topics/tiny/committed", expected=(200,))
     topics = {"input": "tiny", "output": "tiny"}
-    return sent + _post(target, "/api/v1/assertions/exactly-once", topics, expected=(422,))
+    return sent_bytes + _post(target, "/api/v1/assertions/exactly-once", topics, expected=(422,))
 
 
 def descendants(pid: int) -> list[int]:
@@ -185,7 +185,7 @@ def descendants(pid: int) -> list[int]:
 
 def large_bodies(target: AttackTarget) -> int:
     """Bodies of 20 MB, and of almost a megabyte that is nested or wide."""
-    sent = 0
+    sent_bytes = 0
     for body in (
         b'{"yaml": "' + b"x" * 20_000_000 + b'"}',
         b"[" * 990_000,
@@ -196,27 +196,27 @@ def large_bodies(target: AttackTarget) -> int:
         b'{"partitions": ' + b"9" * 990_000 + b"}",
     ):
         for path in ("/api/v1/topics", "/api/v1/faults", "/api/v1/runs"):
-            sent += _ask(target, path, body=body, expected=(400, 413, 422, None))
-    return sent
+            sent_bytes += _ask(target, path, body=body, expected=(400, 413, 422, None))
+    return sent_bytes
 
 
 def large_headers(target: AttackTarget) -> int:
     """Headers of 1 MB, 10,000 headers, and a path of 1 MB."""
     host = target.http.removeprefix("http://")
     address, port = host.rsplit(":", 1)
-    sent = 0
+    sent_bytes = 0
     for head in (
         b"GET /api/v1/cluster HTTP/1.1\r\nX: " + b"x" * 1_000_000 + b"\r\n\r\n",
         b"GET /api/v1/cluster HTTP/1.1\r\n" + b"X: y\r\n" * 10_000 + b"\r\n",
         b"GET /" + b"x" * 1_000_000 + b" HTTP/1.1\r\n\r\n",
     ):
         with socket.create_connection((address, int(port)), timeout=TIMEOUT_S) as connection:
-            sent += send_quietly(connection, head)
+            sent_bytes += send_quietly(connection, head)
             with contextlib.suppress(ConnectionError):
                 connection.shutdown(socket.SHUT_WR)
                 while connection.recv(1 << 16):
                     pass
-    return sent
+    return sent_bytes
 
 
 def traces_at_once(target: AttackTarget) -> int:
@@ -277,30 +277,37 @@ def _ask(
 
 def verdicts(target: AttackTarget) -> int:
     """Histories of 1 MB for the judges: a place for each record, and readers of everything."""
-    places = [
+    record_events = [
         {
             "seen": kind,
             "at_ms": event_number,
             "who": "p",
             "topic": "a",
             "partition": event_number,
-            **more,
+            **extra_fields,
         }
         for event_number in range(3_000)
-        for kind, more in (
+        for kind, extra_fields in (
             ("wrote", {"value": "v", "offset": 0}),
             ("read", {"asked": 0, "next_offset": 1, "records": [{"offset": 0, "value": "v"}]}),
         )
     ]
     readers = [
-        {"seen": kind, "at_ms": reader_number, "who": "p", "topic": "a", "partition": 0, **more}
+        {
+            "seen": kind,
+            "at_ms": reader_number,
+            "who": "p",
+            "topic": "a",
+            "partition": 0,
+            **extra_fields,
+        }
         for reader_number in range(3_000)
-        for kind, more in (
+        for kind, extra_fields in (
             ("wrote", {"value": f"v{reader_number}", "offset": reader_number}),
             ("read", {"asked": 0, "next_offset": 2**40}),
         )
     ]
-    bodies = [json.dumps(history).encode() for history in (places, readers)]
+    bodies = [json.dumps(history).encode() for history in (record_events, readers)]
     return sum(_ask(target, "/api/v1/verdicts", body=body, expected=(200, 422)) for body in bodies)
 
 

@@ -35,7 +35,7 @@ def largest_metadata(target: AttackTarget) -> int:
     topics = [{"name": f"no-such-topic-{topic_number}"} for topic_number in range(19_000)]
     frame_bytes = request(METADATA, 9, topics=topics, allow_auto_topic_creation=False)
     with target.socket() as connection:
-        exchange(connection, frame_bytes * 10, answers=10)
+        exchange(connection, frame_bytes * 10, answer_count=10)
     return len(frame_bytes) * 10
 
 
@@ -88,10 +88,10 @@ def quotas(target: AttackTarget) -> int:
 
 
 def _send_enlarged(
-    target: AttackTarget, frame_bytes: bytes, more: tuple[bytes, int] = (b"", 0)
+    target: AttackTarget, frame_bytes: bytes, repeated_element: tuple[bytes, int] = (b"", 0)
 ) -> int:
     """Send a request whose last array has more elements, and read the answer if one comes."""
-    element, count = more
+    element, count = repeated_element
     if count:
         frame_bytes = _enlarge(frame_bytes, element, count)
     with target.socket() as connection:

@@ -28,7 +28,7 @@ def silent_members(target: AttackTarget) -> int:
     """8,000 ConsumerGroupHeartbeats that join one group and fall silent."""
     frame_bytes = b"".join(_heartbeats(8_000, lambda number: ["other"]))
     with target.socket() as connection:
-        exchange(connection, frame_bytes, answers=8_000)
+        exchange(connection, frame_bytes, answer_count=8_000)
     time.sleep(15.0)
     return len(frame_bytes)
 
@@ -48,51 +48,51 @@ def silent_classic(target: AttackTarget) -> int:
 
 def names(target: AttackTarget) -> int:
     """JoinGroup with 500,000 and with 10,000,000 empty names, then heartbeats of KIP-848."""
-    sent = 0
+    sent_bytes = 0
     for group, count in (("few", 500_000), ("many", 10_000_000)):
         data = join("c", [("range", subscription(count))], group=group)
         with target.socket() as connection:
-            exchange(connection, data, answers=1)
-        sent += len(data)
+            exchange(connection, data, answer_count=1)
+        sent_bytes += len(data)
     with target.socket() as connection:
         for group in ("few", "many"):
             data = b"".join(_heartbeats(50, lambda number: ["other"], group=group))
-            exchange(connection, data, answers=50)
-            sent += len(data)
-    return sent
+            exchange(connection, data, answer_count=50)
+            sent_bytes += len(data)
+    return sent_bytes
 
 
 def uneven_members(target: AttackTarget) -> int:
     """1,000 members, every second with one topic more, over 9,990 partitions; 50 more join."""
     frame_bytes = b"".join(_heartbeats(1_050, lambda number: [WIDE, "other"][: 1 + number % 2]))
     with target.socket() as connection:
-        exchange(connection, frame_bytes, answers=1_050)
+        exchange(connection, frame_bytes, answer_count=1_050)
         for _ in range(10):
             time.sleep(1.1)  # a target assignment is made once a second at most
-            more = b"".join(_heartbeats(10, lambda number: [WIDE, "other"]))
-            exchange(connection, more, answers=10)
+            more_heartbeats = b"".join(_heartbeats(10, lambda number: [WIDE, "other"]))
+            exchange(connection, more_heartbeats, answer_count=10)
     return len(frame_bytes)
 
 
 def many_names(target: AttackTarget) -> int:
     """94 members of one group, each with 19,900 names of its own."""
-    sent = 0
+    sent_bytes = 0
     with target.socket() as connection:
         for member in range(94):
             own_names = [f"{member}-{name_number}" for name_number in range(19_900)]
             (frame_bytes,) = _heartbeats(1, lambda _, own_names=own_names: own_names)
-            exchange(connection, frame_bytes, answers=1)
-            sent += len(frame_bytes)
-        more = b"".join(_heartbeats(100, lambda member: ["other"]))
-        exchange(connection, more, answers=100)
-    return sent + len(more)
+            exchange(connection, frame_bytes, answer_count=1)
+            sent_bytes += len(frame_bytes)
+        more_heartbeats = b"".join(_heartbeats(100, lambda member: ["other"]))
+        exchange(connection, more_heartbeats, answer_count=100)
+    return sent_bytes + len(more_heartbeats)
 
 
 def many_protocols(target: AttackTarget) -> int:
     """100 JoinGroups with 19,000 protocols each."""
     frame = join("c", [(f"{number}", b"") for number in range(19_000)])
     with target.socket() as connection:
-        exchange(connection, frame * 100, answers=100)
+        exchange(connection, frame * 100, answer_count=100)
     return 100 * len(frame)
 
 
@@ -101,8 +101,8 @@ def static_members(target: AttackTarget) -> int:
     frames = list(_heartbeats(2_000, lambda number: ["other"], static=True))
     rejoining = list(_heartbeats(200, lambda number: ["other"], static=True))
     with target.socket() as connection:
-        exchange(connection, b"".join(frames), answers=2_000)
-        leaving = [
+        exchange(connection, b"".join(frames), answer_count=2_000)
+        leave_frames = [
             request(
                 HEARTBEAT,
                 1,
@@ -119,8 +119,8 @@ def static_members(target: AttackTarget) -> int:
             )
             for member_number in range(200)
         ]
-        exchange(connection, b"".join(leaving), answers=200)
-        exchange(connection, b"".join(rejoining), answers=200)
+        exchange(connection, b"".join(leave_frames), answer_count=200)
+        exchange(connection, b"".join(rejoining), answer_count=200)
     return len(b"".join(frames)) + len(b"".join(rejoining))
 
 
@@ -130,19 +130,19 @@ def positions(target: AttackTarget) -> int:
         for number in range(5):
             _create(connection, f"small-{number}", 1)
     with target.socket() as connection:
-        places = [(f"p{group}", WIDE) for group in range(60)]
-        for group_id, topic in places:
+        groups_and_topics = [(f"p{group}", WIDE) for group in range(60)]
+        for group_id, topic in groups_and_topics:
             for start in range(0, 9_900, 330):
                 parts = range(start, start + 330)
-                exchange(connection, _commit(group_id, topic, parts), answers=1)
+                exchange(connection, _commit(group_id, topic, parts), answer_count=1)
     target.reset_memory_peak()
-    sent = 0
+    sent_bytes = 0
     with target.connect() as connection:
         for number in range(5):
-            sent += _delete(connection, f"small-{number}")
-        sent += _delete(connection, WIDE)
+            sent_bytes += _delete(connection, f"small-{number}")
+        sent_bytes += _delete(connection, WIDE)
     time.sleep(10.0)
-    return sent
+    return sent_bytes
 
 
 def pending(target: AttackTarget) -> int:
@@ -179,7 +179,7 @@ def pending(target: AttackTarget) -> int:
             errors.append(answer.topics[0].partitions[0].error_code)
         assert (errors[0], errors[-1]) == (0, 28), errors
         target.reset_memory_peak()
-        ended = connection.ask(
+        end_answer = connection.ask(
             26,
             5,
             transactional_id="t",
@@ -187,7 +187,7 @@ def pending(target: AttackTarget) -> int:
             producer_epoch=identity.producer_epoch,
             committed=True,
         )
-    assert not ended.error_code, ended
+    assert not end_answer.error_code, end_answer
     return 100
 
 

@@ -62,8 +62,8 @@ def tls_logins(target: AttackTarget) -> int:
 
     def log_in(_number: int) -> str | None:
         with (
-            socket.create_connection((host, port), timeout=30.0) as plain,
-            context.wrap_socket(plain) as encrypted,
+            socket.create_connection((host, port), timeout=30.0) as plain_socket,
+            context.wrap_socket(plain_socket) as encrypted,
         ):
             return encrypted.version()
 
@@ -83,7 +83,7 @@ def half_open_sasl(target: AttackTarget) -> int:
 def wrong_logins(target: AttackTarget) -> int:
     """1,000 logins of users that are not there, each over a connection of its own."""
     handshake = request(SASL_HANDSHAKE, 1, mechanism="SCRAM-SHA-256")
-    sent = 0
+    sent_bytes = 0
     for login_number in range(LOGINS):
         first_message = f"n,,n=user{login_number},r=nonce".encode()
         frame_bytes = handshake + request(SASL_AUTHENTICATE, 2, auth_bytes=first_message)
@@ -91,26 +91,26 @@ def wrong_logins(target: AttackTarget) -> int:
             contextlib.suppress(OSError),
             socket.create_connection(_address(target, "SASL"), timeout=60.0) as connection,
         ):
-            sent += send_quietly(connection, frame_bytes)
+            sent_bytes += send_quietly(connection, frame_bytes)
             read_answers(connection, 2)
-    return sent
+    return sent_bytes
 
 
 def half_open_requests(target: AttackTarget) -> int:
     """300 requests at the control port of which a header comes every second, three times."""
     host, port = target.http.removeprefix("http://").rsplit(":", 1)
     head = b"POST /api/v1/topics HTTP/1.1\r\nHost: localhost\r\n"
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as stack:
         connections = [
-            opened.enter_context(socket.create_connection((host, int(port)), timeout=30.0))
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=30.0))
             for _ in range(HALF_OPEN)
         ]
-        sent = sum(send_quietly(connection, head) for connection in connections)
+        sent_bytes = sum(send_quietly(connection, head) for connection in connections)
         for round_number in range(3):
             time.sleep(1.0)
             line = b"X-%d: %s\r\n" % (round_number, b"x" * 10_000)
-            sent += sum(send_quietly(connection, line) for connection in connections)
-    return sent
+            sent_bytes += sum(send_quietly(connection, line) for connection in connections)
+    return sent_bytes
 
 
 def _address(target: AttackTarget, listener: str) -> tuple[str, int]:
@@ -120,14 +120,14 @@ def _address(target: AttackTarget, listener: str) -> tuple[str, int]:
 
 def _hold(target: AttackTarget, listener: str, beginning: bytes) -> int:
     """Open connections, send the beginning of something on each, and wait a while."""
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as stack:
         connections = [
-            opened.enter_context(socket.create_connection(_address(target, listener), timeout=30.0))
+            stack.enter_context(socket.create_connection(_address(target, listener), timeout=30.0))
             for _ in range(HALF_OPEN)
         ]
-        sent = sum(send_quietly(connection, beginning) for connection in connections)
+        sent_bytes = sum(send_quietly(connection, beginning) for connection in connections)
         time.sleep(HELD_S)
-    return sent
+    return sent_bytes
 
 
 ATTACKS: Final = (

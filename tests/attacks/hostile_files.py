@@ -64,9 +64,9 @@ def _write_bombs(folder: Path) -> None:
 def log_links(folder: Path) -> Iterator[ReaderEnd]:
     """A log directory of links: to itself, to a device without an end, to a secret, to a pipe."""
     _write_links(folder)
-    for ended in _read_logs(folder):
-        assert "root:" not in ended.output
-        yield ended
+    for reader_end in _read_logs(folder):
+        assert "root:" not in reader_end.output
+        yield reader_end
 
 
 def _write_links(folder: Path) -> None:
@@ -148,9 +148,9 @@ def spark_tables(folder: Path) -> Iterator[ReaderEnd]:
     program = folder / "tables.py"
     program.write_text(_READ_TABLES)
     with _appending(growing):
-        ended = _run_program(str(program), *map(str, (bombs, links, sparse, growing)))
-    assert "root:" not in ended.output
-    yield ended
+        reader_end = _run_program(str(program), *map(str, (bombs, links, sparse, growing)))
+    assert "root:" not in reader_end.output
+    yield reader_end
 
 
 _READ_TABLES: Final = """
@@ -203,13 +203,13 @@ def traces(folder: Path) -> Iterator[ReaderEnd]:
         file = folder / f"{name}.jsonl"
         file.write_text(text)
         page = folder / f"{name}.html"
-        for words in (
+        for arguments in (
             ("trace", "brief", str(file)),
             ("explain", "lso", "orders-0", str(file)),
             ("diff", str(file), str(file)),
             ("trace", "convert", str(file), "--as", "html", "--to", str(page)),
         ):
-            yield run_reader(*words)
+            yield run_reader(*arguments)
 
 
 def packed_traces(folder: Path) -> Iterator[ReaderEnd]:
@@ -218,10 +218,10 @@ def packed_traces(folder: Path) -> Iterator[ReaderEnd]:
         b'{"k":"run","schema":2,"sim":"0.2.0","brokers":1,"level":"full","nodes":["a"]}\n'
         b'{"i":0,"t":0,"n":0,"l":0,"p":[],"k":"note","d":{"text":"x"}}\n'
     )
-    packed = gzip.compress(lines * 100)
+    packed_lines = gzip.compress(lines * 100)
     for name, content in {
-        "cut-off": packed[:-12],
-        "changed": packed[:60] + bytes(20) + packed[80:],
+        "cut-off": packed_lines[:-12],
+        "changed": packed_lines[:60] + bytes(20) + packed_lines[80:],
         "noise": random.Random(1).randbytes(3_000),
         "bomb": gzip.compress(lines + b" " * 600_000_000 + lines),
     }.items():
@@ -233,7 +233,7 @@ def packed_traces(folder: Path) -> Iterator[ReaderEnd]:
 def histories(folder: Path) -> Iterator[ReaderEnd]:
     """Histories of nested values, of endless numbers, and of 20,000 writers of one item."""
     write = {"seen": "wrote", "at_ms": 0, "who": "p", "topic": "a", "partition": 0}
-    same = "".join(
+    same_history = "".join(
         json.dumps(
             {**write, "who": f"p{number}", "value": f"v{number}", "item": "v", "offset": number}
         )
@@ -248,7 +248,7 @@ def histories(folder: Path) -> Iterator[ReaderEnd]:
         "infinite": json.dumps({**write, "offset": 0, "value": "v"}).replace(
             '"at_ms": 0', '"at_ms": 1e400'
         ),
-        "same": same,
+        "same": same_history,
     }
     for name, text in texts.items():
         file = folder / f"{name}.jsonl"
@@ -260,8 +260,8 @@ def conformance_peers(_folder: Path) -> Iterator[ReaderEnd]:
     """Every kind of hostile broker, before ``conformance``."""
     for serve in HOSTILE_BROKERS.values():
         with hostile_broker(serve) as address:
-            words = ("--patience", "1", "--only", "leader/metadata")
-            yield run_reader("conformance", address, *words)
+            options = ("--patience", "1", "--only", "leader/metadata")
+            yield run_reader("conformance", address, *options)
 
 
 def exam_drivers(folder: Path) -> Iterator[ReaderEnd]:
@@ -344,11 +344,16 @@ def killed_tests(folder: Path) -> Iterator[ReaderEnd]:
     children = _wait_for_children(process.pid, at_least=2)
     process.kill()
     process.wait()
-    left = _wait_for_end(children, 30.0)
-    for child in left:
+    remaining_children = _wait_for_end(children, 30.0)
+    for child in remaining_children:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
-    yield ReaderEnd(time.monotonic() - begun_s, 0.0, len(left), f"left: {left}" if left else "")
+    yield ReaderEnd(
+        time.monotonic() - begun_s,
+        0.0,
+        len(remaining_children),
+        f"left: {remaining_children}" if remaining_children else "",
+    )
 
 
 def _replica(folder: Path, name: str = "orders-0") -> Path:
@@ -362,9 +367,9 @@ def _read_logs(folder: Path) -> Iterator[ReaderEnd]:
         yield run_reader("logs", reader, str(folder))
 
 
-def _run_program(*words: str) -> ReaderEnd:
+def _run_program(*arguments: str) -> ReaderEnd:
     process = subprocess.Popen(
-        [sys.executable, *words],
+        [sys.executable, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

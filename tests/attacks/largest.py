@@ -23,7 +23,7 @@ from tests.attacks.largest_requests import (
     CREATE_TOPICS,
     PARTITIONS,
     WIDE,
-    Largest,
+    LargestRequest,
     RequestNames,
 )
 from tests.attacks.neighbour import TOPIC as NEIGHBOUR
@@ -54,7 +54,7 @@ class LargestFigures(NamedTuple):
 
 
 def measure_largest(
-    chosen: Sequence[Largest], *, has_rights: bool = True
+    chosen_requests: Sequence[LargestRequest], *, has_rights: bool = True
 ) -> Iterator[LargestFigures]:
     """Play them at one server, in order."""
     config = Path(__file__).with_name("authorizer.properties" if has_rights else "acls.properties")
@@ -65,7 +65,7 @@ def measure_largest(
         if not has_rights:
             _deny(target)
         time.sleep(1.0)
-        for largest in chosen:
+        for largest in chosen_requests:
             frames = [largest.make(request_names, number) for number in range(largest.times)]
             target.settle(SETTLED_S)
             neighbour.waits(SETTLED_S)
@@ -113,9 +113,9 @@ def _request_names(target: AttackTarget) -> RequestNames:
 def _deny(target: AttackTarget) -> None:
     """Deny every user everything except the neighbour's topic."""
     other_letters = sorted({*ascii_lowercase} - {NEIGHBOUR[0]})
-    denied = [(_TOPIC, letter, _PREFIXED) for letter in other_letters]
-    denied += [(_GROUP, "*", _LITERAL), (_TRANSACTIONAL_ID, "*", _LITERAL)]
-    denied += [(_CLUSTER, "kafka-cluster", _LITERAL)]
+    denied_resources = [(_TOPIC, letter, _PREFIXED) for letter in other_letters]
+    denied_resources += [(_GROUP, "*", _LITERAL), (_TRANSACTIONAL_ID, "*", _LITERAL)]
+    denied_resources += [(_CLUSTER, "kafka-cluster", _LITERAL)]
     with target.connect() as connection:
         creation = connection.ask(
             *(_CREATE_ACLS, 3),
@@ -129,7 +129,7 @@ def _deny(target: AttackTarget) -> None:
                     "operation": _ALL,
                     "permission_type": _DENY,
                 }
-                for resource_type, resource_name, pattern in denied
+                for resource_type, resource_name, pattern in denied_resources
             ],
         )
     assert all(result.error_code == 0 for result in creation.results), creation
@@ -157,12 +157,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(argv)
     names = tuple(options.names)
-    chosen = [largest for largest in ALL if not names or largest.name.startswith(names)]
+    chosen_requests = [largest for largest in ALL if not names or largest.name.startswith(names)]
     sys.stdout.write(
         f"{'request':<34} {'MiB':>8} {'cpu':>8} {'answer':>8} {'p99':>8} {'worst':>8}"
         f" {'memory':>8}\n"
     )
-    for row in measure_largest(chosen, has_rights=not options.without_rights):
+    for row in measure_largest(chosen_requests, has_rights=not options.without_rights):
         sys.stdout.write(
             f"{row.name:<34} {row.sent_bytes / 2**20:>8.2f} {row.cpu_ms:>8.1f}"
             f" {row.answer_ms:>8.1f} {row.p99_ms:>8.1f} {row.worst_ms:>8.1f}"

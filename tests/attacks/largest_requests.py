@@ -26,7 +26,7 @@ class RequestNames(NamedTuple):
     producer_epoch: int
 
 
-class Largest(NamedTuple):
+class LargestRequest(NamedTuple):
     """An API's largest request."""
 
     name: str
@@ -216,25 +216,25 @@ _SCRAM: Final = {
 }
 
 ALL: Final = (
-    Largest("Produce", _produce),
-    Largest("Fetch", _fetch),
-    Largest("Fetch unknown topics", _fetch_unknown),
-    Largest(
+    LargestRequest("Produce", _produce),
+    LargestRequest("Fetch", _fetch),
+    LargestRequest("Fetch unknown topics", _fetch_unknown),
+    LargestRequest(
         "ListOffsets",
         _same_frame(
             2, 9, replica_id=-1, topics=[{"name": WIDE, "partitions": _partitions(timestamp=-1)}]
         ),
     ),
-    Largest(
+    LargestRequest(
         "Metadata unknown topics",
         _same_frame(
             3, 12, topics=[{"name": name} for name in _names()], allow_auto_topic_creation=False
         ),
     ),
-    Largest(
+    LargestRequest(
         "Metadata", _same_frame(3, 12, topics=[{"name": WIDE}], allow_auto_topic_creation=False)
     ),
-    Largest(
+    LargestRequest(
         "Metadata auto-create",
         _same_frame(
             3,
@@ -244,13 +244,13 @@ ALL: Final = (
         ),
         times=1,
     ),
-    Largest("OffsetCommit", _offset_commit),
-    Largest("OffsetFetch", _offset_fetch),
-    Largest(
+    LargestRequest("OffsetCommit", _offset_commit),
+    LargestRequest("OffsetFetch", _offset_fetch),
+    LargestRequest(
         "OffsetFetch all",
         _same_frame(9, 9, groups=[{"group_id": "g", "member_epoch": -1, "topics": None}]),
     ),
-    Largest(
+    LargestRequest(
         "OffsetFetch groups",
         _same_frame(
             9,
@@ -261,8 +261,10 @@ ALL: Final = (
             ],
         ),
     ),
-    Largest("FindCoordinator", _same_frame(10, 4, key_type=0, coordinator_keys=_names(ELEMENTS))),
-    Largest(
+    LargestRequest(
+        "FindCoordinator", _same_frame(10, 4, key_type=0, coordinator_keys=_names(ELEMENTS))
+    ),
+    LargestRequest(
         "JoinGroup",
         _same_frame(
             11,
@@ -274,13 +276,13 @@ ALL: Final = (
             protocols=[{"name": n, "metadata": b""} for n in _names()],
         ),
     ),
-    Largest(
+    LargestRequest(
         "LeaveGroup",
         _same_frame(
             13, 5, group_id="g", members=[{"member_id": member_id} for member_id in _names()]
         ),
     ),
-    Largest(
+    LargestRequest(
         "SyncGroup",
         _same_frame(
             14,
@@ -291,21 +293,21 @@ ALL: Final = (
             assignments=[{"member_id": member_id, "assignment": b""} for member_id in _names()],
         ),
     ),
-    Largest("DescribeGroups", _same_frame(15, 5, groups=_names())),
-    Largest("ListGroups", _same_frame(16, 5, states_filter=_names(ELEMENTS))),
-    Largest("CreateTopics 10,000 partitions", _create_topics, times=3),
-    Largest("CreateTopics 10,000 topics", _create_small_topics, times=2),
-    Largest(
+    LargestRequest("DescribeGroups", _same_frame(15, 5, groups=_names())),
+    LargestRequest("ListGroups", _same_frame(16, 5, states_filter=_names(ELEMENTS))),
+    LargestRequest("CreateTopics 10,000 partitions", _create_topics, times=3),
+    LargestRequest("CreateTopics 10,000 topics", _create_small_topics, times=2),
+    LargestRequest(
         "DeleteTopics of 10,000 partitions",
         _same_frame(20, 6, topics=[{"name": "many-2"}], timeout=10_000),
         times=1,
     ),
-    Largest("Metadata of all", _same_frame(3, 12, topics=None)),
-    Largest(
+    LargestRequest("Metadata of all", _same_frame(3, 12, topics=None)),
+    LargestRequest(
         "DeleteTopics unknown",
         _same_frame(20, 6, topics=[{"name": n} for n in _names()], timeout=10_000),
     ),
-    Largest(
+    LargestRequest(
         "DeleteTopics",
         _same_frame(
             20,
@@ -317,13 +319,13 @@ ALL: Final = (
         ),
         times=1,
     ),
-    Largest(
+    LargestRequest(
         "DeleteRecords",
         _same_frame(
             21, 2, topics=[{"name": WIDE, "partitions": _partitions(offset=0)}], timeout=10_000
         ),
     ),
-    Largest(
+    LargestRequest(
         "OffsetForLeaderEpoch",
         _same_frame(
             23,
@@ -344,20 +346,20 @@ ALL: Final = (
             ],
         ),
     ),
-    Largest("AddPartitionsToTxn", _add_partitions),
-    Largest("AddPartitionsToTxn unknown", _add_unknown_partitions, times=3),
-    Largest("TxnOffsetCommit", _txn_offset_commit),
-    Largest("EndTxn of 10,000 partitions", _end_txn, times=1),
-    Largest("WriteTxnMarkers", _write_markers),
-    Largest("WriteTxnMarkers repeated", _write_markers_twice, times=3),
-    Largest("CreateAcls", _acls, times=3),
-    Largest(
+    LargestRequest("AddPartitionsToTxn", _add_partitions),
+    LargestRequest("AddPartitionsToTxn unknown", _add_unknown_partitions, times=3),
+    LargestRequest("TxnOffsetCommit", _txn_offset_commit),
+    LargestRequest("EndTxn of 10,000 partitions", _end_txn, times=1),
+    LargestRequest("WriteTxnMarkers", _write_markers),
+    LargestRequest("WriteTxnMarkers repeated", _write_markers_twice, times=3),
+    LargestRequest("CreateAcls", _acls, times=3),
+    LargestRequest(
         "DescribeAcls",
         _same_frame(
             29, 3, resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
         ),
     ),
-    Largest(
+    LargestRequest(
         "DeleteAcls",
         _same_frame(
             31,
@@ -375,8 +377,8 @@ ALL: Final = (
         ),
         times=1,
     ),
-    Largest("DeleteAcls of all, often", _acl_filters, times=1),
-    Largest(
+    LargestRequest("DeleteAcls of all, often", _acl_filters, times=1),
+    LargestRequest(
         "DescribeConfigs",
         _same_frame(
             32,
@@ -389,7 +391,7 @@ ALL: Final = (
             include_documentation=True,
         ),
     ),
-    Largest(
+    LargestRequest(
         "AlterConfigs",
         _same_frame(
             33,
@@ -405,7 +407,7 @@ ALL: Final = (
         ),
         times=2,
     ),
-    Largest(
+    LargestRequest(
         "IncrementalAlterConfigs",
         _same_frame(
             44,
@@ -421,14 +423,16 @@ ALL: Final = (
         ),
         times=2,
     ),
-    Largest(
+    LargestRequest(
         "AlterReplicaLogDirs",
         _same_frame(34, 2, dirs=[{"path": "/x", "topics": [{"name": WIDE, "partitions": _WIDE}]}]),
     ),
-    Largest("DescribeLogDirs", _same_frame(35, 4, topics=[{"topic": WIDE, "partitions": _WIDE}])),
-    Largest("DescribeLogDirs of all", _same_frame(35, 4, topics=None)),
-    Largest("CreatePartitions", _create_partitions, times=5),
-    Largest(
+    LargestRequest(
+        "DescribeLogDirs", _same_frame(35, 4, topics=[{"topic": WIDE, "partitions": _WIDE}])
+    ),
+    LargestRequest("DescribeLogDirs of all", _same_frame(35, 4, topics=None)),
+    LargestRequest("CreatePartitions", _create_partitions, times=5),
+    LargestRequest(
         "CreateDelegationToken",
         _same_frame(
             38,
@@ -439,7 +443,7 @@ ALL: Final = (
             ],
         ),
     ),
-    Largest(
+    LargestRequest(
         "DescribeDelegationToken",
         _same_frame(
             41,
@@ -450,8 +454,8 @@ ALL: Final = (
             ],
         ),
     ),
-    Largest("DeleteGroups", _same_frame(42, 2, groups_names=_names())),
-    Largest(
+    LargestRequest("DeleteGroups", _same_frame(42, 2, groups_names=_names())),
+    LargestRequest(
         "ElectLeaders",
         _same_frame(
             43,
@@ -461,11 +465,11 @@ ALL: Final = (
             timeout=10_000,
         ),
     ),
-    Largest(
+    LargestRequest(
         "ElectLeaders of all",
         _same_frame(43, 2, election_type=0, topic_partitions=None, timeout=10_000),
     ),
-    Largest(
+    LargestRequest(
         "AlterPartitionReassignments",
         _same_frame(
             45,
@@ -481,16 +485,16 @@ ALL: Final = (
             ],
         ),
     ),
-    Largest(
+    LargestRequest(
         "ListPartitionReassignments",
         _same_frame(46, 0, timeout=10_000, topics=[{"name": WIDE, "partition_indexes": _WIDE}]),
     ),
-    Largest(
+    LargestRequest(
         "OffsetDelete",
         _same_frame(47, 0, group_id="g", topics=[{"name": WIDE, "partitions": _partitions()}]),
     ),
-    Largest("DescribeClientQuotas", _same_frame(48, 1, components=_COMPONENTS)),
-    Largest(
+    LargestRequest("DescribeClientQuotas", _same_frame(48, 1, components=_COMPONENTS)),
+    LargestRequest(
         "AlterClientQuotas",
         _same_frame(
             49,
@@ -504,14 +508,14 @@ ALL: Final = (
             ],
         ),
     ),
-    Largest(
+    LargestRequest(
         "DescribeUserScramCredentials", _same_frame(50, 0, users=[{"name": n} for n in _names()])
     ),
-    Largest(
+    LargestRequest(
         "AlterUserScramCredentials",
         _same_frame(51, 0, upsertions=[{"name": n, **_SCRAM} for n in _names()]),
     ),
-    Largest(
+    LargestRequest(
         "DescribeQuorum",
         _same_frame(
             55,
@@ -522,7 +526,7 @@ ALL: Final = (
             ],
         ),
     ),
-    Largest(
+    LargestRequest(
         "UpdateFeatures",
         _same_frame(
             57,
@@ -533,12 +537,12 @@ ALL: Final = (
             ],
         ),
     ),
-    Largest(
+    LargestRequest(
         "DescribeProducers", _same_frame(61, 0, topics=[{"name": WIDE, "partition_indexes": _WIDE}])
     ),
-    Largest("DescribeTransactions", _same_frame(65, 0, transactional_ids=_names(ELEMENTS))),
-    Largest("ListTransactions", _same_frame(66, 2, state_filters=_names(ELEMENTS))),
-    Largest(
+    LargestRequest("DescribeTransactions", _same_frame(65, 0, transactional_ids=_names(ELEMENTS))),
+    LargestRequest("ListTransactions", _same_frame(66, 2, state_filters=_names(ELEMENTS))),
+    LargestRequest(
         "ConsumerGroupHeartbeat",
         _same_frame(
             68,
@@ -550,12 +554,12 @@ ALL: Final = (
             topic_partitions=[],
         ),
     ),
-    Largest("ConsumerGroupDescribe", _same_frame(69, 1, group_ids=_names())),
-    Largest(
+    LargestRequest("ConsumerGroupDescribe", _same_frame(69, 1, group_ids=_names())),
+    LargestRequest(
         "DescribeTopicPartitions",
         _same_frame(75, 0, topics=[{"name": n} for n in _names()], response_partition_limit=2_000),
     ),
-    Largest(
+    LargestRequest(
         "DescribeTopicPartitions of all",
         _same_frame(75, 0, topics=[], response_partition_limit=2_000),
     ),

@@ -34,42 +34,42 @@ def largest_frame(target: AttackTarget) -> int:
 
 def unfinished_frames(target: AttackTarget) -> int:
     """30 clients that send 60 MiB of a frame of 100 MiB each, at a mark of 600 MiB."""
-    with contextlib.ExitStack() as opened:
-        connections = [opened.enter_context(target.socket()) for _ in range(UNFINISHED)]
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(target.socket()) for _ in range(UNFINISHED)]
         with ThreadPoolExecutor(10) as clients:
-            sent = sum(clients.map(_send_most, connections))
+            sent_bytes = sum(clients.map(_send_most, connections))
         time.sleep(1.0)
     assert target.memory_mib("VmHWM") < MARK_MIB + 400, "of a quarter of a second"
-    return sent
+    return sent_bytes
 
 
 def full(target: AttackTarget) -> int:
     """Records until there are 600 MiB, which is the mark; then their topic is deleted."""
-    frame, sent, errors = _produce(1_000_000, topic="full"), 0, set()
+    frame, sent_bytes, errors = _produce(1_000_000, topic="full"), 0, set()
     with target.connect() as connection:
         for _ in range(1_000):
             answer = connection.ask(0, 9, **_values(1_000_000, topic="full"))
-            sent += len(frame)
+            sent_bytes += len(frame)
             errors.add(answer.responses[0].partition_responses[0].error_code)
             if int(FULL) in errors:
                 break
         assert int(FULL) in errors, errors
         assert connection.ask(3, 12, topics=None).topics, "what only asks is answered"
         connection.ask(20, 6, topics=[{"name": "full"}], timeout=10_000)
-    return sent
+    return sent_bytes
 
 
 def _send_most(connection: socket.socket) -> int:
     """Send the beginning of a large frame until the connection is closed."""
     connection.settimeout(60.0)
     frame_bytes = FRAME_BYTES.to_bytes(4, "big") + bytes(PIECE_BYTES)
-    sent = send_quietly(connection, frame_bytes)
-    while sent < UNFINISHED_BYTES:
-        more = send_quietly(connection, frame_bytes[4:])
-        if not more:
+    sent_bytes = send_quietly(connection, frame_bytes)
+    while sent_bytes < UNFINISHED_BYTES:
+        newly_sent_bytes = send_quietly(connection, frame_bytes[4:])
+        if not newly_sent_bytes:
             break
-        sent += more
-    return sent
+        sent_bytes += newly_sent_bytes
+    return sent_bytes
 
 
 def _values(size: int, *, topic: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ WITH_ACLS: Final = ("--config", str(Path(__file__).with_name("acls.properties"))
 
 def make_ids(target: AttackTarget, transactional_ids: list[str]) -> int:
     """Make transactional ids, each at its coordinator; how many bytes that took."""
-    sent = 0
+    sent_bytes = 0
     for address, ids_there in _coordinators_of(target, transactional_ids).items():
         with target.connect(address) as connection:
             for transactional_id in ids_there:
@@ -42,10 +42,10 @@ def make_ids(target: AttackTarget, transactional_ids: list[str]) -> int:
                 }
                 for _ in _attempts(f"a producer id for {transactional_id[:40]}"):
                     answer = connection.ask(INIT_PRODUCER_ID, 4, **fields)
-                    sent += len(request(INIT_PRODUCER_ID, 4, **fields))
+                    sent_bytes += len(request(INIT_PRODUCER_ID, 4, **fields))
                     if answer.error_code == 0:
                         break
-    return sent
+    return sent_bytes
 
 
 def _coordinators_of(target: AttackTarget, transactional_ids: list[str]) -> dict[str, list[str]]:
@@ -91,17 +91,17 @@ def many_ids(target: AttackTarget) -> int:
 def without_rights(target: AttackTarget) -> int:
     """List by the pattern as a user who may see none of the ids."""
     names = [f"{'a' * 240}{number}" for number in range(300)]
-    sent = make_ids(target, names)
-    denied = {"resource_type": 5, "resource_name": "*", "resource_pattern_type": 3}
-    denied |= {"principal": "User:ANONYMOUS", "host": "*", "operation": 2, "permission_type": 2}
+    sent_bytes = make_ids(target, names)
+    denied_acl = {"resource_type": 5, "resource_name": "*", "resource_pattern_type": 3}
+    denied_acl |= {"principal": "User:ANONYMOUS", "host": "*", "operation": 2, "permission_type": 2}
     with target.connect() as connection:
-        creation = connection.ask(30, 3, creations=[denied])
+        creation = connection.ask(30, 3, creations=[denied_acl])
         assert not creation.results[0].error_code, creation
         for pattern in (COSTLY, COSTLY_WITHIN):
             answer = connection.ask(LIST_TRANSACTIONS, 2, **_list_filters(pattern))
             assert not answer.transaction_states, "none of them may be seen"
-            sent += len(request(LIST_TRANSACTIONS, 2, **_list_filters(pattern)))
-    return sent
+            sent_bytes += len(request(LIST_TRANSACTIONS, 2, **_list_filters(pattern)))
+    return sent_bytes
 
 
 def regex(target: AttackTarget) -> int:
@@ -110,11 +110,11 @@ def regex(target: AttackTarget) -> int:
         {"name": f"{'a' * 240}{topic_number}", "num_partitions": 1, "replication_factor": 1}
         for topic_number in range(300)
     ]
-    sent = 0
+    sent_bytes = 0
     with target.connect() as connection:
         creation = connection.ask(19, 7, topics=topics, timeout=10_000)
         assert not isinstance(creation, NoAnswer), creation
-        sent += len(request(19, 7, topics=topics, timeout=10_000))
+        sent_bytes += len(request(19, 7, topics=topics, timeout=10_000))
         connection.ask(10, 4, key_type=0, coordinator_keys=["g"])
         for pattern in (COSTLY, COSTLY_WITHIN):
             for _ in range(200):  # until there is a coordinator
@@ -135,7 +135,7 @@ def regex(target: AttackTarget) -> int:
                     break
                 time.sleep(0.05)
             time.sleep(1.0)
-    return sent
+    return sent_bytes
 
 
 def _list_by_pattern(target: AttackTarget, pattern: str) -> int:

@@ -29,7 +29,7 @@ def small_requests(target: AttackTarget) -> int:
     """50,000 small requests in one go, whose answers are read."""
     frame_bytes = request(API_VERSIONS, 0) * SMALL_REQUESTS
     with target.socket() as connection:
-        exchange(connection, frame_bytes, answers=SMALL_REQUESTS)
+        exchange(connection, frame_bytes, answer_count=SMALL_REQUESTS)
     return len(frame_bytes)
 
 
@@ -38,7 +38,7 @@ def small_produces(target: AttackTarget) -> int:
     _make_topic(target)
     frame_bytes = _produce(build_batch([Record(key=b"k", value=b"v")], timestamp_ms=1)) * 20_000
     with target.socket() as connection:
-        exchange(connection, frame_bytes, answers=20_000)
+        exchange(connection, frame_bytes, answer_count=20_000)
     return len(frame_bytes)
 
 
@@ -46,9 +46,9 @@ def unread_fetches(target: AttackTarget) -> int:
     """50 Fetches of 55 MiB, none of whose answers is read."""
     fetch = _store_loot(target)
     with target.socket(receive_buffer_bytes=4096) as connection:
-        sent = send_quietly(connection, fetch * 50)
+        sent_bytes = send_quietly(connection, fetch * 50)
         time.sleep(UNREAD_S)
-    return sent + BATCHES * BATCH_BYTES
+    return sent_bytes + BATCHES * BATCH_BYTES
 
 
 def slow_readers(target: AttackTarget) -> int:
@@ -151,9 +151,9 @@ def _produce(records: bytes) -> bytes:
 def _store_loot(target: AttackTarget) -> bytes:
     """Store records, and return a Fetch for all of them."""
     _make_topic(target)
-    large = build_batch([Record(key=None, value=bytes(BATCH_BYTES))], timestamp_ms=1)
+    large_batch = build_batch([Record(key=None, value=bytes(BATCH_BYTES))], timestamp_ms=1)
     with target.socket() as connection:
-        exchange(connection, _produce(large) * BATCHES, answers=BATCHES)
+        exchange(connection, _produce(large_batch) * BATCHES, answer_count=BATCHES)
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 30}
     topic = {"topic": TOPIC, "partitions": [partition]}
     return request(

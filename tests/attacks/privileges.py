@@ -22,10 +22,10 @@ EPOCHS: Final = 2**15
 
 def acls(target: AttackTarget) -> int:
     """100,000 ACLs: 50,000 for the neighbour's topic, as many for others; then one by one."""
-    sent = 0
+    sent_bytes = 0
     with target.connect() as connection:
-        own = [{**_acl(NEIGHBOUR, "User:ANONYMOUS"), "operation": 2}]
-        connection.ask(CREATE_ACLS, 3, creations=own)
+        own_creations = [{**_acl(NEIGHBOUR, "User:ANONYMOUS"), "operation": 2}]
+        connection.ask(CREATE_ACLS, 3, creations=own_creations)
         for start in range(0, 50_000, MOST_ACLS):
             numbers = range(start, start + MOST_ACLS)
             for creations in (
@@ -35,16 +35,16 @@ def acls(target: AttackTarget) -> int:
             ):
                 creation = connection.ask(CREATE_ACLS, 3, creations=creations)
                 assert not any(result.error_code for result in creation.results)
-                sent += len(request(CREATE_ACLS, 3, creations=creations))
+                sent_bytes += len(request(CREATE_ACLS, 3, creations=creations))
         of_all = {"resource_type_filter": 1, "pattern_type_filter": 1, "permission_type": 1}
         connection.ask(29, 3, **of_all, operation=1)
         connection.ask(31, 3, filters=[{**of_all, "operation": 1}])
-    return sent
+    return sent_bytes
 
 
 def iterations(target: AttackTarget) -> int:
     """Passwords of 2,147,483,647, of 16,384 and of no iterations, each for 1,000 users."""
-    sent = 0
+    sent_bytes = 0
     with target.connect() as connection:
         for count, error in ((2**31 - 1, 93), (16_384, 0), (0, 93), (-1, 93)):
             credential = {"mechanism": 2, "iterations": count, "salt": b"s" * 16}
@@ -54,25 +54,25 @@ def iterations(target: AttackTarget) -> int:
             ]
             answer = connection.ask(ALTER_SCRAM, 0, deletions=[], upsertions=upsertions)
             assert {result.error_code for result in answer.results} == {error}, answer.results[0]
-            sent += len(request(ALTER_SCRAM, 0, deletions=[], upsertions=upsertions))
-    return sent
+            sent_bytes += len(request(ALTER_SCRAM, 0, deletions=[], upsertions=upsertions))
+    return sent_bytes
 
 
 def epochs(target: AttackTarget) -> int:
     """A producer that takes the next epoch 33,000 times: all that its id has, and the next id."""
-    sent = make_ids(target, ["t"])
+    sent_bytes = make_ids(target, ["t"])
     fields: dict[str, Any] = {"transactional_id": "t", "transaction_timeout": 60_000}
     frame = request(INIT_PRODUCER_ID, 4, **fields, producer_id=-1, producer_epoch=-1)
     with target.socket() as connection:
         for frames in _batches(frame, EPOCHS + 200):
-            exchange(connection, frames, answers=len(frames) // len(frame))
-            sent += len(frames)
+            exchange(connection, frames, answer_count=len(frames) // len(frame))
+            sent_bytes += len(frames)
     with target.connect() as connection:
         description = connection.ask(65, 0, transactional_ids=["t"]).transaction_states[0]
         assert (description.error_code, description.producer_epoch < 1_000) == (0, True), (
             description
         )
-    return sent
+    return sent_bytes
 
 
 def _batches(frame: bytes, count: int) -> Iterator[bytes]:

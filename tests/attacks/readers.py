@@ -72,19 +72,19 @@ class HostileInput(NamedTuple):
     mib_max: float = MEMORY_MIB_MAX
     cpu_s_max: float = SECONDS_MAX
 
-    def broken_limits(self, ended: ReaderEnd) -> Iterator[str]:
+    def broken_limits(self, reader_end: ReaderEnd) -> Iterator[str]:
         """The limits that a reader broke, in words."""
-        if ended.cpu_s > self.cpu_s_max:
-            yield f"{ended.cpu_s:.0f} s of a processor"
-        if ended.seconds > WAIT_S_MAX:
-            yield f"{ended.seconds:.0f} s"
-        if ended.mib > self.mib_max:
-            yield f"{ended.mib:.0f} MiB"
-        if ended.status not in self.statuses:
-            yield f"it ended with {ended.status}: {ended.output[-300:]!r}"
-        if "Traceback (most recent call last)" in ended.output:
-            yield f"a traceback: {ended.output[-300:]!r}"
-        if orders := sorted(set(_ORDER.findall(ended.output))):
+        if reader_end.cpu_s > self.cpu_s_max:
+            yield f"{reader_end.cpu_s:.0f} s of a processor"
+        if reader_end.seconds > WAIT_S_MAX:
+            yield f"{reader_end.seconds:.0f} s"
+        if reader_end.mib > self.mib_max:
+            yield f"{reader_end.mib:.0f} MiB"
+        if reader_end.status not in self.statuses:
+            yield f"it ended with {reader_end.status}: {reader_end.output[-300:]!r}"
+        if "Traceback (most recent call last)" in reader_end.output:
+            yield f"a traceback: {reader_end.output[-300:]!r}"
+        if orders := sorted(set(_ORDER.findall(reader_end.output))):
             yield f"a terminal would obey {orders}"
 
 
@@ -92,7 +92,7 @@ def endless_files(folder: Path) -> Iterator[ReaderEnd]:
     """A device without an end as configuration, client properties, trace, history and story."""
     link = folder / "endless.yaml"
     link.symlink_to("/dev/zero")
-    for words in (
+    for arguments in (
         ("serve", "--port", "0", "--config", str(link)),
         ("txns", "--bootstrap-server", "127.0.0.1:1", "--command-config", "/dev/zero", "list"),
         ("trace", "brief", "/dev/zero"),
@@ -102,13 +102,15 @@ def endless_files(folder: Path) -> Iterator[ReaderEnd]:
         ("lesson", "--handed-in", "/dev/zero"),
         ("scenario", "run", str(link)),
     ):
-        yield run_reader(*words)
+        yield run_reader(*arguments)
 
 
 def wrong_configuration(folder: Path) -> Iterator[ReaderEnd]:
     """A configuration of 300,000 unknown names, and one that names a file with a secret."""
-    many, nosy = folder / "many.properties", folder / "nosy.properties"
-    many.write_text("".join(f"some.name.{name_number}=x\n" for name_number in range(300_000)))
+    many_settings, nosy = folder / "many.properties", folder / "nosy.properties"
+    many_settings.write_text(
+        "".join(f"some.name.{name_number}=x\n" for name_number in range(300_000))
+    )
     secret = folder / "secret"
     secret.write_text("a-secret\n" * 100)
     kinds = "".join(f"ssl.{kind}.{{0}}\n" for kind in ("keystore", "truststore"))
@@ -118,10 +120,10 @@ def wrong_configuration(folder: Path) -> Iterator[ReaderEnd]:
         + kinds.format(f"location={secret}")
         + "authorizer.class.name=os.system\n"
     )
-    for file in (many, nosy):
-        ended = run_reader("serve", "--port", "0", "--config", str(file))
-        assert "a-secret" not in ended.output
-        yield ended
+    for file in (many_settings, nosy):
+        reader_end = run_reader("serve", "--port", "0", "--config", str(file))
+        assert "a-secret" not in reader_end.output
+        yield reader_end
 
 
 def environment(folder: Path) -> Iterator[ReaderEnd]:
@@ -143,14 +145,14 @@ def names(_folder: Path) -> Iterator[ReaderEnd]:
         name = f"id{ORDERS}"
         make_ids(target, [name])
         _begin_transaction(target, name)
-        for words in (
+        for command_line in (
             ("txns", "list"),
             ("txns", "describe", "--transactional-id", name),
             ("txns", "find-hanging", "--all"),
             ("txns", "why", "orders", "0"),
             ("txns", "describe-producers", "--topic", "orders", "--partition", "0"),
         ):
-            command, *arguments = words
+            command, *arguments = command_line
             yield run_reader(command, "--bootstrap-server", target.address, *arguments)
         for path in ("report", "trace"):
             answer = httpx.get(f"{target.http}/api/v1/{path}").text
@@ -200,13 +202,13 @@ def _play_before_proxy(
 ) -> Iterator[ReaderEnd]:
     with TxnsimServer(arguments=("--brokers", "1", "--topic", "orders:1")) as server:
         upstream = _Upstream(server.bootstrap, answers, claimed=claimed)
-        ready = folder / "ready.json"
-        words = ("--bootstrap-server", upstream.address, "--port", "0", "--http", "0")
-        process = start_reader("proxy", *words, "--ready-file", str(ready))
+        ready_file = folder / "ready.json"
+        options = ("--bootstrap-server", upstream.address, "--port", "0", "--http", "0")
+        process = start_reader("proxy", *options, "--ready-file", str(ready_file))
         try:
-            while not ready.exists() and process.poll() is None:
+            while not ready_file.exists() and process.poll() is None:
                 time.sleep(0.05)
-            facts = msgspec.json.decode(ready.read_bytes())
+            facts = msgspec.json.decode(ready_file.read_bytes())
             delayed = {"id": "r", "point": "client.response", "api": "Metadata"}
             rule = {**delayed, "action": {"do": "delay", "delay_ms": 1}}
             httpx.post(f"{facts['http']}/api/v1/faults", json=rule).raise_for_status()
@@ -231,8 +233,8 @@ def _ask_metadata(address: str) -> None:
 def _metadata(version: int, frame: bytes, brokers: Callable[[Any], tuple[Any, ...]]) -> bytes:
     """The Metadata answer with other brokers, which are made from its first one."""
     correlation_id, message = codec.read_response(METADATA, version, frame)
-    changed = dataclasses.replace(message, brokers=brokers(message.brokers[0]))
-    body = codec.encode_body(changed)
+    changed_message = dataclasses.replace(message, brokers=brokers(message.brokers[0]))
+    body = codec.encode_body(changed_message)
     return codec.frame_response(METADATA, version, correlation_id, body)[4:]
 
 
@@ -285,12 +287,12 @@ class _Upstream:
                 if not self.is_hostile:
                     client.sendall(len(frame).to_bytes(4, "big") + frame)
                     continue
-                pieces = self._answers(key, version, frame)
-                first_piece = next(pieces)
+                answer_pieces = self._answers(key, version, frame)
+                first_piece = next(answer_pieces)
                 size = self._claimed if self._claimed and key == METADATA else len(first_piece)
                 client.sendall(size.to_bytes(4, "big") + first_piece)
-                for piece in pieces:
-                    client.sendall(piece)
+                for answer_piece in answer_pieces:
+                    client.sendall(answer_piece)
 
     def _led_here(self, broker: Any) -> tuple[Any, ...]:
         host, port = self.address.rsplit(":", 1)
@@ -302,13 +304,13 @@ def _frame(connection: socket.socket) -> bytes:
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
-    received = bytearray()
-    while len(received) < size:
-        piece = connection.recv(size - len(received))
-        if not piece:
+    received_bytes = bytearray()
+    while len(received_bytes) < size:
+        chunk = connection.recv(size - len(received_bytes))
+        if not chunk:
             raise EOFError
-        received += piece
-    return bytes(received)
+        received_bytes += chunk
+    return bytes(received_bytes)
 
 
 def _begin_transaction(target: AttackTarget, transactional_id: str) -> None:
@@ -330,11 +332,11 @@ def _begin_transaction(target: AttackTarget, transactional_id: str) -> None:
 
 
 def start_reader(
-    *words: str, environment: dict[str, str] | None = None, cwd: Path | None = None
+    *arguments: str, environment: dict[str, str] | None = None, cwd: Path | None = None
 ) -> subprocess.Popen[str]:
     """Start the program with these arguments."""
     return subprocess.Popen(
-        [*TXNSIM, *words],
+        [*TXNSIM, *arguments],
         env={**os.environ, **(environment or {})},
         cwd=cwd,
         stdin=subprocess.DEVNULL,
@@ -346,10 +348,10 @@ def start_reader(
 
 
 def run_reader(
-    *words: str, environment: dict[str, str] | None = None, cwd: Path | None = None
+    *arguments: str, environment: dict[str, str] | None = None, cwd: Path | None = None
 ) -> ReaderEnd:
     """The program with these arguments, to its end; a server that begins is ended."""
-    return await_reader_end(start_reader(*words, environment=environment, cwd=cwd))
+    return await_reader_end(start_reader(*arguments, environment=environment, cwd=cwd))
 
 
 def await_reader_end(process: subprocess.Popen[str]) -> ReaderEnd:
@@ -430,12 +432,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     for reader_name in options.names or readers:
         reader = readers[reader_name]
         with _folder() as folder:
-            for number, ended in enumerate(reader.play(folder), 1):
+            for number, reader_end in enumerate(reader.play(folder), 1):
                 sys.stdout.write(
-                    f"{f'{reader_name} {number}':<26} {ended.seconds:>7.1f} {ended.cpu_s:>7.1f}"
-                    f" {ended.mib:>8.1f} {ended.status:>7} {len(ended.output):>9}\n"
+                    f"{f'{reader_name} {number}':<26} {reader_end.seconds:>7.1f}"
+                    f" {reader_end.cpu_s:>7.1f} {reader_end.mib:>8.1f}"
+                    f" {reader_end.status:>7} {len(reader_end.output):>9}\n"
                 )
-                for limit in reader.broken_limits(ended):
+                for limit in reader.broken_limits(reader_end):
                     has_broken = True
                     sys.stdout.write(f"    OVER: {limit}\n")
                 sys.stdout.flush()

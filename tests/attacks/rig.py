@@ -48,7 +48,7 @@ def measure_attack(attack: Attack, *, checkout: Path | None = None) -> Figures:
 
 
 def _play_attack(attack: Attack, target: AttackTarget, neighbour: NeighbourProcess) -> Figures:
-    quiet = neighbour.waits(_SETTLE_S) or _NO_WAITS
+    quiet_waits = neighbour.waits(_SETTLE_S) or _NO_WAITS
     logged = target.log_bytes
     target.begin()
     started_s = time.monotonic()
@@ -59,21 +59,21 @@ def _play_attack(attack: Attack, target: AttackTarget, neighbour: NeighbourProce
         time.monotonic() - started_s, delays_s(target.pid, os.getpid()) - delays_before_s
     ):
         player.join(_LOOK_S)
-    trouble: list[str] = []
+    problems: list[str] = []
     if player.is_alive():
-        trouble.append(f"the attack did not end within {attack.limit_s:.0f} s")
+        problems.append(f"the attack did not end within {attack.limit_s:.0f} s")
     elif player.error is not None:
-        trouble.append(f"the attack failed: {player.error!r}")
+        problems.append(f"the attack failed: {player.error!r}")
     seconds = time.monotonic() - started_s
     if not target.settle(_SETTLE_S):
-        trouble.append("the loop stands still")
+        problems.append("the loop stands still")
     attacked = neighbour.waits(_SETTLE_S)
     if attacked is None:
-        trouble.append("the neighbour is not answered any more")
+        problems.append("the neighbour is not answered any more")
         seconds_ms = (time.monotonic() - started_s) * 1000
         attacked = NeighbourWaits(answers=0, p99_ms=seconds_ms, worst_ms=seconds_ms)
     gap_ms, cpu_ms = target.longest_gap_ms()
-    if "the loop stands still" in trouble:
+    if "the loop stands still" in problems:
         cpu_ms = gap_ms
     peak_mib = target.memory_mib("VmHWM")
     return Figures(
@@ -84,11 +84,11 @@ def _play_attack(attack: Attack, target: AttackTarget, neighbour: NeighbourProce
         gap_cpu_ms=cpu_ms,
         memory_mib=max(0.0, peak_mib - target.resident_mib - player.sent_bytes / 2**20),
         kafka_stores_mib=attack.kafka_stores_mib,
-        quiet=quiet,
+        quiet=quiet_waits,
         attacked=attacked,
         log_bytes=target.log_bytes - logged,
         is_refused=attack.is_refused,
-        trouble=tuple(trouble),
+        trouble=tuple(problems),
     )
 
 

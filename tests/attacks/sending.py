@@ -29,11 +29,11 @@ def send_frames(target: AttackTarget, frames: Sequence[bytes]) -> int:
     with target.socket() as connection:
         connection.settimeout(60.0)
         with contextlib.suppress(ConnectionError):
-            exchange(connection, frame_bytes, answers=len(frames))
+            exchange(connection, frame_bytes, answer_count=len(frames))
     return len(frame_bytes)
 
 
-def exchange(connection: socket.socket, frame_bytes: bytes, *, answers: int) -> None:
+def exchange(connection: socket.socket, frame_bytes: bytes, *, answer_count: int) -> None:
     """Send and read at the same time, until this many answers have come.
 
     Raises:
@@ -41,7 +41,7 @@ def exchange(connection: socket.socket, frame_bytes: bytes, *, answers: int) -> 
     """
     sender = threading.Thread(target=send_quietly, args=(connection, frame_bytes), daemon=True)
     sender.start()
-    read_answers(connection, answers)
+    read_answers(connection, answer_count)
     sender.join()
 
 
@@ -49,14 +49,14 @@ def send_quietly(connection: socket.socket, frame_bytes: bytes) -> int:
     """Send until the other side closes, or until the socket's timeout. Returns the number of bytes
     sent.
     """
-    sent = 0
+    sent_bytes = 0
     view = memoryview(frame_bytes)
-    while sent < len(frame_bytes):
+    while sent_bytes < len(frame_bytes):
         try:
-            sent += connection.send(view[sent : sent + PIECE_BYTES])
+            sent_bytes += connection.send(view[sent_bytes : sent_bytes + PIECE_BYTES])
         except OSError:
             break
-    return sent
+    return sent_bytes
 
 
 def read_answers(connection: socket.socket, count: int) -> None:
@@ -68,20 +68,20 @@ def read_answers(connection: socket.socket, count: int) -> None:
     head = b""
     missing = 0
     while count:
-        piece = connection.recv(PIECE_BYTES)
-        if not piece:
+        chunk = connection.recv(PIECE_BYTES)
+        if not chunk:
             raise ConnectionError(f"the connection ended {count} answers too early")
         position = 0
-        while position < len(piece):
+        while position < len(chunk):
             if missing:
-                step = min(missing, len(piece) - position)
+                step = min(missing, len(chunk) - position)
                 missing -= step
                 position += step
                 if not missing:
                     count -= 1
                 continue
-            step = min(4 - len(head), len(piece) - position)
-            head += piece[position : position + step]
+            step = min(4 - len(head), len(chunk) - position)
+            head += chunk[position : position + step]
             position += step
             if len(head) == 4:
                 missing = int.from_bytes(head, "big")

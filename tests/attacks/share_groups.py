@@ -30,14 +30,14 @@ def members(target: AttackTarget) -> int:
         for group in range(5)
         for member_number in range(MEMBERS + 20)
     ]
-    sent = send_frames(target, frames)
+    sent_bytes = send_frames(target, frames)
     time.sleep(50.0)
-    return sent
+    return sent_bytes
 
 
 def groups(target: AttackTarget) -> int:
     """5,000 groups of one member; a topic of theirs is deleted."""
-    sent = send_frames(target, [_joins(f"g{group}", 0, ["small"]) for group in range(5_000)])
+    sent_bytes = send_frames(target, [_joins(f"g{group}", 0, ["small"]) for group in range(5_000)])
     target.reset_memory_peak()
     with target.connect() as connection:
         topic = {"name": "small", "num_partitions": 1, "replication_factor": 1}
@@ -46,7 +46,7 @@ def groups(target: AttackTarget) -> int:
         deleted_topics = [{"name": "small", "topic_id": UUID(int=0)}]
         connection.ask(20, 6, topics=deleted_topics, timeout=30_000)
     time.sleep(2.0)
-    return sent
+    return sent_bytes
 
 
 def names(target: AttackTarget) -> int:
@@ -62,36 +62,41 @@ def names(target: AttackTarget) -> int:
 
 def describes(target: AttackTarget) -> int:
     """ShareGroupDescribe of a group of 200 members with 9,990 partitions, named 64 times."""
-    sent = send_frames(
+    sent_bytes = send_frames(
         target, [_joins("g", member_number, [WIDE]) for member_number in range(MEMBERS)]
     )
     time.sleep(5.0)
     target.reset_memory_peak()
     frame = request(_DESCRIBE, 1, group_ids=["g"] * 64, include_authorized_operations=True)
-    return sent + send_frames(target, [frame] * OFTEN)
+    return sent_bytes + send_frames(target, [frame] * OFTEN)
 
 
 def states(target: AttackTarget) -> int:
     """All five requests to the share coordinator about 5,000 partitions, ten times."""
     with target.connect() as connection:
         topic_id = topic_id_of(connection)
-        sent = with_states(connection, topic_id, range(STATES))
+        sent_bytes = with_states(connection, topic_id, range(STATES))
     batch = {"first_offset": 0, "last_offset": 0, "delivery_state": 0, "delivery_count": 1}
-    written = {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0, "state_batches": [batch]}
+    written_state = {
+        "state_epoch": 0,
+        "leader_epoch": 0,
+        "start_offset": 0,
+        "state_batches": [batch],
+    }
     frames = [
         request(_READ, 0, **_states(topic_id, range(STATES), leader_epoch=0)),
-        request(_WRITE, 0, **_states(topic_id, range(STATES), **written)),
+        request(_WRITE, 0, **_states(topic_id, range(STATES), **written_state)),
         request(_SUMMARY, 1, **_states(topic_id, range(STATES), leader_epoch=0)),
     ] * OFTEN
     frames.append(request(_DELETE, 0, **_states(topic_id, range(STATES))))
-    return sent + send_frames(target, frames)
+    return sent_bytes + send_frames(target, frames)
 
 
 def long_state(target: AttackTarget) -> int:
     """WriteShareGroupState and ReadShareGroupState of 19,000 batches of a partition, ten times."""
     with target.connect() as connection:
         topic_id = topic_id_of(connection)
-        sent = with_states(connection, topic_id, (0,))
+        sent_bytes = with_states(connection, topic_id, (0,))
     batches = [
         {
             "first_offset": offset,
@@ -101,29 +106,34 @@ def long_state(target: AttackTarget) -> int:
         }
         for offset in range(19_000)
     ]
-    written = {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0, "state_batches": batches}
-    frames = [request(_WRITE, 0, **_states(topic_id, (0,), **written))] * OFTEN
+    written_state = {
+        "state_epoch": 0,
+        "leader_epoch": 0,
+        "start_offset": 0,
+        "state_batches": batches,
+    }
+    frames = [request(_WRITE, 0, **_states(topic_id, (0,), **written_state))] * OFTEN
     frames += [request(_READ, 0, **_states(topic_id, (0,), leader_epoch=0))] * OFTEN
-    return sent + send_frames(target, frames)
+    return sent_bytes + send_frames(target, frames)
 
 
 def offsets(target: AttackTarget) -> int:
     """Offsets of 9,990 share partitions: described, altered and deleted ten times."""
-    sent = send_frames(target, [_joins("g", 0, [WIDE])])
+    sent_bytes = send_frames(target, [_joins("g", 0, [WIDE])])
     time.sleep(5.0)
     with target.connect() as connection:
         topic_id = topic_id_of(connection)
-        sent += with_states(connection, topic_id, _ALL, group="h")
+        sent_bytes += with_states(connection, topic_id, _ALL, group="h")
         leaves = {"group_id": "g", "member_id": _member(0), "member_epoch": -1, "rack_id": None}
         connection.ask(_HEARTBEAT, 1, **leaves, subscribed_topic_names=None)
     target.reset_memory_peak()
     group_filters = [{"group_id": "g", "topics": [{"topic_name": WIDE, "partitions": list(_ALL)}]}]
     frames = [request(_OFFSETS, 1, groups=group_filters)] * OFTEN
     starts = [{"partition_index": start_index, "start_offset": 0} for start_index in _ALL]
-    altered = [{"topic_name": WIDE, "partitions": starts}]
-    frames += [request(_ALTER, 0, group_id="g", topics=altered)] * OFTEN
+    altered_topics = [{"topic_name": WIDE, "partitions": starts}]
+    frames += [request(_ALTER, 0, group_id="g", topics=altered_topics)] * OFTEN
     frames += [request(_FORGET, 0, group_id="g", topics=[{"topic_name": WIDE}])] * OFTEN
-    return sent + send_frames(target, frames)
+    return sent_bytes + send_frames(target, frames)
 
 
 def _member(member_number: int) -> str:

@@ -32,21 +32,21 @@ def first_fetch(target: AttackTarget) -> int:
     """A first ShareFetch of 9,990 partitions that the share coordinator has states of."""
     with target.connect() as connection:
         topic_id = topic_id_of(connection)
-        sent = with_states(connection, topic_id, range(PARTITIONS))
+        sent_bytes = with_states(connection, topic_id, range(PARTITIONS))
         target.reset_memory_peak()
         frame = _fetch(topic_id, "g", "m", 0, range(PARTITIONS))
-    return sent + send_frames(target, [frame])
+    return sent_bytes + send_frames(target, [frame])
 
 
 def fetches(target: AttackTarget) -> int:
     """A share session of 9,990 partitions, opened ten times, and asked ten times again."""
     with target.connect() as connection:
         topic_id = topic_id_of(connection)
-        sent = with_states(connection, topic_id, range(PARTITIONS))
+        sent_bytes = with_states(connection, topic_id, range(PARTITIONS))
         target.reset_memory_peak()
-    opening = [_fetch(topic_id, "g", "m", 0, range(PARTITIONS))] * 10
-    following = [_fetch(topic_id, "g", "m", epoch, ()) for epoch in range(1, 11)]
-    return sent + send_frames(target, [*opening, *following])
+    opening_fetches = [_fetch(topic_id, "g", "m", 0, range(PARTITIONS))] * 10
+    following_fetches = [_fetch(topic_id, "g", "m", epoch, ()) for epoch in range(1, 11)]
+    return sent_bytes + send_frames(target, [*opening_fetches, *following_fetches])
 
 
 def fetch_without_states(target: AttackTarget) -> int:
@@ -67,15 +67,17 @@ def fetch_unknown(target: AttackTarget) -> int:
 
 def acknowledge_many(target: AttackTarget) -> int:
     """ShareAcknowledge of a record of each of 5,000 partitions."""
-    chosen = range(ACKNOWLEDGED)
+    chosen_partitions = range(ACKNOWLEDGED)
     with target.connect() as connection:
         topic_id = topic_id_of(connection)
-        sent = with_states(connection, topic_id, chosen)
-        sent += _with_records(target, chosen)
+        sent_bytes = with_states(connection, topic_id, chosen_partitions)
+        sent_bytes += _with_records(target, chosen_partitions)
         epoch = 0
         acquired = 0
         while acquired < ACKNOWLEDGED:
-            values = _fetch_values(topic_id, "g", "m", epoch, chosen if not epoch else ())
+            values = _fetch_values(
+                topic_id, "g", "m", epoch, chosen_partitions if not epoch else ()
+            )
             answer = connection.ask(_SHARE_FETCH, 2, **values)
             acquired += sum(
                 len(partition.acquired_records)
@@ -89,7 +91,7 @@ def acknowledge_many(target: AttackTarget) -> int:
                 "partition_index": partition_index,
                 "acknowledgement_batches": [_acknowledgement(0, 0)],
             }
-            for partition_index in chosen
+            for partition_index in chosen_partitions
         ]
         values = {
             **_member("g", "m", epoch),
@@ -97,18 +99,18 @@ def acknowledge_many(target: AttackTarget) -> int:
             "topics": [{"topic_id": topic_id, "partitions": partitions}],
         }
         connection.ask(_SHARE_ACKNOWLEDGE, 2, **values)
-    return sent + len(request(_SHARE_ACKNOWLEDGE, 2, **values))
+    return sent_bytes + len(request(_SHARE_ACKNOWLEDGE, 2, **values))
 
 
 def acknowledge_each(target: AttackTarget) -> int:
     """ShareAcknowledge of 2,000 records, each by itself and of another type than the one before."""
     with target.connect() as connection:
         topic_id = topic_id_of(connection)
-        sent = with_states(connection, topic_id, (0,))
+        sent_bytes = with_states(connection, topic_id, (0,))
         records = build_batch(
             [Record(key=None, value=b"v") for _ in range(2_000)], timestamp_ms=_STAMP_MS
         )
-        sent += _with_records(target, (0,), records)
+        sent_bytes += _with_records(target, (0,), records)
         answer: Any = None
         for epoch in range(100):
             values = _fetch_values(topic_id, "g", "m", epoch, () if epoch else (0,))
@@ -128,62 +130,64 @@ def acknowledge_each(target: AttackTarget) -> int:
             "topics": [{"topic_id": topic_id, "partitions": [partition_fields]}],
         }
         connection.ask(_SHARE_ACKNOWLEDGE, 2, **values)
-    return sent + len(request(_SHARE_ACKNOWLEDGE, 2, **values))
+    return sent_bytes + len(request(_SHARE_ACKNOWLEDGE, 2, **values))
 
 
 def sessions(target: AttackTarget) -> int:
     """3,000 members that open a share session each, of 1,000 partitions, over one connection."""
     with target.connect() as connection:
         topic_id = topic_id_of(connection)
-        sent = with_states(connection, topic_id, range(1_000))
+        sent_bytes = with_states(connection, topic_id, range(1_000))
         target.reset_memory_peak()
     frames = [
         _fetch(topic_id, "g", f"m{session_number}", 0, range(1_000), max_wait=0)
         for session_number in range(SESSIONS)
     ]
-    return sent + send_frames(target, frames)
+    return sent_bytes + send_frames(target, frames)
 
 
 def parked_members(target: AttackTarget) -> int:
     """500 members of as many groups wait for the next record of the same 20 partitions."""
-    chosen = range(20)
-    sent = 0
+    chosen_partitions = range(20)
+    sent_bytes = 0
     with target.connect() as connection, contextlib.ExitStack() as open_ones:
         topic_id = topic_id_of(connection)
         for group_number in range(PARKED):
-            sent += with_states(connection, topic_id, chosen, group=f"g{group_number}")
+            sent_bytes += with_states(
+                connection, topic_id, chosen_partitions, group=f"g{group_number}"
+            )
         target.reset_memory_peak()
         sockets = []
         for group_number in range(PARKED):
             member_socket = open_ones.enter_context(target.socket())
             member_socket.settimeout(60.0)
-            frame = _fetch(topic_id, f"g{group_number}", "m", 0, chosen, max_wait=20_000)
+            frame = _fetch(topic_id, f"g{group_number}", "m", 0, chosen_partitions, max_wait=20_000)
             member_socket.sendall(frame)
-            sent += len(frame)
+            sent_bytes += len(frame)
             sockets.append(member_socket)
         time.sleep(2.0)
-        sent += _with_records(target, chosen)
+        sent_bytes += _with_records(target, chosen_partitions)
         for member_socket in sockets:
             read_answers(member_socket, 1)
-    return sent
+    return sent_bytes
 
 
 def tiny(target: AttackTarget) -> int:
     """20,000 batches of one record; ten members want one record each, and may read 50 MiB."""
     with target.connect() as connection:
         topic_id = topic_id_of(connection)
-        sent = with_states(connection, topic_id, (0,))
+        sent_bytes = with_states(connection, topic_id, (0,))
     batch = build_batch([Record(key=None, value=b"v")], timestamp_ms=_STAMP_MS)
     topics = [{"name": WIDE, "partition_data": [{"index": 0, "records": batch}]}]
     frame = request(0, 9, acks=1, timeout=30_000, topic_data=topics)
     with target.socket() as connection:
-        exchange(connection, frame * TINY, answers=TINY)
+        exchange(connection, frame * TINY, answer_count=TINY)
     target.reset_memory_peak()
     frames = [
         _fetch(topic_id, "g", f"m{frame_number}", 0, (0,), max_records=1)
         for frame_number in range(10)
     ]
-    return sent + TINY * len(frame) + send_frames(target, frames)
+    return sent_bytes + TINY * len(frame) + send_frames(target, frames)
 
 
 # What is sent
@@ -198,7 +202,7 @@ def with_states(
     connection: RawConnection, topic_id: UUID, partitions: Iterable[int], *, group: str = "g"
 ) -> int:
     """Have a state at the share coordinator; bytes sent."""
-    sent = 0
+    sent_bytes = 0
     for part in in_parts(partitions, 1_000):
         values = {
             "group_id": group,
@@ -214,13 +218,13 @@ def with_states(
         }
         while True:
             (topic,) = connection.ask(_INITIALIZE, 0, **values).results
-            sent += len(request(_INITIALIZE, 0, **values))
+            sent_bytes += len(request(_INITIALIZE, 0, **values))
             if not any(result.error_code for result in topic.partitions):
                 break
             coordinator_key = ShareKey(group, uuid_text(topic_id), part[0]).coordinator_key
             connection.ask(_FIND, 6, key_type=2, coordinator_keys=[coordinator_key])
             time.sleep(0.05)
-    return sent
+    return sent_bytes
 
 
 def _with_records(
@@ -228,7 +232,7 @@ def _with_records(
 ) -> int:
     """A record in each, or that batch; bytes sent."""
     batch = records or build_batch([Record(key=None, value=b"v")], timestamp_ms=_STAMP_MS)
-    sent = 0
+    sent_bytes = 0
     with target.socket() as connection:
         connection.settimeout(60.0)
         for part in in_parts(partitions, 500):
@@ -237,14 +241,14 @@ def _with_records(
             frame = request(0, 9, acks=1, timeout=30_000, topic_data=topics)
             connection.sendall(frame)
             read_answers(connection, 1)
-            sent += len(frame)
-    return sent
+            sent_bytes += len(frame)
+    return sent_bytes
 
 
 def in_parts(numbers: Iterable[int], size: int) -> Iterator[list[int]]:
-    chosen = list(numbers)
-    for start in range(0, len(chosen), size):
-        yield chosen[start : start + size]
+    number_list = list(numbers)
+    for start in range(0, len(number_list), size):
+        yield number_list[start : start + size]
 
 
 def _member(group: str, member: str, epoch: int) -> dict[str, Any]:
@@ -282,9 +286,9 @@ def _fetch(
     member: str,
     epoch: int,
     partitions: Iterable[int],
-    **other: Any,
+    **other_fields: Any,
 ) -> bytes:
-    values = {**_fetch_values(topic_id, group, member, epoch, partitions), **other}
+    values = {**_fetch_values(topic_id, group, member, epoch, partitions), **other_fields}
     return request(_SHARE_FETCH, 2, **values)
 
 

@@ -95,7 +95,7 @@ def idempotent_producers(target: AttackTarget) -> int:
         )
         for producer_id in range(1_000, 1_000 + IDEMPOTENT)
     ]
-    sent = _send(target, frames)
+    sent_bytes = _send(target, frames)
     target.reset_memory_peak()
     target.measure_gaps_anew()
     topics = [{"name": "many", "partition_indexes": [0]}]
@@ -103,7 +103,7 @@ def idempotent_producers(target: AttackTarget) -> int:
         answer = connection.ask(DESCRIBE_PRODUCERS, 0, topics=topics)
     assert len(answer.topics[0].partitions[0].active_producers) == IDEMPOTENT
     get_pages(target, "/api/v1/producers?topic=many&partition=0", "/metrics")
-    return sent
+    return sent_bytes
 
 
 def joins_without_ids(target: AttackTarget) -> int:
@@ -138,7 +138,7 @@ def _send(target: AttackTarget, frames: list[bytes]) -> int:
     frame_bytes = b"".join(frames)
     with target.socket() as connection:
         connection.settimeout(200.0)
-        exchange(connection, frame_bytes, answers=len(frames))
+        exchange(connection, frame_bytes, answer_count=len(frames))
     return len(frame_bytes)
 
 

@@ -62,45 +62,47 @@ def tasks(target: AttackTarget) -> int:
 
 def owned_tasks(target: AttackTarget) -> int:
     """A member that reports 9,990 tasks and their offsets, twenty times."""
-    joined = send_frames(target, [_join("m", [_subtopology("0", [WIDE])])])
-    everything = [{"subtopology_id": "0", "partitions": list(range(PARTITIONS))}]
+    sent_bytes = send_frames(target, [_join("m", [_subtopology("0", [WIDE])])])
+    all_partitions = [{"subtopology_id": "0", "partitions": list(range(PARTITIONS))}]
     offsets = [
         {"subtopology_id": "0", "partition": partition_number, "offset": partition_number}
         for partition_number in range(PARTITIONS)
     ]
     task_fields: dict[str, Any] = {
-        "active_tasks": everything,
+        "active_tasks": all_partitions,
         "standby_tasks": [],
         "warmup_tasks": [],
     }
     frame = _heartbeat("m", 2, **task_fields, task_offsets=offsets, task_end_offsets=offsets)
-    return joined + send_frames(target, [frame] * 20)
+    return sent_bytes + send_frames(target, [frame] * 20)
 
 
 def members(target: AttackTarget) -> int:
     """1,000 members join a group of 1,000 tasks, and one describes it ten times."""
     parts = [_subtopology("0", ["narrow"])]
-    sent = send_frames(
+    sent_bytes = send_frames(
         target, [_join(f"m{member_number}", parts, group="many") for member_number in range(1_000)]
     )
-    return sent + send_frames(target, [_describe_groups(["many"])] * 10)
+    return sent_bytes + send_frames(target, [_describe_groups(["many"])] * 10)
 
 
 def first_assignment(target: AttackTarget) -> int:
     """500 members join while the first assignment of 9,990 tasks is delayed."""
     parts = [_subtopology("0", [WIDE])]
-    sent = send_frames(
+    sent_bytes = send_frames(
         target, [_join(f"m{member_number}", parts, group="many") for member_number in range(500)]
     )
     time.sleep(DELAY_S)
-    return sent + send_frames(target, [_describe_groups(["many"])])
+    return sent_bytes + send_frames(target, [_describe_groups(["many"])])
 
 
 def described_groups(target: AttackTarget) -> int:
     """StreamsGroupDescribe of 60,000 groups that are not there, and of one 60,000 times."""
-    sent = send_frames(target, [_join("m", [_subtopology("0", [WIDE])])])
+    sent_bytes = send_frames(target, [_join("m", [_subtopology("0", [WIDE])])])
     missing = [f"g{group_number}" for group_number in range(60_000)]
-    return sent + send_frames(target, [_describe_groups(missing), _describe_groups(["g"] * 60_000)])
+    return sent_bytes + send_frames(
+        target, [_describe_groups(missing), _describe_groups(["g"] * 60_000)]
+    )
 
 
 def description(target: AttackTarget) -> int:

@@ -107,12 +107,12 @@ class AttackTarget:
     def socket(self, *, receive_buffer_bytes: int = 0) -> socket.socket:
         """The same without any protocol; a small receive buffer makes a slow reader."""
         host, port = self.address.rsplit(":", 1)
-        plain = socket.socket()
+        plain_socket = socket.socket()
         if receive_buffer_bytes:
-            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
-        plain.settimeout(20.0)
-        plain.connect((host, int(port)))
-        return plain
+            plain_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        plain_socket.settimeout(20.0)
+        plain_socket.connect((host, int(port)))
+        return plain_socket
 
     # For the rig
 

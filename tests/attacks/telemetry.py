@@ -20,16 +20,18 @@ _ALTER, _GET = 44, 71
 
 def subscriptions(target: AttackTarget) -> int:
     """Twenty clients are held against 4,000 subscriptions of client metrics."""
-    sent = 0
+    sent_bytes = 0
     for start in range(0, 2 * SUBSCRIPTIONS, SUBSCRIPTIONS):
         resources = [
             _subscription(subscription_number)
             for subscription_number in range(start, start + SUBSCRIPTIONS)
         ]
-        sent += send_frames(target, [request(_ALTER, 1, resources=resources, validate_only=False)])
+        sent_bytes += send_frames(
+            target, [request(_ALTER, 1, resources=resources, validate_only=False)]
+        )
     target.reset_memory_peak()
     clients = [UUID(int=client_number + 100) for client_number in range(CLIENTS)]
-    return sent + send_frames(
+    return sent_bytes + send_frames(
         target, [request(_GET, 0, client_instance_id=client_id) for client_id in clients]
     )
 

@@ -38,11 +38,11 @@ def test_a_server_ends_at_once_though_absurd_joins_are_under_way(absurdity: str)
     server.start()
     host, port = server.bootstrap.rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=10.0) as connection:
-        sent = send_quietly(connection, frame_bytes)
+        sent_bytes = send_quietly(connection, frame_bytes)
         time.sleep(0.2)
         until_s = _running_s(server.pid)
         server.stop()
-    assert sent > 1 << 20, "it was under way"
+    assert sent_bytes > 1 << 20, "it was under way"
     assert _ended_children_s() - before_s - until_s <= END_S_MAX
 
 
@@ -55,9 +55,9 @@ def test_a_server_ends_at_once_though_64_listeners_read_nothing() -> None:
     assert server.http is not None
     host, port = server.http.removeprefix("http://").rsplit(":", 1)
     request = b"GET /api/v1/events?from=0 HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as stack:
         listeners = [
-            opened.enter_context(socket.create_connection((host, int(port)), timeout=60.0))
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=60.0))
             for _ in range(64)
         ]
         for listener in listeners:
@@ -76,5 +76,5 @@ def _running_s(pid: int) -> float:
 
 
 def _ended_children_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

@@ -38,11 +38,11 @@ def test_memory_and_a_server_that_is_gone_count() -> None:
 
 def test_a_neighbours_long_waits_are_told_and_break_no_limit() -> None:
     slow_waits = NeighbourWaits(answers=100, p99_ms=16.0, worst_ms=90.0)
-    slow = msgspec.structs.replace(HARMLESS, attacked=slow_waits)
-    assert slow.broken_limits() == []
-    assert line(slow).endswith("slow: a neighbour's p99 was 16.0 ms")
+    slow_figures = msgspec.structs.replace(HARMLESS, attacked=slow_waits)
+    assert slow_figures.broken_limits() == []
+    assert line(slow_figures).endswith("slow: a neighbour's p99 was 16.0 ms")
     assert not HARMLESS.remarks()
-    assert not msgspec.structs.replace(slow, is_refused=True).remarks()
+    assert not msgspec.structs.replace(slow_figures, is_refused=True).remarks()
 
 
 def test_an_attack_has_its_limit_beside_the_waits_for_a_processor() -> None:

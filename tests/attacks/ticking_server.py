@@ -32,8 +32,8 @@ DATA_BYTES_MAX: Final = 4 << 30
 class Ticker:
     """Ticks on the running loop and notes the gaps."""
 
-    def __init__(self, shared: mmap.mmap) -> None:
-        self._shared = shared
+    def __init__(self, shared_memory: mmap.mmap) -> None:
+        self._shared = shared_memory
         self._round = 0
         self._longest_ns = self._busiest_ns = 0
         self._last_ns = time.monotonic_ns()
@@ -51,8 +51,10 @@ class Ticker:
             self._longest_ns = max(self._longest_ns, now_ns - self._last_ns)
             self._busiest_ns = max(self._busiest_ns, cpu_ns - self._last_cpu_ns)
         self._last_ns, self._last_cpu_ns = now_ns, cpu_ns
-        packed = TICKS.pack(asked_round, self._round, now_ns, self._longest_ns, self._busiest_ns)
-        self._shared[8 : TICKS.size] = packed[8:]  # the first field is the reader's
+        packed_ticks = TICKS.pack(
+            asked_round, self._round, now_ns, self._longest_ns, self._busiest_ns
+        )
+        self._shared[8 : TICKS.size] = packed_ticks[8:]  # the first field is the reader's
         self._loop.call_later(TICK_S, self._tick)
 
 
@@ -106,18 +108,18 @@ def main(ticks: str, arguments: list[str]) -> int:
     world_module = f"{package}.runtime.real_world"
     if importlib.util.find_spec(world_module) is None:
         world_module = f"{package}.runtime.real"  # before 2026-11-29
-    real = importlib.import_module(world_module)
+    real_world = importlib.import_module(world_module)
     program = importlib.import_module(f"{package}.cli.main")
     load(package)
     with Path(ticks).open("r+b") as file:
-        shared = mmap.mmap(file.fileno(), TICKS.size)
-    run = real.run
+        shared_memory = mmap.mmap(file.fileno(), TICKS.size)
+    run = real_world.run
 
     async def ticking(main: Coroutine[Any, Any, Any]) -> Any:
-        Ticker(shared)
+        Ticker(shared_memory)
         return await main
 
-    vars(real)["run"] = lambda main: run(ticking(main))
+    vars(real_world)["run"] = lambda main: run(ticking(main))
     return int(program.main(arguments))
 
 

@@ -80,7 +80,7 @@ def groups(target: AttackTarget) -> int:
         for coverage_number in range(GROUPS)
     )
     with target.socket() as connection:
-        exchange(connection, frame_bytes, answers=GROUPS)
+        exchange(connection, frame_bytes, answer_count=GROUPS)
         target.reset_memory_peak()
         connection.sendall(request(16, 4, states_filter=[]))
         read_answers(connection, 1)
@@ -92,7 +92,7 @@ def timeouts(target: AttackTarget) -> int:
     make_ids(target, [])
     frames = list(_init(OPEN, "open-"))
     with target.socket() as connection:
-        exchange(connection, b"".join(frames), answers=OPEN)
+        exchange(connection, b"".join(frames), answer_count=OPEN)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda part: _begin_transactions(target, part), range(4)))
     target.reset_memory_peak()
@@ -102,17 +102,17 @@ def timeouts(target: AttackTarget) -> int:
 def truncation(target: AttackTarget) -> int:
     """A log of 50,000 batches, each of another producer, that parts from its new leader's."""
     leader, ends = _replicas(target)
-    old, (new_leader,) = leader, ends.keys() - {leader}
-    _produce(target, old, range(BATCHES), acks=-1)
-    _post(target, f"/api/v1/brokers/{old}/isolate", {})
-    _produce(target, old, range(BATCHES, BATCHES + 1), acks=1)
+    old_leader, (new_leader,) = leader, ends.keys() - {leader}
+    _produce(target, old_leader, range(BATCHES), acks=-1)
+    _post(target, f"/api/v1/brokers/{old_leader}/isolate", {})
+    _produce(target, old_leader, range(BATCHES, BATCHES + 1), acks=1)
     _post(target, "/api/v1/leaders", {"topic": "other", "partition": 0, "leader": new_leader})
     _produce(target, new_leader, range(BATCHES + 1, BATCHES + 3), acks=1)
     target.reset_memory_peak()
-    _post(target, f"/api/v1/brokers/{old}/heal", {})
+    _post(target, f"/api/v1/brokers/{old_leader}/heal", {})
     for _ in range(100):
         _, ends = _replicas(target)
-        if ends[old] == ends[new_leader]:
+        if ends[old_leader] == ends[new_leader]:
             return 0
         time.sleep(0.3)
     raise AssertionError(f"the old leader's log still is another one: {ends}")
@@ -143,7 +143,7 @@ def _produce(target: AttackTarget, broker: int, producers: range, *, acks: int) 
         topics = [{"name": "other", "partition_data": partition_data}]
         frames.append(request(0, 9, topic_data=topics, **fields))
     with socket.create_connection((host, int(port)), timeout=60.0) as connection:
-        exchange(connection, b"".join(frames), answers=len(frames))
+        exchange(connection, b"".join(frames), answer_count=len(frames))
 
 
 def _begin_transactions(target: AttackTarget, part: int) -> None:
@@ -166,7 +166,7 @@ def _ids(target: AttackTarget, count: int) -> None:
     make_ids(target, ["first"])
     frames = list(_init(count, "id-"))
     with target.socket() as connection:
-        exchange(connection, b"".join(frames), answers=count)
+        exchange(connection, b"".join(frames), answer_count=count)
 
 
 def _init(count: int, prefix: str) -> Iterator[bytes]:
@@ -192,9 +192,9 @@ def _post(target: AttackTarget, path: str, document: object) -> int:
 
 
 def _advance(target: AttackTarget, ms: int) -> int:
-    sent = _post(target, "/api/v1/clock", {"advance_ms": ms})
+    sent_bytes = _post(target, "/api/v1/clock", {"advance_ms": ms})
     time.sleep(3.0)
-    return sent
+    return sent_bytes
 
 
 ATTACKS: Final = (

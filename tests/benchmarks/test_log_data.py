@@ -23,8 +23,8 @@ SCALE = Scale(
 )
 
 
-def fail_on_torn(torn: TornTail) -> None:
-    raise AssertionError(torn)
+def fail_on_torn(torn_tail: TornTail) -> None:
+    raise AssertionError(torn_tail)
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ def test_without_the_other_figure_there_is_no_verdict() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "figure_value", "met"),
+    ("key", "figure_value", "is_met"),
     [
         (figures.KERNEL_KEY, 500.0, True),
         (figures.KERNEL_KEY, 499.0, False),
@@ -82,9 +82,9 @@ def test_without_the_other_figure_there_is_no_verdict() -> None:
     ],
 )
 def test_a_bound_on_the_figure_itself_is_judged(
-    key: str, figure_value: float, *, met: bool
+    key: str, figure_value: float, *, is_met: bool
 ) -> None:
-    assert by_key({key: [figure_value]})[key].met is met
+    assert by_key({key: [figure_value]})[key].met is is_met
 
 
 def test_a_goal_says_what_it_asks_for() -> None:

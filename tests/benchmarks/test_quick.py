@@ -19,29 +19,31 @@ markers. Where brokers had to wait for their turns, it were 400 calls more and 2
 """
 
 
-def _figures(*, calls: float, retries: float) -> LoadFigures:
+def _figures(*, call_count: float, retry_count: float) -> LoadFigures:
     cpu_ms = {OURS: 0.4, KFAKE: 0.1}
-    return LoadFigures(calls=calls, retries=retries, cpu_ms=cpu_ms, per_second={})
+    return LoadFigures(calls=call_count, retries=retry_count, cpu_ms=cpu_ms, per_second={})
 
 
 @pytest.mark.costly
 @pytest.mark.skipif(shutil.which("go") is None, reason="the load generator is a Go program")
 @pytest.mark.parametrize("load", LOADS, ids=lambda load: load.title)
 def test_a_transaction_under_load_takes_no_more_calls_and_retries(load: Load) -> None:
-    counted = count_over_tcp(load.brokers, load.flow)
-    calls = sum(counted.calls_by_function.values())
-    figures = _figures(calls=calls - CALLS_SLACK, retries=counted.retries - RETRIES_SLACK)
+    counted_calls = count_over_tcp(load.brokers, load.flow)
+    call_count = sum(counted_calls.calls_by_function.values())
+    figures = _figures(
+        call_count=call_count - CALLS_SLACK, retry_count=counted_calls.retries - RETRIES_SLACK
+    )
     assert not list(broken_bounds(load, figures))
 
 
 def test_a_broken_bound_is_named() -> None:
     load = Load(3, "old", 350)
-    assert not list(broken_bounds(load, _figures(calls=350, retries=RETRIES_MAX)))
-    assert list(broken_bounds(load, _figures(calls=816.4, retries=2.5))) == [
+    assert not list(broken_bounds(load, _figures(call_count=350, retry_count=RETRIES_MAX)))
+    assert list(broken_bounds(load, _figures(call_count=816.4, retry_count=2.5))) == [
         "816 calls per transaction, at most 350",
         "2.50 retries per transaction, at most 0.1",
     ]
 
 
 def test_a_ratio_is_of_this_tree_s_server_to_a_peer() -> None:
-    assert _figures(calls=1, retries=0).cpu_ratio(KFAKE) == pytest.approx(4)
+    assert _figures(call_count=1, retry_count=0).cpu_ratio(KFAKE) == pytest.approx(4)

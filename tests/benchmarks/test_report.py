@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import figures, report
-from benchmarks.figures import FIGURES, Better, Figure, Target
+from benchmarks.figures import FIGURES, Figure, Preference, Target
 
 MORE = Figure(
-    key="speed", title="speed", unit="1/s", better=Better.MORE, target=Target(ratio_min=2.0)
+    key="speed", title="speed", unit="1/s", better=Preference.MORE, target=Target(ratio_min=2.0)
 )
 LESS = Figure(
     key="start",
     title="start",
     unit="ms",
-    better=Better.LESS,
+    better=Preference.LESS,
     target=Target(ratio_min=8.0, value_below=300.0),
 )
 

@@ -225,7 +225,7 @@ def test_a_temporary_folder_without_room_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"),
+    ("arguments", "expected_text"),
     [
         (("--ready-file", "ready.json"), "--ready-file ready.json: "),
         (("--security", "demo", "--security-dir", "demo"), "/demo/ca.pem: "),
@@ -233,7 +233,7 @@ def test_a_temporary_folder_without_room_is_named(tmp_path: Path) -> None:
 )
 def test_a_command_names_the_file_says_what_to_do_and_leaves_nothing(
     arguments: tuple[str, ...],
-    named: str,
+    expected_text: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -243,7 +243,7 @@ def test_a_command_names_the_file_says_what_to_do_and_leaves_nothing(
         assert main(["serve", "--port", "0", *arguments]) == 2
     complaint = capsys.readouterr().err
     assert complaint.startswith("txnsim: ")
-    assert named in complaint
+    assert expected_text in complaint
     assert "File too large" in complaint
     assert "make room, or name another place, and run the command again" in complaint
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -309,15 +309,17 @@ def test_what_is_right_is_converted() -> None:
 
 
 def test_all_mistakes_are_named_at_once_with_what_was_meant() -> None:
-    first_mistake, second, third, fourth = said(
+    first_mistake, second_mistake, third_mistake, fourth_mistake = said(
         {"id": 7, "point": "peer.reqest", "transactionalId": "x", "action": {"do": "dropp"}}
     )
     assert first_mistake.startswith(
         "transactionalId: no field 'transactionalId'; did you mean transactional_id?"
     )
-    assert second == "id: expected a text, found 7"
-    assert third.startswith("point: no value 'peer.reqest'; did you mean peer.request? there are: ")
-    assert fourth.startswith("action.do: no action 'dropp'; did you mean drop? there are: ")
+    assert second_mistake == "id: expected a text, found 7"
+    assert third_mistake.startswith(
+        "point: no value 'peer.reqest'; did you mean peer.request? there are: "
+    )
+    assert fourth_mistake.startswith("action.do: no action 'dropp'; did you mean drop? there are: ")
 
 
 @pytest.mark.parametrize(
@@ -371,17 +373,17 @@ def test_an_element_of_a_list_is_told_by_its_id_too() -> None:
 
 
 def test_a_long_list_is_left_out_where_something_near_is_named() -> None:
-    many = msgspec.defstruct(
+    wide_struct = msgspec.defstruct(
         "Many", [(f"field_{index}", int, 0) for index in range(50)], forbid_unknown_fields=True
     )
-    assert said({"field_x": 1}, many)[0].endswith("?")
+    assert said({"field_x": 1}, wide_struct)[0].endswith("?")
 
 
 @pytest.mark.parametrize("tag", [{}, [1], 5, None, "x" * 100_000])
 def test_what_is_done_may_be_no_word_at_all(tag: object) -> None:
-    (wrong,) = said({**HELD, "action": {"do": tag}}, FaultRule)
-    assert wrong.startswith("action.do: no action ")
-    assert len(wrong) < 500
+    (complaint,) = said({**HELD, "action": {"do": tag}}, FaultRule)
+    assert complaint.startswith("action.do: no action ")
+    assert len(complaint) < 500
 
 
 def test_a_word_in_place_of_an_action_is_told_how_to_say_it() -> None:

@@ -215,11 +215,11 @@ def test_a_default_is_kafkas_or_names_kafkas(field_name: str, kafka: object) -> 
 
 
 def test_settings_are_values() -> None:
-    changed = Settings(num_partitions=4)
-    assert changed != DEFAULTS
-    assert hash(changed) == hash(Settings(num_partitions=4))
+    changed_settings = Settings(num_partitions=4)
+    assert changed_settings != DEFAULTS
+    assert hash(changed_settings) == hash(Settings(num_partitions=4))
     with pytest.raises(AttributeError):
-        changed.num_partitions = 5  # type: ignore[misc]  # that it is refused is the point
+        changed_settings.num_partitions = 5  # type: ignore[misc]  # that it is refused is the point
 
 
 # What is said of one setting
@@ -266,21 +266,21 @@ EXCEPTIONS = [
 
 
 def test_the_drawing_shows_every_exception_below_its_base() -> None:
-    drawn: dict[str, str | None] = {}
+    drawn_parents: dict[str, str | None] = {}
     path: list[str] = []
     for line in inspect.getsource(errors).split('"""')[1].splitlines():
         if match := re.match(r"    ([│├└─ ]*)(\w*Error|InvariantViolation)\b", line):
             depth = len(match[1]) // 4
             path[depth:] = [match[2]]
-            drawn[match[2]] = path[depth - 1] if depth else None
-    real = {
+            drawn_parents[match[2]] = path[depth - 1] if depth else None
+    real_parents = {
         exception_class.__name__: None
         if exception_class is TxnsimError
         else exception_class.__base__.__name__
         for exception_class in EXCEPTIONS
         if exception_class.__base__ is not None
     }
-    assert drawn == real
+    assert drawn_parents == real_parents
 
 
 @pytest.mark.parametrize("exception", EXCEPTIONS)

@@ -30,16 +30,16 @@ def words_received(shell: str, commands: Sequence[ShellText], home: Path) -> lis
     program.chmod(0o755)
     script = home / "script"
     script.write_bytes("\n".join(commands).encode() + b"\n")
-    completed = subprocess.run(
+    finished_process = subprocess.run(
         [shell, str(script)],
         cwd=home,
         env={"PATH": f"{home}:/usr/bin:/bin"},
         capture_output=True,
         check=True,
     )
-    assert not completed.stderr
+    assert not finished_process.stderr
     assert {path.name for path in home.iterdir()} == {PROGRAM, "script"}, "a name ran a command"
-    commands_received = completed.stdout.split(b"\0\0")[:-1]
+    commands_received = finished_process.stdout.split(b"\0\0")[:-1]
     return [received.decode().split("\0") for received in commands_received]
 
 
@@ -112,8 +112,8 @@ def test_no_text_puts_a_value_into_a_command_by_itself() -> None:
             if isinstance(node, ast.JoinedStr):
                 offenders += [
                     f"{relative_path}:{node.lineno}: {ast.unparse(value)}"
-                    for before, value in _values_with_text_before(node)
-                    if COMMAND_TEXT.search(before)
+                    for text_before, value in _values_with_text_before(node)
+                    if COMMAND_TEXT.search(text_before)
                     and (relative_path, _function_name(value)) not in OWN_VALUES
                 ]
     assert not offenders, "make commands with txnsim.shell_text.command_line"
@@ -121,12 +121,12 @@ def test_no_text_puts_a_value_into_a_command_by_itself() -> None:
 
 def _values_with_text_before(text: ast.JoinedStr) -> Iterator[tuple[str, ast.expr]]:
     """Each value of an f-string, with the constant text of its sentence before it."""
-    before = ""
+    text_before = ""
     for part in text.values:
         if isinstance(part, ast.FormattedValue):
-            yield re.split(r"[:;.`] ", before)[-1], part.value
+            yield re.split(r"[:;.`] ", text_before)[-1], part.value
         elif isinstance(part, ast.Constant):
-            before += str(part.value)
+            text_before += str(part.value)
 
 
 def _function_name(value: ast.expr) -> str:

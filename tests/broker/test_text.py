@@ -190,11 +190,11 @@ def test_words_in_another_order_are_recognised() -> None:
 
 
 def test_a_long_list_is_left_out() -> None:
-    many = [f"name-{index}" for index in range(100)]
-    assert unknown_word_message("name", "name-x", many).startswith(
+    many_names = [f"name-{index}" for index in range(100)]
+    assert unknown_word_message("name", "name-x", many_names).startswith(
         "no name 'name-x'; did you mean name-"
     )
-    assert unknown_word_message("name", "zebra", many) == "no name 'zebra'"
+    assert unknown_word_message("name", "zebra", many_names) == "no name 'zebra'"
 
 
 # What a terminal would obey is written out

@@ -25,25 +25,27 @@ PYTHON: Final = str(REPOSITORY / ".venv" / "bin" / "python")
 
 def pytest(
     name: str,
-    *words: str,
+    *arguments: str,
     deadline: Deadline,
     environment: Mapping[str, str] | None = None,
 ) -> PartOutcome:
     """Run pytest with more arguments, such as paths and ``-m`` with a marker."""
-    command = [PYTHON, "-m", "pytest", "-q", *words]
+    command = [PYTHON, "-m", "pytest", "-q", *arguments]
     return judge_pytest(name, run(command, deadline=deadline, environment=environment))
 
 
-def checks(name: str, *words: str, deadline: Deadline, python: str = PYTHON) -> PartOutcome:
+def checks(name: str, *arguments: str, deadline: Deadline, python: str = PYTHON) -> PartOutcome:
     """Run a module of tests that prints a line per check and counts them."""
-    finished = run([python, "-m", *words], deadline=deadline)
-    return judge_checks(name, finished.code, finished.output)
+    program_result = run([python, "-m", *arguments], deadline=deadline)
+    return judge_checks(name, program_result.code, program_result.output)
 
 
-def matrix(where: str, *options: str, deadline: Deadline) -> PartOutcome:
+def matrix(target_label: str, *options: str, deadline: Deadline) -> PartOutcome:
     """Run the checks of client libraries."""
     module = "tests.clients.matrix.run"
-    return checks(f"clients, {where}", module, *options, deadline=deadline, python=sys.executable)
+    return checks(
+        f"clients, {target_label}", module, *options, deadline=deadline, python=sys.executable
+    )
 
 
 def install_group(group: str, deadline: Deadline) -> PartOutcome:
@@ -64,7 +66,7 @@ def install_debian(*packages: str, deadline: Deadline) -> PartOutcome:
     return PartOutcome(0, 0)
 
 
-def in_a_browser(chosen: str, deadline: Deadline) -> PartOutcome:
+def in_a_browser(marks: str, deadline: Deadline) -> PartOutcome:
     """Tests with these markers in Debian's Chromium, which is installed where it is missing."""
     missing = PartOutcome(0, 0)
     if shutil.which("chromium") is None:
@@ -72,6 +74,6 @@ def in_a_browser(chosen: str, deadline: Deadline) -> PartOutcome:
     missing += install_group("browser", deadline)
     if missing.failed:
         return missing
-    words = ("-n", "2", "-m", chosen, "tests/lab/browser")
+    arguments = ("-n", "2", "-m", marks, "tests/lab/browser")
     needed = {"TXNSIM_NEEDS_BROWSER": "1"}
-    return pytest("page", *words, deadline=deadline, environment=needed)
+    return pytest("page", *arguments, deadline=deadline, environment=needed)

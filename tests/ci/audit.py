@@ -55,7 +55,7 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
 TIMEOUT_S: Final = 240.0
 
 
-class Word(Enum):
+class AuditResult(Enum):
     """The result of an audit question."""
 
     PASS = "PASS"
@@ -66,7 +66,7 @@ class Word(Enum):
 class AuditLine(NamedTuple):
     """One answer."""
 
-    word: Word
+    word: AuditResult
     text: str
 
 
@@ -157,18 +157,19 @@ def judge_licences(distributions: Mapping[str, importlib.metadata.Distribution])
         if distribution_name in EXCEPTIONS:
             lines.append(
                 AuditLine(
-                    Word.PASS, f"{distribution_name}: an exception. {EXCEPTIONS[distribution_name]}"
+                    AuditResult.PASS,
+                    f"{distribution_name}: an exception. {EXCEPTIONS[distribution_name]}",
                 )
             )
         else:
             lines.append(
                 AuditLine(
-                    Word.FAIL,
+                    AuditResult.FAIL,
                     f"{distribution_name}: {', '.join(sorted(licence_names))} is not on the list",
                 )
             )
-    if not any(line.word is Word.FAIL for line in lines):
-        lines.append(AuditLine(Word.PASS, f"licences of {len(distributions)} distributions"))
+    if not any(line.word is AuditResult.FAIL for line in lines):
+        lines.append(AuditLine(AuditResult.PASS, f"licences of {len(distributions)} distributions"))
     return lines
 
 
@@ -177,16 +178,18 @@ def judge_vulnerabilities(report: str) -> list[AuditLine]:
     lines, audited_count = [], 0
     for dependency in json.loads(report)["dependencies"]:
         if "skip_reason" in dependency:
-            lines.append(AuditLine(Word.OPEN, f"{dependency['name']}: {dependency['skip_reason']}"))
+            lines.append(
+                AuditLine(AuditResult.OPEN, f"{dependency['name']}: {dependency['skip_reason']}")
+            )
             continue
         audited_count += 1
         for flaw in dependency["vulns"]:
             fixed = ", ".join(flaw["fix_versions"]) or "no version yet"
             text = f"{dependency['name']} {dependency['version']}: {flaw['id']}, mended in {fixed}"
-            lines.append(AuditLine(Word.FAIL, text))
-    if audited_count and not any(line.word is Word.FAIL for line in lines):
+            lines.append(AuditLine(AuditResult.FAIL, text))
+    if audited_count and not any(line.word is AuditResult.FAIL for line in lines):
         lines.append(
-            AuditLine(Word.PASS, f"no known vulnerability in {audited_count} distributions")
+            AuditLine(AuditResult.PASS, f"no known vulnerability in {audited_count} distributions")
         )
     return lines
 
@@ -214,7 +217,8 @@ def ask_vulnerabilities(
         if installation.returncode:
             return [
                 AuditLine(
-                    Word.OPEN, f"pip-audit can't be installed: {_last_line(installation.stderr)}"
+                    AuditResult.OPEN,
+                    f"pip-audit can't be installed: {_last_line(installation.stderr)}",
                 )
             ]
         # One first: an index that does not know it knows none, and is not asked for the others.
@@ -229,12 +233,14 @@ def ask_vulnerabilities(
             audit_process = _run([*audit, "--vulnerability-service", "pypi", "--format", "json"])
             if not audit_process.stdout.startswith("{"):
                 return [
-                    AuditLine(Word.OPEN, f"vulnerabilities: {_last_line(audit_process.stderr)}")
+                    AuditLine(
+                        AuditResult.OPEN, f"vulnerabilities: {_last_line(audit_process.stderr)}"
+                    )
                 ]
             printed_lines = judge_vulnerabilities(audit_process.stdout)
-            if all(line.word is Word.OPEN for line in printed_lines):
+            if all(line.word is AuditResult.OPEN for line in printed_lines):
                 reason = f"the index does not tell of vulnerabilities ({printed_lines[0].text})"
-                return [AuditLine(Word.OPEN, reason)]
+                return [AuditLine(AuditResult.OPEN, reason)]
         return printed_lines
 
 
@@ -249,18 +255,22 @@ def _last_line(text: str) -> str:
 def main() -> int:
     declared_requirements = requirements()
     distributions = installed_distributions(declared_requirements)
-    loose = unbounded_requirements(declared_requirements)
-    lines = [AuditLine(Word.FAIL, f"{text}: no version is too old") for text in loose]
-    if not loose:
+    loose_requirements = unbounded_requirements(declared_requirements)
+    lines = [
+        AuditLine(AuditResult.FAIL, f"{text}: no version is too old") for text in loose_requirements
+    ]
+    if not loose_requirements:
         lines.append(
-            AuditLine(Word.PASS, f"{len(declared_requirements)} requirements are pinned or bounded")
+            AuditLine(
+                AuditResult.PASS, f"{len(declared_requirements)} requirements are pinned or bounded"
+            )
         )
     lines += judge_licences(distributions) + ask_vulnerabilities(distributions)
     for line in lines:
         print(f"{line.word.value} {line.text}")
-    failed = sum(line.word is Word.FAIL for line in lines)
-    print(f"{sum(line.word is Word.PASS for line in lines)} passed, {failed} failed")
-    return 1 if failed else 0
+    failed_count = sum(line.word is AuditResult.FAIL for line in lines)
+    print(f"{sum(line.word is AuditResult.PASS for line in lines)} passed, {failed_count} failed")
+    return 1 if failed_count else 0
 
 
 if __name__ == "__main__":

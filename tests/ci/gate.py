@@ -36,14 +36,18 @@ def programs(deadline: Deadline) -> PartOutcome:
 def clients(deadline: Deadline) -> PartOutcome:
     """A client library per language, everything that it can do, at the newest level."""
     # One lane: parts are side by side already.
-    chosen = ("--client", *CLIENTS, "--level", str(NEWEST_LEVEL), "--lanes", "1")
-    return matrix("txnsim", *chosen, deadline=deadline)
+    chosen_options = ("--client", *CLIENTS, "--level", str(NEWEST_LEVEL), "--lanes", "1")
+    return matrix("txnsim", *chosen_options, deadline=deadline)
 
 
 def spark(deadline: Deadline) -> PartOutcome:
     """The pipeline on Spark: directories and streams of the simulator, traces."""
-    chosen = ("tests/spark/pipeline", "-m", "spark and not real and not slow and not nightly")
-    return pytest("Spark", *chosen, deadline=deadline)
+    chosen_options = (
+        "tests/spark/pipeline",
+        "-m",
+        "spark and not real and not slow and not nightly",
+    )
+    return pytest("Spark", *chosen_options, deadline=deadline)
 
 
 def wheel(deadline: Deadline) -> PartOutcome:
@@ -93,8 +97,8 @@ def _run_plugin(python: Path, empty: Path, deadline: Deadline) -> PartOutcome:
         "    txnsim_cluster.assert_exactly_once([], [])\n"
     )
     (empty / "test_cluster.py").write_text(test)
-    finished = run([str(python), "-m", "pytest", "-q"], deadline=deadline, directory=empty)
-    return judge_pytest("wheel: pytest plugin", finished)
+    program_result = run([str(python), "-m", "pytest", "-q"], deadline=deadline, directory=empty)
+    return judge_pytest("wheel: pytest plugin", program_result)
 
 
 def _run_installed(command: Path, empty: Path, deadline: Deadline) -> PartOutcome:
@@ -105,10 +109,10 @@ def _run_installed(command: Path, empty: Path, deadline: Deadline) -> PartOutcom
         ("scenario", "show", story),
         ("scenario", "run", story),
     ):
-        finished = run([str(command), *arguments], deadline=deadline, directory=empty)
-        verdict += judge_step(f"wheel: txnsim {' '.join(arguments)}", finished)
+        program_result = run([str(command), *arguments], deadline=deadline, directory=empty)
+        verdict += judge_step(f"wheel: txnsim {' '.join(arguments)}", program_result)
     with TxnsimServer(executable=command, working_directory=empty) as server:
         listing = [str(command), "txns", "--bootstrap-server", server.bootstrap, "list"]
-        finished = run(listing, deadline=deadline, directory=empty)
-        verdict += judge_step("wheel: txnsim txns list", finished)
+        program_result = run(listing, deadline=deadline, directory=empty)
+        verdict += judge_step("wheel: txnsim txns list", program_result)
     return verdict

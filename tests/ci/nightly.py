@@ -91,9 +91,9 @@ def other_levels_and_seeds(deadline: Deadline) -> PartOutcome:
     """
     folders = ("broker", "conformance", "lab", "spark")
     plays = (*(f"tests/{folder}" for folder in folders), "-m", "thorough")
-    chosen = [word for seed in SEEDS for word in ("--seed", str(seed))]
-    judged = "tests/lab/check/test_judged_chaos.py"
-    clusters = ("tests/broker/simulation", judged, "-m", "", "-k", "seed", *chosen)
+    chosen_options = [option for seed in SEEDS for option in ("--seed", str(seed))]
+    judged_tests = "tests/lab/check/test_judged_chaos.py"
+    clusters = ("tests/broker/simulation", judged_tests, "-m", "", "-k", "seed", *chosen_options)
     return _run_drawn("other levels and another seed", *plays, deadline=deadline) + _run_drawn(
         "further seeds", *clusters, deadline=deadline
     )
@@ -108,8 +108,8 @@ def lessons_and_site(deadline: Deadline) -> PartOutcome:
         if missing.failed:
             return missing
     verdict = in_a_browser("browser and nightly", deadline) + install_group("notebook", deadline)
-    chosen = ("tests/test_handouts.py", "-m", "nightly")
-    return verdict + _run_drawn("notebook for a class", *chosen, deadline=deadline)
+    chosen_options = ("tests/test_handouts.py", "-m", "nightly")
+    return verdict + _run_drawn("notebook for a class", *chosen_options, deadline=deadline)
 
 
 def toolchains(deadline: Deadline) -> PartOutcome:
@@ -122,18 +122,18 @@ def toolchains(deadline: Deadline) -> PartOutcome:
 
 def txnsim_at(transaction_version: int) -> Ask:
     """Every client and Kafka's tool against the simulator; at ``AS_BELOW`` the stock ones."""
-    which = ("--client", *STOCK_CLIENTS) if transaction_version == AS_BELOW else ()
+    client_options = ("--client", *STOCK_CLIENTS) if transaction_version == AS_BELOW else ()
 
     def ask(deadline: Deadline) -> PartOutcome:
-        where = f"txnsim, transaction.version {transaction_version}"
+        target_label = f"txnsim, transaction.version {transaction_version}"
         # One lane: the parts of CI are side by side already.
-        chosen = ("--level", str(transaction_version), "--lanes", "1", *which)
-        verdict = matrix(where, *chosen, deadline=deadline)
+        chosen_options = ("--level", str(transaction_version), "--lanes", "1", *client_options)
+        verdict = matrix(target_label, *chosen_options, deadline=deadline)
         verdict += _tests_real(
-            where, "txnsim", "--level", str(transaction_version), deadline=deadline
+            target_label, "txnsim", "--level", str(transaction_version), deadline=deadline
         )
         with TxnsimServer(transaction_version=transaction_version) as server:
-            return verdict + _transactions_command(where, server.bootstrap, deadline)
+            return verdict + _transactions_command(target_label, server.bootstrap, deadline)
 
     return ask
 
@@ -143,7 +143,7 @@ def kafka_at(transaction_version: int) -> Ask:
 
     def ask(deadline: Deadline) -> PartOutcome:
         with ApacheKafka(transaction_version=transaction_version, properties=PROPERTIES) as kafka:
-            where = f"Kafka, transaction.version {transaction_version}"
+            target_label = f"Kafka, transaction.version {transaction_version}"
             target_options = (
                 "--bootstrap",
                 kafka.bootstrap,
@@ -152,12 +152,14 @@ def kafka_at(transaction_version: int) -> Ask:
                 "--lanes",
                 "1",
             )
-            verdict = matrix(where, *target_options, "--client", *STOCK_CLIENTS, deadline=deadline)
+            verdict = matrix(
+                target_label, *target_options, "--client", *STOCK_CLIENTS, deadline=deadline
+            )
             verdict += _tests_real(
-                where, "apache", "--level", str(transaction_version), deadline=deadline
+                target_label, "apache", "--level", str(transaction_version), deadline=deadline
             )
             # Last, as it leaves verification switched off.
-            return verdict + _transactions_command(where, kafka.bootstrap, deadline)
+            return verdict + _transactions_command(target_label, kafka.bootstrap, deadline)
 
     return ask
 
@@ -180,14 +182,16 @@ def streams_killed_at(transaction_version: int) -> Ask:
     """Kafka Streams on the simulator, killed at named points; its counts must stay exact."""
 
     def ask(deadline: Deadline) -> PartOutcome:
-        words = (
+        arguments = (
             "tests.clients.streams.kills",
             "--level",
             str(transaction_version),
             "--kills",
             str(KILLS[transaction_version]),
         )
-        return checks(f"kills of Kafka Streams at {transaction_version}", *words, deadline=deadline)
+        return checks(
+            f"kills of Kafka Streams at {transaction_version}", *arguments, deadline=deadline
+        )
 
     return ask
 
@@ -198,21 +202,21 @@ def streams_groups(deadline: Deadline) -> PartOutcome:
     """
     kills = ("tests.clients.streams.kills", "--kills", "6", "--protocol", "streams")
     exact = ("tests.clients.streams.exactly_once", "--times", "10", "--protocol", "both")
-    where = "streams groups"
-    verdict = checks(f"{where} under kills", *kills, deadline=deadline)
-    return verdict + checks(f"{where} in trouble", *exact, deadline=deadline)
+    label = "streams groups"
+    verdict = checks(f"{label} under kills", *kills, deadline=deadline)
+    return verdict + checks(f"{label} in trouble", *exact, deadline=deadline)
 
 
 def share_consumers(deadline: Deadline) -> PartOutcome:
     """Java's share consumer is told what a real Kafka told it; then it, librdkafka's and franz-go's
     while brokers are killed and leaders and coordinators move.
     """
-    where = "share consumers"
+    label = "share consumers"
     verdict = _run_real(
-        f"{where}, stories", "tests/clients/share/test_share_stories.py", deadline=deadline
+        f"{label}, stories", "tests/clients/share/test_share_stories.py", deadline=deadline
     )
-    words = ("tests.clients.share.kills", "--strikes", "12")
-    return verdict + checks(f"{where} under kills", *words, deadline=deadline)
+    arguments = ("tests.clients.share.kills", "--strikes", "12")
+    return verdict + checks(f"{label} under kills", *arguments, deadline=deadline)
 
 
 def random_play(deadline: Deadline) -> PartOutcome:
@@ -281,11 +285,11 @@ def spark_and_kafka(deadline: Deadline) -> PartOutcome:
         return missing
     corpus = [PYTHON, "-m", "tests.spark.pipeline.corpus.make"]
     # What takes Spark minutes, such as a job per damaged directory, is asked for by `-m slow`.
-    chosen = ("tests/spark/pipeline", "-m", "spark and (real or nightly) and not slow")
+    chosen_options = ("tests/spark/pipeline", "-m", "spark and (real or nightly) and not slow")
     with ThreadPoolExecutor(1) as executor:
         # Its brokers mostly wait, so other tests run meanwhile; those that read it come last.
         making = executor.submit(run, corpus, deadline=deadline)
-        verdict = _run_drawn("Spark and Kafka", *chosen, deadline=deadline)
+        verdict = _run_drawn("Spark and Kafka", *chosen_options, deadline=deadline)
         corpus_outcome = judge_step("Spark and Kafka: the corpus", making.result())
     return verdict + corpus_outcome if corpus_outcome.failed else verdict
 
@@ -344,8 +348,8 @@ def stories_of_clients(deadline: Deadline) -> PartOutcome:
     run_one = [PYTHON, "-m", "txnsim.cli.main", "scenario", "run", "late-produce-after-abort"]
     verdict = PartOutcome(0, 0)
     for name, options in (("Java", ("--program", java)), ("Go", ("--armed", "--program", go))):
-        finished = run([*run_one, "--quiet", *options], deadline=deadline)
-        verdict += judge_step(f"scenario played by {name}", finished)
+        program_result = run([*run_one, "--quiet", *options], deadline=deadline)
+        verdict += judge_step(f"scenario played by {name}", program_result)
     leaderless = [PYTHON, "-m", "tests.real.leaderless", *LEADERLESS]
     return verdict + judge_step("commit without a leader", run(leaderless, deadline=deadline))
 
@@ -402,14 +406,16 @@ def mutants(deadline: Deadline) -> PartOutcome:
 
 def audit(deadline: Deadline) -> PartOutcome:
     """Licences, bounds and known vulnerabilities of what is installed."""
-    finished = run([PYTHON, "-m", "tests.ci.audit"], deadline=deadline)
+    program_result = run([PYTHON, "-m", "tests.ci.audit"], deadline=deadline)
     open_lines = "\n".join(
         printed_line
-        for printed_line in finished.output.splitlines()
+        for printed_line in program_result.output.splitlines()
         if printed_line.startswith("OPEN ")
     )
     # What could not be asked is told, also where all else is well.
-    return judge_checks("audit", finished.code, finished.output) + PartOutcome(0, 0, open_lines)
+    return judge_checks("audit", program_result.code, program_result.output) + PartOutcome(
+        0, 0, open_lines
+    )
 
 
 def soak(deadline: Deadline) -> PartOutcome:
@@ -419,27 +425,27 @@ def soak(deadline: Deadline) -> PartOutcome:
     return checks("soak", "tests.soak", "--minutes", "2", "--rate", "300", deadline=deadline)
 
 
-def _run_drawn(name: str, *words: str, deadline: Deadline) -> PartOutcome:
+def _run_drawn(name: str, *arguments: str, deadline: Deadline) -> PartOutcome:
     """Run tests in an order that is drawn anew for each run."""
-    return pytest(name, *DRAWN, *words, deadline=deadline)
+    return pytest(name, *DRAWN, *arguments, deadline=deadline)
 
 
-def _run_real(name: str, *words: str, deadline: Deadline) -> PartOutcome:
-    return _run_drawn(name, *words, "-m", "real", deadline=deadline)
+def _run_real(name: str, *arguments: str, deadline: Deadline) -> PartOutcome:
+    return _run_drawn(name, *arguments, "-m", "real", deadline=deadline)
 
 
-def _transactions_command(where: str, bootstrap: str, deadline: Deadline) -> PartOutcome:
+def _transactions_command(target_label: str, bootstrap: str, deadline: Deadline) -> PartOutcome:
     module = "tests.clients.kafka_tools.transactions_command"
-    words = (module, bootstrap, "haunted-house:0", "haunted-tower:0", "--make-hang")
-    name = f"TransactionsCommand, {where}"
-    return checks(name, *words, deadline=deadline, python=sys.executable)
+    arguments = (module, bootstrap, "haunted-house:0", "haunted-tower:0", "--make-hang")
+    name = f"TransactionsCommand, {target_label}"
+    return checks(name, *arguments, deadline=deadline, python=sys.executable)
 
 
 def _tests_real(
-    where: str, target: str, *options: str, release: str = NEWEST, deadline: Deadline
+    target_label: str, target: str, *options: str, release: str = NEWEST, deadline: Deadline
 ) -> PartOutcome:
     """Those of ``REAL_TESTS`` that need Java for this target: for ourselves, what is compared with
     Kafka's own tool; the others are part of ``make test``.
     """
-    which = ("--target", target, "--release", release, *options)
-    return _run_real(f"tests/real, {where}", *REAL_TESTS, *which, deadline=deadline)
+    target_options = ("--target", target, "--release", release, *options)
+    return _run_real(f"tests/real, {target_label}", *REAL_TESTS, *target_options, deadline=deadline)

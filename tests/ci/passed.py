@@ -19,9 +19,17 @@ DIRTY: Final = "-dirty"
 
 def commit() -> str:
     """The commit that is checked, with a mark if files differ from it."""
-    words = ("git", "describe", "--always", f"--dirty={DIRTY}", "--abbrev=8", "--exclude", "*")
+    command_line = (
+        "git",
+        "describe",
+        "--always",
+        f"--dirty={DIRTY}",
+        "--abbrev=8",
+        "--exclude",
+        "*",
+    )
     return subprocess.run(
-        words, cwd=REPOSITORY, capture_output=True, text=True, check=True
+        command_line, cwd=REPOSITORY, capture_output=True, text=True, check=True
     ).stdout.strip()
 
 

@@ -77,9 +77,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if has_failed.is_set():
             return
         run_record = ask_under_load(question, load)
-        word = "ok" if run_record["ok"] else "FAILED"
+        outcome = "ok" if run_record["ok"] else "FAILED"
         say(
-            f"{question}: {word}, {run_record['seconds']} s, {run_record['commit']}, "
+            f"{question}: {outcome}, {run_record['seconds']} s, {run_record['commit']}, "
             f"load {run_record['load']}"
         )
         if not run_record["ok"]:
@@ -94,31 +94,31 @@ def main(argv: Sequence[str] | None = None) -> int:
 def ask_under_load(question: str, load: Load) -> dict[str, Any]:
     KEPT.mkdir(parents=True, exist_ok=True)
     first_look = load.wait()
-    begun = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     begun_s = time.monotonic()
-    finished = run(QUESTIONS[question], deadline=Deadline(TOO_LATE_MINUTES))
+    program_result = run(QUESTIONS[question], deadline=Deadline(TOO_LATE_MINUTES))
     seconds = time.monotonic() - begun_s
-    is_ok = finished.code == 0 and seconds < MINUTES_MAX * 60
+    is_ok = program_result.code == 0 and seconds < MINUTES_MAX * 60
     run_record = {
         "question": question,
         "commit": commit(),
-        "begun": begun,
+        "begun": started_at,
         "seconds": round(seconds),
         "wanted_load": load.wanted_load,
         "load": round(load.mean(first_look), 1),
         "ok": is_ok,
     }
     if not is_ok:
-        run_record["output"] = keep_output(question, begun, finished)
+        run_record["output"] = keep_output(question, started_at, program_result)
     with (KEPT / "runs.jsonl").open("a") as file:
         file.write(f"{json.dumps(run_record)}\n")
     return run_record
 
 
-def keep_output(question: str, begun: str, finished: ProgramResult) -> str:
+def keep_output(question: str, started_at: str, program_result: ProgramResult) -> str:
     """Write the output of a failed run to a file, and return its path."""
-    file = KEPT / f"{question}-{begun}.txt"
-    file.write_text(finished.output)
+    file = KEPT / f"{question}-{started_at}.txt"
+    file.write_text(program_result.output)
     return str(file)
 
 

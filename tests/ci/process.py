@@ -133,11 +133,13 @@ def _with_bytecode() -> dict[str, str]:
     }
 
 
-def judge_step(name: str, finished: ProgramResult) -> PartOutcome:
+def judge_step(name: str, program_result: ProgramResult) -> PartOutcome:
     """The outcome of a program that only passes or fails."""
-    if finished.code == 0:
+    if program_result.code == 0:
         return PartOutcome(1, 0)
-    return PartOutcome(0, 1, f"{name}: exit status {finished.code}\n{tail(finished.output)}")
+    return PartOutcome(
+        0, 1, f"{name}: exit status {program_result.code}\n{tail(program_result.output)}"
+    )
 
 
 def judge_checks(name: str, code: int, output: str) -> PartOutcome:
@@ -145,32 +147,36 @@ def judge_checks(name: str, code: int, output: str) -> PartOutcome:
     counts = _CHECKS_RE.findall(output)
     if not counts:
         return PartOutcome(0, 1, f"{name}: exit status {code} and no count\n{tail(output)}")
-    passed, failed = map(int, counts[-1])
-    if failed == 0 and (code != 0 or passed == 0):
+    passed_count, failed_count = map(int, counts[-1])
+    if failed_count == 0 and (code != 0 or passed_count == 0):
         return PartOutcome(
-            passed, 1, f"{name}: {passed} passed, yet exit status {code}\n{tail(output)}"
+            passed_count,
+            1,
+            f"{name}: {passed_count} passed, yet exit status {code}\n{tail(output)}",
         )
     failures = [
         f"{name}: {printed_line}"
         for printed_line in output.splitlines()
         if printed_line.startswith("FAIL ")
     ]
-    return PartOutcome(passed, failed, "\n".join(failures))
+    return PartOutcome(passed_count, failed_count, "\n".join(failures))
 
 
-def judge_pytest(name: str, finished: ProgramResult) -> PartOutcome:
+def judge_pytest(name: str, program_result: ProgramResult) -> PartOutcome:
     """A program whose output has the closing lines of one or more runs of pytest.
 
     Nothing collected (exit status 5) is a failure: a judge who saw nothing acquits nobody.
     """
     # Only there: a client may log "2202442 errors" about something else.
-    closing = "\n".join(dict.fromkeys(map(_bare, _PYTEST_CLOSING_RE.findall(finished.output))))
-    passed = sum(int(count) for count in _PYTEST_PASSED_RE.findall(closing))
-    failed = sum(int(count) for count in _PYTEST_FAILED_RE.findall(closing))
-    if finished.code == 0:
-        return PartOutcome(max(passed, 1), 0)
-    report = f"{name}: exit status {finished.code}\n{tail(finished.output)}"
-    return PartOutcome(passed, max(failed, 1), report)
+    closing = "\n".join(
+        dict.fromkeys(map(_bare, _PYTEST_CLOSING_RE.findall(program_result.output)))
+    )
+    passed_count = sum(int(count) for count in _PYTEST_PASSED_RE.findall(closing))
+    failed_count = sum(int(count) for count in _PYTEST_FAILED_RE.findall(closing))
+    if program_result.code == 0:
+        return PartOutcome(max(passed_count, 1), 0)
+    report = f"{name}: exit status {program_result.code}\n{tail(program_result.output)}"
+    return PartOutcome(passed_count, max(failed_count, 1), report)
 
 
 def _bare(line: str) -> str:

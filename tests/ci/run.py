@@ -51,12 +51,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if plan is GATE:
         os.environ.update(CERTAIN)
-    word = options.only or ""
-    passed = passed_parts(commit()) if options.missing else frozenset()
-    for name in sorted(passed & {part.name for part in plan.parts}):
+    name_part = options.only or ""
+    passed_names = passed_parts(commit()) if options.missing else frozenset()
+    for name in sorted(passed_names & {part.name for part in plan.parts}):
         _say(f"ok    passed before at this commit: {name}")
     serial_parts, parallel_parts = (
-        [part for part in parts if word in part.name and part.name not in passed]
+        [part for part in parts if name_part in part.name and part.name not in passed_names]
         for parts in (plan.serial_parts, plan.parallel_parts)
     )
     if options.missing and not serial_parts and not parallel_parts:
@@ -76,32 +76,32 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _ask_together(parts: Sequence[Part], deadline: Deadline) -> list[PartOutcome]:
     waiting_parts = list(parts)
-    running: dict[Future[PartOutcome], Part] = {}
+    running_parts: dict[Future[PartOutcome], Part] = {}
     verdicts: list[PartOutcome] = []
     with ThreadPoolExecutor(PARTS_MAX) as lanes:
-        while waiting_parts or running:
-            while (part := next_part(waiting_parts, running.values())) is not None:
+        while waiting_parts or running_parts:
+            while (part := next_part(waiting_parts, running_parts.values())) is not None:
                 waiting_parts.remove(part)
-                running[lanes.submit(_ask, part, deadline)] = part
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
-                del running[future]
+                running_parts[lanes.submit(_ask, part, deadline)] = part
+            finished_futures, _ = wait(running_parts, return_when=FIRST_COMPLETED)
+            for future in finished_futures:
+                del running_parts[future]
                 verdicts.append(future.result())
     return verdicts
 
 
-def next_part(waiting_parts: Sequence[Part], running: Collection[Part]) -> Part | None:
+def next_part(waiting_parts: Sequence[Part], running_parts: Collection[Part]) -> Part | None:
     """The first part that can begin beside the running ones: its programs are built or have failed
     to build, and there are cores for it. If none runs, there always is one.
     """
-    if len(running) >= PARTS_MAX:
+    if len(running_parts) >= PARTS_MAX:
         return None
-    free = CORES - sum(part.cores for part in running)
-    makes_programs = any(part.makes_programs for part in (*waiting_parts, *running))
+    free_cores = CORES - sum(part.cores for part in running_parts)
+    makes_programs = any(part.makes_programs for part in (*waiting_parts, *running_parts))
     for part in waiting_parts:
         if part.needs_programs and makes_programs:
             continue
-        if part.cores <= free or not running:
+        if part.cores <= free_cores or not running_parts:
             return part
     return None
 
@@ -117,11 +117,11 @@ def _ask(part: Part, all_of_ci: Deadline) -> PartOutcome:
         verdict = PartOutcome(0, 1, f"{part.name}: {failure}")
     seconds = time.monotonic() - start_s
     time_in_budget = in_budget(seconds, part.minutes)
-    busy = f"{deadline.cpu_s / seconds:.1f} of {part.cores:.1f} cores"
-    word = "FAIL" if verdict.failed else "ok"
+    busy_cores = f"{deadline.cpu_s / seconds:.1f} of {part.cores:.1f} cores"
+    outcome = "FAIL" if verdict.failed else "ok"
     counts = f"{verdict.passed} passed, {verdict.failed} failed"
     reason = f": {verdict.reason}\n\n{verdict.report}\n" if verdict.failed else ""
-    _say(f"{word:4} {time_in_budget}, {busy}  {part.name}: {counts}{reason}")
+    _say(f"{outcome:4} {time_in_budget}, {busy_cores}  {part.name}: {counts}{reason}")
     if not verdict.failed and commit() == begun_at:  # else it has asked some of both
         keep(part.name, begun_at, minutes=seconds / 60)
     return verdict

@@ -82,10 +82,10 @@ def test_verdicts_add_up_with_their_reports() -> None:
 @pytest.mark.slow
 def test_a_program_that_overruns_the_deadline_is_stopped_and_fails() -> None:
     endless = "import signal, sys; print('here', flush=True); signal.pause()"
-    finished = run([sys.executable, "-c", endless], deadline=Deadline(0))
-    assert finished.code != 0
-    assert "here" in finished.output
-    assert "CI's time is over" in finished.output
+    program_result = run([sys.executable, "-c", endless], deadline=Deadline(0))
+    assert program_result.code != 0
+    assert "here" in program_result.output
+    assert "CI's time is over" in program_result.output
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_what_a_part_has_used_is_counted_with_what_its_programs_waited_for() -> 
     burn = "import time\nwhile time.process_time() < 0.2: pass"
     starts = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}], check=True)"
     all_of_ci = Deadline(1)
-    watched, other = all_of_ci.of_part(), all_of_ci.of_part()
+    watched, other_part = all_of_ci.of_part(), all_of_ci.of_part()
     assert run([sys.executable, "-c", starts], deadline=watched).code == 0
     assert 0.2 <= watched.cpu_s < 10
-    assert other.cpu_s == 0
+    assert other_part.cpu_s == 0

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from tests.check import SEEDS_FULL
 from tests.ci import gate, nightly, patience, run
 from tests.ci.audit import (
-    Word,
+    AuditResult,
     installed_distributions,
     is_permissive,
     judge_licences,
@@ -41,17 +41,19 @@ def play_plan(plan: CiPlan) -> tuple[float, list[tuple[Part, ...]]]:
     """The minutes of all parts if each takes its budget, and the sets of parts that ran
     together.
     """
-    waiting_parts, running = list(plan.parallel_parts), dict[str, tuple[float, Part]]()
+    waiting_parts, running_parts = list(plan.parallel_parts), dict[str, tuple[float, Part]]()
     minutes, running_sets = 0.0, []
-    while waiting_parts or running:
+    while waiting_parts or running_parts:
         while (
-            part := next_part(waiting_parts, [running_part for _, running_part in running.values()])
+            part := next_part(
+                waiting_parts, [running_part for _, running_part in running_parts.values()]
+            )
         ) is not None:
             waiting_parts.remove(part)
-            running[part.name] = minutes + part.minutes, part
-        running_sets.append(tuple(part for _, part in running.values()))
-        minutes, first_name = min((ends, part.name) for ends, part in running.values())
-        del running[first_name]
+            running_parts[part.name] = minutes + part.minutes, part
+        running_sets.append(tuple(part for _, part in running_parts.values()))
+        minutes, first_name = min((ends, part.name) for ends, part in running_parts.values())
+        del running_parts[first_name]
     return minutes, running_sets
 
 
@@ -102,18 +104,18 @@ def test_the_gate_asks_one_client_per_language() -> None:
 
 def test_a_part_that_needs_programs_waits_for_them() -> None:
     asks = Part("asks", 1, lambda _: PartOutcome(1, 0))
-    alone = asks._replace(needs_programs=False)
+    part_without_programs = asks._replace(needs_programs=False)
     makes = asks._replace(needs_programs=False, makes_programs=True)
     assert next_part([asks], [makes]) is None
     assert next_part([asks, makes], []) is makes
-    assert next_part([asks, alone], [makes]) is alone
+    assert next_part([asks, part_without_programs], [makes]) is part_without_programs
     assert next_part([asks], []) is asks
 
 
 def test_a_part_that_is_too_large_runs_alone() -> None:
-    large = Part("large", 1, lambda _: PartOutcome(1, 0), cores=CORES + 1)
-    assert next_part([large], [large._replace(name="another", cores=0.5)]) is None
-    assert next_part([large], []) is large
+    large_part = Part("large", 1, lambda _: PartOutcome(1, 0), cores=CORES + 1)
+    assert next_part([large_part], [large_part._replace(name="another", cores=0.5)]) is None
+    assert next_part([large_part], []) is large_part
 
 
 @pytest.mark.parametrize(
@@ -207,12 +209,12 @@ def test_a_run_that_takes_an_hour_fails(run_folder: Path, monkeypatch: pytest.Mo
 def test_the_load_that_is_lacking_is_made_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     processes: list[subprocess.Popen[bytes]] = []
 
-    class Noted(subprocess.Popen[bytes]):
+    class NotedProcess(subprocess.Popen[bytes]):
         def __init__(self, command: list[str]) -> None:
             super().__init__(command)
             processes.append(self)
 
-    monkeypatch.setattr(subprocess, "Popen", Noted)
+    monkeypatch.setattr(subprocess, "Popen", NotedProcess)
     monkeypatch.setattr(patience, "_LOOKS_EVERY_S", 0.01)
     loads = iter([0.0] * 4)
     monkeypatch.setattr(os, "getloadavg", lambda: (next(loads, 9.0), 0.0, 0.0))
@@ -255,7 +257,9 @@ def test_a_licence_is_on_the_list_or_not(
 def test_all_that_is_installed_has_one_of_the_list() -> None:
     distributions = installed_distributions(requirements())
     assert {"kio", "msgspec", "annotated-types"} <= set(distributions), "with what those need"
-    assert [line for line in judge_licences(distributions) if line.word is not Word.PASS] == []
+    assert [
+        line for line in judge_licences(distributions) if line.word is not AuditResult.PASS
+    ] == []
 
 
 def test_a_vulnerability_fails_and_what_was_not_asked_is_open() -> None:
@@ -268,10 +272,10 @@ def test_a_vulnerability_fails_and_what_was_not_asked_is_open() -> None:
         ]
     }
     assert judge_vulnerabilities(json.dumps(report)) == [
-        (Word.FAIL, "bad 2: PYSEC-1, mended in 2.1"),
-        (Word.OPEN, "unknown: not found"),
+        (AuditResult.FAIL, "bad 2: PYSEC-1, mended in 2.1"),
+        (AuditResult.OPEN, "unknown: not found"),
     ]
     del report["dependencies"][1]
-    assert (Word.PASS, "no known vulnerability in 1 distributions") in judge_vulnerabilities(
+    assert (AuditResult.PASS, "no known vulnerability in 1 distributions") in judge_vulnerabilities(
         json.dumps(report)
     )

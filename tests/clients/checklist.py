@@ -80,21 +80,21 @@ class TransactionChecks(Checks):
 
     def test_a_fenced_producer_can_not_append(self, client: Driver, name: str) -> None:
         client.create_topic(name, 1)
-        with client.producer(name) as new:
-            with client.producer(name) as old:
-                old.init()
-                old.begin()
-                old.send(name, [Record(b"old")])
-                new.init()
+        with client.producer(name) as new_producer:
+            with client.producer(name) as old_producer:
+                old_producer.init()
+                old_producer.begin()
+                old_producer.send(name, [Record(b"old")])
+                new_producer.init()
                 with pytest.raises(Exception) as refusal:  # noqa: PT011 - judged in the next line
-                    old.send(name, [Record(b"zombie")])
+                    old_producer.send(name, [Record(b"zombie")])
                 assert client.is_old_epoch(refusal.value), repr(refusal.value)
             # The old one is closed before: kafka-python asks for a new epoch by itself, and where
             # that request meets an open transaction the coordinator fences that one, as Kafka's
             # does (TransactionCoordinator.initTransactionId looks at no epoch in Ongoing).
-            new.begin()
-            new.send(name, [Record(b"new")])
-            new.commit()
+            new_producer.begin()
+            new_producer.send(name, [Record(b"new")])
+            new_producer.commit()
             until_read(client, name, [b"new"])
         assert values(client.read(name, committed=False)) == [b"old", b"new"]
 
@@ -189,14 +189,14 @@ class ProducerChecks(Checks):
         consumed_records = until_read(client, name, [record.value for record in records])
         assert [
             Record(
-                consumed.value,
-                key=consumed.key,
-                headers=consumed.headers,
-                timestamp_ms=consumed.timestamp_ms,
+                record_read.value,
+                key=record_read.key,
+                headers=record_read.headers,
+                timestamp_ms=record_read.timestamp_ms,
             )
-            for consumed in consumed_records
+            for record_read in consumed_records
         ] == records
-        assert [consumed.offset for consumed in consumed_records] == list(range(len(records)))
+        assert [record_read.offset for record_read in consumed_records] == list(range(len(records)))
 
     def test_an_open_transaction_holds_back_what_others_wrote_behind_it(self, lab: Lab) -> None:
         transactions.read_committed(lab)
@@ -205,18 +205,21 @@ class ProducerChecks(Checks):
         self, client: Driver, name: str
     ) -> None:
         client.create_topic(name, PARTITIONS)
-        with client.producer(f"{name}-a") as older, client.producer(f"{name}-b") as younger:
-            begin_both(older, younger)
-            older.send(
+        with (
+            client.producer(f"{name}-a") as older_producer,
+            client.producer(f"{name}-b") as younger_producer,
+        ):
+            begin_both(older_producer, younger_producer)
+            older_producer.send(
                 name, [Record(b"first", partition_index) for partition_index in range(PARTITIONS)]
             )
-            younger.send(
+            younger_producer.send(
                 name, [Record(b"second", partition_index) for partition_index in range(PARTITIONS)]
             )
-            younger.commit()
+            younger_producer.commit()
             # The first one is older: nothing behind its first record is stable.
             assert values(client.read(name, committed=True)) == []
-            older.abort()
+            older_producer.abort()
             until_read(client, name, [b"second"] * PARTITIONS)
 
     def test_the_transaction_of_a_killed_client_times_out(self, lab: Lab) -> None:
@@ -238,8 +241,8 @@ class ProducerChecks(Checks):
                 assert program.stdout.readline() == b"open\n"
             finally:
                 program.kill()
-        with client.producer() as plain:
-            plain.send(topic_name, [Record(b"behind")])
+        with client.producer() as plain_producer:
+            plain_producer.send(topic_name, [Record(b"behind")])
         assert values(client.read(topic_name, committed=True)) == []
         assert values(client.read(topic_name, committed=False)) == [b"orphan", b"behind"]
         lab.pass_time()

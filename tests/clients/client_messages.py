@@ -91,10 +91,10 @@ def _from_go(package: str, version: str, folder: Path) -> None:
     go = tool("go", "modules are fetched with Go", ClientMessagesError)
     command = [go, "mod", "download", "-json", f"{package}@v{version}"]
     # An empty folder has no go.mod, so that none is changed.
-    printed = output_of(
+    output = output_of(
         command, f"Go could not fetch {package}", ClientMessagesError, directory=folder
     )
-    with zipfile.ZipFile(json.loads(printed)["Zip"]) as archive:
+    with zipfile.ZipFile(json.loads(output)["Zip"]) as archive:
         archive.extractall(folder)
 
 
@@ -220,22 +220,22 @@ def constants(class_bytes: bytes) -> list[str]:
     ]
 
 
-def file_with(words: str, texts: Mapping[str, str]) -> str | None:
+def file_with(quote_text: str, texts: Mapping[str, str]) -> str | None:
     """The first file that has a class or a message.
 
     Args:
         words: As the page quotes them.
         texts: File -> what it says.
     """
-    files = (name for name, text in texts.items() if _pattern(words).search(text))
+    files = (name for name, text in texts.items() if _pattern(quote_text).search(text))
     return next(files, None)
 
 
 @cache
-def _pattern(words: str) -> re.Pattern[str]:
-    parts = [re.escape(part) for part in words.split(PLACEHOLDER)]
+def _pattern(quote_text: str) -> re.Pattern[str]:
+    parts = [re.escape(part) for part in quote_text.split(PLACEHOLDER)]
     pattern = rf"[^\n]{{0,{_GAP_CHARS}}}?".join(parts)
-    return re.compile(pattern if " " in words else rf"(?<![\w$]){pattern}(?!\w)")
+    return re.compile(pattern if " " in quote_text else rf"(?<![\w$]){pattern}(?!\w)")
 
 
 # The table
@@ -246,11 +246,11 @@ def quoted_words() -> list[tuple[str, str]]:
     sections = read_sections(page_file().read_text("utf-8"))
     return sorted(
         {
-            (client, words)
+            (client, quote_text)
             for section in sections
             for quote in section.seen_as
             for client in quote.clients
-            for words in quote.words
+            for quote_text in quote.words
         }
     )
 
@@ -263,14 +263,14 @@ def rows() -> list[Row]:
     """
     problems: list[str] = []
     quoted_rows: list[Row] = []
-    for client, words in quoted_words():
+    for client, quote_text in quoted_words():
         if client not in RELEASES:
             problems.append(f"{client}: not one of {', '.join(RELEASES)}")
-        elif (file := file_with(words, texts(client))) is None:
-            problems.append(f"{client} {RELEASES[client].version} does not say: {words}")
+        elif (file := file_with(quote_text, texts(client))) is None:
+            problems.append(f"{client} {RELEASES[client].version} does not say: {quote_text}")
         else:
             release = RELEASES[client]
-            quoted_rows.append(Row(client, release.package, release.version, file, words))
+            quoted_rows.append(Row(client, release.package, release.version, file, quote_text))
     if problems:
         raise ClientMessagesError("\n".join(problems))
     return quoted_rows

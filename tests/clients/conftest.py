@@ -54,8 +54,8 @@ class Server:
 
     def complaints(self) -> str:
         """What the server printed lately, if a traceback is in it."""
-        printed = self._process.log_tail()
-        return printed if "Traceback" in printed or "failed by a bug" in printed else ""
+        log_text = self._process.log_tail()
+        return log_text if "Traceback" in log_text or "failed by a bug" in log_text else ""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -83,17 +83,17 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int]
     config = tmp_path_factory.mktemp("clients") / "cluster.yaml"
     config.write_text(QUICK_GROUPS)
     arguments = ("--http", "0", "--config", str(config))
-    running: dict[int, tuple[TxnsimServer, Server]] = {}
+    running_servers: dict[int, tuple[TxnsimServer, Server]] = {}
 
     def server_at(transaction_version: int) -> Server:
-        if transaction_version not in running:
+        if transaction_version not in running_servers:
             process = TxnsimServer(transaction_version=transaction_version, arguments=arguments)
             process.start()
-            running[transaction_version] = (process, Server(process))
-        return running[transaction_version][1]
+            running_servers[transaction_version] = (process, Server(process))
+        return running_servers[transaction_version][1]
 
     yield server_at
-    for process, _server in running.values():
+    for process, _server in running_servers.values():
         process.stop()
 
 

@@ -77,11 +77,11 @@ class LibraryResults(msgspec.Struct, frozen=True, kw_only=True):
     """Situation to whose fault it is."""
 
 
-def merge_run(previous: LibraryResults, run: ExamRun) -> LibraryResults:
+def merge_run(previous_results: LibraryResults, run: ExamRun) -> LibraryResults:
     """The results after another run on the simulator. Judgements and answers of a real Kafka stay
     for the situations that are still missed.
     """
-    outcomes, misses = dict(previous.outcomes), dict(previous.misses)
+    outcomes, misses = dict(previous_results.outcomes), dict(previous_results.misses)
     for result in run.results:
         letters = list(outcomes.get(result.situation, NOT_ASKED))
         letters[result.level] = LETTERS[result.outcome]
@@ -92,13 +92,13 @@ def merge_run(previous: LibraryResults, run: ExamRun) -> LibraryResults:
                 reason=result.because[0], on_kafka=previous_miss.on_kafka if previous_miss else ""
             )
     ordered = {f"{situation.name}@{level}": situation.name for situation, level in QUESTIONS}
-    missed = {name for id_, name in ordered.items() if id_ in misses}
+    missed_names = {name for id_, name in ordered.items() if id_ in misses}
     core = {result.id: result.seconds for result in run.results if result.id in CORE}
     return LibraryResults(
         library=run.library,
         version=run.version,
-        speaks=max(previous.speaks, run.speaks),
-        core_s=round(sum(core.values())) if core.keys() == CORE else previous.core_s,
+        speaks=max(previous_results.speaks, run.speaks),
+        core_s=round(sum(core.values())) if core.keys() == CORE else previous_results.core_s,
         day=datetime.datetime.now(datetime.UTC).date().isoformat(),
         outcomes={
             situation.name: outcomes[situation.name]
@@ -106,7 +106,11 @@ def merge_run(previous: LibraryResults, run: ExamRun) -> LibraryResults:
             if situation.name in outcomes
         },
         misses={id_: misses[id_] for id_ in ordered if id_ in misses},
-        judged={name: judgement for name, judgement in previous.judged.items() if name in missed},
+        judged={
+            name: judgement
+            for name, judgement in previous_results.judged.items()
+            if name in missed_names
+        },
     )
 
 
@@ -139,9 +143,10 @@ def _lines(libraries: Sequence[LibraryResults]) -> Iterator[str]:
             for situation, level in QUESTIONS
         )
         cells = (f"{count[kind, 'p']} of {count[kind, 'p'] + count[kind, 'm']}" for kind in KINDS)
-        answered = len(QUESTIONS) - sum(count[kind, NOT_ASKED[0]] for kind in KINDS)
+        answered_count = len(QUESTIONS) - sum(count[kind, NOT_ASKED[0]] for kind in KINDS)
         name = f"{library.library} {library.version}"
-        yield f"| {name} | {library.speaks} | {answered} | {' | '.join(cells)} | {library.core_s} |"
+        answers = f"{library.speaks} | {answered_count} | {' | '.join(cells)}"
+        yield f"| {name} | {answers} | {library.core_s} |"
     yield ""
     yield "Each miss is judged. A **bug** breaks what the library or the protocol promises."
     yield "A **choice** is the library's to make, and its users should know of it."
@@ -164,12 +169,12 @@ def _misses(library: LibraryResults) -> Iterator[str]:
         situation, _, level = miss_name.partition("@")
         levels_by_situation = causes.setdefault(library.judged.get(situation), {})
         levels_by_situation.setdefault(situation, []).append(level)
-    for judged, situations in causes.items():
+    for judgement, situations in causes.items():
         names = ", ".join(
             f"`{situation_name}@{','.join(transaction_versions)}`"
             for situation_name, transaction_versions in situations.items()
         )
-        verdict = f"**{judged.verdict}**. {judged.why}" if judged else "not judged yet."
+        verdict = f"**{judgement.verdict}**. {judgement.why}" if judgement else "not judged yet."
         misses = [
             library.misses[f"{situation_name}@{transaction_version}"]
             for situation_name, transaction_versions in situations.items()

@@ -46,12 +46,12 @@ def klag_exporter(version: str) -> Path:
         ForeignClientError: It can't be built.
     """
 
-    def build(fresh: Path) -> None:
+    def build(new_folder: Path) -> None:
         cargo = toolchain("cargo", "Rust 1.95 with cargo")
         sasl = unpack_packages("libsasl2-dev", "libsasl2-2", has=HEADER)
         install = [cargo, "install", "klag-exporter", "--version", version, "--locked", "--debug"]
         # An installed libcurl is not asked for, nor an allocator that takes minutes.
-        install += ["--no-default-features", "--features", "curl-static", "--root", str(fresh)]
+        install += ["--no-default-features", "--features", "curl-static", "--root", str(new_folder)]
         sasl_paths = [
             f"SASL2_LIB_DIR={sasl / LIBRARIES}",
             f"SASL2_INCLUDE_DIR={sasl / 'usr/include'}",
@@ -87,7 +87,7 @@ async def run_exporter(program: Path, bootstrap: str, folder: Path) -> AsyncIter
         await process.wait()
 
 
-async def lags(address: str, *, topics: int) -> dict[str, int]:
+async def lags(address: str, *, topic_count: int) -> dict[str, int]:
     """The lag of each topic, once the exporter shows ``topics`` topics."""
     async with asyncio.timeout(60), httpx.AsyncClient() as client:
         while True:
@@ -96,6 +96,6 @@ async def lags(address: str, *, topics: int) -> dict[str, int]:
             except httpx.TransportError:
                 metrics = ""  # it does not listen yet
             by_topic = {topic: int(lag) for topic, lag in LAG.findall(metrics)}
-            if len(by_topic) >= topics:
+            if len(by_topic) >= topic_count:
                 return by_topic
             await asyncio.sleep(PAUSE_S)

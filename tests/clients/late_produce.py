@@ -52,7 +52,7 @@ _FAILURES: Final = (CheckFailure, ToolError, ApacheKafkaError, ForeignClientErro
 
 def main() -> int:
     """Play the story once for each mode and player."""
-    failed = 0
+    failed_count = 0
     for mode in MODES:
         with HoldingProxy() as proxy:
             properties = {
@@ -64,10 +64,10 @@ def main() -> int:
                 transaction_version=transaction_version, properties=properties
             ) as kafka:
                 proxy.forward_to(int(kafka.bootstrap.rpartition(":")[2]))
-                failed += sum(not _passes(mode, player, kafka, proxy) for player in PLAYERS)
+                failed_count += sum(not _passes(mode, player, kafka, proxy) for player in PLAYERS)
     checks = len(MODES) * len(PLAYERS)
-    sys.stdout.write(f"{checks - failed} passed, {failed} failed\n")
-    return 1 if failed else 0
+    sys.stdout.write(f"{checks - failed_count} passed, {failed_count} failed\n")
+    return 1 if failed_count else 0
 
 
 def _passes(mode: Mode, player: str, kafka: ApacheKafka, proxy: HoldingProxy) -> bool:

@@ -66,17 +66,19 @@ class Neighbour:
         if not self._is_closed:
             self._connection.setblocking(False)
             try:
-                received = self._connection.recv(1)
+                received_byte = self._connection.recv(1)
             except BlockingIOError:
                 return
-            raise AssertionError(f"{self._what}: got {received!r}, expected nothing yet")
+            raise AssertionError(f"{self._what}: got {received_byte!r}, expected nothing yet")
         try:
-            received = self._connection.recv(1)
+            received_byte = self._connection.recv(1)
         except ConnectionError:
-            received = b""
+            received_byte = b""
         except TimeoutError:
             raise AssertionError(f"{self._what}: the connection is still open") from None
-        assert received == b"", f"{self._what}: got {received!r}, expected a closed connection"
+        assert received_byte == b"", (
+            f"{self._what}: got {received_byte!r}, expected a closed connection"
+        )
 
 
 @contextlib.contextmanager

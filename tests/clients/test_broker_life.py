@@ -64,9 +64,9 @@ def living(tmp_path: Path) -> Iterator[LivingCluster]:
     config.write_text(CONFIG)
     with TxnsimServer(arguments=("--http", "0", "--config", str(config))) as process:
         yield LivingCluster(process)
-        printed = process.log_tail()
-        assert "Traceback" not in printed, printed
-        assert "failed by a bug" not in printed, printed
+        log_text = process.log_tail()
+        assert "Traceback" not in log_text, log_text
+        assert "failed by a bug" not in log_text, log_text
 
 
 @pytest.mark.costly

@@ -44,11 +44,13 @@ is none, the Java client itself.
 """
 
 
-@pytest.mark.parametrize(("situation", "bad", "good"), PAIRS)
-def test_the_bug_is_seen_and_nothing_else(situation: str, bad: Program, good: Program) -> None:
+@pytest.mark.parametrize(("situation", "bad_program", "good_program"), PAIRS)
+def test_the_bug_is_seen_and_nothing_else(
+    situation: str, bad_program: Program, good_program: Program
+) -> None:
     commands = [
         command_of(*program) if program == JAVA_CLIENT else java_program(*program)
-        for program in (bad, good)
+        for program in (bad_program, good_program)
     ]
     outcomes = [outcome(command, situation, 2) for command in commands]
     assert outcomes == [SituationOutcome.MISSED, SituationOutcome.PASSED]
@@ -64,7 +66,7 @@ async def test_an_exporter_of_lag_counts_what_nobody_can_read(tmp_path: Path) ->
         cluster_with_fixture_topics() as kafka,
         run_exporter(program, kafka.bootstrap, tmp_path) as address,
     ):
-        lag_by_topic = await lags(address, topics=len(expected))
+        lag_by_topic = await lags(address, topic_count=len(expected))
     answers = [ReaderStatement(topic=topic, lag=lag) for topic, lag in lag_by_topic.items()]
     [miss] = misses(expected, answers)
     assert miss.startswith("open: lag 3; expected: 0.")

@@ -69,13 +69,19 @@ def outcome(command: str, situation: str, transaction_version: int) -> Situation
     return result.outcome
 
 
-@pytest.mark.parametrize(("library", "bad", "mended", "situation", "transaction_version"), PAIRS)
+@pytest.mark.parametrize(
+    ("library", "bad_version", "mended_version", "situation", "transaction_version"), PAIRS
+)
 def test_the_bug_is_seen_and_its_mending_too(
-    library: tuple[str, str], bad: str, mended: str, situation: str, transaction_version: int
+    library: tuple[str, str],
+    bad_version: str,
+    mended_version: str,
+    situation: str,
+    transaction_version: int,
 ) -> None:
     outcomes = [
         outcome(_command(*library, version), situation, transaction_version)
-        for version in (bad, mended)
+        for version in (bad_version, mended_version)
     ]
     assert outcomes == [SituationOutcome.MISSED, SituationOutcome.PASSED]
 

@@ -99,21 +99,21 @@ def test_a_member_of_an_older_generation_can_not_commit(server: Server, protocol
 
 def test_classic_members_and_those_of_the_consumer_protocol_share_a_group(server: Server) -> None:
     pipeline = pipeline_of(confluent_kafka.Driver(server.bootstrap))
-    with worker_of(pipeline, "old", "cooperative") as old:
-        until("nothing to consume", lambda: old.step() > 0)
-        with worker_of(pipeline, "new", "consumer") as new:
+    with worker_of(pipeline, "old", "cooperative") as old_worker:
+        until("nothing to consume", lambda: old_worker.step() > 0)
+        with worker_of(pipeline, "new", "consumer") as new_worker:
 
             def is_shared() -> bool:
-                old.step()
-                new.step()
+                old_worker.step()
+                new_worker.step()
                 return (
-                    len(old.member.assigned_partitions())
-                    == len(new.member.assigned_partitions())
+                    len(old_worker.member.assigned_partitions())
+                    == len(new_worker.member.assigned_partitions())
                     == 2
                 )
 
             until("the group is not shared", is_shared)
-        until("inputs are left", lambda: not old.step() and pipeline.is_done())
+        until("inputs are left", lambda: not old_worker.step() and pipeline.is_done())
     pipeline.expect_each_input_once()
 
 
@@ -123,8 +123,8 @@ def test_a_worker_takes_over_where_the_last_transaction_ended(server: Server, li
     with worker(pipeline, "worker") as first_worker:
         until("nothing to consume", lambda: first_worker.step() > 0)
         until("nothing more to consume", lambda: first_worker.step() > 0)
-    consumed_inputs = sum(pipeline.positions())
-    assert 0 < consumed_inputs < pipeline.inputs
+    consumed_input_count = sum(pipeline.positions())
+    assert 0 < consumed_input_count < pipeline.inputs
     with worker(pipeline, "worker") as second_worker:
         until("inputs are left", lambda: not second_worker.step() and pipeline.is_done())
     pipeline.expect_each_input_once()

@@ -100,9 +100,11 @@ def test_what_hangs_on_the_disks_of_l11_is_found_and_repaired(
 ) -> None:
     def repair_it() -> str:
         hint = lesson("L11").parts[-1].hints[-1].replace("{bootstrap}", learner.addresses[0])
-        program, *words = hint.split()
+        program, *arguments = hint.split()
         assert program == "txnsim"
-        subprocess.run([installed_txnsim(), *words], check=True, cwd=tmp_path, capture_output=True)
+        subprocess.run(
+            [installed_txnsim(), *arguments], check=True, cwd=tmp_path, capture_output=True
+        )
         return "1"
 
     status = learner.play("L11", "3", "1", "3", "2", "", "1", repair_it)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.clients
 
 
 @pytest.fixture(scope="module")
-def printed() -> Iterator[dict[str, str]]:
+def settings_by_library() -> Iterator[dict[str, str]]:
     """The settings that ``txnsim serve`` prints, by client library."""
     with printed_settings() as settings:
         yield settings
@@ -33,25 +33,29 @@ def _keyword_arguments(text: str) -> dict[str, Any]:
     return arguments
 
 
-def test_librdkafka(printed: dict[str, str]) -> None:
-    producer = Producer(dict(entry.split("=", 1) for entry in printed["librdkafka"].split()))
+def test_librdkafka(settings_by_library: dict[str, str]) -> None:
+    producer = Producer(
+        dict(entry.split("=", 1) for entry in settings_by_library["librdkafka"].split())
+    )
     failures: list[Any] = []
     producer.produce(TOPIC, b"record", on_delivery=lambda error, _: failures.append(error))
     assert producer.flush(SLOW_S) == 0
     assert failures == [None]
 
 
-def test_kafka_python(printed: dict[str, str]) -> None:
-    producer = kafka.KafkaProducer(**_keyword_arguments(printed["kafka-python"]))
+def test_kafka_python(settings_by_library: dict[str, str]) -> None:
+    producer = kafka.KafkaProducer(**_keyword_arguments(settings_by_library["kafka-python"]))
     try:
         assert producer.send(TOPIC, b"record").get(SLOW_S).offset >= 0
     finally:
         producer.close(SLOW_S)
 
 
-async def test_aiokafka(printed: dict[str, str]) -> None:
+async def test_aiokafka(settings_by_library: dict[str, str]) -> None:
     async with (
         asyncio.timeout(SLOW_S),
-        aiokafka.AIOKafkaProducer(**_keyword_arguments(printed["aiokafka"])) as producer,
+        aiokafka.AIOKafkaProducer(
+            **_keyword_arguments(settings_by_library["aiokafka"])
+        ) as producer,
     ):
         assert (await producer.send_and_wait(TOPIC, b"record")).offset >= 0

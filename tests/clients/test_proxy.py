@@ -16,7 +16,7 @@ from tests.clients.drivers import aiokafka as aio
 from tests.clients.drivers import confluent_kafka, kafka_python
 from tests.clients.drivers.base import Driver
 from tests.clients.drivers.logins import by_certificate, by_password
-from tests.clients.python.lab import Secured
+from tests.clients.python.lab import SecuredListeners
 from tests.clients.python.secured import SCRAM, refuse_password, transact
 from tests.support.txnsim_proxy import TxnsimProxy
 from tests.support.txnsim_server import TxnsimServer
@@ -31,7 +31,7 @@ LIBRARIES: Final[dict[str, type[Driver]]] = {
 
 
 @pytest.fixture(scope="module")
-def secured() -> Iterator[Secured]:
+def secured() -> Iterator[SecuredListeners]:
     """A broker that asks for SASL, and the proxy in front of it, whose TLS is its own."""
     with TxnsimServer(brokers=1, arguments=("--security", "demo")) as server:
         security = server.ready["security"]
@@ -41,23 +41,23 @@ def secured() -> Iterator[Secured]:
         key = ("--key", str(directory / "broker.key"))
         command = ("--command-config", str(config))
         with TxnsimProxy(security["bootstrap"]["SASL_SSL"], *files, *key, *command) as proxy:
-            yield Secured(proxy.bootstrap, proxy.bootstrap, directory)
+            yield SecuredListeners(proxy.bootstrap, proxy.bootstrap, directory)
 
 
 @pytest.mark.costly
 @pytest.mark.parametrize("library_name", LIBRARIES)
 def test_a_client_s_own_password_passes_a_proxy_that_ends_tls(
-    secured: Secured, library_name: str
+    secured: SecuredListeners, library_name: str
 ) -> None:
     login = by_password(secured.directory, SCRAM)
     transact(LIBRARIES[library_name], secured, login, f"through-{library_name}")
 
 
-def test_a_wrong_password_is_the_broker_s_affair(secured: Secured) -> None:
+def test_a_wrong_password_is_the_broker_s_affair(secured: SecuredListeners) -> None:
     refuse_password(LIBRARIES["confluent-kafka"], secured)
 
 
-def test_a_client_s_certificate_does_not_pass(secured: Secured) -> None:
+def test_a_client_s_certificate_does_not_pass(secured: SecuredListeners) -> None:
     """The proxy does not pass the certificate on, so the broker requires SASL."""
     driver = confluent_kafka.Driver(secured.tls, by_certificate(secured.directory))
     error = driver.login_error()

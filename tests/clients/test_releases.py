@@ -28,20 +28,20 @@ LEVELS: Final = {"2.8": 0, "3.6": 0, "3.7": 0, "3.8": 0, "3.9": 0, "4.0": 2, "4.
 @pytest.fixture(scope="module")
 def server_of_release() -> Iterator[Callable[[str], Server]]:
     """Starts the server that emulates a release, once for each release."""
-    running: dict[str, tuple[TxnsimServer, Server]] = {}
+    running_servers: dict[str, tuple[TxnsimServer, Server]] = {}
 
     def server_at(release: str) -> Server:
-        if release not in running:
+        if release not in running_servers:
             process = TxnsimServer(
                 transaction_version=LEVELS[release],
                 arguments=("--http", "0", "--as-version", release),
             )
             process.start()
-            running[release] = (process, Server(process))
-        return running[release][1]
+            running_servers[release] = (process, Server(process))
+        return running_servers[release][1]
 
     yield server_at
-    for process, _server in running.values():
+    for process, _server in running_servers.values():
         process.stop()
 
 

@@ -15,7 +15,7 @@ from tests.clients.drivers import aiokafka as aio
 from tests.clients.drivers import confluent_kafka, kafka_python
 from tests.clients.drivers.base import Driver
 from tests.clients.drivers.logins import TLS_USER, USERS, Login, by_certificate, by_password
-from tests.clients.python.lab import Secured
+from tests.clients.python.lab import SecuredListeners
 from tests.clients.python.secured import SCRAM, refuse_password, transact
 from tests.support.slow_machine import SLOW_S
 from tests.support.txnsim_server import TxnsimServer
@@ -30,13 +30,13 @@ LIBRARIES: Final[dict[str, type[Driver]]] = {
 
 
 @pytest.fixture(scope="module")
-def secured() -> Iterator[Secured]:
+def secured() -> Iterator[SecuredListeners]:
     """One broker with the topic ``public-news``."""
     topic = ("--topic", "public-news:1")
     with TxnsimServer(brokers=1, arguments=("--security", "demo", *topic)) as server:
         security = server.ready["security"]
         addresses = security["bootstrap"]
-        yield Secured(addresses["SASL_SSL"], addresses["SSL"], Path(security["directory"]))
+        yield SecuredListeners(addresses["SASL_SSL"], addresses["SSL"], Path(security["directory"]))
 
 
 @pytest.fixture(params=LIBRARIES)
@@ -46,23 +46,25 @@ def library(request: pytest.FixtureRequest) -> type[Driver]:
 
 
 @pytest.mark.parametrize("way", [*USERS, TLS_USER])
-def test_a_client_transacts(secured: Secured, library: type[Driver], way: str) -> None:
+def test_a_client_transacts(secured: SecuredListeners, library: type[Driver], way: str) -> None:
     directory = secured.directory
     login = by_certificate(directory) if way == TLS_USER else by_password(directory, way)
     transact(library, secured, login, library.__module__.rpartition(".")[2])
 
 
 @pytest.mark.costly
-def test_a_client_hears_that_its_password_is_wrong(secured: Secured, library: type[Driver]) -> None:
+def test_a_client_hears_that_its_password_is_wrong(
+    secured: SecuredListeners, library: type[Driver]
+) -> None:
     refuse_password(library, secured)
 
 
-def _aiokafka_settings(secured: Secured, user: str) -> dict[str, Any]:
+def _aiokafka_settings(secured: SecuredListeners, user: str) -> dict[str, Any]:
     login: Login = by_password(secured.directory, SCRAM, user)
     return aio.Driver(secured.sasl, login).settings
 
 
-async def test_aiokafka_reads_what_a_guest_may_and_nothing_else(secured: Secured) -> None:
+async def test_aiokafka_reads_what_a_guest_may_and_nothing_else(secured: SecuredListeners) -> None:
     async with (
         asyncio.timeout(SLOW_S),
         aiokafka.AIOKafkaProducer(**_aiokafka_settings(secured, "scram-user")) as producer,

@@ -52,9 +52,9 @@ async def test_ended_transactions_leave_nothing_but_their_records() -> None:
             assert await program.wait() == 0
 
         await _expect_nothing_kept(sim, load)
-        records = sum(log.high_watermark for log in _logs(sim))
+        record_count = sum(log.high_watermark for log in _logs(sim))
         # Two rounds, two partitions each, a record and a marker.
-        assert records == 2 * PRODUCERS * TRANSACTIONS * 2 * 2
+        assert record_count == 2 * PRODUCERS * TRANSACTIONS * 2 * 2
 
 
 async def test_closed_connections_leave_nothing() -> None:
@@ -104,15 +104,15 @@ async def _objects_when_idle(sim: SimCluster) -> int:
 
 
 def _unfinished(sim: SimCluster) -> int:
-    connections = sum(len(listener.connections) for listener in sim.listeners)
+    connection_count = sum(len(listener.connections) for listener in sim.listeners)
     tasks = sim.environment.tasks
     assert isinstance(tasks, LoopTasks)
-    unfinished = connections + len(tasks)
+    unfinished_count = connection_count + len(tasks)
     for broker in sim.brokers.values():
         snapshot = broker.coordinator.snapshot()
-        unfinished += snapshot.pending_marker_count + snapshot.completions_waiting
-        unfinished += sum(entry.state in UNFINISHED for entry in broker.coordinator.entries())
-    return unfinished
+        unfinished_count += snapshot.pending_marker_count + snapshot.completions_waiting
+        unfinished_count += sum(entry.state in UNFINISHED for entry in broker.coordinator.entries())
+    return unfinished_count
 
 
 def _logs(sim: SimCluster) -> list[PartitionLog]:

@@ -40,18 +40,18 @@ class Aim:
         producers = [
             producer for producer in self._stage.world.producers if producer.timeout_ms == LONG_MS
         ]
-        ready = [
+        ready_producers = [
             producer for producer in producers if producer.state == state and not producer.wedged
         ]
-        if ready:
-            return self._choices.pick(ready)
-        free = [
+        if ready_producers:
+            return self._choices.pick(ready_producers)
+        free_producers = [
             producer
             for producer in producers
             if producer.state not in PREPARED and not producer.wedged
         ]
-        producer = self._choices.pick(free or producers)
-        if state == ABSENT or not free:
+        producer = self._choices.pick(free_producers or producers)
+        if state == ABSENT or not free_producers:
             self._stage.start_anew(producer)
         if state != ABSENT:
             self._bring(producer, state)
@@ -98,8 +98,8 @@ class Aim:
         if state in PREPARED:
             topic_partition = sorted(producer.added)[0]
             assert producer.current is not None
-            overtaken = Transaction(producer, producer.current, topic_partition)
-            self._stage.ask(self._stage.others(self._choices).overtake(overtaken))
+            overtaken_transaction = Transaction(producer, producer.current, topic_partition)
+            self._stage.ask(self._stage.others(self._choices).overtake(overtaken_transaction))
         protocol = "new" if self._stage.level and self._choices.rarely(2) else "old"
         end = "commit" if state.endswith("Commit") else "abort"
         self._stage.ask(drawing.right_end(producer, f"{protocol}, {end}"))

@@ -140,9 +140,9 @@ def cells_not_visited(result: Result) -> Iterator[str]:
 
 def unvisited_anywhere(results: Sequence[Result]) -> Iterator[str]:
     """Cells that the long plays of all levels together have to visit, and have not visited."""
-    visited = {_map_place_of(cell) for result in results for cell in result.cells}
+    visited_places = {_map_place_of(cell) for result in results for cell in result.cells}
     for map_place, demand in sorted(demands().items()):
-        if demand.somewhere and map_place not in visited:
+        if demand.somewhere and map_place not in visited_places:
             yield f"{map_place.api} ({map_place.flow}) in {map_place.state}: {map_place.outcome}"
 
 
@@ -157,11 +157,11 @@ def table(result: Result) -> Iterator[str]:
             f"{outcome} {times}" for outcome, times in sorted(outcomes.items())
         )
         yield f"{api:20} {flow:19} {state:15} {outcome_counts}"
-    visited = {_map_place_of(cell) for cell in result.cells}
+    visited_places = {_map_place_of(cell) for cell in result.cells}
     at_level = [
         map_place for map_place, demand in demands().items() if result.level in demand.allowed
     ]
-    visited_count = len([map_place for map_place in at_level if map_place in visited])
+    visited_count = len([map_place for map_place in at_level if map_place in visited_places])
     unvisited_cells = list(cells_not_visited(result))
     yield (
         f"visited {visited_count} of {len(at_level)} places of the map, and all but"

@@ -67,7 +67,7 @@ def setup_of(config: BrokerConfig) -> ClusterSetup:
     )
 
 
-class _Started:
+class _StartedKafka:
     """A real broker that this process has started and can stop."""
 
     abilities: Final = frozenset({Ability.BROKERS})
@@ -102,7 +102,7 @@ def kafka_on(
         for broker in setup.down:
             kafka.kill(broker)
         _await_brokers(kafka.bootstrap, setup)
-        yield _Started(kafka)
+        yield _StartedKafka(kafka)
 
 
 @contextlib.contextmanager

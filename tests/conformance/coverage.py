@@ -58,12 +58,12 @@ def count_coverage(recordings: Mapping[str, Recordings]) -> Coverage:
     """Count the exchanges."""
     by_version: Counter[tuple[str, int]] = Counter()
     by_code: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
-    played = [
+    played_recordings = [
         recording
         for transaction_versions in recordings.values()
         for recording in transaction_versions.values()
     ]
-    for exchange in (exchange for recording in played for exchange in recording):
+    for exchange in (exchange for recording in played_recordings for exchange in recording):
         asked_match = _ASKED.match(exchange.asked)
         if asked_match is None or asked_match[1] not in KEYS:
             continue  # an observation of another kind: what came back for bytes that are no request
@@ -73,8 +73,8 @@ def count_coverage(recordings: Mapping[str, Recordings]) -> Coverage:
         by_code[api_version].update(codes or {NO_CODE})
     return Coverage(
         stories=len(recordings),
-        plays=len(played),
-        exchanges=sum(map(len, played)),
+        plays=len(played_recordings),
+        exchanges=sum(map(len, played_recordings)),
         by_version=by_version,
         by_code=by_code,
     )
@@ -138,10 +138,12 @@ def missing(coverage: Coverage) -> Iterator[str]:
     for key, (lowest, highest) in sorted(ADVERTISED.items()):
         api = APIS[key][0]
         versions = range(lowest, highest + 1)
-        silent = [version for version in versions if (api, version) not in coverage.by_version]
-        if silent:
-            every = len(silent) == len(versions)
-            yield f"{api}: {'all versions' if every else ', '.join(map(str, silent))}"
+        unanswered_versions = [
+            version for version in versions if (api, version) not in coverage.by_version
+        ]
+        if unanswered_versions:
+            every = len(unanswered_versions) == len(versions)
+            yield f"{api}: {'all versions' if every else ', '.join(map(str, unanswered_versions))}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -23,7 +23,7 @@ _VERSIONS_OF_COMMIT: Final = {"old": (0, 3), "old, 120 known": (4, 4), "new": (5
 _VERSIONS_OF_PRODUCE: Final = {"old": (3, 10), "old, 120 known": (11, 11), "new": (12, 13)}
 
 
-class Drawn(NamedTuple):
+class DrawnIdentity(NamedTuple):
     """A drawn identity of a producer."""
 
     mode: str
@@ -52,15 +52,15 @@ class Drawer:
 
     # Identities
 
-    def identity(self, producer: Producer, *, right: Identity | None = None) -> Drawn:
+    def identity(self, producer: Producer, *, right: Identity | None = None) -> DrawnIdentity:
         """An identity to use, and what is wrong with it."""
         own_identity = right or producer.identity
         if own_identity is None:
             identities = self._world.identities
             if not identities:
-                return Drawn("nobody's", NO_IDENTITY, Pid(-1, 5))
+                return DrawnIdentity("nobody's", NO_IDENTITY, Pid(-1, 5))
             other_identity = self._choices.pick(identities)
-            return Drawn("another's", other_identity, Pid(other_identity.pid))
+            return DrawnIdentity("another's", other_identity, Pid(other_identity.pid))
         kind = self._wrong or self._choices.some(
             *((RIGHT, 78), ("coordinator's", 6), ("stale", 5)),
             *(("epoch ahead", 4), ("epoch behind", 3), ("foreign pid", 4)),
@@ -68,27 +68,27 @@ class Drawer:
         match kind:
             case "coordinator's" if producer.current is not None:
                 current_identity = producer.current
-                return Drawn(
+                return DrawnIdentity(
                     RIGHT if current_identity == own_identity else kind,
                     current_identity,
                     Pid(current_identity.pid),
                 )
             case "stale" if producer.history:
                 old_identity = self._choices.pick(producer.history)
-                return Drawn(
+                return DrawnIdentity(
                     RIGHT if old_identity == own_identity else kind,
                     old_identity,
                     Pid(old_identity.pid),
                 )
             case "epoch ahead":
-                return Drawn(kind, ahead(own_identity, 1), Pid(own_identity.pid))
+                return DrawnIdentity(kind, ahead(own_identity, 1), Pid(own_identity.pid))
             case "epoch behind":
-                return Drawn(
+                return DrawnIdentity(
                     kind, Identity(own_identity.pid, own_identity.epoch - 1), Pid(own_identity.pid)
                 )
             case "foreign pid":
-                return Drawn(kind, own_identity, Pid(own_identity.pid, FOREIGN))
-        return Drawn(RIGHT, own_identity, Pid(own_identity.pid))
+                return DrawnIdentity(kind, own_identity, Pid(own_identity.pid, FOREIGN))
+        return DrawnIdentity(RIGHT, own_identity, Pid(own_identity.pid))
 
     def _speaks_new(self, producer: Producer, flow: str | None) -> bool:
         """Draw whether to use the new protocol; rarely at level 0, where the id gets stuck."""
@@ -109,16 +109,21 @@ class Drawer:
         transactional_id, timeout_ms = producer.name, producer.timeout_ms
         flow, mode, pid, epoch = "plain", RIGHT, Pid(-1, -1), -1
         if version >= 3 and expects:
-            drawn = self.identity(producer)
-            flow, mode, pid, epoch = "expected", drawn.mode, drawn.pid, drawn.identity.epoch
-        odd = self._choices.some(("", 91), ("bad timeout", 4), ("no name", 3), ("half", 2))
-        match odd:
+            drawn_identity = self.identity(producer)
+            flow, mode, pid, epoch = (
+                "expected",
+                drawn_identity.mode,
+                drawn_identity.pid,
+                drawn_identity.identity.epoch,
+            )
+        odd_case = self._choices.some(("", 91), ("bad timeout", 4), ("no name", 3), ("half", 2))
+        match odd_case:
             case "bad timeout":
-                mode, timeout_ms = odd, self._choices.pick((0, -1, 900_001))
+                mode, timeout_ms = odd_case, self._choices.pick((0, -1, 900_001))
             case "no name":
-                mode, transactional_id = odd, ""
+                mode, transactional_id = odd_case, ""
             case "half" if version >= 3:
-                mode, epoch = odd, (-1 if epoch >= 0 else 3)
+                mode, epoch = odd_case, (-1 if epoch >= 0 else 3)
         values = {
             "transactional_id": transactional_id,
             "transaction_timeout": timeout_ms,
@@ -129,26 +134,26 @@ class Drawer:
 
     def add_partitions(self, producer: Producer) -> Operation:
         """An AddPartitionsToTxn request of a client (v0 to v3)."""
-        drawn = self.identity(producer)
+        drawn_identity = self.identity(producer)
         version = self._choices.between(0, 3)
-        places, mode = self._some_places(drawn.mode)
+        places, mode = self._some_places(drawn_identity.mode)
         name = "" if self._choices.rarely(60) else producer.name
-        values = _add_values(name, drawn, places, verify=False)
+        values = _add_values(name, drawn_identity, places, verify=False)
         return _operation_of("AddPartitionsToTxn", version, "client", mode, values, producer)
 
     def add_as_broker(self, producer: Producer, flow: str | None = None) -> Operation:
         """An AddPartitionsToTxn request of a broker (v4 and v5), to verify or to add."""
-        drawn = self.identity(producer)
+        drawn_identity = self.identity(producer)
         version = self._choices.between(4, 5)
         verify = self._level == 0 or self._choices.rarely(2)
         verify = verify and not self._choices.rarely(20)
         if flow is not None:
             verify = flow == "verify"
-        places, mode = self._some_places(drawn.mode)
+        places, mode = self._some_places(drawn_identity.mode)
         if producer.added and self._choices.rarely(2):
             places = [self._choices.pick(sorted(producer.added))]
         name = "" if self._choices.rarely(60) else producer.name
-        values = _add_values(name, drawn, places, verify=verify)
+        values = _add_values(name, drawn_identity, places, verify=verify)
         other_producers = [one for one in self._world.producers if one is not producer]
         also = None
         if other_producers and self._choices.rarely(5):
@@ -174,37 +179,39 @@ class Drawer:
         self, producer: Producer, flow: str | None = None, *, right: Identity | None = None
     ) -> Operation:
         """An EndTxn request by the old or by the new protocol."""
-        drawn = self.identity(producer, right=right)
-        new = self._speaks_new(producer, flow)
+        drawn_identity = self.identity(producer, right=right)
+        is_new_flow = self._speaks_new(producer, flow)
         committed = not self._choices.rarely(2.5) if flow is None else flow.endswith("commit")
         transactional_id = "" if self._choices.rarely(60) else producer.name
         values = {
             "transactional_id": transactional_id,
-            "producer_id": drawn.pid,
-            "producer_epoch": drawn.identity.epoch,
+            "producer_id": drawn_identity.pid,
+            "producer_epoch": drawn_identity.identity.epoch,
             "committed": committed,
         }
-        flow = f"{'new' if new else 'old'}, {'commit' if committed else 'abort'}"
-        version = 5 if new else self._choices.between(0, 4)
-        return _operation_of("EndTxn", version, flow, drawn.mode, values, producer)
+        flow = f"{'new' if is_new_flow else 'old'}, {'commit' if committed else 'abort'}"
+        version = 5 if is_new_flow else self._choices.between(0, 4)
+        return _operation_of("EndTxn", version, flow, drawn_identity.mode, values, producer)
 
     def add_offsets(self, producer: Producer) -> Operation:
         """An AddOffsetsToTxn request (v0 to v4)."""
-        drawn = self.identity(producer)
+        drawn_identity = self.identity(producer)
         version = self._choices.between(0, 4)
         values = {
             "transactional_id": "" if self._choices.rarely(60) else producer.name,
-            "producer_id": drawn.pid,
-            "producer_epoch": drawn.identity.epoch,
+            "producer_id": drawn_identity.pid,
+            "producer_epoch": drawn_identity.identity.epoch,
             "group_id": self._world.group,
         }
-        return _operation_of("AddOffsetsToTxn", version, "client", drawn.mode, values, producer)
+        return _operation_of(
+            "AddOffsetsToTxn", version, "client", drawn_identity.mode, values, producer
+        )
 
     def commit_offsets(self, producer: Producer, flow: str | None = None) -> Operation:
         """A TxnOffsetCommit request for a group without members."""
-        drawn = self.identity(producer)
-        new = self._speaks_new(producer, flow)
-        versions = _VERSIONS_OF_COMMIT.get(flow or "", (5, 5) if new else (0, 4))
+        drawn_identity = self.identity(producer)
+        is_new_flow = self._speaks_new(producer, flow)
+        versions = _VERSIONS_OF_COMMIT.get(flow or "", (5, 5) if is_new_flow else (0, 4))
         version = self._choices.between(*versions)
         topic, partition_index = self._choices.pick(self._world.places)
         partition = {
@@ -216,15 +223,17 @@ class Drawer:
         values = {
             "transactional_id": producer.name,
             "group_id": self._world.group,
-            "producer_id": drawn.pid,
-            "producer_epoch": drawn.identity.epoch,
+            "producer_id": drawn_identity.pid,
+            "producer_epoch": drawn_identity.identity.epoch,
             "generation_id": -1,
             "member_id": "",
             "group_instance_id": None,
             "topics": [{"name": topic, "partitions": [partition]}],
         }
         flow = "new" if version >= 5 else "old, 120 known" if version == 4 else "old"
-        return _operation_of("TxnOffsetCommit", version, flow, drawn.mode, values, producer)
+        return _operation_of(
+            "TxnOffsetCommit", version, flow, drawn_identity.mode, values, producer
+        )
 
     # Records
 
@@ -237,27 +246,33 @@ class Drawer:
         topic_partition: Place | None = None,
     ) -> Operation:
         """A transactional Produce request; from v12 on it adds its partition itself."""
-        drawn = self.identity(producer, right=right)
-        new = self._speaks_new(producer, flow)
-        versions = _VERSIONS_OF_PRODUCE.get(flow or "", (12, 13) if new else (3, 11))
+        drawn_identity = self.identity(producer, right=right)
+        is_new_flow = self._speaks_new(producer, flow)
+        versions = _VERSIONS_OF_PRODUCE.get(flow or "", (12, 13) if is_new_flow else (3, 11))
         version = self._choices.between(*versions)
         if topic_partition is None or self._choices.rarely(8):
             topic_partition = self._choices.pick(self._world.places)
-            if producer.added and not self._choices.rarely(2 if new else 8):
+            if producer.added and not self._choices.rarely(2 if is_new_flow else 8):
                 topic_partition = self._choices.pick(sorted(producer.added))
-        odd, sequence = self._sequence(producer, drawn.identity, topic_partition)
+        sequence_kind, sequence = self._sequence(producer, drawn_identity.identity, topic_partition)
         transactional = not self._choices.rarely(40)
         name = None if self._choices.rarely(60) else producer.name
-        mode = f"{drawn.mode}, sequence {odd}"
+        mode = f"{drawn_identity.mode}, sequence {sequence_kind}"
         mode += "" if transactional else ", not transactional"
         mode += "" if name else ", nameless"
-        batches = {topic_partition: self._batch(drawn, sequence, transactional=transactional)}
+        batches = {
+            topic_partition: self._batch(drawn_identity, sequence, transactional=transactional)
+        }
         if self._choices.rarely(6):
             partitions = self._world.partitions[topic_partition[0]]
             next_partition = (topic_partition[0], (topic_partition[1] + 1) % partitions)
-            odd, sequence = self._sequence(producer, drawn.identity, next_partition)
-            batches[next_partition] = self._batch(drawn, sequence, transactional=transactional)
-            mode += f", and {odd} elsewhere"
+            sequence_kind, sequence = self._sequence(
+                producer, drawn_identity.identity, next_partition
+            )
+            batches[next_partition] = self._batch(
+                drawn_identity, sequence, transactional=transactional
+            )
+            mode += f", and {sequence_kind} elsewhere"
         if not transactional:
             return self._produce(version, mode, batches, transactional_id=name)
         return self._produce(version, mode, batches, transactional_id=name, producer=producer)
@@ -266,19 +281,19 @@ class Drawer:
         """A Produce request without a producer id."""
         batch = Batch(values=("n",))
         version = self._choices.between(3, 13)
-        unanswered = self._choices.rarely(25)
+        is_unanswered = self._choices.rarely(25)
         topic_partition = self._choices.pick(self._world.places)
         return self._produce(
-            version, "no producer", {topic_partition: batch}, unanswered=unanswered
+            version, "no producer", {topic_partition: batch}, is_unanswered=is_unanswered
         )
 
     def idempotent_produce(self, producer: Producer) -> Operation:
         """A Produce request of a producer without a transactional id."""
         topic_partition = self._choices.pick(self._world.places)
-        drawn = self.identity(producer)
-        odd, sequence = self._sequence(producer, drawn.identity, topic_partition)
-        batch = self._batch(drawn, sequence, transactional=False)
-        mode = f"idempotent {drawn.mode}, sequence {odd}"
+        drawn_identity = self.identity(producer)
+        sequence_kind, sequence = self._sequence(producer, drawn_identity.identity, topic_partition)
+        batch = self._batch(drawn_identity, sequence, transactional=False)
+        mode = f"idempotent {drawn_identity.mode}, sequence {sequence_kind}"
         return self._produce(self._choices.between(3, 13), mode, {topic_partition: batch})
 
     def _some_places(self, mode: str) -> tuple[list[Place], str]:
@@ -290,22 +305,22 @@ class Drawer:
     def _sequence(
         self, producer: Producer, identity: Identity, topic_partition: Place
     ) -> tuple[str, int]:
-        right = producer.next_sequence(identity, topic_partition)
-        odd = self._choices.some((RIGHT, 84), ("repeated", 8), ("gap", 5), ("zero", 3))
-        match odd:
-            case "repeated" if right:
-                return odd, max(0, right - self._choices.between(1, 3))
+        right_sequence = producer.next_sequence(identity, topic_partition)
+        sequence_kind = self._choices.some((RIGHT, 84), ("repeated", 8), ("gap", 5), ("zero", 3))
+        match sequence_kind:
+            case "repeated" if right_sequence:
+                return sequence_kind, max(0, right_sequence - self._choices.between(1, 3))
             case "gap":
-                return odd, right + 7
-            case "zero" if right:
-                return odd, 0
-        return RIGHT, right
+                return sequence_kind, right_sequence + 7
+            case "zero" if right_sequence:
+                return sequence_kind, 0
+        return RIGHT, right_sequence
 
-    def _batch(self, drawn: Drawn, sequence: int, *, transactional: bool) -> Batch:
+    def _batch(self, drawn_identity: DrawnIdentity, sequence: int, *, transactional: bool) -> Batch:
         return Batch(
             values=("a", "b")[: self._choices.between(1, 2)],
-            pid=drawn.pid,
-            epoch=drawn.identity.epoch,
+            pid=drawn_identity.pid,
+            epoch=drawn_identity.identity.epoch,
             sequence=sequence,
             transactional=transactional,
         )
@@ -318,11 +333,11 @@ class Drawer:
         *,
         transactional_id: str | None = None,
         producer: Producer | None = None,
-        unanswered: bool = False,
+        is_unanswered: bool = False,
     ) -> Operation:
         """A Produce of one batch for each partition; the partitions are of one topic."""
         (topic, first_topic_partition), *_ = batches
-        acks = 0 if unanswered else self._choices.some((-1, 6), (1, 3), (2, 0.2))
+        acks = 0 if is_unanswered else self._choices.some((-1, 6), (1, 3), (2, 0.2))
         values = produce(
             (topic, TopicId(topic)), None, version, transactional_id=transactional_id, acks=acks
         )
@@ -337,7 +352,7 @@ class Drawer:
             values=values,
             transactional_id=None if producer is None else producer.name,
             partition=(topic, first_topic_partition),
-            unanswered=unanswered,
+            unanswered=is_unanswered,
         )
 
 
@@ -361,20 +376,20 @@ def right_add(producer: Producer, topic_partition: Place, *, as_broker: bool = F
 
 def right_end(producer: Producer, flow: str) -> Operation:
     """An EndTxn request that a client with the right identity sends."""
-    drawn = _right(producer)
+    drawn_identity = _right(producer)
     values = {
         "transactional_id": producer.name,
-        "producer_id": drawn.pid,
-        "producer_epoch": drawn.identity.epoch,
+        "producer_id": drawn_identity.pid,
+        "producer_epoch": drawn_identity.identity.epoch,
         "committed": flow.endswith("commit"),
     }
     version = 5 if flow.startswith("new") else 4
     return _operation_of("EndTxn", version, flow, RIGHT, values, producer)
 
 
-def _right(producer: Producer) -> Drawn:
+def _right(producer: Producer) -> DrawnIdentity:
     identity = producer.current or NO_IDENTITY
-    return Drawn(RIGHT, identity, Pid(identity.pid))
+    return DrawnIdentity(RIGHT, identity, Pid(identity.pid))
 
 
 def plain_init(producer: Producer) -> Operation:
@@ -390,9 +405,9 @@ def produce_flow(version: int, name: str | None) -> str:
     return "new" if version >= 12 else "old, 120 known" if version == 11 else "old"
 
 
-def ahead(identity: Identity, epochs: int) -> Identity:
+def ahead(identity: Identity, epoch_count: int) -> Identity:
     """The identity some epochs later, as far as an int16 goes."""
-    return Identity(identity.pid, min(identity.epoch + epochs, EPOCH_MAX))
+    return Identity(identity.pid, min(identity.epoch + epoch_count, EPOCH_MAX))
 
 
 def by_topic(places: list[Place]) -> dict[str, list[int]]:
@@ -416,10 +431,12 @@ def _operation_of(
     )
 
 
-def _add_values(name: str | None, drawn: Drawn, places: list[Place], *, verify: bool) -> Values:
+def _add_values(
+    name: str | None, drawn_identity: DrawnIdentity, places: list[Place], *, verify: bool
+) -> Values:
     """Values of AddPartitionsToTxn, in the shapes of old and of new versions."""
-    unresolved: Any = drawn.pid
+    unresolved: Any = drawn_identity.pid
     topics = list(by_topic(places).items())
     return add_partitions_values(
-        name or "", unresolved, drawn.identity.epoch, topics, verify=verify
+        name or "", unresolved, drawn_identity.identity.epoch, topics, verify=verify
     )

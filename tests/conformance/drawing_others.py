@@ -53,14 +53,14 @@ class OthersDrawer:
         return _markers(version, f"v{version}", "epoch ahead", [marker])
 
     def write_markers(self, producer: Producer) -> Operation:
-        drawn = self._producers.identity(producer)
+        drawn_identity = self._producers.identity(producer)
         version = self._choices.between(1, 2)
         count = self._choices.some((1, 4), (2, 1), (3, 1))
         places = self._choices.sample(self._world.places, count)
         if producer.added and self._choices.rarely(1.5):
             places = [self._choices.pick(sorted(producer.added))]
         coordinator_epoch = self._choices.some((0, 80), (-1, 17), (2, 3))
-        marker = _marker(drawn.pid, drawn.identity.epoch, places)
+        marker = _marker(drawn_identity.pid, drawn_identity.identity.epoch, places)
         marker["transaction_result"] = bool(self._choices.between(0, 1))
         marker["coordinator_epoch"] = coordinator_epoch
         marker["transaction_version"] = self._choices.between(0, 2)
@@ -70,7 +70,7 @@ class OthersDrawer:
             epoch = -1 if self._choices.rarely(4) else its.identity.epoch
             other_marker = {**marker, "producer_id": its.pid, "producer_epoch": epoch}
             markers = [other_marker, marker] if self._choices.rarely(2) else [marker, other_marker]
-        mode = f"{drawn.mode}, coordinator epoch {coordinator_epoch}"
+        mode = f"{drawn_identity.mode}, coordinator epoch {coordinator_epoch}"
         return _markers(version, f"v{version}", mode, markers)
 
     def describe_producers(self) -> Operation:
@@ -136,7 +136,7 @@ class OthersDrawer:
         topic_partition = self._choose_partition()
         isolation = self._choices.between(0, 1)
         version = self._choices.between(1 if isolation == 0 else 2, 11)
-        when, timestamp = self._choices.some(
+        time_kind, timestamp = self._choices.some(
             (("latest", -1), 6),
             (("earliest", -2), 2),
             (("records", STAMP_MS), 1),
@@ -151,7 +151,7 @@ class OthersDrawer:
             api="ListOffsets",
             version=version,
             flow=_ISOLATION[isolation],
-            mode=when,
+            mode=time_kind,
             values={
                 "replica_id": -1,
                 "isolation_level": isolation,

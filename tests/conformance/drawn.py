@@ -33,9 +33,12 @@ def answers(
 ) -> Iterator[tuple[int, list[list[Any]]]]:
     """Play each seed; yield the seed with the rows of answers."""
     for seed in seeds:
-        begun = len(plays.rows)
+        row_count_before = len(plays.rows)
         play(plays, seed)
-        yield seed, _without_nulls(json.loads(json.dumps(plays.rows[begun:], default=str)))
+        yield (
+            seed,
+            _without_nulls(json.loads(json.dumps(plays.rows[row_count_before:], default=str))),
+        )
 
 
 def _without_nulls(value: Any) -> Any:
@@ -46,29 +49,31 @@ def _without_nulls(value: Any) -> Any:
     return list(map(_without_nulls, value)) if isinstance(value, list) else value
 
 
-def unlike(real: list[Any], ours: list[Any]) -> str | None:
+def unlike(real_rows: list[Any], ours: list[Any]) -> str | None:
     """The first row in which the answers differ, in words; None if all are equal."""
-    for number, (real_row, our_row) in enumerate(zip_longest(real, ours)):
+    for number, (real_row, our_row) in enumerate(zip_longest(real_rows, ours)):
         if real_row != our_row:
             api = real_row[1] if real_row else our_row[1]
             return f"row {number} ({api}): " + "; ".join(_parts(real_row, our_row, ""))
     return None
 
 
-def _parts(real_value: Any, our_value: Any, where: str) -> Iterator[str]:
+def _parts(real_value: Any, our_value: Any, field_path: str) -> Iterator[str]:
     """The places in which two values differ, with both values."""
     if isinstance(real_value, dict) and isinstance(our_value, dict):
         for key in sorted({*real_value, *our_value}):
-            yield from _parts(real_value.get(key), our_value.get(key), f"{where}.{key}")
+            yield from _parts(real_value.get(key), our_value.get(key), f"{field_path}.{key}")
     elif (
         isinstance(real_value, list)
         and isinstance(our_value, list)
         and len(real_value) == len(our_value)
     ):
-        for index, (real_element, right) in enumerate(zip(real_value, our_value, strict=True)):
-            yield from _parts(real_element, right, f"{where}[{index}]")
+        for index, (real_element, our_element) in enumerate(
+            zip(real_value, our_value, strict=True)
+        ):
+            yield from _parts(real_element, our_element, f"{field_path}[{index}]")
     elif real_value != our_value:
-        yield f"{where} real {json.dumps(real_value)} ours {json.dumps(our_value)}"
+        yield f"{field_path} real {json.dumps(real_value)} ours {json.dumps(our_value)}"
 
 
 def compare_play(program: str, play: Play, transcript: Path, argv: list[str] | None) -> int:
@@ -83,15 +88,15 @@ def compare_play(program: str, play: Play, transcript: Path, argv: list[str] | N
     first_seed, _, last_seed = options.seeds.partition("-")
     seeds = range(int(first_seed), int(last_seed or first_seed) + 1)
     newest = 0 if options.before_4_4 else 1
-    real = Plays(options.real, pause_s=REAL_PAUSE_S, newest=newest)
+    real_plays = Plays(options.real, pause_s=REAL_PAUSE_S, newest=newest)
     our_plays = Plays(options.ours, pause_s=OUR_PAUSE_S, newest=newest)
-    with real.connected(), our_plays.connected():
+    with real_plays.connected(), our_plays.connected():
         seeds_that_differ = 0
         rows: list[Any] = []
-        pairs = zip(answers(real, seeds, play), answers(our_plays, seeds, play), strict=True)
-        for (seed, real_rows), (_, own) in pairs:
+        pairs = zip(answers(real_plays, seeds, play), answers(our_plays, seeds, play), strict=True)
+        for (seed, real_rows), (_, own_rows) in pairs:
             rows += real_rows
-            complaint = unlike(real_rows, own)
+            complaint = unlike(real_rows, own_rows)
             if complaint is not None:
                 seeds_that_differ += 1
                 say(f"seed {seed}: {complaint}")

@@ -29,7 +29,13 @@ from tests.conformance.changes import TOPIC_CONFIGS
 from tests.conformance.choices import Choices
 from tests.conformance.model import ABSENT, ONGOING, STATES, Position, Producer, Transaction
 from tests.conformance.operations import Operation
-from tests.conformance.stage import LONG_MS, NEARLY_LAST_EPOCH, SHORT_MS, Parted, Stage
+from tests.conformance.stage import (
+    LONG_MS,
+    NEARLY_LAST_EPOCH,
+    SHORT_MS,
+    AnswerDifferenceError,
+    Stage,
+)
 
 PRODUCERS_MAX: Final = 6
 EXHAUSTED_ONE_IN: Final = 8
@@ -69,7 +75,7 @@ class PlayMachine(RuleBasedStateMachine):
     transactions: Bundle[Transaction] = Bundle("transactions")
     positions: Bundle[Position] = Bundle("positions")
 
-    def __init__(self, stage: Stage, parted: Callable[[Parted], None]) -> None:
+    def __init__(self, stage: Stage, parted: Callable[[AnswerDifferenceError], None]) -> None:
         super().__init__()
         self._parted = parted
         self._stage = stage
@@ -80,16 +86,18 @@ class PlayMachine(RuleBasedStateMachine):
 
     # Producers
 
-    @initialize(target=producers, styles=st.permutations(STYLES), near=st.integers(1, 100))
-    def begin(self, styles: list[str], near: int) -> Any:
+    @initialize(target=producers, styles=st.permutations(STYLES), percent=st.integers(1, 100))
+    def begin(self, styles: list[str], percent: int) -> Any:
         """Three producers, one of them near its last epoch in some plays, one not initialized."""
-        first_producer, second, third = (self._new_producer(style, LONG_MS) for style in styles)
-        if near > 100 - 100 // EXHAUSTED_ONE_IN:
+        first_producer, second_producer, third_producer = (
+            self._new_producer(style, LONG_MS) for style in styles
+        )
+        if percent > 100 - 100 // EXHAUSTED_ONE_IN:
             self._note_parting(lambda: self._stage.exhaust(first_producer))
         else:
             self._ask(drawing.plain_init(first_producer))
-        self._ask(drawing.plain_init(second))
-        return multiple(first_producer, second, third)
+        self._ask(drawing.plain_init(second_producer))
+        return multiple(first_producer, second_producer, third_producer)
 
     @precondition(lambda self: len(self._world.producers) < PRODUCERS_MAX)
     @rule(target=producers, style=st.sampled_from(STYLES), data=st.data())
@@ -247,8 +255,15 @@ class PlayMachine(RuleBasedStateMachine):
                 return producer
         return None
 
-    @rule(state=st.sampled_from(LOWERED), first_request=REQUEST, second=REQUEST, data=st.data())
-    def aim_lowered(self, state: str, first_request: str, second: str, data: st.DataObject) -> None:
+    @rule(
+        state=st.sampled_from(LOWERED),
+        first_request=REQUEST,
+        second_request=REQUEST,
+        data=st.data(),
+    )
+    def aim_lowered(
+        self, state: str, first_request: str, second_request: str, data: st.DataObject
+    ) -> None:
         """Ask a broker of level 0 about a transactional id that has known transactions v2."""
         choices = Choices(data)
         stage = self._stage
@@ -259,7 +274,7 @@ class PlayMachine(RuleBasedStateMachine):
             producer = Aim(stage, choices).producer_of_v2(state)
             stage.switch_level(0)
             draw = stage.drawer(choices, wrong=drawing.RIGHT)
-            for request in (first_request, second):
+            for request in (first_request, second_request):
                 stage.ask(REQUESTS[request](draw, producer))
             stage.switch_level(home)
 
@@ -393,9 +408,9 @@ class PlayMachine(RuleBasedStateMachine):
             case "verification":
                 stage.verify(enabled=not world.verifies)
                 if not world.verifies:  # only then an id that nobody knows may commit positions
-                    absent = Aim(stage, choices).producer_in(ABSENT)
+                    absent_producer = Aim(stage, choices).producer_in(ABSENT)
                     drawer = stage.drawer(choices, wrong=drawing.RIGHT)
-                    stage.ask(drawer.commit_offsets(absent, choices.pick(PRODUCES)))
+                    stage.ask(drawer.commit_offsets(absent_producer, choices.pick(PRODUCES)))
             case "delete topic" if topic not in world.deleted:
                 stage.delete_topic(choices, topic)
             case "delete topic" | "create topic":
@@ -426,11 +441,11 @@ class PlayMachine(RuleBasedStateMachine):
         return Transaction(producer, producer.current, topic_partition)
 
     def _fetch(self, operation: Operation) -> Any:
-        real = self._ask(operation)
+        real_answer = self._ask(operation)
         assert operation.partition is not None
         ends = [
             partition.high_watermark
-            for topic in real.responses
+            for topic in real_answer.responses
             for partition in topic.partitions
             if not partition.error_code
         ]
@@ -444,6 +459,6 @@ class PlayMachine(RuleBasedStateMachine):
     def _note_parting(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
-        except Parted as parted:
+        except AnswerDifferenceError as parted:
             self._parted(parted)
             raise

@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     if "answers" in parts:
         sides = releases.two_real(options.older, options.newer)
-        compared = releases.Compared(options.keep)
+        compared = releases.ReleaseComparison(options.keep)
         for compared_case in releases.compared_cases(
             sides, choose_cases([]), [LEVEL], labels_done=compared.plays
         ):
@@ -76,18 +76,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def changes(older: Facts, newer: Facts) -> Iterator[str]:
+def changes(older_facts: Facts, newer_facts: Facts) -> Iterator[str]:
     """A line for each fact that differs between the releases."""
-    for name in sorted(older.keys() | newer.keys()):
+    for name in sorted(older_facts.keys() | newer_facts.keys()):
         body_name = name.partition(": ")[0]
-        if body_name != name and not (body_name in older and body_name in newer):
+        if body_name != name and not (body_name in older_facts and body_name in newer_facts):
             continue  # that its class came or went is told
-        if name not in newer:
-            yield f"- {name} {_fact_text(older[name])}".rstrip()
-        elif name not in older:
-            yield f"+ {name} {_fact_text(newer[name])}".rstrip()
-        elif older[name] != newer[name]:
-            change_shown = f"{_fact_text(older[name])} -> {_fact_text(newer[name])}"
+        if name not in newer_facts:
+            yield f"- {name} {_fact_text(older_facts[name])}".rstrip()
+        elif name not in older_facts:
+            yield f"+ {name} {_fact_text(newer_facts[name])}".rstrip()
+        elif older_facts[name] != newer_facts[name]:
+            change_shown = f"{_fact_text(older_facts[name])} -> {_fact_text(newer_facts[name])}"
             yield f"~ {name} {'' if change_shown == ' -> ' else change_shown}".rstrip()
 
 

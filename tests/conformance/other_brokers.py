@@ -115,7 +115,7 @@ def _ask_conformance(broker: Broker, address: str) -> ConformanceResults:
 
 
 def _row(broker: Broker, run: ConformanceResults) -> Row:
-    kept_rules, broken = run.rules()
+    kept_rules, broken_rules = run.rules()
     return Row(
         broker=broker.name,
         version=broker.version(),
@@ -126,7 +126,7 @@ def _row(broker: Broker, run: ConformanceResults) -> Row:
         differs=run.outcome_count(CaseOutcome.DIFFERS),
         not_applicable=run.outcome_count(CaseOutcome.NOT_APPLICABLE),
         kept=len(kept_rules),
-        broken=tuple(sorted(broken)),
+        broken=tuple(sorted(broken_rules)),
         lacks=run.lacks,
         files={
             file: {str(outcome): count for outcome, count in row.items()}
@@ -157,12 +157,12 @@ def _txnsim() -> Iterator[str]:
 @contextlib.contextmanager
 def _kfake() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
-        ready = Path(folder, "ready.json")
-        command = [str(go_program("kfake")), "--brokers", "1", "--ready-file", str(ready)]
+        ready_file = Path(folder, "ready.json")
+        command = [str(go_program("kfake")), "--brokers", "1", "--ready-file", str(ready_file)]
         with subprocess.Popen(command) as process:
             try:
-                until(ready.exists, bool, "kfake is ready")
-                yield str(json.loads(ready.read_text())["bootstrap"])
+                until(ready_file.exists, bool, "kfake is ready")
+                yield str(json.loads(ready_file.read_text())["bootstrap"])
             finally:
                 process.terminate()
 

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     rules()  # a mistake there is told once
     cases_chosen = choose_cases(options.case)
-    wrong = 0
+    wrong_count = 0
     for broker_name, config in broker_configs().items():
         cases_of_broker = [case for case in cases_chosen if case.broker == broker_name]
         if not cases_of_broker:
@@ -40,11 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for case in cases_of_broker:
                 if transaction_version in case.text.levels:
                     for line in _play_case(case, config, transaction_version, tell=options.tell):
-                        wrong += not line.startswith(" ")
+                        wrong_count += not line.startswith(" ")
                         sys.stdout.write(f"{line}\n")
             seconds = time.monotonic() - begun_s
             sys.stdout.write(f"{seconds:6.2f} s  {broker_name} at {transaction_version}\n")
-    return 1 if wrong else 0
+    return 1 if wrong_count else 0
 
 
 def _play_case(
@@ -53,12 +53,12 @@ def _play_case(
     try:
         with virtual_on(setup_of(config), TXN_LEVELS[0]) as target:
             finalize_level(target.bootstrap, transaction_version)
-            played = play(case, target, transaction_version)
+            play_result = play(case, target, transaction_version)
     except CaseError as failure:
         yield f"{failure}"
         return
-    yield from (f"{case.id} at {transaction_version}: {line}" for line in played.unshown_rules)
-    for question, answer in played.transcript.entries if tell else ():
+    yield from (f"{case.id} at {transaction_version}: {line}" for line in play_result.unshown_rules)
+    for question, answer in play_result.transcript.entries if tell else ():
         yield f"  {case.name} at {transaction_version}: {question}: {answer}"
 
 

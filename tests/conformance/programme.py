@@ -231,8 +231,12 @@ def unexplained_lines(name: str, unlike: Iterable[str]) -> list[str]:
     unexplained = [
         line for line in lines if not any(re.search(pattern, line) for pattern in accepted)
     ]
-    stale = [pattern for pattern in accepted if not any(re.search(pattern, line) for line in lines)]
-    return unexplained + [f"accepted, but no longer different: {pattern}" for pattern in stale]
+    stale_patterns = [
+        pattern for pattern in accepted if not any(re.search(pattern, line) for line in lines)
+    ]
+    return unexplained + [
+        f"accepted, but no longer different: {pattern}" for pattern in stale_patterns
+    ]
 
 
 @contextmanager

@@ -59,9 +59,9 @@ def play(
     *,
     transaction_version: int,
     seed: int,
-    operations: int,
-    plays: int = PLAYS_PER_SEED,
-    shrinks: int = SHRINKS,
+    operation_count: int,
+    play_count: int = PLAYS_PER_SEED,
+    shrink_count: int = SHRINKS,
     missing: Missing = cells.cells_not_visited,
     tell: bool = False,
 ) -> Result:
@@ -79,11 +79,15 @@ def play(
     """
     begun_s = time.monotonic()
     session = Session(
-        addresses, transaction_version=transaction_version, seed=seed, plays=plays, shrinks=shrinks
+        addresses,
+        transaction_version=transaction_version,
+        seed=seed,
+        play_count=play_count,
+        shrink_count=shrink_count,
     )
     result = session.result
     number, differences_told = seed, 0
-    while not has_ended(result, operations, missing):
+    while not has_ended(result, operation_count, missing):
         session.play(number)
         number += 1
         result.seconds = time.monotonic() - begun_s
@@ -98,13 +102,13 @@ def play(
     return result
 
 
-def has_ended(result: Result, operations: int, missing: Missing) -> bool:
+def has_ended(result: Result, operation_count: int, missing: Missing) -> bool:
     """Whether ``operations`` were played, and a long play has visited every cell."""
     if len(result.differences) >= DIFFERENCES_MAX:
         return True
-    if operations < LONG_PLAY or result.operations >= LONGER_MAX * operations:
-        return result.operations >= operations
-    return result.operations >= operations and not any(missing(result))
+    if operation_count < LONG_PLAY or result.operations >= LONGER_MAX * operation_count:
+        return result.operations >= operation_count
+    return result.operations >= operation_count and not any(missing(result))
 
 
 def missing_anywhere(earlier_results: Sequence[Result], result: Result) -> Iterator[str]:
@@ -120,10 +124,10 @@ def both_brokers(transaction_version: int) -> Iterator[Addresses]:
     with (
         ApacheKafka(
             transaction_version=transaction_version, properties=properties, jvm_options=JVM_OPTIONS
-        ) as real,
+        ) as real_kafka,
         our_broker(transaction_version) as our_address,
     ):
-        yield real.bootstrap, our_address
+        yield real_kafka.bootstrap, our_address
 
 
 @contextlib.contextmanager
@@ -206,9 +210,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 addresses,
                 transaction_version=transaction_version,
                 seed=arguments.seed,
-                operations=arguments.operations,
-                plays=arguments.plays,
-                shrinks=arguments.shrink,
+                operation_count=arguments.operations,
+                play_count=arguments.plays,
+                shrink_count=arguments.shrink,
                 missing=partial(missing_anywhere, results) if is_last else cells.cells_not_visited,
                 tell=True,
             )
@@ -219,14 +223,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.json.write_text(
             json.dumps([cells.as_json(result) for result in results], indent=1) + "\n"
         )
-    failed = [complaint_line for result in results for complaint_line in complaints(result)]
+    complaint_lines = [
+        complaint_line for result in results for complaint_line in complaints(result)
+    ]
     long_plays = [result for result in results if result.operations >= LONG_PLAY]
     if {long_play.level for long_play in long_plays} == set(cells.LEVELS):
-        failed += [
+        complaint_lines += [
             f"never visited: {cell_line}" for cell_line in cells.unvisited_anywhere(long_plays)
         ]
-    sys.stdout.writelines(f"{line}\n" for line in failed)
-    return 1 if failed else 0
+    sys.stdout.writelines(f"{line}\n" for line in complaint_lines)
+    return 1 if complaint_lines else 0
 
 
 if __name__ == "__main__":

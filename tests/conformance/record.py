@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def record_stories(
-    names: Sequence[str], transaction_versions: Sequence[int], times: int = 1
+    names: Sequence[str], transaction_versions: Sequence[int], repeat_count: int = 1
 ) -> Plays:
     """Play these stories at these levels; answers that varied are all kept."""
     setups_wanted = [
@@ -88,13 +88,15 @@ def record_stories(
     ]
     recordings_by_play: dict[tuple[str, int], list[Recording]] = {}
     with ThreadPoolExecutor(max(1, len(setups_wanted))) as lanes:
-        for _ in range(times):
+        for _ in range(repeat_count):
             for part in lanes.map(
                 lambda level_and_setup: _on_setup(names, *level_and_setup), setups_wanted
             ):
                 for play, recording in part.items():
                     recordings_by_play.setdefault(play, []).append(recording)
-    return {play: combine_plays(several) for play, several in recordings_by_play.items()}
+    return {
+        play: combine_plays(several_plays) for play, several_plays in recordings_by_play.items()
+    }
 
 
 def _on_setup(names: Sequence[str], transaction_version: int, setup: ClusterSetup) -> Plays:
@@ -132,22 +134,22 @@ def keep(plays: Plays, folder: Path) -> None:
         current = {
             transaction_version for story, transaction_version in STORIES if name_of(story) == name
         }
-        fresh = {
+        new_levels = {
             level: recording
             for (story_name, level), recording in plays.items()
             if story_name == name
         }
-        old = {level: kept_levels[level] for level in current & set(kept_levels)}
-        write(name, {**old, **fresh}, folder)
+        old_levels = {level: kept_levels[level] for level in current & set(kept_levels)}
+        write(name, {**old_levels, **new_levels}, folder)
 
 
-def changes(plays: Plays, fresh: Path) -> Iterator[str]:
+def changes(plays: Plays, new_folder: Path) -> Iterator[str]:
     """The differences between the files in a directory and the stored files."""
     for name in sorted({name for name, _ in plays}):
         if not path_of(name).exists():
             yield f"{name}: never recorded"
             continue
-        was, recording_now = read(name), read(name, fresh)
+        was, recording_now = read(name), read(name, new_folder)
         for level in sorted(recording_now):
             yield from _between(f"{name} at {level}", was.get(level, ()), recording_now[level])
 

@@ -56,28 +56,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     rules()  # a mistake there is told once
     cases_chosen = choose_cases(options.case)
-    plays, wrong = record_cases_chosen(cases_chosen, options.level or TXN_LEVELS, options.times)
-    recordings = {case_and_level: _together(several) for case_and_level, several in plays.items()}
-    wrong += undeclared_variations(plays, recordings)
+    plays, complaints = record_cases_chosen(
+        cases_chosen, options.level or TXN_LEVELS, options.times
+    )
+    recordings = {
+        case_and_level: _together(several_plays) for case_and_level, several_plays in plays.items()
+    }
+    complaints += undeclared_variations(plays, recordings)
     if options.check:
-        wrong += changes(recordings)
+        complaints += changes(recordings)
     else:
         keep(recordings, is_complete=not options.case and not options.level)
-    say(*wrong[:LINES_MAX])
+    say(*complaints[:LINES_MAX])
     verb = "compared" if options.check else "kept"
     say(f"{verb} {sum(map(len, recordings.values()))} answers of {len(recordings)} plays")
-    return 1 if wrong else 0
+    return 1 if complaints else 0
 
 
 Plays = dict[Place, list[Play]]
 
 
 def record_cases_chosen(
-    cases_chosen: Sequence[Case], transaction_versions: Sequence[int], times: int
+    cases_chosen: Sequence[Case], transaction_versions: Sequence[int], repeat_count: int
 ) -> tuple[Plays, list[str]]:
     """Play these cases at these levels; return the recordings and the complaints."""
     plays: Plays = {}
-    wrong: list[str] = []
+    complaints: list[str] = []
     for broker_name, config in broker_configs().items():
         cases_of_broker = [case for case in cases_chosen if case.broker == broker_name]
         levels_needed = [
@@ -90,11 +94,11 @@ def record_cases_chosen(
         begun_s = time.monotonic()
         with kafka_on(setup_of(config), levels_needed[0]) as target:
             for level in sorted(levels_needed):
-                for turn in range(times):
+                for turn in range(repeat_count):
                     finalize_level(target.bootstrap, level)
-                    wrong += _one_turn(cases_of_broker, target, level, plays, turn)
+                    complaints += _one_turn(cases_of_broker, target, level, plays, turn)
                 say(f"{time.monotonic() - begun_s:6.1f} s  {broker_name} at {level}")
-    return plays, wrong
+    return plays, complaints
 
 
 def _one_turn(
@@ -109,13 +113,15 @@ def _one_turn(
         if failure is not None:
             yield str(failure)
             continue
-        played = outcome.result()
-        plays.setdefault((case.file, case.name, transaction_version), []).append(played)
-        yield from (f"{case.id} at {transaction_version}: {line}" for line in played.unshown_rules)
+        play_result = outcome.result()
+        plays.setdefault((case.file, case.name, transaction_version), []).append(play_result)
+        yield from (
+            f"{case.id} at {transaction_version}: {line}" for line in play_result.unshown_rules
+        )
 
 
-def _together(several: Sequence[Play]) -> Recording:
-    return combine_plays([recording_of(play.transcript) for play in several])
+def _together(several_plays: Sequence[Play]) -> Recording:
+    return combine_plays([recording_of(play.transcript) for play in several_plays])
 
 
 def undeclared_variations(plays: Plays, recordings: dict[Place, Recording]) -> Iterator[str]:
@@ -176,10 +182,13 @@ def _merge_answers(was: Recording | None, recording_now: Recording) -> Recording
     ]:
         return recording_now
     return tuple(
-        Exchange(asked=new.asked, answers=tuple(sorted({*old.answers, *new.answers})))
-        if len(old.answers) > 1 and set(old.answers) & set(new.answers)
-        else new
-        for old, new in zip(was, recording_now, strict=True)
+        Exchange(
+            asked=new_exchange.asked,
+            answers=tuple(sorted({*old_exchange.answers, *new_exchange.answers})),
+        )
+        if len(old_exchange.answers) > 1 and set(old_exchange.answers) & set(new_exchange.answers)
+        else new_exchange
+        for old_exchange, new_exchange in zip(was, recording_now, strict=True)
     )
 
 

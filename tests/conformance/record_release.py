@@ -101,8 +101,9 @@ def _as_the_reference(case: Case, transaction_version: int, plays: Sequence[Reco
     return was is not None and all(
         len(was) == len(play)
         and all(
-            old.asked == new.asked and set(new.answers) <= set(old.answers)
-            for old, new in zip(was, play, strict=True)
+            old_exchange.asked == new_exchange.asked
+            and set(new_exchange.answers) <= set(old_exchange.answers)
+            for old_exchange, new_exchange in zip(was, play, strict=True)
         )
         for play in plays
     )

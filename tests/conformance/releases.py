@@ -166,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     everything = not options.case and not options.story
     accepted = ACCEPTED if Release.line_of(release.name) < SAME_SINCE else ALWAYS_ACCEPTED
-    compared = Compared(options.keep, accepted)
+    compared = ReleaseComparison(options.keep, accepted)
     sides = partial(both, release)
     if everything or options.case:
         cases = [case for case in choose_cases(options.case) if feature or not _moves_level(case)]
@@ -184,12 +184,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sides, options.story, transaction_versions, labels_done=compared.plays
         ):
             compared.add(comparison)
-    wrong = [len(compared.unexplained(comparison)) for comparison in compared.plays.values()]
-    sys.stdout.write(f"{wrong.count(0)} plays alike, {sum(wrong)} differences (real != ours)\n")
-    return 1 if any(wrong) else 0
+    difference_counts = [
+        len(compared.unexplained(comparison)) for comparison in compared.plays.values()
+    ]
+    sys.stdout.write(
+        f"{difference_counts.count(0)} plays alike, {sum(difference_counts)} differences "
+        "(real != ours)\n"
+    )
+    return 1 if any(difference_counts) else 0
 
 
-class Compared:
+class ReleaseComparison:
     """What was found so far.
 
     Args:
@@ -200,18 +205,18 @@ class Compared:
     def __init__(self, file: Path | None, accepted: Accepted = ()) -> None:
         self._file = file
         self._accepted = accepted
-        self.plays: dict[str, Told] = {}
+        self.plays: dict[str, ComparedPlay] = {}
         if file is not None and file.exists():
             for line in file.read_text().splitlines():
-                self._print_comparison(msgspec.json.decode(line, type=Told))
+                self._print_comparison(msgspec.json.decode(line, type=ComparedPlay))
 
-    def add(self, comparison: Told) -> None:
+    def add(self, comparison: ComparedPlay) -> None:
         if self._file is not None:
             with self._file.open("ab") as results_file:
                 results_file.write(msgspec.json.encode(comparison) + b"\n")
         self._print_comparison(comparison)
 
-    def _print_comparison(self, comparison: Told) -> None:
+    def _print_comparison(self, comparison: ComparedPlay) -> None:
         self.plays[comparison.label] = comparison
         unexplained_lines = self.unexplained(comparison)
         sys.stdout.write(
@@ -222,7 +227,7 @@ class Compared:
         )
         sys.stdout.flush()
 
-    def unexplained(self, comparison: Told) -> list[str]:
+    def unexplained(self, comparison: ComparedPlay) -> list[str]:
         """The unexpected differences between the two brokers in a play."""
         return [
             line
@@ -233,7 +238,7 @@ class Compared:
         ]
 
 
-class Told(msgspec.Struct, frozen=True):
+class ComparedPlay(msgspec.Struct, frozen=True):
     """A comparison of a play's recorded answers with ours."""
 
     label: str
@@ -260,7 +265,7 @@ def compared_cases(
     *,
     labels_done: Container[str] = (),
     surroundings: PlaySurroundings = NO_OTHER_USERS,
-) -> Iterator[Told]:
+) -> Iterator[ComparedPlay]:
     """Each case that is not known, a handful on the one broker and then on the other."""
     for broker_name, config in broker_configs().items():
         for transaction_version in transaction_versions:
@@ -283,7 +288,7 @@ def compared_cases(
                     )
                     for case in handful:
                         label = _label(case.id, transaction_version)
-                        yield Told(label, _unlike(expected[case.id], plays_found[case.id]))
+                        yield ComparedPlay(label, _unlike(expected[case.id], plays_found[case.id]))
 
 
 def compared_stories(
@@ -292,7 +297,7 @@ def compared_stories(
     transaction_versions: Sequence[int],
     *,
     labels_done: Container[str] = (),
-) -> Iterator[Told]:
+) -> Iterator[ComparedPlay]:
     config = BrokerConfig(about="stories", properties=programme.PROPERTIES)
     for transaction_version in transaction_versions:
         stories = {
@@ -308,7 +313,7 @@ def compared_stories(
                 expected, transcript_found = (
                     _play_story(story, address, transaction_version) for address in addresses
                 )
-                yield Told(label, _unlike_stories(expected, transcript_found))
+                yield ComparedPlay(label, _unlike_stories(expected, transcript_found))
 
 
 def _moves_level(case: Case) -> bool:
@@ -350,8 +355,8 @@ def both(
 ) -> Iterator[tuple[str, str]]:
     """Addresses of a real broker of a release and of our broker of the same release."""
     setup = setup_of(config)
-    older = AT_ONCE if Release.line_of(release.name) < LINGERS_NOT_SINCE else {}
-    of_kafka = msgspec.structs.replace(setup, kafka_only={**setup.kafka_only, **older})
+    older_settings = AT_ONCE if Release.line_of(release.name) < LINGERS_NOT_SINCE else {}
+    of_kafka = msgspec.structs.replace(setup, kafka_only={**setup.kafka_only, **older_settings})
     with (
         kafka_on(of_kafka, transaction_version, release.patch_release) as kafka,
         simulator_on(setup, transaction_version, release.name) as simulator,
@@ -359,15 +364,15 @@ def both(
         yield kafka.bootstrap, simulator.bootstrap
 
 
-def two_real(older: str, newer: str) -> Sides:
+def two_real(older_release: str, newer_release: str) -> Sides:
     """Two real brokers, whose answers are then told as real != ours: older != newer."""
 
     @contextlib.contextmanager
     def start_both(config: BrokerConfig, transaction_version: int) -> Iterator[tuple[str, str]]:
         setup = setup_of(config)
         with (
-            kafka_on(setup, transaction_version, older) as older_kafka,
-            kafka_on(setup, transaction_version, newer) as newer_kafka,
+            kafka_on(setup, transaction_version, older_release) as older_kafka,
+            kafka_on(setup, transaction_version, newer_release) as newer_kafka,
         ):
             yield older_kafka.bootstrap, newer_kafka.bootstrap
 
@@ -393,8 +398,8 @@ def _unlike(expected_play: Play | str, play_found: Play | str) -> list[str]:
         return []  # neither has what the case asks for
     if isinstance(expected_play, str) or isinstance(play_found, str):
         failure = expected_play if isinstance(expected_play, str) else play_found
-        side = "the real broker" if isinstance(expected_play, str) else "ours"
-        return [f"{side} can't play it: {failure}"]
+        broker_label = "the real broker" if isinstance(expected_play, str) else "ours"
+        return [f"{broker_label} can't play it: {failure}"]
     racy = {expected_play.transcript.entries[index][0] for index in expected_play.racy_entries}
     return [
         difference_line

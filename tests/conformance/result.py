@@ -100,10 +100,10 @@ class Result(msgspec.Struct, kw_only=True):
             self.cells[Cell(transaction_version, api, operation.flow, counted_state, outcome)] += 1
         self.modes[operation.api, operation.flow, operation.mode] += 1
 
-    def command(self, seed: int, operations: int) -> str:
+    def command(self, seed: int, operation_count: int) -> str:
         return (
             f"python -m tests.conformance.random_play --level {self.level}"
-            f" --operations {operations} --seed {seed} --plays {self.plays_per_seed}"
+            f" --operations {operation_count} --seed {seed} --plays {self.plays_per_seed}"
         )
 
     def as_json(self) -> dict[str, Any]:

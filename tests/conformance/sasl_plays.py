@@ -40,12 +40,12 @@ class Talk:
         """Send a request, and note its answer."""
         answer = self.quietly(api, version, **values)
         if api == "ApiVersions" and not isinstance(answer, NoAnswer):
-            plain = ErrorCode(answer.error_code).name.upper()
+            error_name = ErrorCode(answer.error_code).name.upper()
         elif api == "Metadata" and not isinstance(answer, NoAnswer):
-            plain = "known"
+            error_name = "known"
         else:
-            plain = plainly(answer, api=api)
-        self.said.append({"asked": f"{api} v{version}", "answered": plain})
+            error_name = plainly(answer, api=api)
+        self.said.append({"asked": f"{api} v{version}", "answered": error_name})
         return answer
 
     def quietly(self, api: str, version: int, **values: Any) -> Any:
@@ -269,16 +269,16 @@ def _outlive_session(talk: Talk) -> None:
 
 
 def _again_after_the_end(addresses: Mapping[str, str]) -> list[Any]:
-    talk, later = Talk(addresses, "SHORT"), Talk(addresses, "SHORT")
+    talk, later_talk = Talk(addresses, "SHORT"), Talk(addresses, "SHORT")
     try:
         talk.log_in()
-        later.log_in()
-        _until_the_end(later)
+        later_talk.log_in()
+        _until_the_end(later_talk)
         talk.log_in()
         talk.still_there()
     finally:
         talk.close()
-        later.close()
+        later_talk.close()
     return talk.said
 
 

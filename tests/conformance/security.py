@@ -47,67 +47,69 @@ def _join_until_assigned(ask: Callable[[], Any]) -> Any:
     )
 
 
-def _names(side: GuardedBroker, answer: Any) -> list[str]:
-    ids = {value: name for name, value in side.ids.items()}
+def _names(guarded_broker: GuardedBroker, answer: Any) -> list[str]:
+    ids = {value: name for name, value in guarded_broker.ids.items()}
     return sorted(
         ids[topic_partition.topic_id] for topic_partition in answer.assignment.topic_partitions
     )
 
 
-def _expression(side: GuardedBroker, group: str, *rights: Any) -> list[str]:
-    side.allow(acl(GROUP, group, AclOperation.READ), *rights)
+def _expression(guarded_broker: GuardedBroker, group: str, *rights: Any) -> list[str]:
+    guarded_broker.allow(acl(GROUP, group, AclOperation.READ), *rights)
     joins = {**_JOINS, "group_id": group, "subscribed_topic_regex": "orders|hidden"}
-    with side.log_in("guest") as guest:
+    with guarded_broker.log_in("guest") as guest:
         answer = _join_until_assigned(lambda: guest.ask(KEYS["ConsumerGroupHeartbeat"], 1, **joins))
-    return _names(side, answer)
+    return _names(guarded_broker, answer)
 
 
-def _expression_of_some(side: GuardedBroker) -> Any:
-    return _expression(side, "regex-1", DESCRIBE_ORDERS)
+def _expression_of_some(guarded_broker: GuardedBroker) -> Any:
+    return _expression(guarded_broker, "regex-1", DESCRIBE_ORDERS)
 
 
-def _expression_of_all(side: GuardedBroker) -> Any:
-    return _expression(side, "regex-2", acl(ResourceType.TOPIC, "*", AclOperation.READ))
+def _expression_of_all(guarded_broker: GuardedBroker) -> Any:
+    return _expression(guarded_broker, "regex-2", acl(ResourceType.TOPIC, "*", AclOperation.READ))
 
 
-def _described_group(side: GuardedBroker) -> Any:
+def _described_group(guarded_broker: GuardedBroker) -> Any:
     joins = {**_JOINS, "group_id": "shown", "subscribed_topic_names": ["orders", "hidden"]}
-    _join_until_assigned(lambda: side.admin.ask(KEYS["ConsumerGroupHeartbeat"], 1, **joins))
+    _join_until_assigned(
+        lambda: guarded_broker.admin.ask(KEYS["ConsumerGroupHeartbeat"], 1, **joins)
+    )
     answers_seen = []
-    described = acl(GROUP, "shown", AclOperation.DESCRIBE)
+    describe_acl = acl(GROUP, "shown", AclOperation.DESCRIBE)
     for rights in ([], [DESCRIBE_ORDERS]):
-        side.allow(described, *rights)
-        answer = side.guest("ConsumerGroupDescribe", 1, {"group_ids": ["shown"]})
-        answers_seen.append(side.plainly(answer, api="ConsumerGroupDescribe"))
+        guarded_broker.allow(describe_acl, *rights)
+        answer = guarded_broker.guest("ConsumerGroupDescribe", 1, {"group_ids": ["shown"]})
+        answers_seen.append(guarded_broker.plainly(answer, api="ConsumerGroupDescribe"))
     return answers_seen
 
 
-def _described_transaction(side: GuardedBroker) -> Any:
-    begun = _ask_until_settled(
-        lambda: side.admin.ask(
+def _described_transaction(guarded_broker: GuardedBroker) -> Any:
+    init_answer = _ask_until_settled(
+        lambda: guarded_broker.admin.ask(
             KEYS["InitProducerId"], 4, transactional_id="ongoing", transaction_timeout=60_000
         )
     )
     topics = [{"name": name, "partitions": [0]} for name in ("orders", "hidden")]
     _ask_until_settled(
-        lambda: side.admin.ask(
+        lambda: guarded_broker.admin.ask(
             KEYS["AddPartitionsToTxn"],
             3,
             v3_and_below_transactional_id="ongoing",
-            v3_and_below_producer_id=begun.producer_id,
-            v3_and_below_producer_epoch=begun.producer_epoch,
+            v3_and_below_producer_id=init_answer.producer_id,
+            v3_and_below_producer_epoch=init_answer.producer_epoch,
             v3_and_below_topics=topics,
         )
     )
-    described = acl(ResourceType.TRANSACTIONAL_ID, "ongoing", AclOperation.DESCRIBE)
+    describe_acl = acl(ResourceType.TRANSACTIONAL_ID, "ongoing", AclOperation.DESCRIBE)
     answers_seen = []
     for rights in ([], [DESCRIBE_ORDERS]):
-        side.allow(described, *rights)
+        guarded_broker.allow(describe_acl, *rights)
         for api, version, values in (
             ("DescribeTransactions", 0, {"transactional_ids": ["ongoing"]}),
             ("ListTransactions", 1, {"duration_filter": -1}),
         ):
-            answer = side.plainly(side.guest(api, version, values), api=api)
+            answer = guarded_broker.plainly(guarded_broker.guest(api, version, values), api=api)
             for state in answer["transaction_states"]:
                 state.pop("transaction_duration_ms", None)
             answers_seen.append(answer)
@@ -184,14 +186,15 @@ def virtual() -> Iterator[dict[str, str]]:
 @contextlib.contextmanager
 def _config() -> Iterator[Path]:
     listeners = {"PLAINTEXT": "PLAINTEXT", **PROTOCOLS}
-    own = {
+    own_properties = {
         "listeners": ",".join(f"{listener_name}://127.0.0.1:0" for listener_name in listeners),
         "listener.security.protocol.map": ",".join(map(":".join, listeners.items())),
     }
     with tempfile.TemporaryDirectory(prefix="txnsim-security-") as directory:
         file = Path(directory, "server.properties")
         lines = (
-            f"{name}={property_value}\n" for name, property_value in {**own, **PROPERTIES}.items()
+            f"{name}={property_value}\n"
+            for name, property_value in {**own_properties, **PROPERTIES}.items()
         )
         file.write_text("".join(lines))
         yield file
@@ -199,24 +202,24 @@ def _config() -> Iterator[Path]:
 
 def answers_to_denied(addresses: Mapping[str, str]) -> Answers:
     """The answers to the requests that a guest may not send."""
-    side = GuardedBroker(addresses["SASL"])
+    guarded_broker = GuardedBroker(addresses["SASL"])
     try:
         answer_by_denial: Answers = {}
         for denial in denials():
             assert denial.name not in answer_by_denial, denial.name
-            answer_by_denial[denial.name] = denial.ask_guest(side)
+            answer_by_denial[denial.name] = denial.ask_guest(guarded_broker)
         return answer_by_denial
     finally:
-        side.close()
+        guarded_broker.close()
 
 
 def answers_with_hidden(addresses: Mapping[str, str]) -> Answers:
     """The answers to requests of which a guest may see a part."""
-    side = GuardedBroker(addresses["SASL"])
+    guarded_broker = GuardedBroker(addresses["SASL"])
     try:
-        return {name: play(side) for name, play in HIDDEN.items()}
+        return {name: play(guarded_broker) for name, play in HIDDEN.items()}
     finally:
-        side.close()
+        guarded_broker.close()
 
 
 def let_in(addresses: Mapping[str, str]) -> Answers:
@@ -249,11 +252,11 @@ def recorded_answers(kind: str) -> Answers:
 def differences(kind: str, answers: Answers) -> dict[str, tuple[Any, Any]]:
     """The stored and the present answer by name, where they differ."""
     kept_answers = recorded_answers(kind)
-    both = {
+    pair_by_name = {
         name: (kept_answers.get(name), answers.get(name))
         for name in kept_answers.keys() | answers.keys()
     }
-    return {name: pair for name, pair in sorted(both.items()) if pair[0] != pair[1]}
+    return {name: pair for name, pair in sorted(pair_by_name.items()) if pair[0] != pair[1]}
 
 
 def write(kind: str, answers: Answers) -> None:

@@ -11,7 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.conformance.machine import PlayMachine
 from tests.conformance.races import Race
 from tests.conformance.result import Difference, Result
-from tests.conformance.stage import Parted, Stage
+from tests.conformance.stage import AnswerDifferenceError, Stage
 
 OPERATIONS_PER_PLAY: Final = 60
 PLAYS_PER_SEED: Final = 30
@@ -38,12 +38,12 @@ class Session:
         *,
         transaction_version: int,
         seed: int,
-        plays: int = PLAYS_PER_SEED,
-        shrinks: int = SHRINKS,
+        play_count: int = PLAYS_PER_SEED,
+        shrink_count: int = SHRINKS,
     ) -> None:
-        self.result = Result(level=transaction_version, seed=seed, plays_per_seed=plays)
-        self._shortest: Parted | None = None
-        self._shrinks = shrinks
+        self.result = Result(level=transaction_version, seed=seed, plays_per_seed=play_count)
+        self._shortest: AnswerDifferenceError | None = None
+        self._shrinks = shrink_count
         self._last_try = 0
         self._addresses = addresses
         self._tries = 0
@@ -70,7 +70,7 @@ class Session:
     def _begin(self) -> None:
         self._shortest = None
 
-    def parted(self, parted: Parted) -> None:
+    def parted(self, parted: AnswerDifferenceError) -> None:
         """Note a difference between the brokers; the shortest play that shows it is kept."""
         if self._shortest is None:
             self._last_try = self._tries + self._shrinks
@@ -104,7 +104,7 @@ class Session:
                 return
             # Flaky where it has looked often enough, or where a difference came but once; any
             # other assertion where a broker did not become what it was waited for.
-            parted = self._shortest or Parted([repr(failure)], [])
+            parted = self._shortest or AnswerDifferenceError([repr(failure)], [])
             self.result.differences.append(
                 Difference(
                     command=self.result.command(seed_of_plays, 1),

@@ -160,14 +160,14 @@ class DrawnShares:
             time.sleep(0.1)
         names = [name for name, _ in _CONFIGS]
         plays.configure(group, dict.fromkeys(names), quiet=True)
-        named = [f"{self._name}-{letter}" for letter in "tu"]
-        plays.ask("DeleteTopics", 5, quiet=True, topic_names=named, timeout=30_000)
+        topic_names = [f"{self._name}-{letter}" for letter in "tu"]
+        plays.ask("DeleteTopics", 5, quiet=True, topic_names=topic_names, timeout=30_000)
         plays.settle_topics()
 
     def _topic(self, name: str, partitions: int) -> None:
-        full = f"{self._name}-{name}"
-        self._p.topic(full, partitions)
-        topics = [{"topic_id": uuid.UUID(int=0), "name": full}]
+        full_name = f"{self._name}-{name}"
+        self._p.topic(full_name, partitions)
+        topics = [{"topic_id": uuid.UUID(int=0), "name": full_name}]
         for _ in range(100):
             (topic_description,) = self._p.ask(
                 "Metadata",
@@ -180,8 +180,8 @@ class DrawnShares:
             if not topic_description.error_code and len(topic_description.partitions) == partitions:
                 break
             time.sleep(0.05)
-        self._ids[full] = topic_description.topic_id
-        self._partitions[full] = partitions
+        self._ids[full_name] = topic_description.topic_id
+        self._partitions[full_name] = partitions
 
     def _choose_partition(self) -> tuple[str, int]:
         chance = self._chance
@@ -214,18 +214,18 @@ class DrawnShares:
 
     def _beat_until_settled(self) -> None:
         """Heartbeats until the share partitions are initialised and nothing changes."""
-        equal_rounds = 0
+        equal_round_count = 0
         for _ in range(60):
             epochs_before = [sharer.member_epoch for sharer in self._sharers]
             for sharer in self._sharers:
                 if sharer.member_epoch:
                     self._heartbeat(sharer, quiet=True)
-            equal_rounds = (
-                equal_rounds + 1
+            equal_round_count = (
+                equal_round_count + 1
                 if epochs_before == [sharer.member_epoch for sharer in self._sharers]
                 else 0
             )
-            if equal_rounds == 4:
+            if equal_round_count == 4:
                 return
             time.sleep(self._p.pause_s / 2)
 
@@ -247,7 +247,7 @@ class DrawnShares:
                 self._heartbeat(sharer, subscribed_topic_names=names)
                 self._beat_until_settled()
             case "odd":
-                odd: dict[str, Any] = chance.choice(
+                odd_fields: dict[str, Any] = chance.choice(
                     (
                         {"member_id": ""},
                         {"member_id": " "},
@@ -261,7 +261,7 @@ class DrawnShares:
                         {"subscribed_topic_names": []},
                     )
                 )
-                self._heartbeat(sharer, odd.pop("member_epoch", None), **odd)
+                self._heartbeat(sharer, odd_fields.pop("member_epoch", None), **odd_fields)
             case _:
                 stranger: dict[str, Any] = {"member_id": chance.choice((_MEMBERS[2], "x"))}
                 self._heartbeat(sharer, chance.choice((1, 3, -1)), **stranger)
@@ -320,28 +320,30 @@ class DrawnShares:
             return
         plays, chance = self._p, self._chance
         name = {"transactional_id": f"{self._name}-txn"}
-        own = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
-        while (begun := plays.ask("InitProducerId", 4, quiet=True, **name, **own)).error_code:
+        own_fields = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
+        while (
+            init_answer := plays.ask("InitProducerId", 4, quiet=True, **name, **own_fields)
+        ).error_code:
             time.sleep(0.05)
         producer_fields = {
             **name,
-            "producer_id": begun.producer_id,
-            "producer_epoch": begun.producer_epoch,
+            "producer_id": init_answer.producer_id,
+            "producer_epoch": init_answer.producer_epoch,
         }
         topic_partition = self._choose_partition()
-        old = {
+        old_fields = {
             f"v3_and_below_{key}": producer_field_value
             for key, producer_field_value in producer_fields.items()
         }
-        old["v3_and_below_topics"] = [
+        old_fields["v3_and_below_topics"] = [
             {"name": topic_partition[0], "partitions": [topic_partition[1]]}
         ]
-        while self._refuses(plays.ask("AddPartitionsToTxn", 3, quiet=True, **old)):
+        while self._refuses(plays.ask("AddPartitionsToTxn", 3, quiet=True, **old_fields)):
             time.sleep(0.05)
         batch = self._build_batch(
             chance.choice((1, 2, 4)),
-            producer_id=begun.producer_id,
-            producer_epoch=begun.producer_epoch,
+            producer_id=init_answer.producer_id,
+            producer_epoch=init_answer.producer_epoch,
             base_sequence=0,
             transactional=True,
         )
@@ -351,8 +353,8 @@ class DrawnShares:
             self._end()
 
     @staticmethod
-    def _refuses(added: Any) -> bool:
-        (topic,) = added.results_by_topic_v3_and_below
+    def _refuses(add_answer: Any) -> bool:
+        (topic,) = add_answer.results_by_topic_v3_and_below
         return bool(topic.results_by_partition[0].partition_error_code)
 
     def _end(self) -> None:
@@ -432,11 +434,11 @@ class DrawnShares:
             {**topic, "topic_id": self._name_of(topic["topic_id"])} for topic in values["topics"]
         ]
         forgotten = len(values.get("forgotten_topics_data", ()))
-        own = {"max_wait": None, "topics": topics, "forgotten_topics_data": forgotten}
+        own_fields = {"max_wait": None, "topics": topics, "forgotten_topics_data": forgotten}
         plain_answer = plain(answer)
-        for topic, raw in zip(plain_answer["responses"], answer.responses, strict=True):
-            topic["topic_id"] = self._name_of(raw.topic_id)
-            for part, raw_partition in zip(topic["partitions"], raw.partitions, strict=True):
+        for topic, raw_topic in zip(plain_answer["responses"], answer.responses, strict=True):
+            topic["topic_id"] = self._name_of(raw_topic.topic_id)
+            for part, raw_partition in zip(topic["partitions"], raw_topic.partitions, strict=True):
                 if "records" in part:
                     part["records"] = [
                         [header.base_offset, header.last_offset, header.records_count]
@@ -445,7 +447,7 @@ class DrawnShares:
             topic["partitions"].sort(key=lambda partition: partition["partition_index"])
         plain_answer["responses"].sort(key=lambda topic: topic["topic_id"])
         plain_answer.pop("node_endpoints", None)
-        self._p.rows.append([self._name, api, 2, plain_answer, {**values, **own}])
+        self._p.rows.append([self._name, api, 2, plain_answer, {**values, **own_fields}])
 
     def _name_of(self, topic_id: uuid.UUID | None) -> str:
         return next((name for name, known_id in self._ids.items() if known_id == topic_id), "?")
@@ -617,12 +619,12 @@ class DrawnShares:
                     {"partition_index": chance.choice((0, 0, 1, 7)), "start_offset": offset}
                 ]
                 topics = [{"topic_name": topic_name, "partitions": partitions}]
-                where = chance.choice((group, group, group, f"{group}-no", ""))
-                plays.ask("AlterShareGroupOffsets", 0, group_id=where, topics=topics)
+                chosen_group = chance.choice((group, group, group, f"{group}-no", ""))
+                plays.ask("AlterShareGroupOffsets", 0, group_id=chosen_group, topics=topics)
             case _:
-                where = chance.choice((group, group, f"{group}-no", ""))
+                chosen_group = chance.choice((group, group, f"{group}-no", ""))
                 topics = [{"topic_name": topic_name}]
-                plays.ask("DeleteShareGroupOffsets", 0, group_id=where, topics=topics)
+                plays.ask("DeleteShareGroupOffsets", 0, group_id=chosen_group, topics=topics)
 
     def _offsets_of(self, group: dict[str, Any]) -> None:
         self._p.ask("DescribeShareGroupOffsets", 1, groups=[group])

@@ -62,9 +62,9 @@ class Side:
         """Make the topics that the world has."""
         configs = {name.replace(".", "_"): config_value for name, config_value in LASTING.items()}
         for topic_name in world.topics:
-            short = topic_name.removeprefix(f"{world.prefix}-")
+            short_name = topic_name.removeprefix(f"{world.prefix}-")
             _, self._topic_ids[topic_name] = self.player.create_plain_topic(
-                short, PARTITIONS, **configs
+                short_name, PARTITIONS, **configs
             )
 
     def ask(self, operation: Operation) -> Any:
@@ -106,8 +106,10 @@ class Side:
 
         def has_led_partitions(answer: Any) -> bool:
             topic = answer.topics[0]
-            led = [partition for partition in topic.partitions if partition.leader_id >= 0]
-            return bool(topic.error_code == expected and len(led) == partitions)
+            led_partitions = [
+                partition for partition in topic.partitions if partition.leader_id >= 0
+            ]
+            return bool(topic.error_code == expected and len(led_partitions) == partitions)
 
         values: Values = {"topics": [{"name": topic_name}], "allow_auto_topic_creation": False}
         answer = self.player.ask_until(has_led_partitions, "Metadata", 12, **values)
@@ -127,7 +129,7 @@ class Side:
         self, resource_type: int, name: str, key: str, config_value: str | None
     ) -> None:
         """Wait until the broker shows this value of a config; None means no own value."""
-        own = {2: 1, 4: 3}[resource_type]
+        own_source = {2: 1, 4: 3}[resource_type]
         resource = {
             "resource_type": resource_type,
             "resource_name": name if resource_type == 2 else "1",
@@ -136,7 +138,7 @@ class Side:
 
         def has_config_value(answer: Any) -> bool:
             (config,) = answer.results[0].configs
-            is_own = config.config_source == own
+            is_own = config.config_source == own_source
             return bool(
                 is_own and config.value == config_value if config_value is not None else not is_own
             )
@@ -213,7 +215,9 @@ class Pair:
             races.clear()
         return all_races
 
-    def state_of(self, transactional_id: str, *, times_out: bool, stuck: bool) -> tuple[Any, Any]:
+    def state_of(
+        self, transactional_id: str, *, times_out: bool, is_stuck: bool
+    ) -> tuple[Any, Any]:
         """What both say of a transactional id once nothing is on its way any more, written down.
 
         Args:
@@ -241,7 +245,7 @@ class Pair:
             now_s = time.monotonic()
             if (real, ours) != rows_before:
                 rows_before, unchanged_s = (real, ours), now_s
-            seems_done = stuck or now_s - unchanged_s > LASTS_S
+            seems_done = is_stuck or now_s - unchanged_s > LASTS_S
             lasts = seems_done and len(states) == 1 and states <= PREPARED
             if not states & on_the_way or lasts or now_s - begun_s > PATIENCE_S:
                 break

@@ -33,7 +33,7 @@ EXPLAINED: Final[dict[str, str]] = {}
 """Pattern of a difference -> the entry of DEVIATIONS.md that tells users of it."""
 
 
-class Parted(AssertionError):
+class AnswerDifferenceError(AssertionError):
     """The brokers answered differently, and nothing explains it.
 
     Args:
@@ -129,7 +129,7 @@ class Stage:
         try:
             return self._pair.ask(operation)
         except AssertionError as failure:
-            raise Parted([str(failure)], self.trail) from failure
+            raise AnswerDifferenceError([str(failure)], self.trail) from failure
 
     def _take_answers(self, operation: Operation, real: Any, ours: Any) -> None:
         """Count the operation, compare the answers, and learn identities from them."""
@@ -174,7 +174,7 @@ class Stage:
             else:
                 self._result.explained[reason] += 1
         if unexplained_lines:
-            raise Parted(unexplained_lines, self.trail)
+            raise AnswerDifferenceError(unexplained_lines, self.trail)
 
     def _waited_for_time_out(self) -> bool:
         races = self._pair.races()
@@ -185,13 +185,13 @@ class Stage:
 
     def _look_at_producers(self, *operations: Operation) -> None:
         """Ask both coordinators about the producers that these operations may have changed."""
-        touched = {
+        touched_names = {
             name
             for operation in operations
             for name in (operation.transactional_id, operation.also)
         } - {None}
         for producer in self.world.producers:
-            if producer.name in touched:
+            if producer.name in touched_names:
                 self._look_at_producer(producer)
                 if producer.stuck_for > STUCK_MAX:
                     self.start_anew(producer)
@@ -206,7 +206,7 @@ class Stage:
         assert producer.name is not None
         times_out = producer.timeout_ms == SHORT_MS
         real, ours = self._pair.state_of(
-            producer.name, times_out=times_out, stuck=producer.state in PREPARED
+            producer.name, times_out=times_out, is_stuck=producer.state in PREPARED
         )
         self._compare()
         state = state_name(real)
@@ -215,16 +215,16 @@ class Stage:
         current = None
         if not real.error_code:
             current = Identity(self._equal_number(real, ours), real.producer_epoch)
-        added = set()
+        added_partitions = set()
         if state == ONGOING:
             topics = self.world.partitions  # not __consumer_offsets
-            added = {
+            added_partitions = {
                 (topic.topic, partition_index)
                 for topic in real.topics
                 for partition_index in topic.partitions
                 if topic.topic in topics
             }
-        producer.is_in(state, current, added)
+        producer.is_in(state, current, added_partitions)
 
     def _learn_identity(
         self, operation: Operation, producer: Producer | None, real: Any, ours: Any
@@ -244,7 +244,7 @@ class Stage:
             self._pair.ours.number(ours.producer_id),
         ]
         if numbers[0] != numbers[1]:
-            raise Parted([f"producer ids handed out: {numbers}"], self.trail)
+            raise AnswerDifferenceError([f"producer ids handed out: {numbers}"], self.trail)
         return numbers[0]
 
     def _learn_sequences(self, operation: Operation, real: Any) -> None:
@@ -313,35 +313,35 @@ class Stage:
 
     def alter_topic(self, topic: str, name: str, config_value: str | None) -> None:
         """Change a config of a topic."""
-        real = self.ask(changes.alter_topic(topic, name, config_value))
-        if real.responses[0].error_code != ErrorCode.none:
+        real_answer = self.ask(changes.alter_topic(topic, name, config_value))
+        if real_answer.responses[0].error_code != ErrorCode.none:
             return
         self._pair.await_change(lambda side: side.await_config(2, topic, name, config_value))
-        altered = self.world.altered.setdefault(topic, {})
+        altered_configs = self.world.altered.setdefault(topic, {})
         if config_value is None:
-            altered.pop(name, None)
+            altered_configs.pop(name, None)
         else:
-            altered[name] = config_value
+            altered_configs[name] = config_value
 
     def delete_topic(self, choices: Choices, topic: str) -> None:
         """Delete a topic with all its records."""
-        real = self.ask(changes.delete_topic(choices, topic))
-        if real.responses[0].error_code == ErrorCode.none:
+        real_answer = self.ask(changes.delete_topic(choices, topic))
+        if real_answer.responses[0].error_code == ErrorCode.none:
             self._pair.await_change(lambda side: side.await_topic(topic, 0))
             self.world.deletes(topic)
 
     def create_topic(self, choices: Choices, topic: str) -> None:
         """Create a topic on both sides, mostly one that was deleted before."""
-        real = self.ask(changes.create_topic(choices, topic))
-        if real.topics[0].error_code == ErrorCode.none:
+        real_answer = self.ask(changes.create_topic(choices, topic))
+        if real_answer.topics[0].error_code == ErrorCode.none:
             partition_count = self.world.partitions[topic]
             self._pair.await_change(lambda side: side.await_topic(topic, partition_count))
             self.world.deleted.discard(topic)
 
     def grow_topic(self, choices: Choices, topic: str) -> None:
         """A topic gets another partition."""
-        real = self.ask(changes.create_partitions(choices, self.world, topic))
-        if real.results[0].error_code == ErrorCode.none:
+        real_answer = self.ask(changes.create_partitions(choices, self.world, topic))
+        if real_answer.results[0].error_code == ErrorCode.none:
             self.world.partitions[topic] += 1
             partition_count = self.world.partitions[topic]
             self._pair.await_change(lambda side: side.await_topic(topic, partition_count))

@@ -91,8 +91,8 @@ class DrawnPlay:
             plays.beat(group, member.member_id, epoch, quiet=True, instance_id=instance)
         plays.ask("DeleteGroups", 2, quiet=True, groups_names=[group])
         plays.configure(group, {name: None for name, _ in _CONFIGS[:-1]}, quiet=True)
-        named = (*(f"{self._name}-{letter}" for letter in "tuv"), *self._internal())
-        plays.ask("DeleteTopics", 5, quiet=True, topic_names=named, timeout=30_000)
+        topic_names = (*(f"{self._name}-{letter}" for letter in "tuv"), *self._internal())
+        plays.ask("DeleteTopics", 5, quiet=True, topic_names=topic_names, timeout=30_000)
         plays.settle_topics()
 
     def _internal(self) -> tuple[str, ...]:
@@ -101,9 +101,9 @@ class DrawnPlay:
     # Topics
 
     def _topic(self, name: str, partitions: int) -> None:
-        full = f"{self._name}-{name}"
-        self._p.topic(full, partitions)
-        self._made[full] = partitions
+        full_name = f"{self._name}-{name}"
+        self._p.topic(full_name, partitions)
+        self._made[full_name] = partitions
 
     def _any_topic(self) -> str:
         if self._chance.random() < 0.06:
@@ -136,42 +136,45 @@ class DrawnPlay:
 
     def _drawn_topology(self) -> Topology:
         chance, group = self._chance, self._group
-        first_topic, second = self._any_topic(), self._any_topic()
+        first_topic, second_topic = self._any_topic(), self._any_topic()
         epoch = chance.choice((0, 0, 0, 1, 3))
         match chance.choice(
             ("plain", "plain", "state", "count", "count", "two", "joined", "chain", "odd")
         ):
             case "plain":
-                return epoch, [sub("0", sorted({first_topic, second}))]
+                return epoch, [sub("0", sorted({first_topic, second_topic}))]
             case "state":
                 return epoch, _with_source_topic(stateful(group)[1], "src", first_topic)
             case "count":
                 return epoch, _with_source_topic(count(group)[1], "src", first_topic)
             case "two":
-                parts = [sub("0", (first_topic,)), sub("1", (second,), logs=[ti(f"{group}-log")])]
+                parts = [
+                    sub("0", (first_topic,)),
+                    sub("1", (second_topic,), logs=[ti(f"{group}-log")]),
+                ]
                 return epoch, parts
             case "joined":
-                topics = sorted({first_topic, second})
+                topics = sorted({first_topic, second_topic})
                 return epoch, [sub("0", topics, cop=[cg(range(len(topics)))])]
             case "chain":
-                return epoch, self._chain(first_topic, second)
+                return epoch, self._chain(first_topic, second_topic)
             case _:
                 return epoch, self._odd(first_topic)
 
-    def _chain(self, first_topic: str, second: str) -> list[dict[str, Any]]:
+    def _chain(self, first_topic: str, second_source: str) -> list[dict[str, Any]]:
         """Two repartition topics that a later part joins, some with a number of partitions."""
         chance, group = self._chance, self._group
         left_topic = ti(f"{group}-rep", chance.choice((0, 0, 2, 3)))
-        right = ti(f"{group}-rep2", chance.choice((0, 0, 0, 2)))
+        right_topic = ti(f"{group}-rep2", chance.choice((0, 0, 0, 2)))
         cop = chance.choice(([], [cg((), (0, 1))], [cg((0,), (0,))]))
-        sources = (second,) if cop and cop[0]["source_topics"] else ()
+        sources = (second_source,) if cop and cop[0]["source_topics"] else ()
         return [
-            sub("0", (first_topic,), sinks=(left_topic["name"], right["name"])),
+            sub("0", (first_topic,), sinks=(left_topic["name"], right_topic["name"])),
             sub(
                 "1",
                 sources,
                 logs=[ti(f"{group}-log", cleanup_policy="compact")],
-                reps=[left_topic, right],
+                reps=[left_topic, right_topic],
                 cop=cop,
             ),
         ]
@@ -295,7 +298,7 @@ class DrawnPlay:
             case "silent":
                 beat(self._group, member_name, member.e, instance_id=instance)
             case "owns":
-                owned: Any = chance.choice(
+                owned_tasks: Any = chance.choice(
                     (
                         ([],),
                         (member.own[0][:1],),
@@ -309,7 +312,7 @@ class DrawnPlay:
                         (["0_-1"],),
                     )
                 )
-                beat(self._group, member_name, member.e, None, owned, instance_id=instance)
+                beat(self._group, member_name, member.e, None, owned_tasks, instance_id=instance)
             case "stranger":
                 beat(self._group, "x", member.e, None, member.own)
             case "instance":
@@ -475,7 +478,7 @@ class DrawnPlay:
             case 4:
                 beat(group, "a", 0, topology, rebalance_timeout=chance.choice((-1, -2)))
             case 5:
-                beat(group, "a", 0, topology, own=chance.choice((["0_0"], None)))
+                beat(group, "a", 0, topology, owned_tasks=chance.choice((["0_0"], None)))
             case 6:
                 beat(group, "a", 0, None)
             case 7:
@@ -484,12 +487,15 @@ class DrawnPlay:
                 beat(f"{group}-no", "a", chance.choice((1, -1, -2)), instance_id="i1")
 
 
-def _with_source_topic(parts: list[dict[str, Any]], old: str, new: str) -> list[dict[str, Any]]:
+def _with_source_topic(
+    parts: list[dict[str, Any]], old_topic: str, new_topic: str
+) -> list[dict[str, Any]]:
     return [
         {
             **part,
             "source_topics": [
-                new if topic_name == old else topic_name for topic_name in part["source_topics"]
+                new_topic if topic_name == old_topic else topic_name
+                for topic_name in part["source_topics"]
             ],
         }
         for part in parts

@@ -143,12 +143,12 @@ def many() -> Topology:
     )
 
 
-def ids(owned: Iterable[str] | None) -> list[dict[str, Any]] | None:
+def ids(owned_tasks: Iterable[str] | None) -> list[dict[str, Any]] | None:
     """Tasks such as ``"0_1"`` in the form of a request."""
-    if owned is None:
+    if owned_tasks is None:
         return None
     indexes_by_subtopology: dict[str, list[int]] = {}
-    for task in owned:
+    for task in owned_tasks:
         subtopology_id, _, index = task.rpartition("_")
         indexes_by_subtopology.setdefault(subtopology_id, []).append(int(index))
     return [
@@ -271,7 +271,7 @@ class Plays:
         member: str,
         epoch: int,
         topology: Topology | None = None,
-        own: Any = _KEEP,
+        owned_tasks: Any = _KEEP,
         *,
         v: int = 1,
         quiet: bool = False,
@@ -280,14 +280,14 @@ class Plays:
         """Send a StreamsGroupHeartbeat."""
         is_joining = epoch == 0
         kinds: Any
-        if own is _KEEP:
+        if owned_tasks is _KEEP:
             kinds = ([], [], []) if is_joining else (None, None, None)
-        elif own is None:
+        elif owned_tasks is None:
             kinds = (None, None, None)
-        elif isinstance(own, tuple):
-            kinds = tuple(map(ids, (*own, [], [], [])[:3]))
+        elif isinstance(owned_tasks, tuple):
+            kinds = tuple(map(ids, (*owned_tasks, [], [], [])[:3]))
         else:
-            kinds = (ids(own), [], [])
+            kinds = (ids(owned_tasks), [], [])
         values = {
             "group_id": group,
             "member_id": member,
@@ -374,7 +374,13 @@ class Plays:
         )
 
     def commit(
-        self, group: str, member: str, epoch: int, *places: int, v: int = 9, t: str = "src"
+        self,
+        group: str,
+        member: str,
+        epoch: int,
+        *partition_indexes: int,
+        v: int = 9,
+        t: str = "src",
     ) -> None:
         """Send an OffsetCommit."""
         partitions = [
@@ -384,7 +390,7 @@ class Plays:
                 "committed_leader_epoch": -1,
                 "committed_metadata": "",
             }
-            for partition_index in places
+            for partition_index in partition_indexes
         ]
         self.ask(
             "OffsetCommit",
@@ -408,13 +414,15 @@ class Plays:
     ) -> None:
         """Send a TxnOffsetCommit, in a transaction that is aborted."""
         name = {"transactional_id": f"{group}-txn"}
-        own = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
-        while (begun := self.ask("InitProducerId", 4, quiet=True, **name, **own)).error_code:
+        own_fields = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
+        while (
+            init_answer := self.ask("InitProducerId", 4, quiet=True, **name, **own_fields)
+        ).error_code:
             time.sleep(0.05)  # the transaction before has not ended
         producer_fields = {
             **name,
-            "producer_id": begun.producer_id,
-            "producer_epoch": begun.producer_epoch,
+            "producer_id": init_answer.producer_id,
+            "producer_epoch": init_answer.producer_epoch,
         }
         self.ask("AddOffsetsToTxn", 3, quiet=True, **producer_fields, group_id=group)
         partition_fields = {
@@ -555,7 +563,7 @@ class Member:
             self._member,
             self.e,
             None,
-            own=self.own,
+            owned_tasks=self.own,
             quiet=quiet,
             **fields,
             **self.kept,

@@ -85,7 +85,7 @@ def test_a_rule_that_a_case_shows_does_not_point_elsewhere() -> None:
 
 def test_what_shows_a_rule_elsewhere_exists() -> None:
     deviations = " ".join((ROOT / "DEVIATIONS.md").read_text("utf-8").split())
-    wrong = []
+    complaints = []
     for _, rule in rules().values():
         match rule.elsewhere:
             case None:
@@ -94,19 +94,23 @@ def test_what_shows_a_rule_elsewhere_exists() -> None:
                 path, _, name = elsewhere.test.partition("::")
                 file = ROOT / path
                 if not file.exists() or f"def {name}(" not in file.read_text("utf-8"):
-                    wrong.append(f"{rule.id}: no test {elsewhere.test}")
+                    complaints.append(f"{rule.id}: no test {elsewhere.test}")
             case elsewhere if elsewhere.recorded:
-                wrong += other_transcripts.recording_complaints(rule)
+                complaints += other_transcripts.recording_complaints(rule)
             case elsewhere:
                 if elsewhere.deviation not in deviations:
-                    wrong.append(f"{rule.id}: DEVIATIONS.md does not say {elsewhere.deviation!r}")
-    none_of(wrong, "what rules point to is gone")
+                    complaints.append(
+                        f"{rule.id}: DEVIATIONS.md does not say {elsewhere.deviation!r}"
+                    )
+    none_of(complaints, "what rules point to is gone")
 
 
 def test_every_rule_names_the_function_that_decides_it() -> None:
-    named = {function_name for _, rule in rules().values() for function_name in rule.decided_in}
+    function_names = {
+        function_name for _, rule in rules().values() for function_name in rule.decided_in
+    }
     none_of(
-        (function_name for function_name in named if not is_function(function_name)),
+        (function_name for function_name in function_names if not is_function(function_name)),
         "no such function",
     )
 
@@ -120,9 +124,9 @@ def test_a_name_that_leads_nowhere_is_noticed() -> None:
     assert not is_function("is_function")
 
 
-def is_function(named: str) -> bool:
+def is_function(function_name: str) -> bool:
     """Whether ``module:qualified name`` is a function, a method or a property."""
-    module, _, qualified = named.partition(":")
+    module, _, qualified = function_name.partition(":")
     try:
         member_found: object = importlib.import_module(module)
         for attribute_name in qualified.split("."):
@@ -137,17 +141,17 @@ def is_function(named: str) -> bool:
 
 
 def test_every_rule_that_the_code_names_is_one() -> None:
-    named = {
+    path_by_rule = {
         text: path.name
         for path in explaining()
         for text in texts_in(path)
         if ROW_ID.fullmatch(text) and text.partition(".")[0] in subjects() and text not in KINDS
     }
     none_of(
-        (f"{path}: {rule_id}" for rule_id, path in named.items() if rule_id not in rules()),
+        (f"{path}: {rule_id}" for rule_id, path in path_by_rule.items() if rule_id not in rules()),
         "no rule",
     )
-    assert len(named) >= NAMED_MIN
+    assert len(path_by_rule) >= NAMED_MIN
 
 
 def explaining() -> Iterator[Path]:
@@ -179,15 +183,18 @@ def test_there_are_as_many_cases_as_promised() -> None:
 
 
 def test_every_play_is_recorded_and_every_recording_is_played() -> None:
-    played = {(case.file, case.name, level) for case in cases() for level in case.text.levels}
-    recorded = {
+    play_keys = {(case.file, case.name, level) for case in cases() for level in case.text.levels}
+    recorded_plays = {
         (file, name, level)
         for file in answers.recorded_files()
         for name, book in answers.read_recordings(file).items()
         for level in book
     }
-    none_of(map(str, played - recorded), "record them: python -m tests.conformance.record_cases")
-    none_of(map(str, recorded - played), "no such play; record the file anew")
+    none_of(
+        map(str, play_keys - recorded_plays),
+        "record them: python -m tests.conformance.record_cases",
+    )
+    none_of(map(str, recorded_plays - play_keys), "no such play; record the file anew")
 
 
 def test_transcripts_are_small_enough_to_be_read_in_a_review() -> None:

@@ -61,7 +61,7 @@ def marks_of(case: Case, transaction_version: int) -> tuple[pytest.MarkDecorator
 def test_a_leap_leaves_what_each_single_step_leaves(
     transaction_version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    described = []
+    descriptions = []
     for leaps in (True, False):
         if not leaps:
             monkeypatch.setattr(VirtualWorld, "abilities", frozenset())
@@ -72,16 +72,16 @@ def test_a_leap_leaves_what_each_single_step_leaves(
             ) as player:
                 player.raise_epoch("p", 100)
                 answer = player.ask_unrecorded("DescribeTransactions", 0, transactional_ids=["p"])
-                described.append(answer.transaction_states[0])
+                descriptions.append(answer.transaction_states[0])
                 of_the_last = {
                     "transactional_id": "p",
                     "transaction_timeout": 60_000,
-                    "producer_id": described[-1].producer_id,
+                    "producer_id": descriptions[-1].producer_id,
                     "producer_epoch": 99,
                 }
-                described.append(player.ask_unrecorded("InitProducerId", 4, **of_the_last))
-    assert described[2:] == described[:2]
-    assert described[0].producer_epoch == 100
+                descriptions.append(player.ask_unrecorded("InitProducerId", 4, **of_the_last))
+    assert descriptions[2:] == descriptions[:2]
+    assert descriptions[0].producer_epoch == 100
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,12 @@ def test_the_simulator_answers_as_kafka_did(case: Case, transaction_version: int
         trace_level=trace_level_at(transaction_version),
     ) as target:
         finalize_level(target.bootstrap, transaction_version)
-        played = play(case, target, transaction_version)
-    wrong = [*answer_differences(recording, played.transcript), *played.unshown_rules]
+        play_result = play(case, target, transaction_version)
+    differences = [
+        *answer_differences(recording, play_result.transcript),
+        *play_result.unshown_rules,
+    ]
     advice = f"If the case has changed: python -m tests.conformance.record_cases --case {case.id}"
-    assert not wrong, "\n".join([f"{len(wrong)} differences (Kafka != ours):", *wrong, advice])
+    assert not differences, "\n".join(
+        [f"{len(differences)} differences (Kafka != ours):", *differences, advice]
+    )

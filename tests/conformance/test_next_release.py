@@ -22,18 +22,18 @@ public class org.apache.kafka.log.Cleaner {
 
 
 def test_places_and_packages_are_no_change() -> None:
-    moved = [
+    moved_lines = [
         line.replace("utils.Buffer", "utils.internals.Buffer")
         .replace("#12", "#907")
         .replace("lload         9", "lload_3")
         .replace("ifne          20", "ifne          31")
         for line in OLDER
     ]
-    assert not list(changes(methods(OLDER), methods(moved)))
+    assert not list(changes(methods(OLDER), methods(moved_lines)))
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "expected_change"),
+    ("old_text", "new_text", "expected_change"),
     [
         ("Log.end", "Log.highWatermark", "~ Cleaner: public void clean(Log, long)"),
         ("void clean", "boolean clean", "+ Cleaner: public boolean clean(Log, long)"),
@@ -41,10 +41,10 @@ def test_places_and_packages_are_no_change() -> None:
     ],
 )
 def test_another_body_another_signature_and_another_class_are(
-    old: str, new: str, expected_change: str
+    old_text: str, new_text: str, expected_change: str
 ) -> None:
-    changed = [line.replace(old, new) for line in OLDER]
-    assert expected_change in list(changes(methods(OLDER), methods(changed)))
+    changed_lines = [line.replace(old_text, new_text) for line in OLDER]
+    assert expected_change in list(changes(methods(OLDER), methods(changed_lines)))
 
 
 def test_of_a_class_that_came_no_method_is_told() -> None:
@@ -52,9 +52,9 @@ def test_of_a_class_that_came_no_method_is_told() -> None:
 
 
 def test_a_fact_is_told_with_both_values() -> None:
-    older = {"broker 18": [0, 4], "broker 42": [0, 2]}
-    newer = {"broker 18": [0, 5], "broker 94": [0, 0]}
-    assert list(changes(older, newer)) == [
+    older_facts = {"broker 18": [0, 4], "broker 42": [0, 2]}
+    newer_facts = {"broker 18": [0, 5], "broker 94": [0, 0]}
+    assert list(changes(older_facts, newer_facts)) == [
         "~ broker 18 [0, 4] -> [0, 5]",
         "- broker 42 [0, 2]",
         "+ broker 94 [0, 0]",

@@ -40,23 +40,23 @@ def test_a_random_play_meets_no_difference(transaction_version: int) -> None:
             addresses,
             transaction_version=transaction_version,
             seed=SEED,
-            operations=1,
-            plays=PLAYS,
-            shrinks=60,
+            operation_count=1,
+            play_count=PLAYS,
+            shrink_count=60,
         )
     assert not list(complaints(result)), "\n".join(report(result))
     assert result.succeeded > 0.3 * result.operations
     assert len({(cell.api, cell.state) for cell in result.cells}) > 30, "a play goes to many places"
 
 
-def played_by_two_of_ours(plays: int = PLAYS_OF_OURS, **rules_of_one: str) -> Result:
+def played_by_two_of_ours(play_count: int = PLAYS_OF_OURS, **rules_of_one: str) -> Result:
     with our_broker(2) as first_address, our_broker(2, **rules_of_one) as second_address:
         session = Session(
             (first_address, second_address),
             transaction_version=2,
             seed=SEED,
-            plays=plays,
-            shrinks=30,
+            play_count=play_count,
+            shrink_count=30,
         )
         session.play(SEED)
     return session.result
@@ -64,11 +64,11 @@ def played_by_two_of_ours(plays: int = PLAYS_OF_OURS, **rules_of_one: str) -> Re
 
 @pytest.mark.thorough
 def test_brokers_that_are_alike_do_not_differ_and_a_seed_asks_the_same_again() -> None:
-    first_result, second = played_by_two_of_ours(), played_by_two_of_ours()
+    first_result, second_result = played_by_two_of_ours(), played_by_two_of_ours()
     assert not first_result.differences, "\n".join(report(first_result))
     assert first_result.operations > 100
-    assert first_result.modes == second.modes
-    assert first_result.cells == second.cells
+    assert first_result.modes == second_result.modes
+    assert first_result.cells == second_result.cells
 
 
 @pytest.mark.costly
@@ -126,8 +126,8 @@ def test_every_reason_is_the_reason_of_some_place() -> None:
 
 def test_the_map_has_every_state_of_every_transactional_request() -> None:
     for api in ("InitProducerId", "AddPartitionsToTxn", "EndTxn", "Produce"):
-        places = {map_place.state for map_place in cells.demands() if map_place.api == api}
-        assert places >= set(STATES)
+        map_states = {map_place.state for map_place in cells.demands() if map_place.api == api}
+        assert map_states >= set(STATES)
 
 
 def test_a_visit_that_the_map_does_not_know_is_told() -> None:
@@ -142,12 +142,12 @@ def test_a_visit_that_the_map_does_not_know_is_told() -> None:
 
 def test_a_place_that_a_long_play_left_out_is_told() -> None:
     result = Result(level=1, seed=1, plays_per_seed=1)
-    everywhere = list(cells.cells_not_visited(result))
-    assert len(everywhere) > 100
+    unvisited_cells = list(cells.cells_not_visited(result))
+    assert len(unvisited_cells) > 100
     visited_cell = Cell(1, "EndTxn", "new, commit", "Ongoing", ACCEPTED)
     result.cells[visited_cell] += 1
     cells_left = list(cells.cells_not_visited(result))
-    assert len(cells_left) == len(everywhere) - 1
+    assert len(cells_left) == len(unvisited_cells) - 1
     assert not any(
         re.match(r"EndTxn \(new, commit\) in Ongoing: accepted", cell_line)
         for cell_line in cells_left
@@ -156,14 +156,14 @@ def test_a_place_that_a_long_play_left_out_is_told() -> None:
 
 def test_a_long_play_goes_on_until_it_has_been_everywhere_but_not_for_ever() -> None:
     result = Result(level=1, seed=1, plays_per_seed=1)
-    for operations, everywhere, somewhere_left in (
+    for operations, is_everywhere, somewhere_left in (
         (LONG_PLAY - 1, False, False),
         (LONG_PLAY, True, False),
         (2 * LONG_PLAY - 1, True, False),
         (2 * LONG_PLAY, True, True),
     ):
         result.operations = operations
-        assert has_ended(result, LONG_PLAY, lambda _: ()) is everywhere
+        assert has_ended(result, LONG_PLAY, lambda _: ()) is is_everywhere
         assert has_ended(result, LONG_PLAY, lambda _: ("here",)) is somewhere_left
     result.operations = LONG_PLAY - 1
     assert has_ended(result, LONG_PLAY - 1, cells.cells_not_visited), (
@@ -176,15 +176,15 @@ def test_the_last_level_goes_where_none_has_been() -> None:
         Result(level=transaction_version, seed=1, plays_per_seed=1)
         for transaction_version in (0, 2)
     )
-    left = set(missing_anywhere([first_result], last_result))
+    missing_cells = set(missing_anywhere([first_result], last_result))
     seldom = (map_place for map_place, demand in cells.demands().items() if not demand.required)
     map_place = next(map_place for map_place in seldom if cells.demands()[map_place].somewhere)
     cell_line = f"{map_place.api} ({map_place.flow}) in {map_place.state}: {map_place.outcome}"
-    assert cell_line in left
+    assert cell_line in missing_cells
     first_result.cells[
         Cell(1, map_place.api, map_place.flow, map_place.state, map_place.outcome)
     ] += 1
-    assert left - set(missing_anywhere([first_result], last_result)) == {cell_line}
+    assert missing_cells - set(missing_anywhere([first_result], last_result)) == {cell_line}
 
 
 def test_the_report_tells_the_table_and_the_command() -> None:

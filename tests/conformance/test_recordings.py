@@ -44,23 +44,29 @@ def test_recordings_are_read_back_as_they_were_written(tmp_path: Path) -> None:
 
 
 def test_what_is_equal_is_written_once(tmp_path: Path) -> None:
-    same = recording(("a", LONG), ("b", LONG), ("c", "1"))
-    write("story", {0: same, 1: same}, tmp_path)
+    same_recording = recording(("a", LONG), ("b", LONG), ("c", "1"))
+    write("story", {0: same_recording, 1: same_recording}, tmp_path)
     file_text = path_of("story", tmp_path).read_text("utf-8")
     assert file_text.count(LONG) == 1
     assert len(file_text.splitlines()) == 4
 
 
 def test_an_answer_that_came_once_is_enough_where_kafka_is_racy() -> None:
-    both = combine_plays([recording(("a", '"x"'), ("b", "1")), recording(("a", '"y"'), ("b", "1"))])
+    combined_play = combine_plays(
+        [recording(("a", '"x"'), ("b", "1")), recording(("a", '"y"'), ("b", "1"))]
+    )
     for answer in ("x", "y"):
-        assert not list(answer_differences(both, transcript(("a", answer), ("b", 1))))
-    assert list(answer_differences(both, transcript(("a", "z"), ("b", 1)))) == ["a: 'x' != 'z'"]
+        assert not list(answer_differences(combined_play, transcript(("a", answer), ("b", 1))))
+    assert list(answer_differences(combined_play, transcript(("a", "z"), ("b", 1)))) == [
+        "a: 'x' != 'z'"
+    ]
 
 
 def test_an_answer_that_varies_must_be_declared() -> None:
-    both = combine_plays([recording(("a", '"x"')), recording(("a", '"y"'))])
-    assert list(undeclared_variations({("story", 2): both})) == ['story at 2: a: "x" or "y"']
+    combined_play = combine_plays([recording(("a", '"x"')), recording(("a", '"y"'))])
+    assert list(undeclared_variations({("story", 2): combined_play})) == [
+        'story at 2: a: "x" or "y"'
+    ]
     assert not list(undeclared_variations({("story", 2): recording(("a", '"x"'))}))
 
 

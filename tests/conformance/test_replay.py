@@ -82,11 +82,11 @@ def plays(transaction_version: int, setup: ClusterSetup) -> Plays:
 @pytest.fixture(scope="module")
 def address() -> Iterator[Address]:
     """Address of a server that plays stories on a setup over TCP."""
-    with ExitStack() as running:
+    with ExitStack() as stack:
 
         @cache
         def address_of_setup(setup: ClusterSetup) -> str:
-            return running.enter_context(simulator(LEVEL_OVER_TCP, setup))
+            return stack.enter_context(simulator(LEVEL_OVER_TCP, setup))
 
         yield address_of_setup
 
@@ -113,19 +113,23 @@ def test_the_simulator_answers_so_over_tcp(story: Story, address: Address) -> No
 
 def assert_as_recorded(story: Story, transaction_version: int, transcript: Transcript) -> None:
     name = name_of(story)
-    wrong = unexplained_lines(name, answer_differences(read(name)[transaction_version], transcript))
+    differences = unexplained_lines(
+        name, answer_differences(read(name)[transaction_version], transcript)
+    )
     advice = f"If the story has changed: python -m tests.conformance.record --story {name}"
-    assert not wrong, "\n".join([f"{len(wrong)} differences (Kafka != ours):", *wrong, advice])
+    assert not differences, "\n".join(
+        [f"{len(differences)} differences (Kafka != ours):", *differences, advice]
+    )
 
 
 def test_each_api_of_the_stories_is_asked_over_tcp() -> None:
     recordings = coverage.all_recordings()
     assert set(recordings) >= OVER_TCP
-    chosen = {
+    chosen_recordings = {
         recording_name: {LEVEL_OVER_TCP: recordings[recording_name][LEVEL_OVER_TCP]}
         for recording_name in OVER_TCP
     }
-    assert apis(chosen) == apis(recordings)
+    assert apis(chosen_recordings) == apis(recordings)
 
 
 def apis(recordings: Mapping[str, Recordings]) -> set[str]:
@@ -133,12 +137,12 @@ def apis(recordings: Mapping[str, Recordings]) -> set[str]:
 
 
 def test_every_play_is_recorded_and_every_recording_is_played() -> None:
-    recorded = {
+    recorded_plays = {
         (story_name, level) for story_name in recorded_stories() for level in read(story_name)
     }
     programme = {(name_of(story), transaction_version) for story, transaction_version in STORIES}
-    assert not programme - recorded, "record them: python -m tests.conformance.record"
-    assert not recorded - programme, "no such play: remove the file, or record the story anew"
+    assert not programme - recorded_plays, "record them: python -m tests.conformance.record"
+    assert not recorded_plays - programme, "no such play: remove the file, or record the story anew"
 
 
 def test_every_story_that_is_told_is_in_the_programme() -> None:

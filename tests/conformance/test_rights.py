@@ -73,7 +73,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
         denials_of_others = []
         for operation_kind, operations in _OPERATIONS.items():
             allowed_operations = {
-                operation for where, operation in self.any_of if where == operation_kind
+                operation for right_kind, operation in self.any_of if right_kind == operation_kind
             }
             if AclOperation.DESCRIBE in allowed_operations:
                 allowed_operations |= set(_DESCRIBING)
@@ -263,7 +263,7 @@ SIDES = {"txnsim": simulator, "apache": kafka}
         pytest.param("apache", marks=pytest.mark.real),
     ],
 )
-def side(request: pytest.FixtureRequest) -> Iterator[GuardedBroker]:
+def guarded_broker(request: pytest.FixtureRequest) -> Iterator[GuardedBroker]:
     """A broker with an authorizer, at which the transactional id ``tx`` exists."""
     with SIDES[request.param]() as addresses:
         denied_side = GuardedBroker(addresses["SASL"])
@@ -278,9 +278,9 @@ def side(request: pytest.FixtureRequest) -> Iterator[GuardedBroker]:
         denied_side.close()
 
 
-def missing_rights(side: GuardedBroker, row: Row) -> set[str]:
+def missing_rights(guarded_broker: GuardedBroker, row: Row) -> set[str]:
     """The right that a guest lacks, as far as the answer tells."""
-    answer: Any = side.guest(row.api, row.version, row.values)
+    answer: Any = guarded_broker.guest(row.api, row.version, row.values)
     error_codes: list[int] = []
     teller = errors_of(answer.__class__)
     assert teller is not None
@@ -298,10 +298,10 @@ def _code_name(code: Any) -> str:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_these_rights_suffice(side: GuardedBroker, row: Row) -> None:
+def test_these_rights_suffice(guarded_broker: GuardedBroker, row: Row) -> None:
     for rights in row.ways():
-        side.allow(*rights)
-        assert missing_rights(side, row) == set(), rights
+        guarded_broker.allow(*rights)
+        assert missing_rights(guarded_broker, row) == set(), rights
 
 
 @pytest.mark.parametrize(
@@ -312,9 +312,9 @@ def test_these_rights_suffice(side: GuardedBroker, row: Row) -> None:
         for need in row.needs
     ],
 )
-def test_no_other_right_does(side: GuardedBroker, row: Row, need: Need) -> None:
-    side.allow(*need.others())
-    assert missing_rights(side, row) == {need.denied}
+def test_no_other_right_does(guarded_broker: GuardedBroker, row: Row, need: Need) -> None:
+    guarded_broker.allow(*need.others())
+    assert missing_rights(guarded_broker, row) == {need.denied}
 
 
 def test_the_page_shows_each_of_them() -> None:

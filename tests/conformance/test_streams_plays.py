@@ -41,9 +41,9 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 def assert_same(rows: list[list[Any]], transcript: Path) -> None:
     """Our answers are those that were recorded."""
-    recorded = [json.loads(line) for line in transcript.read_text().splitlines()]
-    assert len(rows) == len(recorded)
-    for our_row, real_row in zip(rows, recorded, strict=True):
+    recorded_rows = [json.loads(line) for line in transcript.read_text().splitlines()]
+    assert len(rows) == len(recorded_rows)
+    for our_row, real_row in zip(rows, recorded_rows, strict=True):
         assert json.loads(json.dumps(our_row, sort_keys=True, default=str)) == real_row
 
 

@@ -43,12 +43,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\n".join(totals.total_lines(totals.read(TOTALS))))
         return 0
     if options.list:
-        for name, (_, about) in TARGETS.items():
-            print(f"{name:<18} {about}")
+        for name, (_, description) in TARGETS.items():
+            print(f"{name:<18} {description}")
         return 0
-    unknown = sorted(set(options.names) - set(TARGETS))
-    if unknown or not (options.names or options.all):
-        parser.error(f"no target {', '.join(unknown)}" if unknown else "name a target, or --all")
+    unknown_names = sorted(set(options.names) - set(TARGETS))
+    if unknown_names or not (options.names or options.all):
+        parser.error(
+            f"no target {', '.join(unknown_names)}" if unknown_names else "name a target, or --all"
+        )
     names = list(TARGETS) if options.all else options.names
     if options.replay is not None:
         return _replay(names[0], options.replay)
@@ -91,7 +93,7 @@ def _fuzz(names: Sequence[str], options: argparse.Namespace) -> int:
                 name,
                 workers,
                 seconds=seconds,
-                inputs=options.inputs,
+                input_count=options.inputs,
                 on_progress=lambda text: (
                     print(f"\r{text}  ", end="", file=sys.stderr) if is_shown else None
                 ),
@@ -100,9 +102,9 @@ def _fuzz(names: Sequence[str], options: argparse.Namespace) -> int:
             totals.add_run(
                 TOTALS,
                 name,
-                inputs=outcome.inputs,
+                input_count=outcome.inputs,
                 seconds=outcome.seconds,
-                finds=len(outcome.finds),
+                find_count=len(outcome.finds),
             )
             if options.json:
                 print(msgspec.json.encode(outcome).decode(), flush=True)
@@ -127,8 +129,8 @@ def _fuzz(names: Sequence[str], options: argparse.Namespace) -> int:
         )
         print("\n".join(totals.total_lines(totals.read(TOTALS))))
         print("\n".join(failures), end="\n" * bool(failures))
-        passed = sum(not (outcome.finds or outcome.trouble) for outcome in outcomes)
-        print(f"{passed} passed, {len(failures)} failed")
+        passed_count = sum(not (outcome.finds or outcome.trouble) for outcome in outcomes)
+        print(f"{passed_count} passed, {len(failures)} failed")
     return 1 if failures else 0
 
 

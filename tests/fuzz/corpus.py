@@ -69,15 +69,15 @@ def minimise(target: Target, name: str) -> tuple[int, int]:
         (data.read_bytes() for data in folder.iterdir()), key=lambda data: (len(data), data)
     )
     seeds = set(target.seeds())
-    reached: set[Jump] = set()
+    reached_jumps: set[Jump] = set()
     for seed_data in seeds:
-        reached |= _reach(target, seed_data)
+        reached_jumps |= _reach(target, seed_data)
     needed: list[bytes] = []
     size = 0
     for seed_data in inputs:
-        new_jumps = _reach(target, seed_data) - reached
+        new_jumps = _reach(target, seed_data) - reached_jumps
         if new_jumps and seed_data not in seeds and size + len(seed_data) <= BYTES_MAX:
-            reached |= new_jumps
+            reached_jumps |= new_jumps
             needed.append(seed_data)
             size += len(seed_data)
     _write(name, needed)

@@ -68,8 +68,8 @@ class Draw:
             apis: Key, lowest and highest version.
             correlation_id: Its number.
         """
-        api_key, low, high = apis[self.byte() % len(apis)]
-        version = low + self.byte() % (high - low + 1)
+        api_key, lowest_version, highest_version = apis[self.byte() % len(apis)]
+        version = lowest_version + self.byte() % (highest_version - lowest_version + 1)
         try:
             message = self._entity(_describe_entity(codec.request_class(api_key, version)), 0)
             return codec.encode_request(api_key, version, correlation_id, "fuzz", message)[4:]

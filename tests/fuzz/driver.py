@@ -114,7 +114,7 @@ def fuzz(
     workers: Workers,
     *,
     seconds: float | None,
-    inputs: int | None,
+    input_count: int | None,
     on_progress: Callable[[str], object],
 ) -> FuzzOutcome:
     """Fuzz one target for a time or for a number of inputs, whichever limit comes first."""
@@ -123,27 +123,27 @@ def fuzz(
     if seconds is not None and target.seeds_a_second is not None:
         begin_folder = corpus.sample_inputs(folder, int(seconds * target.seeds_a_second) + 1)
     work_folder = corpus.WORKING / name
-    for stale in ("finds", "left"):
-        shutil.rmtree(work_folder / stale, ignore_errors=True)
+    for folder_name in ("finds", "left"):
+        shutil.rmtree(work_folder / folder_name, ignore_errors=True)
     (work_folder / "left").mkdir()
-    words = "".join(f'"{_quote_word(word)}"\n' for word in target.words)
-    _dictionary(work_folder).write_text(words)
+    dictionary_lines = "".join(f'"{_quote_word(word)}"\n' for word in target.words)
+    _dictionary(work_folder).write_text(dictionary_lines)
     begun_s = time.monotonic()
     inputs_done, slowest_ms, most_mib = 0, 0.0, 0.0
-    coverage, trouble = (0, 0, 0), ""
+    coverage, problem = (0, 0, 0), ""
 
-    def tell(running: int) -> None:
-        on_progress(f"{name}: {inputs_done + running} inputs")
+    def tell(running_inputs: int) -> None:
+        on_progress(f"{name}: {inputs_done + running_inputs} inputs")
 
     while True:
         remaining_s = None if seconds is None else seconds - (time.monotonic() - begun_s)
         if (remaining_s is not None and remaining_s < 1) or (
-            inputs is not None and inputs_done >= inputs
+            input_count is not None and inputs_done >= input_count
         ):
             break
         options = [str(begin_folder), *_options(target, work_folder)]
-        if inputs is not None:
-            options.append(f"-runs={inputs - inputs_done}")
+        if input_count is not None:
+            options.append(f"-runs={input_count - inputs_done}")
         task = {
             "target": name,
             "directory": str(work_folder),
@@ -160,7 +160,7 @@ def fuzz(
             coverage = tuple(int(number) for number in coverage_lines[-1].groups())  # type: ignore[assignment]
         if code == 0:
             break
-        trouble = _last_line(work_folder / "output")
+        problem = _last_line(work_folder / "output")
         if not task_inputs:
             break
     if begin_folder is not folder:
@@ -177,7 +177,7 @@ def fuzz(
         most_mib=most_mib,
         figures=msgspec.json.decode(figures.read_bytes()) if figures.exists() else {},
         finds=tuple(_finds(name, work_folder)),
-        trouble=trouble,
+        trouble=problem,
     )
 
 

@@ -98,10 +98,10 @@ def _peak_kib() -> int:
 def _find_of_error(error: BaseException) -> Find:
     """Finds of one kind have the same error from the same line of ours."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if frame.filename.startswith(PACKAGE)]
+    own_frames = [frame for frame in frames if frame.filename.startswith(PACKAGE)]
     location = ""
-    if ours:
-        last_frame = ours[-1]
+    if own_frames:
+        last_frame = own_frames[-1]
         location = f" {last_frame.filename.removeprefix(PACKAGE)}:{last_frame.lineno}"
     reason = str(error)[:40] if isinstance(error, Violation) else ""
     story = "".join(traceback.format_exception(error))

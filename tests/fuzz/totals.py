@@ -15,17 +15,19 @@ class Total(msgspec.Struct, kw_only=True):
     finds: int = 0
 
 
-def add_run(path: Path, name: str, *, inputs: int, seconds: float, finds: int) -> dict[str, Total]:
+def add_run(
+    path: Path, name: str, *, input_count: int, seconds: float, find_count: int
+) -> dict[str, Total]:
     """Note another run of a target; the totals of all targets."""
     totals = read(path)
     total = totals.setdefault(name, Total())
-    total.inputs += inputs
+    total.inputs += input_count
     total.seconds += seconds
-    total.finds += finds
+    total.finds += find_count
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    fresh.write_bytes(msgspec.json.format(msgspec.json.encode(totals)))
-    fresh.replace(path)
+    new_file = path.with_suffix(".new")
+    new_file.write_bytes(msgspec.json.format(msgspec.json.encode(totals)))
+    new_file.replace(path)
     return totals
 
 

@@ -54,7 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Side by side: most of their time they wait for simulators to start, or for clients' timeouts.
     with ThreadPoolExecutor(max_workers=len(names)) as lanes:
         outcomes = [outcome for of_lane in lanes.map(_outcomes, names) for outcome in of_lane]
-    _print_outcome(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed", passed=True)
+    _print_outcome(
+        f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed", has_passed=True
+    )
     return 0 if all(outcomes) else 1
 
 
@@ -63,14 +65,14 @@ def _outcomes(language_name: str) -> list[bool]:
     try:
         steps = LANGUAGES[language_name]()
     except MissingToolError as missing:
-        return [_print_outcome(f"FAIL {language_name}: {missing}", passed=False)]
+        return [_print_outcome(f"FAIL {language_name}: {missing}", has_passed=False)]
     return [_step_passes(step) for step in steps]
 
 
 def _step_passes(step: Step) -> bool:
     start_s = time.monotonic()
     try:
-        finished = subprocess.run(
+        finished_process = subprocess.run(
             step.command,
             cwd=step.directory,
             env={**os.environ, "TXNSIM": str(installed_txnsim()), **step.variables},
@@ -88,14 +90,15 @@ def _step_passes(step: Step) -> bool:
             raw_output.decode(errors="replace") if isinstance(raw_output, bytes) else raw_output
         )
         return _print_outcome(
-            f"FAIL {step.name}: no end in {STEP_TIMEOUT_S} s\n{_tail(output)}", passed=False
+            f"FAIL {step.name}: no end in {STEP_TIMEOUT_S} s\n{_tail(output)}", has_passed=False
         )
-    if finished.returncode != 0:
+    if finished_process.returncode != 0:
         return _print_outcome(
-            f"FAIL {step.name}: exit status {finished.returncode}\n{_tail(finished.stdout)}",
-            passed=False,
+            f"FAIL {step.name}: exit status {finished_process.returncode}\n"
+            f"{_tail(finished_process.stdout)}",
+            has_passed=False,
         )
-    return _print_outcome(f"PASS {step.name} ({time.monotonic() - start_s:.1f} s)", passed=True)
+    return _print_outcome(f"PASS {step.name} ({time.monotonic() - start_s:.1f} s)", has_passed=True)
 
 
 # Languages
@@ -114,14 +117,16 @@ def _go() -> list[Step]:
 def _node() -> list[Step]:
     node, npm = _tool("node", "Node.js 20, with npm"), _tool("npm", "Node.js 20, with npm")
     project = _copy_helper("node")
-    quiet = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
+    install_options = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
     # Not the folder: tests below it need libraries that are installed for another part of CI.
     tests = sorted(str(file.relative_to(project)) for file in project.glob("test/*.test.mjs"))
     return [
-        Step("node: install", (npm, "install", *quiet), project / "examples"),
+        Step("node: install", (npm, "install", *install_options), project / "examples"),
         Step("node: the helper's own tests", (node, "--test", *tests), project),
         Step("node: examples with KafkaJS", (node, "--test", "."), project / "examples"),
-        Step("node: install vitest", (npm, "install", *quiet), project / "test" / "vitest"),
+        Step(
+            "node: install vitest", (npm, "install", *install_options), project / "test" / "vitest"
+        ),
         Step("node: under vitest", (npm, "exec", "vitest", "run"), project / "test" / "vitest"),
     ]
 
@@ -172,7 +177,7 @@ def _copy_helper(file_name: str) -> Path:
     target = CACHE / "helpers" / f"{file_name}-{_digest(sources)}"
     return make_once(
         target,
-        lambda fresh: shutil.copytree(sources, fresh, ignore=_NEVER_COPIED),
+        lambda new_folder: shutil.copytree(sources, new_folder, ignore=_NEVER_COPIED),
         lock=CACHE / "helpers.lock",
     )
 
@@ -193,10 +198,10 @@ def _tool(command: str, purpose: str) -> str:
 # Output
 
 
-def _print_outcome(text: str, *, passed: bool) -> bool:
+def _print_outcome(text: str, *, has_passed: bool) -> bool:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
-    return passed
+    return has_passed
 
 
 def _tail(output: str) -> str:

@@ -48,7 +48,7 @@ def _member_lines(name: str) -> Iterator[str]:
         yield from (f"    {element}" for element in _ELEMENT_RE.findall(source))
         return
     yield name
-    within: dict[str, list[str]] = {}
+    lines_by_class: dict[str, list[str]] = {}
     inner = ""
     for statement in re.split(r"\n(?= +(?:@Override|public|/\*\*|private|static))", source)[1:]:
         match = _CLASS_RE.match(statement)
@@ -56,12 +56,12 @@ def _member_lines(name: str) -> Iterator[str]:
         if match is not None:
             inner = match[1]
         elif member is not None:
-            words = " ".join(member[1].split()).replace("final ", "")
+            signature = " ".join(member[1].split()).replace("final ", "")
             if statement.startswith("        "):
-                within.setdefault(inner, []).append(words)
+                lines_by_class.setdefault(inner, []).append(signature)
             else:
-                yield f"    {words}"
-    for member_class, members in within.items():
+                yield f"    {signature}"
+    for member_class, members in lines_by_class.items():
         yield f"{name}.{member_class}"
         yield from (f"    {member_words}" for member_words in members)
 

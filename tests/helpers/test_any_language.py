@@ -16,8 +16,8 @@ PAGE = (FOLDER / "README.md").read_text("utf-8")
 
 
 def test_the_page_prints_the_program_in_ruby() -> None:
-    (printed,) = re.findall(r"```ruby\n(.*?)```", PAGE, re.DOTALL)
-    assert printed == (FOLDER / "lost_marker.rb").read_text("utf-8")
+    (printed_program,) = re.findall(r"```ruby\n(.*?)```", PAGE, re.DOTALL)
+    assert printed_program == (FOLDER / "lost_marker.rb").read_text("utf-8")
 
 
 def test_each_program_makes_the_five_calls() -> None:

@@ -50,7 +50,9 @@ def action() -> dict[str, Any]:
 def run_action(runner_folder: Path, **inputs: str) -> tuple[list[int], str]:
     """The status of each step behind the installation, and what the last one has put out."""
     document = action()
-    given = {name: field.get("default", "") for name, field in document["inputs"].items()} | inputs
+    given_inputs = {
+        name: field.get("default", "") for name, field in document["inputs"].items()
+    } | inputs
     install_for_test(runner_folder / "temp" / "txnsim" / "bin")
     variables = {
         "RUNNER_TEMP": str(runner_folder / "temp"),
@@ -61,7 +63,7 @@ def run_action(runner_folder: Path, **inputs: str) -> tuple[list[int], str]:
     statuses = []
     for step in document["runs"]["steps"][1:]:
         step_variables = {
-            name: given[value.removeprefix("${{ inputs.").removesuffix(" }}")]
+            name: given_inputs[value.removeprefix("${{ inputs.").removesuffix(" }}")]
             for name, value in step["env"].items()
         }
         statuses.append(
@@ -115,7 +117,7 @@ def test_the_action_installs_txnsim_beside_the_tools_of_a_job(tmp_path: Path) ->
     assert run_script(install_step["run"], tmp_path, variables, shell="bash") == 0
     program = tmp_path / "txnsim" / "bin" / "txnsim"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    shown = subprocess.run(
+    finished_process = subprocess.run(
         [program, "badge", "--help"], env=environment, capture_output=True, text=True, check=True
     )
-    assert "--shields FILE" in shown.stdout
+    assert "--shields FILE" in finished_process.stdout

@@ -88,26 +88,26 @@ class Builder:
             ImageError: A step of it failed.
         """
         # A health check is no part of the OCI format: it takes Docker's.
-        words = ("bud", "--isolation", "chroot", "--pull-never", "--format", "docker")
-        self.ask("buildah", *words, "-f", str(file), "-t", name, str(context))
+        build_options = ("bud", "--isolation", "chroot", "--pull-never", "--format", "docker")
+        self.ask("buildah", *build_options, "-f", str(file), "-t", name, str(context))
 
-    def ask(self, tool: str, *words: str) -> str:
+    def ask(self, tool: str, *arguments: str) -> str:
         """What a tool answers about this store.
 
         Raises:
             ImageError: It failed.
         """
-        return _run([tool, *self._where, *words])
+        return _run([tool, *self._where, *arguments])
 
-    def words(self, *words: str) -> list[str]:
+    def words(self, *arguments: str) -> list[str]:
         """The command line of buildah on this store."""
-        return ["buildah", *self._where, *words]
+        return ["buildah", *self._where, *arguments]
 
     def _open(self) -> None:
         """Choose how layers are kept: as overlays where this file system can, else as copies."""
         for driver in ("overlay", "vfs"):
-            places = ("--root", str(STORE / driver), "--runroot", str(FOLDER / "run"))
-            self._where = ("--storage-driver", driver, *places)
+            folder_options = ("--root", str(STORE / driver), "--runroot", str(FOLDER / "run"))
+            self._where = ("--storage-driver", driver, *folder_options)
             try:
                 self.ask("podman", "info")
             except ImageError:
@@ -146,10 +146,13 @@ def install_tools() -> None:
     if shutil.which("apt-get") is None or os.geteuid() != 0:
         missing = ", ".join(tool for tool in TOOLS if shutil.which(tool) is None)
         raise ImageError(f"{missing}: not found, and only root on Debian can install them here")
-    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+    apt_environment = {"DEBIAN_FRONTEND": "noninteractive"}
     with hold_lock(APT_LOCK):
-        _run(["apt-get", "update", "-q"], quiet)
-        _run(["apt-get", "install", "-y", "-q", "--no-install-recommends", *PACKAGES], quiet)
+        _run(["apt-get", "update", "-q"], apt_environment)
+        _run(
+            ["apt-get", "install", "-y", "-q", "--no-install-recommends", *PACKAGES],
+            apt_environment,
+        )
 
 
 def make_base() -> None:
@@ -167,14 +170,14 @@ def make_base() -> None:
     python = root / "usr" / "bin" / "python"
     if not python.is_symlink():
         python.symlink_to("python3")
-    partial = BASE.with_suffix(".partial")
-    _run(["tar", "-C", str(root), "-c", "-f", str(partial), "."])
-    partial.replace(BASE)
+    partial_file = BASE.with_suffix(".partial")
+    _run(["tar", "-C", str(root), "-c", "-f", str(partial_file), "."])
+    partial_file.replace(BASE)
     shutil.rmtree(root)
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-    finished = subprocess.run(
+    finished_process = subprocess.run(
         command,
         env={**os.environ, **(environment or {})},
         stdin=subprocess.DEVNULL,
@@ -185,10 +188,12 @@ def _run(command: Sequence[str], environment: Mapping[str, str] | None = None) -
         check=False,
         timeout=_TIMEOUT_S,
     )
-    if finished.returncode != 0:
-        end = "\n".join(finished.stdout.splitlines()[-30:])
-        raise ImageError(f"{' '.join(command[:6])} … ended with {finished.returncode}:\n{end}")
-    return finished.stdout
+    if finished_process.returncode != 0:
+        end = "\n".join(finished_process.stdout.splitlines()[-30:])
+        raise ImageError(
+            f"{' '.join(command[:6])} … ended with {finished_process.returncode}:\n{end}"
+        )
+    return finished_process.stdout
 
 
 def main() -> int:

@@ -29,8 +29,10 @@ async def commit_in(bootstrap: str, control_url: str, token: str) -> None:
     async with httpx.AsyncClient(base_url=control_url) as port:
         assert (await port.get("/healthz")).json()["bootstrap"] == bootstrap
         assert (await port.get("/api/v1/transactions")).status_code == 401
-        ours = {"Authorization": f"Bearer {token}"}
+        headers = {"Authorization": f"Bearer {token}"}
         # From transactions v2 on a commit is answered before its markers are written (KIP-890).
         query = {"transactional_id": "image", "state": "CompleteCommit", "timeout_ms": "30000"}
-        ended = await port.get("/api/v1/transaction-wait", params=query, headers=ours, timeout=60)
-        assert ended.status_code == 200, ended.text
+        wait_answer = await port.get(
+            "/api/v1/transaction-wait", params=query, headers=headers, timeout=60
+        )
+        assert wait_answer.status_code == 200, wait_answer.text

@@ -163,9 +163,9 @@ class Container:
         }
         read_end, telling = os.pipe()
         with self._output.open("wb") as output:
-            own = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child")
+            isolation_command = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child")
             self._process = subprocess.Popen(
-                [*own, sys.executable, str(Path(__file__)), "--inside", str(telling)],
+                [*isolation_command, sys.executable, str(Path(__file__)), "--inside", str(telling)],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -193,14 +193,14 @@ class Container:
     def _serve(self, listener: socket.socket, port: int) -> None:
         while True:
             try:
-                outer, _ = listener.accept()
+                outer_socket, _ = listener.accept()
             except OSError:
                 return  # closed
-            threading.Thread(target=self._carry, args=(outer, port), daemon=True).start()
+            threading.Thread(target=self._carry, args=(outer_socket, port), daemon=True).start()
 
-    def _carry(self, outer: socket.socket, port: int) -> None:
+    def _carry(self, outer_socket: socket.socket, port: int) -> None:
         """Copy the bytes of one connection, in a thread in the container's network."""
-        with outer:
+        with outer_socket:
             try:
                 namespace = os.open(f"/proc/{self._inside}/ns/net", os.O_RDONLY)
             except OSError:
@@ -215,9 +215,9 @@ class Container:
             except OSError:
                 return  # nothing listens there yet: as a client of Docker's proxy sees it
             with inner:
-                back = threading.Thread(target=_pump, args=(inner, outer), daemon=True)
+                back = threading.Thread(target=_pump, args=(inner, outer_socket), daemon=True)
                 back.start()
-                _pump(outer, inner)
+                _pump(outer_socket, inner)
                 back.join()
 
     def unpack(self, path: str, archive: bytes) -> None:
@@ -231,24 +231,24 @@ class Container:
                 assert content is not None
                 target = root / path.lstrip("/") / member.name.lstrip("/")
                 # Whole or not at all: somebody waits for it inside.
-                partial = target.with_name(target.name + ".partial")
-                partial.write_bytes(content.read())
-                partial.chmod(member.mode or 0o644)
-                partial.replace(target)
+                partial_file = target.with_name(target.name + ".partial")
+                partial_file.write_bytes(content.read())
+                partial_file.chmod(member.mode or 0o644)
+                partial_file.replace(target)
 
     def execute(self, command: Sequence[str]) -> tuple[int, bytes]:
         """Run a command inside, as the container's user: its status, and what it printed."""
         user, _, group = (self.image.user or "0:0").partition(":")
         enter = ("nsenter", "--target", str(self._inside), "--net", "--mount", "--pid", "--root")
-        own = (*enter, "--wd", "--setuid", user, "--setgid", group)
-        finished = subprocess.run(
-            [*own, *command],
+        enter_command = (*enter, "--wd", "--setuid", user, "--setgid", group)
+        finished_process = subprocess.run(
+            [*enter_command, *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             check=False,
         )
-        return finished.returncode, finished.stdout
+        return finished_process.returncode, finished_process.stdout
 
     @property
     def is_running(self) -> bool:
@@ -323,8 +323,8 @@ def _frame(text: bytes) -> bytes:
 
 def _pump(source: socket.socket, target: socket.socket) -> None:
     try:
-        while piece := source.recv(_BUFFER):
-            target.sendall(piece)
+        while chunk := source.recv(_BUFFER):
+            target.sendall(chunk)
         target.shutdown(socket.SHUT_WR)
     except OSError:
         for end in (source, target):
@@ -374,13 +374,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        pieces = []
+        chunks = []
         while size_bytes := int(self.rfile.readline().split(b";")[0], 16):
-            pieces.append(self.rfile.read(size_bytes))
+            chunks.append(self.rfile.read(size_bytes))
             self.rfile.readline()
         while self.rfile.readline().strip():
             pass  # trailers
-        return b"".join(pieces)
+        return b"".join(chunks)
 
     def _send(self, status: int, content: object) -> None:
         is_bytes = isinstance(content, bytes)
@@ -489,8 +489,8 @@ def _exec(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _
 
 def _exec_start(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
     container, command = engine.commands[names[0]]
-    engine.statuses[names[0]], printed = container.execute(command)
-    return _UPGRADED, _frame(printed)
+    engine.statuses[names[0]], output = container.execute(command)
+    return _UPGRADED, _frame(output)
 
 
 def _exec_inspect(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
@@ -552,12 +552,12 @@ def _become(telling: int) -> None:
     root = Path(story["root"])
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
     tmp = root / "tmp"
-    hidden = [Path(path) for path in story["kept"] if tmp in Path(path).parents]
-    descriptors = [os.open(path, os.O_PATH) for path in hidden]
+    hidden_paths = [Path(path) for path in story["kept"] if tmp in Path(path).parents]
+    descriptors = [os.open(path, os.O_PATH) for path in hidden_paths]
     for kind, path in (("tmpfs", tmp), ("proc", root / "proc")):
         subprocess.run(["mount", "-t", kind, kind, str(path)], check=True)
     tmp.chmod(0o1777)
-    for path, descriptor in zip(hidden, descriptors, strict=True):
+    for path, descriptor in zip(hidden_paths, descriptors, strict=True):
         path.mkdir(parents=True, exist_ok=True)
         # By its descriptor: its name leads into the new /tmp by now.
         source = f"/proc/self/fd/{descriptor}"

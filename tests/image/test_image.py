@@ -57,7 +57,7 @@ def image() -> Iterator[Image]:
         yield Image(builder, container, root, inspection["Docker"]["config"])
 
 
-class Running(NamedTuple):
+class RunningContainer(NamedTuple):
     """A running container and its addresses."""
 
     bootstrap: str
@@ -67,7 +67,7 @@ class Running(NamedTuple):
 
 
 @contextmanager
-def serving(image: Image, command: Sequence[str], output: Path) -> Iterator[Running]:
+def serving(image: Image, command: Sequence[str], output: Path) -> Iterator[RunningContainer]:
     """Start a server by ``command``, which prints its facts as one line of JSON."""
     with output.open("wb") as log:
         process = subprocess.Popen(
@@ -88,7 +88,9 @@ def serving(image: Image, command: Sequence[str], output: Path) -> Iterator[Runn
             time.sleep(0.05)
         facts = json.loads(printed_lines[0])
         pid = int(facts["pid"])
-        yield Running(facts["bootstrap"], int(facts["http"].rpartition(":")[2]), process, pid)
+        yield RunningContainer(
+            facts["bootstrap"], int(facts["http"].rpartition(":")[2]), process, pid
+        )
     finally:
         for process_id in (pid, process.pid):
             if process_id is not None and process.poll() is None:
@@ -96,20 +98,20 @@ def serving(image: Image, command: Sequence[str], output: Path) -> Iterator[Runn
         process.wait()
 
 
-def in_chroot(image: Image, *words: str, user: str | None = None, http: int) -> list[str]:
+def in_chroot(image: Image, *arguments: str, user: str | None = None, http: int) -> list[str]:
     """The command that an engine would run: the entry point, with variables and arguments."""
     environment = {"TXNSIM_PORT": "0", "TXNSIM_HTTP_PORT": str(http), "TXNSIM_TOKEN": TOKEN}
     environment["TXNSIM_ADVERTISED_HOST"] = "127.0.0.1"
     options = [
-        word
+        argument
         for name, variable_value in environment.items()
-        for word in ("-e", f"{name}={variable_value}")
+        for argument in ("-e", f"{name}={variable_value}")
     ]
     user_option = () if user is None else ("--user", user)
     run = image.builder.words(
         "run", "--isolation", "chroot", *user_option, *options, image.container
     )
-    return [*run, "--", *words]
+    return [*run, "--", *arguments]
 
 
 def entry_point(image: Image) -> list[str]:
@@ -137,9 +139,9 @@ async def test_a_client_commits_and_sigterm_ends_it(image: Image, tmp_path: Path
 
 def health(image: Image, port: int) -> subprocess.CompletedProcess[str]:
     """The image's own health check."""
-    kind, *words = image.config["Healthcheck"]["Test"]
+    kind, *arguments = image.config["Healthcheck"]["Test"]
     assert kind == "CMD"
-    command = in_chroot(image, *words, http=port)
+    command = in_chroot(image, *arguments, http=port)
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -214,9 +216,9 @@ async def test_a_driver_outside_sits_the_exam_over_tcp(image: Image) -> None:
 
     async with await asyncio.start_server(drive, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        words = ("txnsim", "exam", "run", "--driver", f"tcp://127.0.0.1:{port}", "--json")
+        arguments = ("txnsim", "exam", "run", "--driver", f"tcp://127.0.0.1:{port}", "--json")
         only = ("--only", "fenced-by-newer", "--only", "reads-overlapping")
-        command = in_chroot(image, *words, *only, "--transaction-version", "2", http=0)
+        command = in_chroot(image, *arguments, *only, "--transaction-version", "2", http=0)
         exam = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         output, _ = await exam.communicate()
     results = json.loads(output)
@@ -230,8 +232,8 @@ def test_a_driver_inside_sits_the_exam(image: Image, tmp_path: Path) -> None:
     page = (REPOSITORY / "docs" / "exam.md").read_text()
     (example,) = re.findall(r"^FROM txnsim\n.*?(?=^```)", page, re.MULTILINE | re.DOTALL)
     file, image_name = tmp_path / "Containerfile", "localhost/exam:latest"
-    named = example.replace("my-library", "kafka-python")
-    file.write_text(named.replace("my_driver.py", "kafka_python_driver.py"))
+    example_text = example.replace("my-library", "kafka-python")
+    file.write_text(example_text.replace("my_driver.py", "kafka_python_driver.py"))
     image.builder.build_file(file, context=REPOSITORY / "helpers" / "exam", name=image_name)
     inspection = json.loads(image.builder.ask("buildah", "inspect", "--type", "image", image_name))
     config = inspection["Docker"]["config"]
@@ -239,12 +241,14 @@ def test_a_driver_inside_sits_the_exam(image: Image, tmp_path: Path) -> None:
     container = image.builder.ask("buildah", "from", "--pull-never", image_name).split()[-1]
     only = ("--only", "fenced-by-newer", "--only", "reads-overlapping")
     run = image.builder.words("run", "--isolation", "chroot", container, "--")
-    words = (*config["Entrypoint"], *only, "--transaction-version", "2", "--json")
-    finished = subprocess.run([*run, *words], capture_output=True, text=True, check=False)
-    results = json.loads(finished.stdout)
+    command_line = (*config["Entrypoint"], *only, "--transaction-version", "2", "--json")
+    finished_process = subprocess.run(
+        [*run, *command_line], capture_output=True, text=True, check=False
+    )
+    results = json.loads(finished_process.stdout)
     assert results["library"] == "kafka-python"
     assert [result["outcome"] for result in results["results"]] == ["passed", "passed"]
-    assert finished.returncode == 0
+    assert finished_process.returncode == 0
 
 
 def test_it_runs_as_nobody_and_says_how_to_use_it(image: Image) -> None:

@@ -159,9 +159,13 @@ def test_whatever_becomes_of_a_seed_is_a_row(monkeypatch: pytest.MonkeyPatch) ->
     assert set(row) == {column.name for column in TABLE_COLUMNS}
     assert row["verdict"] == HEALTHY_VERDICT
     assert row["answered"] > 0
-    late = result_row(2, SimulationOptions(), 0.001)
-    assert (late["verdict"], late["anomalies"], late["run_hash"]) == (FAILED_VERDICT, [], "")
-    assert late["failure"] == "over-limit: it took more than 0.001 s of processor time"
+    late_row = result_row(2, SimulationOptions(), 0.001)
+    assert (late_row["verdict"], late_row["anomalies"], late_row["run_hash"]) == (
+        FAILED_VERDICT,
+        [],
+        "",
+    )
+    assert late_row["failure"] == "over-limit: it took more than 0.001 s of processor time"
 
     def refuse(*_: object, **__: object) -> None:
         raise ConfigError("no such cluster")

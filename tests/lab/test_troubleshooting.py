@@ -61,12 +61,12 @@ def titles(text: str) -> list[str]:
 
 
 def test_a_section_has_its_text_what_clients_show_and_its_stories() -> None:
-    fenced = SECTIONS[0]
-    assert fenced.anchor == "producer_fenced"
+    fenced_section = SECTIONS[0]
+    assert fenced_section.anchor == "producer_fenced"
     assert SECTIONS[1].anchor == "invalid_txn_state-at-an-abort"
-    assert fenced.text.startswith("A newer instance.")
-    assert fenced.text.endswith("```")
-    assert fenced.seen_as == (
+    assert fenced_section.text.startswith("A newer instance.")
+    assert fenced_section.text.endswith("```")
+    assert fenced_section.seen_as == (
         ClientMessages(
             clients=("Java", "kafka-python"),
             words=("ProducerFencedException", "There is a newer producer."),
@@ -75,7 +75,7 @@ def test_a_section_has_its_text_what_clients_show_and_its_stories() -> None:
             clients=("librdkafka",), words=("Local: fenced by …, epoch …", "call `…` failed")
         ),
     )
-    assert fenced.stories == ("txnsim scenario run producer-fenced",)
+    assert fenced_section.stories == ("txnsim scenario run producer-fenced",)
     assert error_names(SECTIONS) == ("PRODUCER_FENCED", "INVALID_TXN_STATE")
 
 
@@ -147,8 +147,8 @@ def test_what_stands_behind_a_prefix_of_a_client_decides(prefix: str) -> None:
     sections = (*read_sections(OF_PREFIXES), *SECTIONS)
     line = prefix.format("There is a newer producer")
     assert [section.title for section in find_sections(line, sections).sections] == [FENCED]
-    alone = find_sections(PREFIXED[0].format("Local: Timed out"), sections).sections
-    assert [section.title for section in alone] == ["A call times out"]
+    prefix_sections = find_sections(PREFIXED[0].format("Local: Timed out"), sections).sections
+    assert [section.title for section in prefix_sections] == ["A call times out"]
 
 
 def test_the_best_match_comes_first() -> None:

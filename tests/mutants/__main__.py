@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from tests.mutants.rule_mutants import break_rules
 
         status = break_rules(
-            options.rules, seed=options.seed, minutes=options.minutes, workers=options.workers
+            options.rules, seed=options.seed, minutes=options.minutes, worker_count=options.workers
         )
     if options.what in ("rooms", "both"):
         from tests.mutants.room_mutants import break_rooms
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seed=options.seed,
             count=options.count,
             minutes=options.minutes,
-            workers=options.workers,
+            worker_count=options.workers,
         )
         status = max(status, rooms_status)
     return status

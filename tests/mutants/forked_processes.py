@@ -37,9 +37,9 @@ class ForkedProcesses:
         workers: How many run at the same time.
     """
 
-    def __init__(self, folder: Path, *, workers: int) -> None:
+    def __init__(self, folder: Path, *, worker_count: int) -> None:
         self._folder = Path(tempfile.mkdtemp(dir=folder))
-        self._workers = workers
+        self._workers = worker_count
 
     def run(
         self, jobs: Sequence[Job], *, until_s: float | None = None
@@ -54,29 +54,29 @@ class ForkedProcesses:
             The index of a job, its result, and whether a signal has ended its process; None as the
             result where the process has written none.
         """
-        running: dict[int, tuple[int, int, float]] = {}
-        waiting = list(range(len(jobs)))[::-1]
+        running_jobs: dict[int, tuple[int, int, float]] = {}
+        waiting_jobs = list(range(len(jobs)))[::-1]
         try:
-            while waiting or running:
+            while waiting_jobs or running_jobs:
                 if until_s is not None and time.monotonic() > until_s:
-                    waiting.clear()
-                while waiting and len(running) < self._workers:
-                    index = waiting.pop()
+                    waiting_jobs.clear()
+                while waiting_jobs and len(running_jobs) < self._workers:
+                    index = waiting_jobs.pop()
                     job, seconds_max = jobs[index]
                     process_id = self._fork(job, self._result_path(index))
                     kill_at_s = time.monotonic() + seconds_max
-                    running[os.pidfd_open(process_id)] = (process_id, index, kill_at_s)
-                ended, _, _ = select.select(list(running), [], [], _LOOK_EVERY_S)
-                for process_fd, (process_id, index, kill_at_s) in list(running.items()):
-                    if process_fd in ended or time.monotonic() > kill_at_s:
+                    running_jobs[os.pidfd_open(process_id)] = (process_id, index, kill_at_s)
+                ended_fds, _, _ = select.select(list(running_jobs), [], [], _LOOK_EVERY_S)
+                for process_fd, (process_id, index, kill_at_s) in list(running_jobs.items()):
+                    if process_fd in ended_fds or time.monotonic() > kill_at_s:
                         # What a test has started ends with it.
                         _kill_group(process_id)
-                        del running[process_fd]
+                        del running_jobs[process_fd]
                         os.close(process_fd)
                         _, status = os.waitpid(process_id, 0)
                         yield index, self._take_result(index), os.WIFSIGNALED(status)
         finally:
-            for process_fd, (process_id, _, _) in running.items():
+            for process_fd, (process_id, _, _) in running_jobs.items():
                 _kill_group(process_id)
                 os.waitpid(process_id, 0)
                 os.close(process_fd)
@@ -110,9 +110,9 @@ def _do_and_end(job: Callable[[Path], None], result: Path) -> NoReturn:
         os.setpgid(0, 0)
         # What tests of one run of pytest share would be the play of a sound cluster.
         os.environ[FOLDER] = tempfile.mkdtemp(dir=result.parent)
-        nowhere = os.open(os.devnull, os.O_RDWR)
+        null_fd = os.open(os.devnull, os.O_RDWR)
         for standard_fd in (0, 1, 2):
-            os.dup2(nowhere, standard_fd)
+            os.dup2(null_fd, standard_fd)
         used_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         _, hard_limit = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (used_bytes + MEMORY_MAX_BYTES, hard_limit))

@@ -89,12 +89,12 @@ class ForkedTests:
         workers: How many processes run at the same time.
     """
 
-    def __init__(self, session: pytest.Session, *, workers: int) -> None:
+    def __init__(self, session: pytest.Session, *, worker_count: int) -> None:
         self._item_by_id = {item.nodeid: item for item in session.items}
         self._baselines: dict[str, Baseline] = {}
         # Made before there are processes: each would make its own, and remove another's.
         folder = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
-        self._processes = ForkedProcesses(folder, workers=workers)
+        self._processes = ForkedProcesses(folder, worker_count=worker_count)
 
     @property
     def test_ids(self) -> tuple[str, ...]:
@@ -115,23 +115,23 @@ class ForkedTests:
             (lambda result, chunk=chunk: self._record(chunk, source, result), 3_600.0)
             for chunk in chunks
         ]
-        recorded = 0
-        imported: set[str] = set()
+        recorded_count = 0
+        imported_modules: set[str] = set()
         for index, result, _ in self._processes.run(jobs):
             if result is None:
                 raise RuntimeError(f"tests end their process: {', '.join(chunks[index])}")
-            for test_id, (passed, seconds, lines, failure) in result["tests"].items():
+            for test_id, (has_passed, seconds, lines, failure) in result["tests"].items():
                 self._baselines[test_id] = Baseline(
-                    passed=passed,
+                    passed=has_passed,
                     seconds=seconds,
                     lines={path: frozenset(of_file) for path, of_file in lines.items()},
                     failure=failure,
                 )
-            imported.update(result["modules"])
-            recorded += len(chunks[index])
-            yield recorded
+            imported_modules.update(result["modules"])
+            recorded_count += len(chunks[index])
+            yield recorded_count
         # Mutants' processes shall not import what each of them needs again.
-        for module_name in sorted(imported - set(sys.modules)):
+        for module_name in sorted(imported_modules - set(sys.modules)):
             with contextlib.suppress(ImportError):
                 importlib.import_module(module_name)
         gc.collect()
@@ -182,8 +182,8 @@ class ForkedTests:
             # What the first one has executed, the others would have.
             first_test = tests[test_ids[0]]
             for test_id in test_ids[1:]:
-                passed, _, _, failure = tests[test_id]
-                tests[test_id] = (passed, first_test[1], first_test[2], failure)
+                has_passed, _, _, failure = tests[test_id]
+                tests[test_id] = (has_passed, first_test[1], first_test[2], failure)
         modules = [name for name in sys.modules if name.startswith(("txnsim", "kio"))]
         result.write_text(json.dumps({"tests": tests, "modules": modules}), "utf-8")
 
@@ -233,12 +233,12 @@ def _chunks(test_ids: Sequence[str]) -> Iterator[list[str]]:
     """Divide tests into those that one process runs; those that share what their module makes once
     stay together.
     """
-    alone = [test_id for test_id in test_ids if not test_id.startswith(SHARING)]
+    lone_tests = [test_id for test_id in test_ids if not test_id.startswith(SHARING)]
     for path in SHARING:
         together = [test_id for test_id in test_ids if test_id.startswith(path)]
         yield from [together] if together else ()
-    for start in range(0, len(alone), BASELINE_CHUNK):
-        yield alone[start : start + BASELINE_CHUNK]
+    for start in range(0, len(lone_tests), BASELINE_CHUNK):
+        yield lone_tests[start : start + BASELINE_CHUNK]
 
 
 class CollectedTests:
@@ -298,8 +298,8 @@ def with_collected_tests(
         options = ("-q", "--no-header", "--no-summary", "-p", "no:cacheprovider")
         # What draws mutants has imported the product and its tests before.
         warnings = ("pytest.PytestAssertRewriteWarning", "hypothesis.errors.HypothesisWarning")
-        imported_before = [word for name in warnings for word in ("-W", f"ignore::{name}")]
-        quiet = ("--randomly-dont-reorganize", "-p", "no:xdist", "-p", "no:cov", "-s")
+        imported_before = [option for name in warnings for option in ("-W", f"ignore::{name}")]
+        pytest_options = ("--randomly-dont-reorganize", "-p", "no:xdist", "-p", "no:cov", "-s")
         base = (f"--basetemp={folder}/tests", f"--hypothesis-profile={PROFILE}", "-m", markers)
-        pytest.main([*options, *imported_before, *quiet, *base, *paths], plugins=[plugin])
+        pytest.main([*options, *imported_before, *pytest_options, *base, *paths], plugins=[plugin])
     return plugin.status

@@ -131,30 +131,31 @@ class MutableModule:
         mutations = []
         for kind, node, holder, key, replacement in _changes(function):
             statement, parent = surroundings.get(id(node), (node, node))
-            shown = parent if isinstance(node, (ast.Constant, ast.Attribute)) else node
-            if not isinstance(shown, (ast.expr, ast.stmt, ast.keyword)):
-                shown = statement
+            shown_node = parent if isinstance(node, (ast.Constant, ast.Attribute)) else node
+            if not isinstance(shown_node, (ast.expr, ast.stmt, ast.keyword)):
+                shown_node = statement
             original = _get(holder, key)
             if kind == "operand":
-                before, after = _text(original), _text(replacement)
+                text_before, text_after = _text(original), _text(replacement)
             else:
-                before = _text(shown)
+                text_before = _text(shown_node)
                 _put(holder, key, replacement)
-                after = "(left out)" if kind == "statement" else _text(shown)
+                text_after = "(left out)" if kind == "statement" else _text(shown_node)
                 _put(holder, key, original)
-            counts[before, after] += 1
+            counts[text_before, text_after] += 1
             mutations.append(
                 Mutation(
                     module_name=self.module.__name__,
                     function_name=function_name,
                     kind=kind,
-                    line=shown.lineno,
-                    line_last=_line_last(node, shown),
+                    line=shown_node.lineno,
+                    line_last=_line_last(node, shown_node),
                     statement_line=statement.lineno,
-                    before=before,
-                    after=after,
-                    occurrence=counts[before, after],
-                    only_observes=_OBSERVING.search(f"{before}\n{_text(statement)}") is not None,
+                    before=text_before,
+                    after=text_after,
+                    occurrence=counts[text_before, text_after],
+                    only_observes=_OBSERVING.search(f"{text_before}\n{_text(statement)}")
+                    is not None,
                     is_switched=_is_switched(node, parent, statement, switch_names),
                     holder=holder,
                     key=key,
@@ -329,8 +330,8 @@ def _changes_of_expression(node: ast.AST) -> Iterator[Change]:
     match node:
         case ast.Compare(ops=operators):
             for index, operator in enumerate(operators):
-                for other in _OTHER_COMPARISONS[type(operator)]:
-                    yield "comparison", node, operators, index, other()
+                for other_comparison in _OTHER_COMPARISONS[type(operator)]:
+                    yield "comparison", node, operators, index, other_comparison()
         case ast.BoolOp(op=operator, values=values):
             other_operator = ast.Or() if isinstance(operator, ast.And) else ast.And()
             yield "boolean", node, node, "op", other_operator
@@ -358,7 +359,7 @@ def _changes_of_expression(node: ast.AST) -> Iterator[Change]:
                     other_error = "invalid_request"
                 yield "error", node, node, "attr", other_error
         case ast.BinOp(op=ast.Add() | ast.Sub() as operator, left=left, right=right):
-            if not any(isinstance(side, _SEQUENCES) for side in (left, right)):
+            if not any(isinstance(side_node, _SEQUENCES) for side_node in (left, right)):
                 other_sign = ast.Sub() if isinstance(operator, ast.Add) else ast.Add()
                 yield "arithmetic", node, node, "op", other_sign
         case ast.Call(func=ast.Name(id=name)) if name in _OTHER_FUNCTIONS:
@@ -451,10 +452,10 @@ def _is_switch(expression: ast.expr, switch_names: frozenset[str]) -> bool:
 _SWITCH: Final = re.compile(r"^(not )?[\w.]*rules\.\w+$|\((release_|self\.)?rules\)$")
 
 
-def _line_last(node: ast.AST, shown: ast.expr | ast.stmt | ast.keyword) -> int:
+def _line_last(node: ast.AST, shown_node: ast.expr | ast.stmt | ast.keyword) -> int:
     """The last line of what a mutation changes; of a statement with a body, of its condition."""
     test = getattr(node, "test", None)
-    last_of = test if isinstance(node, ast.stmt) and test is not None else shown
+    last_of = test if isinstance(node, ast.stmt) and test is not None else shown_node
     return last_of.end_lineno or last_of.lineno
 
 

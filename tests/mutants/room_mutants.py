@@ -40,7 +40,13 @@ SOURCE: Final = Path(__file__).parents[2] / "sim" / "txnsim"
 
 
 def break_rooms(
-    words: Sequence[str], *, text: str, seed: int, count: int, minutes: float, workers: int
+    room_names: Sequence[str],
+    *,
+    text: str,
+    seed: int,
+    count: int,
+    minutes: float,
+    worker_count: int,
 ) -> int:
     """Break lines of rooms, and run each room's own tests.
 
@@ -55,17 +61,19 @@ def break_rooms(
     Returns:
         The exit status: 1 if less than ``PERCENT_MIN`` of 100 are noticed, 2 for an unknown room.
     """
-    rooms = [room for room in ROOMS if not words or room in words]
-    if set(words) - set(rooms):
-        print(f"no room {', '.join(sorted(set(words) - set(rooms)))}; rooms: {', '.join(ROOMS)}")
+    rooms = [room for room in ROOMS if not room_names or room in room_names]
+    if set(room_names) - set(rooms):
+        print(
+            f"no room {', '.join(sorted(set(room_names) - set(rooms)))}; rooms: {', '.join(ROOMS)}"
+        )
         return 2
-    drawn = {
+    mutations_by_room = {
         room: draw_mutations(room, text=text, seed=seed, count=len(range(index, count, len(rooms))))
         for index, room in enumerate(rooms)
     }
 
     def use(session: pytest.Session) -> int:
-        campaign = RoomCampaign(ForkedTests(session, workers=workers), drawn)
+        campaign = RoomCampaign(ForkedTests(session, worker_count=worker_count), mutations_by_room)
         return campaign.run(until_s=time.monotonic() + minutes * 60)
 
     return with_collected_tests([folder_with_tests(room) for room in rooms], use, markers=MARKERS)
@@ -83,7 +91,7 @@ def draw_mutations(
     nothing that can be seen.
     """
     rng = SeededRng(seed).stream(f"mutants of {room}")
-    unseen = unseen_mutants()
+    unseen_ids = unseen_mutants()
     candidates = []
     for module_name in modules_of(room):
         module = MutableModule(module_name)
@@ -92,7 +100,7 @@ def draw_mutations(
                 candidates += [
                     (module, mutation)
                     for mutation in module.mutations(function_name)
-                    if text in mutation.id and mutation.id not in unseen
+                    if text in mutation.id and mutation.id not in unseen_ids
                 ]
     return rng.sample(candidates, min(count, len(candidates)))
 
@@ -113,15 +121,20 @@ class RoomCampaign:
     """
 
     def __init__(
-        self, forked: ForkedTests, drawn: dict[str, list[tuple[MutableModule, Mutation]]]
+        self,
+        forked: ForkedTests,
+        mutations_by_room: dict[str, list[tuple[MutableModule, Mutation]]],
     ) -> None:
         self._forked = forked
-        self._drawn = drawn
+        self._drawn = mutations_by_room
 
     def run(self, *, until_s: float) -> int:
         """Try mutants until the time is over, and print survivors; return the exit status."""
-        for recorded in self._forked.record_baselines(self._forked.test_ids, SOURCE):
-            print(f"{recorded} of {len(self._forked.test_ids)} tests without a mutant", flush=True)
+        for recorded_count in self._forked.record_baselines(self._forked.test_ids, SOURCE):
+            print(
+                f"{recorded_count} of {len(self._forked.test_ids)} tests without a mutant",
+                flush=True,
+            )
         failing = [
             test_id
             for test_id in self._forked.test_ids
@@ -130,24 +143,24 @@ class RoomCampaign:
         if failing:
             print("fail without a mutant:", *failing, sep="\n")
             return 2
-        noticed: Counter[str] = Counter()
-        tried: Counter[str] = Counter()
+        noticed_counts: Counter[str] = Counter()
+        tried_counts: Counter[str] = Counter()
         survivors = []
         reaching = self._runs(is_reaching=True)
         for room, run, killed_by in self._play(reaching, until_s):
             if killed_by is None:
                 survivors.append((room, run))
             else:
-                tried[room] += 1
-                noticed[room] += 1
+                tried_counts[room] += 1
+                noticed_counts[room] += 1
         # What runs once for a process was counted for the first test alone that came there.
-        everything = [(room, self._with_other_tests(room, run)) for room, run in survivors]
-        for room, run, killed_by in self._play(everything, float("inf")):
-            tried[room] += 1
-            noticed[room] += killed_by is not None
+        all_runs = [(room, self._with_other_tests(room, run)) for room, run in survivors]
+        for room, run, killed_by in self._play(all_runs, float("inf")):
+            tried_counts[room] += 1
+            noticed_counts[room] += killed_by is not None
             if killed_by is None:
                 print(f"survives: {run.mutation}", flush=True)
-        return _sum_up(noticed, tried, sum(map(len, self._drawn.values())))
+        return _sum_up(noticed_counts, tried_counts, sum(map(len, self._drawn.values())))
 
     def _runs(self, *, is_reaching: bool) -> list[tuple[str, MutantRun]]:
         runs = []
@@ -159,42 +172,50 @@ class RoomCampaign:
             ]
             tests.sort(key=lambda test_id: self._forked.baseline(test_id).seconds)
             for module, mutation in mutations:
-                chosen = tuple(
+                chosen_tests = tuple(
                     test_id
                     for test_id in tests
                     if self._forked.baseline(test_id).reaches(module.path, mutation.lines)
                     is is_reaching
                 )
-                runs.append((room, MutantRun(module=module, mutation=mutation, test_ids=chosen)))
+                runs.append(
+                    (room, MutantRun(module=module, mutation=mutation, test_ids=chosen_tests))
+                )
         return runs
 
     def _with_other_tests(self, room: str, run: MutantRun) -> MutantRun:
         """The same mutant before the tests of the room that do not come to its line."""
-        others = {
+        other_tests = {
             other_run.mutation.id: other_run
             for other_room, other_run in self._runs(is_reaching=False)
             if other_room == room
         }
-        return others[run.mutation.id]
+        return other_tests[run.mutation.id]
 
     def _play(
         self, runs: Sequence[tuple[str, MutantRun]], until_s: float
     ) -> list[tuple[str, MutantRun, str | None]]:
-        played = []
+        played_runs = []
         mutants = [run for _, run in runs]
         for index, outcome in self._forked.run(mutants, until_s=until_s):
             if not outcome.not_mutable:
-                played.append((*runs[index], outcome.killed_by))
-            if len(played) % 10 == 0:
-                print(f"{len(played)} of {len(runs)} mutants", flush=True)
-        return played
+                played_runs.append((*runs[index], outcome.killed_by))
+            if len(played_runs) % 10 == 0:
+                print(f"{len(played_runs)} of {len(runs)} mutants", flush=True)
+        return played_runs
 
 
-def _sum_up(noticed: Counter[str], tried: Counter[str], drawn: int) -> int:
-    for room in tried:
-        print(f"{room:<14} {noticed[room]:>4} of {tried[room]}")
-    percent = 100 * noticed.total() / max(1, tried.total())
-    print(f"{noticed.total()} of {tried.total()} mutants are noticed, {percent:.1f} of 100")
-    if tried.total() < drawn:
-        print(f"{drawn - tried.total()} of {drawn} were not tried: no mutant, or time was up")
-    return 0 if tried and percent >= PERCENT_MIN else 1
+def _sum_up(noticed_counts: Counter[str], tried_counts: Counter[str], drawn_count: int) -> int:
+    for room in tried_counts:
+        print(f"{room:<14} {noticed_counts[room]:>4} of {tried_counts[room]}")
+    percent = 100 * noticed_counts.total() / max(1, tried_counts.total())
+    print(
+        f"{noticed_counts.total()} of {tried_counts.total()} mutants are noticed, "
+        f"{percent:.1f} of 100"
+    )
+    if tried_counts.total() < drawn_count:
+        print(
+            f"{drawn_count - tried_counts.total()} of {drawn_count} were not tried: "
+            "no mutant, or time was up"
+        )
+    return 0 if tried_counts and percent >= PERCENT_MIN else 1

@@ -52,7 +52,9 @@ class RuleMutant(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
-def break_rules(words: Sequence[str], *, seed: int, minutes: float, workers: int) -> int:
+def break_rules(
+    search_terms: Sequence[str], *, seed: int, minutes: float, worker_count: int
+) -> int:
     """Break the functions of the rules whose ids or subjects contain a word; all without words.
 
     Args:
@@ -64,40 +66,42 @@ def break_rules(words: Sequence[str], *, seed: int, minutes: float, workers: int
     Returns:
         The exit status: 1 if a rule is not held, 2 if there is none.
     """
-    chosen = choose_rules(words)
-    if not chosen:
-        print(f"no rule contains {' or '.join(words)}")
+    chosen_rules = choose_rules(search_terms)
+    if not chosen_rules:
+        print(f"no rule contains {' or '.join(search_terms)}")
         return 2
-    functions = {function for rule in chosen for function in rule.decided_in}
-    subjects = {rule_file.title for rule_file, rule in rules().values() if rule in chosen}
+    functions = {function for rule in chosen_rules for function in rule.decided_in}
+    subjects = {rule_file.title for rule_file, rule in rules().values() if rule in chosen_rules}
     sharing = [
         rule
         for rule_file, rule in rules().values()
         if functions & set(rule.decided_in) or rule_file.title in subjects
     ]
     test_ids_by_rule = {rule.id: set(showing_tests(rule)) for rule in sharing}
-    named = {test_id for test_ids in test_ids_by_rule.values() for test_id in test_ids}
+    named_test_ids = {test_id for test_ids in test_ids_by_rule.values() for test_id in test_ids}
 
     def use(session: pytest.Session) -> int:
-        forked = ForkedTests(session, workers=workers)
-        campaign = RuleCampaign(forked, chosen, sharing, test_ids_by_rule)
+        forked = ForkedTests(session, worker_count=worker_count)
+        campaign = RuleCampaign(forked, chosen_rules, sharing, test_ids_by_rule)
         return campaign.run(seed=seed, until_s=time.monotonic() + minutes * 60)
 
     return with_collected_tests(
-        sorted({test_id.partition("::")[0] for test_id in named}),
+        sorted({test_id.partition("::")[0] for test_id in named_test_ids}),
         use,
         markers=MARKERS,
-        is_wanted=lambda test_id: test_id in named or test_id.partition("[")[0] in named,
+        is_wanted=lambda test_id: (
+            test_id in named_test_ids or test_id.partition("[")[0] in named_test_ids
+        ),
     )
 
 
-def choose_rules(words: Sequence[str]) -> list[Rule]:
+def choose_rules(search_terms: Sequence[str]) -> list[Rule]:
     """Rules whose id, or whose file's title, contains one of the words."""
     return [
         rule
         for rule_file, rule in rules().values()
-        if not words
-        or any(word in rule.id or word.lower() in rule_file.title.lower() for word in words)
+        if not search_terms
+        or any(term in rule.id or term.lower() in rule_file.title.lower() for term in search_terms)
     ]
 
 
@@ -111,15 +115,15 @@ def showing_tests(rule: Rule) -> Iterator[str]:
         recordings = test_cases.recorded(case.file).get(case.name, {})
         for level in levels:
             # Where Kafka answered as at a higher level, that one is enough.
-            higher = [recordings.get(other) for other in levels if other > level]
+            higher = [recordings.get(other_level) for other_level in levels if other_level > level]
             if recordings.get(level) not in higher:
                 yield f"{CASES}::{PLAY_TEST}[{test_cases.id_of(case, level)}]"
 
 
-def _tests_elsewhere(elsewhere: ProofElsewhere) -> Iterator[str]:
-    if elsewhere.test:
-        yield elsewhere.test
-    for proof in elsewhere.recorded:
+def _tests_elsewhere(elsewhere_proof: ProofElsewhere) -> Iterator[str]:
+    if elsewhere_proof.test:
+        yield elsewhere_proof.test
+    for proof in elsewhere_proof.recorded:
         folder, _, kind = proof.file.rpartition("/")
         if folder == "security":
             for question in proof.asked:
@@ -149,18 +153,19 @@ class RuleCampaign:
     def __init__(
         self,
         forked: ForkedTests,
-        chosen: Sequence[Rule],
+        chosen_rules: Sequence[Rule],
         sharing: Sequence[Rule],
-        named: dict[str, set[str]],
+        test_ids_by_rule: dict[str, set[str]],
     ) -> None:
         self._forked = forked
-        self._chosen = chosen
+        self._chosen = chosen_rules
         self._sharing = sharing
         self._tests_by_rule = {
             rule.id: [
                 test_id
                 for test_id in forked.test_ids
-                if test_id in named[rule.id] or test_id.partition("[")[0] in named[rule.id]
+                if test_id in test_ids_by_rule[rule.id]
+                or test_id.partition("[")[0] in test_ids_by_rule[rule.id]
             ]
             for rule in sharing
         }
@@ -173,25 +178,28 @@ class RuleCampaign:
         findings = list(self._record_baselines())
         mutants = self._mutants(seed)
         print(f"{len(self._chosen)} rules, {len(mutants)} mutations", flush=True)
-        survivors, tried = [], 0
+        survivors, tried_count = [], 0
         for mutant, outcome in self._run(mutants, until_s):
-            tried += 1
+            tried_count += 1
             if outcome.killed_by is not None:
                 for rule_id in mutant.credited_ids:
                     self._noticed[rule_id] += outcome.killed_by in self._tests_by_rule[rule_id]
             elif not outcome.not_mutable:
                 survivors.append(mutant)
                 print(_survivor_line(mutant), flush=True)
-            if tried % PROGRESS_EVERY == 0:
-                print(f"{tried} of {len(mutants)} mutations, {len(survivors)} survive", flush=True)
-        if tried == len(mutants):
+            if tried_count % PROGRESS_EVERY == 0:
+                print(
+                    f"{tried_count} of {len(mutants)} mutations, {len(survivors)} survive",
+                    flush=True,
+                )
+        if tried_count == len(mutants):
             findings += self._unmoved_rules()
         else:
-            print(f"time is up: {len(mutants) - tried} mutations are left")
+            print(f"time is up: {len(mutants) - tried_count} mutations are left")
         for finding in findings:
             print(finding)
-        killed = tried - len(survivors)
-        print(f"{killed} of {tried} mutations are noticed; {len(survivors)} survive")
+        killed = tried_count - len(survivors)
+        print(f"{killed} of {tried_count} mutations are noticed; {len(survivors)} survive")
         return 1 if survivors or findings else 0
 
     def _record_baselines(self) -> Iterator[str]:
@@ -201,8 +209,8 @@ class RuleCampaign:
             A line for each test that fails, and for each rule without a test.
         """
         test_ids = sorted({test for tests in self._tests_by_rule.values() for test in tests})
-        for recorded in self._forked.record_baselines(test_ids, SOURCE):
-            print(f"{recorded} of {len(test_ids)} tests without a mutant", flush=True)
+        for recorded_count in self._forked.record_baselines(test_ids, SOURCE):
+            print(f"{recorded_count} of {len(test_ids)} tests without a mutant", flush=True)
         for test_id in test_ids:
             baseline = self._forked.baseline(test_id)
             if not baseline.passed:
@@ -215,7 +223,7 @@ class RuleCampaign:
 
     def _mutants(self, seed: int) -> list[RuleMutant]:
         """The mutations of all functions of the chosen rules, the functions in drawn order."""
-        unseen = unseen_mutants()
+        unseen_ids = unseen_mutants()
         functions = sorted({function for rule in self._chosen for function in rule.decided_in})
         SeededRng(seed).stream("functions").shuffle(functions)
         mutants = []
@@ -226,17 +234,17 @@ class RuleCampaign:
             lines_by_rule = {rule_id: deciding_lines(node, rule_id) for rule_id in rule_ids}
             unsaid = tuple(rule_id for rule_id, lines in lines_by_rule.items() if not lines)
             for mutation in module.mutations(function_name):
-                if mutation.only_observes or mutation.is_switched or mutation.id in unseen:
+                if mutation.only_observes or mutation.is_switched or mutation.id in unseen_ids:
                     continue
-                decided = tuple(
+                deciding_rules = tuple(
                     rule_id
                     for rule_id, lines in lines_by_rule.items()
                     if not lines.isdisjoint(mutation.lines)
                 )
                 mutant = RuleMutant(
                     mutation=mutation,
-                    rule_ids=decided or tuple(rule_ids),
-                    credited_ids=decided or unsaid,
+                    rule_ids=deciding_rules or tuple(rule_ids),
+                    credited_ids=deciding_rules or unsaid,
                 )
                 if self._tests_for(mutant):
                     mutants.append(mutant)
@@ -251,11 +259,11 @@ class RuleCampaign:
             test_ids.update(dict.fromkeys(own_tests[:TESTS_MAX]))
         if test_ids and with_others:
             all_tests = {test for tests in self._tests_by_rule.values() for test in tests}
-            others = self._reaching(all_tests - set(test_ids), module.path, mutant.mutation)
+            other_tests = self._reaching(all_tests - set(test_ids), module.path, mutant.mutation)
             # What lies beside a rule is shown by cases of the same files.
             files = {_file_of(test_id) for test_id in test_ids}
-            others.sort(key=lambda test_id: _file_of(test_id) not in files)
-            return (*self._by_time(test_ids), *others[:OTHER_TESTS_MAX])
+            other_tests.sort(key=lambda test_id: _file_of(test_id) not in files)
+            return (*self._by_time(test_ids), *other_tests[:OTHER_TESTS_MAX])
         return tuple(self._by_time(test_ids))
 
     def _reaching(self, test_ids: Iterable[str], path: Path, mutation: Mutation) -> list[str]:

@@ -102,9 +102,9 @@ def mutations(sample: MutableModule, function_name: str) -> list[tuple[str, str,
     ]
 
 
-def find_mutation(sample: MutableModule, function_name: str, after: str) -> Mutation:
+def find_mutation(sample: MutableModule, function_name: str, text_after: str) -> Mutation:
     (mutation,) = (
-        mutation for mutation in sample.mutations(function_name) if mutation.after == after
+        mutation for mutation in sample.mutations(function_name) if mutation.after == text_after
     )
     return mutation
 
@@ -123,18 +123,26 @@ def test_an_order_is_moved_by_one_and_turned_round(sample: MutableModule) -> Non
 
 
 def test_conditions_errors_and_statements_are_broken(sample: MutableModule) -> None:
-    found = mutations(sample, "rejection_of")
-    assert ("boolean", "not text", "not not text") in found
-    assert ("operand", "text in names", "True") in found
-    assert ("comparison", "text in names", "text not in names") in found
+    found_mutations = mutations(sample, "rejection_of")
+    assert ("boolean", "not text", "not not text") in found_mutations
+    assert ("operand", "text in names", "True") in found_mutations
+    assert ("comparison", "text in names", "text not in names") in found_mutations
     known = "text in names and any((name for name in names))"
-    assert ("boolean", known, known.replace(" and ", " or ")) in found
-    assert ("function", "any((name for name in names))", "all((name for name in names))") in found
-    assert ("statement", "names.append(text)", "(left out)") in found
-    assert ("statement", "return ErrorCode.invalid_request", "(left out)") in found
+    assert ("boolean", known, known.replace(" and ", " or ")) in found_mutations
+    assert (
+        "function",
+        "any((name for name in names))",
+        "all((name for name in names))",
+    ) in found_mutations
+    assert ("statement", "names.append(text)", "(left out)") in found_mutations
+    assert ("statement", "return ErrorCode.invalid_request", "(left out)") in found_mutations
     invalid, unknown = ("return ErrorCode.invalid_request", "return ErrorCode.unknown_server_error")
-    assert ("error", invalid, unknown) in found
-    assert not any(before == "return ErrorCode.none" for _, before, after in found if not after)
+    assert ("error", invalid, unknown) in found_mutations
+    assert not any(
+        text_before == "return ErrorCode.none"
+        for _, text_before, text_after in found_mutations
+        if not text_after
+    )
 
 
 def test_assertions_stay(sample: MutableModule) -> None:
@@ -171,7 +179,7 @@ def counts_within(module: ModuleType) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("function_name", "after", "is_broken"),
+    ("function_name", "text_after", "is_broken"),
     [
         ("Box.is_full", "self.number >= 2", full_box),
         ("Box.limit", "return 3", lambda module: module.Box.limit() == 3),
@@ -181,11 +189,14 @@ def counts_within(module: ModuleType) -> list[int]:
     ],
 )
 def test_decorated_functions_are_broken_within(
-    sample: MutableModule, function_name: str, after: str, is_broken: Callable[[ModuleType], bool]
+    sample: MutableModule,
+    function_name: str,
+    text_after: str,
+    is_broken: Callable[[ModuleType], bool],
 ) -> None:
     assert sample.module.doubled(4) == 8  # it is remembered, and has to be forgotten
     assert not is_broken(sample.module)
-    sample.install(find_mutation(sample, function_name, after))
+    sample.install(find_mutation(sample, function_name, text_after))
     assert is_broken(sample.module)
 
 
@@ -221,7 +232,7 @@ def test_a_process_that_hangs_is_killed_and_the_others_go_on(tmp_path: Path) -> 
     def fail(result: Path) -> None:
         raise AssertionError
 
-    processes = ForkedProcesses(tmp_path, workers=2)
+    processes = ForkedProcesses(tmp_path, worker_count=2)
     outcomes = {
         index: (result, is_signalled)
         for index, result, is_signalled in processes.run(
@@ -232,7 +243,7 @@ def test_a_process_that_hangs_is_killed_and_the_others_go_on(tmp_path: Path) -> 
 
 
 def test_no_job_begins_when_time_is_up(tmp_path: Path) -> None:
-    processes = ForkedProcesses(tmp_path, workers=1)
+    processes = ForkedProcesses(tmp_path, worker_count=1)
     assert list(processes.run([(Path.touch, 60.0)], until_s=0.0)) == []
 
 
@@ -255,9 +266,10 @@ def test_a_rule_names_plays_tests_or_transcripts() -> None:
         "tests/conformance/test_security.py::test_the_answer_is_that_of_apache_kafka"
         "[denied-InitProducerId v0 without any right]"
     ) in showing_tests(unauthorized)
-    (idle,) = choose_rules(["timeout.idle"])
+    (idle_rule,) = choose_rules(["timeout.idle"])
     assert all(
-        test_id.startswith("tests/conformance/test_cases.py::") for test_id in showing_tests(idle)
+        test_id.startswith("tests/conformance/test_cases.py::")
+        for test_id in showing_tests(idle_rule)
     )
 
 
@@ -266,8 +278,12 @@ def test_a_rule_that_is_held_is_reported_as_held_and_no_file_changes() -> None:
     source = ROOT / "sim/txnsim/txn/machine_init.py"
     text_before = source.read_bytes()
     command = [sys.executable, "-m", "tests.mutants", "rules", "--rules", "init.two-phase-off"]
-    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert "mutations are noticed" in finished.stdout, finished.stdout + finished.stderr
+    finished_process = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert "mutations are noticed" in finished_process.stdout, (
+        finished_process.stdout + finished_process.stderr
+    )
     assert source.read_bytes() == text_before
 
 
@@ -275,12 +291,12 @@ def test_a_rule_that_is_held_is_reported_as_held_and_no_file_changes() -> None:
 
 
 def test_the_same_seed_draws_the_same_mutants() -> None:
-    first, again, other = (
+    first_draw, second_draw, other_draw = (
         [mutation.id for _, mutation in draw_mutations("share_state", seed=seed, count=4)]
         for seed in (1, 1, 2)
     )
-    assert first == again != other
-    assert len(set(first)) == 4
+    assert first_draw == second_draw != other_draw
+    assert len(set(first_draw)) == 4
 
 
 def test_each_room_has_modules_and_tests() -> None:

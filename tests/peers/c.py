@@ -197,12 +197,12 @@ def _build_once() -> _Build:
     return _Build(home / "package" / "deps" / "librdkafka" / "tests", home / "kafka")
 
 
-def _make(fresh: Path) -> None:
-    (fresh / "json").mkdir(parents=True)
-    headers = source_distribution(*_RAPIDJSON, fresh / "json") / "rapidjson" / "include"
-    _unpack(fresh)
-    _build(fresh / "package" / "deps" / "librdkafka", headers)
-    _write_tools(fresh / "kafka")
+def _make(new_folder: Path) -> None:
+    (new_folder / "json").mkdir(parents=True)
+    headers = source_distribution(*_RAPIDJSON, new_folder / "json") / "rapidjson" / "include"
+    _unpack(new_folder)
+    _build(new_folder / "package" / "deps" / "librdkafka", headers)
+    _write_tools(new_folder / "kafka")
 
 
 def _unpack(directory: Path) -> None:
@@ -218,8 +218,8 @@ def _build(sources: Path, headers: Path) -> None:
         script.chmod(0o755)
     zstd = _zstd()
     (library,) = zstd.glob("usr/lib/*/libzstd.a")
-    places = f"--CPPFLAGS=-I{headers} -I{zstd}/usr/include", f"--LDFLAGS=-L{library.parent}"
-    _run_command([_tool("bash"), "configure", *_CONFIGURE, *places], sources)
+    path_options = f"--CPPFLAGS=-I{headers} -I{zstd}/usr/include", f"--LDFLAGS=-L{library.parent}"
+    _run_command([_tool("bash"), "configure", *_CONFIGURE, *path_options], sources)
     jobs = f"-j{os.cpu_count() or 1}"
     for directory, goal in _TARGETS:
         _run_command([_tool("make"), jobs, "-C", directory, goal], sources)

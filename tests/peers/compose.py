@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
         case ["compose", "logs", "--since", since, service] if "TXNSIM_PEER_STARTED" in os.environ:
             return _tell_refusals(service.removeprefix("kafka-"), datetime.fromisoformat(since))
         case ["compose", "exec", "-T", _, *command] if "TXNSIM_PEER_TOOLS" in os.environ:
-            local_command = [_local_word(word) for word in command]
+            local_command = [_local_word(argument) for argument in command]
             os.execvp(local_command[0], local_command)
         case _:
             sys.stderr.write(f"not offered here: docker {shlex.join(argv)}\n")
@@ -77,8 +77,8 @@ def _ask_broker(broker: str, verb: str) -> int:
 
 def _tell_refusals(broker: str, since: datetime) -> int:
     """Batches that a broker has refused, as Java calls the reason where a suite looks for it."""
-    started = datetime.fromisoformat(os.environ["TXNSIM_PEER_STARTED"])
-    since_us = (since - started) // timedelta(microseconds=1)
+    started_at = datetime.fromisoformat(os.environ["TXNSIM_PEER_STARTED"])
+    since_us = (since - started_at) // timedelta(microseconds=1)
     address = f"{os.environ['TXNSIM_PEER_HTTP']}/api/v1/trace"
     with urllib.request.urlopen(address, timeout=60) as answer:
         header, *lines = (json.loads(line) for line in answer)
@@ -90,11 +90,11 @@ def _tell_refusals(broker: str, since: datetime) -> int:
     return 0
 
 
-def _local_word(word: str) -> str:
+def _local_word(argument: str) -> str:
     """Translate a word of a command line that was meant for a container."""
-    if _BROKER_THERE.match(word):
+    if _BROKER_THERE.match(argument):
         return os.environ["TXNSIM_PEER_BOOTSTRAP"]
-    return _TOOLS_THERE.sub(os.environ["TXNSIM_PEER_TOOLS"], word)
+    return _TOOLS_THERE.sub(os.environ["TXNSIM_PEER_TOOLS"], argument)
 
 
 def write_docker(directory: Path) -> None:

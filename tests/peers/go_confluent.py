@@ -37,7 +37,7 @@ _SETTINGS: Final = {
 def _confluent(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
     module = MODULE.directory()
     binary = compile_tests(f"confluent-kafka-go-{MODULE.version}", "./kafka", directory=module)
-    chosen = names or [
+    chosen_tests = names or [
         *names_with(module / "kafka", "txn_integration_test.go"),
         *methods(
             module / "kafka",
@@ -48,9 +48,11 @@ def _confluent(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome
     ]
     with tempfile.TemporaryDirectory(prefix="txnsim-peer-") as directory:
         work = Path(directory)
-        with _broker(target, work) as (plain, sasl):
-            _write_config(work, plain, sasl)
-            yield from run_tests(binary, chosen, directory=work, environment=os.environ, minutes=20)
+        with _broker(target, work) as (plain_address, sasl):
+            _write_config(work, plain_address, sasl)
+            yield from run_tests(
+                binary, chosen_tests, directory=work, environment=os.environ, minutes=20
+            )
 
 
 @contextlib.contextmanager
@@ -82,10 +84,10 @@ def _broker(target: PeerTarget, work: Path) -> Iterator[tuple[str, str]]:
         yield server.bootstrap, server.ready["security"]["bootstrap"]["SASL"]
 
 
-def _write_config(work: Path, plain: str, sasl: str) -> None:
+def _write_config(work: Path, plain_address: str, sasl: str) -> None:
     """Write the tests' config into their working directory, where they look for it."""
     config = {
-        "Brokers": plain,
+        "Brokers": plain_address,
         "BrokersSasl": sasl,
         "SaslUsername": _USER,
         "SaslPassword": _PASSWORD,

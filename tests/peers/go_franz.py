@@ -31,12 +31,14 @@ _MARKS: Final = (
 def _franz_go(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
     package = MODULE.directory() / "pkg" / "kgo"
     binary = compile_tests(f"kgo-{MODULE.version}", "./pkg/kgo", directory=MODULE.directory())
-    chosen = names or names_with(package, "*_test.go", marks=_MARKS)
+    chosen_tests = names or names_with(package, "*_test.go", marks=_MARKS)
     with _three_brokers(target) as environment:
         environment |= {"KGO_TEST_RECORDS": _RECORDS, "KGO_LOG_LEVEL": "none"}
         # The next transaction begins while the markers of the last one are on their way.
         environment |= {"KGO_TEST_UNSAFE": "1"}
-        yield from run_tests(binary, chosen, directory=package, environment=environment, minutes=20)
+        yield from run_tests(
+            binary, chosen_tests, directory=package, environment=environment, minutes=20
+        )
 
 
 @contextlib.contextmanager
@@ -49,8 +51,8 @@ def _three_brokers(target: PeerTarget) -> Iterator[dict[str, str]]:
         with ApacheKafka(brokers=3, jvm_options=("-Xmx512m",)) as kafka:
             yield environment | {"KGO_SEEDS": kafka.bootstrap}
         return
-    with TxnsimServer() as server, TxnsimServer(arguments=("--security", "demo")) as secured:
-        scram = secured.ready["security"]["bootstrap"]["SASL_PLAINTEXT"]
+    with TxnsimServer() as server, TxnsimServer(arguments=("--security", "demo")) as secured_server:
+        scram = secured_server.ready["security"]["bootstrap"]["SASL_PLAINTEXT"]
         yield environment | {
             "KGO_SEEDS": server.bootstrap,
             "KGO_TEST_SCRAM_SEEDS": scram,

@@ -78,21 +78,21 @@ def _ask_package(package: str, target: PeerTarget, names: Sequence[str]) -> Iter
 
 def _with_shim() -> Path:
     """kfake's tests beside our package in the place of the fake broker: a module of its own."""
-    ours = [file for file in sorted(_SHIM.iterdir()) if file.suffix in {".go", ".mod", ".sum"}]
-    parts = [*(file.read_bytes() for file in ours), " ".join(_TRANSACTION_TESTS).encode()]
+    own_files = [file for file in sorted(_SHIM.iterdir()) if file.suffix in {".go", ".mod", ".sum"}]
+    parts = [*(file.read_bytes() for file in own_files), " ".join(_TRANSACTION_TESTS).encode()]
     digest = hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
     module = PEERS / f"{MODULE.file_stem()}-{digest}"
 
-    def fill(fresh: Path) -> None:
-        tests = fresh / "kafka_tests"
+    def fill(new_folder: Path) -> None:
+        tests = new_folder / "kafka_tests"
         tests.mkdir(parents=True)
-        theirs = MODULE.directory()
-        for file in (theirs / "kafka_tests").glob("*.go"):
+        module_folder = MODULE.directory()
+        for file in (module_folder / "kafka_tests").glob("*.go"):
             shutil.copyfile(file, tests / file.name)
-        for file in ours:
-            shutil.copyfile(file, fresh / file.name)
-        text = pick_tests(theirs, _TRANSACTION_TESTS, package="kfake")
-        (fresh / "picked_test.go").write_text(text, "utf-8")
+        for file in own_files:
+            shutil.copyfile(file, new_folder / file.name)
+        text = pick_tests(module_folder, _TRANSACTION_TESTS, package="kfake")
+        (new_folder / "picked_test.go").write_text(text, "utf-8")
 
     return make_once(module, fill, lock=PEERS / "kfake.lock")
 

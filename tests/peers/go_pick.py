@@ -32,7 +32,7 @@ def pick_tests(directory: Path, tests: Iterable[str], *, package: str) -> str:
     Raises:
         KeyError: There is no such test.
     """
-    declared: dict[str, list[_Declaration]] = {}
+    declarations: dict[str, list[_Declaration]] = {}
     for file in sorted(directory.glob("*_test.go")):
         file_text = file.read_text("utf-8")
         imports = {
@@ -40,28 +40,28 @@ def pick_tests(directory: Path, tests: Iterable[str], *, package: str) -> str:
             for match in _IMPORT.finditer(file_text)
         }
         for name, lines in _declarations(file_text):
-            declared.setdefault(name, []).append(_Declaration(lines, imports))
-    chosen = list(_with_helpers(declared, tests))
-    used = {
+            declarations.setdefault(name, []).append(_Declaration(lines, imports))
+    chosen_declarations = list(_with_helpers(declarations, tests))
+    used_names = {
         import_line
-        for declaration in chosen
+        for declaration in chosen_declarations
         for import_name, import_line in declaration.imports.items()
         if _uses(_COMMENT.sub("", declaration.lines), import_name)
     }
     parts = (
         f"package {package}",
         "import (",
-        *sorted(used),
+        *sorted(used_names),
         ")",
-        *(declaration.lines for declaration in chosen),
+        *(declaration.lines for declaration in chosen_declarations),
     )
     return "\n".join(parts) + "\n"
 
 
 def _uses(code: str, name: str) -> bool:
     """Whether the code uses the import of this name, and no variable of the same name."""
-    own = re.search(rf"\b{name}\b[\w, ]*:=", code)
-    return own is None and re.search(rf"\b{name}\.", code) is not None
+    local_definition = re.search(rf"\b{name}\b[\w, ]*:=", code)
+    return local_definition is None and re.search(rf"\b{name}\.", code) is not None
 
 
 def _declarations(text: str) -> Iterator[tuple[str, str]]:
@@ -80,16 +80,24 @@ def _declarations(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _with_helpers(
-    declared: Mapping[str, list[_Declaration]], tests: Iterable[str]
+    declarations: Mapping[str, list[_Declaration]], tests: Iterable[str]
 ) -> Iterator[_Declaration]:
-    visited: set[str] = set()
+    visited_names: set[str] = set()
     pending = sorted(tests, reverse=True)
     while pending:
         name = pending.pop()
-        if name in visited:
+        if name in visited_names:
             continue
-        visited.add(name)
-        for declaration in declared[name]:
+        visited_names.add(name)
+        for declaration in declarations[name]:
             yield declaration
-            words = {word for word in _WORD.findall(declaration.lines) if word in declared}
-            pending += sorted(word for word in words - visited if not word.startswith("Test"))
+            used_names = {
+                used_name
+                for used_name in _WORD.findall(declaration.lines)
+                if used_name in declarations
+            }
+            pending += sorted(
+                used_name
+                for used_name in used_names - visited_names
+                if not used_name.startswith("Test")
+            )

@@ -42,10 +42,10 @@ _SETTINGS: Final = {
 def _sarama(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
     directory = MODULE.directory()
     binary = compile_tests(MODULE.file_stem(), ".", directory=directory, tags="functional")
-    chosen = names or names_with(directory, "functional_*_test.go")
+    chosen_tests = names or names_with(directory, "functional_*_test.go")
     with _five_brokers(target) as environment:
         yield from run_tests(
-            binary, chosen, directory=directory, environment=environment, minutes=30
+            binary, chosen_tests, directory=directory, environment=environment, minutes=30
         )
 
 
@@ -64,7 +64,7 @@ def _five_brokers(target: PeerTarget) -> Iterator[dict[str, str]]:
             brokers = [f"127.0.0.2:{port}" for port in ports]
         else:
             kafka = stack.enter_context(
-                _Advertised(
+                _AdvertisedKafka(
                     brokers=_BROKERS_REAL,
                     properties=_SETTINGS,
                     jvm_options=("-Xmx512m",),
@@ -72,8 +72,8 @@ def _five_brokers(target: PeerTarget) -> Iterator[dict[str, str]]:
             )
             # With this the tests go without their five "containers", and without tools inside one.
             existing = {"TOXIPROXY_ADDR": f"http://127.0.0.1:{TOXIPROXY_PORT}"}
-            real = kafka.bootstrap.split(",")
-            brokers = real + real[:1] * (_BROKERS - len(real))
+            real_brokers = kafka.bootstrap.split(",")
+            brokers = real_brokers + real_brokers[:1] * (_BROKERS - len(real_brokers))
         routes = {
             f"kafka{route_number}": (f"127.0.0.1:{port}", broker)
             for route_number, (port, broker) in enumerate(zip(ports, brokers, strict=True), start=1)
@@ -112,7 +112,7 @@ def _simulated_server(work: Path) -> TxnsimServer:
     return TxnsimServer(brokers=_BROKERS, arguments=(*arguments, "--config", str(config)))
 
 
-class _Advertised(ApacheKafka):
+class _AdvertisedKafka(ApacheKafka):
     """Real brokers that advertise the ports of proxies to clients."""
 
     def _server_properties(

@@ -130,7 +130,7 @@ def run_tests(
     flags = [f"-test.timeout={minutes}m", *([f"-test.parallel={parallel}"] if parallel else [])]
     pending = set(names)
     while pending:
-        unfinished = len(pending)
+        unfinished_count = len(pending)
         tail = deque[str](maxlen=_TAIL_LINES)
         for pattern in _patterns(sorted(pending)):
             command = [shutil.which("go") or "go", "tool", "test2json", "-t", str(binary)]
@@ -146,7 +146,7 @@ def run_tests(
             )
             with process:
                 yield from _outcomes(process, pending, tail)
-        if len(pending) == unfinished:
+        if len(pending) == unfinished_count:
             raise PeerError(f"no end of {', '.join(sorted(pending))}:\n{''.join(tail)}")
 
 
@@ -158,8 +158,8 @@ def _patterns(names: Sequence[str]) -> Iterator[str]:
     for name in names:
         test, _, sub = name.partition("/")
         by_test.setdefault(test if sub else "", []).append(sub or test)
-    for test, several in sorted(by_test.items()):
-        alternatives = f"^({'|'.join(map(re.escape, several))})$"
+    for test, test_names in sorted(by_test.items()):
+        alternatives = f"^({'|'.join(map(re.escape, test_names))})$"
         yield f"^{test}$/{alternatives}" if test else alternatives
 
 

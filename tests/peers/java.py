@@ -155,11 +155,11 @@ def _ask_classes(
         names: The tests that are wanted; all that are meant if there are none.
         newest: Whether libraries of the reference stand in front of those of the tests' release.
     """
-    chosen = names or tests
+    chosen_tests = names or tests
     failures = []
-    for test_class in _classes_of(chosen, classes):
+    for test_class in _classes_of(chosen_tests, classes):
         try:
-            yield from _run_class(test_class, target, chosen, newest=newest)
+            yield from _run_class(test_class, target, chosen_tests, newest=newest)
         except PeerError as failure:
             failures.append(f"{test_class}: {failure}")
     if failures:
@@ -171,10 +171,10 @@ def _run_class(
 ) -> Iterator[PeerOutcome]:
     ours, kafka = str(_classes()), f"{_libs()}/*"
     # What comes first wins: our brokers in the place of the kit's, or the kit's.
-    places = [ours, kafka] if target is PeerTarget.TXNSIM else [kafka, ours]
+    class_path = [ours, kafka] if target is PeerTarget.TXNSIM else [kafka, ours]
     if newest:
-        places = [*_newest(), *places]
-    command = [*_java([*places, str(_SOURCES)]), "txnsim.peers.RunTests", test_class, *names]
+        class_path = [*_newest(), *class_path]
+    command = [*_java([*class_path, str(_SOURCES)]), "txnsim.peers.RunTests", test_class, *names]
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -209,13 +209,13 @@ def lasting_brokers(*options: str) -> list[str]:
     return [*_java([str(_classes()), f"{_libs()}/*"], *options), "txnsim.peers.LastingBrokers"]
 
 
-def _java(places: Sequence[str], *options: str) -> list[str]:
+def _java(class_path: Sequence[str], *options: str) -> list[str]:
     java, *_ = java_command(_libs())
     return [
         *(java, "-XX:TieredStopAtLevel=1", "-Xmx1g"),
         "-Dhttp.keepAlive=false",  # a thread that would be taken for a leak
         f"-Dtxnsim.command={installed_txnsim()}",
-        *(*options, "-cp", os.pathsep.join(places)),
+        *(*options, "-cp", os.pathsep.join(class_path)),
     ]
 
 
@@ -246,8 +246,8 @@ def _libs() -> Path:
     version = f"-Dkafka.version={_VERSION}"
     return make_once(
         libs,
-        lambda fresh: copy_by_maven(
-            pom, fresh, version, description="Apache Kafka's jars of tests"
+        lambda new_folder: copy_by_maven(
+            pom, new_folder, version, description="Apache Kafka's jars of tests"
         ),
         lock=_PEERS / "kafka-tests.lock",
     )

@@ -42,12 +42,12 @@ What a suite needs is fetched and built on first use, and lies in `.cache/`."""
 
 def sections() -> Iterator[str]:
     """The sections of the page."""
-    stored = load()
+    stored_suites = load()
     yield INTRODUCTION
-    yield _overview(stored)
+    yield _overview(stored_suites)
     for suite in all_suites():
-        if suite.name in stored:
-            yield _section(suite, stored[suite.name])
+        if suite.name in stored_suites:
+            yield _section(suite, stored_suites[suite.name])
     yield f"## Not to be had\n\n{_not_to_be_had()}"
     yield f"## Running them\n\n{RUNNING}"
 
@@ -57,25 +57,29 @@ def _not_to_be_had() -> str:
     return "\n".join(["| Client | Why |", "| --- | --- |", *rows])
 
 
-def _overview(stored: dict[str, StoredSuite]) -> str:
+def _overview(stored_suites: dict[str, StoredSuite]) -> str:
     lines = ["| Suite | Version | Passed | Failed | Skipped |", "| --- | --- | --- | --- | --- |"]
     for suite in all_suites():
-        if suite.name not in stored:
+        if suite.name not in stored_suites:
             continue
-        tests = list(stored[suite.name].tests.values())
+        tests = list(stored_suites[suite.name].tests.values())
         cells = [sum(_ours(test) is result for test in tests) for result in PeerResult]
         name = f"[{suite.project}](#{_anchor(suite)})"
-        lines.append(f"| {name} | {stored[suite.name].version} | {' | '.join(map(str, cells))} |")
+        lines.append(
+            f"| {name} | {stored_suites[suite.name].version} | {' | '.join(map(str, cells))} |"
+        )
     return "\n".join(lines)
 
 
-def _section(suite: Suite, stored: StoredSuite) -> str:
+def _section(suite: Suite, stored_suite: StoredSuite) -> str:
     parts = [
         f"## {suite.project}",
         f"{suite.source} *Pointed at:* {suite.cluster[0].lower()}{suite.cluster[1:]}",
     ]
     not_passed = {
-        name: test for name, test in stored.tests.items() if _ours(test) is not PeerResult.PASSED
+        name: test
+        for name, test in stored_suite.tests.items()
+        if _ours(test) is not PeerResult.PASSED
     }
     if not_passed:
         rows = [
@@ -86,8 +90,10 @@ def _section(suite: Suite, stored: StoredSuite) -> str:
         ]
         head = ["| Not passed | txnsim | Apache Kafka | Why |", "| --- | --- | --- | --- |"]
         parts.append("\n".join([*head, *rows]))
-    passed = sorted(name for name, test in stored.tests.items() if name not in not_passed)
-    parts.append(f"Passed: {', '.join(f'`{name}`' for name in passed)}.")
+    passed_tests = sorted(
+        name for name, test in stored_suite.tests.items() if name not in not_passed
+    )
+    parts.append(f"Passed: {', '.join(f'`{name}`' for name in passed_tests)}.")
     return "\n\n".join(parts)
 
 

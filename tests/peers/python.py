@@ -55,10 +55,17 @@ def _kafka_python(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutc
         }
         nodes = [f"{_FOLDER}/{_node(name)}" for name in names]
         report = work / "report.xml"
-        plain = ("-o", "addopts=", "-p", "no:randomly", "-p", "no:cacheprovider", "-q")
-        chosen = nodes or [_FOLDER]
+        pytest_options = ("-o", "addopts=", "-p", "no:randomly", "-p", "no:cacheprovider", "-q")
+        chosen_tests = nodes or [_FOLDER]
         process = subprocess.run(
-            [sys.executable, "-m", "pytest", *plain, f"--junitxml={report}", *chosen],
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                *pytest_options,
+                f"--junitxml={report}",
+                *chosen_tests,
+            ],
             cwd=sources,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -128,13 +135,13 @@ def _sources() -> Path:
     home = _PEERS / f"kafka-python-{_VERSION}"
     with hold_lock(_PEERS / "kafka-python.lock"):
         if not home.is_dir():
-            fresh = _PEERS / "kafka-python.partial"
-            shutil.rmtree(fresh, ignore_errors=True)
-            fresh.mkdir(parents=True)
-            unpacked = source_distribution("kafka-python", _VERSION, fresh)
+            new_folder = _PEERS / "kafka-python.partial"
+            shutil.rmtree(new_folder, ignore_errors=True)
+            new_folder.mkdir(parents=True)
+            unpacked = source_distribution("kafka-python", _VERSION, new_folder)
             (unpacked / "test" / "__init__.py").touch()  # Python has a package of that name
             unpacked.rename(home)
-            shutil.rmtree(fresh)
+            shutil.rmtree(new_folder)
     shutil.copyfile(_MISSING, home / "test" / "service.py")
     return home
 

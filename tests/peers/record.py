@@ -48,31 +48,36 @@ def _read_test(row: Mapping[str, str]) -> StoredTest:
     return StoredTest(by_target, row.get("told", ""))
 
 
-def save(name: str, stored: StoredSuite, directory: Path = DIRECTORY) -> None:
+def save(name: str, stored_suite: StoredSuite, directory: Path = DIRECTORY) -> None:
     """Write the results of a suite, one line for each test."""
     tests = ",\n".join(
         f"  {json.dumps(test, ensure_ascii=False)}: {json.dumps(_row(entry), ensure_ascii=False)}"
-        for test, entry in sorted(stored.tests.items())
+        for test, entry in sorted(stored_suite.tests.items())
     )
     directory.mkdir(exist_ok=True)
     (directory / f"{name}.json").write_text(
-        f'{{\n "version": {json.dumps(stored.version)},\n "tests": {{\n{tests}\n }}\n}}\n', "utf-8"
+        f'{{\n "version": {json.dumps(stored_suite.version)},\n "tests": {{\n{tests}\n }}\n}}\n',
+        "utf-8",
     )
 
 
 def unexplained_failures(
-    suite: Suite, stored: StoredSuite | None, failed: Iterable[str]
+    suite: Suite, stored_suite: StoredSuite | None, failed_tests: Iterable[str]
 ) -> list[str]:
     """Tests that fail against us without a reason, and pass on a real Kafka or were not run
     there.
     """
-    stored_tests = stored.tests if stored is not None and stored.version == suite.version else {}
+    stored_tests = (
+        stored_suite.tests
+        if stored_suite is not None and stored_suite.version == suite.version
+        else {}
+    )
     fails_there = {
         test
         for test, row in stored_tests.items()
         if row.by_target.get(PeerTarget.APACHE) is PeerResult.FAILED
     }
-    return [test for test in failed if not suite.why(test) and test not in fails_there]
+    return [test for test in failed_tests if not suite.why(test) and test not in fails_there]
 
 
 def _row(entry: StoredTest) -> dict[str, str]:
@@ -85,7 +90,7 @@ def _row(entry: StoredTest) -> dict[str, str]:
 
 
 def merge_outcomes(
-    stored: Mapping[str, StoredSuite],
+    stored_suites: Mapping[str, StoredSuite],
     suite: Suite,
     target: PeerTarget,
     outcomes: Iterable[PeerOutcome],
@@ -97,7 +102,7 @@ def merge_outcomes(
     Args:
         is_whole: Every test of the suite was asked. Stored tests that did not answer are dropped.
     """
-    stored_suite = stored.get(suite.name)
+    stored_suite = stored_suites.get(suite.name)
     known_tests = (
         dict(stored_suite.tests) if stored_suite and stored_suite.version == suite.version else {}
     )
@@ -105,9 +110,9 @@ def merge_outcomes(
         {} if is_whole and target is PeerTarget.TXNSIM else dict(known_tests)
     )
     for outcome in outcomes:
-        old = known_tests.get(outcome.test, StoredTest({}))
-        by_target = {**old.by_target, target: outcome.result}
-        message = old.message
+        old_test = known_tests.get(outcome.test, StoredTest({}))
+        by_target = {**old_test.by_target, target: outcome.result}
+        message = old_test.message
         if target is PeerTarget.TXNSIM:  # of a test that skips itself the reason says enough
             message = outcome.message if outcome.result is PeerResult.FAILED else ""
         tests[outcome.test] = StoredTest(by_target, message)

@@ -36,13 +36,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="keep the results (results/)")
     parser.add_argument("--list", action="store_true", help="name the suites")
     options = parser.parse_args(argv)
-    chosen = [s for s in suites(options.ecosystem) if options.suite in (None, s.name)]
-    if not chosen:
+    chosen_suites = [s for s in suites(options.ecosystem) if options.suite in (None, s.name)]
+    if not chosen_suites:
         parser.error(f"no suite {options.suite}")
     if options.list:
-        say("\n".join(f"{suite.name}: {suite.project} {suite.version}" for suite in chosen))
+        say("\n".join(f"{suite.name}: {suite.project} {suite.version}" for suite in chosen_suites))
         return 0
-    return max(_run(suite, options.target, options.test, write=options.write) for suite in chosen)
+    return max(
+        _run(suite, options.target, options.test, write=options.write) for suite in chosen_suites
+    )
 
 
 def _run(suite: Suite, target: PeerTarget, tests: Sequence[str], *, write: bool) -> int:
@@ -64,8 +66,8 @@ def _run(suite: Suite, target: PeerTarget, tests: Sequence[str], *, write: bool)
     )
     if write:
         save(suite.name, merge_outcomes(load(), suite, target, outcomes, is_whole=not tests))
-    failed = [outcome.test for outcome in outcomes if outcome.result is PeerResult.FAILED]
-    unexplained = unexplained_failures(suite, load().get(suite.name), failed)
+    failed_tests = [outcome.test for outcome in outcomes if outcome.result is PeerResult.FAILED]
+    unexplained = unexplained_failures(suite, load().get(suite.name), failed_tests)
     if unexplained:
         say(f"{suite.name}: without a reason: {', '.join(unexplained)}")
     return 1 if unexplained or not outcomes else 0

@@ -66,7 +66,7 @@ def _ask_crate(crate: _Crate, target: PeerTarget, names: Sequence[str]) -> Itera
 
 def _run(name: str, command: Sequence[str], environment: Mapping[str, str]) -> PeerOutcome:
     try:
-        finished = subprocess.run(
+        finished_process = subprocess.run(
             command,
             env=dict(environment),
             stdin=subprocess.DEVNULL,
@@ -79,11 +79,11 @@ def _run(name: str, command: Sequence[str], environment: Mapping[str, str]) -> P
         )
     except subprocess.TimeoutExpired:
         return PeerOutcome(name, PeerResult.FAILED, f"no end in {_TIMEOUT_S:.0f} s")
-    if finished.returncode == 0:
-        is_ignored = "1 ignored" in finished.stdout
+    if finished_process.returncode == 0:
+        is_ignored = "1 ignored" in finished_process.stdout
         return PeerOutcome(name, PeerResult.SKIPPED if is_ignored else PeerResult.PASSED)
-    messages = _PANIC.findall(finished.stdout)
-    message = messages[-1].strip() if messages else f"ended with {finished.returncode}"
+    messages = _PANIC.findall(finished_process.stdout)
+    message = messages[-1].strip() if messages else f"ended with {finished_process.returncode}"
     return PeerOutcome(name, PeerResult.FAILED, message[:_MESSAGE_MAX])
 
 
@@ -120,8 +120,8 @@ def _cluster(crate: _Crate, target: PeerTarget, work: Path) -> Iterator[str]:
 def _test_programs(crate: _Crate) -> dict[str, Path]:
     """The programs of a crate's tests by source file, built on first use."""
     make_once(crate.home, partial(_fetch, crate), lock=_PEERS / f"{crate.name}-crate.lock")
-    chosen = [option for file in crate.files for option in ("--test", file)]
-    build = [_cargo(), "test", "--no-run", "--message-format=json", *chosen]
+    test_options = [option for file in crate.files for option in ("--test", file)]
+    build = [_cargo(), "test", "--no-run", "--message-format=json", *test_options]
     build += ["--manifest-path", "sources/Cargo.toml", "--target-dir", str(_PEERS / "rust-target")]
     # Not in the crate's folder, where a file may name a compiler that is not there.
     printed_lines = _output(build, crate.home).splitlines()

@@ -26,6 +26,6 @@ def test_brokers_end_with_a_jvm_that_is_killed(tmp_path: Path) -> None:
     try:
         until(lambda: accepts(port), lambda answers: not answers, "the port is closed")
     except AssertionError:
-        (ready,) = tmp_path.glob("*/ready.json")
-        os.kill(json.loads(ready.read_text())["pid"], signal.SIGKILL)
+        (ready_file,) = tmp_path.glob("*/ready.json")
+        os.kill(json.loads(ready_file.read_text())["pid"], signal.SIGKILL)
         raise

@@ -40,12 +40,12 @@ def _merge_one(
     target: PeerTarget = PeerTarget.TXNSIM,
     is_whole: bool = True,
 ) -> StoredSuite:
-    stored = {"some": stored_before} if stored_before else {}
-    return merge_outcomes(stored, _suite(version), target, outcomes, is_whole=is_whole)
+    stored_suites = {"some": stored_before} if stored_before else {}
+    return merge_outcomes(stored_suites, _suite(version), target, outcomes, is_whole=is_whole)
 
 
 def test_results_survive_their_file(tmp_path: Path) -> None:
-    stored = StoredSuite(
+    stored_suite = StoredSuite(
         "2",
         {
             "TestA": StoredTest({PeerTarget.TXNSIM: PeerResult.PASSED}),
@@ -55,8 +55,8 @@ def test_results_survive_their_file(tmp_path: Path) -> None:
             ),
         },
     )
-    save("some", stored, tmp_path)
-    assert load(tmp_path) == {"some": stored}
+    save("some", stored_suite, tmp_path)
+    assert load(tmp_path) == {"some": stored_suite}
 
 
 def test_nothing_is_stored_without_a_file(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_the_most_exact_reason_stands_for_a_test() -> None:
 def test_a_failure_is_explained_by_a_reason_or_a_real_broker_that_fails_too() -> None:
     suite = _suite()._replace(reasons={"TestA": "a reason"})
     failed, passed = PeerResult.FAILED, PeerResult.PASSED
-    stored = StoredSuite(
+    stored_suite = StoredSuite(
         "2",
         {
             "TestB": StoredTest({PeerTarget.TXNSIM: failed, PeerTarget.APACHE: failed}),
@@ -108,9 +108,10 @@ def test_a_failure_is_explained_by_a_reason_or_a_real_broker_that_fails_too() ->
         },
     )
     failed_tests = ["TestA", "TestB", "TestC", "TestD"]
-    assert unexplained_failures(suite, stored, failed_tests) == ["TestC", "TestD"]
+    assert unexplained_failures(suite, stored_suite, failed_tests) == ["TestC", "TestD"]
     assert (
-        unexplained_failures(suite, stored._replace(version="1"), failed_tests) == failed_tests[1:]
+        unexplained_failures(suite, stored_suite._replace(version="1"), failed_tests)
+        == failed_tests[1:]
     )
     assert unexplained_failures(suite, None, failed_tests) == failed_tests[1:]
 
@@ -123,22 +124,24 @@ def test_every_ecosystem_has_suites_of_different_names() -> None:
 
 @pytest.mark.parametrize("suite", all_suites(), ids=[suite.name for suite in all_suites()])
 def test_what_is_stored_is_of_this_version_and_explained(suite: Suite) -> None:
-    stored = _STORED[suite.name]
-    assert stored is not None, "python -m tests.peers.run --write"
-    assert stored.version == suite.version
-    assert unexplained_failures(suite, stored, _not_passed(stored)) == []
+    stored_suite = _STORED[suite.name]
+    assert stored_suite is not None, "python -m tests.peers.run --write"
+    assert stored_suite.version == suite.version
+    assert unexplained_failures(suite, stored_suite, _not_passed(stored_suite)) == []
 
 
 @pytest.mark.parametrize("suite", all_suites(), ids=[suite.name for suite in all_suites()])
 def test_where_we_fail_a_real_broker_was_asked(suite: Suite) -> None:
-    stored = _STORED[suite.name]
-    assert stored is not None
-    failed = [
+    stored_suite = _STORED[suite.name]
+    assert stored_suite is not None
+    failed_tests = [
         name
-        for name, test in stored.tests.items()
+        for name, test in stored_suite.tests.items()
         if test.by_target.get(PeerTarget.TXNSIM) is PeerResult.FAILED
     ]
-    unasked = [name for name in failed if PeerTarget.APACHE not in stored.tests[name].by_target]
+    unasked = [
+        name for name in failed_tests if PeerTarget.APACHE not in stored_suite.tests[name].by_target
+    ]
     assert unasked == UNASKED.get(suite.name, [])
 
 
@@ -152,18 +155,20 @@ UNASKED = {
 
 @pytest.mark.parametrize("suite", all_suites(), ids=[suite.name for suite in all_suites()])
 def test_no_reason_stands_beside_a_test_that_passes(suite: Suite) -> None:
-    stored = _STORED[suite.name]
-    assert stored is not None
-    not_passed = _not_passed(stored)
+    stored_suite = _STORED[suite.name]
+    assert stored_suite is not None
+    not_passed = _not_passed(stored_suite)
     patterns = {key for key in suite.reasons if key.endswith("*")}
     assert suite.reasons.keys() - patterns - set(not_passed) == set()
-    idle = [key for key in patterns if not any(name.startswith(key[:-1]) for name in not_passed)]
-    assert idle == []
+    idle_patterns = [
+        key for key in patterns if not any(name.startswith(key[:-1]) for name in not_passed)
+    ]
+    assert idle_patterns == []
 
 
-def _not_passed(stored: StoredSuite) -> list[str]:
+def _not_passed(stored_suite: StoredSuite) -> list[str]:
     return [
         name
-        for name, test in stored.tests.items()
+        for name, test in stored_suite.tests.items()
         if test.by_target.get(PeerTarget.TXNSIM) is not PeerResult.PASSED
     ]

@@ -82,10 +82,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     level = metafunc.config.getoption("--level", default=None)
     release = metafunc.config.getoption("--release", default=None)
     marks = {"apache": pytest.mark.real, "txnsim": pytest.mark.slow}
-    places = [(n, NEWEST, f"tv{n}") for n in (0, 1, 2)] + [(0, OLDER, OLDER)]
+    levels_and_releases = [(n, NEWEST, f"tv{n}") for n in (0, 1, 2)] + [(0, OLDER, OLDER)]
     params = [
         pytest.param((k, n, r), id=f"{k}-{suffix}", marks=marks[k])
-        for k, (n, r, suffix) in itertools.product(("apache", "txnsim"), places)
+        for k, (n, r, suffix) in itertools.product(("apache", "txnsim"), levels_and_releases)
         if kind in (None, k) and level in (None, n) and release in (None, r)
     ]
     metafunc.parametrize("target", params, indirect=True, scope="session")
@@ -105,8 +105,8 @@ def target(request: pytest.FixtureRequest) -> Iterator[ClusterUnderTest]:
                 kind=kind, level=level, bootstrap=kafka.bootstrap, release=release
             )
     else:
-        played = () if release == NEWEST else ("--as-version", release)
-        with TxnsimServer(transaction_version=level, arguments=played) as server:
+        release_arguments = () if release == NEWEST else ("--as-version", release)
+        with TxnsimServer(transaction_version=level, arguments=release_arguments) as server:
             yield ClusterUnderTest(
                 kind=kind, level=level, bootstrap=server.bootstrap, release=release
             )

@@ -20,7 +20,7 @@ PARTITIONS: Final = 4
 _GROUP: Final = "audited-readers"
 
 
-async def write_load(bootstrap: str, transactions: int, *, name: str = "load") -> None:
+async def write_load(bootstrap: str, transaction_count: int, *, name: str = "load") -> None:
     """End some transactions: half of them in the old flow (librdkafka), half by transactions v2.
 
     Args:
@@ -28,20 +28,20 @@ async def write_load(bootstrap: str, transactions: int, *, name: str = "load") -
         transactions: How many in all.
         name: Begins the transactional ids.
     """
-    share = transactions // 4
+    share = transaction_count // 4
     await asyncio.gather(
         *(asyncio.to_thread(_old_flow, bootstrap, f"{name}-old-{n}", share) for n in range(2)),
         *(_transactions_v2(bootstrap, f"{name}-v2-{n}", share) for n in range(2)),
     )
 
 
-def _old_flow(bootstrap: str, transactional_id: str, transactions: int) -> None:
+def _old_flow(bootstrap: str, transactional_id: str, transaction_count: int) -> None:
     producer = OldFlowProducer(
         {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "linger.ms": 0}
     )
     producer.init_transactions(SLOW_S)
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": _GROUP})
-    for number in range(transactions):
+    for number in range(transaction_count):
         producer.begin_transaction()
         for partition in range(1 + number % PARTITIONS):
             producer.produce(TOPIC, partition=partition, value=b"%d" % number)
@@ -57,14 +57,14 @@ def _old_flow(bootstrap: str, transactional_id: str, transactions: int) -> None:
     consumer.close()
 
 
-async def _transactions_v2(bootstrap: str, transactional_id: str, transactions: int) -> None:
+async def _transactions_v2(bootstrap: str, transactional_id: str, transaction_count: int) -> None:
     settings = ClientSettings(retry_backoff_ms=5, retry_backoff_max_ms=100)
     async with (
         Cluster(bootstrap, settings=settings) as cluster,
         Producer(cluster, transactional_id=transactional_id) as producer,
     ):
         await producer.init_transactions()
-        for number in range(transactions):
+        for number in range(transaction_count):
             producer.begin()
             await asyncio.gather(
                 *(

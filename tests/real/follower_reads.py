@@ -122,9 +122,11 @@ async def _session(cluster: Cluster, topic_id: Any, end: int) -> Answers:
     answers: Answers = {}
     for rack in ("b", "a"):
         offset = end
-        first = await _ask(cluster, BROKERS[0], topic_id, rack=rack, session=FULL, offset=offset)
-        answers[f"rack {rack}: a session begins"] = _told(first)
-        session_id = first.session_id
+        first_answer = await _ask(
+            cluster, BROKERS[0], topic_id, rack=rack, session=FULL, offset=offset
+        )
+        answers[f"rack {rack}: a session begins"] = _told(first_answer)
+        session_id = first_answer.session_id
         for epoch in (1, 2):
             answer = await _ask(
                 cluster, BROKERS[0], None, rack=rack, session=(session_id, epoch), offset=offset

@@ -235,8 +235,10 @@ def _commit(group: str, position: int) -> dict[str, Any]:
 
 def _commit_until_accepted(player: FramePlayer, group: str) -> None:
     """Repeat an offset commit until the broker is the coordinator."""
-    ready = ErrorCode.none
-    player.ask_until(lambda answer: _code(answer) is ready, "OffsetCommit", 8, **_commit(group, 1))
+    no_error = ErrorCode.none
+    player.ask_until(
+        lambda answer: _code(answer) is no_error, "OffsetCommit", 8, **_commit(group, 1)
+    )
 
 
 def _code(answer: Any) -> ErrorCode:
@@ -253,15 +255,15 @@ def _position(player: FramePlayer, group: str) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play the story on each release that is named."""
-    failed = 0
+    failed_count = 0
     for version in arguments or sys.argv[1:] or KNOWN:
         outcome = play(version)
         expected = KNOWN.get(version)
-        failed += outcome != expected
+        failed_count += outcome != expected
         print(f"{version}: {outcome.answer.name}, position {outcome.position}", flush=True)
         if outcome != expected:
             print(f"  not what is known of it: {expected}", flush=True)
-    return 1 if failed else 0
+    return 1 if failed_count else 0
 
 
 if __name__ == "__main__":

@@ -113,8 +113,11 @@ def _partition(name: str, *, read_committed: int, open_since: int | None) -> Eve
 
 def comparable_events(events: Sequence[Event]) -> list[Event]:
     """Events in the form of ``expected_events``."""
-    observed = (event for event in events if event["event"] != "please")
-    return [{key: value for key, value in event.items() if key != "after_ms"} for event in observed]
+    observed_events = (event for event in events if event["event"] != "please")
+    return [
+        {key: value for key, value in event.items() if key != "after_ms"}
+        for event in observed_events
+    ]
 
 
 @contextlib.contextmanager
@@ -147,14 +150,14 @@ def _post(address: str) -> Mapping[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    failed = 0
+    failed_count = 0
     for target in arguments or sys.argv[1:] or PLACES:
         print(f"{target}:", flush=True)
         events = comparable_events(play(target, say=lambda line: print(f"  {line}", flush=True)))
         if events != expected_events(target):
-            failed += 1
+            failed_count += 1
             print(f"  not what is known of it: {expected_events(target)}", flush=True)
-    return 1 if failed else 0
+    return 1 if failed_count else 0
 
 
 if __name__ == "__main__":

@@ -110,15 +110,17 @@ async def story(
     while True:
         await pause(cluster.clock, _SETTLED_MS)
         descriptions = await admin.describe_transactions(transactional_ids)
-        prepared = frozenset(
+        prepared_ids = frozenset(
             identities[description_name].producer_id
             for description_name, description in descriptions.items()
             if not isinstance(description, ClientError) and description.state == "PrepareCommit"
         )
-        if prepared == prepared_before:
+        if prepared_ids == prepared_before:
             culprit = identities[transactional_ids[CULPRIT]].producer_id
-            return MarkerOutcome(prepared=prepared, culprit=culprit, names=tuple(transactional_ids))
-        prepared_before = prepared
+            return MarkerOutcome(
+                prepared=prepared_ids, culprit=culprit, names=tuple(transactional_ids)
+            )
+        prepared_before = prepared_ids
 
 
 async def _producers(cluster: Cluster) -> dict[str, ProducerIdAndEpoch]:
@@ -215,16 +217,16 @@ def stuck_producers(outcome: MarkerOutcome, requests: Sequence[Sequence[int]]) -
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play the story on each release that is named, and print the results."""
-    failed = 0
+    failed_count = 0
     for version in arguments or sys.argv[1:]:
-        outcome, sent = play(version)
-        expected = stuck_producers(outcome, sent)
-        failed += outcome.prepared != expected
+        outcome, sent_markers = play(version)
+        expected = stuck_producers(outcome, sent_markers)
+        failed_count += outcome.prepared != expected
         sys.stdout.write(
             f"{version}: producers {sorted(outcome.prepared)} stay prepared; the marker of "
-            f"{outcome.culprit} was refused; the request: {max(sent, key=len)}\n"
+            f"{outcome.culprit} was refused; the request: {max(sent_markers, key=len)}\n"
         )
-    return 1 if failed else 0
+    return 1 if failed_count else 0
 
 
 if __name__ == "__main__":

@@ -127,9 +127,9 @@ def _run_reproduction(
         for printed_line in process.stdout:
             lines.append(printed_line.rstrip())
             say(lines[-1])
-            words = printed_line.split()
-            if words[0] == "please" and hands:
-                hands[words[1]]()
+            tokens = printed_line.split()
+            if tokens[0] == "please" and hands:
+                hands[tokens[1]]()
                 process.stdin.write("\n")
                 process.stdin.flush()
     if not lines or process.returncode not in (0, 1):

@@ -53,11 +53,13 @@ def tonight(day: int) -> list[str]:
     return [older_releases[day % len(older_releases)], NEWEST]
 
 
-def plan_of(chosen: Sequence[Scenario], version: str) -> list[ScenarioRun]:
+def plan_of(chosen_scenarios: Sequence[Scenario], version: str) -> list[ScenarioRun]:
     """Every story, run and take that real brokers of a release can play."""
     every = [
         ScenarioRun(scenario=scenario, run=run, take=take)
-        for scenario in sorted(chosen, key=lambda scenario: (scenario.anomaly, scenario.name))
+        for scenario in sorted(
+            chosen_scenarios, key=lambda scenario: (scenario.anomaly, scenario.name)
+        )
         for run in scenario.runs
         for take in scenario.takes
     ]
@@ -71,17 +73,17 @@ def play(version: str, plan: Sequence[ScenarioRun]) -> list[dict[str, Any]]:
         A row each.
     """
     simulated = simulate_beforehand(plan, version)
-    played: list[dict[str, Any]] = []
+    played_rows: list[dict[str, Any]] = []
 
     def keep(cell: ComparedRun) -> None:
-        number = len(played) + 1
+        number = len(played_rows) + 1
         head = f"{version} {number}/{len(plan)} {cell.scenario_run}"
         row = row_of(msgspec.structs.replace(cell, simulated=simulated[str(cell.scenario_run)]))
-        played.append(row)
+        played_rows.append(row)
         verdicts.keep([row])
         agrees = row["simulated"] == row["real"]
-        word = "agrees" if agrees else f"differs from the simulator: {row['simulated']}"
-        print(f"{head}: {row['real']}: {word}", flush=True)
+        agreement = "agrees" if agrees else f"differs from the simulator: {row['simulated']}"
+        print(f"{head}: {row['real']}: {agreement}", flush=True)
         for verdict in () if agrees or cell.real is None else (cell.real.verdict, cell.real.cured):
             for because in () if verdict is None else verdict.because:
                 print(f"    {because}", flush=True)
@@ -93,7 +95,7 @@ def play(version: str, plan: Sequence[ScenarioRun]) -> list[dict[str, Any]]:
             version, plan, Casting(player="own"), report_progress=print, on_compared_run=keep
         )
     )
-    return played
+    return played_rows
 
 
 def row_of(cell: ComparedRun) -> dict[str, Any]:
@@ -112,10 +114,10 @@ def row_of(cell: ComparedRun) -> dict[str, Any]:
 
 
 def _verdicts(result: RunResult) -> str:
-    observed = ", ".join(result.verdict.observed) or HEALTHY
+    observed_kinds = ", ".join(result.verdict.observed) or HEALTHY
     if result.cured is None:
-        return observed
-    return f"{observed}; cured: {', '.join(result.cured.observed) or HEALTHY}"
+        return observed_kinds
+    return f"{observed_kinds}; cured: {', '.join(result.cured.observed) or HEALTHY}"
 
 
 def has_explanation(row: Mapping[str, Any]) -> bool:
@@ -153,13 +155,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     set_up_logs(level="error")
-    chosen = [find(name)[1] for name in options.story or ()] or list(scenarios().values())
+    chosen_scenarios = [find(name)[1] for name in options.story or ()] or list(scenarios().values())
     rows: list[dict[str, Any]] = []
     versions = [version_of(target) for target in options.places.split(",")]
     if options.tonight:
         versions = tonight(wall_ms() // 86_400_000)
     for version in versions:
-        plan = plan_of(chosen, version)
+        plan = plan_of(chosen_scenarios, version)
         if options.missing:
             kept_keys = {
                 verdicts.key_of(row) for row in verdicts.rows() if FAILED not in row["real"]
@@ -169,16 +171,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for scenario_run in plan
                 if _key(version, scenario_run) not in kept_keys
             ]
-        played = {verdicts.key_of(row): row for row in play(version, plan)}
+        row_by_key = {verdicts.key_of(row): row for row in play(version, plan)}
         failed_runs = [
             scenario_run
             for scenario_run in plan
-            if FAILED in played[_key(version, scenario_run)]["real"]
+            if FAILED in row_by_key[_key(version, scenario_run)]["real"]
         ]
         if failed_runs:
             print("once more, as brokers of a busy machine may have been late:", flush=True)
-            played |= {verdicts.key_of(row): row for row in play(version, failed_runs)}
-        rows += played.values()
+            row_by_key |= {verdicts.key_of(row): row for row in play(version, failed_runs)}
+        rows += row_by_key.values()
     agree = sum(row["simulated"] == row["real"] for row in rows)
     unexplained = [row for row in rows if not has_explanation(row)]
     print(f"{agree} of {len(rows)} results agree with the simulator")

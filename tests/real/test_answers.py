@@ -39,13 +39,13 @@ Pair = tuple[str, str]
 def pairs() -> Iterator[Callable[[str, int], Pair]]:
     """Both brokers of a level and setup. They start on first use, as tests come in any order."""
     by_name: dict[str, ClusterSetup] = {setup.name: setup for _, setup in setups()}
-    with contextlib.ExitStack() as running:
+    with contextlib.ExitStack() as stack:
 
         @functools.cache
         def pair(name: str, transaction_version: int) -> Pair:
             setup = by_name[name]
-            real = running.enter_context(kafka(transaction_version, setup))
-            return real, running.enter_context(simulator(transaction_version, setup))
+            real_address = stack.enter_context(kafka(transaction_version, setup))
+            return real_address, stack.enter_context(simulator(transaction_version, setup))
 
         yield pair
 
@@ -59,5 +59,7 @@ def test_both_brokers_answer_alike(
 ) -> None:
     addresses = pairs(setup_of(story).name, transaction_version)
     expected, actual = (play_story(story, address, transaction_version) for address in addresses)
-    wrong = unexplained_lines(name_of(story), differences(expected, actual))
-    assert not wrong, f"{len(wrong)} differences (real != ours):\n" + "\n".join(wrong)
+    difference_lines = unexplained_lines(name_of(story), differences(expected, actual))
+    assert not difference_lines, (
+        f"{len(difference_lines)} differences (real != ours):\n" + "\n".join(difference_lines)
+    )

@@ -78,8 +78,8 @@ async def test_an_abort_by_identity_heals_what_the_log_has_told(bootstrap: str) 
         identity = await haunt(admin, topic_partition)
         assert ClientApi.DESCRIBE_PRODUCERS not in (await cluster.any_connection()).versions
 
-        stuck = txns(bootstrap, "why", topic_partition.topic, "0")
-        assert stuck.code == 4
+        why_result = txns(bootstrap, "why", topic_partition.topic, "0")
+        assert why_result.code == 4
         producer_options = (
             f"--producer-id {identity.producer_id} --producer-epoch {identity.producer_epoch}"
         )
@@ -87,12 +87,12 @@ async def test_an_abort_by_identity_heals_what_the_log_has_told(bootstrap: str) 
             f"abort --topic {topic_partition.topic} --partition 0 "
             f"{producer_options} --coordinator-epoch 0"
         )
-        assert f"txnsim txns --bootstrap-server {bootstrap} {command}" in stuck.stdout
+        assert f"txnsim txns --bootstrap-server {bootstrap} {command}" in why_result.stdout
         assert (await explain(admin, topic_partition, now_ms=0)).cause is Cause.UNTOLD
 
         assert txns(bootstrap, *command.split()) == ToolResult(0, "", "")
-        healed = await fetch(cluster, topic_partition.topic, 0, 0, max_wait_ms=0)
-        assert [record.value for record in healed.records] == [b"behind it"]
+        healed_fetch = await fetch(cluster, topic_partition.topic, 0, 0, max_wait_ms=0)
+        assert [record.value for record in healed_fetch.records] == [b"behind it"]
         assert (await explain(admin, topic_partition, now_ms=0)).cause is Cause.NOTHING
         assert txns(bootstrap, "why", topic_partition.topic, "0").code == 0
 
@@ -104,9 +104,9 @@ async def test_what_can_not_be_told_is_not_taken_for_healthy(bootstrap: str) -> 
         await haunt(admin, topic_partition)
         (outcome,) = (await admin.describe_producers((topic_partition,))).values()
         assert isinstance(outcome, NotSupportedError)
-        for listed in (await admin.list_transactions()).values():
-            assert isinstance(listed, ClientError)
-            assert str(listed) == "The node does not support LIST_TRANSACTIONS"
+        for listing in (await admin.list_transactions()).values():
+            assert isinstance(listing, ClientError)
+            assert str(listing) == "The node does not support LIST_TRANSACTIONS"
         searched = txns(bootstrap, "find-hanging", "--all", "--topic", topic_partition.topic)
         assert searched.code == 4
         reason, advice = searched.stderr.splitlines()[1:]

@@ -37,8 +37,8 @@ async def test_committed_records_are_read_and_aborted_ones_only_uncommitted(
         await producer.init_transactions()
         for end in ("commit", "abort", "commit"):
             producer.begin()
-            sent = [producer.send(name, i, f"{end}-{i}".encode()) for i in range(3)]
-            await asyncio.gather(*sent)
+            record_futures = [producer.send(name, i, f"{end}-{i}".encode()) for i in range(3)]
+            await asyncio.gather(*record_futures)
             await (producer.commit() if end == "commit" else producer.abort())
     await until_state(cluster, name, "CompleteCommit")
     committed = await values(cluster, name)
@@ -59,8 +59,8 @@ async def test_the_level_chooses_the_protocol_and_whether_the_epoch_moves(
             producer.begin()
             producer.send(name, 0, b"x")
             await producer.commit()
-        moved = producer.identity.producer_epoch - first_identity.producer_epoch
-        assert moved == (3 if target.level == 2 else 0)
+        epoch_steps = producer.identity.producer_epoch - first_identity.producer_epoch
+        assert epoch_steps == (3 if target.level == 2 else 0)
         assert producer.identity.producer_id == first_identity.producer_id
 
 
@@ -89,9 +89,9 @@ async def test_a_second_producer_fences_the_first_and_aborts_its_transaction(
         old_producer.begin()
         await old_producer.send(name, 0, b"old")
         await new_producer.init_transactions()
-        with pytest.raises(FatalError) as fenced:
+        with pytest.raises(FatalError) as error_info:
             await old_producer.commit()
-        assert fenced.value.error in FENCED
+        assert error_info.value.error in FENCED
         with pytest.raises(FatalError):
             old_producer.begin()
         new_producer.begin()
@@ -111,9 +111,9 @@ async def test_a_timed_out_transaction_can_go_on_only_with_transactions_v2(
         await producer.send(name, 0, b"late")
         await until_state(cluster, name, "CompleteAbort")
         if target.level < 2:
-            with pytest.raises(FatalError) as fenced:
+            with pytest.raises(FatalError) as error_info:
                 await producer.abort()
-            assert fenced.value.error in FENCED
+            assert error_info.value.error in FENCED
         else:
             await producer.abort()
             producer.begin()
@@ -140,16 +140,16 @@ async def test_a_level_raised_in_mid_transaction_bumps_the_epoch_and_a_lowered_o
     await admin.update_features({"transaction.version": 1}, upgrade_type=2)
     try:
         async with (
-            Cluster(target.bootstrap, settings=SETTINGS) as fresh,
-            Producer(fresh, transactional_id=name) as producer,
+            Cluster(target.bootstrap, settings=SETTINGS) as fresh_cluster,
+            Producer(fresh_cluster, transactional_id=name) as producer,
         ):
-            await until_level(fresh, 1)
+            await until_level(fresh_cluster, 1)
             identity_before = await producer.init_transactions()
             assert producer.protocol.name == "V1"
             producer.begin()
             await producer.send(name, 0, b"v1")
             await admin.update_features({"transaction.version": 2})
-            await until_level(fresh, 2)
+            await until_level(fresh_cluster, 2)
             assert producer.protocol.name == "V1"
             await producer.commit()
             assert producer.protocol.name == "V2"
@@ -158,7 +158,7 @@ async def test_a_level_raised_in_mid_transaction_bumps_the_epoch_and_a_lowered_o
             producer.begin()
             await producer.send(name, 0, b"v2")
             await admin.update_features({"transaction.version": 1}, upgrade_type=2)
-            await until_level(fresh, 1)
+            await until_level(fresh_cluster, 1)
             assert producer.protocol.name == "V2"
             await producer.commit()
             assert producer.protocol.name == "V1"
@@ -189,9 +189,9 @@ async def test_a_record_given_up_makes_the_transaction_abortable_and_the_produce
     async with await begin_transaction(cluster, name) as producer:
         await producer.send(name, 0, b"good")
         # Partition 7 does not exist: no leader within the record's time.
-        lost = producer.send(name, 7, b"nowhere", delivery_timeout_ms=200)
+        lost_record = producer.send(name, 7, b"nowhere", delivery_timeout_ms=200)
         with pytest.raises(AbortableError):
-            await lost
+            await lost_record
         with pytest.raises(AbortableError):
             await producer.commit()
         await producer.abort()
@@ -208,8 +208,8 @@ async def test_a_record_given_up_makes_the_transaction_abortable_and_the_produce
 async def test_idempotent_and_plain_producers(cluster: Cluster, admin: Admin, name: str) -> None:
     await admin.create_topic(name, partitions=1)
     async with Producer(cluster) as producer:
-        sent = [producer.send(name, 0, str(i).encode()) for i in range(100)]
-        offsets = [(await record).offset for record in sent]
+        record_futures = [producer.send(name, 0, str(i).encode()) for i in range(100)]
+        offsets = [(await record).offset for record in record_futures]
         assert offsets == list(range(100))
         assert producer.identity.producer_id >= 0
         with pytest.raises(IllegalUseError):
@@ -245,16 +245,16 @@ async def test_a_consumer_polls_all_partitions_and_waits_for_more(
         await consumer.assign(
             [TopicPartition(name, partition_index) for partition_index in range(3)]
         )
-        polled: list[bytes | None] = []
-        while len(polled) < 3:
-            polled += [record.value for record in await consumer.poll()]
-        assert sorted(record_value or b"" for record_value in polled) == [b"0", b"1", b"2"]
+        polled_values: list[bytes | None] = []
+        while len(polled_values) < 3:
+            polled_values += [record.value for record in await consumer.poll()]
+        assert sorted(record_value or b"" for record_value in polled_values) == [b"0", b"1", b"2"]
         assert await consumer.poll(0) == []
         next_poll = asyncio.gather(consumer.poll(20_000))
         await asyncio.sleep(0)
         await producer.send(name, 1, b"later")
-        ((later,),) = await next_poll
-        assert later.value == b"later"
+        ((later_record,),) = await next_poll
+        assert later_record.value == b"later"
         consumer.seek(TopicPartition(name, 1), 99)
         with pytest.raises(ClientError) as out_of_range:
             await consumer.poll(20_000)
@@ -272,9 +272,9 @@ async def test_a_hanging_transaction_is_found_and_repaired(
     identity = await make_hanging(admin, partition, f"{name}-ghost")
     async with Producer(cluster) as producer:
         await producer.send(name, 0, b"behind it")
-    stuck = await fetch(cluster, name, 0, 0, max_wait_ms=0)
-    assert stuck.records == ()
-    assert (stuck.last_stable_offset, stuck.high_watermark) == (0, 2)
+    stuck_fetch = await fetch(cluster, name, 0, 0, max_wait_ms=0)
+    assert stuck_fetch.records == ()
+    assert (stuck_fetch.last_stable_offset, stuck_fetch.high_watermark) == (0, 2)
 
     now_ms = cluster.clock.now_ms()
     (hanging,) = await admin.find_hanging(now_ms=now_ms, topic=name)
@@ -296,9 +296,9 @@ async def test_a_hanging_transaction_is_found_and_repaired(
     )
     await admin.abort_transaction(spec)
     assert await admin.find_hanging(now_ms=now_ms, topic=name) == ()
-    healed = await fetch(cluster, name, 0, 0, max_wait_ms=0)
-    assert [record.value for record in healed.records] == [b"behind it"]
-    assert [entry.producer_id for entry in healed.aborted or ()] == [identity.producer_id]
+    healed_fetch = await fetch(cluster, name, 0, 0, max_wait_ms=0)
+    assert [record.value for record in healed_fetch.records] == [b"behind it"]
+    assert [entry.producer_id for entry in healed_fetch.aborted or ()] == [identity.producer_id]
 
 
 async def test_verification_refuses_what_would_hang(admin: Admin, name: str) -> None:
@@ -371,9 +371,9 @@ async def test_each_key_has_its_own_outcome(cluster: Cluster, admin: Admin, name
     await admin.create_topic(name, partitions=1)
     async with Producer(cluster, transactional_id=name) as producer:
         await producer.init_transactions()
-    described = await admin.describe_transactions((name, f"{name}-nobody"))
-    assert not isinstance(described[name], ClientError)
-    missing = described[f"{name}-nobody"]
+    description_by_id = await admin.describe_transactions((name, f"{name}-nobody"))
+    assert not isinstance(description_by_id[name], ClientError)
+    missing = description_by_id[f"{name}-nobody"]
     assert isinstance(missing, ClientError)
     assert missing.error == ErrorCode.transactional_id_not_found
     producers = await admin.describe_producers(
@@ -391,8 +391,8 @@ async def test_topics_offsets_and_the_cluster_itself(
     outcomes = await admin.create_topics((NewTopic(name=name), NewTopic(name="bad name")))
     errors = [getattr(outcome, "error", None) for outcome in outcomes.values()]
     assert errors == [ErrorCode.topic_already_exists, ErrorCode.invalid_topic_exception]
-    described = await admin.describe_cluster()
-    assert {broker.broker_id for broker in described.brokers} == {
+    cluster_description = await admin.describe_cluster()
+    assert {broker.broker_id for broker in cluster_description.brokers} == {
         broker.broker_id for broker in cluster.view.brokers
     }
     async with await begin_transaction(cluster, name) as producer:

@@ -32,16 +32,16 @@ pytestmark = pytest.mark.real
 TRANSACTIONS: Final = 1_000
 BROKERS: Final = (1, 2)
 Report = dict[str, Any]
-Asked = Callable[..., tuple[int, Report]]
+AskDecisions = Callable[..., tuple[int, Report]]
 
 
 @pytest.fixture
-def asked(capsys: pytest.CaptureFixture[str]) -> Asked:
+def asked(capsys: pytest.CaptureFixture[str]) -> AskDecisions:
     """Runs a command; returns its exit status and its JSON."""
 
-    def ask(*words: str) -> tuple[int, Report]:
+    def ask(*arguments: str) -> tuple[int, Report]:
         capsys.readouterr()
-        status = main([*words, "--json"])
+        status = main([*arguments, "--json"])
         return status, json.loads(capsys.readouterr().out)
 
     return ask
@@ -54,9 +54,9 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
         properties=leaderless._ALONE,
         directory=tmp_path_factory.mktemp("kafka"),
         jvm_options=("-Xmx512m", "-XX:TieredStopAtLevel=1"),
-    ) as running:
-        asyncio.run(create_topic(running.bootstrap))
-        yield running
+    ) as running_kafka:
+        asyncio.run(create_topic(running_kafka.bootstrap))
+        yield running_kafka
 
 
 async def create_topic(bootstrap: str) -> None:
@@ -90,9 +90,9 @@ def play_commit_without_leader(kafka: ApacheKafka) -> str:
 
 
 def test_a_defect_is_convicted_and_nothing_else(
-    kafka: ApacheKafka, asked: Asked, tmp_path: Path
+    kafka: ApacheKafka, asked: AskDecisions, tmp_path: Path
 ) -> None:
-    running = ("txns", "--bootstrap-server", kafka.bootstrap, "decisions")
+    decisions_arguments = ("txns", "--bootstrap-server", kafka.bootstrap, "decisions")
 
     has_ended = threading.Event()
     answers: list[tuple[int, Report]] = []
@@ -103,7 +103,7 @@ def test_a_defect_is_convicted_and_nothing_else(
 
     def ask_meanwhile() -> None:
         while not has_ended.is_set():
-            answers.append(asked(*running))
+            answers.append(asked(*decisions_arguments))
 
     async def write_and_ask() -> None:
         await asyncio.gather(write(), asyncio.to_thread(ask_meanwhile))
@@ -111,18 +111,18 @@ def test_a_defect_is_convicted_and_nothing_else(
     asyncio.run(write_and_ask())
     assert len(answers) > 1
     assert {(status, len(report["findings"])) for status, report in answers} == {(0, 0)}
-    status, healthy = asked(*running)
+    status, healthy = asked(*decisions_arguments)
     assert (status, healthy["unknown"], healthy["owed"]) == (0, 0, 0)
     assert healthy["agrees"] == healthy["decisions"] > 2 * TRANSACTIONS
 
     topic = play_commit_without_leader(kafka)
-    status, living = asked(*running)
+    status, live_report = asked(*decisions_arguments)
     assert status == 3
     for broker in reversed(BROKERS):
         kafka.stop_broker(broker)
     status, on_disk = asked("logs", "decisions", *data_of(kafka))
     assert status == 3
-    for report in (living, on_disk):
+    for report in (live_report, on_disk):
         (finding,) = report["findings"]
         assert (finding["state"], finding["topic"]) == ("no-marker", topic)
         assert finding["explained_by"] == "KAFKA-20734"
@@ -143,7 +143,7 @@ def test_a_defect_is_convicted_and_nothing_else(
             for replica in replicas:
                 change(replica, marker.offset)
             directories = [str(replica.parent) for replica in replicas]
-            status, changed = asked("logs", "decisions", *directories, "--topic", TOPIC)
+            status, changed_report = asked("logs", "decisions", *directories, "--topic", TOPIC)
             assert status == 3
-            (finding,) = changed["findings"]
+            (finding,) = changed_report["findings"]
             assert (finding["state"], finding["producer_id"]) == (state, marker.producer_id)

@@ -38,6 +38,8 @@ def test_a_library_sits_some_of_the_exam_on_a_cluster_that_is_there(
             if result.outcome is not SituationOutcome.PASSED
         }
 
-    wrong = asyncio.run(sat())
-    one_broker = {name for name in wrong if "leader" in name or "coordinator" in name}
-    assert wrong.keys() - one_broker <= {"level-raised", "reads-compacted"}, wrong
+    wrong_situations = asyncio.run(sat())
+    one_broker = {name for name in wrong_situations if "leader" in name or "coordinator" in name}
+    assert wrong_situations.keys() - one_broker <= {"level-raised", "reads-compacted"}, (
+        wrong_situations
+    )

@@ -93,10 +93,10 @@ async def story(bootstrap: str, spoil: Callable[[str], Awaitable[None]]) -> Dire
         failing, lambda candidate: TOPIC in {topic.name for topic in candidate.topics}
     )
     await spoil(directory.log_dir)
-    failed = await directory_of(
+    failed_answer = await directory_of(
         failing, lambda candidate: candidate.error_code is not ErrorCode.none
     )
-    produced = await produce_record(failing)
+    produce_result = await produce_record(failing)
     marker = {
         "producer_id": 7,
         "producer_epoch": 0,
@@ -108,9 +108,12 @@ async def story(bootstrap: str, spoil: Callable[[str], Awaitable[None]]) -> Dire
     partition = await wait_for_new_leader(healthy)
     return DirectoryAnswers(
         directory=(
-            failed.error_code, len(failed.topics), failed.total_bytes, failed.usable_bytes,
+            failed_answer.error_code, len(failed_answer.topics),
+            failed_answer.total_bytes, failed_answer.usable_bytes,
         ),
-        produce=(produced.error_code, produced.base_offset, produced.log_start_offset),
+        produce=(
+            produce_result.error_code, produce_result.base_offset, produce_result.log_start_offset,
+        ),
         marker=marked.markers[0].topics[0].partitions[0].error_code,
         leader=partition.leader_id,
         isr=tuple(partition.isr_nodes),

@@ -42,8 +42,8 @@ def simulated_answers(release: str) -> follower_reads.Answers:
 def racked_options(*as_version: str) -> ClusterOptions:
     """Three brokers with racks and Kafka's selector."""
     settings, _ = settings_of(follower_reads.PROPERTIES, source_name="the story")
-    plain = options(brokers=3, topics=(), as_version=as_version)
-    return msgspec.structs.replace(plain, racks=follower_reads.RACKS, settings=settings)
+    plain_options = options(brokers=3, topics=(), as_version=as_version)
+    return msgspec.structs.replace(plain_options, racks=follower_reads.RACKS, settings=settings)
 
 
 @pytest.mark.parametrize(

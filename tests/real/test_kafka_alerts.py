@@ -106,8 +106,10 @@ async def sharing(cluster: Cluster, admin: Admin, metrics: str) -> str:
 
 async def reject_one(member: ShareMember, topic_partition: TopicPartition) -> None:
     for _ in range(60):
-        shared = await member.poll(max_wait_ms=500)
-        offsets = [record.offset for acquired in shared.acquired for record, _ in acquired.records]
+        share_answers = await member.poll(max_wait_ms=500)
+        offsets = [
+            record.offset for acquired in share_answers.acquired for record, _ in acquired.records
+        ]
         if offsets:
             member.acknowledge(topic_partition, offsets, "reject")
             await member.commit()

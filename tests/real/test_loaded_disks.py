@@ -59,8 +59,8 @@ def stage(request: pytest.FixtureRequest, disks: Corpus) -> Stage:
 @pytest.fixture(scope="module")
 def server(stage: Stage, disks: Corpus) -> Iterator[TxnsimServer]:
     """The simulator on these directories; no test changes their cluster."""
-    with serving(stage, disks) as running:
-        yield running
+    with serving(stage, disks) as running_server:
+        yield running_server
 
 
 @contextmanager
@@ -71,8 +71,8 @@ def serving(stage: Stage, disks: Corpus) -> Iterator[TxnsimServer]:
     directories = disks.brokers(stage.name)
     fingerprint_before = fingerprint(directories)
     arguments = ("--load", *map(str, directories), "--clock-at", "stopped")
-    with TxnsimServer(brokers=len(directories), arguments=arguments) as running:
-        yield running
+    with TxnsimServer(brokers=len(directories), arguments=arguments) as running_server:
+        yield running_server
     assert fingerprint(directories) == fingerprint_before, "nothing is ever written there"
 
 
@@ -154,9 +154,9 @@ def test_operators_find_what_the_real_brokers_had_told(stage: Stage, server: Txn
         for producer in stage.producers
     }
     assert len(told_producers) > 50
-    differing = {key for key in told_producers if view.producers[key] != told_producers[key]}
+    differing_keys = {key for key in told_producers if view.producers[key] != told_producers[key]}
     assert view.producers.keys() == told_producers.keys()
-    assert {key[0].topic for key in differing} <= {UNDECIDED}
+    assert {key[0].topic for key in differing_keys} <= {UNDECIDED}
     assert view.transactions == {
         listing.transactional_id: (
             listing.producer_id,
@@ -183,11 +183,11 @@ def test_operators_find_what_the_real_brokers_had_told(stage: Stage, server: Txn
 async def look(bootstrap: str, stage: Stage) -> OperatorView:
     async with Cluster(bootstrap, settings=SETTINGS) as cluster:
         admin = Admin(cluster)
-        places = sorted({producer.place for producer in stage.producers})
+        log_places = sorted({producer.place for producer in stage.producers})
         producers = await admin.describe_producers(
-            [TopicPartition(*log_place) for log_place in places]
+            [TopicPartition(*log_place) for log_place in log_places]
         )
-        described = await admin.describe_transactions(
+        description_by_id = await admin.describe_transactions(
             [listing.transactional_id for listing in stage.listed]
         )
         hanging = await admin.find_hanging(
@@ -195,14 +195,14 @@ async def look(bootstrap: str, stage: Stage) -> OperatorView:
         )
     return OperatorView(
         producers={
-            (Place(*topic_and_partition(where)), state.producer_id): in_numbers(state)
-            for where, states in producers.items()
+            (Place(*topic_and_partition(partition_text)), state.producer_id): in_numbers(state)
+            for partition_text, states in producers.items()
             if not isinstance(states, ClientError)
             for state in states
         },
         transactions={
             name: facts(description)
-            for name, description in described.items()
+            for name, description in description_by_id.items()
             if not isinstance(description, ClientError)
         },
         hanging={
@@ -270,12 +270,17 @@ def test_a_repair_is_practised_and_readers_go_on(
     }
     with serving(stage, disks) as server:
         read_before = read_committed(server.bootstrap, hung)
-        assert {where: read_before[where] for where in hung} == recorded_reads(stage, hung)
+        assert {log_place: read_before[log_place] for log_place in hung} == recorded_reads(
+            stage, hung
+        )
         # What was decided about some of them can no longer be known.
         assert operate(server, "repair", "--yes", "--guess", "abort", cwd=tmp_path) == 0
         assert operate(server, "find-hanging", "--all", cwd=tmp_path) == 0
         read_after = read_committed(server.bootstrap, hung)
-    assert all(read_after[where][: len(read_before[where])] == read_before[where] for where in hung)
+    assert all(
+        read_after[log_place][: len(read_before[log_place])] == read_before[log_place]
+        for log_place in hung
+    )
     assert sum(map(len, read_after.values())) > sum(map(len, read_before.values())), (
         "what stood behind them"
     )
@@ -285,9 +290,9 @@ def operate(server: TxnsimServer, *command: str, cwd: Path) -> int:
     """Run one of our commands on all transactions older than a minute, and return its exit
     status.
     """
-    words = ("txns", "--bootstrap-server", server.bootstrap, *command)
+    arguments = ("txns", "--bootstrap-server", server.bootstrap, *command)
     limit = ("--max-transaction-timeout", "1")
-    process = subprocess.run([str(installed_txnsim()), *words, *limit], cwd=cwd, check=False)
+    process = subprocess.run([str(installed_txnsim()), *arguments, *limit], cwd=cwd, check=False)
     return process.returncode
 
 
@@ -297,16 +302,16 @@ def recorded_reads(stage: Stage, hung: dict[Place, int]) -> dict[Place, Read]:
         partition.place: partition for topic in stage.topics for partition in topic.partitions
     }
     return {
-        where: [
+        log_place: [
             (record.offset, record.key, record.value)
-            for record in partitions[where].records
+            for record in partitions[log_place].records
             if record.committed and record.offset < start
         ]
-        for where, start in hung.items()
+        for log_place, start in hung.items()
     }
 
 
-def read_committed(bootstrap: str, places: dict[Place, int]) -> dict[Place, Read]:
+def read_committed(bootstrap: str, log_places: dict[Place, int]) -> dict[Place, Read]:
     """Read all records that librdkafka delivers with read_committed, up to each partition's end."""
     consumer = Consumer(
         {
@@ -318,24 +323,24 @@ def read_committed(bootstrap: str, places: dict[Place, int]) -> dict[Place, Read
             "enable.auto.commit": False,
         }
     )
-    consumer.assign([Assigned(*log_place, 0) for log_place in places])
-    reads: dict[Place, Read] = {log_place: [] for log_place in places}
-    ended: set[Place] = set()
-    while len(ended) < len(places):
+    consumer.assign([Assigned(*log_place, 0) for log_place in log_places])
+    reads: dict[Place, Read] = {log_place: [] for log_place in log_places}
+    ended_places: set[Place] = set()
+    while len(ended_places) < len(log_places):
         message: Message | None = consumer.poll(30)
-        assert message is not None, f"no end of {set(places) - ended}"
-        where = Place(message.topic() or "", message.partition() or 0)
+        assert message is not None, f"no end of {set(log_places) - ended_places}"
+        message_place = Place(message.topic() or "", message.partition() or 0)
         error = message.error()
         if error is None:
-            reads[where].append((message.offset() or 0, message.key(), message.value()))
+            reads[message_place].append((message.offset() or 0, message.key(), message.value()))
         else:
             assert error.code() == KafkaError._PARTITION_EOF, error
-            ended.add(where)
+            ended_places.add(message_place)
     consumer.close()
     return reads
 
 
 def test_a_damaged_disk_is_told_by_the_command(disks: Corpus) -> None:
     arguments = ("--load", *map(str, disks.brokers("torn")))
-    with TxnsimServer(brokers=2, arguments=arguments) as running:
-        assert len(running.ready["loaded"]["losses"]) == len(disks.stage("torn").damage)
+    with TxnsimServer(brokers=2, arguments=arguments) as running_server:
+        assert len(running_server.ready["loaded"]["losses"]) == len(disks.stage("torn").damage)

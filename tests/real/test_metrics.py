@@ -203,9 +203,9 @@ def of_txnsim(url: str) -> Values:
             if labels["api"] in COUNTED
         }
 
-    def by_two(name: str, second: str) -> dict[tuple[str, str], float]:
+    def by_two(name: str, second_label: str) -> dict[tuple[str, str], float]:
         return {
-            (labels["api"], labels[second]): record_value
+            (labels["api"], labels[second_label]): record_value
             for labels, record_value in samples.get(f"{name}_total", ())
             if labels["api"] in COUNTED
         }
@@ -252,12 +252,14 @@ async def story(bootstrap: str, read: Callable[[], Values]) -> dict[str, Values]
         admin = Admin(cluster)
         await admin.create_topic(TOPIC, partitions=4)
         moments["nothing is open"] = read()
-        living = Producer(cluster, transactional_id="living", transaction_timeout_ms=TIMEOUT_MS)
+        living_producer = Producer(
+            cluster, transactional_id="living", transaction_timeout_ms=TIMEOUT_MS
+        )
         late_producer = Producer(
             cluster, transactional_id="late", transaction_timeout_ms=TIMEOUT_MS
         )
-        async with living, late_producer:
-            await _write(living, 0, 0)
+        async with living_producer, late_producer:
+            await _write(living_producer, 0, 0)
             moments["a transaction is open"] = read()
             error, _ = await produce_without_adding(
                 admin, TopicPartition(TOPIC, 3), "stray", age_ms=0, version=11
@@ -276,7 +278,7 @@ async def story(bootstrap: str, read: Callable[[], Values]) -> dict[str, Values]
             await _heal(admin)
             moments["it was aborted"] = read()
             await late_producer.abort()
-            await living.commit()
+            await living_producer.commit()
         await _wait_until_ended(admin)
         moments["all have ended"] = read()
     return moments

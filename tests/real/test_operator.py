@@ -38,8 +38,8 @@ async def test_what_hangs_is_named_alone_and_healed(
 ) -> None:
     hangs, lives = TopicPartition(name, 0), TopicPartition(name, 1)
     await admin.create_topic(name, partitions=2)
-    async with await begin_transaction(cluster, f"{name}-living") as living:
-        await living.send(name, 1, b"x")
+    async with await begin_transaction(cluster, f"{name}-living") as living_transaction:
+        await living_transaction.send(name, 1, b"x")
         identity = await make_hanging(admin, hangs, f"{name}-ghost")
         now_ms = cluster.clock.now_ms() + 60_000
         report = await survey(admin, now_ms=now_ms, partitions=[hangs, lives], older_than_ms=0)
@@ -59,7 +59,7 @@ async def test_what_hangs_is_named_alone_and_healed(
         # The ghost's record and the marker.
         assert (repaired.last_stable_offset_before, repaired.last_stable_offset_after) == (0, 2)
         assert (await explain(admin, hangs, now_ms=now_ms)).cause is Cause.NOTHING
-        await living.commit()
+        await living_transaction.commit()
 
 
 async def test_two_repairs_at_once_do_not_both_claim_it(admin: Admin, name: str) -> None:
@@ -96,8 +96,8 @@ async def test_a_printed_command_works_when_it_is_printed(
     assert explanation.code == 3
     command = search.stdout.splitlines()[-1].split()
     assert " ".join(command) in explanation.stdout
-    words = command[command.index("repair") :]
-    repaired = ours(target, *words, "--audit-file", str(tmp_path / "audit.jsonl"))
+    arguments = command[command.index("repair") :]
+    repaired = ours(target, *arguments, "--audit-file", str(tmp_path / "audit.jsonl"))
     assert repaired.code == 0, repaired.stdout + repaired.stderr
     assert ours(target, "why", name, "0").code == 0
 
@@ -118,10 +118,12 @@ async def test_kafkas_tool_names_the_same(
     listed_lines = kafkas(target, "find-hanging", "--topic", name, *limit).stdout.splitlines()[1:]
     assert len(listed_lines) == len(report.hanging) == (1 if age_min < 60 else 0)
     # Other tests ask a whole broker what hangs there.
-    everything = await survey(admin, now_ms=now_ms, partitions=[topic_partition], older_than_ms=0)
-    for finding in everything.hanging:
+    survey_result = await survey(
+        admin, now_ms=now_ms, partitions=[topic_partition], older_than_ms=0
+    )
+    for finding in survey_result.hanging:
         await repair(admin, finding, now_ms=now_ms)
-    assert len(everything.hanging) == 1
+    assert len(survey_result.hanging) == 1
 
 
 @pytest.mark.real
@@ -154,8 +156,8 @@ async def test_an_operator_heals_two_partitions_and_leaves_a_long_transaction_al
         assert verdicts == {0: "hanging", 1: "hanging", 2: "alive", 3: "alive"}
         assert _partitions(kafkas(target, "find-hanging", *scope).stdout) == {0, 1}
 
-        tried = ours(target, "repair", *scope, "--audit-file", str(audit), "--json")
-        assert [row["outcome"] for row in json.loads(tried.stdout)["repairs"]] == [
+        repair_output = ours(target, "repair", *scope, "--audit-file", str(audit), "--json")
+        assert [row["outcome"] for row in json.loads(repair_output.stdout)["repairs"]] == [
             "would be repaired"
         ] * 2
         assert not audit.exists()
@@ -184,9 +186,9 @@ async def test_an_operator_heals_two_partitions_and_leaves_a_long_transaction_al
         )
 
 
-@pytest.mark.parametrize("wanted", [PastDecision.COMMITTED, PastDecision.ABORTED])
+@pytest.mark.parametrize("wanted_decision", [PastDecision.COMMITTED, PastDecision.ABORTED])
 async def test_a_lingering_transaction_is_ended_by_its_identity(
-    cluster: Cluster, admin: Admin, name: str, wanted: PastDecision
+    cluster: Cluster, admin: Admin, name: str, wanted_decision: PastDecision
 ) -> None:
     """Begun in the flow of the cluster's level; ended once, and refused of any other identity."""
     await admin.create_topic(name, partitions=2)
@@ -198,15 +200,15 @@ async def test_a_lingering_transaction_is_ended_by_its_identity(
         producer_id=producer.session.identity.producer_id,
         producer_epoch=producer.session.identity.producer_epoch,
     )
-    other = msgspec.structs.replace(identity, producer_epoch=identity.producer_epoch + 7)
-    assert (await look_at(admin, other, wanted)).outcome is EndOutcome.REFUSED
-    prospect = await look_at(admin, identity, wanted)
+    other_identity = msgspec.structs.replace(identity, producer_epoch=identity.producer_epoch + 7)
+    assert (await look_at(admin, other_identity, wanted_decision)).outcome is EndOutcome.REFUSED
+    prospect = await look_at(admin, identity, wanted_decision)
     assert prospect.outcome is EndOutcome.WOULD_END
     assert [(part.start_offset, part.offsets) for part in prospect.parts] == [(0, 1), (0, 1)]
-    assert (await end(admin, prospect, wanted)).outcome is EndOutcome.ENDED
-    expected = [b"prepared"] * 2 if wanted is PastDecision.COMMITTED else []
+    assert (await end(admin, prospect, wanted_decision)).outcome is EndOutcome.ENDED
+    expected = [b"prepared"] * 2 if wanted_decision is PastDecision.COMMITTED else []
     assert await values(cluster, name, partitions=2) == expected
-    assert (await look_at(admin, identity, wanted)).outcome is EndOutcome.WAS_ENDED
+    assert (await look_at(admin, identity, wanted_decision)).outcome is EndOutcome.WAS_ENDED
 
 
 def _partitions(table: str) -> set[int]:

@@ -48,8 +48,8 @@ def kafka() -> Iterator[tuple[ApacheKafka, int]]:
     peer_port = free_ports(1)[0] - 1
     # So long waits a coordinator until it sends a marker again.
     patience = {"request.timeout.ms": "8000"}
-    with ApacheKafka(peer_port=peer_port, properties=patience) as running:
-        yield running, peer_port
+    with ApacheKafka(peer_port=peer_port, properties=patience) as running_kafka:
+        yield running_kafka, peer_port
 
 
 class ProxiedKafka:
@@ -106,16 +106,18 @@ class ProxiedKafka:
 
 @asynccontextmanager
 async def front_of(
-    kafka: tuple[ApacheKafka, int], topic: str, **more: Any
+    kafka: tuple[ApacheKafka, int], topic: str, **more_options: Any
 ) -> AsyncIterator[ProxiedKafka]:
     """A proxy in front of the node. Each test has its own topic, as the real coordinator may still
     write the markers of the test before.
     """
-    running, peer_port = kafka
+    running_kafka, peer_port = kafka
     environment = real_environment(seed=1)
-    peers = tuple(NodeAddress(node, "127.0.0.1", port) for node, port in running.peers.items())
+    peers = tuple(
+        NodeAddress(node, "127.0.0.1", port) for node, port in running_kafka.peers.items()
+    )
     options = ProxyOptions(
-        bootstrap=running.bootstrap, port=0, peers=peers, peer_port=peer_port, **more
+        bootstrap=running_kafka.bootstrap, port=0, peers=peers, peer_port=peer_port, **more_options
     )
     proxy = FaultProxy(environment, options)
     await proxy.start()
@@ -132,22 +134,22 @@ async def front_of(
 
 
 async def test_a_real_commit_marker_is_held_and_let_go(kafka: tuple[ApacheKafka, int]) -> None:
-    async with front_of(kafka, "held") as front:
-        front.arm(
-            point="peer.request", api="WriteTxnMarkers", topic=front.topic, source="broker/1",
+    async with front_of(kafka, "held") as front_proxy:
+        front_proxy.arm(
+            point="peer.request", api="WriteTxnMarkers", topic=front_proxy.topic, source="broker/1",
             committed=True, action={"do": "hold"},
         )  # fmt: skip
-        await front.commit("held", b"held")
-        await front.wait_until_struck()
-        assert await front.state("held") == "PrepareCommit"
-        assert await front.read_committed() == [], "committed, and not readable yet"
-        assert front.proxy.injector.release("f") >= 1  # sent again, where this took long
+        await front_proxy.commit("held", b"held")
+        await front_proxy.wait_until_struck()
+        assert await front_proxy.state("held") == "PrepareCommit"
+        assert await front_proxy.read_committed() == [], "committed, and not readable yet"
+        assert front_proxy.proxy.injector.release("f") >= 1  # sent again, where this took long
 
         async def is_readable() -> bool:
-            return await front.read_committed() == [b"held"]
+            return await front_proxy.read_committed() == [b"held"]
 
-        await front.until(is_readable)
-        await front.until_complete("held")
+        await front_proxy.until(is_readable)
+        await front_proxy.until_complete("held")
 
 
 async def test_brokers_that_log_in_over_tls_have_their_marker_held(tmp_path: Path) -> None:
@@ -175,84 +177,86 @@ async def test_brokers_that_log_in_over_tls_have_their_marker_held(tmp_path: Pat
     trusting = ClientTls(authority=authority.certificate.read_text())
     settings = ClientSettings(security=ClientSecurity(tls=trusting))
     peer_tls = TlsFiles(certificate=str(door.certificate), key=str(door.key))
-    with ApacheKafka(peer_port=peer_port, properties=properties) as running:
-        running_node = (running, peer_port)
-        async with front_of(running_node, "held", peer_tls=peer_tls, settings=settings) as front:
-            front.arm(
-                point="peer.request", api="WriteTxnMarkers", topic=front.topic, source="broker/1",
-                action={"do": "hold"},
+    with ApacheKafka(peer_port=peer_port, properties=properties) as running_kafka:
+        running_node = (running_kafka, peer_port)
+        async with front_of(
+            running_node, "held", peer_tls=peer_tls, settings=settings
+        ) as front_proxy:
+            front_proxy.arm(
+                point="peer.request", api="WriteTxnMarkers", topic=front_proxy.topic,
+                source="broker/1", action={"do": "hold"},
             )  # fmt: skip
-            await front.commit("held", b"held")
-            await front.wait_until_struck()
-            assert await front.read_committed() == [], "committed, and not readable yet"
-            front.proxy.injector.disarm("f")
-            await front.until_complete("held")
-            assert await front.read_committed() == [b"held"]
+            await front_proxy.commit("held", b"held")
+            await front_proxy.wait_until_struck()
+            assert await front_proxy.read_committed() == [], "committed, and not readable yet"
+            front_proxy.proxy.injector.disarm("f")
+            await front_proxy.until_complete("held")
+            assert await front_proxy.read_committed() == [b"held"]
 
 
 async def test_a_marker_that_is_lost_is_sent_again(kafka: tuple[ApacheKafka, int]) -> None:
-    async with front_of(kafka, "lost") as front:
-        front.arm(
-            point="peer.request", api="WriteTxnMarkers", topic=front.topic, limit=1,
+    async with front_of(kafka, "lost") as front_proxy:
+        front_proxy.arm(
+            point="peer.request", api="WriteTxnMarkers", topic=front_proxy.topic, limit=1,
             action={"do": "drop"},
         )  # fmt: skip
-        await front.commit("lost", b"lost for a while")
-        await front.wait_until_struck()
-        assert await front.state("lost") == "PrepareCommit"
-        assert await front.read_committed() == []
-        await front.until_complete("lost")
-        assert await front.read_committed() == [b"lost for a while"]
+        await front_proxy.commit("lost", b"lost for a while")
+        await front_proxy.wait_until_struck()
+        assert await front_proxy.state("lost") == "PrepareCommit"
+        assert await front_proxy.read_committed() == []
+        await front_proxy.until_complete("lost")
+        assert await front_proxy.read_committed() == [b"lost for a while"]
 
 
 async def test_a_marker_that_is_doubled_changes_nothing(kafka: tuple[ApacheKafka, int]) -> None:
-    async with front_of(kafka, "doubled") as front:
-        front.arm(
-            point="peer.request", api="WriteTxnMarkers", topic=front.topic,
+    async with front_of(kafka, "doubled") as front_proxy:
+        front_proxy.arm(
+            point="peer.request", api="WriteTxnMarkers", topic=front_proxy.topic,
             action={"do": "duplicate"},
         )  # fmt: skip
-        await front.commit("doubled", b"doubled")
-        await front.wait_until_struck()
-        await front.until_complete("doubled")
-        assert await front.read_committed() == [b"doubled"]
+        await front_proxy.commit("doubled", b"doubled")
+        await front_proxy.wait_until_struck()
+        await front_proxy.until_complete("doubled")
+        assert await front_proxy.read_committed() == [b"doubled"]
 
 
 async def test_an_answer_to_a_verification_is_replaced(kafka: tuple[ApacheKafka, int]) -> None:
     """The leader gives its producer the error of the replaced answer."""
-    async with front_of(kafka, "unsure") as front:
-        front.arm(
+    async with front_of(kafka, "unsure") as front_proxy:
+        front_proxy.arm(
             point="peer.response", api="AddPartitionsToTxn", transactional_id="unsure", limit=1,
             action={"do": "error", "error": "COORDINATOR_LOAD_IN_PROGRESS"},
         )  # fmt: skip
-        await front.commit("unsure", b"asked again")
-        await front.wait_until_struck()
+        await front_proxy.commit("unsure", b"asked again")
+        await front_proxy.wait_until_struck()
 
 
 async def test_a_client_meets_an_error_that_no_broker_made(kafka: tuple[ApacheKafka, int]) -> None:
-    async with front_of(kafka, "moved") as front:
-        front.arm(
+    async with front_of(kafka, "moved") as front_proxy:
+        front_proxy.arm(
             point="client.request", api="EndTxn", transactional_id="moved", limit=1,
             action={"do": "error", "error": "NOT_COORDINATOR"},
         )  # fmt: skip
-        await front.commit("moved", b"after all")
-        await front.wait_until_struck()
+        await front_proxy.commit("moved", b"after all")
+        await front_proxy.wait_until_struck()
 
 
 async def test_without_the_proxy_nothing_between_brokers_gets_through(
     kafka: tuple[ApacheKafka, int],
 ) -> None:
     """A broker can't reach even itself without the proxy, as docs/proxy.md says."""
-    running, _ = kafka
-    async with front_of(kafka, "closed") as front:
-        written, old_identity, new_identity = [
-            await identity(front.client, n) for n in ("written", "old", "new")
+    running_kafka, _ = kafka
+    async with front_of(kafka, "closed") as front_proxy:
+        written_identity, old_identity, new_identity = [
+            await identity(front_proxy.client, n) for n in ("written", "old", "new")
         ]
-        assert await add(front.client, "written", written) == ErrorCode.none
-        assert await write(front.client, "written", written, V1) == ErrorCode.none
-    async with Cluster(running.bootstrap) as client:
+        assert await add(front_proxy.client, "written", written_identity) == ErrorCode.none
+        assert await write(front_proxy.client, "written", written_identity, V1) == ErrorCode.none
+    async with Cluster(running_kafka.bootstrap) as client:
         # What was written before can be ended; its marker is owed.
-        end = TxnRequests("written", producer_id=written[0], producer_epoch=written[1]).end(
-            committed=True, accepted_versions=VersionRange(3, 4)
-        )
+        end = TxnRequests(
+            "written", producer_id=written_identity[0], producer_epoch=written_identity[1]
+        ).end(committed=True, accepted_versions=VersionRange(3, 4))
         assert (await client.ask(1, end)).error_code == ErrorCode.none
         assert await state_of(client, "written") == "PrepareCommit"
         # Nothing can be written: the leader can't ask the coordinator.
@@ -261,8 +265,8 @@ async def test_without_the_proxy_nothing_between_brokers_gets_through(
         assert await state_of(client, "old") == "Ongoing"
         assert await write(client, "new", new_identity, V2) == ErrorCode.not_enough_replicas
         assert await state_of(client, "new") == "Empty"
-    async with front_of(kafka, "opened") as front:
-        await front.until_complete("written")
+    async with front_of(kafka, "opened") as front_proxy:
+        await front_proxy.until_complete("written")
 
 
 V1, V2 = VersionRange(9, 11), VersionRange(12, 12)
@@ -285,7 +289,7 @@ async def add(client: Cluster, transactional_id: str, identity: tuple[int, int])
 
 
 async def write(
-    client: Cluster, transactional_id: str, identity: tuple[int, int], within: VersionRange
+    client: Cluster, transactional_id: str, identity: tuple[int, int], version_range: VersionRange
 ) -> ErrorCode:
     batch = build_batch(
         [Record(value=b"a")],
@@ -301,7 +305,7 @@ async def write(
             {CLOSED: batch},
             topic_ids={},
             transactional_id=transactional_id,
-            accepted_versions=within,
+            accepted_versions=version_range,
         ),
     )
     ((row,),) = [topic.partition_responses for topic in answer.responses]

@@ -19,10 +19,10 @@ WITHOUT_A_TICKET: Final = re.compile(r"\| none(?:: \[report\]\(\.\./reports/(\S+
 def test_every_report_is_played_and_in_the_list() -> None:
     folders = {path.parent.name for path in REPORTS.glob("*/README.md")}
     assert folders == PLAYS.keys()
-    listed = re.findall(
+    listed_folders = re.findall(
         r"^\| \[.+\]\((\S+)/README\.md\)", (REPORTS / "README.md").read_text(), re.M
     )
-    assert sorted(listed) == sorted(folders)
+    assert sorted(listed_folders) == sorted(folders)
 
 
 @pytest.mark.parametrize("file_name", PLAYS)

@@ -57,7 +57,7 @@ class SecurityFiles:
 
     def of_broker(self) -> dict[str, str]:
         """The properties of both brokers."""
-        mine = "listener.name.passwords."
+        listener_prefix = "listener.name.passwords."
         users = 'user_plain="plain-secret" user_admin="admin-secret"'
         return {
             "ssl.keystore.type": "PEM",
@@ -70,12 +70,14 @@ class SecurityFiles:
             "listener.name.certificates.ssl.client.auth": "required",
             "ssl.principal.mapping.rules": "RULE:^CN=(.*?),.*$/$1-of-certificate/L,DEFAULT",
             "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-            f"{mine}plain.sasl.jaas.config": f"{JAAS}plain.PlainLoginModule required {users};",
-            f"{mine}scram-sha-256.sasl.jaas.config": self._scram(),
-            f"{mine}scram-sha-512.sasl.jaas.config": self._scram(),
-            f"{mine}oauthbearer.sasl.jaas.config": f"{BEARER} required "
+            f"{listener_prefix}plain.sasl.jaas.config": (
+                f"{JAAS}plain.PlainLoginModule required {users};"
+            ),
+            f"{listener_prefix}scram-sha-256.sasl.jaas.config": self._scram(),
+            f"{listener_prefix}scram-sha-512.sasl.jaas.config": self._scram(),
+            f"{listener_prefix}oauthbearer.sasl.jaas.config": f"{BEARER} required "
             'unsecuredLoginStringClaim_sub="broker" unsecuredValidatorRequiredScope="kafka";',
-            f"{mine}connections.max.reauth.ms": str(REAUTH_MS),
+            f"{listener_prefix}connections.max.reauth.ms": str(REAUTH_MS),
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": ";".join(f"User:{super_user_name}" for super_user_name in SUPER_USERS),
         }
@@ -84,7 +86,7 @@ class SecurityFiles:
         module = f"{JAAS}scram.ScramLoginModule"
         return f'{module} required username="scram" password="scram-secret";'
 
-    def of_client(self, way: str, *, broken: bool = False) -> Path:
+    def of_client(self, way: str, *, is_broken: bool = False) -> Path:
         """A file for ``--command-config``."""
         values = {
             "security.protocol": "SSL" if way == "certificate" else "SASL_SSL",
@@ -97,24 +99,24 @@ class SecurityFiles:
                 "ssl.keystore.location": str(self.client_store),
             }
         else:
-            values |= {"sasl.mechanism": way, "sasl.jaas.config": _login(way, broken=broken)}
-        path = self.directory / f"{way}{'-broken' if broken else ''}.properties"
+            values |= {"sasl.mechanism": way, "sasl.jaas.config": _login(way, is_broken=is_broken)}
+        path = self.directory / f"{way}{'-broken' if is_broken else ''}.properties"
         path.write_text(
             "".join(f"{name}={property_value}\n" for name, property_value in values.items())
         )
         return path
 
 
-def _login(way: str, *, broken: bool) -> str:
+def _login(way: str, *, is_broken: bool) -> str:
     if way == "OAUTHBEARER":
-        scope = "nothing" if broken else "kafka"
+        scope = "nothing" if is_broken else "kafka"
         return (
             f'{BEARER} required unsecuredLoginStringClaim_sub="oauth" '
             f'unsecuredLoginListClaim_scope=",{scope}";'
         )
     kind, name = ("plain.Plain", "plain") if way == "PLAIN" else ("scram.Scram", "scram")
-    word = "wrong" if broken else f"{name}-secret"
-    return f'{JAAS}{kind}LoginModule required username="{name}" password="{word}";'
+    password = "wrong" if is_broken else f"{name}-secret"
+    return f'{JAAS}{kind}LoginModule required username="{name}" password="{password}";'
 
 
 class SecuredBroker:
@@ -133,18 +135,19 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> SecurityFiles:
 
 
 @pytest.fixture(scope="module")
-def sides(files: SecurityFiles) -> Iterator[dict[str, SecuredBroker]]:
+def secured_brokers(files: SecurityFiles) -> Iterator[dict[str, SecuredBroker]]:
     """A real broker and a simulated one, with the same properties."""
     properties = files.of_broker()
     listeners = {"PLAINTEXT": "PLAINTEXT", **LISTENERS}
-    own = {
+    own_properties = {
         "listeners": ",".join(f"{listener_name}://127.0.0.1:0" for listener_name in listeners),
         "listener.security.protocol.map": ",".join(map(":".join, listeners.items())),
     }
     file = files.directory / "server.properties"
     file.write_text(
         "".join(
-            f"{name}={property_value}\n" for name, property_value in {**own, **properties}.items()
+            f"{name}={property_value}\n"
+            for name, property_value in {**own_properties, **properties}.items()
         )
     )
     with ExitStack() as stack:
@@ -157,23 +160,33 @@ def sides(files: SecurityFiles) -> Iterator[dict[str, SecuredBroker]]:
         server = stack.enter_context(
             TxnsimServer(brokers=1, arguments=("--config", str(file), "--topic", "orders:1"))
         )
-        created = kafka.run_tool(
+        created_users = kafka.run_tool(
             "org.apache.kafka.tools.TopicCommand",
             *("--create", "--topic", "orders", "--partitions", "1"),
         )
-        assert created.code == 0, created
-        real = {listener_name: kafka.bootstrap_at(listener_name) for listener_name in LISTENERS}
+        assert created_users.code == 0, created_users
+        real_addresses = {
+            listener_name: kafka.bootstrap_at(listener_name) for listener_name in LISTENERS
+        }
         yield {
-            "kafka": SecuredBroker(real),
+            "kafka": SecuredBroker(real_addresses),
             "txnsim": SecuredBroker(server.ready["security"]["bootstrap"]),
         }
 
 
-def txns(side: SecuredBroker, way: str, config: Path, *arguments: str) -> tuple[int, str, str]:
+def txns(
+    secured_broker: SecuredBroker, way: str, config: Path, *arguments: str
+) -> tuple[int, str, str]:
     process = subprocess.run(
         [
             str(installed_txnsim()),
-            *("txns", "--bootstrap-server", side.address(way), "--command-config", str(config)),
+            *(
+                "txns",
+                "--bootstrap-server",
+                secured_broker.address(way),
+                "--command-config",
+                str(config),
+            ),
             *arguments,
         ],
         capture_output=True,
@@ -187,26 +200,26 @@ def txns(side: SecuredBroker, way: str, config: Path, *arguments: str) -> tuple[
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["kafka", "txnsim"])
 async def test_our_client_transacts(
-    files: SecurityFiles, sides: dict[str, SecuredBroker], name: str, way: str
+    files: SecurityFiles, secured_brokers: dict[str, SecuredBroker], name: str, way: str
 ) -> None:
     settings, _, ignored = read_client_properties(files.of_client(way))
     assert ignored == ()
-    async with Cluster(sides[name].address(way), settings=settings) as cluster:
+    async with Cluster(secured_brokers[name].address(way), settings=settings) as cluster:
         producer = await begin_transaction(cluster, f"{name}-{way}")
-        sent = producer.send(TOPIC, 0, b"v")
+        record_future = producer.send(TOPIC, 0, b"v")
         await producer.commit()
-        assert (await sent).offset >= 0
+        assert (await record_future).offset >= 0
         await producer.close()
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_tool_says_the_same(
-    files: SecurityFiles, sides: dict[str, SecuredBroker], way: str
+    files: SecurityFiles, secured_brokers: dict[str, SecuredBroker], way: str
 ) -> None:
     config = files.of_client(way)
     outcomes = [
-        txns(side, way, config, "describe", "--transactional-id", "nobody")
-        for side in sides.values()
+        txns(secured_broker, way, config, "describe", "--transactional-id", "nobody")
+        for secured_broker in secured_brokers.values()
     ]
     assert outcomes[0] == outcomes[1]
     assert outcomes[0][0] == 1
@@ -215,10 +228,12 @@ def test_the_tool_says_the_same(
 
 @pytest.mark.parametrize("way", WAYS[:-1])
 def test_the_same_logins_fail_with_the_same_words(
-    files: SecurityFiles, sides: dict[str, SecuredBroker], way: str
+    files: SecurityFiles, secured_brokers: dict[str, SecuredBroker], way: str
 ) -> None:
-    config = files.of_client(way, broken=True)
-    outcomes = [txns(side, way, config, "list") for side in sides.values()]
+    config = files.of_client(way, is_broken=True)
+    outcomes = [
+        txns(secured_broker, way, config, "list") for secured_broker in secured_brokers.values()
+    ]
     assert outcomes[0] == outcomes[1]
     assert (outcomes[0][0], outcomes[0][1]) == (1, "")
     assert "SASL_AUTHENTICATION_FAILED (58)" in outcomes[0][2]
@@ -226,10 +241,10 @@ def test_the_same_logins_fail_with_the_same_words(
 
 @pytest.mark.parametrize("name", ["kafka", "txnsim"])
 async def test_a_client_stays_known_beyond_the_end_of_its_session(
-    files: SecurityFiles, sides: dict[str, SecuredBroker], name: str
+    files: SecurityFiles, secured_brokers: dict[str, SecuredBroker], name: str
 ) -> None:
     settings, *_ = read_client_properties(files.of_client("SCRAM-SHA-256"))
-    async with Cluster(sides[name].address("PLAIN"), settings=settings) as cluster:
+    async with Cluster(secured_brokers[name].address("PLAIN"), settings=settings) as cluster:
         connection = await cluster.any_connection()
         loop = asyncio.get_running_loop()
         ends = loop.time() + 2 * REAUTH_MS / 1_000
@@ -244,7 +259,7 @@ async def test_a_client_stays_known_beyond_the_end_of_its_session(
 
 
 def test_who_has_no_certificate_hears_the_same(
-    files: SecurityFiles, sides: dict[str, SecuredBroker]
+    files: SecurityFiles, secured_brokers: dict[str, SecuredBroker]
 ) -> None:
     """The TLS alert gives the reason, and Java's client gives up at once."""
     config = files.directory / "without-certificate.properties"
@@ -253,10 +268,10 @@ def test_who_has_no_certificate_hears_the_same(
     results = [
         run_kafka_tool(
             "org.apache.kafka.tools.TransactionsCommand",
-            *("--bootstrap-server", side.address("certificate")),
+            *("--bootstrap-server", secured_broker.address("certificate")),
             *("--command-config", str(config), "list"),
         )
-        for side in sides.values()
+        for secured_broker in secured_brokers.values()
     ]
     assert results[0] == results[1]
     assert results[0].code == 1
@@ -264,14 +279,14 @@ def test_who_has_no_certificate_hears_the_same(
 
 
 def test_java_and_we_are_the_same_to_them(
-    files: SecurityFiles, sides: dict[str, SecuredBroker]
+    files: SecurityFiles, secured_brokers: dict[str, SecuredBroker]
 ) -> None:
     """Kafka's own tool reads the same client properties, at both."""
     for way in ("certificate", "SCRAM-SHA-512", "OAUTHBEARER"):
-        for side in sides.values():
+        for secured_broker in secured_brokers.values():
             result = run_kafka_tool(
                 "org.apache.kafka.tools.TransactionsCommand",
-                *("--bootstrap-server", side.address(way)),
+                *("--bootstrap-server", secured_broker.address(way)),
                 *("--command-config", str(files.of_client(way)), "list"),
             )
             assert result.code == 0, (way, result)

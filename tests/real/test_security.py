@@ -15,8 +15,8 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture(scope="module")
 def addresses() -> Iterator[dict[str, str]]:
-    with kafka() as running:
-        yield running
+    with kafka() as running_kafka:
+        yield running_kafka
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -102,9 +102,9 @@ class SecuredKafka:
 
     def story_options(self, way: str, *, tls: bool = False, user: str = "admin") -> tuple[str, ...]:
         """Options of a story on this broker."""
-        where = self.kafka.bootstrap_at("SASL_SSL" if tls else "SASL")
+        bootstrap = self.kafka.bootstrap_at("SASL_SSL" if tls else "SASL")
         config = self.config(way, tls=tls, user=user)
-        return ("--on", where, "--yes", "--command-config", str(config))
+        return ("--on", bootstrap, "--yes", "--command-config", str(config))
 
     def allow(self, *acls: AclBinding) -> None:
         """Add these ACLs."""
@@ -128,10 +128,11 @@ class SecuredKafka:
 
     def do(self, command: str, *, tls: bool = False) -> ToolResult:
         """Run a printed command as a user with all rights, and return its result."""
-        script, *words = command.split()
+        script, *arguments = command.split()
         config = str(self.config("SCRAM-SHA-512", tls=tls))
         return run_kafka_tool(
-            TOOLS[script], *(config if word == "admin.properties" else word for word in words)
+            TOOLS[script],
+            *(config if argument == "admin.properties" else argument for argument in arguments),
         )
 
 
@@ -318,11 +319,11 @@ class InterruptedStory:
 @contextlib.contextmanager
 def interrupted_once_open(secured_kafka: SecuredKafka, *options: str) -> Iterator[InterruptedStory]:
     """Play a story until its transaction is open, run the block, and end the story by Ctrl-C."""
-    words = ["scenario", "run", "z23", "--mode", "TV2+", "--armed", *options]
+    arguments = ["scenario", "run", "z23", "--mode", "TV2+", "--armed", *options]
     was = signal(SIGINT, default_int_handler)  # a shell in the background hands on that it ignores
     try:
         story = subprocess.Popen(
-            [sys.executable, "-m", "txnsim", *words],
+            [sys.executable, "-m", "txnsim", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

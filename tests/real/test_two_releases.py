@@ -54,10 +54,10 @@ def simulate_pair(pair: str) -> two_releases.ReleaseAnswers:
         }
 
     releases = (f"{first_line},2={second_line}",)
-    full = TraceLevel.FULL
+    full_level = TraceLevel.FULL
     rules = RULES.get(pair, {})
     return run_cluster(
-        main, brokers=2, topics=(), as_version=releases, rules=rules, trace_level=full
+        main, brokers=2, topics=(), as_version=releases, rules=rules, trace_level=full_level
     )
 
 
@@ -90,8 +90,11 @@ def test_brokers_list_the_versions_and_levels_of_the_real_ones(pair: str) -> Non
     """A broker of any emulated release has the lowest versions of the newest release."""
     for broker in two_releases.BROKERS:
         ours, real = (
-            [side["answers"][f"broker {broker} {verb}"] for verb in ("lists", "has finalized")]
-            for side in (simulate_pair(pair), RECORDED[pair])
+            [
+                pair_record["answers"][f"broker {broker} {verb}"]
+                for verb in ("lists", "has finalized")
+            ]
+            for pair_record in (simulate_pair(pair), RECORDED[pair])
         )
         common = ours[0].keys() & real[0].keys() if "2.8.2" in pair else ours[0].keys()
         assert {key: ours[0][key][1] for key in common} == {key: real[0][key][1] for key in common}

@@ -147,8 +147,8 @@ _TOOLS: Final[dict[str, Tools]] = {}
 def kafkas(target: ClusterUnderTest, *args: str, global_options: Args = ()) -> ToolResult:
     tools = _TOOLS.get(target.bootstrap)
     if tools is None:
-        fresh = Tools(target.bootstrap, version=target.patch_release)
-        tools = _TOOLS[target.bootstrap] = _JVMS[0].enter_context(fresh)
+        new_tools = Tools(target.bootstrap, version=target.patch_release)
+        tools = _TOOLS[target.bootstrap] = _JVMS[0].enter_context(new_tools)
     return tools.ask(TOOL, *global_options, *args)
 
 
@@ -212,7 +212,7 @@ def fill_in(args: Args, **values: object) -> Args:
 
 def has_option(target: ClusterUnderTest, args: Args) -> bool:
     """Whether the tool of the target's release has this option or command."""
-    return not (target.is_older and any(word in SINCE_4_1 for word in args))
+    return not (target.is_older and any(argument in SINCE_4_1 for argument in args))
 
 
 @pytest.mark.real
@@ -226,9 +226,9 @@ async def test_tables_are_those_of_kafkas_tool(
         Producer(
             cluster, transactional_id=f"{name}-open", transaction_timeout_ms=LASTING_MS
         ) as still_open,
-        Producer(cluster, transactional_id=f"{name}-idle") as idle,
+        Producer(cluster, transactional_id=f"{name}-idle") as idle_producer,
     ):
-        await idle.init_transactions()
+        await idle_producer.init_transactions()
         await still_open.init_transactions()
         still_open.begin()
         await still_open.send(name, 0, b"x")
@@ -246,8 +246,8 @@ async def test_tables_are_those_of_kafkas_tool(
 async def test_a_hanging_transaction_is_found_alike_and_aborted(
     target: ClusterUnderTest, admin: Admin, name: str
 ) -> None:
-    everywhere = len(admin.cluster.view.brokers)  # so that broker 1 has a replica
-    await admin.create_topic(name, partitions=1, replication_factor=everywhere)
+    broker_count = len(admin.cluster.view.brokers)  # so that broker 1 has a replica
+    await admin.create_topic(name, partitions=1, replication_factor=broker_count)
     topic_partition = TopicPartition(name, 0)
     offset = 0
     # Each way by each tool: what the other one sees afterwards is the same.
@@ -261,14 +261,14 @@ async def test_a_hanging_transaction_is_found_alike_and_aborted(
                     search_result = check_same(target, *fill_in(search, name=name))
                     is_it = f"\t{identity.producer_id} " in search_result.stdout.replace("\n", "\t")
                     assert is_it == (search[0] != "abort" and "90" not in search), search
-            words = fill_in(
+            arguments = fill_in(
                 abort,
                 name=name,
                 offset=offset,
                 producer_id=identity.producer_id,
                 producer_epoch=identity.producer_epoch,
             )
-            abort_result = tool(target, *words)
+            abort_result = tool(target, *arguments)
             assert (abort_result.code, abort_result.stdout, first_complaint(abort_result)) == (
                 0,
                 "",
@@ -289,7 +289,7 @@ async def test_a_transaction_is_terminated_alike(
     if not has_option(target, FORCED):
         pytest.skip("Kafka's tool of this release has no forceTerminateTransaction")
     await admin.create_topic(name, partitions=1)
-    described = ("describe", "--transactional-id", f"{name}-open")
+    describe_arguments = ("describe", "--transactional-id", f"{name}-open")
     for tool in (ours, kafkas):
         async with Producer(
             cluster, transactional_id=f"{name}-open", transaction_timeout_ms=LASTING_MS
@@ -297,13 +297,13 @@ async def test_a_transaction_is_terminated_alike(
             await producer.init_transactions()
             producer.begin()
             await producer.send(name, 0, b"x")
-            assert "Ongoing" in check_same(target, *described).stdout
+            assert "Ongoing" in check_same(target, *describe_arguments).stdout
             result = tool(target, *fill_in(FORCED, name=name))
             assert (result.code, result.stdout) == (0, "")
             # Ours says besides what that discards.
             assert ("discards its records" in result.stderr) == (tool is ours)
             assert len(result.stderr.splitlines()) == (tool is ours)
-            assert "Empty" in check_same(target, *described).stdout
+            assert "Empty" in check_same(target, *describe_arguments).stdout
 
 
 @pytest.mark.real
@@ -328,8 +328,8 @@ def test_every_command_and_option_of_kafkas_tool_is_compared(version: str) -> No
     assert {"list", "find-hanging"} <= commands <= {args[0] for args in compared}
     for command, text in help_by_command.items():
         options = set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", text))
-        used = {word for args in compared if args[0] == command for word in args}
-        missing = options - used - OF_THE_TOOL_ITSELF
+        used_options = {argument for args in compared if args[0] == command for argument in args}
+        missing = options - used_options - OF_THE_TOOL_ITSELF
         assert not missing, (command, missing)
 
 

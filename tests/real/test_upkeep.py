@@ -33,16 +33,18 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
         )
     )
     with (
-        ApacheKafka(transaction_version=LEVEL, properties=upkeep.PROPERTIES) as real,
+        ApacheKafka(transaction_version=LEVEL, properties=upkeep.PROPERTIES) as real_kafka,
         TxnsimServer(
             transaction_version=LEVEL, brokers=1, arguments=("--config", str(path))
         ) as simulated,
     ):
-        yield real.bootstrap, simulated.bootstrap
+        yield real_kafka.bootstrap, simulated.bootstrap
 
 
 @pytest.mark.parametrize("story", upkeep.STORIES, ids=lambda story: story.__name__)
 def test_both_brokers_keep_the_same(story: Story, pair: tuple[str, str]) -> None:
     expected, actual = (play_story(story, address, LEVEL) for address in pair)
-    wrong = list(differences(expected, actual))
-    assert not wrong, f"{len(wrong)} differences (real != ours):\n" + "\n".join(wrong)
+    difference_lines = list(differences(expected, actual))
+    assert not difference_lines, (
+        f"{len(difference_lines)} differences (real != ours):\n" + "\n".join(difference_lines)
+    )

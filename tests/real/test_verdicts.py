@@ -11,17 +11,17 @@ from tests.real import stage, verdicts
 
 
 def test_every_difference_is_explained_and_every_cause_has_one() -> None:
-    differing = {
+    differing_keys = {
         (row["scenario"], row["run"], row["on"])
         for row in verdicts.rows()
         if row["simulated"] != row["real"]
     }
-    assert differing == set(verdicts.DIFFERENCES)
+    assert differing_keys == set(verdicts.DIFFERENCES)
 
 
-def _row(real: str, **changed: str) -> dict[str, str]:
+def _row(real: str, **changed_fields: str) -> dict[str, str]:
     row = {"on": "4.3.1", "animal": "Z27", "scenario": "commit-without-a-leader", "run": "TV2/4.3"}
-    return {**row, "take": "armed", "simulated": "healthy", "real": real, **changed}
+    return {**row, "take": "armed", "simulated": "healthy", "real": real, **changed_fields}
 
 
 def test_a_result_takes_the_place_of_the_last_one(

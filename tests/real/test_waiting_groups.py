@@ -58,7 +58,7 @@ class WaitingGroup(NamedTuple):
     start_offset: int
 
 
-class Lost(NamedTuple):
+class LostRecords(NamedTuple):
     """The records of a transaction that was aborted or left open."""
 
     transactional_id: str | None
@@ -79,8 +79,8 @@ class PlayedCases(NamedTuple):
     """The begin of the first open transaction, by its record."""
     since: dict[str, set[int | None]]
     """The same begin, by the directory."""
-    told_lost: dict[str, list[Lost]]
-    found_lost: dict[str, list[Lost]]
+    told_lost: dict[str, list[LostRecords]]
+    found_lost: dict[str, list[LostRecords]]
     """Lost records, by the directory."""
 
 
@@ -89,18 +89,20 @@ def cases() -> PlayedCases:
     kafka = ApacheKafka(transaction_version=2)
     with kafka:
         with RawBrokers({1: kafka.bootstrap}) as raw:
-            living: dict[str, set[WaitingGroup]] = {}
+            living_groups: dict[str, set[WaitingGroup]] = {}
             begun_ms: dict[str, int] = {}
-            told_lost: dict[str, list[Lost]] = {}
+            told_lost: dict[str, list[LostRecords]] = {}
             for seed in SEEDS:
                 case_name = f"case-{seed}"
-                living[case_name], begun_ms[case_name], told_lost[case_name] = _play_case(raw, seed)
+                living_groups[case_name], begun_ms[case_name], told_lost[case_name] = _play_case(
+                    raw, seed
+                )
         kafka.stop_broker(1)
         search = Search(paths=(kafka.homes[0] / "data",), now_ms=wall_ms(), never_spark=True)
         search_result = find_waiting_groups(search, new_session=no_session, progress=lambda _: None)
         losses = LogDatabase(search.paths).rows(LOSSES)
-    offline: dict[str, set[WaitingGroup]] = {name: set() for name in living}
-    since: dict[str, set[int | None]] = {name: set() for name in living}
+    offline: dict[str, set[WaitingGroup]] = {name: set() for name in living_groups}
+    since: dict[str, set[int | None]] = {name: set() for name in living_groups}
     for waiter in search_result.waiters:
         offline[waiter.topic].add(
             WaitingGroup(
@@ -113,14 +115,14 @@ def cases() -> PlayedCases:
             )
         )
         since[waiter.topic].add(waiter.since_ms)
-    found_lost: dict[str, list[Lost]] = {name: [] for name in living}
+    found_lost: dict[str, list[LostRecords]] = {name: [] for name in living_groups}
     for row in losses:
         if (topic := row.pop("topic")) in found_lost:
-            found_lost[topic].append(Lost(**row))
-    return PlayedCases(living, offline, begun_ms, since, told_lost, found_lost)
+            found_lost[topic].append(LostRecords(**row))
+    return PlayedCases(living_groups, offline, begun_ms, since, told_lost, found_lost)
 
 
-def _play_case(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list[Lost]]:
+def _play_case(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list[LostRecords]]:
     """One case: who waits by the living broker, when the first open transaction was begun, and what
     is lost.
     """
@@ -128,9 +130,9 @@ def _play_case(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list
     topic_partition = Place(f"case-{seed}", 0)
     raw.create_topic(topic_partition.topic, partitions=[(1,)])
     book = Notebook(raw, transaction_version=2)
-    ended = Actor(book, f"ended-{seed}", timeout_ms=LONG_MS)
-    opened: list[Actor] = []
-    lost: list[Lost] = []
+    ended_producer = Actor(book, f"ended-{seed}", timeout_ms=LONG_MS)
+    open_actors: list[Actor] = []
+    lost_transactions: list[LostRecords] = []
     for step in range(chance.randrange(4, 12)):
         match chance.randrange(4):
             case 0:
@@ -140,34 +142,39 @@ def _play_case(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list
             case 1 | 2:
                 key = chance.choice([None, "a", "b"])
                 batches = [
-                    ended.send(topic_partition, *["ended"] * chance.randrange(1, 4), key=key)
+                    ended_producer.send(
+                        topic_partition, *["ended"] * chance.randrange(1, 4), key=key
+                    )
                 ]
-                batches.append(ended.send(topic_partition, "more", key="c"))
-                if not ended.finish(committed=chance.random() < 0.5).committed:
-                    lost.append(_lost(f"ended-{seed}", "aborted", batches))
-            case _ if len(opened) < 2:
-                opened.append(Actor(book, f"open-{seed}-{step}", timeout_ms=LONG_MS))
-                opened[-1].send(topic_partition, "open")
+                batches.append(ended_producer.send(topic_partition, "more", key="c"))
+                if not ended_producer.finish(committed=chance.random() < 0.5).committed:
+                    lost_transactions.append(_lost(f"ended-{seed}", "aborted", batches))
+            case _ if len(open_actors) < 2:
+                open_actors.append(Actor(book, f"open-{seed}-{step}", timeout_ms=LONG_MS))
+                open_actors[-1].send(topic_partition, "open")
             case _:
-                opened[-1].send(topic_partition, "still open")
+                open_actors[-1].send(topic_partition, "still open")
     end = raw.offset(topic_partition, -1)
     groups = [f"group-{seed}-{coverage_number}" for coverage_number in range(3)]
     for group in groups:
         _commit(raw, group, topic_partition, chance.randrange(end + 1))
-    commit_offset(raw, ended, groups[0], topic_partition, chance.randrange(end + 1))
-    ended.finish(committed=True)
+    commit_offset(raw, ended_producer, groups[0], topic_partition, chance.randrange(end + 1))
+    ended_producer.finish(committed=True)
     pending = Actor(book, f"pending-{seed}", timeout_ms=LONG_MS)
     commit_offset(raw, pending, groups[1], topic_partition, chance.randrange(end + 1))
-    begun_ms = opened[0].touched[topic_partition][0].records[0].timestamp_ms if opened else -1
-    lost += [
-        _lost(actor.transactional_id, "open", actor.touched[topic_partition]) for actor in opened
+    begun_ms = (
+        open_actors[0].touched[topic_partition][0].records[0].timestamp_ms if open_actors else -1
+    )
+    lost_transactions += [
+        _lost(actor.transactional_id, "open", actor.touched[topic_partition])
+        for actor in open_actors
     ]
-    return set(_waits(raw, topic_partition, groups)), begun_ms, lost
+    return set(_waits(raw, topic_partition, groups)), begun_ms, lost_transactions
 
 
-def _lost(transactional_id: str, outcome: str, batches: Sequence[SentBatch]) -> Lost:
+def _lost(transactional_id: str, outcome: str, batches: Sequence[SentBatch]) -> LostRecords:
     records = [record for batch in batches for record in batch.records]
-    return Lost(
+    return LostRecords(
         transactional_id,
         outcome,
         batches[0].base_offset,
@@ -200,14 +207,14 @@ def _commit(raw: RawBrokers, group: str, topic_partition: Place, offset: int) ->
 
 def _waits(raw: RawBrokers, topic_partition: Place, groups: list[str]) -> Iterator[WaitingGroup]:
     """The waiting groups by ListOffsets, OffsetFetch and DescribeProducers."""
-    watermark, stable = (
+    watermark, stable_offset = (
         raw.offset(topic_partition, -1),
         raw.offset(topic_partition, -1, committed=True),
     )
     blocking = [
         row
         for row in active_producers(raw, topic_partition)
-        if row.current_txn_start_offset == stable and stable < watermark
+        if row.current_txn_start_offset == stable_offset and stable_offset < watermark
     ]
     for group in groups:
         (position,) = committed_offsets(raw, group, [topic_partition])
@@ -216,7 +223,7 @@ def _waits(raw: RawBrokers, topic_partition: Place, groups: list[str]) -> Iterat
                 yield WaitingGroup(
                     group,
                     position.offset,
-                    stable,
+                    stable_offset,
                     watermark,
                     int(row.producer_id),
                     int(row.current_txn_start_offset),

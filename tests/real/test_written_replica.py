@@ -89,7 +89,7 @@ def written_replica(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writte
         # One ends in order, one is killed: that one goes through what it finds, batch by batch.
         kafka.kill(2)
         kafka.stop_broker(1)
-        into = [word for path in data for word in ("--into", str(path))]
+        into = [option for path in data for option in ("--into", str(path))]
         assert main(["logs", "write", *into, "--topic", "orders", "--http", server.http]) == 0
         assert main(["logs", "write", str(directory / "own"), "--http", server.http]) == 0
         kafka.start_again(1, 2)
@@ -187,14 +187,14 @@ async def read_partitions(
 
 
 def test_clients_find_the_same_in_both(written_replica: WrittenReplica) -> None:
-    real, simulated = written_replica.views
-    assert real == simulated
-    assert real.ends["READ_COMMITTED"][HANGING] < real.ends["READ_UNCOMMITTED"][HANGING]
-    assert any(producer.txn_start_offset is not None for producer in real.producers[HANGING])
-    hidden = len(real.records["READ_UNCOMMITTED"][IDEMPOTENT]) - len(
-        real.records["READ_COMMITTED"][IDEMPOTENT]
+    real_view, simulated = written_replica.views
+    assert real_view == simulated
+    assert real_view.ends["READ_COMMITTED"][HANGING] < real_view.ends["READ_UNCOMMITTED"][HANGING]
+    assert any(producer.txn_start_offset is not None for producer in real_view.producers[HANGING])
+    hidden_count = len(real_view.records["READ_UNCOMMITTED"][IDEMPOTENT]) - len(
+        real_view.records["READ_COMMITTED"][IDEMPOTENT]
     )
-    assert hidden == 2, "what was aborted"
+    assert hidden_count == 2, "what was aborted"
 
 
 def test_replicas_agree_and_get_in_sync(written_replica: WrittenReplica) -> None:

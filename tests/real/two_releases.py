@@ -102,12 +102,12 @@ async def story(cluster: Cluster) -> ReleaseAnswers:
             cell = f"leader {leader}, coordinator {coordinator}"
             topic = f"led-by-{leader}-for-{coordinator}"
             topic_partitions = [TopicPartition(f"{topic}-{kind}", 0) for kind in ("added", "ghost")]
-            new = [
+            new_topics = [
                 NewTopic(name=topic_partition.topic, assignments=((leader,),))
                 for topic_partition in topic_partitions
             ]
-            await admin.create_topics(new)
-            for new_topic in new:
+            await admin.create_topics(new_topics)
+            for new_topic in new_topics:
                 await admin.wait_for_topic(new_topic.name)
             name, ghost = ids[coordinator]
             answers[f"{cell}: a transaction"] = await _transaction(
@@ -168,10 +168,10 @@ async def _transaction(
         "producer_id": identity.producer_id,
         "producer_epoch": identity.producer_epoch,
     }
-    added = TxnRequests(transactional_id, **identity_fields).add_partitions(
+    add_request = TxnRequests(transactional_id, **identity_fields).add_partitions(
         partitions=(topic_partition,)
     )
-    answer = await _ask_until_settled(cluster, transactional_id, added, _added_error)
+    answer = await _ask_until_settled(cluster, transactional_id, add_request, _added_error)
     batch = build_batch(
         [Record(value=b"in it")],
         timestamp_ms=cluster.clock.now_ms(),
@@ -180,23 +180,26 @@ async def _transaction(
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
     )
-    within = VersionRange(PRODUCE, PRODUCE)
-    sent = requests.produce(
+    version_range = VersionRange(PRODUCE, PRODUCE)
+    produce_request = requests.produce(
         {topic_partition: batch},
         topic_ids={},
         transactional_id=transactional_id,
-        accepted_versions=within,
+        accepted_versions=version_range,
     )
-    produce_error, times = await _produce_until_settled(cluster, topic_partition, sent), 1
+    produce_error, times = (
+        await _produce_until_settled(cluster, topic_partition, produce_request),
+        1,
+    )
     while produce_error is ErrorCode.network_exception and times < _STEADY:
         produce_error, times = (
-            await _produce_until_settled(cluster, topic_partition, sent),
+            await _produce_until_settled(cluster, topic_partition, produce_request),
             times + 1,
         )
     end = TxnRequests(transactional_id, **identity_fields).end(
         committed=True, accepted_versions=VersionRange(0, 4)
     )
-    ended = await _ask_until_settled(
+    end_error = await _ask_until_settled(
         cluster, transactional_id, end, lambda reply: ErrorCode(reply.error_code)
     )
     outcome = "completed"
@@ -208,7 +211,7 @@ async def _transaction(
     return [
         f"added: {answer.name}",
         f"produced: {produce_error.name}",
-        f"ended: {ended.name}",
+        f"ended: {end_error.name}",
         outcome,
     ]
 
@@ -296,8 +299,8 @@ def _cluster(first_release: str, second_release: str) -> Iterator[tuple[str, Seq
     """Start two brokers of different releases; their address and their log directories."""
     options: dict[str, Any] = {"properties": PROPERTIES, "jvm_options": _JVM_OPTIONS}
     if min(first_release, second_release) < "3":
-        with ZookeeperKafka(first_release, second_release, **options) as old:
-            yield old.bootstrap, old.logs
+        with ZookeeperKafka(first_release, second_release, **options) as zookeeper_kafka:
+            yield zookeeper_kafka.bootstrap, zookeeper_kafka.logs
         return
     with ApacheKafka(
         brokers=2, version=first_release, other_releases={2: second_release}, **options

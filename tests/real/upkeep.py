@@ -139,10 +139,10 @@ def _without_times(batch: bytes, count: int) -> Iterator[str]:
 
 
 def until_read(
-    player: FramePlayer, topic: Topic, ready: Callable[[list[BatchHeader]], bool], start: int = 0
+    player: FramePlayer, topic: Topic, is_ready: Callable[[list[BatchHeader]], bool], start: int = 0
 ) -> None:
     """Wait until the first Fetch shows the expected records."""
-    player.ask_until(lambda answer: ready(headers(answer)), "Fetch", 12, **fetch(topic, start))
+    player.ask_until(lambda answer: is_ready(headers(answer)), "Fetch", 12, **fetch(topic, start))
 
 
 def list_offsets(player: FramePlayer, topic: Topic, note: str, stamps: tuple[int, ...]) -> None:
@@ -249,19 +249,19 @@ def retention(player: FramePlayer) -> None:
     player.ask("Fetch", 12, "aged end", **fetch(aged, 4))
     player.ask("DescribeProducers", 0, "aged", topics=[{"name": aged[0], "partition_indexes": [0]}])
     player.ask("DescribeLogDirs", 1, "aged", topics=[{"topic": aged[0], "partitions": [0]}])
-    large = player.create_plain_topic(
+    large_topic = player.create_plain_topic(
         "large", segment_ms="1000", retention_ms="-1", retention_bytes="150"
     )
     for stamp_ms in (0, 2_000, 4_000, 6_000):
-        produce_batch(player, large, ("k", str(stamp_ms)), offset_ms=stamp_ms)
+        produce_batch(player, large_topic, ("k", str(stamp_ms)), offset_ms=stamp_ms)
     player.ask_until(
         lambda answer: answer.results[0].topics[0].partitions[0].partition_size < 280,
         "DescribeLogDirs",
         1,
-        topics=[{"topic": large[0], "partitions": [0]}],
+        topics=[{"topic": large_topic[0], "partitions": [0]}],
     )
-    list_offsets(player, large, "large", (-1, -2, -3, 0, 5_000))
-    read_all(player, large, "large", start=2)
+    list_offsets(player, large_topic, "large", (-1, -2, -3, 0, 5_000))
+    read_all(player, large_topic, "large", start=2)
 
 
 def compaction(player: FramePlayer) -> None:
@@ -286,12 +286,14 @@ def compaction(player: FramePlayer) -> None:
     read_all(player, topic, "second round")
     read_all(player, topic, "into a gap", start=1)
     for codec in (GZIP, SNAPPY, LZ4, ZSTD):
-        packed = player.create_plain_topic(f"codec-{codec}", 1, **COMPACTED)
-        produce_batch(player, packed, ("a", "1"), ("b", "1"), ("c", "1"), offset_ms=0, codec=codec)
-        produce_batch(player, packed, ("a", "2"), offset_ms=10, codec=codec)
-        produce_batch(player, packed, ("z", "1"), offset_ms=2_000, codec=codec)
-        until_read(player, packed, lambda batch_headers: batch_headers[0].records_count == 2)
-        read_all(player, packed, f"codec {codec}")
+        packed_topic = player.create_plain_topic(f"codec-{codec}", 1, **COMPACTED)
+        produce_batch(
+            player, packed_topic, ("a", "1"), ("b", "1"), ("c", "1"), offset_ms=0, codec=codec
+        )
+        produce_batch(player, packed_topic, ("a", "2"), offset_ms=10, codec=codec)
+        produce_batch(player, packed_topic, ("z", "1"), offset_ms=2_000, codec=codec)
+        until_read(player, packed_topic, lambda batch_headers: batch_headers[0].records_count == 2)
+        read_all(player, packed_topic, f"codec {codec}")
 
 
 def end_of_a_round(player: FramePlayer) -> None:
@@ -380,21 +382,21 @@ def compaction_of_transactions(player: FramePlayer) -> None:
 def lies(player: FramePlayer) -> None:
     """Batches whose headers contradict their records."""
     topic = player.create_topic()
-    good = build_batch(
+    good_batch = build_batch(
         [Record(key=b"k", value=b"v", timestamp_ms=STAMP_MS + stamp_ms) for stamp_ms in (5, 0)],
         timestamp_ms=STAMP_MS,
     )
     first_record = 61
     cases = (
-        ("max timestamp below", _patch(good, 35, struct.pack(">q", STAMP_MS))),
-        ("max timestamp above", _patch(good, 35, struct.pack(">q", STAMP_MS + 99))),
-        ("offset delta 5", _patch(good, first_record + 3, b"\x0a")),
-        ("record too long", _patch(good, first_record, b"\x7e")),
-        ("record too short", _patch(good, first_record, b"\x02")),
-        ("key too long", _patch(good, first_record + 4, b"\x60")),
-        ("headers -1", _patch(good, first_record + 8, b"\x01")),
-        ("headers 9", _patch(good, first_record + 8, b"\x12")),
-        ("record attributes", _patch(good, first_record + 1, b"\x07")),
+        ("max timestamp below", _patch(good_batch, 35, struct.pack(">q", STAMP_MS))),
+        ("max timestamp above", _patch(good_batch, 35, struct.pack(">q", STAMP_MS + 99))),
+        ("offset delta 5", _patch(good_batch, first_record + 3, b"\x0a")),
+        ("record too long", _patch(good_batch, first_record, b"\x7e")),
+        ("record too short", _patch(good_batch, first_record, b"\x02")),
+        ("key too long", _patch(good_batch, first_record + 4, b"\x60")),
+        ("headers -1", _patch(good_batch, first_record + 8, b"\x01")),
+        ("headers 9", _patch(good_batch, first_record + 8, b"\x12")),
+        ("record attributes", _patch(good_batch, first_record + 1, b"\x07")),
     )
     for note, batch in cases:
         player.ask("Produce", 8, note, **produce(topic, batch, 8))
@@ -408,12 +410,12 @@ def packed_lies(codec: int) -> list[tuple[str, bytes]]:
     records = [
         Record(key=b"k", value=b"v", timestamp_ms=STAMP_MS + stamp_ms) for stamp_ms in (5, 0)
     ]
-    good = build_batch(records, timestamp_ms=STAMP_MS, compression=codec)
+    good_batch = build_batch(records, timestamp_ms=STAMP_MS, compression=codec)
     return [
-        ("good", good),
-        ("max timestamp below", _patch(good, 35, struct.pack(">q", STAMP_MS))),
-        ("count 1", _patch(_patch(good, 57, struct.pack(">i", 1)), 23, struct.pack(">i", 0))),
-        ("count 3", _patch(_patch(good, 57, struct.pack(">i", 3)), 23, struct.pack(">i", 2))),
+        ("good", good_batch),
+        ("max timestamp below", _patch(good_batch, 35, struct.pack(">q", STAMP_MS))),
+        ("count 1", _patch(_patch(good_batch, 57, struct.pack(">i", 1)), 23, struct.pack(">i", 0))),
+        ("count 3", _patch(_patch(good_batch, 57, struct.pack(">i", 3)), 23, struct.pack(">i", 2))),
     ]
 
 
@@ -438,9 +440,11 @@ def codecs_of_topics(player: FramePlayer) -> None:
         **produce(stamped, build_batch(records, timestamp_ms=STAMP_MS), 8),
     )
     read_all(player, stamped, "stamped")
-    small = player.create_topic("small", compression_type="uncompressed", max_message_bytes="200")
-    packed = build_batch(records, timestamp_ms=STAMP_MS, compression=GZIP)
-    player.ask("Produce", 8, "too large once unpacked", **produce(small, packed, 8))
+    small_topic = player.create_topic(
+        "small", compression_type="uncompressed", max_message_bytes="200"
+    )
+    packed_batch = build_batch(records, timestamp_ms=STAMP_MS, compression=GZIP)
+    player.ask("Produce", 8, "too large once unpacked", **produce(small_topic, packed_batch, 8))
 
 
 STORIES: Final = (

@@ -115,7 +115,7 @@ def existence() -> tuple[Row, list[Row]]:
     body: list[Row] = []
     every = sorted(scenarios().values(), key=lambda scenario: scenario.anomaly)
     for anomaly, stories in groupby(every, key=lambda scenario: scenario.anomaly):
-        bad = [
+        bad_stories = [
             (scenario, name)
             for scenario in stories
             for name, run in scenario.runs.items()
@@ -123,7 +123,7 @@ def existence() -> tuple[Row, list[Row]]:
         ]
         mended_rules = dict.fromkeys(
             rule
-            for scenario, name in bad
+            for scenario, name in bad_stories
             for rule, is_on in scenario.runs[name].rules.items()
             if not is_on
         )
@@ -131,12 +131,15 @@ def existence() -> tuple[Row, list[Row]]:
         releases = [
             release
             for release in RELEASES
-            if any(why_not_there(scenario, run_name, release) is None for scenario, run_name in bad)
+            if any(
+                why_not_there(scenario, run_name, release) is None
+                for scenario, run_name in bad_stories
+            )
         ]
-        ended = ", ".join(
+        ending_list = ", ".join(
             f"{switch.ticket} ({switch.came(REFERENCE.patch_release)})" for switch in switches
         )
-        body.append((anomaly, ended, ", ".join(releases)))
+        body.append((anomaly, ending_list, ", ".join(releases)))
     return ("Anomaly", "Mended by (in)", "Of these releases, in"), body
 
 
@@ -186,22 +189,22 @@ def obstacles() -> tuple[Row, list[Row]]:
 
 def keep(results: Iterable[dict[str, Any]]) -> None:
     """Replace the rows of the same stories, and drop those of stories that no longer exist."""
-    new = {key_of(row): row for row in results}
+    new_rows = {key_of(row): row for row in results}
     scenario_by_name = {scenario.name: scenario for scenario in scenarios().values()}
     rows_kept = [
         row
         for row in (rows() if FILE.exists() else [])
-        if key_of(row) not in new
+        if key_of(row) not in new_rows
         if (scenario := scenario_by_name.get(row["scenario"])) is not None
         and row["run"] in scenario.runs
         if why_not_there(scenario, row["run"], row["on"]) is None
     ]
     every = sorted(
-        [*rows_kept, *new.values()], key=lambda row: (row["on"], row["animal"], key_of(row))
+        [*rows_kept, *new_rows.values()], key=lambda row: (row["on"], row["animal"], key_of(row))
     )
-    partial = FILE.with_suffix(".partial")
-    partial.write_text("".join(json.dumps(row) + "\n" for row in every), "utf-8")
-    partial.rename(FILE)  # in one move: the run may be broken off at any time
+    partial_file = FILE.with_suffix(".partial")
+    partial_file.write_text("".join(json.dumps(row) + "\n" for row in every), "utf-8")
+    partial_file.rename(FILE)  # in one move: the run may be broken off at any time
 
 
 def key_of(row: Mapping[str, Any]) -> tuple[str, str, str, str]:

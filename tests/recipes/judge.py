@@ -55,8 +55,8 @@ class Judge:
         Raises:
             RecipeError: There is none, or more than one.
         """
-        new = self._topics() - self._earlier
-        topics = sorted(name for name in new if name.startswith(prefix))
+        new_topics = self._topics() - self._earlier
+        topics = sorted(name for name in new_topics if name.startswith(prefix))
         if len(topics) != 1:
             raise RecipeError(f"topics that begin with {prefix!r}: {topics}")
         return topics[0]
@@ -85,7 +85,9 @@ class Judge:
         """All records of a topic, aborted records included."""
         return self._read(topic, IsolationLevel.READ_UNCOMMITTED)[0]
 
-    def assert_exactly_once(self, topic: str, expected: Iterable[str], *, ends: int = 0) -> None:
+    def assert_exactly_once(
+        self, topic: str, expected: Iterable[str], *, end_count: int = 0
+    ) -> None:
         """These values are committed in a topic, each one as often as it is named here.
 
         Args:
@@ -97,16 +99,16 @@ class Judge:
             RecipeError: One is missing, is there too often, or was not expected.
         """
         counts = Counter((record.value or b"").decode() for record in self.committed_records(topic))
-        expected_counts = Counter(expected) + Counter({"end": ends})
-        odd = [
+        expected_counts = Counter(expected) + Counter({"end": end_count})
+        wrong_counts = [
             f"{receipt!r} is there {counts[receipt]}×, not {expected_counts[receipt]}×"
             for receipt in sorted(counts | expected_counts)
             if counts[receipt] != expected_counts[receipt]
         ]
-        if odd:
-            differences = "; ".join(odd[:_DIFFERENCES_TOLD])
+        if wrong_counts:
+            differences = "; ".join(wrong_counts[:_DIFFERENCES_TOLD])
             raise RecipeError(
-                f"{topic}: {len(odd)} values are not there exactly once: {differences}"
+                f"{topic}: {len(wrong_counts)} values are not there exactly once: {differences}"
             )
 
     def assert_aborted(self, topic: str) -> int:
@@ -150,16 +152,18 @@ class Judge:
 
     def _list_transactions(self) -> dict[str, str]:
         command = [str(installed_txnsim()), "txns", "--bootstrap-server", self._bootstrap]
-        completed = subprocess.run(
+        finished_process = subprocess.run(
             [*command, "list", "--json"],
             capture_output=True,
             text=True,
             timeout=_TOOL_TIMEOUT_S,
             check=False,
         )
-        if completed.returncode != 0:
-            raise RecipeError(f"txnsim txns list:\n{completed.stderr}")
-        return {row["transactional_id"]: row["state"] for row in json.loads(completed.stdout)}
+        if finished_process.returncode != 0:
+            raise RecipeError(f"txnsim txns list:\n{finished_process.stderr}")
+        return {
+            row["transactional_id"]: row["state"] for row in json.loads(finished_process.stdout)
+        }
 
     def _read(
         self, topic: str, isolation: IsolationLevel

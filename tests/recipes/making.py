@@ -51,13 +51,13 @@ def node_project(folder: Path, *, helper: Path | None = None, builds: bool = Fal
             ignored = shutil.ignore_patterns("node_modules")
             shutil.copytree(helper, target / "txnsim-test", ignore=ignored, dirs_exist_ok=True)
 
-    def install(fresh: Path, sources: Sequence[Path]) -> None:
-        shutil.copy(sources[0], fresh)
-        copy_helper(fresh)
-        quiet = ("--no-audit", "--no-fund", "--no-package-lock")
+    def install(new_folder: Path, sources: Sequence[Path]) -> None:
+        shutil.copy(sources[0], new_folder)
+        copy_helper(new_folder)
+        npm_options = ("--no-audit", "--no-fund", "--no-package-lock")
         scripts = () if builds else ("--ignore-scripts",)
-        npm = [_tool("npm", "Node.js 20 with npm"), "install", *quiet, *scripts]
-        _do(npm, directory=fresh, environment={"CKJS_LINKING": "dynamic"} if builds else {})
+        npm = [_tool("npm", "Node.js 20 with npm"), "install", *npm_options, *scripts]
+        _do(npm, directory=new_folder, environment={"CKJS_LINKING": "dynamic"} if builds else {})
 
     modules = _make_once(folder.name, [folder / "package.json"], install)
     copy_helper(modules)
@@ -89,15 +89,15 @@ def java_command(folder: Path, *, further_jars: Sequence[Path] = ()) -> list[str
     tree = folder / "resources"
     resources = sorted(file for file in tree.rglob("*") if file.is_file())
 
-    def compile_all(fresh: Path, _: Sequence[Path]) -> None:
+    def compile_all(new_folder: Path, _: Sequence[Path]) -> None:
         javac = _tool("javac", _JAVA)
         _do(
-            [javac, *_JAVAC, "-d", str(fresh), "-cp", f"{libs}/*", *map(str, sources)],
+            [javac, *_JAVAC, "-d", str(new_folder), "-cp", f"{libs}/*", *map(str, sources)],
             directory=folder,
         )
         if tree.is_dir():
-            shutil.copytree(tree, fresh, dirs_exist_ok=True)
-        shutil.copy(CLUSTER, fresh)
+            shutil.copytree(tree, new_folder, dirs_exist_ok=True)
+        shutil.copy(CLUSTER, new_folder)
 
     classes = _make_once(
         f"{folder.name}-classes", [folder / "pom.xml", CLUSTER, *sources, *resources], compile_all
@@ -115,17 +115,19 @@ def run_maven_tests(lab: Lab, folder: Path, *, least: int) -> int:
     helper = REPOSITORY / "helpers" / "java"
 
     def copy_from(source: Path) -> Callable[[Path], object]:
-        return lambda fresh: shutil.copytree(source, fresh, ignore=shutil.ignore_patterns("target"))
+        return lambda new_folder: shutil.copytree(
+            source, new_folder, ignore=shutil.ignore_patterns("target")
+        )
 
     lock = _HOME / f"{folder.name}.lock"
     junit_home = make_once(_HOME / f"junit-{_digest_of_tree(helper)}", copy_from(helper), lock=lock)
     lab.run([*maven, "-q", "install", "-DskipTests"], directory=junit_home, timeout_s=600)
     file_name = f"{folder.name}-{_digest_of_tree(folder)}"
     project = make_once(_HOME / file_name, copy_from(folder), lock=lock)
-    printed = lab.run([*maven, "test"], directory=project, environment=outside(), timeout_s=900)
-    counts = re.findall(r"Tests run: (\d+), Failures: 0, Errors: 0, Skipped: 0$", printed, re.M)
+    output = lab.run([*maven, "test"], directory=project, environment=outside(), timeout_s=900)
+    counts = re.findall(r"Tests run: (\d+), Failures: 0, Errors: 0, Skipped: 0$", output, re.M)
     if not counts or int(counts[-1]) < least:
-        raise RecipeError(f"fewer than {least} tests ran:\n{tail(printed)}")
+        raise RecipeError(f"fewer than {least} tests ran:\n{tail(output)}")
     return int(counts[-1])
 
 
@@ -152,24 +154,24 @@ def _make_once(
     files = list(sources)
     target = _HOME / f"{name}-{digest_of(files)}"
 
-    def fill(fresh: Path) -> None:
-        fresh.mkdir(parents=True)
-        make(fresh, files)
+    def fill(new_folder: Path) -> None:
+        new_folder.mkdir(parents=True)
+        make(new_folder, files)
 
     return make_once(target, fill, lock=_HOME / f"{name}.lock")
 
 
-def _install_python(fresh: Path, sources: Sequence[Path]) -> None:
-    _do([sys.executable, "-m", "venv", str(fresh / "venv")], directory=fresh)
-    pip = [str(fresh / "venv" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
-    _do([*pip, "install", "--quiet", "-r", str(sources[0])], directory=fresh)
+def _install_python(new_folder: Path, sources: Sequence[Path]) -> None:
+    _do([sys.executable, "-m", "venv", str(new_folder / "venv")], directory=new_folder)
+    pip = [str(new_folder / "venv" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+    _do([*pip, "install", "--quiet", "-r", str(sources[0])], directory=new_folder)
 
 
-def _copy_jars(fresh: Path, sources: Sequence[Path]) -> None:
+def _copy_jars(new_folder: Path, sources: Sequence[Path]) -> None:
     maven = [_tool("mvn", _MAVEN), "-q", "-B", "-f", str(sources[0])]
     _do(
-        [*maven, "dependency:copy-dependencies", f"-DoutputDirectory={fresh / 'libs'}"],
-        directory=fresh,
+        [*maven, "dependency:copy-dependencies", f"-DoutputDirectory={new_folder / 'libs'}"],
+        directory=new_folder,
     )
 
 

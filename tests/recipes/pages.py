@@ -28,14 +28,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.recipes.pages", description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the pages")
     options = parser.parse_args(argv)
-    stale = [
+    stale_pages = [
         page for page in sorted(PAGES.glob("*.md")) if current_text(page) != expected_text(page)
     ]
-    for page in stale:
+    for page in stale_pages:
         if options.write:
             page.write_text(expected_text(page), "utf-8")
         sys.stdout.write(f"{'written' if options.write else 'out of date'}: {page.name}\n")
-    return 1 if stale and not options.write else 0
+    return 1 if stale_pages and not options.write else 0
 
 
 def current_text(page: Path) -> str:

@@ -45,7 +45,7 @@ def _kafkajs(lab: Lab) -> str:
     node = tool("node", NODE, RecipeError)
     project = node_project(RECIPES / "kafkajs")
     lab.run([node, "--test"], directory=project)
-    receipts = _receipts(lab, 20, ends=3)
+    receipts = _receipts(lab, 20, end_count=3)
     lab.run([node, "--test"], directory=project, environment=outside())
     return receipts
 
@@ -58,9 +58,9 @@ def _confluentjs(lab: Lab) -> str:
     helper = REPOSITORY / "helpers" / "node"
     project = node_project(RECIPES / "confluentjs", helper=helper, builds=True)
     tests = [node, "--test", "receipts.test.mjs"]  # the helper beside it has tests of its own
-    printed = lab.run(tests, directory=project, environment=outside())
-    if "pass 2" not in re.findall(r"pass \d+", printed):
-        raise RecipeError(f"fewer than 2 tests ran:\n{printed}")
+    output = lab.run(tests, directory=project, environment=outside())
+    if "pass 2" not in re.findall(r"pass \d+", output):
+        raise RecipeError(f"fewer than 2 tests ran:\n{output}")
     return "2 tests passed"
 
 
@@ -76,14 +76,17 @@ def _connect(lab: Lab) -> str:
     """Kafka Connect: a source connector with exactly-once support, whose worker is killed."""
     shards, count = 4, 400
     _under_junit(lab, "connect", log_level="warn")
-    counted = lab.judge.only_topic("counted-")
+    counted_topic = lab.judge.only_topic("counted-")
     lab.judge.assert_exactly_once(
-        counted, (f"{shard}-{number}" for shard in range(shards) for number in range(count))
+        counted_topic, (f"{shard}-{number}" for shard in range(shards) for number in range(count))
     )
-    aborted = len(lab.judge.everything(counted)) - len(lab.judge.committed_records(counted))
+    aborted = len(lab.judge.everything(counted_topic)) - len(
+        lab.judge.committed_records(counted_topic)
+    )
     ids = lab.judge.transactional_ids()
     return (
         f"{shards * count} records, 1 worker killed, {aborted} aborted; "
+        f""
         f"{len(ids)} transactional ids"
     )
 
@@ -136,20 +139,23 @@ def _pytest(lab: Lab, folder: str, test: str) -> None:
 
 def _under_junit(lab: Lab, folder: str, *, log_level: str) -> None:
     java, *options = java_command(RECIPES / folder, further_jars=[RECIPES / "java" / "Txnsim.java"])
-    quiet = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
-    lab.run([java, quiet, *options, *LAUNCHER], directory=RECIPES / folder, timeout_s=240)
+    log_option = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
+    lab.run([java, log_option, *options, *LAUNCHER], directory=RECIPES / folder, timeout_s=240)
 
 
-def _receipts(lab: Lab, orders: int, *, ends: int = 0, must_abort: bool = True) -> str:
+def _receipts(lab: Lab, order_count: int, *, end_count: int = 0, must_abort: bool = True) -> str:
     """Check that each order has exactly one receipt; return a sentence with the numbers."""
     receipts = lab.judge.only_topic("receipts-")
-    expected = (f"receipt of order {order_number}" for order_number in range(orders))
-    lab.judge.assert_exactly_once(receipts, expected, ends=ends)
+    expected = (f"receipt of order {order_number}" for order_number in range(order_count))
+    lab.judge.assert_exactly_once(receipts, expected, end_count=end_count)
     if must_abort:
         lab.judge.assert_aborted(receipts)
     aborted = len(lab.judge.everything(receipts)) - len(lab.judge.committed_records(receipts))
     ids = lab.judge.transactional_ids()
-    return f"{orders} orders, {orders} receipts, {aborted} aborted; {len(ids)} transactional ids"
+    return (
+        f"{order_count} orders, {order_count} receipts, {aborted} aborted; "
+        f"{len(ids)} transactional ids"
+    )
 
 
 ALL: Final[Mapping[str, Recipe]] = {

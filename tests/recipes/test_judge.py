@@ -36,9 +36,9 @@ def judge(bootstrap: str) -> Iterator[Judge]:
 def test_each_value_must_be_there_as_often_as_it_is_named(bootstrap: str, judge: Judge) -> None:
     _do(bootstrap, lambda cluster: _write(cluster, "a", "b", "b"))
     judge.assert_exactly_once(judge.only_topic("receipts-"), ["a", "b", "b"])
-    for wrong in (["a", "b"], ["a", "b", "b", "c"], ["b", "b"]):
+    for wrong_values in (["a", "b"], ["a", "b", "b", "c"], ["b", "b"]):
         with pytest.raises(RecipeError, match="1 values are not there exactly once"):
-            judge.assert_exactly_once(TOPIC, wrong)
+            judge.assert_exactly_once(TOPIC, wrong_values)
 
 
 def test_what_was_aborted_does_not_count_but_must_be_there(bootstrap: str, judge: Judge) -> None:

@@ -33,21 +33,21 @@ def test_a_page_shows_the_files_as_they_are(page: Path) -> None:
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_a_page_shows_no_program_that_is_not_run(page: Path) -> None:
     text = current_text(page)
-    programs = len(
+    program_count = len(
         re.findall(r"^```(?:java|js|json|properties|python|xml|yaml)$", text, re.MULTILINE)
     )
-    assert programs == len(shown_files(page))
+    assert program_count == len(shown_files(page))
 
 
 def test_every_recipe_has_a_page_and_shows_its_programs() -> None:
     files_shown = {file for page in pages() for file in shown_files(page)}
     assert {page.stem for page in pages()} >= set(ALL)
-    hidden = [
+    hidden_programs = [
         file.relative_to(REPOSITORY).as_posix()
         for file in FOLDER.rglob("*")
         if (file.suffix in PROGRAMS or file in IN_PYTHON) and file not in files_shown
     ]
-    assert hidden == []
+    assert hidden_programs == []
 
 
 def test_a_changed_file_is_noticed(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ class Place(NamedTuple):
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make release-check", description=__doc__)
     parser.add_argument("language", nargs="*", choices=[*LANGUAGES, []], metavar="LANGUAGE")
-    chosen = parser.parse_args(argv).language or list(LANGUAGES)
+    chosen_languages = parser.parse_args(argv).language or list(LANGUAGES)
     outcomes: list[bool] = []
     with tempfile.TemporaryDirectory(prefix="txnsim-release-") as name:
         workspace = Place(Path(name), version())
@@ -139,9 +139,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _step(outcomes, "a public address", _has_address)
         for language, steps in LANGUAGES.items():
             # The others start what the first one has installed.
-            if language in chosen or language == "python":
-                for what, do in steps(workspace).items():
-                    _step(outcomes, f"{language}: {what}", do)
+            if language in chosen_languages or language == "python":
+                for step_name, do in steps(workspace).items():
+                    _step(outcomes, f"{language}: {step_name}", do)
     print(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed", flush=True)
     return 0 if all(outcomes) else 1
 
@@ -167,11 +167,11 @@ def version() -> str:
 
 def _one_version(version: str) -> None:
     by_file = versions()
-    other = {
+    other_versions = {
         file: file_version for file, file_version in by_file.items() if file_version != version
     }
-    if other:
-        raise StepError(f"pyproject.toml has {version}, but {other}")
+    if other_versions:
+        raise StepError(f"pyproject.toml has {version}, but {other_versions}")
 
 
 def _has_address() -> None:
@@ -181,14 +181,14 @@ def _has_address() -> None:
 
 def placeholders() -> list[str]:
     """Files that still have the placeholder of the project's public address."""
-    listed = subprocess.run(
+    finished_process = subprocess.run(
         ["git", "grep", "-lF", PLACEHOLDER],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
         check=False,
     )
-    return [name for name in listed.stdout.split() if not name.startswith("tests/")]
+    return [name for name in finished_process.stdout.split() if not name.startswith("tests/")]
 
 
 def versions() -> dict[str, str]:
@@ -234,13 +234,13 @@ def interpreters() -> list[Path]:
     shims = os.environ.get("PYENV_ROOT", str(Path.home() / ".pyenv"))
     for minor in range(PYTHON_LEAST[1], PYTHON_NEWEST + 1):
         name = f"python3.{minor}"
-        places = sorted(glob.glob(f"{shims}/versions/3.{minor}.*/bin/{name}"))
+        interpreter_paths = sorted(glob.glob(f"{shims}/versions/3.{minor}.*/bin/{name}"))
         on_path = shutil.which(name)
-        for command in (*places, *([on_path] if on_path else [])):
-            finished = subprocess.run(
+        for command in (*interpreter_paths, *([on_path] if on_path else [])):
+            finished_process = subprocess.run(
                 [command, "-c", "import venv"], capture_output=True, check=False
             )
-            if finished.returncode == 0:
+            if finished_process.returncode == 0:
                 by_name.setdefault(name, Path(command))
     return list(by_name.values())
 
@@ -261,10 +261,10 @@ def _on(workspace: Place, number: int, python: Path) -> str:
         raise StepError(f"it calls itself {version_line}")
     run_step([command, "scenario", "run", "z01", "--quiet"], workspace.root)
     run_step([command, "explain", "PRODUCER_FENCED"], workspace.root)
-    ready = environment / "ready.json"
+    ready_file = environment / "ready.json"
     # Its standard input is empty: it ends at once, in order, after it has said that it is ready.
     serve = [command, "serve", "--port", "0", "--http", "0", "--until-eof"]
-    run_step([*serve, "--ready-file", str(ready)], workspace.root)
+    run_step([*serve, "--ready-file", str(ready_file)], workspace.root)
     return run_step([str(environment / "bin" / "python"), "--version"], workspace.root).strip()
 
 
@@ -317,16 +317,18 @@ def _go(workspace: Place) -> dict[str, Callable[[], str | None]]:
 def _java(workspace: Place) -> dict[str, Callable[[], str | None]]:
     repository = workspace.root / "m2"
 
-    def maven(*words: str, directory: Path) -> str:
-        return run_step([tool("mvn"), "-q", "-B", *words], directory, TXNSIM=str(workspace.txnsim))
+    def maven(*arguments: str, directory: Path) -> str:
+        return run_step(
+            [tool("mvn"), "-q", "-B", *arguments], directory, TXNSIM=str(workspace.txnsim)
+        )
 
     def install(file_name: str) -> str:
         source = workspace.root / file_name
         shutil.copytree(REPOSITORY / "helpers" / file_name, source, ignore=_NEVER_COPIED)
         # Not installed into this machine's own repository: the last step must find it in ours.
-        words = ("-DskipTests", "-Dmaven.install.skip=true")
-        where = f"-DaltDeploymentRepository=here::file://{repository}"
-        maven(*words, where, "deploy", directory=source)
+        options = ("-DskipTests", "-Dmaven.install.skip=true")
+        repository_option = f"-DaltDeploymentRepository=here::file://{repository}"
+        maven(*options, repository_option, "deploy", directory=source)
         jars = sorted(path.name for path in repository.rglob("*.jar"))
         return ", ".join(jars)
 
@@ -417,7 +419,7 @@ def run_step(command: Sequence[str], directory: Path, *, status: int = 0, **vari
         StepError: The exit status is not ``status``; the message has the end of the output.
     """
     environment = {k: v for k, v in os.environ.items() if k not in _NOT_A_USERS}
-    finished = subprocess.run(
+    finished_process = subprocess.run(
         command,
         cwd=directory,
         env={**environment, **variables},
@@ -429,10 +431,12 @@ def run_step(command: Sequence[str], directory: Path, *, status: int = 0, **vari
         timeout=TIMEOUT_S,
         check=False,
     )
-    if finished.returncode != status:
-        end = "\n".join(finished.stdout.splitlines()[-_TAIL_LINES:])
-        raise StepError(f"{' '.join(command[:4])} … ended with {finished.returncode}\n{end}")
-    return finished.stdout
+    if finished_process.returncode != status:
+        end = "\n".join(finished_process.stdout.splitlines()[-_TAIL_LINES:])
+        raise StepError(
+            f"{' '.join(command[:4])} … ended with {finished_process.returncode}\n{end}"
+        )
+    return finished_process.stdout
 
 
 if __name__ == "__main__":

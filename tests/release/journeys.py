@@ -54,9 +54,9 @@ class Place(NamedTuple):
         """Run a command as a user types it; returns its output."""
         begun_s = time.monotonic()
         try:
-            words = [str(word) for word in command]
-            where = directory or self.folder
-            return run_step(words, where, status=status, **self.environment())
+            command_line = [str(argument) for argument in command]
+            working_folder = directory or self.folder
+            return run_step(command_line, working_folder, status=status, **self.environment())
         finally:
             taken_s = time.monotonic() - begun_s
             self.seconds[step_name] = self.seconds.get(step_name, 0) + taken_s
@@ -75,10 +75,10 @@ class Place(NamedTuple):
             "npm_config_cache": str(self.folder / "npm-cache"),
         }
 
-    def install(self, *more: str, extras: str = "") -> None:
+    def install(self, *more_packages: str, extras: str = "") -> None:
         """Install ``txnsim`` into a virtual environment of its own (docs/install.md)."""
         self.step("venv", interpreters()[0], "-m", "venv", ".venv")
-        self.step("pip install", "pip", "install", "-q", f"{self.wheel}{extras}", *more)
+        self.step("pip install", "pip", "install", "-q", f"{self.wheel}{extras}", *more_packages)
 
     def copy(self, file_name: str, to: str) -> Path:
         """Copy a helper's folder, as its README says."""
@@ -97,14 +97,14 @@ class Journey(NamedTuple):
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make journeys", description=__doc__)
     parser.add_argument("journey", nargs="*", choices=[*JOURNEYS, []], metavar="JOURNEY")
-    chosen = parser.parse_args(argv).journey or list(JOURNEYS)
+    chosen_journeys = parser.parse_args(argv).journey or list(JOURNEYS)
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="txnsim-journeys-") as name:
         root = Path(name)
         build = ("-m", "build", "--wheel", "--outdir", str(root / "dist"), str(REPOSITORY))
         run_step([sys.executable, *build], root)
         (wheel,) = (root / "dist").glob("*.whl")
-        for journey_name in chosen:
+        for journey_name in chosen_journeys:
             folder = root / journey_name
             folder.mkdir()
             outcomes.append(
@@ -123,10 +123,12 @@ def _played(name: str, journey: Journey, workspace: Place) -> bool:
         return False
     taken_s = time.monotonic() - begun_s - sum(workspace.handed.values())
     steps = ", ".join(f"{step} {seconds:.1f}" for step, seconds in workspace.seconds.items())
-    steps += "".join(f"; not counted: {what} {s:.1f}" for what, s in workspace.handed.items())
+    steps += "".join(
+        f"; not counted: {step_name} {s:.1f}" for step_name, s in workspace.handed.items()
+    )
     is_in_time = taken_s <= journey.promise_s
-    word = "PASS" if is_in_time else "FAIL"
-    print(f"{word} {name}: {taken_s:.1f} s of {journey.promise_s} s ({steps})", flush=True)
+    outcome = "PASS" if is_in_time else "FAIL"
+    print(f"{outcome} {name}: {taken_s:.1f} s of {journey.promise_s} s ({steps})", flush=True)
     return is_in_time
 
 
@@ -190,8 +192,8 @@ def _node(workspace: Place) -> None:
     project = workspace.folder / "shop"
     project.mkdir()
     (project / "package.json").write_text('{"type": "module"}')
-    quiet = ("--no-audit", "--no-fund")
-    command = (tool("npm"), "install", *quiet, "kafkajs", helper)
+    npm_options = ("--no-audit", "--no-fund")
+    command = (tool("npm"), "install", *npm_options, "kafkajs", helper)
     workspace.step("npm install", *command, directory=project)
     shutil.copy(HELPERS / "node" / "examples" / "lost-marker.test.mjs", project)
     workspace.step("node --test", tool("node"), "--test", directory=project)
@@ -224,8 +226,8 @@ def _spring(workspace: Place) -> None:
     project = workspace.folder / "shop"
     recipe = REPOSITORY / "tests" / "recipes" / "spring"
     shutil.copytree(recipe, project, ignore=_NEVER_COPIED)
-    printed = workspace.step("mvn test", *maven, "test", directory=project)
-    _expect("Tests run: 2, Failures: 0, Errors: 0, Skipped: 0" in printed, printed)
+    output = workspace.step("mvn test", *maven, "test", directory=project)
+    _expect("Tests run: 2, Failures: 0, Errors: 0, Skipped: 0" in output, output)
 
 
 def _demo(workspace: Place) -> None:
@@ -258,8 +260,8 @@ def _operator(workspace: Place) -> None:
         reason = workspace.step("why", *txns, "why", "orders-0", status=HANGS)
         _expect("It hangs." in reason, reason)
         workspace.step("repair", *txns, "repair", "--yes")
-        healed = workspace.step("why", *txns, "why", "orders-0")
-        _expect("It hangs." not in healed, healed)
+        why_output = workspace.step("why", *txns, "why", "orders-0")
+        _expect("It hangs." not in why_output, why_output)
 
 
 def _story(workspace: Place) -> None:

@@ -48,7 +48,9 @@ def test_constraints_name_versions_and_no_host() -> None:
     assert [line for line in pinned if not re.fullmatch(r"[\w.-]+==[\w.+]+", line)] == []
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
     extras = [
-        requirement for more in project["optional-dependencies"].values() for requirement in more
+        requirement
+        for requirement_list in project["optional-dependencies"].values()
+        for requirement in requirement_list
     ]
     requirements = [*project["dependencies"], *extras]
     versions_by_name = dict(line.lower().replace("_", "-").split("==") for line in pinned)

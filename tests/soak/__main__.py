@@ -78,8 +78,10 @@ def report_lines(report: SoakReport) -> list[str]:
     for figure in ("memory_mib", "held_mib", *(bound.figure for bound in BOUNDS)):
         lines += [*plot(report.samples, figure), ""]
     for bound in BOUNDS:
-        early, late, allowed = growth(report.samples, bound)
-        lines.append(f"{bound.figure}: {early:.0f} early, {late:.0f} late, allowed {allowed:.0f}")
+        early_value, late_value, allowed = growth(report.samples, bound)
+        lines.append(
+            f"{bound.figure}: {early_value:.0f} early, {late_value:.0f} late, allowed {allowed:.0f}"
+        )
     for bound in BOUNDS:
         if bound.at_rest is not None:
             figure_before = getattr(report.rest_samples.sample_before, bound.figure)
@@ -117,13 +119,12 @@ def report_lines(report: SoakReport) -> list[str]:
             name for name, counts in report.by_client.items() if not counts.get("committed")
         ],
     }
-    for question, wrong in questions.items():
+    for question, complaints in questions.items():
         # CI shows such a line alone: it says the first reason, too.
-        lines.append(f"FAIL {question}: {wrong[0]}" if wrong else f"PASS {question}")
-        lines += [f"  {reason}" for reason in wrong[1:]]
-    failed = sum(1 for wrong in questions.values() if wrong)
-    lines.append(f"{len(questions) - failed} passed, {failed} failed")
-    return lines
+        lines.append(f"FAIL {question}: {complaints[0]}" if complaints else f"PASS {question}")
+        lines += [f"  {reason}" for reason in complaints[1:]]
+    failed_count = sum(1 for complaints in questions.values() if complaints)
+    return [*lines, f"{len(questions) - failed_count} passed, {failed_count} failed"]
 
 
 if __name__ == "__main__":

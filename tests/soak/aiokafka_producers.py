@@ -28,15 +28,15 @@ TROUBLE = (KafkaError, TimeoutError, OSError, AssertionError)
 
 async def main(arguments: list[str]) -> None:
     """Run transactions of many producers until standard input ends."""
-    work, stopped = ProducerWork.from_arguments(arguments), stop_at_end_of_input()
+    work, stop_event = ProducerWork.from_arguments(arguments), stop_at_end_of_input()
     async with asyncio.TaskGroup() as group:
         for producer_index in range(work.producers):
-            group.create_task(_produce(work, f"aiokafka-{producer_index}", stopped))
+            group.create_task(_produce(work, f"aiokafka-{producer_index}", stop_event))
 
 
-async def _produce(work: ProducerWork, name: str, stopped: threading.Event) -> None:
+async def _produce(work: ProducerWork, name: str, stop_event: threading.Event) -> None:
     number = 0
-    while not stopped.is_set():
+    while not stop_event.is_set():
         producer = AIOKafkaProducer(
             bootstrap_servers=work.bootstrap,
             transactional_id=f"soak-{name}",
@@ -44,7 +44,7 @@ async def _produce(work: ProducerWork, name: str, stopped: threading.Event) -> N
             retry_backoff_ms=20,
         )
         goes_on = await _start_producer(producer)
-        while goes_on and not stopped.is_set():
+        while goes_on and not stop_event.is_set():
             began_s = time.monotonic()
             outcome, goes_on = await _transaction(producer, work, name, number)
             tell(name, number, outcome)

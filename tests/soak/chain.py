@@ -27,8 +27,8 @@ OffsetFetch, librdkafka stays in the group and fetches nothing any more (conflue
 
 def main(bootstrap: str, group: str, source: str, sink: str, number: str) -> None:
     """Copy records from source to sink in transactions until standard input ends."""
-    stopped, watchdog = stop_at_end_of_input(), Watchdog()
-    while not stopped.is_set():
+    stop_event, watchdog = stop_at_end_of_input(), Watchdog()
+    while not stop_event.is_set():
         watchdog.step()
         producer = Producer(settings(bootstrap, f"soak-chain-{number}"))
         consumer = Consumer(
@@ -46,7 +46,7 @@ def main(bootstrap: str, group: str, source: str, sink: str, number: str) -> Non
         try:
             consumer.subscribe([source])
             goes_on, last_s = initialise(producer), time.monotonic()
-            while goes_on and not stopped.is_set() and time.monotonic() - last_s < IDLE_S:
+            while goes_on and not stop_event.is_set() and time.monotonic() - last_s < IDLE_S:
                 watchdog.step()
                 records = [
                     message
@@ -67,7 +67,7 @@ def _copy_records(producer: Any, consumer: Any, records: list[Any], sink: str) -
     """Copy records in one transaction. Returns whether the consumer goes on from its position; if
     not, it goes back to the group's committed offsets.
     """
-    lost: list[Any] = []
+    delivery_errors: list[Any] = []
     try:
         producer.begin_transaction()
         for record in records:
@@ -75,7 +75,9 @@ def _copy_records(producer: Any, consumer: Any, records: list[Any], sink: str) -
                 sink,
                 record.value(),
                 partition=record.partition(),
-                on_delivery=lambda error, _: lost.append(error) if error is not None else None,
+                on_delivery=lambda error, _: (
+                    delivery_errors.append(error) if error is not None else None
+                ),
             )
         ends = {(record.topic(), record.partition()): record.offset() + 1 for record in records}
         positions = [
@@ -86,7 +88,7 @@ def _copy_records(producer: Any, consumer: Any, records: list[Any], sink: str) -
     except KafkaException:
         abort(producer)
         return False
-    if lost:
+    if delivery_errors:
         abort(producer)
         return False
     outcome, goes_on = commit(producer)

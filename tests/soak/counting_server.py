@@ -65,9 +65,9 @@ class Counter:
                 counts["census"] = dict(kinds.most_common(COMMONEST))
                 with Path(os.environ[CENSUS]).open("ab") as file:
                     file.write(msgspec.json.encode(counts) + b"\n")
-            fresh = self._file.with_suffix(".new")
-            fresh.write_bytes(msgspec.json.encode(counts))
-            fresh.replace(self._file)
+            new_file = self._file.with_suffix(".new")
+            new_file.write_bytes(msgspec.json.encode(counts))
+            new_file.replace(self._file)
             self._told_s, self._gap_s, self._busy_s = now_s, 0.0, 0.0
         self._last_s, self._last_cpu_s = now_s, cpu_s
         self._loop.call_later(TICK_S, self._tick)

@@ -57,7 +57,7 @@ class Crowd:
         return self._wrong()
 
     def _wrong(self) -> tuple[str, ...]:
-        wrong = [
+        complaints = [
             f"{member_name} is not in the group"
             for member_name in self._members
             if member_name not in self._held
@@ -68,12 +68,12 @@ class Crowd:
             for of_topic in rows.values()
             for index in of_topic
         )
-        wrong += [
+        complaints += [
             f"{self._topic}-{index} is with {member_counts[index]} members"
             for index in range(self._partitions)
             if member_counts[index] != 1
         ]
-        return tuple(wrong)
+        return tuple(complaints)
 
     async def _live(self, client: Cluster, name: str) -> None:
         random = self._cluster.env.rng.stream(name)
@@ -95,10 +95,13 @@ class Crowd:
     ) -> int:
         """Send a heartbeat. Returns the member's new epoch, 0 if it has to join again."""
         member = GroupMetadata(member_id=member_id, generation=epoch)
-        joining = ((self._topic,), REBALANCE_MS) if epoch == 0 else None
-        owned: dict[UUID, Any] | None = {} if epoch == 0 else self._held.get(member_id)
+        joining_fields = ((self._topic,), REBALANCE_MS) if epoch == 0 else None
+        owned_partitions: dict[UUID, Any] | None = {} if epoch == 0 else self._held.get(member_id)
         request = consumer_group_heartbeat(
-            GROUP, member, joining=joining, owned_partitions=None if epoch == _LEAVES else owned
+            GROUP,
+            member,
+            joining=joining_fields,
+            owned_partitions=None if epoch == _LEAVES else owned_partitions,
         )
         try:
             answer = await coordinator.ask(request)

@@ -63,28 +63,30 @@ class SoakLedger:
         self.unknown_values: list[str] = []
         """Values that no client of ours writes."""
 
-    def tell(self, producer: str, number: int, outcome: TransactionOutcome, records: int) -> None:
+    def tell(
+        self, producer: str, number: int, outcome: TransactionOutcome, record_count: int
+    ) -> None:
         """Record the outcome of a transaction as its client knows it.
 
         Raises:
             ValueError: It has told of that one before, or has too many records.
         """
-        if not 0 < records <= RECORDS_MAX:
-            raise ValueError(f"{producer}/{number}: {records} records, at most {RECORDS_MAX}")
+        if not 0 < record_count <= RECORDS_MAX:
+            raise ValueError(f"{producer}/{number}: {record_count} records, at most {RECORDS_MAX}")
         outcomes = _counts_for(self._outcomes, producer, number)
         if outcomes[number]:
             raise ValueError(f"{producer}/{number} was told twice")
         outcomes[number] = _CODES[outcome]
-        _counts_for(self._sizes, producer, number)[number] = records
+        _counts_for(self._sizes, producer, number)[number] = record_count
         self.outcome_counts[outcome] += 1
 
     def read(self, record_value: bytes) -> None:
         """A reader with read_committed was given this record."""
         self.records_read += 1
         try:
-            producer, number, which = record_value.decode().rsplit("/", 2)
-            index = int(number) * RECORDS_MAX + int(which)
-            if not 0 <= int(which) < RECORDS_MAX:
+            producer, number, record_index = record_value.decode().rsplit("/", 2)
+            index = int(number) * RECORDS_MAX + int(record_index)
+            if not 0 <= int(record_index) < RECORDS_MAX:
                 raise ValueError
         except ValueError:
             if len(self.unknown_values) < SHOWN:
@@ -163,10 +165,10 @@ def differences(source: SoakLedger, copy: SoakLedger) -> list[str]:
                 for read_counts in (source_counts, copy_counts)
             ]
             if counts[0] != counts[1] and len(lines) < SHOWN:
-                where = (
+                record_label = (
                     f"{producer}/{read_count_index // RECORDS_MAX}/{read_count_index % RECORDS_MAX}"
                 )
-                lines.append(f"{where}: read {counts[0]} times, its copy {counts[1]} times")
+                lines.append(f"{record_label}: read {counts[0]} times, its copy {counts[1]} times")
     return lines
 
 

@@ -23,9 +23,9 @@ from tests.soak.producing import (
 
 def main(arguments: list[str]) -> None:
     """Run transactions of many producers until standard input ends."""
-    work, stopped = ProducerWork.from_arguments(arguments), stop_at_end_of_input()
+    work, stop_event = ProducerWork.from_arguments(arguments), stop_at_end_of_input()
     threads = [
-        threading.Thread(target=_produce, args=(work, f"librdkafka-{producer_index}", stopped))
+        threading.Thread(target=_produce, args=(work, f"librdkafka-{producer_index}", stop_event))
         for producer_index in range(work.producers)
     ]
     for thread in threads:
@@ -48,17 +48,17 @@ def settings(bootstrap: str, transactional_id: str) -> dict[str, Any]:
     }
 
 
-def _produce(work: ProducerWork, name: str, stopped: threading.Event) -> None:
+def _produce(work: ProducerWork, name: str, stop_event: threading.Event) -> None:
     number = 0
-    while not stopped.is_set():
+    while not stop_event.is_set():
         producer = Producer(settings(work.bootstrap, f"soak-{name}"))
         goes_on = initialise(producer)
-        while goes_on and not stopped.is_set():
+        while goes_on and not stop_event.is_set():
             began_s = time.monotonic()
             outcome, goes_on = _transaction(producer, work, name, number)
             tell(name, number, outcome)
             number += 1
-            stopped.wait(max(0.0, work.pause_s - (time.monotonic() - began_s)))
+            stop_event.wait(max(0.0, work.pause_s - (time.monotonic() - began_s)))
         producer.purge()
 
 
@@ -75,7 +75,7 @@ def _transaction(
     producer: Any, work: ProducerWork, name: str, number: int
 ) -> tuple[TransactionOutcome, bool]:
     """Play one transaction. Returns its outcome, and whether the producer can go on."""
-    lost: list[Any] = []
+    delivery_errors: list[Any] = []
     try:
         producer.begin_transaction()
         for partition, value in work.records(name, number):
@@ -83,12 +83,14 @@ def _transaction(
                 work.topic,
                 value,
                 partition=partition,
-                on_delivery=lambda error, _: lost.append(error) if error is not None else None,
+                on_delivery=lambda error, _: (
+                    delivery_errors.append(error) if error is not None else None
+                ),
             )
         producer.flush()
     except KafkaException:
         return TransactionOutcome.ABORTED, abort(producer)
-    if lost or number % ABORT_EVERY == ABORT_EVERY - 1:
+    if delivery_errors or number % ABORT_EVERY == ABORT_EVERY - 1:
         return TransactionOutcome.ABORTED, abort(producer)
     return commit(producer)
 

@@ -54,8 +54,11 @@ class ProducerWork(NamedTuple):
     def records(self, name: str, number: int) -> list[tuple[int, bytes]]:
         """Partition and value of each record of a transaction."""
         return [
-            ((number + which * 5) % self.partitions, f"{name}/{number}/{which}".encode())
-            for which in range(RECORDS)
+            (
+                (number + record_index * 5) % self.partitions,
+                f"{name}/{number}/{record_index}".encode(),
+            )
+            for record_index in range(RECORDS)
         ]
 
 
@@ -87,13 +90,13 @@ class Watchdog:
 
 def stop_at_end_of_input() -> threading.Event:
     """An event that is set once standard input ends."""
-    stopped = threading.Event()
+    stop_event = threading.Event()
 
     def wait() -> None:
         sys.stdin.read()
-        stopped.set()
+        stop_event.set()
         time.sleep(STUCK_AFTER_S)
         os._exit(STUCK)
 
     threading.Thread(target=wait, daemon=True).start()
-    return stopped
+    return stop_event

@@ -42,10 +42,10 @@ class SoakReader(ManagedResource):
         ledgers: Mapping[str, SoakLedger],
         *,
         partitions: int,
-        copied: Mapping[tuple[str, int], int],
+        copied_offsets: Mapping[tuple[str, int], int],
     ) -> None:
         self._ledgers = ledgers
-        self._copied = copied
+        self._copied = copied_offsets
         self._control = control
         self._addresses = bootstrap.split(",")
         self._partitions = [
@@ -174,13 +174,16 @@ class SoakReader(ManagedResource):
         while not self._stopped.wait(DELETE_EVERY_S):
             by_leader: dict[int, dict[str, list[dict[str, int]]]] = {}
             try:
-                for led in self._control.partitions():
-                    key = (led.topic, led.partition)
+                for led_partition in self._control.partitions():
+                    key = (led_partition.topic, led_partition.partition)
                     delete_up_to = min(self._positions.get(key, 0), self._copied.get(key, 1 << 62))
-                    if delete_up_to > 0 and led.leader > 0:
-                        topics = by_leader.setdefault(led.leader, {})
-                        where = {"partition_index": led.partition, "offset": delete_up_to}
-                        topics.setdefault(led.topic, []).append(where)
+                    if delete_up_to > 0 and led_partition.leader > 0:
+                        topics = by_leader.setdefault(led_partition.leader, {})
+                        partition_deletion = {
+                            "partition_index": led_partition.partition,
+                            "offset": delete_up_to,
+                        }
+                        topics.setdefault(led_partition.topic, []).append(partition_deletion)
                 for leader, topics in by_leader.items():
                     self._delete_at(leader, topics)
             except (OSError, ControlError):
@@ -188,7 +191,8 @@ class SoakReader(ManagedResource):
 
     def _delete_at(self, leader: int, topics: Mapping[str, list[dict[str, int]]]) -> None:
         topic_values = [
-            {"name": topic_name, "partitions": where} for topic_name, where in topics.items()
+            {"name": topic_name, "partitions": partitions}
+            for topic_name, partitions in topics.items()
         ]
         with RawConnection(self._addresses[leader - 1], client_id="soak-janitor") as connection:
             answer = connection.ask(

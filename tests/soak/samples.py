@@ -90,13 +90,13 @@ def sample(pid: int, counts: Path, at_s: float, held_before_mib: float = 0.0) ->
     resident_kib = next(
         int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")
     )
-    own: dict[str, Any] = {"tasks": 0, "gap_ms": 0.0, "busy_ms": 0.0, "held": []}
+    own_figures: dict[str, Any] = {"tasks": 0, "gap_ms": 0.0, "busy_ms": 0.0, "held": []}
     if counts.exists():
-        own = json.loads(counts.read_text())
+        own_figures = json.loads(counts.read_text())
     held_mib = (
         sum(
             cluster_counts["trace_bytes"] + cluster_counts["logs_bytes"]
-            for cluster_counts in own["held"]
+            for cluster_counts in own_figures["held"]
         )
         / MEBIBYTE
     )
@@ -105,19 +105,21 @@ def sample(pid: int, counts: Path, at_s: float, held_before_mib: float = 0.0) ->
         memory_mib=resident_kib / 1024,
         held_mib=held_mib,
         own_mib=resident_kib / 1024 - max(held_mib, held_before_mib),
-        segments=max((cluster_counts["segments"] for cluster_counts in own["held"]), default=0),
-        tasks=own["tasks"],
+        segments=max(
+            (cluster_counts["segments"] for cluster_counts in own_figures["held"]), default=0
+        ),
+        tasks=own_figures["tasks"],
         files=len(list(Path(f"/proc/{pid}/fd").iterdir())),
-        gap_ms=own["gap_ms"],
-        busy_ms=own["busy_ms"],
+        gap_ms=own_figures["gap_ms"],
+        busy_ms=own_figures["busy_ms"],
     )
 
 
-def per_thousand(samples: Sequence[Sample], figure: str, transactions: int) -> float:
+def per_thousand(samples: Sequence[Sample], figure: str, transaction_count: int) -> float:
     """Growth of a figure per 1,000 transactions, from the first fifth of a run to its end."""
-    early, late, _ = growth(samples, Bound(figure=figure, share=0.0, extra=0.0))
+    early_value, late_value, _ = growth(samples, Bound(figure=figure, share=0.0, extra=0.0))
     part = 1 - SETTLED_AT - 0.2
-    return (late - early) * 1000 / max(1.0, transactions * part)
+    return (late_value - early_value) * 1000 / max(1.0, transaction_count * part)
 
 
 def growth(samples: Sequence[Sample], bound: Bound) -> tuple[float, float, float]:
@@ -128,23 +130,25 @@ def growth(samples: Sequence[Sample], bound: Bound) -> tuple[float, float, float
     """
     values = [float(getattr(moment, bound.figure)) for moment in samples]
     if bound.is_peak:
-        half = max(1, len(values) // 2)
-        early, late = max(values[:half]), max(values[-half:])
+        middle = max(1, len(values) // 2)
+        early_value, late_value = max(values[:middle]), max(values[-middle:])
     else:
         fifth = max(1, len(values) // 5)
         start = int(len(values) * SETTLED_AT)
-        early = median(values[start : start + fifth])
-        late = median(values[-fifth:])
-    return early, late, early * (1 + bound.share) + bound.extra
+        early_value = median(values[start : start + fifth])
+        late_value = median(values[-fifth:])
+    return early_value, late_value, early_value * (1 + bound.share) + bound.extra
 
 
 def grown_figures(samples: Sequence[Sample], rest_samples: RestSamples | None = None) -> list[str]:
     """Describe the figures that did not stay flat, or did not come down again."""
     findings = []
     for bound in BOUNDS:
-        early, late, allowed = growth(samples, bound)
-        if late > allowed:
-            findings.append(f"{bound.figure}: {early:.0f}, then {late:.0f}; allowed {allowed:.0f}")
+        early_value, late_value, allowed = growth(samples, bound)
+        if late_value > allowed:
+            findings.append(
+                f"{bound.figure}: {early_value:.0f}, then {late_value:.0f}; allowed {allowed:.0f}"
+            )
     return findings if rest_samples is None else findings + figures_left_behind(rest_samples)
 
 

@@ -108,8 +108,8 @@ class SoakReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_good(self) -> bool:
-        wrong = self.judgement.wrong_count or self.chain_differences or self.grown
-        return not (wrong or self.logged_errors or self.failures)
+        complaint = self.judgement.wrong_count or self.chain_differences or self.grown
+        return not (complaint or self.logged_errors or self.failures)
 
 
 class Program:
@@ -221,7 +221,7 @@ class Soak(ManagedResource):
             control,
             ledgers,
             partitions=PARTITIONS,
-            copied=self._copied_up_to,
+            copied_offsets=self._copied_up_to,
         ) as reader:
             self._start_programs(server.bootstrap)
             trouble = Trouble(control, seed=self._plan.seed, pause_s=self._plan.pause_s)
@@ -263,10 +263,10 @@ class Soak(ManagedResource):
             "java": [*java_program("Soak"), *orders],
             "franz-go": [str(go_program()), "soak", *orders],
         }
-        raw = [str(load_program("load")), "soak", "--bootstrap", bootstrap, "--topic", BULK]
+        raw_command = [str(load_program("load")), "soak", "--bootstrap", bootstrap, "--topic", BULK]
         for flow, producers, share in (("v2", 24, 0.75), ("old", 8, 0.25)):
             commands[f"raw-{flow}"] = [
-                *raw,
+                *raw_command,
                 *("--partitions", str(PARTITIONS), "--producers", str(producers)),
                 *("--rate", str(plan.raw_per_second * share), "--flow", flow),
             ]
@@ -280,14 +280,14 @@ class Soak(ManagedResource):
         self._chain = Program("chain", chain, self._on_copied)
 
     def _listener(self, name: str, ledger: SoakLedger) -> Callable[[str], None]:
-        counted = self._by_client.setdefault(name, Counter())
+        outcome_counts = self._by_client.setdefault(name, Counter())
 
         def on_line(line: str) -> None:
             if line.startswith("{"):
                 return  # the generator's figures
             producer, number, outcome, records = line.split()
             ledger.tell(producer, int(number), TransactionOutcome(outcome), int(records))
-            counted[TransactionOutcome(outcome).name.lower()] += 1
+            outcome_counts[TransactionOutcome(outcome).name.lower()] += 1
 
         return on_line
 
@@ -313,10 +313,12 @@ class Soak(ManagedResource):
             held_mib = max((moment.held_mib for moment in self._samples), default=0.0)
             self._samples.append(sample(server.pid, counts, passed_s, held_mib))
             self._see_to_chain()
-            ended = [program.name for program in self._everybody() if not program.is_running()]
-            ended += [program.failure for program in self._everybody() if program.failure]
-            if ended or trouble.failure is not None or reader.failures:
-                self._failures += [f"{name} ended before its time" for name in ended]
+            ended_programs = [
+                program.name for program in self._everybody() if not program.is_running()
+            ]
+            ended_programs += [program.failure for program in self._everybody() if program.failure]
+            if ended_programs or trouble.failure is not None or reader.failures:
+                self._failures += [f"{name} ended before its time" for name in ended_programs]
                 return
             if passed_s - searched_s >= SEARCH_EVERY_S:
                 searched_s = passed_s

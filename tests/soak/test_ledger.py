@@ -8,8 +8,8 @@ from tests.soak.ledger import SoakLedger, differences
 from tests.soak.producing import TransactionOutcome
 
 
-def _read(ledger: SoakLedger, number: int, *which: int, producer: str = "p") -> None:
-    for index in which:
+def _read(ledger: SoakLedger, number: int, *record_numbers: int, producer: str = "p") -> None:
+    for index in record_numbers:
         ledger.read(f"{producer}/{number}/{index}".encode())
 
 
@@ -22,10 +22,10 @@ def test_once_or_never_is_right() -> None:
     _read(ledger, 0, 0, 1)
     _read(ledger, 3, 1, 0)
     _read(ledger, 4, 0)  # its client was killed before it could say a word
-    judged = ledger.judge()
-    assert judged.wrong_count == 0
-    assert (judged.transaction_count, judged.committed, judged.aborted) == (5, 1, 1)
-    assert (judged.unknown, judged.seen_unknown_count, judged.records_read) == (2, 1, 5)
+    judgement = ledger.judge()
+    assert judgement.wrong_count == 0
+    assert (judgement.transaction_count, judgement.committed, judgement.aborted) == (5, 1, 1)
+    assert (judgement.unknown, judgement.seen_unknown_count, judgement.records_read) == (2, 1, 5)
 
 
 @pytest.mark.parametrize(
@@ -46,9 +46,9 @@ def test_anything_else_is_wrong(outcome: TransactionOutcome | None, read: tuple[
     if outcome is not None:
         ledger.tell("p", 7, outcome, 2)
     _read(ledger, 7, *read)
-    judged = ledger.judge()
-    assert judged.wrong_count == 1
-    assert judged.findings[0].transaction == "p/7"
+    judgement = ledger.judge()
+    assert judgement.wrong_count == 1
+    assert judgement.findings[0].transaction == "p/7"
 
 
 def test_a_record_of_no_client_is_wrong() -> None:

@@ -13,15 +13,20 @@ from tests.soak.soaking import logged_errors
 
 
 def _sample(
-    at_s: int, *, memory_mib: float = 100.0, held_mib: float = 0.0, tasks: int = 5, files: int = 200
+    at_s: int,
+    *,
+    memory_mib: float = 100.0,
+    held_mib: float = 0.0,
+    task_count: int = 5,
+    file_count: int = 200,
 ) -> Sample:
     return Sample(
         at_s=at_s,
         memory_mib=memory_mib,
         held_mib=held_mib,
         own_mib=memory_mib - held_mib,
-        tasks=tasks,
-        files=files,
+        tasks=task_count,
+        files=file_count,
         gap_ms=1.0,
         busy_ms=1.0,
     )
@@ -29,7 +34,7 @@ def _sample(
 
 def test_flat_is_flat() -> None:
     samples = [
-        _sample(second, memory_mib=100 + second % 17, files=200 + second % 50)
+        _sample(second, memory_mib=100 + second % 17, file_count=200 + second % 50)
         for second in range(600)
     ]
     assert grown_figures(samples) == []
@@ -67,7 +72,7 @@ def test_what_was_freed_stays_with_the_process(tmp_path: Path) -> None:
 
 def test_growth_is_found() -> None:
     samples = [
-        _sample(second, memory_mib=100 + second, tasks=second, files=200 + second)
+        _sample(second, memory_mib=100 + second, task_count=second, file_count=200 + second)
         for second in range(600)
     ]
     findings = grown_figures(samples)
@@ -77,21 +82,24 @@ def test_growth_is_found() -> None:
 def test_files_are_fewer_while_a_broker_is_down() -> None:
     """As observed: a broker was down during the early samples, and all were up at the end."""
     files = [236] * 20 + [160] * 40 + [185] * 40 + [236] * 20
-    samples = [_sample(second, files=count) for second, count in enumerate(files)]
+    samples = [_sample(second, file_count=count) for second, count in enumerate(files)]
     assert grown_figures(samples) == []
     leak = [count + second // 2 for second, count in enumerate(files)]
-    findings = grown_figures([_sample(second, files=count) for second, count in enumerate(leak)])
+    findings = grown_figures(
+        [_sample(second, file_count=count) for second, count in enumerate(leak)]
+    )
     assert findings == ["files: 245, then 295; allowed 280"]
 
 
 def test_what_clients_leave_behind_is_found() -> None:
     samples = [_sample(second) for second in range(100)]
     rest_samples = RestSamples(
-        sample_before=_sample(0, files=20), sample_after=_sample(110, files=25)
+        sample_before=_sample(0, file_count=20), sample_after=_sample(110, file_count=25)
     )
     assert grown_figures(samples, rest_samples) == []
     rest_samples = RestSamples(
-        sample_before=_sample(0, files=20, tasks=2), sample_after=_sample(110, files=26, tasks=13)
+        sample_before=_sample(0, file_count=20, task_count=2),
+        sample_after=_sample(110, file_count=26, task_count=13),
     )
     assert grown_figures(samples, rest_samples) == [
         "tasks: 2 before the clients came, 13 when they had gone; allowed 12",
@@ -101,7 +109,7 @@ def test_what_clients_leave_behind_is_found() -> None:
 
 def test_a_plot_has_the_greatest_value_of_each_moment() -> None:
     lines = plot(
-        [_sample(second, tasks=80 if second == 30 else 1) for second in range(100)], "tasks"
+        [_sample(second, task_count=80 if second == 30 else 1) for second in range(100)], "tasks"
     )
     assert lines[0] == "tasks, 0 to 80, 99 s"
     assert lines[1].count("█") == 1

@@ -11,7 +11,7 @@ from tests.soak.virtual import play_seed
 @pytest.mark.costly
 @pytest.mark.slow
 def test_nothing_is_open_in_the_end() -> None:
-    soak = play_seed(2, troubles=1)
+    soak = play_seed(2, trouble_count=1)
     assert "was killed" in soak.last_acts[0]
     assert soak.ended["committed"] > 0
     assert soak.open == ()
@@ -20,7 +20,7 @@ def test_nothing_is_open_in_the_end() -> None:
 @pytest.mark.costly
 @pytest.mark.slow
 def test_a_group_of_members_that_come_and_go_is_even_in_the_end() -> None:
-    soak = play_seed(2, troubles=1, members=20)
+    soak = play_seed(2, trouble_count=1, member_count=20)
     assert soak.crowd.answer_counts["none"] > 20
     assert (soak.open, soak.astray) == ((), ())
 
@@ -29,4 +29,4 @@ def test_a_group_of_members_that_come_and_go_is_even_in_the_end() -> None:
 @pytest.mark.slow
 def test_a_forgotten_marker_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     forget_markers(monkeypatch)
-    assert play_seed(3, troubles=1).open
+    assert play_seed(3, trouble_count=1).open

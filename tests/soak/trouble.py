@@ -103,17 +103,23 @@ class Trouble(threading.Thread):
         with a record.
         """
         deadline_s = time.monotonic() + 120.0
-        while any(len(led.isr) < len(BROKERS) for led in self._control.partitions()):
+        while any(
+            len(led_partition.isr) < len(BROKERS) for led_partition in self._control.partitions()
+        ):
             if time.monotonic() > deadline_s:
                 raise TimeoutError("replicas are not in sync two minutes after a broker's start")
             time.sleep(0.25)
 
     def move_leaders(self) -> None:
         """Move the leaders of a third of all partitions, including internal ones."""
-        for led in self._control.partitions():
-            other_brokers = [broker for broker in led.isr if broker != led.leader]
+        for led_partition in self._control.partitions():
+            other_brokers = [
+                broker for broker in led_partition.isr if broker != led_partition.leader
+            ]
             if other_brokers and self._rng.random() < 1 / 3:
-                self._control.move_leader(led.topic, led.partition, self._rng.choice(other_brokers))
+                self._control.move_leader(
+                    led_partition.topic, led_partition.partition, self._rng.choice(other_brokers)
+                )
 
     def isolate(self) -> None:
         """Isolate a broker from the other brokers for a moment. Clients still reach it."""

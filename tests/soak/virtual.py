@@ -57,12 +57,12 @@ class VirtualSoak:
     """A soak in virtual time, from one seed."""
 
     def __init__(
-        self, cluster: VirtualCluster, *, troubles: int = TROUBLES, members: int = 0
+        self, cluster: VirtualCluster, *, trouble_count: int = TROUBLES, member_count: int = 0
     ) -> None:
         self._cluster = cluster
-        self.crowd = Crowd(cluster, count=members, topic=TOPIC, partitions=PARTITIONS)
-        self._members = members
-        self._troubles = troubles
+        self.crowd = Crowd(cluster, count=member_count, topic=TOPIC, partitions=PARTITIONS)
+        self._members = member_count
+        self._troubles = trouble_count
         self._random: Random = cluster.env.rng.stream("soak")
         self._is_over = False
         self.ended: Counter[str] = Counter()
@@ -75,7 +75,7 @@ class VirtualSoak:
     async def run(self) -> None:
         """Play from the first transaction to the judgement."""
         spawn = self._cluster.env.tasks.spawn
-        working = [spawn(self._work(f"tx-{n}"), name=f"tx-{n}") for n in range(PRODUCERS)]
+        work_tasks = [spawn(self._work(f"tx-{n}"), name=f"tx-{n}") for n in range(PRODUCERS)]
         crowd = spawn(self.crowd.run(), name="crowd") if self._members else None
         for _ in range(self._troubles):
             await asyncio.sleep(self._random.uniform(*PAUSE_S) / 4)
@@ -84,7 +84,7 @@ class VirtualSoak:
             self.last_acts.append(f"{begun_s:.3f} s: {await act()}")
             await self._wait_until_in_sync()
         self._is_over = True
-        await asyncio.gather(*working)
+        await asyncio.gather(*work_tasks)
         if crowd is not None:
             self.astray = await self.crowd.wait_until_settled()
             crowd.cancel()
@@ -112,11 +112,11 @@ class VirtualSoak:
         await asyncio.sleep(random.uniform(0, REST_S))
         producer.begin()
         try:
-            sent = [
+            send_futures = [
                 producer.send(TOPIC, index, b"x" * 50)
                 for index in random.sample(range(PARTITIONS), random.randint(1, 3))
             ]
-            await asyncio.gather(*sent)
+            await asyncio.gather(*send_futures)
             if random.random() < 0.1:
                 await producer.abort()
                 self.ended["aborted"] += 1
@@ -151,7 +151,7 @@ class VirtualSoak:
 
     async def move_leaders(self) -> str:
         sim = self._cluster.sim
-        moved = []
+        moved_partitions = []
         for name, topic in list(sim.metadata.image.topics.items()):
             for partition_index in range(len(topic.partitions)):
                 topic_partition = TopicPartition(name, partition_index)
@@ -160,8 +160,8 @@ class VirtualSoak:
                 other_brokers = [broker for broker in partition.isr if broker != partition.leader]
                 if other_brokers and self._random.random() < 1 / 3:
                     sim.move_leader(topic_partition, self._random.choice(other_brokers))
-                    moved.append(str(topic_partition))
-        return f"leaders moved: {' '.join(moved)}"
+                    moved_partitions.append(str(topic_partition))
+        return f"leaders moved: {' '.join(moved_partitions)}"
 
     async def isolate(self) -> str:
         broker = self._any_broker()
@@ -228,8 +228,8 @@ def play_seed(
     seed: int,
     *,
     transaction_version: int = 2,
-    troubles: int = TROUBLES,
-    members: int = 0,
+    trouble_count: int = TROUBLES,
+    member_count: int = 0,
     trace: Path | None = None,
 ) -> VirtualSoak:
     """Play a seed.
@@ -243,7 +243,7 @@ def play_seed(
     """
 
     async def soak(cluster: VirtualCluster) -> VirtualSoak:
-        virtual_soak = VirtualSoak(cluster, troubles=troubles, members=members)
+        virtual_soak = VirtualSoak(cluster, trouble_count=trouble_count, member_count=member_count)
         await virtual_soak.run()
         if trace is not None:
             with trace.open("wb") as file:
@@ -270,26 +270,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--trace", type=Path, metavar="FILE", help="of a single seed")
     options = parser.parse_args(argv)
     first_seed, _, last_seed = options.seeds.partition("-")
-    failed_seeds = 0
+    failed_seed_count = 0
     for seed in range(int(first_seed), int(last_seed or first_seed) + 1):
         begun_s = time.monotonic()
         soak = play_seed(
-            seed, transaction_version=options.level, members=options.members, trace=options.trace
+            seed,
+            transaction_version=options.level,
+            member_count=options.members,
+            trace=options.trace,
         )
-        wrong = (*soak.open, *soak.astray)
-        failed_seeds += bool(wrong)
-        ended = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(soak.ended.items()))
-        print(f"seed {seed}: {ended}; {time.monotonic() - begun_s:.0f} s", flush=True)
+        wrong_transactions = (*soak.open, *soak.astray)
+        failed_seed_count += bool(wrong_transactions)
+        outcome_counts = ", ".join(
+            f"{count:,} {outcome}" for outcome, count in sorted(soak.ended.items())
+        )
+        print(f"seed {seed}: {outcome_counts}; {time.monotonic() - begun_s:.0f} s", flush=True)
         if options.members:
             heartbeats = ", ".join(
                 f"{count:,} {answer}" for answer, count in soak.crowd.answer_counts.most_common()
             )
             print(f"    heartbeats: {heartbeats}", flush=True)
-        for line in (*soak.last_acts, *wrong) if wrong else ():
+        for line in (*soak.last_acts, *wrong_transactions) if wrong_transactions else ():
             print(f"    {line[:400]}", flush=True)
     seeds = seed - int(first_seed) + 1
-    print(f"{failed_seeds} of {seeds} seeds ended with an open transaction or an uneven group")
-    return 1 if failed_seeds else 0
+    print(f"{failed_seed_count} of {seeds} seeds ended with an open transaction or an uneven group")
+    return 1 if failed_seed_count else 0
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def logs(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "expected_words"),
     [
         ({"topics": "order"}, "option topics: no topic 'order'; did you mean orders?"),
         ({"topics": "orders,refunds"}, "option topics: no topic 'refunds'; there are: orders, pay"),
@@ -57,15 +57,15 @@ def logs(tmp_path: Path) -> Path:
     ],
 )
 def test_a_name_that_is_not_there_is_refused(
-    logs: Path, options: dict[str, str], words: str
+    logs: Path, options: dict[str, str], expected_words: str
 ) -> None:
     with pytest.raises(BadInputError, match="format kafka_log") as refusal:
         rows_of(logs, **options)
-    assert words in str(refusal.value)
+    assert expected_words in str(refusal.value)
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "expected_words"),
     [
         ({"topics": "order"}, "option topics: no topic 'order'; did you mean orders?"),
         ({"endTimestamp": "5"}, "a stream has no end, so no endingOffsets, endTimestamp"),
@@ -73,11 +73,11 @@ def test_a_name_that_is_not_there_is_refused(
     ],
 )
 def test_a_stream_that_would_wait_in_vain_is_refused(
-    logs: Path, options: dict[str, str], words: str
+    logs: Path, options: dict[str, str], expected_words: str
 ) -> None:
     with pytest.raises(BadInputError, match="format kafka_log") as refusal:
         source(logs, **options).streamReader(schema_of("batches")).initialOffset()
-    assert words in str(refusal.value)
+    assert expected_words in str(refusal.value)
 
 
 def test_a_folder_that_is_named_as_a_replica_s_is_no_log_directory(tmp_path: Path) -> None:
@@ -111,12 +111,12 @@ def test_files_of_which_none_can_be_opened_are_refused(
 
 
 def test_one_file_that_can_be_opened_is_enough(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = RegularFile.ranges
+    real_ranges = RegularFile.ranges
 
-    def refuse(file: RegularFile, **how: Any) -> Any:
+    def refuse(file: RegularFile, **options: Any) -> Any:
         if file.path.parent.name == "orders-0":
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file.path))
-        return opened(file, **how)
+        return real_ranges(file, **options)
 
     monkeypatch.setattr(RegularFile, "ranges", refuse)
     assert rows_of(logs, topics="orders,payments", ignoreCorruptFiles="true")

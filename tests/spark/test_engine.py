@@ -28,8 +28,8 @@ def pieces_of(task: int) -> Iterator[tuple[str, int]]:
         yield ("even", "odd")[number % 2], number
 
 
-def join_pieces(key: str, pieces: Sequence[int]) -> tuple[str, list[int]]:
-    return key, sorted(pieces)
+def join_pieces(key: str, piece_numbers: Sequence[int]) -> tuple[str, list[int]]:
+    return key, sorted(piece_numbers)
 
 
 @pytest.mark.parametrize("way", [EngineKind.HERE, EngineKind.PROCESSES])

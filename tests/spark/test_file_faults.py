@@ -78,41 +78,41 @@ class PlannedRead:
 
 @pytest.mark.parametrize("name", OF_RECORDS)
 def test_a_segment_that_is_gone_is_refused_by_its_name(logs: Path, name: str) -> None:
-    strict = PlannedRead(logs, name)
+    strict_read = PlannedRead(logs, name)
     lenient = PlannedRead(logs, name, ignoreMissingFiles="true")
-    rows_before = strict.rows()
+    rows_before = strict_read.rows()
     deleted_log = logs_of(logs / "orders-0")[1]
     offset = int(deleted_log.stem)
     deleted_log.unlink()
     with pytest.raises(
         MissingLogFileError, match=f"{deleted_log} is gone since the read was planned"
     ):
-        strict.rows()
+        strict_read.rows()
     assert lenient.rows() == [row for row in rows_before if row["segment_base_offset"] != offset]
 
 
 @pytest.mark.parametrize("name", [*OF_RECORDS, "aborted", "leader_epochs", "producer_state"])
 def test_a_replica_s_folder_that_is_gone_is_refused(logs: Path, name: str) -> None:
-    strict = PlannedRead(logs, name)
+    strict_read = PlannedRead(logs, name)
     lenient = PlannedRead(logs, name, ignoreMissingFiles="true")
     shutil.rmtree(logs / "orders-0")
     with pytest.raises(MissingLogFileError, match=f"{logs}/orders-0.* is gone"):
-        strict.rows()
+        strict_read.rows()
     assert {row["topic"] for row in lenient.rows()} <= {"payments"}
 
 
 def test_the_table_errors_has_a_row_of_each_file_that_is_gone(logs: Path) -> None:
-    planned = PlannedRead(logs, "errors")
+    planned_read = PlannedRead(logs, "errors")
     first_log, second_log, *_ = logs_of(logs / "orders-0")
     first_log.unlink()
     os.truncate(second_log, 100)
-    problems = {(row["file"], row["kind"]) for row in planned.rows()}
+    problems = {(row["file"], row["kind"]) for row in planned_read.rows()}
     assert {(str(first_log), "missing"), (str(second_log), "short")} <= problems
 
 
 def test_the_table_errors_names_a_replica_that_its_broker_noted(logs: Path) -> None:
-    noted = {TopicPartition("orders", 0): 9, TopicPartition("orders", 2): 7}
-    (logs / names.FileName.HIGH_WATERMARKS).write_text(encode_offsets(noted))
+    noted_watermarks = {TopicPartition("orders", 0): 9, TopicPartition("orders", 2): 7}
+    (logs / names.FileName.HIGH_WATERMARKS).write_text(encode_offsets(noted_watermarks))
     (row,) = table(logs, "errors")
     assert (row["file"], row["kind"]) == (str(logs / "orders-2"), "missing")
 
@@ -120,15 +120,15 @@ def test_the_table_errors_names_a_replica_that_its_broker_noted(logs: Path) -> N
 @pytest.mark.parametrize("size", [0, 100])
 @pytest.mark.parametrize("name", OF_RECORDS)
 def test_a_segment_shorter_than_planned_is_refused(logs: Path, name: str, size: int) -> None:
-    strict = PlannedRead(logs, name)
+    strict_read = PlannedRead(logs, name)
     lenient = PlannedRead(logs, name, ignoreCorruptFiles="true")
     last_log = logs_of(logs / "orders-0")[-1]
-    planned = last_log.stat().st_size
+    planned_size = last_log.stat().st_size
     os.truncate(last_log, size)
     with pytest.raises(
-        CorruptLogFileError, match=f"{last_log}: {size} bytes, {planned - size} fewer"
+        CorruptLogFileError, match=f"{last_log}: {size} bytes, {planned_size - size} fewer"
     ):
-        strict.rows()
+        strict_read.rows()
     assert lenient.rows()
 
 
@@ -169,16 +169,16 @@ def test_a_closed_segment_that_stops_making_sense_is_refused(
 def test_a_changed_byte_of_a_compressed_batch_is_refused_wherever_it_lies(
     tmp_path: Path, check: str
 ) -> None:
-    stored = [zipped_batch(number) for number in range(3)]
-    log = segment(broker_dir(tmp_path) / "orders-0", stored)
-    overwrite(log, len(stored[0]) + 61 + 20, bytes([stored[1][81] ^ 0xFF]))
+    stored_batches = [zipped_batch(number) for number in range(3)]
+    log = segment(broker_dir(tmp_path) / "orders-0", stored_batches)
+    overwrite(log, len(stored_batches[0]) + 61 + 20, bytes([stored_batches[1][81] ^ 0xFF]))
     options = {"checkCrc": check}
     with pytest.raises(CorruptLogFileError, match="the batch at offset 2 has another CRC"):
         table(tmp_path, "records", options=options)
     rows = table(tmp_path, "records", options=PASSING_OVER | options)
     assert [row["offset"] for row in rows] == [0, 1, 4, 5]
     (row,) = table(tmp_path, "errors", options=options)
-    assert (row["kind"], row["position"]) == ("crc", len(stored[0]))
+    assert (row["kind"], row["position"]) == ("crc", len(stored_batches[0]))
 
 
 @pytest.mark.parametrize("is_behind_recovery_point", [True, False])
@@ -202,9 +202,9 @@ def test_a_changed_bit_of_a_value_is_refused_where_no_broker_stopped_in_order(
 
 
 def test_records_that_a_batch_claims_and_has_not_are_refused(tmp_path: Path) -> None:
-    damaged = bytearray(plain(3))
-    damaged[60] = 9
-    segment(broker_dir(tmp_path) / "orders-0", [plain(), bytes(damaged), plain()])
+    damaged_batch = bytearray(plain(3))
+    damaged_batch[60] = 9
+    segment(broker_dir(tmp_path) / "orders-0", [plain(), bytes(damaged_batch), plain()])
     with pytest.raises(CorruptLogFileError, match="of the 9 records that the batch claims"):
         table(tmp_path, "records")
     assert len(table(tmp_path, "records", options=PASSING_OVER)) < 5
@@ -237,10 +237,10 @@ def test_an_error_of_its_own_class_comes_to_spark(logs: Path) -> None:
     assert issubclass(MissingLogFileError, LogFileError)
     assert issubclass(CorruptLogFileError, LogFileError)
     assert issubclass(LogFileError, KafkaLogError)
-    planned = PlannedRead(logs, "records")
+    planned_read = PlannedRead(logs, "records")
     logs_of(logs / "orders-0")[0].unlink()
     with pytest.raises(MissingLogFileError) as error_info:
-        planned.rows()
+        planned_read.rows()
     assert error_info.value.__cause__ is None, "Spark shows the message alone"
 
 

@@ -28,21 +28,23 @@ def test_every_table_is_there(disks: Path, table: str) -> None:
 
 def test_a_table_is_read_once_and_names_are_in_any_case(disks: Path) -> None:
     database = LogDatabase([disks])
-    twice = "SELECT count(*) AS rows FROM KAFKA_RECORDS AS one JOIN kafka_records AS other ON true"
-    (row,) = database.rows(twice)
+    self_join = (
+        "SELECT count(*) AS rows FROM KAFKA_RECORDS AS one JOIN kafka_records AS other ON true"
+    )
+    (row,) = database.rows(self_join)
     (first_count,) = database.rows("SELECT count(*) AS rows FROM kafka_records")
     for log in disks.rglob("*.log"):
         log.unlink()
     assert first_count["rows"] ** 2 == row["rows"] > 100
-    assert database.rows(twice) == [row]
+    assert database.rows(self_join) == [row]
 
 
 def test_times_that_are_asked_for_bound_the_rows(disks: Path) -> None:
     query = "SELECT max(timestamp_ms) AS last FROM kafka_records"
     (row,) = LogDatabase([disks]).rows(query)
     until = {"endTimestamp": str(row["last"])}
-    (earlier,) = LogDatabase([disks], until).rows(query)
-    assert earlier["last"] is None or earlier["last"] < row["last"]
+    (earlier_row,) = LogDatabase([disks], until).rows(query)
+    assert earlier_row["last"] is None or earlier_row["last"] < row["last"]
 
 
 @pytest.mark.parametrize(

@@ -79,74 +79,74 @@ def count_rows(rows: list[Row]) -> Counter[str]:
 
 
 @pytest.fixture
-def growing(tmp_path: Path) -> GrowingDir:
+def growing_dir(tmp_path: Path) -> GrowingDir:
     growing_dir = GrowingDir(tmp_path / "broker-1")
     growing_dir.grow()
     return growing_dir
 
 
 @pytest.mark.parametrize("name", sorted(RECORD_TABLES))
-def test_a_growing_log_gives_each_row_once(growing: GrowingDir, name: str) -> None:
+def test_a_growing_log_gives_each_row_once(growing_dir: GrowingDir, name: str) -> None:
     options = {"taskBytes": "1500", "checkCrc": "true"}  # is_valid tells what was checked
-    query = Query(growing.path, name, **options)
+    query = Query(growing_dir.path, name, **options)
     step = query.step()
     assert step
     for _ in range(4):
-        growing.grow()
-        more = query.step()
-        assert more, "each growth has rows of every log"
-        step += more
+        growing_dir.grow()
+        has_more = query.step()
+        assert has_more, "each growth has rows of every log"
+        step += has_more
     assert query.step() == []
-    assert count_rows(step) == count_rows(table(growing.path, name, options=options))
+    assert count_rows(step) == count_rows(table(growing_dir.path, name, options=options))
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_what_a_state_says_comes_whole_when_it_changes(growing: GrowingDir, name: str) -> None:
+def test_what_a_state_says_comes_whole_when_it_changes(growing_dir: GrowingDir, name: str) -> None:
     if name == "errors":
-        (growing.path / "orders-0" / "leader-epoch-checkpoint").write_text("?")
-    query = Query(growing.path, name)
+        (growing_dir.path / "orders-0" / "leader-epoch-checkpoint").write_text("?")
+    query = Query(growing_dir.path, name)
     step = query.step()
     assert step
-    assert count_rows(step) == count_rows(table(growing.path, name))
+    assert count_rows(step) == count_rows(table(growing_dir.path, name))
     assert query.reader.latestOffset(query.offset, ReadAllAvailable()) == query.offset
     assert query.step() == []
-    growing.grow()
-    assert count_rows(query.step()) == count_rows(table(growing.path, name))
+    growing_dir.grow()
+    assert count_rows(query.step()) == count_rows(table(growing_dir.path, name))
 
 
-def test_a_batch_that_is_repeated_later_has_the_same_rows(growing: GrowingDir) -> None:
-    query = Query(growing.path, "records")
+def test_a_batch_that_is_repeated_later_has_the_same_rows(growing_dir: GrowingDir) -> None:
+    query = Query(growing_dir.path, "records")
     query.step()
     start = query.offset
-    growing.grow()
+    growing_dir.grow()
     rows = query.step()
     end = query.offset
-    growing.grow()
-    second_query = Query(growing.path, "records")
+    growing_dir.grow()
+    second_query = Query(growing_dir.path, "records")
     assert count_rows(second_query.rows(start, end)) == count_rows(rows)
 
 
-def test_half_a_batch_is_read_when_it_is_whole(growing: GrowingDir) -> None:
-    log = logs_of(growing.path / "orders-0")[-1]
+def test_half_a_batch_is_read_when_it_is_whole(growing_dir: GrowingDir) -> None:
+    log = logs_of(growing_dir.path / "orders-0")[-1]
     whole_log = log.read_bytes()
     cut(log, len(whole_log) - 5)
-    query = Query(growing.path, "batches")
+    query = Query(growing_dir.path, "batches")
     step = query.step()
     log.write_bytes(whole_log)
     last_step = query.step()
     assert len(last_step) == 1
-    assert count_rows(step + last_step) == count_rows(table(growing.path, "batches"))
+    assert count_rows(step + last_step) == count_rows(table(growing_dir.path, "batches"))
 
 
-def test_what_is_there_and_no_more(growing: GrowingDir) -> None:
-    query = Query(growing.path, "batches")
+def test_what_is_there_and_no_more(growing_dir: GrowingDir) -> None:
+    query = Query(growing_dir.path, "batches")
     query.reader.prepareForTriggerAvailableNow()
-    growing.grow()
+    growing_dir.grow()
     row_count = len(query.step())
     assert query.step() == []
-    later_query = Query(growing.path, "batches")
+    later_query = Query(growing_dir.path, "batches")
     later_query.offset = query.offset
-    assert len(later_query.step()) + row_count == len(table(growing.path, "batches"))
+    assert len(later_query.step()) + row_count == len(table(growing_dir.path, "batches"))
 
 
 SEGMENTED = {"batches", "records", "endings"}
@@ -160,13 +160,13 @@ SCAN_LIMITS = [{"maxBytesPerTrigger": "700"}, {"maxFilesPerTrigger": "1"}]
 @pytest.mark.parametrize("bound", SCAN_LIMITS)
 @pytest.mark.parametrize("is_stopped", [True, False], ids=["stopped", "killed"])
 def test_a_bound_gives_the_same_rows_in_more_batches(
-    growing: GrowingDir, name: str, bound: dict[str, str], *, is_stopped: bool
+    growing_dir: GrowingDir, name: str, bound: dict[str, str], *, is_stopped: bool
 ) -> None:
-    growing.grow(20)
+    growing_dir.grow(20)
     if is_stopped:
-        growing.stop()
-    all_rows = table(growing.path, name)
-    query = Query(growing.path, name, **bound)
+        growing_dir.stop()
+    all_rows = table(growing_dir.path, name)
+    query = Query(growing_dir.path, name, **bound)
     query.reader.prepareForTriggerAvailableNow()
     batches = steps_of(query)
     assert count_rows([row for batch_rows in batches for row in batch_rows]) == count_rows(all_rows)
@@ -174,26 +174,26 @@ def test_a_bound_gives_the_same_rows_in_more_batches(
         assert len(batches) > 2
 
 
-def test_a_bound_of_bytes_cuts_a_segment_where_its_index_says(growing: GrowingDir) -> None:
-    growing.grow(20)
-    growing.stop()
+def test_a_bound_of_bytes_cuts_a_segment_where_its_index_says(growing_dir: GrowingDir) -> None:
+    growing_dir.grow(20)
+    growing_dir.stop()
     bound = 900
-    query = Query(growing.path, "batches", topics="orders", maxBytesPerTrigger=str(bound))
+    query = Query(growing_dir.path, "batches", topics="orders", maxBytesPerTrigger=str(bound))
     read = [sum(row["size_bytes"] for row in rows) for rows in steps_of(query)]
     entry_bytes = 600  # of the index: one per 300 bytes and a batch
     assert max(read) <= bound + entry_bytes
-    assert len(read) > len(logs_of(growing.path / "orders-0"))
+    assert len(read) > len(logs_of(growing_dir.path / "orders-0"))
 
 
-def test_a_bound_of_segments_takes_what_was_written_first(growing: GrowingDir) -> None:
-    growing.grow(20)
-    growing.stop()
+def test_a_bound_of_segments_takes_what_was_written_first(growing_dir: GrowingDir) -> None:
+    growing_dir.grow(20)
+    growing_dir.stop()
     logs = [log for folder in ("orders-0", "__consumer_offsets-0")
-            for log in logs_of(growing.path / folder)]  # fmt: skip
+            for log in logs_of(growing_dir.path / folder)]  # fmt: skip
     for seconds, log in enumerate(logs):
         os.utime(log, (seconds, seconds))
     query = Query(
-        growing.path, "batches", topics="orders,__consumer_offsets", maxFilesPerTrigger="1"
+        growing_dir.path, "batches", topics="orders,__consumer_offsets", maxFilesPerTrigger="1"
     )
     batches = steps_of(query)
     assert len(batches) == len(logs)
@@ -222,18 +222,18 @@ def test_what_cannot_be_followed_is_said_by_the_reader() -> None:
             ask()
 
 
-def test_a_replica_that_comes_later_is_read_from_its_start(growing: GrowingDir) -> None:
-    query = Query(growing.path, "batches", failOnDataLoss="false")
+def test_a_replica_that_comes_later_is_read_from_its_start(growing_dir: GrowingDir) -> None:
+    query = Query(growing_dir.path, "batches", failOnDataLoss="false")
     step = query.step()
-    (growing.path / "orders-0").rename(growing.path / "later-0")
+    (growing_dir.path / "orders-0").rename(growing_dir.path / "later-0")
     step += query.step()
     batches = Counter(row["topic"] for row in step)
     assert batches["later"] == batches["orders"] > 0
 
 
 def test_a_replica_that_is_not_seen_now_keeps_its_place() -> None:
-    reached = StreamOffset(ends={"a-0": 9, "b-0": 4})
-    assert updated_offset(reached, StreamOffset(ends={"b-0": 6})) == StreamOffset(
+    reached_offset = StreamOffset(ends={"a-0": 9, "b-0": 4})
+    assert updated_offset(reached_offset, StreamOffset(ends={"b-0": 6})) == StreamOffset(
         ends={"a-0": 9, "b-0": 6}
     )
 
@@ -244,74 +244,76 @@ def test_a_replica_that_is_not_seen_now_keeps_its_place() -> None:
 ORDERS_FOLDER = "orders-0"
 
 
-def test_a_disk_that_is_mounted_elsewhere_is_the_same(growing: GrowingDir, tmp_path: Path) -> None:
-    query = Query(growing.path, "records")
+def test_a_disk_that_is_mounted_elsewhere_is_the_same(
+    growing_dir: GrowingDir, tmp_path: Path
+) -> None:
+    query = Query(growing_dir.path, "records")
     step = query.step()
-    moved = growing.path.rename(tmp_path / "elsewhere")
-    second_query = Query(moved, "records")
+    moved_path = growing_dir.path.rename(tmp_path / "elsewhere")
+    second_query = Query(moved_path, "records")
     second_query.offset = query.offset
     assert second_query.step() == []
-    assert len(step) == len(table(moved, "records"))
+    assert len(step) == len(table(moved_path, "records"))
 
 
-def test_a_topic_that_was_made_anew_is_another_one(growing: GrowingDir) -> None:
-    query = Query(growing.path, "batches", topics="orders", failOnDataLoss="false")
+def test_a_topic_that_was_made_anew_is_another_one(growing_dir: GrowingDir) -> None:
+    query = Query(growing_dir.path, "batches", topics="orders", failOnDataLoss="false")
     step_before = query.step()
-    metadata = growing.path / ORDERS_FOLDER / names.FileName.PARTITION_METADATA
+    metadata = growing_dir.path / ORDERS_FOLDER / names.FileName.PARTITION_METADATA
     metadata.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg\n")
     assert count_rows(query.step()) == count_rows(step_before)
-    strict = Query(growing.path, "batches", topics="orders")
-    strict.offset = {"ends": {"orders-0:BBBBBBBBBBBBBBBBBBBBBB@1": 4}, "state": ""}
+    strict_query = Query(growing_dir.path, "batches", topics="orders")
+    strict_query.offset = {"ends": {"orders-0:BBBBBBBBBBBBBBBBBBBBBB@1": 4}, "state": ""}
     with pytest.raises(BadInputError, match=r"orders-0:BBBB.* is not there any more"):
-        strict.step()
+        strict_query.step()
 
 
 @pytest.mark.parametrize("is_repeated", [False, True], ids=["next", "repeated"])
 def test_rows_that_retention_took_unread_end_a_stream(
-    growing: GrowingDir, *, is_repeated: bool
+    growing_dir: GrowingDir, *, is_repeated: bool
 ) -> None:
-    growing.grow(20)
-    query = Query(growing.path, "batches", topics="orders", maxFilesPerTrigger="1")
+    growing_dir.grow(20)
+    query = Query(growing_dir.path, "batches", topics="orders", maxFilesPerTrigger="1")
     query.step()
     start = query.offset
     query.step()
-    logs = logs_of(growing.path / ORDERS_FOLDER)
+    logs = logs_of(growing_dir.path / ORDERS_FOLDER)
     for log in logs[:-1]:
         log.unlink()
-    second_query = Query(growing.path, "batches", topics="orders")
+    second_query = Query(growing_dir.path, "batches", topics="orders")
     with pytest.raises(BadInputError, match=r"are gone, and were not read.* failOnDataLoss=false"):
         second_query.rows(start, query.offset) if is_repeated else second_query.reader.latestOffset(
             start, ReadAllAvailable()
         )
-    lenient = Query(growing.path, "batches", topics="orders", failOnDataLoss="false")
+    lenient = Query(growing_dir.path, "batches", topics="orders", failOnDataLoss="false")
     lenient.offset = start
     assert count_rows(lenient.step()) == count_rows(
-        table(growing.path, "batches", options={"topics": "orders"})
+        table(growing_dir.path, "batches", options={"topics": "orders"})
     )
 
 
 @pytest.mark.parametrize("bound", [{}, {"maxFilesPerTrigger": "1"}])
 def test_a_log_that_was_cut_back_ends_a_stream_or_goes_on_from_there(
-    growing: GrowingDir, bound: dict[str, str]
+    growing_dir: GrowingDir, bound: dict[str, str]
 ) -> None:
     options = {"topics": "orders", **bound}
-    query = Query(growing.path, "batches", **options, failOnDataLoss="false")
+    query = Query(growing_dir.path, "batches", **options, failOnDataLoss="false")
     steps_of(query)
-    log = logs_of(growing.path / ORDERS_FOLDER)[-1]
+    log = logs_of(growing_dir.path / ORDERS_FOLDER)[-1]
     whole_log = log.read_bytes()
     cut(log, len(whole_log) - 5)
-    strict = Query(growing.path, "batches", **options)
-    strict.offset = query.offset
+    strict_query = Query(growing_dir.path, "batches", **options)
+    strict_query.offset = query.offset
     with pytest.raises(BadInputError, match=r"it was read up to offset \d+, and ends at"):
-        strict.step()
+        strict_query.step()
     assert query.step() == []
     log.write_bytes(whole_log)
     assert len(query.step()) == 1
 
 
-def test_a_query_says_how_far_it_is_behind(growing: GrowingDir) -> None:
-    growing.grow(20)
-    query = Query(growing.path, "batches", topics="orders", maxFilesPerTrigger="1")
+def test_a_query_says_how_far_it_is_behind(growing_dir: GrowingDir) -> None:
+    growing_dir.grow(20)
+    query = Query(growing_dir.path, "batches", topics="orders", maxFilesPerTrigger="1")
     assert query.reader.reportLatestOffset() is not None
     progress = []
     while query.step():
@@ -325,27 +327,27 @@ def test_a_query_says_how_far_it_is_behind(growing: GrowingDir) -> None:
 
 @pytest.mark.parametrize("name", ["batches", "records"])
 def test_what_is_new_in_a_long_segment_is_sought_by_its_index(
-    growing: GrowingDir, name: str
+    growing_dir: GrowingDir, name: str
 ) -> None:
-    growing.grow(20)
-    growing.stop()
-    longest_log = max(logs_of(growing.path / ORDERS_FOLDER), key=lambda log: log.stat().st_size)
-    low, high = int(longest_log.stem) + 14, int(longest_log.stem) + 16
+    growing_dir.grow(20)
+    growing_dir.stop()
+    longest_log = max(logs_of(growing_dir.path / ORDERS_FOLDER), key=lambda log: log.stat().st_size)
+    low_offset, high_offset = int(longest_log.stem) + 14, int(longest_log.stem) + 16
     options = {
         "topics": "orders",
-        "startingOffsets": f'{{"orders": {{"0": {low}}}}}',
-        "endingOffsets": f'{{"orders": {{"0": {high}}}}}',
+        "startingOffsets": f'{{"orders": {{"0": {low_offset}}}}}',
+        "endingOffsets": f'{{"orders": {{"0": {high_offset}}}}}',
     }
     first_column, end = (
         ("offset", "offset") if name == "records" else ("base_offset", "last_offset")
     )
     expected = [
         row
-        for row in table(growing.path, name, options={"topics": "orders"})
-        if row[end] >= low and row[first_column] < high
+        for row in table(growing_dir.path, name, options={"topics": "orders"})
+        if row[end] >= low_offset and row[first_column] < high_offset
     ]
     whole_reader = KafkaLogDataSource(
-        CaseInsensitiveDict({"path": str(growing.path), "table": name, **options})
+        CaseInsensitiveDict({"path": str(growing_dir.path), "table": name, **options})
     ).reader(schema_of(name))
     rows_found = [
         row
@@ -355,7 +357,7 @@ def test_what_is_new_in_a_long_segment_is_sought_by_its_index(
     ]
     assert expected
     assert count_rows(rows_found) == count_rows(expected)
-    log_options = KafkaLogOptions.of({"path": str(growing.path), "table": name, **options})
+    log_options = KafkaLogOptions.of({"path": str(growing_dir.path), "table": name, **options})
     (share,) = shares_of(log_options, RowScope.of(log_options), FILES_OF_TABLE[name])
     (segment,) = share.segments
     assert 0 < segment.start < segment.size < longest_log.stat().st_size
@@ -363,7 +365,7 @@ def test_what_is_new_in_a_long_segment_is_sought_by_its_index(
 
 @pytest.mark.parametrize("name", ["batches", "endings", "records"])
 def test_a_living_broker_s_segment_is_read_from_where_the_last_batch_of_rows_ended(
-    growing: GrowingDir, monkeypatch: pytest.MonkeyPatch, name: str
+    growing_dir: GrowingDir, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Nothing of it is behind a recovery point, so CRCs are computed; those of what is new."""
     computed: list[int] = []
@@ -373,56 +375,60 @@ def test_a_living_broker_s_segment_is_read_from_where_the_last_batch_of_rows_end
         return _cut_of(segment)
 
     monkeypatch.setattr("txnsim_spark.scan.segment_examination._cut_of", counted_cut)
-    growing.grow(29)  # most of a segment
-    query = Query(growing.path, name, topics="orders", startingOffsets="latest")
+    growing_dir.grow(29)  # most of a segment
+    query = Query(growing_dir.path, name, topics="orders", startingOffsets="latest")
     assert query.step() == []
-    bytes_before = sum(log.stat().st_size for log in logs_of(growing.path / ORDERS_FOLDER))
+    bytes_before = sum(log.stat().st_size for log in logs_of(growing_dir.path / ORDERS_FOLDER))
     computed.clear()
-    growing.grow(3)
+    growing_dir.grow(3)
     start = query.offset
     rows = query.step()
-    logs = logs_of(growing.path / ORDERS_FOLDER)
-    new = sum(log.stat().st_size for log in logs) - bytes_before
+    logs = logs_of(growing_dir.path / ORDERS_FOLDER)
+    new_bytes = sum(log.stat().st_size for log in logs) - bytes_before
     index_bytes = 600  # an entry per 300 bytes and a batch
     assert rows
-    assert 0 < sum(computed) <= new + index_bytes < logs[-1].stat().st_size
+    assert 0 < sum(computed) <= new_bytes + index_bytes < logs[-1].stat().st_size
     (first_end,) = start["ends"].values()
     column = {"batches": "base_offset", "endings": "marker_offset", "records": "offset"}[name]
-    all_rows = table(growing.path, name, options={"topics": "orders"})
+    all_rows = table(growing_dir.path, name, options={"topics": "orders"})
     assert count_rows(rows) == count_rows([row for row in all_rows if row[column] >= first_end])
 
 
-def test_damage_in_what_is_new_ends_a_stream_unless_it_may_be_missing(growing: GrowingDir) -> None:
+def test_damage_in_what_is_new_ends_a_stream_unless_it_may_be_missing(
+    growing_dir: GrowingDir,
+) -> None:
     options = {"topics": "orders", "startingOffsets": "latest"}
-    query = Query(growing.path, "batches", **options)
-    lenient = Query(growing.path, "batches", **options, failOnDataLoss="false")
+    query = Query(growing_dir.path, "batches", **options)
+    lenient = Query(growing_dir.path, "batches", **options, failOnDataLoss="false")
     (first_end,) = query.offset["ends"].values()
-    growing.grow(27)
-    log = logs_of(growing.path / ORDERS_FOLDER)[-1]
+    growing_dir.grow(27)
+    log = logs_of(growing_dir.path / ORDERS_FOLDER)[-1]
     rows = table(log.parent, "batches", options={"checkCrc": "false"})
-    mine = [row for row in rows if row["segment_base_offset"] == int(log.stem)]
-    broken = mine[2]
-    overwrite(log, broken["position"] + broken["size_bytes"] - 1, b"?")
-    with pytest.raises(KafkaLogError, match=rf"may be missing.* byte {broken['position']}: .*CRC"):
+    segment_rows = [row for row in rows if row["segment_base_offset"] == int(log.stem)]
+    broken_row = segment_rows[2]
+    overwrite(log, broken_row["position"] + broken_row["size_bytes"] - 1, b"?")
+    with pytest.raises(
+        KafkaLogError, match=rf"may be missing.* byte {broken_row['position']}: .*CRC"
+    ):
         query.step()
     base_offsets = [row["base_offset"] for row in lenient.step()]
     assert base_offsets == [
         row["base_offset"]
         for row in rows
-        if first_end <= row["base_offset"] < broken["base_offset"]
+        if first_end <= row["base_offset"] < broken_row["base_offset"]
     ]
 
 
-def test_only_the_topics_that_were_named_are_followed(growing: GrowingDir) -> None:
-    options = KafkaLogOptions.of({"path": str(growing.path), "topics": "orders"})
-    newest = latest_offset(list_logs(options), StreamOffset(), LogEnds())
-    assert [end_key.partition("@")[0].partition(":")[0] for end_key in newest.ends] == [
+def test_only_the_topics_that_were_named_are_followed(growing_dir: GrowingDir) -> None:
+    options = KafkaLogOptions.of({"path": str(growing_dir.path), "topics": "orders"})
+    newest_offset = latest_offset(list_logs(options), StreamOffset(), LogEnds())
+    assert [end_key.partition("@")[0].partition(":")[0] for end_key in newest_offset.ends] == [
         ORDERS_FOLDER
     ]
 
 
 def test_a_batch_of_rows_goes_by_one_look(
-    growing: GrowingDir, monkeypatch: pytest.MonkeyPatch
+    growing_dir: GrowingDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[KafkaLogOptions] = []
 
@@ -431,18 +437,18 @@ def test_a_batch_of_rows_goes_by_one_look(
         return list_logs(options)
 
     monkeypatch.setattr("txnsim_spark.source.list_logs", counted_look)
-    query = Query(growing.path, "batches", maxFilesPerTrigger="1")
+    query = Query(growing_dir.path, "batches", maxFilesPerTrigger="1")
     for _ in range(2):
         assert query.step()
-        growing.grow()
+        growing_dir.grow()
     assert len(looks) == 1 + 2  # as it begins, it looks whether anything can come
 
 
-def test_an_offset_does_not_grow_with_closed_segments(growing: GrowingDir) -> None:
-    query = Query(growing.path, "batches")
+def test_an_offset_does_not_grow_with_closed_segments(growing_dir: GrowingDir) -> None:
+    query = Query(growing_dir.path, "batches")
     query.step()
     offset_before = json.dumps(query.offset)
-    growing.grow(20)
+    growing_dir.grow(20)
     query.step()
     assert len(json.dumps(query.offset)) <= len(offset_before) + 9  # the digits of larger numbers
 
@@ -534,6 +540,6 @@ def test_a_segment_is_left_out_only_where_it_can_not_hold_the_offset() -> None:
     assert RowScope(offset_min=19).has_segment(SEGMENT)
     assert not RowScope(offset_min=20).has_segment(SEGMENT)
     last_segment = msgspec.structs.replace(SEGMENT, next_base_offset=None)
-    recovered = msgspec.structs.replace(SEGMENT, is_recovered=True)
+    recovered_segment = msgspec.structs.replace(SEGMENT, is_recovered=True)
     assert RowScope(offset_min=20).has_segment(last_segment)
-    assert RowScope(offset_min=20).has_segment(recovered)
+    assert RowScope(offset_min=20).has_segment(recovered_segment)

@@ -23,7 +23,7 @@ def connection() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("query", "columns", "scans", "keys"),
+    ("query", "columns", "scan_count", "keys"),
     [
         ("SELECT count(*) FROM log", set(), 1, {}),
         ('SELECT max("offset") FROM log', {"offset"}, 1, {}),
@@ -51,12 +51,12 @@ def connection() -> Any:
     ],
 )
 def test_columns_places_and_keys_of_a_table(
-    connection: Any, query: str, columns: set[str], scans: int, keys: dict[str, set[str]]
+    connection: Any, query: str, columns: set[str], scan_count: int, keys: dict[str, set[str]]
 ) -> None:
     (use,) = table_uses(connection, query).values()
     names = {"topic", "partition", "offset", "value"}
     assert use.columns & names == frozenset(columns)
-    assert use.scan_count == scans
+    assert use.scan_count == scan_count
     assert {key: set(values) for key, values in use.keys.items()} == keys
 
 
@@ -66,5 +66,5 @@ def test_streams_are_counted_by_their_places(connection: Any) -> None:
     connection.register("stream", pa.RecordBatchReader.from_batches(schema, iter([])))
     assert scans_of_streams(connection, "SELECT topic FROM stream") == 1
     assert scans_of_streams(connection, "SELECT topic FROM log") == 0
-    twice = "SELECT * FROM stream AS a JOIN stream AS b USING (topic)"
-    assert scans_of_streams(connection, twice) == 2
+    self_join = "SELECT * FROM stream AS a JOIN stream AS b USING (topic)"
+    assert scans_of_streams(connection, self_join) == 2

@@ -77,9 +77,9 @@ def test_what_began_in_deleted_segments_is_known_from_their_snapshot(
     driver.txn(5)
     driver.append(plain(3))
     write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
-    *older, (offset, _) = names.Suffix.LOG.files_in(tmp_path / "t-0")
+    *older_logs, (offset, _) = names.Suffix.LOG.files_in(tmp_path / "t-0")
     assert offset > 4
-    for _, path in older:
+    for _, path in older_logs:
         path.unlink()
     assert [
         transaction.first_offset for transaction in summary(tmp_path / "t-0").open_transactions
@@ -102,8 +102,8 @@ def test_a_marker_that_the_cleaner_emptied_ends_nothing(tmp_path: Path) -> None:
     driver.txn(0)
     driver.end(committed=True)
     batch_data, marker = driver.log.batches()
-    emptied = empty_batch(read_batch_header(marker))
-    (tmp_path / names.Suffix.LOG.file_name(0)).write_bytes(batch_data + emptied)
+    emptied_marker = empty_batch(read_batch_header(marker))
+    (tmp_path / names.Suffix.LOG.file_name(0)).write_bytes(batch_data + emptied_marker)
     replica_summary = summary(tmp_path)
     assert (replica_summary.torn, replica_summary.batches) == (None, 2)
     assert [transaction.first_offset for transaction in replica_summary.open_transactions] == [0]

@@ -53,8 +53,8 @@ def test_lines_are_columns_and_an_indented_one_goes_on() -> None:
             in words.
         size int Of it.
     """
-    other = Column("key", "binary", "Of it.")
-    assert Table.of("Some.", lines, (other,), nullable=["size"]).columns == (
+    other_column = Column("key", "binary", "Of it.")
+    assert Table.of("Some.", lines, (other_column,), nullable=["size"]).columns == (
         Column("name", "string", "Its name, in words.", is_nullable=False),
         Column("size", "int", "Of it."),
         Column("key", "binary", "Of it.", is_nullable=False),

@@ -69,26 +69,26 @@ def test_only_a_session_within_this_machine_is_bound_to_it() -> None:
     assert session._local_config("spark://host:7077") == {}
 
 
-class Recorded:
+class RecordedBuilder:
     """Stands for SparkSession's builder and for the session, and notes all settings."""
 
     def __init__(self) -> None:
         self.given: dict[str, str] = {}
         self.sparkContext = self.conf = self.dataSource = self
 
-    def appName(self, name: str) -> Recorded:  # noqa: N802 - Spark's name
+    def appName(self, name: str) -> RecordedBuilder:  # noqa: N802 - Spark's name
         self.given["name"] = name
         return self
 
-    def master(self, master: str) -> Recorded:
+    def master(self, master: str) -> RecordedBuilder:
         self.given["master"] = master
         return self
 
-    def config(self, key: str, setting_value: str) -> Recorded:
+    def config(self, key: str, setting_value: str) -> RecordedBuilder:
         self.given[key] = setting_value
         return self
 
-    def getOrCreate(self) -> Recorded:  # noqa: N802 - Spark's name
+    def getOrCreate(self) -> RecordedBuilder:  # noqa: N802 - Spark's name
         return self
 
     def setLogLevel(self, log_level: str) -> None:  # noqa: N802 - Spark's name
@@ -110,18 +110,18 @@ def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def builder(monkeypatch: pytest.MonkeyPatch, without_session: None) -> Recorded:
+def builder(monkeypatch: pytest.MonkeyPatch, without_session: None) -> RecordedBuilder:
     from pyspark.sql import SparkSession
 
-    recorded = Recorded()
-    monkeypatch.setattr(SparkSession, "builder", recorded)
+    recorded_builder = RecordedBuilder()
+    monkeypatch.setattr(SparkSession, "builder", recorded_builder)
     monkeypatch.setenv("JAVA_HOME", "/opt/java")
     monkeypatch.setenv("PYSPARK_PYTHON", "python-of-somebody")
     without_java(monkeypatch)
-    return recorded
+    return recorded_builder
 
 
-def test_a_new_session_has_what_tasks_in_python_need(builder: Recorded) -> None:
+def test_a_new_session_has_what_tasks_in_python_need(builder: RecordedBuilder) -> None:
     spark_session(config={"spark.driver.memory": "1g"})
     assert builder.given["master"] == session.DEFAULT_MASTER
     assert builder.given["name"] == session.APP_NAME
@@ -132,7 +132,7 @@ def test_a_new_session_has_what_tasks_in_python_need(builder: Recorded) -> None:
 
 
 def test_what_is_submitted_keeps_its_master_and_settings(
-    builder: Recorded, monkeypatch: pytest.MonkeyPatch
+    builder: RecordedBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     spark_session("local[3]")
@@ -142,7 +142,7 @@ def test_what_is_submitted_keeps_its_master_and_settings(
 
 @pytest.mark.parametrize("is_submitted", [False, True])
 def test_workers_run_this_python_unless_another_is_named(
-    builder: Recorded, monkeypatch: pytest.MonkeyPatch, *, is_submitted: bool
+    builder: RecordedBuilder, monkeypatch: pytest.MonkeyPatch, *, is_submitted: bool
 ) -> None:
     if is_submitted:
         monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
@@ -153,7 +153,7 @@ def test_workers_run_this_python_unless_another_is_named(
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
 
 
-def test_a_session_of_another_program_stays_as_it_is(builder: Recorded) -> None:
+def test_a_session_of_another_program_stays_as_it_is(builder: RecordedBuilder) -> None:
     register(builder)  # type: ignore[arg-type]
     assert builder.given == {"source": "kafka_log"}
     assert not hasattr(builder, "pythonExec")
@@ -161,11 +161,11 @@ def test_a_session_of_another_program_stays_as_it_is(builder: Recorded) -> None:
 
 @pytest.mark.parametrize("condition", ["JAVA_GATEWAY_EXITED", "APPLICATION_NAME_NOT_SET"])
 def test_a_java_that_ends_at_once_is_an_old_one(
-    builder: Recorded, monkeypatch: pytest.MonkeyPatch, condition: str
+    builder: RecordedBuilder, monkeypatch: pytest.MonkeyPatch, condition: str
 ) -> None:
     from pyspark.errors import PySparkRuntimeError
 
-    def ends() -> Recorded:
+    def ends() -> RecordedBuilder:
         raise PySparkRuntimeError(errorClass=condition, messageParameters={})
 
     monkeypatch.setattr(builder, "getOrCreate", ends)
@@ -309,9 +309,9 @@ def test_tasks_are_filled_in_order(sizes: list[int], tasks: list[tuple[int, ...]
 
 
 def test_neighbours_that_go_together_are_not_parted() -> None:
-    words = ["aa", "ab", "ba", "bb"]
+    texts = ["aa", "ab", "ba", "bb"]
     tasks = group_in_tasks(
-        words, 3, size_of=len, stay_together=lambda word, next_word: word[0] == next_word[0]
+        texts, 3, size_of=len, stay_together=lambda text, next_word: text[0] == next_word[0]
     )
     assert tasks == [("aa", "ab"), ("ba", "bb")]
 

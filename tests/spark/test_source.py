@@ -65,7 +65,7 @@ SEGMENTS = NeededFiles(segments=True)
 
 
 def segments_of_sizes(
-    *sizes: int, recovered: bool = False, partition: int = 0
+    *sizes: int, is_recovered: bool = False, partition: int = 0
 ) -> list[SegmentFile]:
     return [
         SegmentFile(
@@ -76,7 +76,7 @@ def segments_of_sizes(
             base_offset=base_offset,
             next_base_offset=None,
             size=size,
-            is_recovered=recovered,
+            is_recovered=is_recovered,
         )
         for base_offset, size in enumerate(sizes)
     ]
@@ -97,11 +97,11 @@ def test_nothing_makes_no_task() -> None:
 
 def test_what_is_gone_through_together_stays_together() -> None:
     segments = [
-        *segments_of_sizes(50, 50, recovered=True),
-        *segments_of_sizes(50, 50, recovered=True, partition=1),
+        *segments_of_sizes(50, 50, is_recovered=True),
+        *segments_of_sizes(50, 50, is_recovered=True, partition=1),
     ]
     assert sizes_of(group_segments(segments, task_bytes=60)) == [[50, 50], [50, 50]]
-    mixed = [*segments_of_sizes(50), *segments_of_sizes(50, recovered=True)]
+    mixed = [*segments_of_sizes(50), *segments_of_sizes(50, is_recovered=True)]
     assert sizes_of(group_segments(mixed, task_bytes=60)) == [[50], [50]]
 
 
@@ -110,9 +110,9 @@ def options(path: Path, table: str = "batches", **settings: str) -> KafkaLogOpti
 
 
 def tasks_of(segments: list[SegmentFile], table: str, **settings: int) -> list[list[int]]:
-    chosen = options(Path("/logs"), table)
-    chosen = msgspec.structs.replace(chosen, division=Division(**settings))
-    return sizes_of(divide_in_tasks(segments, chosen))
+    table_options = options(Path("/logs"), table)
+    table_options = msgspec.structs.replace(table_options, division=Division(**settings))
+    return sizes_of(divide_in_tasks(segments, table_options))
 
 
 def test_the_smallest_segments_cost_their_opening() -> None:
@@ -121,15 +121,18 @@ def test_the_smallest_segments_cost_their_opening() -> None:
 
 
 def test_no_core_is_without_work() -> None:
-    large = 120 << 20
-    assert tasks_of(segments_of_sizes(*[large] * 8), "fragments", parallelism=1) == [
-        [large] * 4,
-        [large] * 4,
+    large_bytes = 120 << 20
+    assert tasks_of(segments_of_sizes(*[large_bytes] * 8), "fragments", parallelism=1) == [
+        [large_bytes] * 4,
+        [large_bytes] * 4,
     ]
-    assert tasks_of(segments_of_sizes(*[large] * 4), "fragments", parallelism=4) == [[large]] * 4
-    small = 1 << 10
-    few = tasks_of(segments_of_sizes(*[small] * 4), "fragments", parallelism=4)
-    assert few == [[small]] * 4, "an opening is the least that is worth a task"
+    assert (
+        tasks_of(segments_of_sizes(*[large_bytes] * 4), "fragments", parallelism=4)
+        == [[large_bytes]] * 4
+    )
+    small_bytes = 1 << 10
+    few_tasks = tasks_of(segments_of_sizes(*[small_bytes] * 4), "fragments", parallelism=4)
+    assert few_tasks == [[small_bytes]] * 4, "an opening is the least that is worth a task"
 
 
 def test_a_session_says_how_much_a_task_is() -> None:
@@ -152,21 +155,21 @@ def test_a_large_segment_is_decoded_by_several_tasks(tmp_path: Path, name: str) 
     folder = replica(broker_dir(tmp_path), busy_log(roll_bytes=1 << 20), topic_partition)
     (path,) = logs_of(folder)
     write_dense_index(path)
-    small = Division(parallelism=1, open_cost_bytes=1, max_partition_bytes=4_000)
-    cut = msgspec.structs.replace(options(tmp_path, name), division=small)
+    small_division = Division(parallelism=1, open_cost_bytes=1, max_partition_bytes=4_000)
+    cut_options = msgspec.structs.replace(options(tmp_path, name), division=small_division)
     parts = [
         segment
-        for share in shares_of(cut, RowScope(), FILES_OF_TABLE[name])
+        for share in shares_of(cut_options, RowScope(), FILES_OF_TABLE[name])
         for segment in share.segments
     ]
     assert len(parts) > 2
     rows = table(tmp_path, name)
     assert rows
-    job = TableJob(options=cut, columns=tuple(rows[0]))
+    job = TableJob(options=cut_options, columns=tuple(rows[0]))
     schema = TABLES[name].arrow(tuple(rows[0]))
     assert rows == [
         row
-        for share in shares_of(cut, RowScope(), FILES_OF_TABLE[name])
+        for share in shares_of(cut_options, RowScope(), FILES_OF_TABLE[name])
         for part in rows_of(share, job)
         for row in part.in_schema(schema).to_pylist()
     ]
@@ -174,7 +177,7 @@ def test_a_large_segment_is_decoded_by_several_tasks(tmp_path: Path, name: str) 
     index.write_bytes(index.read_bytes()[::-1])
     assert [
         row
-        for share in shares_of(cut, RowScope(), FILES_OF_TABLE[name])
+        for share in shares_of(cut_options, RowScope(), FILES_OF_TABLE[name])
         for part in rows_of(share, job)
         for row in part.in_schema(schema).to_pylist()
     ] == rows, "a wrong index parts it otherwise, and loses nothing"
@@ -194,25 +197,25 @@ def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None
         return [segment.base_offset for share in shares for segment in share.segments]
 
     bases = plan_reads(0)
-    for number, (newest, base) in enumerate(zip(greatest[:-1], bases, strict=False)):
-        assert plan_reads(newest)[0] == base
-        assert plan_reads(newest + 1) == bases[number + 1 :]
+    for number, (newest_ms, base) in enumerate(zip(greatest[:-1], bases, strict=False)):
+        assert plan_reads(newest_ms)[0] == base
+        assert plan_reads(newest_ms + 1) == bases[number + 1 :]
     assert plan_reads(greatest[-1] + 1) == bases[-1:], "nothing is known of the active segment"
 
     first_index = logs_of(folder)[0].with_suffix(".timeindex")
-    good = first_index.read_bytes()
-    wrong = {
+    good_index = first_index.read_bytes()
+    data_by_reason = {
         "none": b"",
-        "torn": good[:-1],
-        "outside of the segment": good[:-4] + b"\x7f\xff\xff\xff",
-        "before its first entry": good + bytes(12),
+        "torn": good_index[:-1],
+        "outside of the segment": good_index[:-4] + b"\x7f\xff\xff\xff",
+        "before its first entry": good_index + bytes(12),
     }
-    for reason, data in wrong.items():
+    for reason, data in data_by_reason.items():
         first_index.write_bytes(data)
         assert plan_reads(greatest[0] + 1) == bases, reason
     first_index.unlink()
     assert plan_reads(greatest[0] + 1) == bases
-    first_index.write_bytes(good)
+    first_index.write_bytes(good_index)
     (tmp_path / names.FileName.CLEAN_SHUTDOWN).unlink()
     assert plan_reads(greatest[0] + 1) == bases, "what is cut in it ends those behind"
 
@@ -235,8 +238,8 @@ def test_later_segments_are_left_out_where_records_come_late_by_a_bound(tmp_path
     assert plan_reads(NOW) == count, "a late record may lie anywhere"
     assert plan_reads(NOW, lateByMaxMs="1") == 1
     assert plan_reads(greatest[1], lateByMaxMs="1") == 3
-    late = str(greatest[2] - greatest[0])
-    assert plan_reads(greatest[0], lateByMaxMs=late) == 4
+    late_ms = str(greatest[2] - greatest[0])
+    assert plan_reads(greatest[0], lateByMaxMs=late_ms) == 4
     assert plan_reads(greatest[-1], lateByMaxMs="1") == count
 
 
@@ -254,14 +257,14 @@ def test_a_large_replica_without_a_checkpoint_is_several_tasks_with_the_rows_of_
 ) -> None:
     folder = replica(broker_dir(tmp_path, is_clean=False), busy_log())
     (tmp_path / names.FileName.RECOVERY_POINTS).write_text(encode_offsets({}))
-    damaged = logs_of(folder)[2]
-    overwrite(damaged, damaged.stat().st_size - 5, b"!")
-    chosen = options(tmp_path, name, taskBytes="1", ignoreCorruptFiles="true")
+    damaged_log = logs_of(folder)[2]
+    overwrite(damaged_log, damaged_log.stat().st_size - 5, b"!")
+    table_options = options(tmp_path, name, taskBytes="1", ignoreCorruptFiles="true")
     schema = TABLES[name].arrow()
-    job = TableJob(options=chosen, columns=tuple(schema.names))
+    job = TableJob(options=table_options, columns=tuple(schema.names))
 
     def plan_reads() -> tuple[int, list[dict[str, object]]]:
-        shares = shares_of(chosen, RowScope(), FILES_OF_TABLE[name])
+        shares = shares_of(table_options, RowScope(), FILES_OF_TABLE[name])
         parts = [part for share in shares for part in rows_of(share, job)]
         rows = [row for part in parts for row in part.in_schema(schema).to_pylist()]
         return sum(bool(share.segments) for share in shares), rows
@@ -299,9 +302,9 @@ def test_what_is_not_wanted_is_not_planned(tmp_path: Path) -> None:
         ]
 
     assert plan_reads(RowScope(partitions=frozenset({1}))) == [(1, "orders-1"), (2, "orders-1")]
-    only = NeededFiles(segments=True, topic="__transaction_state")
+    needed_files = NeededFiles(segments=True, topic="__transaction_state")
     state = "__transaction_state-0"
-    assert plan_reads(RowScope(), only) == [(1, state), (2, state)]
+    assert plan_reads(RowScope(), needed_files) == [(1, state), (2, state)]
     assert plan_reads(RowScope(), topics="nowhere") == []
 
 
@@ -351,8 +354,8 @@ def test_segments_that_end_before_a_start_are_left_out_unless_a_cut_in_them_coun
     bases = [segment.base_offset for segment in segments_of(replicas_in([tmp_path])[0])]
 
     def plan_reads(start: int) -> list[int]:
-        chosen = options(tmp_path, startingOffsets=json.dumps({"orders": {"0": start}}))
-        shares = shares_of(chosen, RowScope.of(chosen), SEGMENTS)
+        table_options = options(tmp_path, startingOffsets=json.dumps({"orders": {"0": start}}))
+        shares = shares_of(table_options, RowScope.of(table_options), SEGMENTS)
         return [segment.base_offset for share in shares for segment in share.segments]
 
     assert plan_reads(0) == bases
@@ -422,14 +425,16 @@ def test_a_schema_of_some_columns_is_what_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "words"),
+    ("field", "expected_words"),
     [
         (StructField("offset", LongType()), "table batches has no column offset; it has log_dir"),
         (StructField("crc", IntegerType()), "column crc of table batches is bigint, not int"),
     ],
 )
-def test_a_schema_that_the_table_has_not_is_refused(field: StructField, words: str) -> None:
-    with pytest.raises(BadInputError, match=words):
+def test_a_schema_that_the_table_has_not_is_refused(
+    field: StructField, expected_words: str
+) -> None:
+    with pytest.raises(BadInputError, match=expected_words):
         columns_of("batches", StructType([field]))
 
 
@@ -534,7 +539,7 @@ def test_each_table_has_a_cost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "expected_words"),
     [
         ({"tabel": "records"}, "there is no option 'tabel'; did you mean table?"),
         ({"zzz": "1"}, f"there is no option 'zzz'; there are {', '.join(OPTION_NAMES)}"),
@@ -567,10 +572,10 @@ def test_each_table_has_a_cost() -> None:
         ({"maxBytesPerTrigger": "9", "maxFilesPerTrigger": "9"}, "give one of them"),
     ],
 )
-def test_what_is_wrong_is_refused_by_name(options: dict[str, str], words: str) -> None:
+def test_what_is_wrong_is_refused_by_name(options: dict[str, str], expected_words: str) -> None:
     with pytest.raises(BadInputError, match="format kafka_log") as refusal:
         options_of(**options)
-    assert words in str(refusal.value)
+    assert expected_words in str(refusal.value)
 
 
 @pytest.mark.parametrize(

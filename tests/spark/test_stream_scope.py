@@ -23,7 +23,7 @@ from txnsim_spark.stream_scope import (
 
 
 @pytest.fixture
-def growing(tmp_path: Path) -> GrowingDir:
+def growing_dir(tmp_path: Path) -> GrowingDir:
     growing_dir = GrowingDir(tmp_path / "broker-1")
     growing_dir.grow()
     return growing_dir
@@ -44,50 +44,56 @@ def used(path: Path, name: str, **options: str) -> object:
 
 
 @pytest.mark.parametrize("name", ["batches", "endings", "transactions", "segments", "findings"])
-def test_a_stream_of_another_table_is_refused_by_its_name(growing: GrowingDir, name: str) -> None:
-    offset = used(growing.path, "records")
-    growing.grow()
+def test_a_stream_of_another_table_is_refused_by_its_name(
+    growing_dir: GrowingDir, name: str
+) -> None:
+    offset = used(growing_dir.path, "records")
+    growing_dir.grow()
     with pytest.raises(CheckpointMismatchError, match=f"table records, not {name}.*its own"):
-        resume_stream(growing.path, offset, name, failOnDataLoss="false").step()
+        resume_stream(growing_dir.path, offset, name, failOnDataLoss="false").step()
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))
-def test_the_same_stream_goes_on(growing: GrowingDir, name: str) -> None:
-    offset = used(growing.path, name)
-    assert resume_stream(growing.path, offset, name).step() == []
-    growing.grow()
-    resume_stream(growing.path, offset, name).step()
+def test_the_same_stream_goes_on(growing_dir: GrowingDir, name: str) -> None:
+    offset = used(growing_dir.path, name)
+    assert resume_stream(growing_dir.path, offset, name).step() == []
+    growing_dir.grow()
+    resume_stream(growing_dir.path, offset, name).step()
 
 
-def test_a_batch_that_is_repeated_is_refused_as_well(growing: GrowingDir) -> None:
-    query = Query(growing.path, "records")
+def test_a_batch_that_is_repeated_is_refused_as_well(growing_dir: GrowingDir) -> None:
+    query = Query(growing_dir.path, "records")
     start = query.offset
     query.step()
     with pytest.raises(CheckpointMismatchError, match="table records, not batches"):
-        Query(growing.path, "batches").rows(start, query.offset)
+        Query(growing_dir.path, "batches").rows(start, query.offset)
 
 
 @pytest.mark.parametrize("name", sorted(RECORD_TABLES))
-def test_a_checkpoint_of_an_older_release_still_works(growing: GrowingDir, name: str) -> None:
-    offset = used(growing.path, name)
+def test_a_checkpoint_of_an_older_release_still_works(growing_dir: GrowingDir, name: str) -> None:
+    offset = used(growing_dir.path, name)
     assert isinstance(offset, dict)
     del offset["scope"]
-    query = resume_stream(growing.path, offset, name)
+    query = resume_stream(growing_dir.path, offset, name)
     assert query.step() == []
-    growing.grow()
-    expected = resume_stream(growing.path, used(growing.path, name), name).step()
+    growing_dir.grow()
+    expected = resume_stream(growing_dir.path, used(growing_dir.path, name), name).step()
     assert expected == []
     assert query.step()
     assert query.offset["scope"]["table"] == name, "from now on it is remembered"
 
 
 def test_directories_without_any_of_its_partitions_are_refused(
-    growing: GrowingDir, tmp_path: Path
+    growing_dir: GrowingDir, tmp_path: Path
 ) -> None:
-    offset = used(growing.path, "batches", topics="orders")
+    offset = used(growing_dir.path, "batches", topics="orders")
     with pytest.raises(CheckpointMismatchError, match=r"it has read orders-0.*these hold __"):
         resume_stream(
-            growing.path, offset, "batches", topics="__transaction_state", failOnDataLoss="false"
+            growing_dir.path,
+            offset,
+            "batches",
+            topics="__transaction_state",
+            failOnDataLoss="false",
         ).step()
 
 

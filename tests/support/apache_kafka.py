@@ -89,7 +89,9 @@ def kafka_libs(version: str = KAFKA_VERSION) -> Path:
     option = f"-Dkafka.version={version}"
     return make_once(
         libs,
-        lambda fresh: copy_by_maven(POM, fresh, option, description="Apache Kafka's jars"),
+        lambda new_folder: copy_by_maven(
+            POM, new_folder, option, description="Apache Kafka's jars"
+        ),
         lock=CACHE / "kafka" / "libs.lock",
     )
 
@@ -120,9 +122,9 @@ def java_classes(
         error: Raised where there is no JDK, or it failed.
     """
 
-    def compile_all(fresh: Path) -> None:
+    def compile_all(new_folder: Path) -> None:
         javac = tool("javac", "these checks need a JDK 17", error)
-        command = [javac, "-d", str(fresh), "-cp", f"{libs}/*", *map(str, sources)]
+        command = [javac, "-d", str(new_folder), "-cp", f"{libs}/*", *map(str, sources)]
         output_of(command, "javac failed", error)
 
     classes = CACHE / "java" / f"{name}-{libs.parent.name}-{digest_of(sources)}"
@@ -139,10 +141,12 @@ def make_once(target: Path, make: Callable[[Path], object], *, lock: Path) -> Pa
     """
     with hold_lock(lock):
         if not target.is_dir():
-            fresh = target.with_name(f"{target.name}.partial")
-            shutil.rmtree(fresh, ignore_errors=True)
-            make(fresh)
-            fresh.rename(target)  # in one move: half a folder is never taken for a whole one
+            partial_folder = target.with_name(f"{target.name}.partial")
+            shutil.rmtree(partial_folder, ignore_errors=True)
+            make(partial_folder)
+            partial_folder.rename(
+                target
+            )  # in one move: half a folder is never taken for a whole one
     return target
 
 
@@ -188,7 +192,7 @@ def output_of(
     return process.stdout
 
 
-def copy_by_maven(pom: Path, fresh: Path, *options: str, description: str) -> None:
+def copy_by_maven(pom: Path, new_folder: Path, *options: str, description: str) -> None:
     """Have Maven copy what a pom depends on into a new folder.
 
     Args:
@@ -203,7 +207,8 @@ def copy_by_maven(pom: Path, fresh: Path, *options: str, description: str) -> No
     maven = tool("mvn", f"{description} are fetched with Maven")
     command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
     output_of(
-        [*command, *options, f"-DoutputDirectory={fresh}"], f"Maven could not copy {description}"
+        [*command, *options, f"-DoutputDirectory={new_folder}"],
+        f"Maven could not copy {description}",
     )
 
 
@@ -232,9 +237,9 @@ def cached_jars(
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
     jars = CACHE / family / f"{name}-{digest}"
 
-    def copy(fresh: Path) -> None:
-        copy_by_maven(pom, fresh, *options, description=description)
-        check(fresh)
+    def copy(new_folder: Path) -> None:
+        copy_by_maven(pom, new_folder, *options, description=description)
+        check(new_folder)
 
     return make_once(jars, copy, lock=CACHE / family / f"{name}.lock")
 
@@ -564,14 +569,18 @@ class ApacheKafka(ManagedResource):
             return {}
         (internal_port,) = free_ports(1)
         self.peers[node_id] = internal_port
-        plain, internal = f"PLAINTEXT://127.0.0.1:{port}", f"INTERNAL://127.0.0.1:{internal_port}"
+        plain_listener, internal = (
+            f"PLAINTEXT://127.0.0.1:{port}",
+            f"INTERNAL://127.0.0.1:{internal_port}",
+        )
         controller = f",CONTROLLER://127.0.0.1:{controller_port}" if node_id == 1 else ""
+        peer_port = self._peer_port + node_id
         return {
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,"
             "CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "INTERNAL",
-            "listeners": f"{plain},{internal}{controller}",
-            "advertised.listeners": f"{plain},INTERNAL://127.0.0.1:{self._peer_port + node_id}",
+            "listeners": f"{plain_listener},{internal}{controller}",
+            "advertised.listeners": f"{plain_listener},INTERNAL://127.0.0.1:{peer_port}",
         }
 
     def version_of(self, node_id: int) -> str:
@@ -579,13 +588,13 @@ class ApacheKafka(ManagedResource):
         return self._other_releases.get(node_id, self.version)
 
     def _format(self, node_id: int, config: Path) -> None:
-        oldest = min((self.version, *self._other_releases.values()), key=_version_numbers)
-        old = oldest.startswith("3.")
-        cluster_id = _CLUSTER_ID_3_X if old else _CLUSTER_ID
+        oldest_release = min((self.version, *self._other_releases.values()), key=_version_numbers)
+        is_3_x = oldest_release.startswith("3.")
+        cluster_id = _CLUSTER_ID_3_X if is_3_x else _CLUSTER_ID
         levels: tuple[str, ...] = ()
         if self._other_releases:
-            levels = ("--release-version", oldest.rpartition(".")[0])
-        elif not old:
+            levels = ("--release-version", oldest_release.rpartition(".")[0])
+        elif not is_3_x:
             levels = ("--feature", f"transaction.version={self.transaction_version}")
         result = run_kafka_tool(
             "kafka.tools.StorageTool",
@@ -602,8 +611,8 @@ class ApacheKafka(ManagedResource):
         libs = kafka_libs(self.version_of(node_id))
         java, *_ = java_command(libs)
         # In front: releases before 4.0 bring a second logger along, which writes nothing.
-        front = (*self._plugins, *libs.glob("slf4j-simple-*.jar"))
-        class_path = os.pathsep.join((*map(str, front), f"{libs}/*"))
+        first_jars = (*self._plugins, *libs.glob("slf4j-simple-*.jar"))
+        class_path = os.pathsep.join((*map(str, first_jars), f"{libs}/*"))
         config = home / "server.properties"
         command = [java, *options, "-cp", class_path, "kafka.Kafka", str(config)]
         with (home / "broker.log").open("wb") as log:

@@ -101,10 +101,10 @@ def _with_rights(directory: Path) -> dict[str, str]:
 def _scram_users(passwords: Mapping[str, str]) -> tuple[str, ...]:
     """Options of the storage tool that create SCRAM users."""
     return tuple(
-        word
+        option
         for user_name, password in passwords.items()
         for mechanism in _SCRAM
-        for word in ("--add-scram", f"{mechanism}=[name={user_name},password={password}]")
+        for option in ("--add-scram", f"{mechanism}=[name={user_name},password={password}]")
     )
 
 
@@ -115,13 +115,15 @@ def grant(kafka: ApacheKafka, principals: Iterable[str]) -> None:
         ApacheKafkaError: Kafka refused.
     """
     principal_options = [
-        word for principal in principals for word in ("--allow-principal", principal)
+        option for principal in principals for option in ("--allow-principal", principal)
     ]
-    everything = ("--operation", "All", "--topic", "*", "--group", "*", "--transactional-id", "*")
+    all_rights = ("--operation", "All", "--topic", "*", "--group", "*", "--transactional-id", "*")
     needed = [
-        word for name in ("Create", "Describe", "IdempotentWrite") for word in ("--operation", name)
+        option
+        for name in ("Create", "Describe", "IdempotentWrite")
+        for option in ("--operation", name)
     ]
-    for rights in (everything, (*needed, "--cluster")):
+    for rights in (all_rights, (*needed, "--cluster")):
         result = kafka.run_tool(
             "org.apache.kafka.tools.AclCommand", "--add", *principal_options, *rights
         )

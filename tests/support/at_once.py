@@ -20,7 +20,7 @@ def read_whole(steps: Generator[int, None, T]) -> T:
             return result
 
 
-class Loaded(Protocol):
+class LoadableCoordinator(Protocol):
     """A coordinator of transactions or groups that loads its partitions in steps."""
 
     def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
@@ -33,7 +33,10 @@ class Loaded(Protocol):
 
 
 def load_whole(
-    coordinator: Loaded, partition: int, epoch: CoordinatorEpoch, batches: Iterable[bytes]
+    coordinator: LoadableCoordinator,
+    partition: int,
+    epoch: CoordinatorEpoch,
+    batches: Iterable[bytes],
 ) -> None:
     """Load a partition to its end."""
     coordinator.begin_load(partition, epoch)

@@ -55,8 +55,8 @@ class Api:
         if "timeout" in cls.__dataclass_fields__:
             # Without any time a request to the controller is refused.
             values.setdefault("timeout", TIMEOUT_MS)
-        sent = message_from(cls, values)
-        return self.request_in(codec.encode_request(api_key, version, 1, client_id, sent)[4:])
+        message = message_from(cls, values)
+        return self.request_in(codec.encode_request(api_key, version, 1, client_id, message)[4:])
 
     def request_in(self, frame: bytes) -> Request:
         """The request in a frame, as the connection hands it to a handler."""
@@ -87,12 +87,12 @@ class Api:
         return HANDLERS[request.api_key].subject(request)
 
     async def until(
-        self, ready: Callable[[Any], bool], api: str, version: int, **values: Any
+        self, is_ready: Callable[[Any], bool], api: str, version: int, **values: Any
     ) -> Any:
         """Repeat a request until ``ready`` accepts the answer."""
         for _ in range(_TURNS):
             answer = await self.ask(api, version, **values)
-            if ready(answer):
+            if is_ready(answer):
                 return answer
             await asyncio.sleep(0.001)
         raise AssertionError(f"{api} stays {answer}")
@@ -189,7 +189,7 @@ def fetch(
     partition: int = 0,
     isolation: int = 0,
     max_wait_ms: int = 0,
-    **more: Any,
+    **more_fields: Any,
 ) -> dict[str, Any]:
     """Values of a Fetch request for one partition; ``more`` goes into the partition."""
     return {
@@ -206,7 +206,7 @@ def fetch(
                         "partition": partition,
                         "fetch_offset": offset,
                         "partition_max_bytes": 1 << 20,
-                        **more,
+                        **more_fields,
                     }
                 ],
             }

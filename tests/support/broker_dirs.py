@@ -97,8 +97,8 @@ def move(
     name: str = "app",
     pid: int = 7,
     epoch: int = 0,
-    previous: int = -1,
-    following: int = -1,
+    previous_id: int = -1,
+    next_id: int = -1,
     at_ms: int = NOW,
     timeout_ms: int = 60_000,
 ) -> TxnTransition:
@@ -106,8 +106,8 @@ def move(
     return TxnTransition(
         transactional_id=TransactionalId(name),
         producer_id=ProducerId(pid),
-        prev_producer_id=ProducerId(previous),
-        next_producer_id=ProducerId(following),
+        prev_producer_id=ProducerId(previous_id),
+        next_producer_id=ProducerId(next_id),
         producer_epoch=ProducerEpoch(epoch),
         last_producer_epoch=ProducerEpoch(-1),
         txn_timeout_ms=timeout_ms,

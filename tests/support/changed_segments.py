@@ -64,10 +64,10 @@ def repeat_marker(replica: Path, offset: int) -> None:
     shift = 0
     for batch in _batches_in(replica):
         header = read_batch_header(batch, 0)
-        moved = assign(
+        moved_marker = assign(
             batch, base_offset=header.base_offset + shift, leader_epoch=header.leader_epoch
         )
-        batches.append(moved)
+        batches.append(moved_marker)
         if header.base_offset == offset:
             shift = 1
             (marker,) = _marker_of(batch)
@@ -94,7 +94,10 @@ def _segment_of(replica: Path) -> Path:
 
 def _batches_in(replica: Path) -> list[bytes]:
     path = _segment_of(replica)
-    return [bytes(stored.batch_bytes) for stored in read_log_file(path, on_torn=_refuse_torn)]
+    return [
+        bytes(stored_batch.batch_bytes)
+        for stored_batch in read_log_file(path, on_torn=_refuse_torn)
+    ]
 
 
 def _refuse_torn(tail: TornTail) -> None:

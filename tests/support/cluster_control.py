@@ -33,8 +33,8 @@ class RecordingControl(SimClusterControl):
         """Note it."""
         if broker == MISSING:
             raise ConfigError("there is no broker 99")
-        lost = " losing what was not flushed" if lose_unflushed else ""
-        return await self._do(f"crash {broker}{lost}")
+        loss_text = " losing what was not flushed" if lose_unflushed else ""
+        return await self._do(f"crash {broker}{loss_text}")
 
     async def move_leader(self, partition: TopicPartition, *, new_leader: BrokerId | None) -> None:
         """Note it."""

@@ -87,8 +87,8 @@ def broker_rows() -> Iterator[tuple[str, ...]]:
         command = f"python -m tests.conformance.other_brokers '{row.broker}'"
         if "'" in row.broker:
             command = f'python -m tests.conformance.other_brokers "{row.broker}"'
-        alike = f"{row.passed} of {asked_count} ({100 * row.passed // asked_count} %)"
-        yield row.broker, row.version, row.claims, alike, f"`{command}`", row.day
+        alike_share = f"{row.passed} of {asked_count} ({100 * row.passed // asked_count} %)"
+        yield row.broker, row.version, row.claims, alike_share, f"`{command}`", row.day
 
 
 def client_rows() -> Iterator[tuple[str, ...]]:
@@ -100,7 +100,7 @@ def client_rows() -> Iterator[tuple[str, ...]]:
         passed_count = letters[LETTERS[SituationOutcome.PASSED]]
         asked_count = passed_count + letters[LETTERS[SituationOutcome.MISSED]]
         verdicts = _missed_situations(library)
-        others = sum(verdicts.values()) - verdicts["bug"] - verdicts["choice"]
+        other_count = sum(verdicts.values()) - verdicts["bug"] - verdicts["choice"]
         yield (
             library.library,
             library.version,
@@ -108,7 +108,7 @@ def client_rows() -> Iterator[tuple[str, ...]]:
             f"{passed_count} of {asked_count} ({100 * passed_count // asked_count} %)",
             str(verdicts["bug"]),
             str(verdicts["choice"]),
-            str(others),
+            str(other_count),
             f"`python -m tests.clients.exam_drivers {driver_name(library)}`",
             library.day,
         )
@@ -117,8 +117,8 @@ def client_rows() -> Iterator[tuple[str, ...]]:
 def _missed_situations(library: LibraryResults) -> Counter[str]:
     """How many situations it misses, by whose fault that is; ``""`` where nobody has judged."""
     situations = dict.fromkeys(miss_id.partition("@")[0] for miss_id in library.misses)
-    judged = library.judged
-    return Counter(judged[name].verdict if name in judged else "" for name in situations)
+    judgements = library.judged
+    return Counter(judgements[name].verdict if name in judgements else "" for name in situations)
 
 
 def driver_name(library: LibraryResults) -> str:

@@ -80,9 +80,9 @@ class ConsumerDriver:
         self.effects: list[ConsumerEffect] = []
         self.log: list[ConsumerRecord] = []
 
-    def beat(self, member_id: str, epoch: int, **more: object) -> HeartbeatReply | Rejection:
+    def beat(self, member_id: str, epoch: int, **more_fields: object) -> HeartbeatReply | Rejection:
         """Send a heartbeat that stays or leaves."""
-        values = {"client_id": "c", "client_host": "/h", **more}
+        values = {"client_id": "c", "client_host": "/h", **more_fields}
         command = ConsumerHeartbeat(
             group_id=GROUP,
             member_id=member_id,
@@ -98,10 +98,17 @@ class ConsumerDriver:
             self.protocol.heartbeat(self.group, command, image=self.image, now_ms=self.now_ms)
         )
 
-    def join(self, member_id: str, *topics: str, **more: object) -> HeartbeatReply | Rejection:
+    def join(
+        self, member_id: str, *topics: str, **more_fields: object
+    ) -> HeartbeatReply | Rejection:
         """Send a heartbeat that joins."""
-        names = {} if "topic_regex" in more and not topics else {"topic_names": topics}
-        values = {"rebalance_timeout_ms": 60_000, "owned_partitions": frozenset(), **names, **more}
+        names = {} if "topic_regex" in more_fields and not topics else {"topic_names": topics}
+        values = {
+            "rebalance_timeout_ms": 60_000,
+            "owned_partitions": frozenset(),
+            **names,
+            **more_fields,
+        }
         return self.beat(member_id, 0, **values)
 
     def require_reply(self, reply: HeartbeatReply | Rejection) -> HeartbeatReply:
@@ -139,14 +146,14 @@ class ConsumerDriver:
         runs = [effect for effect in self.effects if isinstance(effect, RunAssignor)]
         self.effects = [effect for effect in self.effects if not isinstance(effect, RunAssignor)]
         records_before = len(self.log)
-        written = 0
+        written_count = 0
         for run in runs:
             self.take(
                 self.protocol.run_assignor(self.group, run, image=self.image, now_ms=self.now_ms)
             )
-            written += len(self.log) > records_before
+            written_count += len(self.log) > records_before
             records_before = len(self.log)
-        return written
+        return written_count
 
     def replay_log(self) -> ConsumerGroup:
         """A group that is built from the log alone."""

@@ -207,7 +207,7 @@ class CoordinatorBench:
         *,
         settings: Settings | None = None,
         transaction_version: TransactionVersion = TransactionVersion.TV_2,
-        loaded: bool = True,
+        is_loaded: bool = True,
         trace: bool = False,
         rules: Rules = LATEST_RULES,
         partitions: int | None = None,
@@ -251,7 +251,7 @@ class CoordinatorBench:
         )
         self.level = transaction_version
         self.service.start()
-        if loaded:
+        if is_loaded:
             for partition in range(PARTITIONS):
                 load_whole(self.service, partition, CoordinatorEpoch(0), ())
 
@@ -269,13 +269,13 @@ class CoordinatorBench:
     def _send_markers(
         self, broker_id: BrokerId, command: WriteTxnMarkersCommand
     ) -> Pending[WriteTxnMarkersReply]:
-        sent = SentMarkers(broker_id, command, self.tasks)
-        self.sent.append(sent)
+        sent_markers = SentMarkers(broker_id, command, self.tasks)
+        self.sent.append(sent_markers)
         if self.answers_markers:
-            sent.reply()
+            sent_markers.reply()
         if self.markers_as_coroutine:
-            return _await_answer(sent.answer)  # type: ignore[return-value]
-        return sent.answer
+            return _await_answer(sent_markers.answer)  # type: ignore[return-value]
+        return sent_markers.answer
 
     def _leader_of(self, partition: TopicPartition) -> LeaderLookup:
         return self.leaders.get(partition, BROKER)
@@ -388,18 +388,24 @@ def prepared_transactions(transactional_ids: Iterable[str]) -> list[bytes]:
         )
         txn = apply(None, first_transition, release_rules=LATEST_RULES)
         assert txn is not None
-        opened = to_ongoing(
+        open_transition = to_ongoing(
             txn,
             partitions=frozenset({FOO_0}),
             client_version=TransactionVersion.TV_2,
             now_ms=START_MS,
         )
-        txn = apply(begin(txn, opened, now_ms=START_MS), opened, release_rules=LATEST_RULES)
+        txn = apply(
+            begin(txn, open_transition, now_ms=START_MS),
+            open_transition,
+            release_rules=LATEST_RULES,
+        )
         assert txn is not None
-        ended = to_prepared_v2(txn, committed=True, fresh_producer_id=None, now_ms=START_MS)
+        end_transition = to_prepared_v2(
+            txn, committed=True, fresh_producer_id=None, now_ms=START_MS
+        )
         batches.append(
             encode_batch(
-                (first_transition, opened, ended),
+                (first_transition, open_transition, end_transition),
                 finalized_version=TransactionVersion.TV_2,
                 now_ms=START_MS,
                 release_rules=LATEST_RULES,

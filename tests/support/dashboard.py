@@ -40,12 +40,12 @@ def add_missing_panels(text: str, metrics: Iterable[Metric]) -> str:
 def _panel(metric: Metric, panels: list[dict[str, Any]]) -> dict[str, Any]:
     """A panel for a metric, laid out like the last one."""
     panel = copy.deepcopy(panels[-1])
-    words = metric.name.removeprefix("txnsim_").replace("_", " ")
+    title = metric.name.removeprefix("txnsim_").replace("_", " ")
     position = panel["gridPos"]
     is_left = (position["x"], position["w"]) == (0, WIDTH)
     panel |= {
         "id": max(shown_panel["id"] for shown_panel in panels) + 1,
-        "title": words[0].upper() + words[1:],
+        "title": title[0].upper() + title[1:],
         "description": f"{metric.meaning[0].upper()}{metric.meaning[1:]}.",
         "gridPos": {
             "x": WIDTH if is_left else 0,

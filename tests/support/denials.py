@@ -147,11 +147,13 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
     is_denied: bool = False
     """Whether only the refusal for missing rights is compared. Other cases compare the rest."""
 
-    def ask_guest(self, side: GuardedBroker) -> Any:
+    def ask_guest(self, guarded_broker: GuardedBroker) -> Any:
         """Send the request as the guest, and return the answer as plain values."""
-        side.allow(*self.acls)
-        values = self.values(side) if callable(self.values) else self.values
-        answer = side.plainly(side.guest(self.api, self.version, values), api=self.api)
+        guarded_broker.allow(*self.acls)
+        values = self.values(guarded_broker) if callable(self.values) else self.values
+        answer = guarded_broker.plainly(
+            guarded_broker.guest(self.api, self.version, values), api=self.api
+        )
         return "AUTHORIZATION_FAILED" in str(answer) if self.is_denied else answer
 
 

@@ -50,8 +50,8 @@ def denials() -> Iterator[Denial]:
             for resource_type, operation in needs
         )
         for right_count in range(1, len(rights)):
-            situation = f"without {_describe_acl(rights[right_count])}"
-            yield _denial(api, version, situation, values, rights[:right_count])
+            denial_label = f"without {_describe_acl(rights[right_count])}"
+            yield _denial(api, version, denial_label, values, rights[:right_count])
         yield Denial(
             name=f"{api} v{version} {_describe_rights(rights)}: is it denied",
             api=api,
@@ -71,9 +71,9 @@ def denials() -> Iterator[Denial]:
                     values,
                     granted_acls,
                 )
-    for about, api, version, more, acls in MORE:
-        situation = f"{about} {_describe_rights(tuple(acls))}".strip()
-        yield _denial(api, version, situation, more, tuple(acls))
+    for request_label, api, version, more_values, acls in MORE:
+        denial_label = f"{request_label} {_describe_rights(tuple(acls))}".strip()
+        yield _denial(api, version, denial_label, more_values, tuple(acls))
 
 
 def _without_any_right() -> Iterator[Denial]:
@@ -82,9 +82,13 @@ def _without_any_right() -> Iterator[Denial]:
     whole_requests = [(api, version, values) for api, version, values, _ in WHOLE]
     parts = [(api, version, values) for api, version, values, *_ in PARTS]
     for api, asked_version, values in whole_requests + parts:
-        low, high = ACCEPTED[KEYS[api]]
-        high = min(high, _OTHERWISE_FROM.get((api, asked_version), high + 1) - 1)
-        for version in range(_ASKED_FROM.get((api, asked_version), low), high + 1):
+        lowest_version, highest_version = ACCEPTED[KEYS[api]]
+        highest_version = min(
+            highest_version, _OTHERWISE_FROM.get((api, asked_version), highest_version + 1) - 1
+        )
+        for version in range(
+            _ASKED_FROM.get((api, asked_version), lowest_version), highest_version + 1
+        ):
             values_before = values_by_api.setdefault((api, version), [])
             if values not in values_before:
                 values_before.append(values)
@@ -93,10 +97,10 @@ def _without_any_right() -> Iterator[Denial]:
 
 
 def _denial(
-    api: str, version: int, situation: str, values: Values, acls: tuple[AclBinding, ...]
+    api: str, version: int, denial_label: str, values: Values, acls: tuple[AclBinding, ...]
 ) -> Denial:
     return Denial(
-        name=f"{api} v{version} {situation}", api=api, version=version, values=values, acls=acls
+        name=f"{api} v{version} {denial_label}", api=api, version=version, values=values, acls=acls
     )
 
 
@@ -151,34 +155,42 @@ _DELETED: Final = {"topics": [{"name": name} for name in ("orders", "missing")]}
 DELETE_ALL: Final = acl(CLUSTER, CLUSTER_NAME, AclOperation.DELETE)
 
 
-def _by_ids(side: GuardedBroker) -> dict[str, Any]:
+def _by_ids(guarded_broker: GuardedBroker) -> dict[str, Any]:
     """Two existing topics and a missing one, by their ids."""
-    ids = (side.ids["orders"], side.ids["hidden"], NO_SUCH_ID)
+    ids = (guarded_broker.ids["orders"], guarded_broker.ids["hidden"], NO_SUCH_ID)
     return {"topics": [{"name": None, "topic_id": topic_id} for topic_id in ids]}
 
 
-def _each_by_id(side: GuardedBroker, field: str, **partition: Any) -> list[dict[str, Any]]:
-    ids = (topic["topic_id"] for topic in _by_ids(side)["topics"])
+def _each_by_id(
+    guarded_broker: GuardedBroker, field: str, **partition: Any
+) -> list[dict[str, Any]]:
+    ids = (topic["topic_id"] for topic in _by_ids(guarded_broker)["topics"])
     return [{"topic_id": topic_id, field: [partition]} for topic_id in ids]
 
 
-def _produce_by_id(side: GuardedBroker) -> dict[str, Any]:
-    topic_data = _each_by_id(side, "partition_data", index=0, records=plain_batch())
+def _produce_by_id(guarded_broker: GuardedBroker) -> dict[str, Any]:
+    topic_data = _each_by_id(guarded_broker, "partition_data", index=0, records=plain_batch())
     return {"transactional_id": None, "acks": -1, "topic_data": topic_data}
 
 
-def _fetch_by_id(side: GuardedBroker) -> dict[str, Any]:
-    fetched_topics = _each_by_id(side, "partitions", partition=0, partition_max_bytes=1_000)
+def _fetch_by_id(guarded_broker: GuardedBroker) -> dict[str, Any]:
+    fetched_topics = _each_by_id(
+        guarded_broker, "partitions", partition=0, partition_max_bytes=1_000
+    )
     return {"replica_id": -1, "session_epoch": -1, "topics": fetched_topics}
 
 
-def _commit_by_id(side: GuardedBroker) -> dict[str, Any]:
-    committed_topics = _each_by_id(side, "partitions", partition_index=0, committed_offset=1)
+def _commit_by_id(guarded_broker: GuardedBroker) -> dict[str, Any]:
+    committed_topics = _each_by_id(
+        guarded_broker, "partitions", partition_index=0, committed_offset=1
+    )
     return {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": committed_topics}
 
 
-def _fetch_offsets_by_id(side: GuardedBroker) -> dict[str, Any]:
-    asked_topics = [{**topic, "partition_indexes": [0]} for topic in _by_ids(side)["topics"]]
+def _fetch_offsets_by_id(guarded_broker: GuardedBroker) -> dict[str, Any]:
+    asked_topics = [
+        {**topic, "partition_indexes": [0]} for topic in _by_ids(guarded_broker)["topics"]
+    ]
     return {"groups": [{"group_id": "g", "topics": asked_topics}]}
 
 

@@ -17,5 +17,5 @@ def local_engine() -> Engine:
     return Engine(no_session, lambda _: None, is_alone=True)
 
 
-def verify_here(planned: VerificationPlan) -> list[Violation]:
-    return list(verify(local_engine(), planned, EngineKind.HERE))
+def verify_here(verification_plan: VerificationPlan) -> list[Violation]:
+    return list(verify(local_engine(), verification_plan, EngineKind.HERE))

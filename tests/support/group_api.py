@@ -39,9 +39,9 @@ class GroupApi:
 
     # Classic members
 
-    async def join(self, member_id: str = "", *, version: int = 3, **more: Any) -> Any:
+    async def join(self, member_id: str = "", *, version: int = 3, **more_fields: Any) -> Any:
         """JoinGroup; before v4 a new member needs no second request."""
-        return await self.api.ask("JoinGroup", version, **join_values(member_id, **more))
+        return await self.api.ask("JoinGroup", version, **join_values(member_id, **more_fields))
 
     async def sync(
         self,
@@ -49,7 +49,7 @@ class GroupApi:
         assignments: dict[str, bytes] | None = None,
         *,
         version: int = 3,
-        **more: Any,
+        **more_fields: Any,
     ) -> Any:
         """Send a SyncGroup."""
         values = {
@@ -64,9 +64,11 @@ class GroupApi:
                 for member_id, assignment in (assignments or {}).items()
             ],
         }
-        return await self.api.ask("SyncGroup", version, **{**values, **more})
+        return await self.api.ask("SyncGroup", version, **{**values, **more_fields})
 
-    async def heartbeat(self, member: ClassicMember, *, version: int = 4, **more: Any) -> ErrorCode:
+    async def heartbeat(
+        self, member: ClassicMember, *, version: int = 4, **more_fields: Any
+    ) -> ErrorCode:
         """Send a Heartbeat; return the error."""
         values = {
             "group_id": GROUP,
@@ -74,32 +76,32 @@ class GroupApi:
             "member_id": member.id,
             "group_instance_id": None,
         }
-        answer = await self.api.ask("Heartbeat", version, **{**values, **more})
+        answer = await self.api.ask("Heartbeat", version, **{**values, **more_fields})
         error: ErrorCode = answer.error_code
         return error
 
     async def stable(self, *, instance: str | None = None) -> ClassicMember:
         """Bring the group into the state Stable with one member; return the member."""
         version = 3 if instance is None else 5
-        joined = await self.join(version=version, group_instance_id=instance)
-        assert joined.error_code is ErrorCode.none, joined
-        member = ClassicMember(id=joined.member_id, generation=joined.generation_id)
-        synced = await self.sync(member, {member.id: ASSIGNMENT}, group_instance_id=instance)
-        assert synced.error_code is ErrorCode.none, synced
+        join_reply = await self.join(version=version, group_instance_id=instance)
+        assert join_reply.error_code is ErrorCode.none, join_reply
+        member = ClassicMember(id=join_reply.member_id, generation=join_reply.generation_id)
+        sync_reply = await self.sync(member, {member.id: ASSIGNMENT}, group_instance_id=instance)
+        assert sync_reply.error_code is ErrorCode.none, sync_reply
         return member
 
     async def stable_elsewhere(self) -> None:
         """Let a member join another group, ``busy``."""
-        joined = await self.join(group_id="busy")
-        assert joined.error_code is ErrorCode.none, joined
+        join_reply = await self.join(group_id="busy")
+        assert join_reply.error_code is ErrorCode.none, join_reply
 
     # Members of the consumer protocol
 
     async def consume(
-        self, member_id: str, epoch: int = 0, *, version: int = 1, **more: Any
+        self, member_id: str, epoch: int = 0, *, version: int = 1, **more_fields: Any
     ) -> Any:
         """ConsumerGroupHeartbeat; with epoch 0 it joins and subscribes to ``orders``."""
-        joining = {
+        joining_fields = {
             "rebalance_timeout": 60_000,
             "subscribed_topic_names": ("orders",),
             "topic_partitions": (),
@@ -115,27 +117,29 @@ class GroupApi:
             "subscribed_topic_regex": None,
             "server_assignor": None,
             "topic_partitions": None,
-            **(joining if epoch == 0 else {}),
-            **more,
+            **(joining_fields if epoch == 0 else {}),
+            **more_fields,
         }
         return await self.api.ask("ConsumerGroupHeartbeat", version, **values)
 
     # Positions
 
-    async def commit(self, offset: int, *, version: int = 8, **more: Any) -> Any:
+    async def commit(self, offset: int, *, version: int = 8, **more_fields: Any) -> Any:
         """Commit one position."""
         return await self.api.ask(
-            "OffsetCommit", version, **commit_values(self.api, offset, **more)
+            "OffsetCommit", version, **commit_values(self.api, offset, **more_fields)
         )
 
-    async def committed_offset(self, *, version: int = 7, **more: Any) -> tuple[int, ErrorCode]:
+    async def committed_offset(
+        self, *, version: int = 7, **more_fields: Any
+    ) -> tuple[int, ErrorCode]:
         """Fetch one position; return the offset and the error."""
         values = {
             "group_id": GROUP,
             "topics": [{"name": "orders", "partition_indexes": [0]}],
             "require_stable": False,
         }
-        answer = await self.api.ask("OffsetFetch", version, **{**values, **more})
+        answer = await self.api.ask("OffsetFetch", version, **{**values, **more_fields})
         partition = answer.topics[0].partitions[0]
         return partition.committed_offset, partition.error_code
 
@@ -158,7 +162,7 @@ class GroupApi:
         raise AssertionError(f"the group stays {await self.state()}")
 
 
-def join_values(member_id: str = "", **more: Any) -> dict[str, Any]:
+def join_values(member_id: str = "", **more_fields: Any) -> dict[str, Any]:
     """Values of a JoinGroup request."""
     values = {
         "group_id": GROUP,
@@ -169,7 +173,7 @@ def join_values(member_id: str = "", **more: Any) -> dict[str, Any]:
         "protocol_type": "consumer",
         "protocols": [{"name": "range", "metadata": SUBSCRIPTION}],
     }
-    return {**values, **more}
+    return {**values, **more_fields}
 
 
 def commit_values(
@@ -179,7 +183,7 @@ def commit_values(
     name: str = "orders",
     partition: int = 0,
     metadata: str | None = "",
-    **more: Any,
+    **more_fields: Any,
 ) -> dict[str, Any]:
     """Values of an OffsetCommit or TxnOffsetCommit request for one position."""
     topic = api.broker.image.topics.get(name)
@@ -192,7 +196,7 @@ def commit_values(
     values: dict[str, Any] = {
         "group_id": GROUP,
         "generation_id_or_member_epoch": -1,
-        **({"generation_id": -1} if "transactional_id" in more else {"retention_time": -1}),
+        **({"generation_id": -1} if "transactional_id" in more_fields else {"retention_time": -1}),
         "member_id": "",
         "group_instance_id": None,
         "topics": [
@@ -203,7 +207,7 @@ def commit_values(
             }
         ],
     }
-    return {**values, **more}
+    return {**values, **more_fields}
 
 
 @asynccontextmanager

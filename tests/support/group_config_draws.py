@@ -90,8 +90,10 @@ class _GroupConfigDraw:
 
     def _of_group(self, group_config_name: str) -> str:
         default = GROUP_CONFIGS[group_config_name].default_text
-        words = _WORDS.get(group_config_name) or (_TRUTHS if default in ("true", "false") else ())
-        return self.random.choice(words) if words else self._near(default)
+        allowed_values = _WORDS.get(group_config_name) or (
+            _TRUTHS if default in ("true", "false") else ()
+        )
+        return self.random.choice(allowed_values) if allowed_values else self._near(default)
 
     def _near(self, default: str) -> str:
         random = self.random
@@ -121,8 +123,8 @@ def _answer(broker: dict[str, str], group: dict[str, str], file: Path) -> Answer
         settings = load(file).settings
     except ConfigError as error:
         return str(error), None
-    refused = group_refusal("g", group, settings)
-    return None, None if refused is None else refused.reason
+    rejection = group_refusal("g", group, settings)
+    return None, None if rejection is None else rejection.reason
 
 
 def ask_kafka(questions: Sequence[Question]) -> list[Answer]:

@@ -245,7 +245,7 @@ class GroupBench:
 
     # Requests
 
-    async def join(self, member_id: str = "", **more: Any) -> Any:
+    async def join(self, member_id: str = "", **more_fields: Any) -> Any:
         """Send a JoinGroup of a client that needs no member id first."""
         values = {
             "group_id": GROUP,
@@ -257,7 +257,7 @@ class GroupBench:
             "protocols": RANGE,
             "member_id_required": False,
         }
-        return await self.groups.join(JoinGroup(member_id=member_id, **{**values, **more}))
+        return await self.groups.join(JoinGroup(member_id=member_id, **{**values, **more_fields}))
 
     async def sync(
         self, member_id: str, generation: int = 1, *, assignments: dict[str, bytes] | None = None
@@ -283,20 +283,22 @@ class GroupBench:
         """Send a LeaveGroup of one member."""
         return await self.groups.leave(LeaveGroup(group_id=group_id, members=((member_id, None),)))
 
-    async def stable(self, **more: Any) -> str:
+    async def stable(self, **more_fields: Any) -> str:
         """Bring the group into the state Stable with one member; return the member's id."""
-        joined = await self.join(**more)
-        assert joined.error is ErrorCode.none, joined
-        member_id: str = joined.member_id
-        synced = await self.sync(member_id, joined.generation, assignments={member_id: b"assigned"})
-        assert synced.error is ErrorCode.none, synced
+        join_reply = await self.join(**more_fields)
+        assert join_reply.error is ErrorCode.none, join_reply
+        member_id: str = join_reply.member_id
+        sync_reply = await self.sync(
+            member_id, join_reply.generation, assignments={member_id: b"assigned"}
+        )
+        assert sync_reply.error is ErrorCode.none, sync_reply
         return member_id
 
     async def consume(
-        self, member_id: str, epoch: int = 0, pace: Pace | None = None, **more: Any
+        self, member_id: str, epoch: int = 0, pace: Pace | None = None, **more_fields: Any
     ) -> Any:
         """Send a ConsumerGroupHeartbeat; a large one needs a ``pace``."""
-        joining = {
+        joining_fields = {
             "rebalance_timeout_ms": 60_000,
             "topic_names": ("orders",),
             "owned_partitions": frozenset(),
@@ -305,32 +307,37 @@ class GroupBench:
             "group_id": GROUP,
             "client_id": "c",
             "client_host": "/h",
-            **(joining if epoch == 0 else {}),
-            **more,
+            **(joining_fields if epoch == 0 else {}),
+            **more_fields,
         }
         return await self.groups.consumer_heartbeat(
             ConsumerHeartbeat(member_id=member_id, member_epoch=epoch, **values), pace
         )
 
     async def share(
-        self, member_id: str, epoch: int = 0, *topics: str, pace: Pace | None = None, **more: Any
+        self,
+        member_id: str,
+        epoch: int = 0,
+        *topics: str,
+        pace: Pace | None = None,
+        **more_fields: Any,
     ) -> Any:
         """Send a ShareGroupHeartbeat; a large one needs a ``pace``."""
         names = topics or (("orders",) if epoch == 0 else None)
-        values = {"group_id": GROUP, "client_id": "c", "client_host": "/h", **more}
+        values = {"group_id": GROUP, "client_id": "c", "client_host": "/h", **more_fields}
         return await self.groups.share_heartbeat(
             ShareHeartbeat(member_id=member_id, member_epoch=epoch, topic_names=names, **values),
             pace,
         )
 
-    async def commit(self, offset: int = 5, **more: Any) -> Any:
+    async def commit(self, offset: int = 5, **more_fields: Any) -> Any:
         """Commit one position."""
-        return await self.groups.commit(commit_of(offset, **more))
+        return await self.groups.commit(commit_of(offset, **more_fields))
 
-    async def fetch(self, **more: Any) -> Any:
+    async def fetch(self, **more_fields: Any) -> Any:
         """Fetch one position; return the offset or the rejection."""
         positions = await self.groups.fetch(
-            FetchOffsets(group_id=GROUP, partitions=(TopicPartition("orders", 0),), **more)
+            FetchOffsets(group_id=GROUP, partitions=(TopicPartition("orders", 0),), **more_fields)
         )
         return positions if isinstance(positions, Rejection) else positions[0].offset
 
@@ -340,10 +347,10 @@ class GroupBench:
         return group
 
 
-def commit_of(offset: int = 5, **more: Any) -> CommitOffsets:
+def commit_of(offset: int = 5, **more_fields: Any) -> CommitOffsets:
     """A command that commits one position."""
     position = NewPosition(topic_partition=TopicPartition("orders", 0), offset=offset)
-    return CommitOffsets(**{"group_id": GROUP, "positions": (position,), **more})
+    return CommitOffsets(**{"group_id": GROUP, "positions": (position,), **more_fields})
 
 
 def run_groups(main: Callable[[GroupBench], Awaitable[None]], **settings: Any) -> None:

@@ -39,11 +39,11 @@ class GrowingDir:
         self._names: list[str] = []
         path.mkdir()
 
-    def grow(self, turns: int = 7) -> None:
+    def grow(self, turn_count: int = 7) -> None:
         """Add some transactions. Every third is aborted. Every seventh stays open for a while, so
         by default the last of each growth. The coordinators' logs have records about each.
         """
-        for _ in range(turns):
+        for _ in range(turn_count):
             self._turn(self._turns)
             self._turns += 1
         with tempfile.TemporaryDirectory() as scratch:
@@ -108,10 +108,10 @@ def _encode_share_update(turn: int) -> bytes:
     return assign(encode_share_batch([update], now_ms=turn), base_offset=turn, leader_epoch=0)
 
 
-def _follow(newer: Path, path: Path) -> None:
+def _follow(newer_folder: Path, path: Path) -> None:
     """Update a directory to the state of a newer one that extends it."""
-    for source in sorted(newer.rglob("*")):
-        target = path / source.relative_to(newer)
+    for source in sorted(newer_folder.rglob("*")):
+        target = path / source.relative_to(newer_folder)
         if source.is_dir():
             target.mkdir(exist_ok=True)
         elif source.suffix == names.Suffix.LOG:
@@ -123,5 +123,5 @@ def _follow(newer: Path, path: Path) -> None:
             temporary_file.write_bytes(source.read_bytes())
             os.replace(temporary_file, target)
     for old_path in sorted(path.rglob("*")):
-        if not (newer / old_path.relative_to(path)).exists():
+        if not (newer_folder / old_path.relative_to(path)).exists():
             old_path.unlink()  # a snapshot that another one has taken the place of

@@ -58,11 +58,13 @@ class HistoryBuilder:
 
     # Producers
 
-    def initialise(self, who: str = "p", transactional_id: str = "app", **more: Any) -> int:
+    def initialise(self, who: str = "p", transactional_id: str = "app", **more_fields: Any) -> int:
         defaults: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "timeout_ms": MINUTE_MS}
         return self._note(
             Initialised(
-                **self._common_fields(who), transactional_id=transactional_id, **(defaults | more)
+                **self._common_fields(who),
+                transactional_id=transactional_id,
+                **(defaults | more_fields),
             )
         )
 
@@ -77,10 +79,15 @@ class HistoryBuilder:
             )
         )
 
-    def add_partitions(self, transaction_label: str = "T1", who: str = "p", **more: Any) -> int:
+    def add_partitions(
+        self, transaction_label: str = "T1", who: str = "p", **more_fields: Any
+    ) -> int:
         return self._note(
             Added(
-                **self._common_fields(who), transaction=transaction_label, partitions=(T0,), **more
+                **self._common_fields(who),
+                transaction=transaction_label,
+                partitions=(T0,),
+                **more_fields,
             )
         )
 
@@ -91,7 +98,7 @@ class HistoryBuilder:
         offset: int = -1,
         *,
         who: str = "p",
-        **more: Any,
+        **more_fields: Any,
     ) -> int:
         defaults: dict[str, Any] = {"topic": "t", "partition": 0}
         return self._note(
@@ -100,12 +107,12 @@ class HistoryBuilder:
                 transaction=transaction_label,
                 value=record_value,
                 offset=offset,
-                **(defaults | more),
+                **(defaults | more_fields),
             )
         )
 
     def send_offsets(
-        self, transaction_label: str | None, offset: int, *, who: str = "p", **more: Any
+        self, transaction_label: str | None, offset: int, *, who: str = "p", **more_fields: Any
     ) -> int:
         defaults: dict[str, Any] = {"group": "g", "topic": "in", "partition": 0}
         return self._note(
@@ -113,18 +120,28 @@ class HistoryBuilder:
                 **self._common_fields(who),
                 transaction=transaction_label,
                 position=offset,
-                **(defaults | more),
+                **(defaults | more_fields),
             )
         )
 
-    def commit(self, transaction_label: str = "T1", who: str = "p", **more: Any) -> int:
+    def commit(self, transaction_label: str = "T1", who: str = "p", **more_fields: Any) -> int:
         return self._note(
-            Ended(**self._common_fields(who), transaction=transaction_label, commit=True, **more)
+            Ended(
+                **self._common_fields(who),
+                transaction=transaction_label,
+                commit=True,
+                **more_fields,
+            )
         )
 
-    def abort(self, transaction_label: str = "T1", who: str = "p", **more: Any) -> int:
+    def abort(self, transaction_label: str = "T1", who: str = "p", **more_fields: Any) -> int:
         return self._note(
-            Ended(**self._common_fields(who), transaction=transaction_label, commit=False, **more)
+            Ended(
+                **self._common_fields(who),
+                transaction=transaction_label,
+                commit=False,
+                **more_fields,
+            )
         )
 
     # Readers
@@ -137,7 +154,7 @@ class HistoryBuilder:
         *,
         who: str = "r",
         keys: dict[int, str] | None = None,
-        **more: Any,
+        **more_fields: Any,
     ) -> int:
         defaults: dict[str, Any] = {
             "topic": "t",
@@ -146,7 +163,7 @@ class HistoryBuilder:
             "high_watermark": following,
             "log_start_offset": 0,
         }
-        delivered = tuple(
+        delivered_records = tuple(
             Record(offset=offset, value=record_value, key=(keys or {}).get(offset))
             for offset, record_value in records.items()
         )
@@ -154,21 +171,23 @@ class HistoryBuilder:
             Read(
                 **self._common_fields(who),
                 asked=asked_offset,
-                records=delivered,
+                records=delivered_records,
                 next_offset=following,
-                **(defaults | more),
+                **(defaults | more_fields),
             )
         )
 
-    def positions(self, offset: int, *, who: str = "r", **more: Any) -> int:
+    def positions(self, offset: int, *, who: str = "r", **more_fields: Any) -> int:
         position = Position(topic="in", partition=0, offset=offset)
         return self._note(
-            PositionsRead(**self._common_fields(who), group="g", positions=(position,), **more)
+            PositionsRead(
+                **self._common_fields(who), group="g", positions=(position,), **more_fields
+            )
         )
 
     # Operators
 
-    def describe(self, state: str, *partitions: TopicPartition, **more: Any) -> int:
+    def describe(self, state: str, *partitions: TopicPartition, **more_fields: Any) -> int:
         defaults: dict[str, Any] = {
             "transactional_id": "app",
             "producer_id": 7,
@@ -177,7 +196,10 @@ class HistoryBuilder:
         }
         return self._note(
             Described(
-                **self._common_fields("o"), state=state, partitions=partitions, **(defaults | more)
+                **self._common_fields("o"),
+                state=state,
+                partitions=partitions,
+                **(defaults | more_fields),
             )
         )
 
@@ -188,7 +210,7 @@ class HistoryBuilder:
         )
         return self._note(Listed(**self._common_fields("o"), transactions=listings))
 
-    def list_producers(self, *producers: tuple[int, int | None], **more: Any) -> int:
+    def list_producers(self, *producers: tuple[int, int | None], **more_fields: Any) -> int:
         """Add a DescribeProducers result: producer id and start of the open transaction,
         for each.
         """
@@ -198,18 +220,24 @@ class HistoryBuilder:
         )
         defaults: dict[str, Any] = {"topic": "t", "partition": 0}
         return self._note(
-            Producers(**self._common_fields("o"), producers=producer_states, **(defaults | more))
-        )
-
-    def abort_by_operator(self, producer_id: int = 7, **more: Any) -> int:
-        return self._note(
-            Aborted(
-                **self._common_fields("o"), topic="t", partition=0, producer_id=producer_id, **more
+            Producers(
+                **self._common_fields("o"), producers=producer_states, **(defaults | more_fields)
             )
         )
 
-    def delete(self, topic: str = "t", **more: Any) -> int:
-        return self._note(Deleted(**self._common_fields("o"), topic=topic, **more))
+    def abort_by_operator(self, producer_id: int = 7, **more_fields: Any) -> int:
+        return self._note(
+            Aborted(
+                **self._common_fields("o"),
+                topic="t",
+                partition=0,
+                producer_id=producer_id,
+                **more_fields,
+            )
+        )
+
+    def delete(self, topic: str = "t", **more_fields: Any) -> int:
+        return self._note(Deleted(**self._common_fields("o"), topic=topic, **more_fields))
 
     def clean(self) -> int:
         return self._note(Cleaned(**self._common_fields("o"), topic="t", partition=0))

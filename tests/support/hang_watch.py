@@ -119,8 +119,8 @@ class ProcessorUse:
             self._first_s = total
         else:
             gained = sum(
-                max(0.0, used - self._seen.get(process, 0.0))
-                for process, used in used_s_by_process.items()
+                max(0.0, used_s - self._seen.get(process, 0.0))
+                for process, used_s in used_s_by_process.items()
             )
             # The watch itself is no part of the test.
             self._steps.append(gained - (own_s - self._own_s))

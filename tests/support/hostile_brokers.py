@@ -104,8 +104,8 @@ def answering(*answers: bytes) -> Serve:
 
     def serve(connection: socket.socket, _port: int) -> None:
         request = b""
-        while b"\r\n\r\n" not in request and (piece := connection.recv(1 << 16)):
-            request += piece
+        while b"\r\n\r\n" not in request and (chunk := connection.recv(1 << 16)):
+            request += chunk
         connection.sendall(unsent.pop(0) if len(unsent) > 1 else unsent[0])
 
     return serve
@@ -177,13 +177,13 @@ def _requests(connection: socket.socket) -> Iterator[tuple[int, int, int]]:
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
-    received = bytearray()
-    while len(received) < size:
-        piece = connection.recv(size - len(received))
-        if not piece:
+    received_bytes = bytearray()
+    while len(received_bytes) < size:
+        chunk = connection.recv(size - len(received_bytes))
+        if not chunk:
             raise EOFError
-        received += piece
-    return bytes(received)
+        received_bytes += chunk
+    return bytes(received_bytes)
 
 
 def _facts(api_key: int, port: int, topics: tuple[Mapping[str, Any], ...]) -> Mapping[str, Any]:

@@ -36,10 +36,10 @@ def exported_name(metric: Metric) -> str | None:
     domain, _, _ = metric.kafka.partition(":")
     has = _properties(metric)
     name = re.sub(r"([a-z])([A-Z])", r"\1_\2", has.get("name", _ATTRIBUTES.get(metric.name, "")))
-    words = f"{domain}_{has['type']}_{name}".lower()
-    words = re.sub(r"_time_ms$", "_time_seconds", re.sub(r"\W", "_", words))
-    words = re.sub(r"_(per_sec|rate)$", "_total", words)
-    return re.sub(r"_count$", "_total", words) if _is_meter(metric) else words
+    metric_name = f"{domain}_{has['type']}_{name}".lower()
+    metric_name = re.sub(r"_time_ms$", "_time_seconds", re.sub(r"\W", "_", metric_name))
+    metric_name = re.sub(r"_(per_sec|rate)$", "_total", metric_name)
+    return re.sub(r"_count$", "_total", metric_name) if _is_meter(metric) else metric_name
 
 
 def _properties(metric: Metric) -> dict[str, str]:
@@ -150,8 +150,8 @@ def alerts(ours: str) -> str:
         rules = []
         for rule in group["rules"]:
             if rule["alert"] not in OTHERWISE and any(
-                names.get(re.sub(r"_(total|bucket|sum|count)$", "", word)) is None
-                for word in re.findall(r"txnsim_\w+", rule["expr"])
+                names.get(re.sub(r"_(total|bucket|sum|count)$", "", metric_name)) is None
+                for metric_name in re.findall(r"txnsim_\w+", rule["expr"])
             ):
                 missing.append(rule["alert"])
             else:
@@ -171,17 +171,17 @@ def alerts(ours: str) -> str:
 
 def _of_kafka(rule: dict[str, Any], names: Mapping[str, str | None]) -> dict[str, Any]:
     kafka_rule = copy.deepcopy(rule)
-    words = kafka_rule["annotations"]
+    annotations = kafka_rule["annotations"]
     for key in ("summary", "description"):
-        words[key] = re.sub(
-            r"(of )?broker {{ \$labels.broker }}", r"\1{{ $labels.instance }}", words[key]
+        annotations[key] = re.sub(
+            r"(of )?broker {{ \$labels.broker }}", r"\1{{ $labels.instance }}", annotations[key]
         )
-        words[key] = words[key].replace("$labels.broker", "$labels.instance")
+        annotations[key] = annotations[key].replace("$labels.broker", "$labels.instance")
     kafka_rule["expr"] = re.sub(
         r"txnsim_\w+", lambda match: names.get(match[0]) or match[0], kafka_rule["expr"]
     )
     for key, value in OTHERWISE.get(rule["alert"], {}).items():
-        (kafka_rule if key == "expr" else words)[key] = value
+        (kafka_rule if key == "expr" else annotations)[key] = value
     return kafka_rule
 
 

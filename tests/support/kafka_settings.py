@@ -105,11 +105,11 @@ def _recording(facts_by_line: Mapping[str, FactsByName]) -> Iterator[str]:
     names = dict.fromkeys(name for facts in facts_by_line.values() for name in facts)
     for scope, name in sorted(names):
         changes: dict[str, Facts | None] = {}
-        before: Facts | None = None
+        facts_before: Facts | None = None
         for line, facts_by_name in facts_by_line.items():
             facts = facts_by_name.get((scope, name))
-            if facts != before:
-                changes[line] = before = facts
+            if facts != facts_before:
+                changes[line] = facts_before = facts
         yield json.dumps({"scope": scope, "name": name, "facts": changes})
 
 

@@ -46,9 +46,9 @@ ADD = TransactionOperation.ADD_PARTITION
 
 def orders(**changes: Any) -> ClusterImage:
     """A topic of three partitions without followers; another broker leads the last one."""
-    alone = partition(1, replicas=(1,))
+    single_replica = partition(1, replicas=(1,))
     return cluster().with_topic(
-        topic("orders", alone, alone, partition(2, replicas=(2, 1)), **changes)
+        topic("orders", single_replica, single_replica, partition(2, replicas=(2, 1)), **changes)
     )
 
 
@@ -163,13 +163,13 @@ def part(
     sequence: int = -1,
     *,
     batch_data: bytes | None = None,
-    **more: Any,
+    **more_fields: Any,
 ) -> ProducePartition:
     """A partition of a Produce request; ``more`` are arguments of ``logs.batch``."""
     if batch_data is None:
         if sequence < 0:
-            more.setdefault("pid", -1)
-        batch_data = batch(sequence, **more)
+            more_fields.setdefault("pid", -1)
+        batch_data = batch(sequence, **more_fields)
     return ProducePartition(
         topic_partition=topic_partition, batch=batch_data, header=read_batch_header(batch_data)
     )

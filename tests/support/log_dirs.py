@@ -31,9 +31,9 @@ def write_partition(directory: Path, log: PartitionLog, *, topic_id: uuid.UUID) 
 
 def sound_batches(path: Path) -> tuple[list[bytes], TornTail | None]:
     """All sound batches of a segment, and the torn tail that a broker would cut off."""
-    torn: list[TornTail] = []
-    batches = [batch.batch_bytes for batch in read_log_file(path, on_torn=torn.append)]
-    return batches, torn[0] if torn else None
+    torn_tails: list[TornTail] = []
+    batches = [batch.batch_bytes for batch in read_log_file(path, on_torn=torn_tails.append)]
+    return batches, torn_tails[0] if torn_tails else None
 
 
 def write_disk(
@@ -62,8 +62,8 @@ def write_disk(
     directory.mkdir(parents=True, exist_ok=True)
     files = run_to_end(log_dir_files_in_steps(replicas, meta, broker_epoch=1))
     archive = b"".join(tar_of(files, modified_ms=0))
-    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
-        packed.extractall(directory, filter="data")
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar_file:
+        tar_file.extractall(directory, filter="data")
 
 
 @contextmanager

@@ -57,21 +57,23 @@ def table(
         options: Of the data source.
         has_times: With the columns of times beside those of milliseconds.
     """
-    chosen = KafkaLogOptions.of({"path": str(path), "table": name, **(options or {})})
+    table_options = KafkaLogOptions.of({"path": str(path), "table": name, **(options or {})})
     spark_schema = schema_of(name)
     left_out = () if has_times else times_of(name)
     column_names = [column for column in columns or spark_schema.names if column not in left_out]
     spark_schema = StructType([spark_schema[column] for column in column_names])
     schema = to_arrow_schema(spark_schema, timezone="UTC")
-    scope = RowScope.of(chosen)
-    job = TableJob(options=chosen, columns=tuple(schema.names), producer_ids=scope.producer_ids)
+    scope = RowScope.of(table_options)
+    job = TableJob(
+        options=table_options, columns=tuple(schema.names), producer_ids=scope.producer_ids
+    )
     all_rows: list[Row] = []
-    for share in shares_of(chosen, scope, FILES_OF_TABLE[name]):
+    for share in shares_of(table_options, scope, FILES_OF_TABLE[name]):
         for rows in rows_of(share, job):
             arrow_rows = rows.in_schema(schema)
             arrow_rows.validate(full=True)  # arrays are made of buffers
-            absent = {field.name for field in schema if arrow_rows[field.name].null_count}
-            assert not absent & {field.name for field in schema if not field.nullable}
+            null_fields = {field.name for field in schema if arrow_rows[field.name].null_count}
+            assert not null_fields & {field.name for field in schema if not field.nullable}
             all_rows += arrow_rows.to_pylist()
     return all_rows
 

@@ -77,15 +77,15 @@ def replayed_log(
     """
     log: PartitionLog | None = None
     for batch_data in batches:
-        stored = describe_batch(batch_data)
+        stored_batch = describe_batch(batch_data)
         if log is None:
             log = PartitionLog(
                 topic_partition=topic_partition,
                 config=config,
-                leader_epoch=stored.leader_epoch,
-                start_offset=stored.base_offset,
+                leader_epoch=stored_batch.leader_epoch,
+                start_offset=stored_batch.base_offset,
             )
-        log.append(stored, now_ms=now_ms)
+        log.append(stored_batch, now_ms=now_ms)
     if log is None:
         log = PartitionLog(
             topic_partition=topic_partition, config=config, leader_epoch=leader_epoch

@@ -77,9 +77,9 @@ def feature(name: str, transaction_version: int) -> bytes:
     return encode_value(12, schema.FeatureLevelRecord(name=name, feature_level=transaction_version))
 
 
-def producer_ids(following: int) -> bytes:
+def producer_ids(next_id: int) -> bytes:
     """A ProducerIdsRecord."""
-    message = schema.ProducerIdsRecord(broker_id=1, broker_epoch=1, next_producer_id=following)
+    message = schema.ProducerIdsRecord(broker_id=1, broker_epoch=1, next_producer_id=next_id)
     return encode_value(15, message)
 
 

@@ -86,14 +86,14 @@ def node_modules(library: str) -> Path:
     is_own = package.parent != NODE_SOURCES
     home = CACHE / "node" / hashlib.sha256(package.read_bytes()).hexdigest()[:12]
 
-    def install(fresh: Path) -> None:
+    def install(new_folder: Path) -> None:
         npm = toolchain("npm", _NODE_VERSION)
-        fresh.mkdir(parents=True)
-        shutil.copy(package, fresh)
-        quiet = ("--no-audit", "--no-fund", "--no-package-lock")
+        new_folder.mkdir(parents=True)
+        shutil.copy(package, new_folder)
+        npm_options = ("--no-audit", "--no-fund", "--no-package-lock")
         scripts = () if is_own else ("--ignore-scripts",)
         linking = {"CKJS_LINKING": "dynamic"} if is_own else {}
-        run_in(fresh, [npm, "install", *quiet, *scripts], linking)
+        run_in(new_folder, [npm, "install", *npm_options, *scripts], linking)
 
     return make_once(home, install, lock=CACHE / "node.lock") / "node_modules"
 

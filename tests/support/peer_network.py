@@ -70,7 +70,7 @@ class RecordingNetwork:
         timeout_ms: int,
     ) -> Pending[Any]:
         """Record the request without answering it."""
-        sent = SentRequest(
+        sent_request = SentRequest(
             source=source,
             target=target,
             api_key=api_key,
@@ -79,5 +79,5 @@ class RecordingNetwork:
             timeout_ms=timeout_ms,
             answer=Pending(NOBODY_STEPS),
         )
-        self.sent.append(sent)
-        return sent.answer
+        self.sent.append(sent_request)
+        return sent_request.answer

@@ -66,35 +66,35 @@ def batches_in(log: Path) -> Iterator[tuple[Row, list[Row]]]:
             "base_sequence": None if seq < 0 else seq,
             "records": n,
         }
-        packed = file_bytes[position + _HEADER_BYTES : position + 12 + length]
-        yield batch, list(_records(batch, _decompress(bits & 7, packed)))
+        packed_bytes = file_bytes[position + _HEADER_BYTES : position + 12 + length]
+        yield batch, list(_records(batch, _decompress(bits & 7, packed_bytes)))
         position += 12 + length
 
 
-def _decompress(codec: int, packed: bytes) -> bytes:
+def _decompress(codec: int, packed_bytes: bytes) -> bytes:
     match codec:
         case 1:
-            return gzip.decompress(packed)
-        case 2 if packed.startswith(_XERIAL):
+            return gzip.decompress(packed_bytes)
+        case 2 if packed_bytes.startswith(_XERIAL):
             parts, position = [], 16
-            while position < len(packed):
-                (size_bytes,) = unpack_from(">i", packed, position)
+            while position < len(packed_bytes):
+                (size_bytes,) = unpack_from(">i", packed_bytes, position)
                 parts.append(
                     bytes(
                         cramjam.snappy.decompress_raw(
-                            packed[position + 4 : position + 4 + size_bytes]
+                            packed_bytes[position + 4 : position + 4 + size_bytes]
                         )
                     )
                 )
                 position += 4 + size_bytes
             return b"".join(parts)
         case 2:
-            return bytes(cramjam.snappy.decompress_raw(packed))
+            return bytes(cramjam.snappy.decompress_raw(packed_bytes))
         case 3:
-            return bytes(cramjam.lz4.decompress(packed))
+            return bytes(cramjam.lz4.decompress(packed_bytes))
         case 4:
-            return bytes(cramjam.zstd.decompress(packed))
-    return packed
+            return bytes(cramjam.zstd.decompress(packed_bytes))
+    return packed_bytes
 
 
 def _records(batch: Row, data: bytes) -> Iterator[Row]:

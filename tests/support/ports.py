@@ -14,11 +14,11 @@ def free_port_before_a_busy_one() -> Iterator[int]:
     """A free port; the next port is busy while the block runs."""
     while True:
         (port,) = free_ports(1)
-        with socket.socket() as busy:
+        with socket.socket() as busy_socket:
             try:
-                busy.bind(("127.0.0.1", port + 1))
+                busy_socket.bind(("127.0.0.1", port + 1))
             except OSError:
                 continue  # taken by somebody else: try another pair
-            busy.listen()
+            busy_socket.listen()
             yield port
             return

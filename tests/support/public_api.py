@@ -91,8 +91,10 @@ def shown_modules() -> frozenset[str]:
 
 def shown_rows() -> Iterator[tuple[str, str]]:
     """Rows for names that pages show and whose modules are not declared public."""
-    listed = {(module, name) for module in sections() for name in import_module(module).__all__}
-    for module, name in sorted(shown_names() - listed):
+    listed_names = {
+        (module, name) for module in sections() for name in import_module(module).__all__
+    }
+    for module, name in sorted(shown_names() - listed_names):
         meaning = OF_OTHERS.get(name) or _sentence(_docstring(module, name))
         yield f"`{module}.{name}`".replace(".`", "`"), meaning
 
@@ -124,11 +126,11 @@ def _module_of(path: Path) -> str:
 
 def rows(module: str) -> Iterator[tuple[str, str]]:
     """Each public name of a module, and the first sentence of its docstring."""
-    imported = import_module(module)
-    for field_name in sorted(imported.__all__):
+    imported_module = import_module(module)
+    for field_name in sorted(imported_module.__all__):
         yield (
             f"`{field_name}`",
-            OF_OTHERS.get(field_name) or first_sentence(getattr(imported, field_name)),
+            OF_OTHERS.get(field_name) or first_sentence(getattr(imported_module, field_name)),
         )
 
 

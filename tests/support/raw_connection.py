@@ -68,10 +68,10 @@ class WireClient:
 
     async def silent_for(self, seconds: float) -> bool:
         reading = asyncio.get_running_loop().create_task(self.reader.read(1))
-        finished, _ = await asyncio.wait((reading,), timeout=seconds)
+        finished_reads, _ = await asyncio.wait((reading,), timeout=seconds)
         reading.cancel()
         await asyncio.wait((reading,))
-        return not finished
+        return not finished_reads
 
     async def is_closed_by_broker(self) -> bool:
         """Wait for a byte or the end, and return whether the broker has closed the connection."""

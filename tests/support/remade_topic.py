@@ -68,12 +68,12 @@ def remade_topic(
         move("Empty", name="billing", pid=8),
     )
     records_after = (topic("orders", NEW), partition(NEW))
-    newer: tuple[bytes, ...]
+    newer_records: tuple[bytes, ...]
     if forgets:
-        newer = (*_BEFORE[:2], *records_after, *(partition(NEW),) * 4)
+        newer_records = (*_BEFORE[:2], *records_after, *(partition(NEW),) * 4)
     else:
-        newer = (*_BEFORE, remove_topic(OLD), remove_topic(GONE), *records_after)
-    for broker, records in ((broker_1, newer), (broker_2, _BEFORE)):
+        newer_records = (*_BEFORE, remove_topic(OLD), remove_topic(GONE), *records_after)
+    for broker, records in ((broker_1, newer_records), (broker_2, _BEFORE)):
         copy_number = 1 if broker is broker_1 else 2
         if copy_number in copies:
             write_metadata_log(broker.path / StoredMetadata.FOLDER, records)

@@ -134,8 +134,8 @@ class Node:
 
     def apply(self, image: ClusterImage, now_ms: int) -> None:
         changes = self.replicas.apply(image, now_ms=now_ms)
-        for led in changes.regrouped_partitions:
-            self.watermarks.advance(led)
+        for led_partition in changes.regrouped_partitions:
+            self.watermarks.advance(led_partition)
         self.fetchers.apply(changes.followed_replicas, changes.unfollowed_partitions)
 
     def note_append(self, log: PartitionLog) -> None:
@@ -233,10 +233,10 @@ class ReplicaBench:
 
     def restart(self, broker_id: BrokerId) -> Node:
         """Replace a broker by a new process on the same disk, as after a kill."""
-        old = self.nodes[broker_id]
-        old.stop()
-        old.logs.reopen(self.image, broker_id, now_ms=self.clock.now_ms())
-        node = self.nodes[broker_id] = Node(self, broker_id, old.logs)
+        old_node = self.nodes[broker_id]
+        old_node.stop()
+        old_node.logs.reopen(self.image, broker_id, now_ms=self.clock.now_ms())
+        node = self.nodes[broker_id] = Node(self, broker_id, old_node.logs)
         node.apply(self.image, self.clock.monotonic_ms())
         return node
 

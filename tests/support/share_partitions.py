@@ -37,7 +37,7 @@ def bounds(text: str) -> tuple[int, int]:
 
 
 def read(text: str) -> tuple[ReadBatch, ...]:
-    ranges = (bounds(word) for word in text.split())
+    ranges = (bounds(range_text) for range_text in text.split())
     return tuple(
         ReadBatch(base_offset=base_offset, last_offset=last_offset)
         for base_offset, last_offset in ranges
@@ -56,8 +56,8 @@ def load_partition(
 ) -> SharePartition:
     """A share partition loaded with persisted batches, written ``first-last state count``."""
     batches = []
-    for word in state:
-        offset_range, delivery_state, count = word.split()
+    for range_text in state:
+        offset_range, delivery_state, count = range_text.split()
         batches.append(StateBatch(*bounds(offset_range), int(delivery_state), int(count)))
     partition = new_partition(rules)
     partition.start_loading()
@@ -121,8 +121,8 @@ class PartitionMember:
 
     def says(self, text: str, now_ms: int = 0) -> Write | Rejection | None:
         batches = []
-        for word in text.split():
-            offset_range, _, types = word.partition(":")
+        for range_text in text.split():
+            offset_range, _, types = range_text.partition(":")
             first_offset, last_offset = bounds(offset_range)
             batches.append(
                 AcknowledgementBatch(

@@ -46,22 +46,24 @@ class Player:
         self.now_ms = 0
 
     def play(self, line: str) -> str:
-        word, number, *arguments = line.split(" ")
-        answer = getattr(self, f"_{word}")(int(number), *arguments)
+        step_name, number, *arguments = line.split(" ")
+        answer = getattr(self, f"_{step_name}")(int(number), *arguments)
         return f"{answer} # {self._state()}"
 
-    def _load(self, _: int, *words: str) -> str:
-        limit, locks, lock_ms, dead, renew, start = map(int, words[:6])
+    def _load(self, _: int, *arguments: str) -> str:
+        limit, locks, lock_ms, has_dead_letters, renew, start = map(int, arguments[:6])
         self.settings = SharePartitionSettings(
             delivery_count_limit=limit,
             max_record_locks=locks,
             record_lock_duration_ms=lock_ms,
-            has_dead_letter_topic=bool(dead),
+            has_dead_letter_topic=bool(has_dead_letters),
             is_renew_enabled=bool(renew),
         )
         self.partition = SharePartition(KEY, "orders", 3)
         self.partition.start_loading()
-        batches = tuple(StateBatch(*map(int, batch_text.split(":"))) for batch_text in words[6:])
+        batches = tuple(
+            StateBatch(*map(int, batch_text.split(":"))) for batch_text in arguments[6:]
+        )
         read = ShareState(key=KEY, start_offset=start, batches=batches)
         letters = self.partition.load(read, -1, self.settings)
         assert not isinstance(letters, Rejection)
@@ -69,8 +71,8 @@ class Player:
         self.writes: dict[int, int] = {}
         return ""
 
-    def _fetch(self, _: int, *words: str) -> str:
-        member, strict, batch_size, most, fetch_offset, aborted, *batches = words
+    def _fetch(self, _: int, *arguments: str) -> str:
+        member, strict, batch_size, record_limit, fetch_offset, aborted, *batches = arguments
         read_batches = []
         for batch_text in batches:
             base, last_offset, producer, transactional, marker = map(int, batch_text.split(":"))
@@ -90,7 +92,7 @@ class Player:
             member_id=member,
             mode=AcquireMode(int(strict)),
             batch_size=int(batch_size),
-            max_records=int(most),
+            max_records=int(record_limit),
             fetch_offset=int(fetch_offset),
             batches=tuple(read_batches),
             aborted=tuple(
@@ -100,15 +102,15 @@ class Player:
         acquired = self.partition.acquire(command, self.settings, self.now_ms)
         if isinstance(acquired, Rejection):
             return f"!{acquired.error.name.upper()} {acquired.reason}"
-        words = tuple(
+        arguments = tuple(
             f" {locked.first_offset}-{locked.last_offset}:{locked.delivery_count}"
             for locked in acquired.ranges
         )
-        return f"{acquired.count}{''.join(words)}"
+        return f"{acquired.count}{''.join(arguments)}"
 
-    def _ack(self, number: int, member: str, *words: str) -> str:
+    def _ack(self, number: int, member: str, *arguments: str) -> str:
         batches = []
-        for ack_text in words:
+        for ack_text in arguments:
             first_offset, last_offset, types = ack_text.split(":")
             batches.append(
                 AcknowledgementBatch(
@@ -217,20 +219,26 @@ class LineWalk:
 
     def _load(self) -> str:
         random = self.random
-        limit, dead = random.choice([2, 3, 5, 10]), random.choice([0, 0, 1])
+        limit, has_dead_letters = random.choice([2, 3, 5, 10]), random.choice([0, 0, 1])
         start = next_offset = random.choice([0, 0, 3])
-        words = [limit, random.choice([4, 12, 2_000]), LOCK_MS, dead, random.choice([0, 1, 1])]
+        numbers = [
+            limit,
+            random.choice([4, 12, 2_000]),
+            LOCK_MS,
+            has_dead_letters,
+            random.choice([0, 1, 1]),
+        ]
         batches = []
         for _ in range(random.choice([0, 0, 1, 2, 4])):
             first_offset = next_offset + random.choice([0, 0, 0, 2])
             next_offset = first_offset + random.randint(1, 6)
-            state = random.choice([0, 0, 2, 4, 3 if dead else 0])
+            state = random.choice([0, 0, 2, 4, 3 if has_dead_letters else 0])
             batches.append(
                 f"{first_offset}:{next_offset - 1}:{state}:{random.randint(1, limit - 1)}"
             )
         while self.log_end < next_offset + 3:
             self._append()
-        return " ".join(["load 0", *map(str, words), str(start), *batches])
+        return " ".join(["load 0", *map(str, numbers), str(start), *batches])
 
     def _append(self) -> str:
         random = self.random
@@ -303,7 +311,7 @@ class LineWalk:
             if batch.member_id == member
             for offset in range(batch.first_offset, batch.last_offset + 1)
         ]
-        words = []
+        acknowledgements = []
         previous_offset = -1
         for _ in range(random.choice([1, 1, 1, 2])):
             waiting_offsets = [offset for offset in held_offsets if offset > previous_offset]
@@ -329,9 +337,13 @@ class LineWalk:
                 )
                 last_offset = next(run_ends)
                 types = types[: last_offset - first_offset + 1]
-            words.append(f"{first_offset}:{last_offset}:{','.join(map(str, types))}")
+            acknowledgements.append(f"{first_offset}:{last_offset}:{','.join(map(str, types))}")
             previous_offset = last_offset
-        return " ".join([f"ack {self._next()} {member}", *words]) if words else ""
+        return (
+            " ".join([f"ack {self._next()} {member}", *acknowledgements])
+            if acknowledgements
+            else ""
+        )
 
     def _leave(self) -> str:
         return f"release {self._next()} {self.random.choice('ab')}"

@@ -48,8 +48,8 @@ def tell_once(
             result = run_in_virtual_time(scenario_run, seed=seed, trace_level=trace_level)
         return StoryOutcome(result=result, differences=differences)
 
-    played = f"{scenario_run.scenario.name} {scenario_run.run} {scenario_run.take}"
-    name = f"{played} {trace_level.name} {seed}"
+    run_name = f"{scenario_run.scenario.name} {scenario_run.run} {scenario_run.take}"
+    name = f"{run_name} {trace_level.name} {seed}"
     return make_once(name, tell)
 
 
@@ -59,8 +59,8 @@ def make_once(name: str, make: Callable[[], Made]) -> Made:
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # others that ask meanwhile wait
         if path.exists():
-            stored: Made = pickle.loads(path.read_bytes())
-            return stored
+            stored_result: Made = pickle.loads(path.read_bytes())
+            return stored_result
         value = make()
         path.write_bytes(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
     return value

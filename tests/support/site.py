@@ -40,8 +40,10 @@ def built_site() -> Path:
 
 
 def _parts() -> Path:
-    named = digest_of([Path(building.__file__).with_name("parts.toml")])
-    return make_once(CACHE / f"site-parts-{named}", building.fetch, lock=CACHE / "site-parts.lock")
+    parts_digest = digest_of([Path(building.__file__).with_name("parts.toml")])
+    return make_once(
+        CACHE / f"site-parts-{parts_digest}", building.fetch, lock=CACHE / "site-parts.lock"
+    )
 
 
 def run_python_in_site(site: Path, folder: Path, program: str, inputs: object) -> Any:
@@ -57,8 +59,8 @@ def run_python_in_site(site: Path, folder: Path, program: str, inputs: object) -
     folder.mkdir()
     for file_name in ("pyodide.mjs", "pyodide.asm.mjs", "site_worker.js"):
         shutil.copy(site / file_name, folder / file_name)
-    for file_name, packed in building.PACKED.items():
-        (folder / file_name).write_bytes(gzip.decompress((site / packed).read_bytes()))
+    for file_name, packed_name in building.PACKED.items():
+        (folder / file_name).write_bytes(gzip.decompress((site / packed_name).read_bytes()))
     process = subprocess.run(
         ["node", str(_PROGRAM), str(folder)],
         input=json.dumps({"program": program, "given": inputs}),

@@ -25,13 +25,13 @@ from txnsim_spark.soundness.violations import Violation
 CLEAN: Final = '{"version":0,"brokerEpoch":1}'
 
 
-def busy_log(*, transactions: int = 40) -> LogDriver:
+def busy_log(*, transaction_count: int = 40) -> LogDriver:
     """Several segments of three producers whose transactions lie over one another, under two
     leaders; commits and aborts, the last two open.
     """
     driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=1_200, index_interval_bytes=200))
     sequences: dict[int, int] = defaultdict(int)
-    for transaction_number in range(transactions):
+    for transaction_number in range(transaction_count):
         pid = 7 + transaction_number % 3
         driver.txn(sequences[pid], count=2, pid=pid, timestamp=driver.now + transaction_number)
         sequences[pid] += 2
@@ -39,7 +39,7 @@ def busy_log(*, transactions: int = 40) -> LogDriver:
             driver.append(plain(timestamp=driver.now + transaction_number))
         if transaction_number % 2:
             driver.end(committed=transaction_number % 4 == 1, pid=pid)
-        if transaction_number == transactions // 2:
+        if transaction_number == transaction_count // 2:
             driver.log.become_leader(3)
     return driver
 
@@ -69,16 +69,16 @@ def note_offset(log_dir: Path, file_name: str, partition: TopicPartition, offset
 
 def found_in(*paths: Path, expiration_ms: int = 86_400_000) -> list[Violation]:
     """All findings, as ``logs verify`` has them, one segment after the other in this process."""
-    planned = plan(paths, producer_expiration_ms=expiration_ms)
+    verification_plan = plan(paths, producer_expiration_ms=expiration_ms)
     parts: defaultdict[ReplicaFactsKey, list[SegmentPart]] = defaultdict(list)
     facts: dict[ReplicaFactsKey, ReplicaFacts] = {}
-    for task in planned.tasks:
+    for task in verification_plan.tasks:
         for work in task:
             replica = work.facts.replica
             key = (replica.topic, replica.partition, replica.path)
             facts[key] = work.facts
             parts[key].append(examine_work(work))
-    return [*planned.findings, *_judge_partitions(facts, parts)]
+    return [*verification_plan.findings, *_judge_partitions(facts, parts)]
 
 
 ReplicaFactsKey = tuple[str, int, str]

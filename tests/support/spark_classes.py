@@ -34,11 +34,11 @@ def shared_classes() -> Path:
     with hold_lock(CACHE / "spark-classes.lock"):
         if not archive.is_file():
             directory.mkdir(parents=True, exist_ok=True)
-            fresh = directory / f"partial-{os.getpid()}.jsa"
-            command = [sys.executable, "-m", "tests.support.spark_classes", str(fresh)]
+            partial_file = directory / f"partial-{os.getpid()}.jsa"
+            command = [sys.executable, "-m", "tests.support.spark_classes", str(partial_file)]
             subprocess.run(command, check=True, capture_output=True)
-            fresh.touch()
-            fresh.rename(archive)
+            partial_file.touch()
+            partial_file.rename(archive)
     return archive
 
 

@@ -42,9 +42,14 @@ def _jars(jar_name: str) -> Path:
             raise ApacheKafkaError(f"expected {_JARS[jar_name]} jars, Maven copied {jar_names}")
 
     pom = _POMS / f"spark-{jar_name}" / "pom.xml"
-    alone = "-DexcludeTransitive=true"
+    transitive_option = "-DexcludeTransitive=true"
     return cached_jars(
-        pom, "spark", jar_name, alone, description=f"Spark's jars ({jar_name})", check=check
+        pom,
+        "spark",
+        jar_name,
+        transitive_option,
+        description=f"Spark's jars ({jar_name})",
+        check=check,
     )
 
 

@@ -67,8 +67,8 @@ def sentences(result: RunResult) -> str:
 
 def call(do: str, who: str = "P", **fields: Any) -> dict[str, Any]:
     """A ``call`` step of an actor. Underscores in names stand for hyphens."""
-    named = {name.rstrip("_").replace("_", "-"): value for name, value in fields.items()}
-    return {"call": {"who": who, "do": do, **named}}
+    call_fields = {name.rstrip("_").replace("_", "-"): value for name, value in fields.items()}
+    return {"call": {"who": who, "do": do, **call_fields}}
 
 
 def transaction(

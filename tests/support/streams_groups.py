@@ -41,11 +41,11 @@ READY: Final = {"words": 2, "by_word": 2, "counts": 2}
 
 def counting_image(offset: int = 1, **topics: int) -> ClusterImage:
     """An image with the topics of the word count; ``by_word`` stands for ``by-word``."""
-    named = {
+    partition_counts = {
         topic_name.replace("_", "-"): topic_number
         for topic_name, topic_number in (topics or READY).items()
     }
-    return image(offset, **named)
+    return image(offset, **partition_counts)
 
 
 def tasks(*names: str) -> frozenset[Task]:

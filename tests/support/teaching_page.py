@@ -95,18 +95,21 @@ def plan_of_the_page() -> list[tuple[str, str, str]]:
 
 
 def _questions(taught_lesson: Lesson) -> Iterator[str]:
-    right = answers(taught_lesson)
+    right_answers = answers(taught_lesson)
     for number, lesson_part in enumerate(taught_lesson.parts):
         if lesson_part.ask:
-            answer = right[number]
+            answer = right_answers[number]
             lines = [f"**{lesson_part.ask}** {_sentence(lesson_part.choices[answer])}"]
-            for wrong, explanation in lesson_part.mistakes.items():
-                if wrong != answer:
-                    lines.append(f"- “{lesson_part.choices[wrong]}”: {explanation.strip()}")
+            for wrong_action, explanation in lesson_part.mistakes.items():
+                if wrong_action != answer:
+                    lines.append(f"- “{lesson_part.choices[wrong_action]}”: {explanation.strip()}")
             yield "\n".join([lines[0], "", *lines[1:]]).strip()
         if lesson_part.goal:
-            chosen = "; ".join(lesson_part.actions[deed - 1].text for deed in lesson_part.solution)
-            yield f"**To do: {_goal(lesson_part.say)}** {_sentence(chosen)}"
+            chosen_actions = "; ".join(
+                lesson_part.actions[action_number - 1].text
+                for action_number in lesson_part.solution
+            )
+            yield f"**To do: {_goal(lesson_part.say)}** {_sentence(chosen_actions)}"
 
 
 def _goal(say: str) -> str:

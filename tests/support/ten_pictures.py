@@ -144,7 +144,7 @@ PICTURES: Final = (
 # Runs
 
 
-class _Until:
+class _EndingPace:
     """A pace that ends the story before a given step."""
 
     def __init__(self, number: int) -> None:
@@ -162,7 +162,7 @@ class _Until:
 def run_of(name: str) -> Recording:
     """Play a picture's story up to its moment, and return the recording."""
     picture = next(picture for picture in PICTURES if picture.name == name)
-    pace = _Until(picture.until)
+    pace = _EndingPace(picture.until)
     with suppress(PlayedError):
         run_in_virtual_time(scenario_run_of(picture.story_run), pace=pace)
     assert pace.recording is not None, name
@@ -174,8 +174,10 @@ def run_of(name: str) -> Recording:
 
 def pages() -> dict[str, Callable[[], str]]:
     """Every generated file -> the function that makes it."""
-    drawn = {f"{FOLDER}/ten-{picture.name}.svg": partial(svg, picture) for picture in PICTURES}
-    return {PAGE: page, **drawn}
+    picture_pages = {
+        f"{FOLDER}/ten-{picture.name}.svg": partial(svg, picture) for picture in PICTURES
+    }
+    return {PAGE: page, **picture_pages}
 
 
 def page() -> str:
@@ -254,7 +256,7 @@ def svg(picture: Picture) -> str:
 def _coordinator(
     body: list[str], y: int, state: TraceState, name: str, entry: Mapping[str, Any]
 ) -> int:
-    owed = [
+    owed_parts = [
         f"owes {key.rpartition(' ')[2]} a {'COMMIT' if marker['committed'] else 'ABORT'} marker"
         for key, marker in state.owed.items()
         if key.startswith(f"{name}/")
@@ -262,7 +264,7 @@ def _coordinator(
     partitions = ", ".join(entry["partitions"]) or "no partition"
     lines = [
         f"{name}: {entry['state']}, producer {entry['pid']}, epoch {entry['epoch']}, with {partitions}",
-        *owed,
+        *owed_parts,
     ]
     height = 34 + 20 * len(lines)
     body.append(f'<rect class="box" x="{LEFT}" y="{y}" width="{WIDTH - 2 * LEFT}" height="{height}" rx="6"/>')  # fmt: skip
@@ -275,23 +277,21 @@ def _partition(body: list[str], y: int, run: Recording, state: TraceState, tp: s
     body.append(_text(LEFT, y + 14, f"The partition believes: {tp}", "b"))
     cells = list(_cells(run, state, tp))
     top = y + 42
-    for n, (offset, kind, word, detail) in enumerate(cells):
+    for n, (offset, kind, label, detail) in enumerate(cells):
         x = LEFT + n * CELL
         body.append(_text(x + CELL // 2, top - 6, str(offset), "small", middle=True))
         body.append(f'<rect class="{kind}" x="{x}" y="{top}" width="{CELL - 4}" height="54"/>')
         if kind in ("open", "hanging"):
             body.append(f'<rect class="label" x="{x + 5}" y="{top + 8}" width="{CELL - 14}" height="38" rx="3"/>')  # fmt: skip
-        body.append(_text(x + CELL // 2 - 2, top + 24, word, middle=True))
+        body.append(_text(x + CELL // 2 - 2, top + 24, label, middle=True))
         body.append(_text(x + CELL // 2 - 2, top + 42, detail, "small", middle=True))
-    stable = int(fact(run, f"lso {tp}"))
-    cells_below = sum(offset < stable for offset, *_ in cells)
+    stable_offset = int(fact(run, f"lso {tp}"))
+    cells_below = sum(offset < stable_offset for offset, *_ in cells)
     x = LEFT + cells_below * CELL - 2
     body.append(f'<line class="lso" x1="{x}" y1="{top - 4}" x2="{x}" y2="{top + 66}"/>')
-    got, withheld = fact(run, f"gets {tp}"), fact(run, f"withheld {tp}")
-    body.append(_text(max(x, LEFT), top + 82, f"last stable offset {stable}", "small"))
-    summary = (
-        f"Consumers get {f'offsets {got}' if got != 'nothing' else 'nothing'}; {withheld} withheld."
-    )
+    got_offsets, withheld_count = fact(run, f"gets {tp}"), fact(run, f"withheld {tp}")
+    body.append(_text(max(x, LEFT), top + 82, f"last stable offset {stable_offset}", "small"))
+    summary = f"Consumers get {f'offsets {got_offsets}' if got_offsets != 'nothing' else 'nothing'}; {withheld_count} withheld."
     body.append(
         _text(LEFT, top + 104, f"{summary} Readers are held back by: {fact(run, f'cause {tp}')}.")
     )
@@ -320,17 +320,17 @@ def _cells(run: Recording, state: TraceState, tp: str) -> Iterator[tuple[int, st
             continue
         end = next((marker for marker_offset, marker in sorted(markers.items()) if marker_offset > base_offset and marker["pid"] == data["pid"]), None)  # fmt: skip
         if not data["txn"]:
-            kind, word = "plain", "no txn"
+            kind, label = "plain", "no txn"
         elif end is None:
             kind = "hanging" if is_hanging and base_offset >= log["lso"] else "open"
-            word = "HANGS" if kind == "hanging" else "open"
+            label = "HANGS" if kind == "hanging" else "open"
         else:
-            kind = word = "committed" if end["committed"] else "aborted"
+            kind = label = "committed" if end["committed"] else "aborted"
         for offset in range(base_offset, data["last"] + 1):
-            yield offset, kind, "record", word
+            yield offset, kind, "record", label
 
 
 def _text(x: int, y: int, text: str, kind: str = "", *, middle: bool = False) -> str:
     anchor = ' text-anchor="middle"' if middle else ""
-    named = f' class="{kind}"' if kind else ""
-    return f'<text x="{x}" y="{y}"{named}{anchor}>{escape(text)}</text>'
+    class_attribute = f' class="{kind}"' if kind else ""
+    return f'<text x="{x}" y="{y}"{class_attribute}{anchor}>{escape(text)}</text>'

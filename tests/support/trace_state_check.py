@@ -33,22 +33,25 @@ def live(cluster: SimCluster) -> TraceState:
     return state
 
 
-def differences(traced: TraceState, actual: TraceState, *, trace_level: TraceLevel) -> list[str]:
+def differences(
+    traced_state: TraceState, actual: TraceState, *, trace_level: TraceLevel
+) -> list[str]:
     """Differences between the traced and the actual state, one line each."""
-    lines = list(_list_differences("brokers", traced.brokers, actual.brokers))
-    entries = (_entries(state.transactions, trace_level) for state in (traced, actual))
+    lines = list(_list_differences("brokers", traced_state.brokers, actual.brokers))
+    entries = (_entries(state.transactions, trace_level) for state in (traced_state, actual))
     lines += _list_differences("transactions", *entries)
-    lines += _list_differences("faults", traced.faults, actual.faults)
+    lines += _list_differences("faults", traced_state.faults, actual.faults)
     shares = [
-        {k: _drop_fields(share) for k, share in state.shares.items()} for state in (traced, actual)
+        {k: _drop_fields(share) for k, share in state.shares.items()}
+        for state in (traced_state, actual)
     ]
     lines += _list_differences("shares", *shares)
     streams = [
         {k: _drop_fields(stream) for k, stream in state.streams.items()}
-        for state in (traced, actual)
+        for state in (traced_state, actual)
     ]
     lines += _list_differences("streams", *streams)
-    logs = _logs(traced, trace_level, is_told=True), _logs(actual, trace_level, is_told=False)
+    logs = _logs(traced_state, trace_level, is_told=True), _logs(actual, trace_level, is_told=False)
     lines += _list_differences("logs", *logs)
     return lines
 
@@ -63,11 +66,11 @@ def compare_states(trace_level: TraceLevel) -> Iterator[list[str]]:
     async def look(running_story: RunningStory) -> None:
         await final_observation.observe_twice(running_story)
         tracer = running_story.environment.tracer
-        traced = state_at(tracer.events(0), tracer.nodes, level=trace_level)
-        traced = msgspec.json.decode(msgspec.json.encode(traced), type=TraceState)
+        traced_state = state_at(tracer.events(0), tracer.nodes, level=trace_level)
+        traced_state = msgspec.json.decode(msgspec.json.encode(traced_state), type=TraceState)
         assert isinstance(running_story.target, SimulatedTarget)
         found_differences.extend(
-            differences(traced, live(running_story.target.cluster), trace_level=trace_level)
+            differences(traced_state, live(running_story.target.cluster), trace_level=trace_level)
         )
 
     with patch.object(runner, "observe_twice", look):
@@ -106,12 +109,14 @@ def _drop_fields(entry: dict[str, Any], left_out: frozenset[str] = OWN) -> dict[
     return {name: value for name, value in entry.items() if name not in left_out}
 
 
-def _list_differences(path: str, traced: object, actual: object) -> Iterator[str]:
-    if isinstance(traced, dict) and isinstance(actual, dict):
-        for name in sorted(traced.keys() | actual.keys()):
-            yield from _list_differences(f"{path}[{name}]", traced.get(name), actual.get(name))
-    elif traced != actual:
-        yield f"{path}: the trace tells {traced!r}, it is {actual!r}"
+def _list_differences(path: str, traced_state: object, actual: object) -> Iterator[str]:
+    if isinstance(traced_state, dict) and isinstance(actual, dict):
+        for name in sorted(traced_state.keys() | actual.keys()):
+            yield from _list_differences(
+                f"{path}[{name}]", traced_state.get(name), actual.get(name)
+            )
+    elif traced_state != actual:
+        yield f"{path}: the trace tells {traced_state!r}, it is {actual!r}"
 
 
 _EVENT: Final = Event(0, 0, 0, 0, (), "snapshot")

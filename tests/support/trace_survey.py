@@ -150,9 +150,9 @@ class Survey:
     def report(self) -> str:
         """The counts as text."""
         total = sum(self.kinds.values())
-        orphans = sum(self.orphans.values())
+        orphan_count = sum(self.orphans.values())
         seen_kinds = {name.partition(" ")[0] for name in self.kinds}
-        lines = [f"{self.runs} runs, {total} events, {orphans} without a cause"]
+        lines = [f"{self.runs} runs, {total} events, {orphan_count} without a cause"]
         lines += [
             f"  {count:7} of {self.kinds[kind]:7} ({count / self.kinds[kind]:4.0%}) {kind}"
             f"   e.g. {self.examples[kind]}"
@@ -181,8 +181,8 @@ def _name(event: Event) -> str:
     if not event.k.startswith("msg."):
         return event.k
     direction = "answer" if data(event).get("response") else "request"
-    side = str(data(event).get("peer", "")).partition("/")[0]
-    return f"{event.k} {direction} {side}"
+    peer = str(data(event).get("peer", "")).partition("/")[0]
+    return f"{event.k} {direction} {peer}"
 
 
 def _counts(counts: Counter[str]) -> list[str]:

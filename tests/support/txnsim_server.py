@@ -64,7 +64,7 @@ class TxnsimServer(ManagedResource):
         self._executable = executable or installed_txnsim()
         self._launcher = tuple(launcher) or (str(self._executable),)
         self._command = "practise" if practise else "serve"
-        chosen = (
+        chosen_arguments = (
             ()
             if practise
             else (
@@ -72,7 +72,7 @@ class TxnsimServer(ManagedResource):
                 *("--transaction-version", str(transaction_version)),
             )
         )
-        self._arguments = ("--port", "0", *chosen, *arguments)
+        self._arguments = ("--port", "0", *chosen_arguments, *arguments)
         self._working_directory = working_directory
         self._ready: dict[str, Any] = {}
 
@@ -182,11 +182,11 @@ class TxnsimServer(ManagedResource):
             TxnsimServerError: It was not printed in time.
         """
         begun_s = time.monotonic()
-        while text not in (printed := self.log_tail()):
+        while text not in (output := self.log_tail()):
             if self._has_taken(_START_TIMEOUT_S, begun_s):
-                raise TxnsimServerError(f"txnsim serve did not print {text!r}, but:\n{printed}")
+                raise TxnsimServerError(f"txnsim serve did not print {text!r}, but:\n{output}")
             time.sleep(_POLL_S)
-        return printed
+        return output
 
     def _await(self, ready_file: Path) -> None:
         begun_s = time.monotonic()

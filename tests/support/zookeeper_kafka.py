@@ -89,7 +89,7 @@ class ZookeeperKafka(ManagedResource):
                     "admin.enableServer": "false",
                 },
             )
-            oldest = min(self._versions).rpartition(".")[0]
+            oldest_release = min(self._versions).rpartition(".")[0]
             for broker_id, (version, port) in enumerate(
                 zip(self._versions, self._ports, strict=True), start=1
             ):
@@ -102,7 +102,7 @@ class ZookeeperKafka(ManagedResource):
                         "listeners": f"PLAINTEXT://127.0.0.1:{port}",
                         "zookeeper.connect": f"127.0.0.1:{zookeeper_port}",
                         "zookeeper.connection.timeout.ms": "60000",
-                        "inter.broker.protocol.version": oldest,
+                        "inter.broker.protocol.version": oldest_release,
                         "log.dirs": str(self._home / f"data-{broker_id}"),
                         "offsets.topic.num.partitions": "4",
                         "offsets.topic.replication.factor": "1",

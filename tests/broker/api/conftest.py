@@ -27,5 +27,5 @@ async def api_of_three() -> AsyncIterator[Api]:
 @pytest.fixture
 async def groups() -> AsyncIterator[GroupApi]:
     """A single broker that coordinates groups."""
-    async with group_api() as found:
-        yield found
+    async with group_api() as api:
+        yield api

@@ -115,9 +115,11 @@ def parse_frame(frame_bytes: bytes, apis: ApiTable = SHIPPED) -> dict[str, Any]:
     return msgspec.structs.asdict(parse_request(frame_bytes, Origin(apis), NO_BROKER))
 
 
-async def read_slowly(frame_bytes: bytes, slow: Pace, apis: ApiTable = SHIPPED) -> dict[str, Any]:
+async def read_slowly(
+    frame_bytes: bytes, slow_pace: Pace, apis: ApiTable = SHIPPED
+) -> dict[str, Any]:
     return msgspec.structs.asdict(
-        await parsed_with_breaks(frame_bytes, Origin(apis), NO_BROKER, slow)
+        await parsed_with_breaks(frame_bytes, Origin(apis), NO_BROKER, slow_pace)
     )
 
 
@@ -129,9 +131,9 @@ async def test_a_large_request_is_the_same_with_breaks() -> None:
     frame_bytes = frame(
         3, 9, topics=[{"name": f"topic-{topic_number}"} for topic_number in range(3_000)]
     )
-    slow = pace()
-    assert await read_slowly(frame_bytes, slow) == parse_frame(frame_bytes)
-    assert slow.has_rested
+    slow_pace = pace()
+    assert await read_slowly(frame_bytes, slow_pace) == parse_frame(frame_bytes)
+    assert slow_pace.has_rested
 
 
 async def test_what_a_handler_reads_in_a_way_of_its_own_is_read_in_one_go() -> None:
@@ -144,15 +146,18 @@ async def test_what_a_handler_reads_in_a_way_of_its_own_is_read_in_one_go() -> N
 
 async def test_a_handler_has_a_last_word_on_what_can_be_read() -> None:
     kinds = {"resource_type": 2, "resource_pattern_type": 3, "operation": 3, "permission_type": 3}
-    many = [kinds] * 3_000
-    good, bad = frame(30, 3, creations=many), frame(30, 3, creations=[*many, {}])
-    slow = pace()
-    assert await read_slowly(good, slow) == parse_frame(good)
-    assert slow.has_rested
+    many_acls = [kinds] * 3_000
+    good_frame, bad_frame = (
+        frame(30, 3, creations=many_acls),
+        frame(30, 3, creations=[*many_acls, {}]),
+    )
+    slow_pace = pace()
+    assert await read_slowly(good_frame, slow_pace) == parse_frame(good_frame)
+    assert slow_pace.has_rested
     with pytest.raises(MalformedFrameError):
-        parse_frame(bad)
+        parse_frame(bad_frame)
     with pytest.raises(MalformedFrameError):
-        await read_slowly(bad, pace())
+        await read_slowly(bad_frame, pace())
 
 
 async def test_a_newer_client_learns_the_versions_also_in_a_large_frame() -> None:
@@ -188,11 +193,13 @@ async def test_a_large_reply_has_the_same_bytes_with_breaks(*, nested: bool) -> 
     else:
         topics = [{"name": f"topic-{topic_number}"} for topic_number in partition_numbers]
     reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
-    slow = pace()
+    slow_pace = pace()
     gone_over: list[Any] = []
-    pieces = await encoded_with_breaks(reply, slow, gone_over.append, max_bytes=1 << 20)
-    assert b"".join(pieces) == codec.encode_body(reply)
-    assert slow.has_rested
+    encoded_pieces = await encoded_with_breaks(
+        reply, slow_pace, gone_over.append, max_bytes=1 << 20
+    )
+    assert b"".join(encoded_pieces) == codec.encode_body(reply)
+    assert slow_pace.has_rested
     assert gone_over == [reply]
 
 
@@ -200,20 +207,20 @@ async def test_what_is_there_again_is_encoded_once_and_has_the_same_bytes() -> N
     partitions = [{"partition_index": partition_number} for partition_number in range(3_000)]
     topics = [{"name": "t", "partitions": partitions}, {"name": "u", "partitions": ()}]
     message = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
-    first_topic, second = message.topics
+    first_topic, second_topic = message.topics
     reply = dataclasses.replace(
-        message, topics=(first_topic, second, first_topic, first_topic, second)
+        message, topics=(first_topic, second_topic, first_topic, first_topic, second_topic)
     )
-    pieces = await encoded_with_breaks(reply, pace(), id, max_bytes=1 << 20)
-    assert b"".join(pieces) == codec.encode_body(reply)
-    assert max(Counter(map(id, pieces)).values()) == 3
+    encoded_pieces = await encoded_with_breaks(reply, pace(), id, max_bytes=1 << 20)
+    assert b"".join(encoded_pieces) == codec.encode_body(reply)
+    assert max(Counter(map(id, encoded_pieces)).values()) == 3
 
 
-@pytest.mark.parametrize("repeats", [1, 3])
-async def test_an_answer_that_is_too_large_is_given_up_while_it_grows(repeats: int) -> None:
-    topics = [{"name": f"topic-{topic_number}"} for topic_number in range(3_000 // repeats)]
+@pytest.mark.parametrize("repeat_count", [1, 3])
+async def test_an_answer_that_is_too_large_is_given_up_while_it_grows(repeat_count: int) -> None:
+    topics = [{"name": f"topic-{topic_number}"} for topic_number in range(3_000 // repeat_count)]
     reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
-    reply = dataclasses.replace(reply, topics=reply.topics * repeats)
+    reply = dataclasses.replace(reply, topics=reply.topics * repeat_count)
     gone_over: list[Any] = []
     with pytest.raises(AnswerTooLargeError):
         await encoded_with_breaks(reply, pace(), gone_over.append, max_bytes=20_000)
@@ -223,17 +230,17 @@ async def test_an_answer_that_is_too_large_is_given_up_while_it_grows(repeats: i
 async def test_nobody_is_left_who_waits_for_an_answer() -> None:
     topics = [{"name": f"topic-{topic_number}"} for topic_number in range(3_000)]
     reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
-    slow = pace()
-    slow.is_wanted = lambda: False
+    slow_pace = pace()
+    slow_pace.is_wanted = lambda: False
     with pytest.raises(WorkIsOverError):
-        await encoded_with_breaks(reply, slow, id, max_bytes=1 << 20)
+        await encoded_with_breaks(reply, slow_pace, id, max_bytes=1 << 20)
 
 
 async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> None:
     schema = codec.response_schema(0, 9)
-    large = bytes(SMALL_BYTES)
-    assert list(join_pieces([b"a", b"b", large, b"c"])) == [b"ab", large, b"c"]
-    assert next(join_pieces([large])) is large
+    large_piece = bytes(SMALL_BYTES)
+    assert list(join_pieces([b"a", b"b", large_piece, b"c"])) == [b"ab", large_piece, b"c"]
+    assert next(join_pieces([large_piece])) is large_piece
     errors = LazyRows(
         lambda batch_index: schema.BatchIndexAndErrorMessage(
             batch_index=batch_index, batch_index_error_message="no key"
@@ -249,11 +256,11 @@ async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> N
     )
     topic = schema.TopicProduceResponse(name="t", partition_responses=(partition,))
     reply = codec.build(codec.response_class(0, 9), responses=(topic,), throttle_time=0)
-    slow = pace()
-    pieces = await encoded_with_breaks(reply, slow, id, max_bytes=1 << 24)
-    assert slow.has_rested
-    assert len(pieces) < 200
-    read = codec.read_response(0, 9, bytes(5) + b"".join(pieces))[1]
+    slow_pace = pace()
+    encoded_pieces = await encoded_with_breaks(reply, slow_pace, id, max_bytes=1 << 24)
+    assert slow_pace.has_rested
+    assert len(encoded_pieces) < 200
+    read = codec.read_response(0, 9, bytes(5) + b"".join(encoded_pieces))[1]
     record_errors = read.responses[0].partition_responses[0].record_errors
     assert [record_error.batch_index for record_error in record_errors] == list(range(50_000))
 
@@ -309,8 +316,8 @@ def test_a_result_tells_its_error_and_why() -> None:
     assert error_fields(None) == {"error_code": ErrorCode.none, "error_message": None}
     refusal = Rejection(error=ErrorCode.invalid_request, reason="")
     assert error_fields(refusal) == {"error_code": ErrorCode.invalid_request, "error_message": None}
-    told = error_fields(Rejection(error=ErrorCode.invalid_request, reason="no such topic"))
-    assert told["error_message"] == "no such topic"
+    fields = error_fields(Rejection(error=ErrorCode.invalid_request, reason="no such topic"))
+    assert fields["error_message"] == "no such topic"
     assert error_fields(object()) == error_fields(None)
 
 
@@ -319,9 +326,9 @@ def test_a_result_tells_its_error_and_why() -> None:
 
 @pytest.mark.parametrize("left_ms", [0, -1])
 async def test_topics_are_neither_made_nor_grown_nor_deleted(api: Api, left_ms: int) -> None:
-    new = {"name": "new", "num_partitions": 1, "replication_factor": 1}
-    created = await api.ask("CreateTopics", 7, timeout=left_ms, topics=[new, new])
-    assert errors_and_messages(created.topics) == [(E.request_timed_out, None)] * 2
+    new_topic = {"name": "new", "num_partitions": 1, "replication_factor": 1}
+    create_answer = await api.ask("CreateTopics", 7, timeout=left_ms, topics=[new_topic, new_topic])
+    assert errors_and_messages(create_answer.topics) == [(E.request_timed_out, None)] * 2
     topic_growth = {"name": "orders", "count": 9, "assignments": None}
     grown = await api.ask("CreatePartitions", 2, timeout=left_ms, topics=[topic_growth])
     assert errors_and_messages(grown.results) == [(E.request_timed_out, None)]
@@ -333,14 +340,14 @@ async def test_topics_are_neither_made_nor_grown_nor_deleted(api: Api, left_ms: 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 async def test_an_election_without_time_elects_no_leader(api: Api, version: int) -> None:
-    named = [{"topic": "orders", "partitions": [0]}]
-    answer = await api.ask("ElectLeaders", version, timeout=0, topic_partitions=named)
+    named_partitions = [{"topic": "orders", "partitions": [0]}]
+    answer = await api.ask("ElectLeaders", version, timeout=0, topic_partitions=named_partitions)
     (result,) = answer.replica_election_results
     assert errors_and_messages(result.partition_result) == [(E.request_timed_out, None)]
     none = await api.ask("ElectLeaders", 2, timeout=0, topic_partitions=[])
     assert none.error_code is E.none
-    everything = await api.ask("ElectLeaders", 2, timeout=0, topic_partitions=None)
-    assert (everything.error_code, everything.replica_election_results) == (
+    election_answer = await api.ask("ElectLeaders", 2, timeout=0, topic_partitions=None)
+    assert (election_answer.error_code, election_answer.replica_election_results) == (
         E.request_timed_out,
         (),
     )
@@ -352,8 +359,8 @@ def errors_and_messages(results: Any) -> list[tuple[ErrorCode, str | None]]:
 
 @pytest.mark.parametrize("api_key", [1, 3])
 def test_no_setting_lets_an_answer_be_larger_than_a_frame_can_say(api_key: int) -> None:
-    most = 2**31 - 1
-    settings = Settings(fetch_max_bytes=most, answer_max_bytes=most)
+    most_bytes = 2**31 - 1
+    settings = Settings(fetch_max_bytes=most_bytes, answer_max_bytes=most_bytes)
     broker = SimpleNamespace(metadata=SimpleNamespace(settings=settings))
     allowed = Request.bytes_max.fget(SimpleNamespace(api_key=api_key, broker=broker))  # type: ignore[attr-defined]
     head = codec.response_head(api_key, 12, 7, allowed)
@@ -398,8 +405,8 @@ IN_EACH: Final[dict[str, dict[str, Any]]] = {
 async def test_a_refusal_is_an_error_at_the_top_and_nothing_else_or_one_in_each_element(
     api: Api, name: str
 ) -> None:
-    low, high = HANDLERS[KEYS[name]].versions
-    for version in range(low, high + 1):
+    lowest_version, highest_version = HANDLERS[KEYS[name]].versions
+    for version in range(lowest_version, highest_version + 1):
         answer = api.refuse(name, version, E.not_controller, **(AT_THE_TOP | IN_EACH)[name])
         errors: list[int] = []
         tell = errors_of(answer.__class__)
@@ -486,8 +493,10 @@ def request_fields(name: str, topics: list[dict[str, Any]]) -> dict[str, Any]:
     if name != "OffsetFetch":
         return {"topics": topics}
     group = {"group_id": "g", "topics": topics, "member_id": None, "member_epoch": -1}
-    old = [{key: topic[key] for key in topic if key != "topic_id"} for topic in topics]
-    return {"groups": [group], "group_id": "g", "topics": old}
+    topics_without_ids = [
+        {key: topic[key] for key in topic if key != "topic_id"} for topic in topics
+    ]
+    return {"groups": [group], "group_id": "g", "topics": topics_without_ids}
 
 
 @pytest.mark.parametrize(
@@ -510,14 +519,14 @@ async def test_partitions_are_named_by_their_topic(
     fields = {"topic" if name == "DescribeLogDirs" else "name": "orders"}
     if name in {"OffsetCommit", "OffsetFetch", "TxnOffsetCommit"}:
         fields["topic_id"] = api.topic_id("orders")
-    about = api.subject(name, version, **request_fields(name, [{**fields, **topic}]))
-    assert about.partitions == (ORDERS,)
+    subject = api.subject(name, version, **request_fields(name, [{**fields, **topic}]))
+    assert subject.partitions == (ORDERS,)
 
 
 async def test_an_unknown_id_has_no_name(api: Api) -> None:
     topics = [{"topic_id": NO_SUCH_ID, "partition_indexes": [0]}]
-    about = api.subject("OffsetFetch", 10, **request_fields("OffsetFetch", topics))
-    assert about.partitions == (TopicPartition("", 0),)
+    subject = api.subject("OffsetFetch", 10, **request_fields("OffsetFetch", topics))
+    assert subject.partitions == (TopicPartition("", 0),)
 
 
 async def test_no_request_is_without_a_subject_for_its_trace(api: Api) -> None:
@@ -601,9 +610,9 @@ def test_only_produce_is_advertised_lower_than_it_is_answered() -> None:
 
 def test_unstable_versions_are_answered_only_where_they_are_opened() -> None:
     assert ACCEPTED[22] == (0, 5), "InitProducerId v6 is unstable"
-    opened = shipped_apis(REFERENCE, unstable=True)
-    assert opened.accepted[22] == opened.advertised[22] == (0, 6)
-    assert {**opened.accepted, 22: (0, 5)} == ACCEPTED
+    unstable_apis = shipped_apis(REFERENCE, unstable=True)
+    assert unstable_apis.accepted[22] == unstable_apis.advertised[22] == (0, 6)
+    assert {**unstable_apis.accepted, 22: (0, 5)} == ACCEPTED
     assert shipped_apis(RELEASE_4_0, unstable=True).accepted[22] == (0, 5)
 
 
@@ -617,19 +626,19 @@ def test_client_metrics_are_listed_only_where_telemetry_is_on() -> None:
 
 def test_what_is_answered_follows_from_messages_and_release() -> None:
     versions = {**REFERENCE.api_versions, 66: (0, 9)}
-    newer = msgspec.structs.replace(REFERENCE, api_versions=versions)
-    answered = _accepted_versions(newer, unstable=False, telemetry=False)
-    assert answered[66] == HANDLERS[66].versions == version_range(66)
-    assert answered[66][1] < 9
-    assert {**answered, 66: ACCEPTED[66]} == ACCEPTED
+    newer_release = msgspec.structs.replace(REFERENCE, api_versions=versions)
+    answered_versions = _accepted_versions(newer_release, unstable=False, telemetry=False)
+    assert answered_versions[66] == HANDLERS[66].versions == version_range(66)
+    assert answered_versions[66][1] < 9
+    assert {**answered_versions, 66: ACCEPTED[66]} == ACCEPTED
 
 
 @pytest.mark.parametrize("api_key", sorted(HANDLERS))
 def test_every_version_has_its_messages(api_key: int) -> None:
     handler = HANDLERS[api_key]
     assert handler.key == api_key
-    low, high = handler.versions
-    for version in range(low, high + 1):
+    lowest_version, highest_version = handler.versions
+    for version in range(lowest_version, highest_version + 1):
         assert codec.request_class(api_key, version).__version__ == version
         assert codec.response_class(api_key, version).__version__ == version
 
@@ -675,12 +684,12 @@ async def test_what_needs_more_memory_is_refused_until_there_is_some_again(
 @within(run_cluster)
 async def test_large_frames_that_are_not_whole_are_given_up_first(cluster: VirtualCluster) -> None:
     sim = cluster.sim
-    large, small = await open_wire(cluster), await open_wire(cluster)
+    large_wire, small_wire = await open_wire(cluster), await open_wire(cluster)
     frame_bytes = sim.options.settings.connection_queue_bytes + 1
     size_bytes = (frame_bytes * 2).to_bytes(4, "big")
-    large.writer.write(size_bytes + bytes(frame_bytes))
-    small.writer.write(size_bytes + bytes(100))
-    for wire in (large, small):
+    large_wire.writer.write(size_bytes + bytes(frame_bytes))
+    small_wire.writer.write(size_bytes + bytes(100))
+    for wire in (large_wire, small_wire):
         await wire.writer.drain()
     await asyncio.sleep(0.1)
     resident_sizes = iter((LIMIT + 1, LIMIT))  # the second one once large frames are gone
@@ -688,13 +697,13 @@ async def test_large_frames_that_are_not_whole_are_given_up_first(cluster: Virtu
         LIMIT, cluster.env.clock, lambda: sim.listeners, lambda: next(resident_sizes, LIMIT)
     )
     mark.look()
-    assert await large.is_closed_by_broker()
+    assert await large_wire.is_closed_by_broker()
     await asyncio.sleep((LOOK_MS + 1) / 1_000)
     late_wire = await open_wire(cluster)
     assert await produce_error(late_wire) is ErrorCode.none
-    assert not small.reader.at_eof()
-    large.writer.close()
-    for wire in (small, late_wire):
+    assert not small_wire.reader.at_eof()
+    large_wire.writer.close()
+    for wire in (small_wire, late_wire):
         await wire.close()
 
 
@@ -787,8 +796,8 @@ def test_bits_are_the_operations_that_are_allowed_of_those_that_are_known() -> N
 
 async def test_each_leader_is_named_and_its_address_given_once(api_of_three: Api) -> None:
     leaders = CurrentLeaders(api_of_three.request("Produce", 10))
-    named = [leaders.leader_of("orders", index).leader_id for index in (1, 2, 1)]
-    assert named == [2, 3, 2]
+    leader_ids = [leaders.leader_of("orders", index).leader_id for index in (1, 2, 1)]
+    assert leader_ids == [2, 3, 2]
     brokers = api_of_three.broker.image.brokers
     assert [(endpoint.node_id, endpoint.port) for endpoint in leaders.endpoints()] == [
         (node, broker.port) for node, broker in brokers.items() if node in (2, 3)

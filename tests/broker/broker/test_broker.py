@@ -159,11 +159,11 @@ async def test_a_verification_does_not_outlive_the_leadership_it_was_asked_under
             await producer.init_transactions()
             producer.begin()
             cluster.arm(Hold(), MARKERS, api="AddPartitionsToTxn", limit=1)
-            sent = producer.send("orders", 0, b"v")
+            record_future = producer.send("orders", 0, b"v")
             await cluster.wait_until_struck()
             cluster.move(P0)
             cluster.sim.injector.release("f")
-            await sent
+            await record_future
             await producer.commit()
         await until_state(client, "tx", "CompleteCommit")
         assert await values(client, "orders") == [b"v"]
@@ -327,9 +327,9 @@ async def test_a_coordinator_loads_nothing_once_its_log_has_more_partitions(
         description = new_leader.describe(TransactionalId("tx"))
         assert isinstance(description, Rejection)
         assert description.error is E.coordinator_load_in_progress
-        listed = new_leader.list_transactions(ListTransactions())
-        assert isinstance(listed, Rejection)
-        assert listed.error is E.coordinator_load_in_progress
+        listing = new_leader.list_transactions(ListTransactions())
+        assert isinstance(listing, Rejection)
+        assert listing.error is E.coordinator_load_in_progress
 
 
 @within(run_cluster)
@@ -447,23 +447,25 @@ async def test_nothing_happens_after_the_stop(bench: Bench) -> None:
 async def test_checkpoints_are_written_while_there_is_room(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written: list[str] = []
+    written_checkpoints: list[str] = []
 
     def checkpoint(_disk: BrokerLogs, _is_over: Callable[[], bool]) -> Iterator[int]:
-        written.append("watermarks")
+        written_checkpoints.append("watermarks")
         yield 1
 
     monkeypatch.setattr(BrokerLogs, "checkpoint_high_watermarks", checkpoint)
-    monkeypatch.setattr(BrokerLogs, "checkpoint_log_starts", lambda _disk: written.append("starts"))
+    monkeypatch.setattr(
+        BrokerLogs, "checkpoint_log_starts", lambda _disk: written_checkpoints.append("starts")
+    )
     bench.clock.pass_ms(CHECKPOINT_MS)
     bench.clock.pass_ms(CHECKPOINT_MS)
     bench.housekeeping.note_log_starts()
-    assert written == ["watermarks", "watermarks", "starts"]
+    assert written_checkpoints == ["watermarks", "watermarks", "starts"]
     bench.disk.is_full = True
     bench.clock.pass_ms(CHECKPOINT_MS)
     bench.housekeeping.note_log_starts()
-    assert len(written) == 3
+    assert len(written_checkpoints) == 3
     assert bench.gates.failures == 2, "the first write that finds no room fails the directory"
     bench.disk.is_full = False
     bench.clock.pass_ms(CHECKPOINT_MS)
-    assert written[3:] == ["watermarks"]
+    assert written_checkpoints[3:] == ["watermarks"]

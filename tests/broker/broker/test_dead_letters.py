@@ -95,7 +95,7 @@ async def test_a_rejected_record_is_copied_with_its_origin(cluster: VirtualClust
     await fill(member.api, 3)
     assert await member.get() == "0-2:1"
     assert errors(await member.acknowledge("0-2:3,1,3")) == {0: "none"}
-    first_letter, second = await letters_after(cluster, 2)
+    first_letter, second_letter = await letters_after(cluster, 2)
     assert (first_letter.key, first_letter.value) == (b"k", b"v")
     assert error_headers(first_letter) == {
         "topic": "orders",
@@ -105,7 +105,7 @@ async def test_a_rejected_record_is_copied_with_its_origin(cluster: VirtualClust
         "delivery.count": "1",
         "message": "Offset rejected by client.",
     }
-    assert error_headers(second)["offset"] == "2"
+    assert error_headers(second_letter)["offset"] == "2"
     meter = member.api.broker.share_fetching.shares.meter
     assert (meter.letters_sent, meter.letters_written, meter.letters_failed) == (1, 2, 0)
 

@@ -65,9 +65,9 @@ async def test_a_consumer_gets_the_beginning_of_the_batch_at_the_size_limit() ->
     await append(leader)
     (uncut,) = await leader.fetching.fetch(fetch())
     limit = len(uncut.records[0]) + 9
-    (cut,) = await leader.fetching.fetch(fetch(fetch_partition(max_bytes=limit)))
-    assert cut.records == (uncut.records[0], uncut.records[1][:9])
-    assert cut.size_bytes == limit
+    (cut_answer,) = await leader.fetching.fetch(fetch(fetch_partition(max_bytes=limit)))
+    assert cut_answer.records == (uncut.records[0], uncut.records[1][:9])
+    assert cut_answer.size_bytes == limit
     (replicas,) = await leader.fetching.fetch(
         fetch(fetch_partition(max_bytes=limit), replica_id=FUTURE_REPLICA_ID)
     )
@@ -149,8 +149,8 @@ async def test_a_topic_id_without_its_name_is_refused(
 async def test_who_fetches_as_a_follower_must_be_one(
     replica_id: int, epoch: int, error: ErrorCode
 ) -> None:
-    followed = topic("orders", partition(1, replicas=(1, 2)))
-    leader = LeaderBench(cluster().with_topic(followed))
+    followed_topic = topic("orders", partition(1, replicas=(1, 2)))
+    leader = LeaderBench(cluster().with_topic(followed_topic))
     row = fetch_partition(P0, current_leader_epoch=epoch)
     (outcome,) = await leader.fetching.fetch(fetch(row, replica_id=replica_id))
     assert outcome.error is error
@@ -236,7 +236,7 @@ async def test_what_is_written_between_the_slices_of_a_wait_is_not_missed(
 ) -> None:
     """Behind the first read, once it is known what is wanted, and when P0 has been looked at."""
 
-    class Interrupted:
+    class InterruptedPace:
         """A pace that breaks at each partition of the first read, behind it, behind the list of
         what is wanted, and at each partition that is looked at.
         """
@@ -253,8 +253,10 @@ async def test_what_is_written_between_the_slices_of_a_wait_is_not_missed(
                 await append(leader)
 
     command = fetch(fetch_partition(), fetch_partition(P1), max_wait_ms=1_000)
-    first_partition, second = await leader.fetching.fetch(command, cast(Pace, Interrupted()))
-    assert (first_partition.size_bytes > 0, second.size_bytes) == (True, 0)
+    first_partition, second_partition = await leader.fetching.fetch(
+        command, cast(Pace, InterruptedPace())
+    )
+    assert (first_partition.size_bytes > 0, second_partition.size_bytes) == (True, 0)
     assert len(leader.purgatory) == 0
 
 

@@ -74,10 +74,10 @@ async def test_groups_and_positions_move_with_the_leader(of_two: GroupApi) -> No
     other_groups = GroupApi(of_two.api.on_broker(other_broker))
     # The new leader has to hear how far the other one is before it knows what is replicated.
     assert await other_groups.committed_offset(require_stable=True) == (5, E.none)
-    moved = await leader_groups.api.ask(
+    moved_answer = await leader_groups.api.ask(
         "OffsetFetch", 7, group_id=GROUP, topics=None, require_stable=False
     )
-    assert moved.error_code is E.not_coordinator
+    assert moved_answer.error_code is E.not_coordinator
     assert host(of_two, leader).refuses_markers(offsets_partition(home))
     assert not host(of_two, other_broker).refuses_markers(offsets_partition(home))
     assert not host(of_two, leader).refuses_markers(TopicPartition("orders", 0))
@@ -124,23 +124,25 @@ async def test_without_the_topic_there_is_no_coordinator(groups: GroupApi) -> No
 
 async def test_a_log_that_another_broker_leads_is_not_verified_for(of_two: GroupApi) -> None:
     topic = of_two.api.cluster.metadata.image.topics[CONSUMER_OFFSETS_TOPIC]
-    elsewhere = next(n for n, partition in enumerate(topic.partitions) if partition.leader != 1)
-    refused = await host(of_two).verify(elsewhere, committing((1, 0)), ADD)
-    assert isinstance(refused, Rejection)
-    assert refused.error is E.not_leader_or_follower
+    foreign_partition = next(
+        n for n, partition in enumerate(topic.partitions) if partition.leader != 1
+    )
+    rejection = await host(of_two).verify(foreign_partition, committing((1, 0)), ADD)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.not_leader_or_follower
 
 
 async def test_the_coordinator_of_the_transaction_is_asked(groups: GroupApi) -> None:
     identity = await groups.api.producer("id")
-    refused = await host(groups).verify(HOME, committing(identity), VERIFY)
-    assert isinstance(refused, Rejection)
-    assert refused.error is E.transaction_abortable
-    added = await host(groups).verify(HOME, committing(identity), ADD)
-    assert isinstance(added, int)
-    assert added != SENTINEL
-    verified = await host(groups).verify(HOME, committing(identity), VERIFY)
-    assert isinstance(verified, int)
-    assert verified != SENTINEL
+    rejection = await host(groups).verify(HOME, committing(identity), VERIFY)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.transaction_abortable
+    add_result = await host(groups).verify(HOME, committing(identity), ADD)
+    assert isinstance(add_result, int)
+    assert add_result != SENTINEL
+    verification_result = await host(groups).verify(HOME, committing(identity), VERIFY)
+    assert isinstance(verification_result, int)
+    assert verification_result != SENTINEL
 
 
 async def test_nothing_is_asked_where_verification_is_switched_off() -> None:
@@ -157,8 +159,8 @@ async def test_markers_on_other_topics_are_ignored(groups: GroupApi) -> None:
 
 def test_an_id_in_kafka_s_own_form_begins_with_no_dash() -> None:
     # Uuid.randomUuid draws again; a real broker has never given the first one to a member.
-    drawn = iter([uuid.UUID("fa23a309-3952-4ecf-b3fb-26118a831847"), uuid.UUID(int=1)])
-    assert short_id(lambda: next(drawn)) == "AAAAAAAAAAAAAAAAAAAAAQ"
+    drawn_ids = iter([uuid.UUID("fa23a309-3952-4ecf-b3fb-26118a831847"), uuid.UUID(int=1)])
+    assert short_id(lambda: next(drawn_ids)) == "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 # A coordinator's log on its broker; what both coordinators share.
@@ -180,13 +182,15 @@ async def test_the_log_of_a_partition(groups: GroupApi) -> None:
 async def test_a_partition_that_another_broker_leads(of_two: GroupApi) -> None:
     image = of_two.api.cluster.metadata.image
     topic = image.topics[CONSUMER_OFFSETS_TOPIC]
-    elsewhere = next(n for n, partition in enumerate(topic.partitions) if partition.leader != 1)
+    foreign_partition = next(
+        n for n, partition in enumerate(topic.partitions) if partition.leader != 1
+    )
     log = group_host_of(of_two)
-    refused = log.append(elsewhere, batch(b"v"), guard=SENTINEL)
-    assert isinstance(refused, Rejection)
-    assert refused.error is E.not_leader_or_follower
-    assert log.high_watermark_of(elsewhere) == 0
-    commit = log.wait_for_commit(elsewhere, 0, timeout_ms=1_000)
+    rejection = log.append(foreign_partition, batch(b"v"), guard=SENTINEL)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.not_leader_or_follower
+    assert log.high_watermark_of(foreign_partition) == 0
+    commit = log.wait_for_commit(foreign_partition, 0, timeout_ms=1_000)
     assert commit is not None
     assert await commit is E.not_leader_or_follower
 
@@ -196,14 +200,14 @@ async def test_too_few_replicas_refuse_a_coordinators_records() -> None:
         brokers=2, offsets_topic_replication_factor=2, min_insync_replicas=2
     ) as groups:
         await groups.api.cluster.stop_broker(BrokerId(2))
-        refused = group_host_of(groups).append(HOME, batch(b"v"), guard=SENTINEL)
-        assert isinstance(refused, Rejection)
-        assert refused.error is E.not_enough_replicas
+        rejection = group_host_of(groups).append(HOME, batch(b"v"), guard=SENTINEL)
+        assert isinstance(rejection, Rejection)
+        assert rejection.error is E.not_enough_replicas
 
 
 async def test_nothing_is_appended_once_the_directory_has_failed(groups: GroupApi) -> None:
     log = group_host_of(groups)
     log.directory_failed()
-    refused = log.append(HOME, batch(b"v"))
-    assert isinstance(refused, Rejection)
-    assert refused.error is E.not_leader_or_follower
+    rejection = log.append(HOME, batch(b"v"))
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.not_leader_or_follower

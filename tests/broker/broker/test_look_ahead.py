@@ -24,13 +24,13 @@ def _compressed_batch(codec: int, count: int, *, size: int = 1) -> bytes:
 async def _turns_while(tasks: LoopTasks, batches: list[bytes]) -> int:
     """How often another task gets a turn while the batches are scanned."""
     look = LookAhead(tasks)
-    turns = 0
+    turn_count = 0
 
     async def count_turns() -> None:
-        nonlocal turns
+        nonlocal turn_count
         while True:
             await asyncio.sleep(0)
-            turns += 1
+            turn_count += 1
 
     other_turns = asyncio.get_running_loop().create_task(count_turns())
     for batch in batches:
@@ -38,7 +38,7 @@ async def _turns_while(tasks: LoopTasks, batches: list[bytes]) -> int:
         assert await look.newest(header, batch) == newest_timestamp(header, batch)
         look.leave()
     other_turns.cancel()
-    return turns
+    return turn_count
 
 
 async def test_little_work_is_done_at_once() -> None:

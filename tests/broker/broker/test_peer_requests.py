@@ -54,17 +54,20 @@ def verification_command(
 async def test_an_unknown_partition_stops_the_others(
     cluster: VirtualCluster, verify_only: bool
 ) -> None:
-    unknown = TopicPartition("orders", 9)
+    unknown_partition = TopicPartition("orders", 9)
     async with cluster.client() as client:
         producer = await begun(client, P0)
         home = cluster.sim.brokers[cluster.leader(cluster.home("tx"))]
         reply = await home.peer_requests.add_partitions_to_txn(
-            verification_command(P0, unknown, verify_only=verify_only)
+            verification_command(P0, unknown_partition, verify_only=verify_only)
         )
         assert reply.results == (
             (
                 "tx",
-                ((P0, E.operation_not_attempted), (unknown, E.unknown_topic_or_partition)),
+                (
+                    (P0, E.operation_not_attempted),
+                    (unknown_partition, E.unknown_topic_or_partition),
+                ),
             ),
         )
         await producer.close()
@@ -79,15 +82,17 @@ async def test_verification_answers_each_partition_and_an_add_all_alike(
         home = cluster.sim.brokers[cluster.leader(cluster.home("tx"))]
         epoch = (await describe(client)).producer_epoch
         assert epoch == 0
-        verified = await home.peer_requests.add_partitions_to_txn(verification_command(P0, P1))
-        assert verified.results[0][1] == ((P0, E.none), (P1, E.transaction_abortable))
-        added = await home.peer_requests.add_partitions_to_txn(
+        verification_reply = await home.peer_requests.add_partitions_to_txn(
+            verification_command(P0, P1)
+        )
+        assert verification_reply.results[0][1] == ((P0, E.none), (P1, E.transaction_abortable))
+        add_reply = await home.peer_requests.add_partitions_to_txn(
             verification_command(P0, P1, verify_only=False)
         )
-        assert added.results[0][1] == ((P0, E.none), (P1, E.none))
-        elsewhere = next(broker for broker in cluster.sim.brokers.values() if broker is not home)
+        assert add_reply.results[0][1] == ((P0, E.none), (P1, E.none))
+        other_broker = next(broker for broker in cluster.sim.brokers.values() if broker is not home)
         for verify_only in (True, False):
-            reply = await elsewhere.peer_requests.add_partitions_to_txn(
+            reply = await other_broker.peer_requests.add_partitions_to_txn(
                 verification_command(P0, verify_only=verify_only)
             )
             assert reply.results[0][1] == ((P0, E.not_coordinator),)
@@ -111,29 +116,29 @@ async def test_markers_are_written_by_leaders_and_answered_per_partition(
     cluster: VirtualCluster,
 ) -> None:
     broker = cluster.sim.brokers[cluster.leader(P0)]
-    unknown = TopicPartition("orders", 9)
+    unknown_partition = TopicPartition("orders", 9)
     reply = await broker.peer_requests.write_txn_markers(
-        WriteTxnMarkersCommand(markers=(marker(P0, P1), marker(unknown)))
+        WriteTxnMarkersCommand(markers=(marker(P0, P1), marker(unknown_partition)))
     )
-    assert reply.results == ((5, ((P0, E.none), (P1, E.not_leader_or_follower), (unknown, 3))),), (
-        "markers of one producer are answered together"
-    )
+    assert reply.results == (
+        (5, ((P0, E.none), (P1, E.not_leader_or_follower), (unknown_partition, 3))),
+    ), "markers of one producer are answered together"
     assert broker.replicas.led[P0].log_end_offset == 1
-    fenced = await broker.peer_requests.write_txn_markers(
+    fenced_reply = await broker.peer_requests.write_txn_markers(
         WriteTxnMarkersCommand(markers=(marker(P0, epoch=3), marker(P0, epoch=2)))
     )
-    assert fenced.results == ((5, ((P0, E.invalid_producer_epoch),)),)
+    assert fenced_reply.results == ((5, ((P0, E.invalid_producer_epoch),)),)
 
 
 async def turns_during(work: Coroutine[Any, Any, object]) -> int:
     """Turns of the loop that come between the steps of some work."""
     task = asyncio.get_running_loop().create_task(work)
-    turns = 0
+    turn_count = 0
     while not task.done():
         await asyncio.sleep(0)
-        turns += 1
+        turn_count += 1
     await task
-    return turns
+    return turn_count
 
 
 MANY = [TopicPartition("orders", partition) for partition in range(100, 20_000)]

@@ -90,14 +90,17 @@ async def test_internal_topics_are_refused_before_leadership_is_looked_at(name: 
     leader = LeaderBench(
         cluster().with_topic(topic(name, partition(1, replicas=(1,)), partition(2)))
     )
-    led, not_led = TopicPartition(name, 0), TopicPartition(name, 1)
+    led_partition, not_led = TopicPartition(name, 0), TopicPartition(name, 1)
     refusal = E.invalid_topic_exception
-    assert await errors(leader, produce(part(led), part(not_led))) == {
-        led: refusal,
+    assert await errors(leader, produce(part(led_partition), part(not_led))) == {
+        led_partition: refusal,
         not_led: refusal,
     }
-    allowed = produce(part(led), part(not_led), internal_topics_allowed=True)
-    assert await errors(leader, allowed) == {led: E.none, not_led: E.not_leader_or_follower}
+    allowed = produce(part(led_partition), part(not_led), internal_topics_allowed=True)
+    assert await errors(leader, allowed) == {
+        led_partition: E.none,
+        not_led: E.not_leader_or_follower,
+    }
 
 
 async def test_leadership_is_judged_before_the_replicas_in_sync() -> None:
@@ -350,8 +353,8 @@ async def test_a_wait_for_replication_ends_at_its_timeout_and_the_record_stays(
     task = start(leader, produce(part(P0), timeout_ms=50))
     await settle()
     leader.clock.pass_ms(50)
-    late = ProduceOutcome(error=E.request_timed_out, base_offset=0, log_start_offset=0)
-    assert await task == {P0: late}, "where the record is"
+    timed_out_outcome = ProduceOutcome(error=E.request_timed_out, base_offset=0, log_start_offset=0)
+    assert await task == {P0: timed_out_outcome}, "where the record is"
     assert leader.log().log_end_offset == 1
 
 
@@ -411,13 +414,13 @@ HEAVY = 100_000
 @pytest.mark.slow
 async def test_others_have_turns_while_many_records_are_looked_at(leader: LeaderBench) -> None:
     production = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
-    turns = 0
+    turn_count = 0
     while not production.done():
         leader.clock.pass_ms(0)
         await asyncio.sleep(0)
-        turns += 1
+        turn_count += 1
     assert (await production)[P0].base_offset == 0
-    assert turns > 3
+    assert turn_count > 3
 
 
 @pytest.mark.slow
@@ -530,11 +533,11 @@ async def test_a_partition_that_is_named_twice_is_marked_once_and_not_answered()
 
 async def test_a_repetition_among_many_partitions_is_found_in_one_pass() -> None:
     bench = Bench()
-    many = [TopicPartition("wide", partition) for partition in range(10_000)]
-    bench.leader.replicas.hosted.update(dict.fromkeys(many, bench.leader.log))
-    elsewhere = TopicPartition("orders", 7)
+    many_partitions = [TopicPartition("wide", partition) for partition in range(10_000)]
+    bench.leader.replicas.hosted.update(dict.fromkeys(many_partitions, bench.leader.log))
+    other_partition = TopicPartition("orders", 7)
     begun_s = time.process_time()
-    task = await bench.write(marker(*many, elsewhere, elsewhere))
+    task = await bench.write(marker(*many_partitions, other_partition, other_partition))
     bench.settle()
     assert not (await task).is_forgotten
     assert time.process_time() - begun_s < 2, "a look at all of them for each one takes 5 s"

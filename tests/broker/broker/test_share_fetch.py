@@ -71,9 +71,9 @@ async def test_a_fetch_waits_for_the_state_and_for_the_next_record(cluster: Virt
 @within(run_cluster, brokers=1)
 async def test_of_two_that_wait_one_gets_the_record(cluster: VirtualCluster) -> None:
     first_member = await member_of(cluster, 1)
-    second = second_member(first_member)
+    other_member = second_member(first_member)
     assert await first_member.get() == "0-0:1"
-    fetch_tasks = [first_member.start_get(wait=3_000), second.start_get(wait=3_000)]
+    fetch_tasks = [first_member.start_get(wait=3_000), other_member.start_get(wait=3_000)]
     await asyncio.sleep(1)
     await fill(first_member.api, 1)
     assert sorted([await fetch_task for fetch_task in fetch_tasks]) == ["", "1-1:1"]
@@ -127,9 +127,9 @@ async def test_a_read_of_very_many_batches_is_looked_at_as_far_as_locks_go(
     shares, looked_at = shares_of(member), []
     acquire = shares.acquire
 
-    def acquire_and_note(led: Any, command: Any) -> Any:
+    def acquire_and_note(led_partition: Any, command: Any) -> Any:
         looked_at.append(len(command.batches))
-        return acquire(led, command)
+        return acquire(led_partition, command)
 
     shares.acquire = acquire_and_note
     assert await member.get() == "0-99:1"
@@ -144,9 +144,9 @@ async def test_a_lock_that_runs_out_gives_the_records_to_a_waiting_member(
     cluster: VirtualCluster,
 ) -> None:
     member = await member_of(cluster, 2)
-    second = second_member(member)
+    other_member = second_member(member)
     assert await member.get() == "0-1:1"
-    fetch_task = second.start_get()
+    fetch_task = other_member.start_get()
     await asyncio.sleep(1)
     cluster.advance(LOCK_MS - 1_500)
     await asyncio.sleep(0.1)
@@ -154,7 +154,7 @@ async def test_a_lock_that_runs_out_gives_the_records_to_a_waiting_member(
     cluster.advance(1_000)
     assert await fetch_task == "0-1:2"
     assert errors(await member.acknowledge("0-1:1")) == {0: "invalid_record_state"}
-    assert errors(await second.acknowledge("0-1:1")) == {0: "none"}
+    assert errors(await other_member.acknowledge("0-1:1")) == {0: "none"}
 
 
 @within(run_cluster, brokers=1)
@@ -192,14 +192,14 @@ async def test_a_closed_connection_gives_back_what_its_member_holds(
     cluster: VirtualCluster,
 ) -> None:
     member = await member_of(cluster, 1)
-    second = second_member(member)
+    other_member = second_member(member)
     assert await member.get() == "0-0:1"
-    assert await second.get(wait=0) == ""
+    assert await other_member.get(wait=0) == ""
     member.link.closed()
     await asyncio.sleep(0.1)
-    assert await second.get() == "0-0:2"
+    assert await other_member.get() == "0-0:2"
     assert len(shares_of(member)) == 1
-    second.link.closed()
+    other_member.link.closed()
     assert len(shares_of(member)) == 0
 
 
@@ -263,9 +263,9 @@ async def test_another_leader_goes_on_where_the_state_says(cluster: VirtualClust
     await asyncio.sleep(1)
     assert len(shares_before) == 0
     answer = await member.fetch(max_wait=100)
-    ((moved,),) = (topic.partitions for topic in answer.responses)
-    assert moved.error_code is ErrorCode.not_leader_or_follower
-    assert moved.current_leader.leader_id == cluster.leader(PLACE)
+    ((moved_partition,),) = (topic.partitions for topic in answer.responses)
+    assert moved_partition.error_code is ErrorCode.not_leader_or_follower
+    assert moved_partition.current_leader.leader_id == cluster.leader(PLACE)
     assert [node.node_id for node in answer.node_endpoints] == [cluster.leader(PLACE)]
     successor = ShareMember(Api(cluster.sim, cluster.leader(PLACE)))
     assert await successor.get() == "2-3:2"
@@ -423,7 +423,7 @@ async def test_sessions_have_a_bound_of_partitions(cluster: VirtualCluster) -> N
 
 
 def test_in_4_3_an_unknown_topic_fails_the_whole_fetch() -> None:
-    unknown = {
+    unknown_topic = {
         "topic_id": uuid.UUID(int=7),
         "partitions": [{"partition_index": 0, "acknowledgement_batches": []}],
     }
@@ -431,7 +431,7 @@ def test_in_4_3_an_unknown_topic_fails_the_whole_fetch() -> None:
     async def play(cluster: VirtualCluster) -> tuple[str, list[str]]:
         member = await member_of(cluster, 1)
         await member.fetch(partitions=(0,))
-        answer = await member.fetch(topics=[unknown])
+        answer = await member.fetch(topics=[unknown_topic])
         errors = [
             partition.error_code.name
             for topic in answer.responses

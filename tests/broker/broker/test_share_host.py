@@ -36,8 +36,8 @@ def key(cluster: VirtualCluster) -> ShareKey:
     return ShareKey("g", uuid_text(topic.topic_id), 0)
 
 
-async def initialize_state(cluster: VirtualCluster, *, times: int = 1) -> None:
-    for _ in range(times):
+async def initialize_state(cluster: VirtualCluster, *, repeat_count: int = 1) -> None:
+    for _ in range(repeat_count):
         command = InitializeShareState(key=key(cluster), state_epoch=0, start_offset=0)
         (answer,) = cluster.sim.brokers[B1].share_persister.initialize([command])
         assert (await answer).error == 0
@@ -59,7 +59,7 @@ async def advance_time(cluster: VirtualCluster, ms: int) -> None:
 
 @within(run_cluster, brokers=3)
 async def test_what_nobody_needs_is_pruned_on_all_replicas(cluster: VirtualCluster) -> None:
-    await initialize_state(cluster, times=3)
+    await initialize_state(cluster, repeat_count=3)
     await advance_time(cluster, INTERVAL_MS - 60_000)
     assert log_starts(cluster) == {0}
     await advance_time(cluster, 60_000)
@@ -70,7 +70,7 @@ async def test_what_nobody_needs_is_pruned_on_all_replicas(cluster: VirtualClust
 
 @within(run_cluster, brokers=1)
 async def test_the_jobs_are_faults_to_be_dropped_and_come_again(cluster: VirtualCluster) -> None:
-    await initialize_state(cluster, times=2)
+    await initialize_state(cluster, repeat_count=2)
     for kind in ("share-state-pruning", "share-state-snapshots"):
         cluster.arm(Drop(), FaultPoint.CLOCK_TIMER, kind, kind=kind, limit=1)
     await advance_time(cluster, INTERVAL_MS)
@@ -82,7 +82,7 @@ async def test_the_jobs_are_faults_to_be_dropped_and_come_again(cluster: Virtual
 @within(run_cluster, brokers=1, as_version=("4.1",))
 async def test_without_share_groups_nothing_is_pruned(cluster: VirtualCluster) -> None:
     assert cluster.sim.brokers[B1].image.features.get("share.version", 0) == 0
-    await initialize_state(cluster, times=2)
+    await initialize_state(cluster, repeat_count=2)
     await advance_time(cluster, 2 * INTERVAL_MS)
     assert log_starts(cluster) == {0}
 
@@ -106,7 +106,7 @@ async def test_the_states_of_a_deleted_topic_go(cluster: VirtualCluster) -> None
 async def test_a_broker_that_has_lost_its_disk_prunes_and_writes_nothing(
     cluster: VirtualCluster,
 ) -> None:
-    await initialize_state(cluster, times=2)
+    await initialize_state(cluster, repeat_count=2)
     broker = cluster.sim.brokers[B1]
     broker.fail_directory()
     (answer,) = broker.share_persister.read([ReadShareState(key=key(cluster), leader_epoch=5)])
@@ -177,8 +177,8 @@ def test_the_states_are_on_a_written_disk_and_loaded_from_it(tmp_path: Path) -> 
 
     state_before = run_cluster(write, brokers=1)
     disks = find_disks([tmp_path])
-    loaded = load_cluster(disks, settings=DEFAULTS, fleet=Fleet(), now_ms=STAMP_MS)
+    loaded_cluster = load_cluster(disks, settings=DEFAULTS, fleet=Fleet(), now_ms=STAMP_MS)
     assert (
-        run_cluster(read_state, cluster_options=ClusterOptions(brokers=1, loaded=loaded))
+        run_cluster(read_state, cluster_options=ClusterOptions(brokers=1, loaded=loaded_cluster))
         == state_before
     )

@@ -92,7 +92,7 @@ async def test_what_waits_for_one_broker_goes_in_one_request_of_each_group(
         (B1, READ_SHARE_GROUP_STATE, [reading()]),
         (B2, READ_SHARE_GROUP_STATE, [reading("g", 3)]),
     ]
-    later = persister_bench.persister.read([reading("g", 1), reading("h"), reading("g", 2)])
+    later_reads = persister_bench.persister.read([reading("g", 1), reading("h"), reading("g", 2)])
     assert len(persister_bench.sent) == 2  # one of this kind is on its way to broker 1
     deleted = persister_bench.persister.delete([DeleteShareState(key=key())])
     assert len(persister_bench.sent) == 3  # none of this kind
@@ -107,7 +107,7 @@ async def test_what_waits_for_one_broker_goes_in_one_request_of_each_group(
     persister_bench.answer(4)
     assert persister_bench.sent[5] == (B1, READ_SHARE_GROUP_STATE, [reading("k")])
     assert first_futures[0].result().key == key()
-    assert [future.result().key.group_id for future in later] == ["g", "h", "g"]
+    assert [future.result().key.group_id for future in later_reads] == ["g", "h", "g"]
     assert not deleted[0].done()
     assert not last_futures[0].done()
 
@@ -157,11 +157,11 @@ async def test_the_pauses_double(persister_bench: PersisterBench) -> None:
     (answer,) = persister_bench.persister.read([reading()])
     for pause_s in (2, 4, 8, 16):
         persister_bench.answer(error=E.not_coordinator)
-        sent = len(persister_bench.sent)
+        sent_count = len(persister_bench.sent)
         await asyncio.sleep(pause_s - 0.01)
-        assert len(persister_bench.sent) == sent
+        assert len(persister_bench.sent) == sent_count
         await asyncio.sleep(0.02)
-        assert len(persister_bench.sent) == sent + 1
+        assert len(persister_bench.sent) == sent_count + 1
     persister_bench.leaders[0] = B2
     persister_bench.answer()
     assert answer.result() == ShareState(key=key(), message="")
@@ -181,7 +181,7 @@ async def test_without_a_coordinator_the_topic_is_made_and_looked_for_again(
     persister_bench: PersisterBench,
 ) -> None:
     persister_bench.leaders[0] = None
-    (lost,) = persister_bench.persister.read([reading()])
+    (lost_future,) = persister_bench.persister.read([reading()])
     (other_future,) = persister_bench.persister.read([reading("h")])
     assert persister_bench.topics_made == 2
     await asyncio.sleep(1)
@@ -189,7 +189,7 @@ async def test_without_a_coordinator_the_topic_is_made_and_looked_for_again(
     await asyncio.sleep(2)
     persister_bench.answer(0)
     persister_bench.answer(1)
-    assert (lost.result().key, other_future.result().key) == (key(), key("h"))
+    assert (lost_future.result().key, other_future.result().key) == (key(), key("h"))
 
 
 @within(run)
@@ -244,7 +244,7 @@ async def test_a_request_without_an_answer_is_sent_again(
 async def test_answers_belong_to_topic_and_partition_in_any_order(
     persister_bench: PersisterBench,
 ) -> None:
-    first_future, second, third = persister_bench.persister.read(
+    first_future, second_future, third_future = persister_bench.persister.read(
         [reading(), reading("g", 1), reading("g", 2)]
     )
     persister_bench.answers[-1].resolve(
@@ -254,8 +254,8 @@ async def test_answers_belong_to_topic_and_partition_in_any_order(
         ]
     )
     assert (first_future.result().key, first_future.result().start_offset) == (key(), 0)
-    assert (second.result().key, second.result().start_offset) == (key("g", 1), 1)
-    assert third.result().error is E.unknown_server_error
+    assert (second_future.result().key, second_future.result().start_offset) == (key("g", 1), 1)
+    assert third_future.result().error is E.unknown_server_error
 
 
 @within(run)
@@ -267,16 +267,16 @@ async def test_a_bug_is_not_hidden(persister_bench: PersisterBench) -> None:
 
 @within(run)
 async def test_a_broker_that_stops_answers_all_that_waits(persister_bench: PersisterBench) -> None:
-    (sent,) = persister_bench.persister.read([reading()])
+    (sent_future,) = persister_bench.persister.read([reading()])
     (waits,) = persister_bench.persister.read([reading("h")])
     persister_bench.leaders[3] = None
     (pauses,) = persister_bench.persister.read([reading("g", 3)])
     persister_bench.persister.stop()
-    stopped = (E.coordinator_not_available, "The broker has stopped.")
+    stop_error = (E.coordinator_not_available, "The broker has stopped.")
     for future in (waits, pauses):
-        assert (future.result().error, future.result().message) == stopped
+        assert (future.result().error, future.result().message) == stop_error
     persister_bench.answer(0, E.not_coordinator)
-    assert sent.result().error is E.not_coordinator
+    assert sent_future.result().error is E.not_coordinator
     assert len(persister_bench.sent) == 1
 
 
@@ -301,7 +301,7 @@ async def test_between_brokers_a_state_is_written_by_one_and_read_by_all(
         )
     )
     assert initialized == [ShareStateError(key=state_key) for state_key in state_keys]
-    wrote = await await_all(
+    written_states = await await_all(
         asks.write(
             WriteShareState(
                 key=state_key,
@@ -314,7 +314,7 @@ async def test_between_brokers_a_state_is_written_by_one_and_read_by_all(
             for state_key in state_keys
         )
     )
-    assert not any(written_state.error for written_state in wrote)
+    assert not any(written_state.error for written_state in written_states)
     for broker in brokers.values():
         read = await await_all(
             broker.share_persister.read(
@@ -346,13 +346,13 @@ async def test_it_goes_on_while_coordinators_die(cluster: VirtualCluster) -> Non
     )
     assert not any(state.error for state in initialized)
     await cluster.sim.kill_broker(BrokerId(3))
-    wrote = await await_all(
+    written_states = await await_all(
         asks.write(
             WriteShareState(key=state_key, state_epoch=0, leader_epoch=0, start_offset=7)
             for state_key in state_keys
         )
     )
-    assert not any(state.error for state in wrote)
+    assert not any(state.error for state in written_states)
     read = await await_all(
         asks.read(ReadShareState(key=state_key, leader_epoch=0) for state_key in state_keys)
     )

@@ -54,7 +54,7 @@ async def test_each_move_is_told_with_where_the_share_partition_stands_then(
     await asyncio.sleep(0.1)
     m1 = {"member": "m1"}
     back = {"batches": ["2-2:available:1"]}
-    both = {"batches": ["0-0:available:2", "2-2:available:2"]}
+    both_batches = {"batches": ["0-0:available:2", "2-2:available:2"]}
     assert list(map(brief, share_events(cluster))) == [
         ("load", 0, 0, [], {"end": 0, "state_epoch": 0, "leader_epoch": 0}),
         ("acquire", 0, 3, ["0-2:m1"], {**m1, "ranges": ["0-2:1"]}),
@@ -67,9 +67,9 @@ async def test_each_move_is_told_with_where_the_share_partition_stands_then(
         ("release", 0, 0, [], {**back, "reason": "locks"}),
         ("persist", 0, 0, [], back),
         ("acquire", 0, 3, ["0-0:m1", "2-2:m1"], {**m1, "ranges": ["0-0:2", "2-2:2"]}),
-        ("release", 0, 3, ["0-0:m1", "2-2:m1"], {**m1, **both, "reason": "session"}),
+        ("release", 0, 3, ["0-0:m1", "2-2:m1"], {**m1, **both_batches, "reason": "session"}),
         ("unload", None, None, None, {}),
-        ("persist", 0, 0, [], both),
+        ("persist", 0, 0, [], both_batches),
     ]  # fmt: skip
 
 
@@ -84,8 +84,8 @@ async def test_a_share_partition_begins_later_with_its_log(cluster: VirtualClust
     ].delete_records_before(3)
     while not await member.get():
         pass
-    (moved,) = [brief(event) for event in share_events(cluster) if event.k == "share.start"]
-    assert moved == ("start", 3, 3, ["0-0:m1"], {})
+    (start_event,) = [brief(event) for event in share_events(cluster) if event.k == "share.start"]
+    assert start_event == ("start", 3, 3, ["0-0:m1"], {})
 
 
 @traced
@@ -118,8 +118,10 @@ async def test_what_is_not_persisted_stays_with_its_member(cluster: VirtualClust
     await member.get()
     cluster.arm(Fail(error="coordinator_not_available"), FaultPoint.SHARE_PERSIST, limit=1)
     assert errors(await member.acknowledge("0:1")) == {0: "coordinator_not_available"}
-    (refused,) = [brief(event) for event in share_events(cluster) if event.k == "share.persist"]
-    assert refused == (
+    (refused_event,) = [
+        brief(event) for event in share_events(cluster) if event.k == "share.persist"
+    ]
+    assert refused_event == (
         "persist", 0, 2, ["0-1:m1"],
         {"batches": ["0-0:acknowledged:1"], "error": "COORDINATOR_NOT_AVAILABLE"},
     )  # fmt: skip

@@ -173,7 +173,7 @@ async def test_each_coordinator_has_its_own_queue(leader: Leader) -> None:
     leader.coordinators["b"] = OTHER
     leader.ask("a")
     leader.ask("b")
-    assert [sent.target for sent in leader.sent] == [HOME, OTHER]
+    assert [sent_request.target for sent_request in leader.sent] == [HOME, OTHER]
 
 
 async def test_without_a_coordinator_nothing_is_sent(leader: Leader) -> None:
@@ -200,11 +200,11 @@ async def test_of_two_that_wait_for_one_transaction_one_gives_way(
 ) -> None:
     blocker = leader.ask("blocker")
     first_question = leader.ask(epoch=waiting_epoch, partitions=(P0,))
-    second = leader.ask(epoch=coming, partitions=(P1,))
+    second_question = leader.ask(epoch=coming, partitions=(P1,))
     assert (first_question.result() if first_question.done() else None) == (
         {P0: waiting_gets} if waiting_gets is not None else None
     )
-    assert (second.result() if second.done() else None) == (
+    assert (second_question.result() if second_question.done() else None) == (
         {P1: coming_gets} if coming_gets is not None else None
     )
     reply(leader.sent[0])
@@ -215,17 +215,17 @@ async def test_of_two_that_wait_for_one_transaction_one_gives_way(
     reply(leader.sent[1])
     await settle()
     assert first_question.done()
-    assert second.done()
+    assert second_question.done()
     assert leader.verification.failed == 1
 
 
 async def test_one_that_is_on_its_way_is_left_alone(leader: Leader) -> None:
-    first_question, second = leader.ask(epoch=0), leader.ask(epoch=1)
+    first_question, second_question = leader.ask(epoch=0), leader.ask(epoch=1)
     assert not first_question.done()
     reply(leader.sent[0])
     assert await first_question == {}
     reply(leader.sent[1])
-    assert await second == {}
+    assert await second_question == {}
 
 
 # Which row of docs/rules.md explains the answer
@@ -260,12 +260,12 @@ def test_an_answer_is_explained_by_a_rule(
 async def test_what_the_trace_tells_of_an_answer(leader: Leader) -> None:
     leader.tracer.level = TraceLevel.FULL
     first_question = leader.ask("a", epoch=1)
-    second = leader.ask("b", epoch=1)
+    second_question = leader.ask("b", epoch=1)
     leader.ask("b", epoch=0)  # gives way to the one that waits
     reply(leader.sent[0], a=E.transaction_abortable)
     await first_question
     leader.sent[1].answer.resolve(AddPartitionsToTxnReply(error=E.cluster_authorization_failed))
-    await second
+    await second_question
     leader.coordinators["c"] = None
     await leader.ask("c")
     answers = [event.d for event in leader.tracer.events() if event.k == "verify.answer"]
@@ -311,7 +311,7 @@ MAPPED = [
 
 
 @pytest.mark.parametrize(
-    ("coordinator_error", "operation", "answered"),
+    ("coordinator_error", "operation", "producer_error"),
     [
         (coordinator_error, operation, answered)
         for coordinator_error, *row in MAPPED
@@ -322,7 +322,7 @@ async def test_a_producer_gets_an_error_that_its_version_knows(
     leader: Leader,
     coordinator_error: ErrorCode,
     operation: TransactionOperation,
-    answered: ErrorCode | None,
+    producer_error: ErrorCode | None,
 ) -> None:
     verification = leader.ask(operation=operation)
     reply(leader.sent[0], tx=coordinator_error)
@@ -331,13 +331,13 @@ async def test_a_producer_gets_an_error_that_its_version_knows(
         part: produce_error(error, operation, release_rules=LATEST_RULES)
         for part, error in errors.items()
     }
-    assert errors_for_producer == ({} if answered is None else {P0: answered})
-    assert leader.verification.verified == (answered is None)
-    assert leader.verification.failed == (answered is not None)
+    assert errors_for_producer == ({} if producer_error is None else {P0: producer_error})
+    assert leader.verification.verified == (producer_error is None)
+    assert leader.verification.failed == (producer_error is not None)
 
 
 @pytest.mark.parametrize(
-    ("top", "answered"),
+    ("top", "partition_error"),
     [
         (E.cluster_authorization_failed, E.invalid_txn_state),
         (E.unknown_server_error, E.unknown_server_error),
@@ -345,14 +345,14 @@ async def test_a_producer_gets_an_error_that_its_version_knows(
 )
 @pytest.mark.parametrize("as_exception", [False, True])
 async def test_a_top_level_error_answers_all_waiting_requests(
-    leader: Leader, top: ErrorCode, answered: ErrorCode, as_exception: bool
+    leader: Leader, top: ErrorCode, partition_error: ErrorCode, as_exception: bool
 ) -> None:
     verification = leader.ask(partitions=(P0, P1))
     if as_exception:
         leader.sent[0].answer.fail(PeerAnsweredError("answered", error=int(top)))
     else:
         leader.sent[0].answer.resolve(AddPartitionsToTxnReply(error=int(top)))
-    assert await verification == {P0: answered, P1: answered}
+    assert await verification == {P0: partition_error, P1: partition_error}
 
 
 @pytest.mark.parametrize("failure", [PeerDisconnectedError("lost"), PeerTimeoutError("late")])
@@ -413,9 +413,12 @@ async def test_in_a_mixed_batch_the_first_ones_version_decides_for_all(leader: L
         (OLD, NEW, E.invalid_txn_state),
         (NEW, OLD, E.transaction_abortable),
     ]
-    for opening, joining, expected_error in cases:
+    for opening_operation, joining_operation, expected_error in cases:
         blocker = leader.ask("blocker")
-        answers = [leader.ask("a", operation=opening), leader.ask("b", operation=joining)]
+        answers = [
+            leader.ask("a", operation=opening_operation),
+            leader.ask("b", operation=joining_operation),
+        ]
         reply(leader.sent[-1])
         await blocker
         await settle()
@@ -441,9 +444,9 @@ async def test_question_and_answer_are_in_the_trace(leader: Leader) -> None:
     reply(leader.sent[0])
     await first_question
     await settle()
-    second = leader.ask()
+    second_question = leader.ask()
     reply(leader.sent[1], tx=E.transaction_abortable)
-    await second
+    await second_question
     events = list(leader.tracer.events())
     assert [event.k for event in events] == ["verify.ask", "verify.answer"] * 2
     event_fields = [cast(dict[str, object], event.d) for event in events]
@@ -479,13 +482,13 @@ async def test_a_question_without_a_coordinator_is_answered_in_the_trace(
     leader.tracer.level = TraceLevel.FULL
     leader.coordinators["tx"] = None
     assert await leader.ask() == {P0: E.coordinator_not_available}
-    question_event, answered = leader.tracer.events()
-    assert (question_event.k, answered.k, answered.p) == (
+    question_event, answer_event = leader.tracer.events()
+    assert (question_event.k, answer_event.k, answer_event.p) == (
         "verify.ask",
         "verify.answer",
         (question_event.i,),
     )
-    assert cast(dict[str, object], answered.d)["error"] == "COORDINATOR_NOT_AVAILABLE"
+    assert cast(dict[str, object], answer_event.d)["error"] == "COORDINATOR_NOT_AVAILABLE"
 
 
 async def test_brief_has_the_refusal_alone_with_all_that_it_was_about(leader: Leader) -> None:
@@ -497,10 +500,14 @@ async def test_brief_has_the_refusal_alone_with_all_that_it_was_about(leader: Le
     leader.clock.pass_ms(3)
     reply(leader.sent[0], tx=E.invalid_txn_state)
     await verification
-    _, answered = leader.tracer.events()
-    assert (answered.k, answered.p) == ("verify.answer", (request,))
-    about = cast(dict[str, object], answered.d)
-    assert (about["add"], about["waited_us"], about["error"]) == (True, 3_000, "INVALID_TXN_STATE")
+    _, answer_event = leader.tracer.events()
+    assert (answer_event.k, answer_event.p) == ("verify.answer", (request,))
+    answer_details = cast(dict[str, object], answer_event.d)
+    assert (answer_details["add"], answer_details["waited_us"], answer_details["error"]) == (
+        True,
+        3_000,
+        "INVALID_TXN_STATE",
+    )
 
 
 async def test_brief_leaves_a_yes_out_as_the_append_follows(leader: Leader) -> None:

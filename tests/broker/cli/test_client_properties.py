@@ -97,8 +97,8 @@ def test_java_is_told_how_each_user_logs_in() -> None:
 
 
 def test_each_user_has_a_file(tmp_path: Path) -> None:
-    written = write_properties(tmp_path, FILES, SERVERS)
-    assert {path.stem for path in written} == set(USERS)
+    written_files = write_properties(tmp_path, FILES, SERVERS)
+    assert {path.stem for path in written_files} == set(USERS)
     assert "bootstrap.servers=h:2\n" in (tmp_path / "admin.properties").read_text()
 
 

@@ -75,8 +75,8 @@ def test_a_share_group_from_its_offsets_to_its_end(server: TxnsimServer, capsys:
     out, err = capsys.readouterr()
     assert err == "orders-0 has offsets 0 to 2: 2 instead of 17.\n"
     assert out.splitlines()[1].split() == ["orders-0", "2"]
-    for where, offset in (("--to-earliest", 0), ("--to-latest", 2)):
-        assert run(server, *reset, where, "--json") == 0
+    for target_option, offset in (("--to-earliest", 0), ("--to-latest", 2)):
+        assert run(server, *reset, target_option, "--json") == 0
         altered_offsets = json.loads(capsys.readouterr().out)
         assert altered_offsets == [
             {"partition": {"topic": "orders", "partition": 0}, "offset": offset}
@@ -151,12 +151,12 @@ def test_a_member_is_shown_and_keeps_its_group(server: TxnsimServer, capsys: Cap
     rows = [printed_line.split() for printed_line in capsys.readouterr().out.splitlines()]
     (row,) = (row for row in rows if row and row[0] == "one")
     assert row[-1] == "sales-0"
-    for refused in (
+    for refused_arguments in (
         ("delete", "busy"),
         ("offsets", "delete", "busy", "--topic", "sales"),
         ("offsets", "reset", "busy", "--topic", "sales", "--to-latest"),
     ):
-        assert run(server, *refused) == 1
+        assert run(server, *refused_arguments) == 1
         out, err = capsys.readouterr()
         assert out == ""
         assert "The broker answered NON_EMPTY_GROUP (68)." in err

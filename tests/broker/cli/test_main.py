@@ -116,11 +116,11 @@ def test_a_command_does_not_import_hypothesis() -> None:
     """It is installed here. kio imports it where it is, and that takes as long as all the rest."""
     command = (sys.executable, "-X", "importtime", "-m", "txnsim", "txns", "list", "--help")
     process = subprocess.run(command, capture_output=True, text=True, check=True)
-    imported = {
+    imported_modules = {
         printed_line.rpartition("|")[2].strip() for printed_line in process.stderr.splitlines()
     }
-    assert "kio.static.primitive" in imported
-    assert not {"hypothesis", "rich"} & imported
+    assert "kio.static.primitive" in imported_modules
+    assert not {"hypothesis", "rich"} & imported_modules
 
 
 def test_help_shows_every_command_once_in_a_group(capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,20 +226,24 @@ sys.exit(main())
 )
 def test_ctrl_c_during_a_start_says_nothing(interrupted_in: str) -> None:
     """An interrupt can strike during the imports, which are most of a start."""
-    ended = subprocess.run(
+    finished_process = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, interrupted_in, "serve", "--port", "0"],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (INTERRUPTED_STATUS, "", "")
+    assert (finished_process.returncode, finished_process.stdout, finished_process.stderr) == (
+        INTERRUPTED_STATUS,
+        "",
+        "",
+    )
 
 
 def test_a_full_disk_is_said_in_one_line() -> None:
-    with open("/dev/full", "w") as full:
+    with open("/dev/full", "w") as full_disk:
         process = subprocess.run(
             [sys.executable, "-m", "txnsim", "completion", "bash"],
-            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+            stdout=full_disk, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     assert process.returncode == 1
     assert process.stderr == (
@@ -333,7 +337,7 @@ def test_a_pipe_gets_neither(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "printed"),
+    ("form", "expected_output"),
     [
         (lambda numbers: f"{len(numbers)} things", "2 things\n"),
         (lambda numbers: [str(number) for number in numbers], "1\n2\n"),
@@ -341,20 +345,20 @@ def test_a_pipe_gets_neither(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_what_was_found_is_told_in_lines_in_a_table_or_as_json(
-    form: Any, printed: str, capsys: pytest.CaptureFixture[str]
+    form: Any, expected_output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     TERMINAL.tell(argparse.Namespace(json=False), [1, 2], form)
-    assert capsys.readouterr().out == printed
+    assert capsys.readouterr().out == expected_output
     TERMINAL.tell(argparse.Namespace(json=True), [1, 2], form)
     assert json.loads(capsys.readouterr().out) == [1, 2]
 
 
 def test_what_was_found_is_printed_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log line on standard error can't stand in the middle of the output."""
-    written: list[str] = []
-    monkeypatch.setattr(sys.stdout, "write", lambda text: written.append(text))
+    written_texts: list[str] = []
+    monkeypatch.setattr(sys.stdout, "write", lambda text: written_texts.append(text))
     TERMINAL.tell(argparse.Namespace(json=False), [1, 2], lambda numbers: map(str, numbers))
-    assert [text for text in written if text] == ["1\n2\n"]
+    assert [text for text in written_texts if text] == ["1\n2\n"]
 
 
 ORDERS = "\x1b]0;owned\x07a\nforged\u202e"
@@ -369,11 +373,11 @@ def test_names_of_others_give_a_terminal_no_orders(capsys: pytest.CaptureFixture
     Output(headers=("id",), rows=((ORDERS,),), lines=(ORDERS,)).print(as_json=False)
     TERMINAL.line(ORDERS)
     TERMINAL.complain(ORDERS)
-    printed = capsys.readouterr()
-    for text in (printed.out, printed.err.replace("\033[K", "").replace("\r", "")):
+    output = capsys.readouterr()
+    for text in (output.out, output.err.replace("\033[K", "").replace("\r", "")):
         assert not {"\x1b", "\x07", "\u202e"} & set(text)
-    assert "\nforged" not in printed.out
-    assert r"\x1b]0;owned\x07a\nforged\u202e" in printed.out
+    assert "\nforged" not in output.out
+    assert r"\x1b]0;owned\x07a\nforged\u202e" in output.out
     TERMINAL.tell(argparse.Namespace(json=True), ORDERS, columns)
     assert msgspec.json.decode(capsys.readouterr().out) == ORDERS
 
@@ -393,9 +397,9 @@ def test_a_misuse_is_told_with_its_file(capsys: pytest.CaptureFixture[str]) -> N
 Captured = pytest.CaptureFixture[str]
 
 
-def complaint_lines(parser: CommandParser, words: list[str], capsys: Captured) -> list[str]:
+def complaint_lines(parser: CommandParser, arguments: list[str], capsys: Captured) -> list[str]:
     with pytest.raises(SystemExit) as end:
-        parser.parse_args(words)
+        parser.parse_args(arguments)
     assert end.value.code == MISUSE_STATUS
     return capsys.readouterr().err.splitlines()
 
@@ -415,7 +419,7 @@ def test_options_are_not_abbreviated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "first_line", "second"),
+    ("arguments", "first_line", "second_line"),
     [
         (["--brokrs=3"], "p: no option '--brokrs'; did you mean --brokers?", "p"),
         (["--brokrs", "x", "sub"], "p: no option '--brokrs'; did you mean --brokers?", "p"),
@@ -433,7 +437,7 @@ def test_options_are_not_abbreviated() -> None:
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_with_what_was_meant(
-    words: list[str], first_line: str, second: str, capsys: Captured
+    arguments: list[str], first_line: str, second_line: str, capsys: Captured
 ) -> None:
     parser = CommandParser(prog="p")
     parser.add_argument("--brokers", type=int)
@@ -447,9 +451,9 @@ def test_what_is_wrong_is_told_with_what_was_meant(
     either = other_command.add_mutually_exclusive_group()
     either.add_argument("--a", action="store_true")
     either.add_argument("--b", action="store_true")
-    assert complaint_lines(parser, words, capsys) == [
+    assert complaint_lines(parser, arguments, capsys) == [
         first_line,
-        f"`{second} --help` shows what it takes",
+        f"`{second_line} --help` shows what it takes",
     ]
 
 
@@ -460,9 +464,9 @@ def test_help_wraps_sentences_and_leaves_examples() -> None:
     assert max(len(line) for line in help_text.splitlines() if "word" in line) <= 80
 
 
-@pytest.mark.parametrize("given", ["100", "0", "", "wide", "-5"])
-def test_help_is_as_wide_as_python_s_own(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", given)
+@pytest.mark.parametrize("column_text", ["100", "0", "", "wide", "-5"])
+def test_help_is_as_wide_as_python_s_own(column_text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", column_text)
     assert columns() == shutil.get_terminal_size().columns
 
 
@@ -557,23 +561,25 @@ def commands_of(line: str) -> list[list[str]]:
     line = line.partition("<(")[2].rstrip(")") or line
     calls: list[list[str]] = []
     for part in line.split("&&"):
-        words = shlex.split(part)
+        tokens = shlex.split(part)
         end = next(
-            (index for index, word in enumerate(words) if word in ("<", ">", "|")), len(words)
+            (index for index, token in enumerate(tokens) if token in ("<", ">", "|")), len(tokens)
         )
-        assert words[0] == "txnsim"
-        calls.append(words[1:end])
+        assert tokens[0] == "txnsim"
+        calls.append(tokens[1:end])
     return calls
 
 
 @pytest.mark.parametrize(("path", "line"), WORDS, ids=[line for _, line in WORDS])
 def test_an_example_is_taken(path: str, line: str) -> None:
-    for words in commands_of(line):
-        module = importlib.import_module(commands()[words[0]][0])
-        parser_of(words[0]).parse_args(getattr(module, "rewrite", list)(words))
-    given = [word for word in commands_of(line)[0] if not word.startswith("-")]
+    for arguments in commands_of(line):
+        module = importlib.import_module(commands()[arguments[0]][0])
+        parser_of(arguments[0]).parse_args(getattr(module, "rewrite", list)(arguments))
+    plain_arguments = [
+        argument for argument in commands_of(line)[0] if not argument.startswith("-")
+    ]
     command_words = path.split()
-    assert all(command_word in given for command_word in command_words), (
+    assert all(command_word in plain_arguments for command_word in command_words), (
         "it is about another command"
     )
 

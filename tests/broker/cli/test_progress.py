@@ -13,9 +13,9 @@ def test_a_file_gets_a_line_for_each_tenth_of_the_work(capsys: pytest.CaptureFix
     for seeds_done in range(1, 480):
         progress.advance(seeds_done, f"seed {seeds_done}", f"{seeds_done // 100} found")
     progress.end()
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    lines = printed.err.splitlines()
+    output = capsys.readouterr()
+    assert output.out == ""
+    lines = output.err.splitlines()
     assert len(lines) == LINES
     assert lines[0] == "48 of 479 seeds, 0 found"
     assert lines[-1] == "479 of 479 seeds, 4 found"
@@ -32,8 +32,8 @@ def test_a_total_that_nobody_knows_takes_few_lines_as_well(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     progress = Progress("seeds", None)
-    for done in range(1, 101):
-        progress.advance(done)
+    for done_count in range(1, 101):
+        progress.advance(done_count)
     counts = [printed_line.split()[0] for printed_line in capsys.readouterr().err.splitlines()]
     assert counts == ["1", "2", "4", "8", "16", "32", "64"]
 

@@ -143,8 +143,8 @@ def test_thousands_of_timeouts_are_some_lines_and_a_count(
     log = structlog.get_logger("txnsim.txn")
     for id_number in range(10_000):
         log.info("txn.timed_out", node="broker/1/txn/0", transactional_id=f"app-{id_number}")
-    told = [json.loads(printed_line) for printed_line in capsys.readouterr().err.splitlines()]
-    assert [line["transactional_id"] for line in told] == [
+    log_lines = [json.loads(printed_line) for printed_line in capsys.readouterr().err.splitlines()]
+    assert [line["transactional_id"] for line in log_lines] == [
         f"app-{id_number}" for id_number in range(21)
     ]
     time.ms += QUIET_MS
@@ -192,8 +192,8 @@ def test_each_reason_is_told_and_no_stranger_can_tell_a_thousand(
     ]
     assert reasons == ["byte 17 of 32: a", "byte 1 of 2: b"]
     for number in range(1_000):
-        word = "".join(chr(ord("a") + int(digit)) for digit in str(number))
-        log.warning("connection closed: bad request", reason=f"no API {word}")
+        letters = "".join(chr(ord("a") + int(digit)) for digit in str(number))
+        log.warning("connection closed: bad request", reason=f"no API {letters}")
     assert len(lines(capsys)) <= REASONS_MAX
     time.ms += QUIET_MS
     log.warning("connection closed: bad request", reason="byte 4 of 5: a")

@@ -238,11 +238,11 @@ def test_ipv6_addresses_stand_in_brackets_wherever_clients_take_them() -> None:
         pytest.skip("this machine has no IPv6 loopback")
     options = ("--host", "::1", "--http-host", "::1", "--http", "0")
     with TxnsimServer(brokers=1, arguments=options) as server:
-        ready = server.ready
-        assert re.fullmatch(r"\[::1\]:\d+", ready["bootstrap"])
-        assert re.fullmatch(r"http://\[::1\]:\d+", ready["http"])
-        brokers = httpx.get(f"{ready['http']}/api/v1/brokers").json()
-        assert main(["txns", "--bootstrap-server", ready["bootstrap"], "list"]) == 0
+        ready_facts = server.ready
+        assert re.fullmatch(r"\[::1\]:\d+", ready_facts["bootstrap"])
+        assert re.fullmatch(r"http://\[::1\]:\d+", ready_facts["http"])
+        brokers = httpx.get(f"{ready_facts['http']}/api/v1/brokers").json()
+        assert main(["txns", "--bootstrap-server", ready_facts["bootstrap"], "list"]) == 0
     assert brokers[0]["host"] == "::1"
 
 
@@ -314,10 +314,10 @@ def test_a_topic_that_kafka_would_refuse_stops_the_start(
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_it_cleanly(number: signal.Signals, tmp_path: Path) -> None:
-    ready = tmp_path / "ready.json"
+    ready_file = tmp_path / "ready.json"
     command = [sys.executable, "-m", "txnsim.cli.main", "serve", "--port", "0", "--json"]
     with subprocess.Popen(
-        [*command, "--ready-file", str(ready), "--http", "0"],
+        [*command, "--ready-file", str(ready_file), "--http", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -325,13 +325,13 @@ def test_a_signal_stops_it_cleanly(number: signal.Signals, tmp_path: Path) -> No
         assert process.stdout is not None
         facts = json.loads(process.stdout.readline())
         # The file is there before anything is printed, whole and under its own name only.
-        assert json.loads(ready.read_text()) == facts
+        assert json.loads(ready_file.read_text()) == facts
         assert [path.name for path in tmp_path.iterdir()] == ["ready.json"]
         process.send_signal(number)
         _out, complaints = process.communicate(timeout=SLOW_S)
     assert process.returncode == 0
     assert complaints == ""
-    assert not ready.exists()
+    assert not ready_file.exists()
     assert facts["pid"] == process.pid
     assert len(facts["bootstrap"].split(",")) == 3
     assert facts["http"].startswith("http://127.0.0.1:")
@@ -340,10 +340,12 @@ def test_a_signal_stops_it_cleanly(number: signal.Signals, tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_closed_standard_output_is_no_reason_to_abort(tmp_path: Path) -> None:
-    ready = tmp_path / "ready.json"
-    line = f"exec {sys.executable} -m txnsim serve --port 0 --brokers 1 --ready-file {ready} >&-"
+    ready_file = tmp_path / "ready.json"
+    line = (
+        f"exec {sys.executable} -m txnsim serve --port 0 --brokers 1 --ready-file {ready_file} >&-"
+    )
     with subprocess.Popen(["sh", "-c", line], stderr=subprocess.PIPE) as process:
-        while not ready.exists():
+        while not ready_file.exists():
             assert process.poll() is None
         process.terminate()
         _, complaints = process.communicate(timeout=SLOW_S)
@@ -366,22 +368,22 @@ def test_a_reader_of_its_output_that_is_gone_ends_it_without_a_complaint() -> No
 def test_a_token_is_printed_where_it_was_made_up_and_never_where_it_was_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    everywhere = ("--http", "0", "--http-host", "0.0.0.0", "--log-level", "debug")
-    with TxnsimServer(brokers=1, arguments=everywhere) as server:
+    server_arguments = ("--http", "0", "--http-host", "0.0.0.0", "--log-level", "debug")
+    with TxnsimServer(brokers=1, arguments=server_arguments) as server:
         token = server.ready["token"]
-        printed = server.wait_for_output("SIGTERM to the process")
-        assert f"its token       {token}  (Authorization: Bearer TOKEN)" in printed
-        assert printed.count(token) == 1
+        output = server.wait_for_output("SIGTERM to the process")
+        assert f"its token       {token}  (Authorization: Bearer TOKEN)" in output
+        assert output.count(token) == 1
     monkeypatch.setenv("TXNSIM_TOKEN", "a-secret-of-the-environment")
     with TxnsimServer(brokers=1, arguments=("--http", "0", "--log-level", "debug")) as server:
         assert server.ready["token"] == "a-secret-of-the-environment"
         url = f"{server.http}/api/v1/clock"
         assert httpx.get(url, timeout=SLOW_S).status_code == 401
-        named = {"Authorization": "Bearer a-secret-of-the-environment"}
-        assert httpx.get(url, headers=named, timeout=SLOW_S).status_code == 200
-        printed = server.wait_for_output("SIGTERM to the process")
-        assert "its token       that of TXNSIM_TOKEN" in printed
-        assert "a-secret-of-the-environment" not in printed
+        headers = {"Authorization": "Bearer a-secret-of-the-environment"}
+        assert httpx.get(url, headers=headers, timeout=SLOW_S).status_code == 200
+        output = server.wait_for_output("SIGTERM to the process")
+        assert "its token       that of TXNSIM_TOKEN" in output
+        assert "a-secret-of-the-environment" not in output
 
 
 def test_a_missing_folder_of_the_ready_file_is_told_as_such(
@@ -395,30 +397,39 @@ def test_a_missing_folder_of_the_ready_file_is_told_as_such(
 def test_a_killed_process_leaves_its_ready_file_and_the_next_one_removes_it_first(
     tmp_path: Path,
 ) -> None:
-    ready = tmp_path / "ready.json"
-    line = [sys.executable, "-m", "txnsim", "serve", "--brokers", "1", "--ready-file", str(ready)]
+    ready_file = tmp_path / "ready.json"
+    line = [
+        sys.executable,
+        "-m",
+        "txnsim",
+        "serve",
+        "--brokers",
+        "1",
+        "--ready-file",
+        str(ready_file),
+    ]
     with subprocess.Popen([*line, "--port", "0"], stdout=subprocess.DEVNULL) as process:
-        while not ready.exists():
+        while not ready_file.exists():
             assert process.poll() is None
         process.kill()
-    assert json.loads(ready.read_text())["pid"] == process.pid
-    assert main(["serve", "--ready-file", str(ready), "--topic", "a:0"]) == 2
-    assert not ready.exists()
+    assert json.loads(ready_file.read_text())["pid"] == process.pid
+    assert main(["serve", "--ready-file", str(ready_file), "--topic", "a:0"]) == 2
+    assert not ready_file.exists()
 
 
 @pytest.mark.slow
 def test_it_ends_with_its_standard_input(tmp_path: Path) -> None:
-    ready = tmp_path / "ready.json"
+    ready_file = tmp_path / "ready.json"
     command = [sys.executable, "-m", "txnsim.cli.main", "serve", "--port", "0", "--brokers", "1"]
     with subprocess.Popen(
-        [*command, "--until-eof", "--ready-file", str(ready)],
+        [*command, "--until-eof", "--ready-file", str(ready_file)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
     ) as process:
         assert process.stdin is not None
         process.stdin.write(b"not yet\n")
         process.stdin.flush()
-        while not ready.exists():
+        while not ready_file.exists():
             assert process.poll() is None
         process.stdin.close()
         assert process.wait(timeout=SLOW_S) == 0
@@ -427,12 +438,12 @@ def test_it_ends_with_its_standard_input(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_banner_tells_where_it_is_and_how_to_stop_it() -> None:
     with TxnsimServer(brokers=1, transaction_version=1) as server:
-        printed = server.wait_for_output(f"SIGTERM to the process {server.pid}")
-        assert f"txnsim {version('txnsim')}: 1 broker up as Apache Kafka 4.4" in printed
-        assert ", transaction.version 1\n" in printed
-        assert f"bootstrap.servers={server.bootstrap}" in printed
-        assert "control port" not in printed
-        assert "KIP text" not in printed
+        output = server.wait_for_output(f"SIGTERM to the process {server.pid}")
+        assert f"txnsim {version('txnsim')}: 1 broker up as Apache Kafka 4.4" in output
+        assert ", transaction.version 1\n" in output
+        assert f"bootstrap.servers={server.bootstrap}" in output
+        assert "control port" not in output
+        assert "KIP text" not in output
 
 
 @pytest.mark.slow
@@ -441,20 +452,22 @@ async def test_requests_are_logged_as_json_where_that_is_asked_for() -> None:
     with TxnsimServer(brokers=1, arguments=arguments) as server:
         async with Cluster(server.bootstrap) as cluster:
             await Admin(cluster).describe_cluster()
-        printed = server.wait_for_output('"event": "connection.closed"')
+        output = server.wait_for_output('"event": "connection.closed"')
     lines = [
         json.loads(printed_line)
-        for printed_line in printed.splitlines()
+        for printed_line in output.splitlines()
         if printed_line.startswith("{")
     ]
-    (answered,) = (
+    (answer_event,) = (
         line
         for line in lines
         if line["event"] == "request.answered" and line["api"] == "DescribeCluster"
     )
-    assert answered["level"] == "debug"
-    assert answered["logger"] == "txnsim.request"
-    assert {"broker", "connection", "client_id", "correlation_id", "version", "ms"} <= set(answered)
+    assert answer_event["level"] == "debug"
+    assert answer_event["logger"] == "txnsim.request"
+    assert {"broker", "connection", "client_id", "correlation_id", "version", "ms"} <= set(
+        answer_event
+    )
 
 
 @pytest.mark.slow
@@ -463,8 +476,8 @@ def test_the_banner_tells_of_the_second_listener_and_who_fails_there() -> None:
         listeners = server.ready["kip_text_bootstrap"].split(",")
         assert len(listeners) == 2
         assert not set(listeners) & set(server.bootstrap.split(","))
-        printed = server.wait_for_output(STOCK_CLIENTS_FAIL)  # it comes behind the ready file
-        assert f"KIP text          {','.join(listeners)}" in printed
+        output = server.wait_for_output(STOCK_CLIENTS_FAIL)  # it comes behind the ready file
+        assert f"KIP text          {','.join(listeners)}" in output
 
 
 @pytest.mark.slow
@@ -489,15 +502,15 @@ sys.exit(main(["serve", "--port", "0", "--http", "0"]))
 
 @pytest.mark.slow
 def test_the_control_port_without_its_extra_gives_the_pip_line() -> None:
-    ended = subprocess.run(
+    finished_process = subprocess.run(
         [sys.executable, "-c", WITHOUT_STARLETTE],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert ended.returncode == 2
+    assert finished_process.returncode == 2
     assert (
-        ended.stderr
+        finished_process.stderr
         == f"txnsim: the control port needs starlette: {MissingExtraError.pip_line('http')}\n"
     )
 
@@ -696,10 +709,12 @@ def test_the_disks_settle_how_many_brokers_there_are_and_of_which_cluster(disk: 
     assert disks is not None
     options = serve.options_from(args, disks)
     assert (options.brokers, options.settings.cluster_id) == (1, "abc")
-    loaded = serve_load.load(options, disks, now_ms=NOW)
-    assert loaded.broker_ids == (4,)
-    assert loaded.loaded is not None
-    assert serve_load.line(loaded.loaded) == "loaded 2.0 MB: 2 replicas, their disks untouched"
+    loaded_cluster = serve_load.load(options, disks, now_ms=NOW)
+    assert loaded_cluster.broker_ids == (4,)
+    assert loaded_cluster.loaded is not None
+    assert (
+        serve_load.line(loaded_cluster.loaded) == "loaded 2.0 MB: 2 replicas, their disks untouched"
+    )
 
 
 def test_a_file_that_vanishes_is_named(disk: Path) -> None:
@@ -748,7 +763,7 @@ def test_what_is_no_time_is_refused() -> None:
 # What is told
 
 
-def loaded_cluster(losses: int, left_out: int) -> LoadedCluster:
+def loaded_cluster(loss_count: int, left_out: int) -> LoadedCluster:
     return LoadedCluster(
         image=ClusterImage(cluster_id="abc"),
         logs={BrokerId(1): ()},
@@ -756,7 +771,7 @@ def loaded_cluster(losses: int, left_out: int) -> LoadedCluster:
         size=7,
         losses=tuple(
             DataLoss(path=f"f{loss_number}", position=3, size=9, reason="torn")
-            for loss_number in range(losses)
+            for loss_number in range(loss_count)
         ),
         left_out=tuple(f"g{group_number}: gone" for group_number in range(left_out)),
     )

@@ -17,10 +17,10 @@ CLOSE = "close"
 SILENCE = None
 """Answer of a handler that never answers."""
 
-Handler = Callable[["Asked"], Any]
+Handler = Callable[["ReceivedRequest"], Any]
 
 
-class Asked:
+class ReceivedRequest:
     """A request that the fake broker has received."""
 
     def __init__(self, api_key: int, version: int, message: Any) -> None:
@@ -37,7 +37,7 @@ def in_turn(*handlers: Handler) -> Handler:
     """A handler that gives each request to the next of the handlers; the last one is repeated."""
     handlers_left = list(handlers)
 
-    def handle(request: Asked) -> Any:
+    def handle(request: ReceivedRequest) -> Any:
         return (handlers_left.pop(0) if len(handlers_left) > 1 else handlers_left[0])(request)
 
     return handle
@@ -57,7 +57,7 @@ class FakeBroker:
         self.topics = {"t": 2} if topics is None else topics
         self.level = transaction_version
         self.features_epoch = 10
-        self.asked: list[Asked] = []
+        self.asked: list[ReceivedRequest] = []
         self.ranges = {int(api): (api.own_range.lowest, api.own_range.highest) for api in ClientApi}
         self.ranges |= ranges or {}
         self.handlers: dict[Any, Handler] = {
@@ -91,10 +91,10 @@ class FakeBroker:
     @property
     def keys(self) -> list[int]:
         """API keys of the requests that the broker got, without ApiVersions and Metadata."""
-        quiet = (ClientApi.API_VERSIONS, ClientApi.METADATA)
-        return [request.api_key for request in self.asked if request.api_key not in quiet]
+        quiet_apis = (ClientApi.API_VERSIONS, ClientApi.METADATA)
+        return [request.api_key for request in self.asked if request.api_key not in quiet_apis]
 
-    def of(self, api: ClientApi) -> list[Asked]:
+    def of(self, api: ClientApi) -> list[ReceivedRequest]:
         """The requests of one API."""
         return [request for request in self.asked if request.api_key == api]
 
@@ -105,7 +105,7 @@ class FakeBroker:
 
     # What a broker says unless a test has it say something else
 
-    def api_versions(self, request: Asked) -> Any:
+    def api_versions(self, request: ReceivedRequest) -> Any:
         features: tuple[Any, ...] = ()
         if request.version >= 3 and self.level:
             row = {
@@ -124,7 +124,7 @@ class FakeBroker:
             finalized_features=features,
         )
 
-    def metadata(self, request: Asked, leader_id: int = 1, error: int = 0) -> Any:
+    def metadata(self, request: ReceivedRequest, leader_id: int = 1, error: int = 0) -> Any:
         topics = request.message.topics
         topic_names = self.topics if topics is None else [row.name for row in topics]
         broker = {"node_id": 1, "host": "127.0.0.1", "port": self.port}
@@ -152,11 +152,11 @@ class FakeBroker:
             ],
         )
 
-    def find_coordinator(self, request: Asked, error: int = 0) -> Any:
+    def find_coordinator(self, request: ReceivedRequest, error: int = 0) -> Any:
         return coordinator(request, self.port, error=error)
 
 
-def coordinator(request: Asked, port: int = 1, *, error: int = 0) -> Any:
+def coordinator(request: ReceivedRequest, port: int = 1, *, error: int = 0) -> Any:
     """An answer to FindCoordinator that names broker 1, or an error for every key."""
     node = -1 if error else 1
     common = {"node_id": node, "host": "127.0.0.1", "port": port, "error_code": error}
@@ -173,7 +173,7 @@ def coordinator(request: Asked, port: int = 1, *, error: int = 0) -> Any:
 def produce_answer(error: int = 0, offset: int = 0) -> Handler:
     """A handler that gives every partition of a Produce request this outcome."""
 
-    def handle(request: Asked) -> Any:
+    def handle(request: ReceivedRequest) -> Any:
         if request.message.acks == 0:
             return SILENCE
         return request.answer(
@@ -209,7 +209,7 @@ def add_partitions_answer(*errors: int) -> Handler:
     the rest.
     """
 
-    def handle(request: Asked) -> Any:
+    def handle(request: ReceivedRequest) -> Any:
         errors_left: list[int] = list(errors or (0,))
         return request.answer(
             results_by_topic_v3_and_below=[
@@ -263,7 +263,7 @@ class _Peer(asyncio.Protocol):
     def _handle(self, frame: bytes) -> None:
         header = codec.read_request_header(frame)
         message = codec.decode_request(header, frame)
-        request = Asked(header.api_key, header.api_version, message)
+        request = ReceivedRequest(header.api_key, header.api_version, message)
         self._broker.asked.append(request)
         answer = self._broker.handlers[header.api_key](request)
         if answer is SILENCE:
@@ -283,8 +283,8 @@ class _Peer(asyncio.Protocol):
 __all__: Sequence[str] = (
     "CLOSE",
     "SILENCE",
-    "Asked",
     "FakeBroker",
+    "ReceivedRequest",
     "add_partitions_answer",
     "coordinator",
     "end_answer",
@@ -294,7 +294,7 @@ __all__: Sequence[str] = (
 )
 
 
-def producers_of(request: Asked, *states: Any, error: int = 0) -> Any:
+def producers_of(request: ReceivedRequest, *states: Any, error: int = 0) -> Any:
     """The answer to DescribeProducers: the same for each partition."""
     return request.answer(
         topics=[

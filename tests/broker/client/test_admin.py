@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.broker.client.fake_broker import CLOSE, Asked, FakeBroker, in_turn
+from tests.broker.client.fake_broker import CLOSE, FakeBroker, ReceivedRequest, in_turn
 from txnsim.client.admin import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, Admin, CreatedTopic
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
@@ -35,7 +35,7 @@ def creation_answer(error: int = 0, message: str | None = None) -> Any:
 
 
 def deletion_answer(error: int = 0) -> Any:
-    def handle(request: Asked) -> Any:
+    def handle(request: ReceivedRequest) -> Any:
         names = [t.name for t in request.message.topics] if request.version >= 6 else []
         names = names or list(request.message.topic_names)
         return request.answer(responses=[{"name": name, "error_code": error} for name in names])
@@ -79,7 +79,7 @@ async def admin(broker: FakeBroker) -> AsyncIterator[Admin]:
 
 
 async def test_a_created_topic_is_waited_for(broker: FakeBroker, admin: Admin) -> None:
-    def without_leader(request: Asked) -> Any:
+    def without_leader(request: ReceivedRequest) -> Any:
         return broker.metadata(request, leader_id=-1)
 
     broker.handlers[ClientApi.METADATA] = in_turn(without_leader, broker.metadata)
@@ -100,7 +100,7 @@ async def test_a_deletion_is_waited_for_until_no_broker_names_the_topic(
 ) -> None:
     lookups_left = 2
 
-    def metadata_until_deleted(request: Asked) -> Any:
+    def metadata_until_deleted(request: ReceivedRequest) -> Any:
         nonlocal lookups_left
         lookups_left -= 1
         return broker.metadata(request, error=3 if lookups_left < 0 else 0)
@@ -172,11 +172,11 @@ async def test_a_brokers_own_configuration_goes_to_that_broker(
     )
     outcomes = await admin.incremental_alter_configs(changes)
     assert outcomes == {(4, "1"): None, (4, ""): None, (2, "t"): None}
-    sent = [
+    asked_resources = [
         [row.resource_name for row in request.message.resources]
         for request in broker.of(ClientApi.INCREMENTAL_ALTER_CONFIGS)
     ]
-    assert sent == [["1"], ["", "t"]]
+    assert asked_resources == [["1"], ["", "t"]]
 
 
 async def test_a_refused_default_is_raised(broker: FakeBroker, admin: Admin) -> None:

@@ -11,7 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.broker.client.fake_broker import SILENCE, Asked, FakeBroker, end_answer, in_turn
+from tests.broker.client.fake_broker import (
+    SILENCE,
+    FakeBroker,
+    ReceivedRequest,
+    end_answer,
+    in_turn,
+)
 from txnsim.client.authentication import Authentication, ClientSecurity
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings, Connection
@@ -33,12 +39,14 @@ PLAIN = ClientSecurity(
 END = TxnRequests("t", producer_id=1, producer_epoch=2).end(committed=True)
 
 
-def shakes(error: int = 0) -> Callable[[Asked], Any]:
+def shakes(error: int = 0) -> Callable[[ReceivedRequest], Any]:
     return lambda request: request.answer(error_code=error, mechanisms=("PLAIN", "OAUTHBEARER"))
 
 
-def lets_in(lifetime_ms: int = 0, *, error: int = 0, token: bytes = b"") -> Callable[[Asked], Any]:
-    def answer(request: Asked) -> Any:
+def lets_in(
+    lifetime_ms: int = 0, *, error: int = 0, token: bytes = b""
+) -> Callable[[ReceivedRequest], Any]:
+    def answer(request: ReceivedRequest) -> Any:
         return request.answer(
             error_code=error,
             error_message="who are you?" if error else None,
@@ -49,7 +57,7 @@ def lets_in(lifetime_ms: int = 0, *, error: int = 0, token: bytes = b"") -> Call
     return answer
 
 
-def broker(**handlers: Callable[[Asked], Any]) -> FakeBroker:
+def broker(**handlers: Callable[[ReceivedRequest], Any]) -> FakeBroker:
     """A broker that accepts every login; ``handlers`` replace single handlers."""
     return FakeBroker(
         {
@@ -110,9 +118,9 @@ async def test_a_session_is_renewed_before_it_ends_and_requests_wait() -> None:
     async with broker(authenticate=authenticate) as fake:
         connection = await connect(fake)
         await asyncio.sleep(0.01)
-        first_answer, second = connection.send(END), connection.send(END)
+        first_answer, second_answer = connection.send(END), connection.send(END)
         await first_answer
-        await second
+        await second_answer
         assert fake.keys == [
             *(ClientApi.SASL_HANDSHAKE, ClientApi.SASL_AUTHENTICATE),
             *(ClientApi.SASL_HANDSHAKE, ClientApi.SASL_AUTHENTICATE),
@@ -165,9 +173,11 @@ async def test_a_bad_token_is_refused_after_its_reason_was_seen() -> None:
 
 def test_the_first_version_tells_no_lifetime() -> None:
     authentication = Authentication(PLAIN, now_ms=0, nonce="n")
-    shaken = Asked(ClientApi.SASL_HANDSHAKE, 1, None).answer(error_code=0, mechanisms=("PLAIN",))
+    shaken = ReceivedRequest(ClientApi.SASL_HANDSHAKE, 1, None).answer(
+        error_code=0, mechanisms=("PLAIN",)
+    )
     assert authentication.take(shaken) is not None
-    answer = Asked(ClientApi.SASL_AUTHENTICATE, 0, None).answer(
+    answer = ReceivedRequest(ClientApi.SASL_AUTHENTICATE, 0, None).answer(
         error_code=0, error_message=None, auth_bytes=b""
     )
     assert authentication.take(answer) is None

@@ -14,8 +14,8 @@ import pytest
 from tests.broker.client.fake_broker import (
     CLOSE,
     SILENCE,
-    Asked,
     FakeBroker,
+    ReceivedRequest,
     coordinator,
     end_answer,
     in_turn,
@@ -111,8 +111,10 @@ async def test_connections_are_shared_and_reopened() -> None:
         FakeBroker({ClientApi.END_TXN: end_answer()}) as broker,
         Cluster(broker.address, settings=QUICK) as cluster,
     ):
-        connection, second = await asyncio.gather(cluster.connection(1), cluster.connection(1))
-        assert connection is second
+        connection, second_connection = await asyncio.gather(
+            cluster.connection(1), cluster.connection(1)
+        )
+        assert connection is second_connection
         assert await cluster.connection(1, lane="other") is not connection
         broker.cut()
         await connection.wait_closed()
@@ -391,12 +393,12 @@ def test_an_abortable_error_leaves_only_abort_and_bumps_in_the_old_protocol(
     transaction_version: int, bump: bool
 ) -> None:
     session = in_transaction(transaction_version)
-    raised = session.abortable(ClientError("lost", error=ErrorCode.request_timed_out))
-    assert isinstance(raised, AbortableError)
-    assert raised.error == ErrorCode.request_timed_out
-    for refused in (session.begin, lambda: session.touch(P0)):
+    raised_error = session.abortable(ClientError("lost", error=ErrorCode.request_timed_out))
+    assert isinstance(raised_error, AbortableError)
+    assert raised_error.error == ErrorCode.request_timed_out
+    for refused_call in (session.begin, lambda: session.touch(P0)):
         with pytest.raises(AbortableError, match="lost"):
-            refused()
+            refused_call()
     with pytest.raises(AbortableError):
         session.plan_end(committed=True, features=features(transaction_version))
     plan = session.plan_end(committed=False, features=features(transaction_version))
@@ -412,15 +414,15 @@ def test_an_abortable_error_is_fatal_where_the_epoch_cannot_be_bumped() -> None:
 
 def test_a_fatal_error_stays_and_keeps_its_first_reason() -> None:
     session = in_transaction(2)
-    fenced = ClientError("fenced", error=ErrorCode.producer_fenced)
-    assert isinstance(session.fatal(fenced), FatalError)
-    later = session.abortable(ClientError("later"))
-    assert isinstance(later, FatalError)
-    assert str(later) == "fenced"
+    fenced_error = ClientError("fenced", error=ErrorCode.producer_fenced)
+    assert isinstance(session.fatal(fenced_error), FatalError)
+    later_error = session.abortable(ClientError("later"))
+    assert isinstance(later_error, FatalError)
+    assert str(later_error) == "fenced"
     assert str(session.fatal(ClientError("again"))) == "fenced"
-    for refused in (session.begin, lambda: session.touch(P0), session.raise_error):
+    for refused_call in (session.begin, lambda: session.touch(P0), session.raise_error):
         with pytest.raises(FatalError, match="fenced"):
-            refused()
+            refused_call()
     with pytest.raises(FatalError):
         session.plan_end(committed=False, features=features(2))
 
@@ -447,19 +449,21 @@ async def test_versions_and_features_are_negotiated_first() -> None:
         await connection.wait_closed()
 
 
-@pytest.mark.parametrize(("highest", "settled"), [(3, 3), (0, 0)])
-async def test_an_older_broker_is_asked_again_in_its_version(highest: int, settled: int) -> None:
+@pytest.mark.parametrize(("highest", "settled_version"), [(3, 3), (0, 0)])
+async def test_an_older_broker_is_asked_again_in_its_version(
+    highest: int, settled_version: int
+) -> None:
     async with FakeBroker() as broker:
 
-        def refuse(request: Asked) -> Any:
+        def refuse(request: ReceivedRequest) -> Any:
             # As a broker does: version 0, its own range inside (KIP-511).
-            old = Asked(18, 0, None)
+            old_request = ReceivedRequest(18, 0, None)
             row = {"api_key": 18, "max_version": highest}
-            return old.answer(error_code=35, api_keys=(row,))
+            return old_request.answer(error_code=35, api_keys=(row,))
 
         broker.handlers[ClientApi.API_VERSIONS] = in_turn(refuse, broker.api_versions)
         connection = await connect(broker)
-        assert [request.version for request in broker.asked] == [4, settled]
+        assert [request.version for request in broker.asked] == [4, settled_version]
         assert connection.versions
         connection.close()
 
@@ -485,12 +489,15 @@ async def test_answers_are_matched_by_correlation_id() -> None:
     answer = end_answer(0, epoch=9)
     async with FakeBroker({ClientApi.END_TXN: in_turn(lambda _: SILENCE, answer)}) as broker:
         connection = await connect(broker)
-        swallowed, answered = connection.send(CONNECTION_END), connection.send(CONNECTION_END)
-        assert (await answered).producer_epoch == 9
-        assert not swallowed.done()
+        swallowed_request, answered_end = (
+            connection.send(CONNECTION_END),
+            connection.send(CONNECTION_END),
+        )
+        assert (await answered_end).producer_epoch == 9
+        assert not swallowed_request.done()
         connection.close()
         with pytest.raises(ConnectionLostError, match="closed by us"):
-            await swallowed
+            await swallowed_request
         assert not connection.is_usable
         with pytest.raises(ConnectionLostError):
             connection.send(CONNECTION_END)
@@ -502,14 +509,16 @@ async def test_no_answer_in_time_closes_the_connection_and_fails_what_is_behind(
         first_answer = connection.send(
             VersionedRequest(api=ClientApi.END_TXN, build=CONNECTION_END.build, timeout_ms=30)
         )
-        second = connection.send(
+        second_answer = connection.send(
             VersionedRequest(api=ClientApi.END_TXN, build=CONNECTION_END.build, timeout_ms=60_000)
         )
-        with pytest.raises(RequestTimeoutError, match="did not answer EndTxn in time") as late:
+        with pytest.raises(
+            RequestTimeoutError, match="did not answer EndTxn in time"
+        ) as timeout_info:
             await first_answer
-        assert late.value.error == ErrorCode.request_timed_out
+        assert timeout_info.value.error == ErrorCode.request_timed_out
         with pytest.raises(ConnectionLostError, match="was left"):
-            await second
+            await second_answer
         assert not connection.is_usable
         await connection.wait_closed()
 
@@ -610,21 +619,23 @@ def test_a_topic_is_led_when_every_partition_is() -> None:
 
 def test_topics_not_asked_for_stay_known_and_brokers_are_replaced() -> None:
     other_topic = TopicMetadata(name="u")
-    merged = merge(view(topic(0), other_topic), view(topic(1), broker_id=2))
-    assert merged.topics == (topic(1), other_topic)
-    assert merged.broker(1) is None
+    merged_view = merge(view(topic(0), other_topic), view(topic(1), broker_id=2))
+    assert merged_view.topics == (topic(1), other_topic)
+    assert merged_view.broker(1) is None
 
 
 def test_leader_epochs_never_go_back() -> None:
-    merged = merge(view(topic(5, 5)), view(topic(4, 6, leader=2)))
-    found = merged.topic("t")
-    assert found is not None
-    assert [(p.leader_id, p.leader_epoch) for p in found.partitions] == [(1, 5), (2, 6)]
+    merged_view = merge(view(topic(5, 5)), view(topic(4, 6, leader=2)))
+    merged_topic = merged_view.topic("t")
+    assert merged_topic is not None
+    assert [(p.leader_id, p.leader_epoch) for p in merged_topic.partitions] == [(1, 5), (2, 6)]
 
 
 def test_a_recreated_topic_begins_anew() -> None:
-    fresh = topic(0, leader=2, topic_id=UUID(int=2))
-    assert merge(view(topic(5, topic_id=UUID(int=1))), view(fresh)).topics == (fresh,)
+    recreated_topic = topic(0, leader=2, topic_id=UUID(int=2))
+    assert merge(view(topic(5, topic_id=UUID(int=1))), view(recreated_topic)).topics == (
+        recreated_topic,
+    )
 
 
 def test_an_error_replaces_what_was_known() -> None:
@@ -633,22 +644,22 @@ def test_an_error_replaces_what_was_known() -> None:
 
 
 def test_a_new_partition_and_a_broker_without_epochs_are_believed() -> None:
-    merged = merge(view(topic(5)), view(topic(-1, 0, leader=3)))
-    found = merged.topic("t")
-    assert found is not None
-    assert [p.leader_id for p in found.partitions] == [3, 3]
+    merged_view = merge(view(topic(5)), view(topic(-1, 0, leader=3)))
+    merged_topic = merged_view.topic("t")
+    assert merged_topic is not None
+    assert [p.leader_id for p in merged_topic.partitions] == [3, 3]
 
 
 def test_answers_of_all_versions_are_read() -> None:
     broker = FakeBroker()
     broker.port = 9
     for version in (1, 5, 9, 12, 13):
-        request = Asked(3, version, type("Message", (), {"topics": None})())
+        request = ReceivedRequest(3, version, type("Message", (), {"topics": None})())
         cluster_view = parse_metadata(broker.metadata(request))
         assert cluster_view.broker(1) is not None
         assert cluster_view.leader(TopicPartition("t", 1)) is not None
     for version in (1, 3, 4, 6):
-        request = Asked(10, version, type("Message", (), {"coordinator_keys": ("a",)})())
+        request = ReceivedRequest(10, version, type("Message", (), {"coordinator_keys": ("a",)})())
         assert parse_coordinators(coordinator(request), ("a",)) == {"a": (0, 1)}
         assert parse_coordinators(coordinator(request, error=15), ("a",)) == {"a": (15, -1)}
 
@@ -656,9 +667,10 @@ def test_answers_of_all_versions_are_read() -> None:
 def test_the_highest_common_version_is_chosen() -> None:
     assert choose_version(ClientApi.END_TXN, {26: VersionRange(0, 9)}) == 5
     assert choose_version(ClientApi.END_TXN, {26: VersionRange(0, 3)}) == 3
-    within = VersionRange(0, 4)
+    version_range = VersionRange(0, 4)
     assert (
-        choose_version(ClientApi.END_TXN, {26: VersionRange(0, 5)}, accepted_versions=within) == 4
+        choose_version(ClientApi.END_TXN, {26: VersionRange(0, 5)}, accepted_versions=version_range)
+        == 4
     )
 
 
@@ -686,19 +698,21 @@ NEWER = version_range(ClientApi.LIST_TRANSACTIONS)[1] + 1
 
 
 @pytest.mark.parametrize(
-    ("broker_range", "within"),
+    ("broker_range", "version_range"),
     [
         (VersionRange(NEWER, NEWER + 1), ANY),
         (VersionRange(0, NEWER), VersionRange(NEWER, NEWER)),
     ],
 )
 def test_a_limit_of_ours_is_not_called_the_brokers(
-    broker_range: VersionRange, within: VersionRange
+    broker_range: VersionRange, version_range: VersionRange
 ) -> None:
     with pytest.raises(
         ClientTooOldError, match="This client speaks LIST_TRANSACTIONS up to"
     ) as error_info:
-        choose_version(ClientApi.LIST_TRANSACTIONS, {66: broker_range}, accepted_versions=within)
+        choose_version(
+            ClientApi.LIST_TRANSACTIONS, {66: broker_range}, accepted_versions=version_range
+        )
     assert error_info.value.error is ErrorCode.unsupported_version
 
 
@@ -735,8 +749,8 @@ def test_only_a_higher_epoch_replaces_what_is_known() -> None:
         newer_features(features_before, FinalizedFeatures(epoch=4, levels=(("x", 1),)))
         is features_before
     )
-    unknown = FinalizedFeatures()
-    assert newer_features(features_before, unknown) is features_before
+    unknown_features = FinalizedFeatures()
+    assert newer_features(features_before, unknown_features) is features_before
 
 
 class HandClock(ManualClock):

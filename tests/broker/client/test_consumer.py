@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.broker.client.fake_broker import SILENCE, Asked, FakeBroker, in_turn
+from tests.broker.client.fake_broker import SILENCE, FakeBroker, ReceivedRequest, in_turn
 from tests.broker.client.test_fetching import fetch_answer
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
@@ -20,7 +20,7 @@ SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeou
 
 
 def offsets(error: int = 0, offset: int = 0) -> Any:
-    def handle(request: Asked) -> Any:
+    def handle(request: ReceivedRequest) -> Any:
         return request.answer(
             topics=[
                 {
@@ -105,11 +105,11 @@ async def test_what_comes_for_an_old_position_is_thrown_away(
     broker: FakeBroker, consumer: Consumer
 ) -> None:
     await consumer.assign({T0: 0})
-    sent = asyncio.Event()
+    sent_event = asyncio.Event()
 
-    def seek(request: Asked) -> Any:
+    def seek(request: ReceivedRequest) -> Any:
         consumer.seek(T0, 7)
-        sent.set()
+        sent_event.set()
         return fetch_answer(0, b"old")(request)
 
     broker.handlers[ClientApi.FETCH] = in_turn(seek, fetch_answer(0, b"new", offset=7))

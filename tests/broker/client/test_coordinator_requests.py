@@ -33,8 +33,8 @@ async def test_no_coordinator(error: int, error_class: type[ClientError]) -> Non
         session = TxnSession()
         with pytest.raises(error_class):
             await CoordinatorRequests(c, session, "x", 1).init_producer_id(ProducerIdAndEpoch.NONE)
-        finished = session.state is SessionState.FATAL_ERROR
-        assert finished is (error_class is FatalError)
+        is_finished = session.state is SessionState.FATAL_ERROR
+        assert is_finished is (error_class is FatalError)
 
 
 @pytest.mark.parametrize(("highest", "error_class"), [(2, FatalError), (3, AbortableError)])

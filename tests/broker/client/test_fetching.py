@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.broker.client.fake_broker import CLOSE, Asked, FakeBroker, in_turn
+from tests.broker.client.fake_broker import CLOSE, FakeBroker, ReceivedRequest, in_turn
 from tests.support.clusters import VirtualCluster, options, run_cluster
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
@@ -26,8 +26,8 @@ SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeou
 
 def fetch_answer(
     error: int = 0, *record_values: bytes, offset: int = 0, aborted: Any = ()
-) -> Callable[[Asked], Any]:
-    def handle(request: Asked) -> Any:
+) -> Callable[[ReceivedRequest], Any]:
+    def handle(request: ReceivedRequest) -> Any:
         batch_data = b""
         if record_values and not error:
             records = [Record(value=record_value) for record_value in record_values]
@@ -87,7 +87,7 @@ async def test_no_list_of_aborted_transactions_is_not_an_empty_one() -> None:
 
 @pytest.mark.parametrize("first_answer", [fetch_answer(6), fetch_answer(3), lambda _: CLOSE])
 async def test_a_leader_that_moved_is_looked_up_and_asked(
-    first_answer: Callable[[Asked], Any],
+    first_answer: Callable[[ReceivedRequest], Any],
 ) -> None:
     settings = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=2_000)
     async with (
@@ -144,18 +144,25 @@ def test_a_reader_stays_at_the_follower_in_its_rack_while_that_answers() -> None
     async def story(cluster: VirtualCluster) -> None:
         leader = cluster.leader(PARTITION)
         follower = next(id_ for id_ in (1, 2, 3) if id_ != leader)
-        near, far = NearReplicas(RACKS[follower - 1]), NearReplicas(RACKS[leader - 1])
+        near_replicas, far_replicas = (
+            NearReplicas(RACKS[follower - 1]),
+            NearReplicas(RACKS[leader - 1]),
+        )
         async with cluster.client() as client:
-            for reader in (near, far):
+            for reader in (near_replicas, far_replicas):
                 assert reader.of(PARTITION) == NO_REPLICA
-            at_follower = await fetch(client, "orders", 0, 0, near_replicas=near, max_wait_ms=0)
-            assert at_follower.follower_id == near.of(PARTITION) == follower
-            at_leader = await fetch(client, "orders", 0, 0, near_replicas=far, max_wait_ms=0)
-            assert at_leader.follower_id == far.of(PARTITION) == NO_REPLICA
+            at_follower = await fetch(
+                client, "orders", 0, 0, near_replicas=near_replicas, max_wait_ms=0
+            )
+            assert at_follower.follower_id == near_replicas.of(PARTITION) == follower
+            at_leader = await fetch(
+                client, "orders", 0, 0, near_replicas=far_replicas, max_wait_ms=0
+            )
+            assert at_leader.follower_id == far_replicas.of(PARTITION) == NO_REPLICA
             await asyncio.sleep(PREFERENCE_MS / 1_000)
-            assert near.of(PARTITION) == NO_REPLICA, "its leader is asked again after that"
+            assert near_replicas.of(PARTITION) == NO_REPLICA, "its leader is asked again after that"
             with pytest.raises(ClientError) as refusal:
-                await fetch(client, "orders", 0, 99, near_replicas=far, max_wait_ms=0)
+                await fetch(client, "orders", 0, 99, near_replicas=far_replicas, max_wait_ms=0)
             assert refusal.value.error is ErrorCode.offset_out_of_range
 
     run_in_racks(story)
@@ -165,11 +172,16 @@ def test_a_follower_that_can_not_answer_is_left_for_the_leader() -> None:
     async def story(cluster: VirtualCluster) -> None:
         leader = cluster.leader(PARTITION)
         follower = next(id_ for id_ in (1, 2, 3) if id_ != leader)
-        near = NearReplicas(RACKS[follower - 1])
+        near_replicas = NearReplicas(RACKS[follower - 1])
         async with cluster.client() as client:
-            await fetch(client, "orders", 0, 0, near_replicas=near, max_wait_ms=0)
+            await fetch(client, "orders", 0, 0, near_replicas=near_replicas, max_wait_ms=0)
             await cluster.sim.kill_broker(BrokerId(follower))
-            fetch_result = await fetch(client, "orders", 0, 0, near_replicas=near, max_wait_ms=0)
-            assert (fetch_result.follower_id, near.of(PARTITION)) == (NO_REPLICA, NO_REPLICA)
+            fetch_result = await fetch(
+                client, "orders", 0, 0, near_replicas=near_replicas, max_wait_ms=0
+            )
+            assert (fetch_result.follower_id, near_replicas.of(PARTITION)) == (
+                NO_REPLICA,
+                NO_REPLICA,
+            )
 
     run_in_racks(story)

@@ -21,12 +21,14 @@ async def test_one_request_asks_for_all_partitions_of_a_leader() -> None:
         FakeBroker({ClientApi.LIST_OFFSETS: offsets(offset=5)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
-        found = await list_offsets(
+        found_offsets = await list_offsets(
             cluster,
             {T0: LATEST_TIMESTAMP, T1: EARLIEST_TIMESTAMP},
             isolation=IsolationLevel.READ_COMMITTED,
         )
-        assert [offset.offset for offset in found.values() if isinstance(offset, FoundOffset)] == [
+        assert [
+            offset.offset for offset in found_offsets.values() if isinstance(offset, FoundOffset)
+        ] == [
             5,
             5,
         ]

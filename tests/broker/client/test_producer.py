@@ -10,9 +10,9 @@ import pytest
 from tests.broker.client.fake_broker import (
     CLOSE,
     SILENCE,
-    Asked,
     FakeBroker,
     Handler,
+    ReceivedRequest,
     add_partitions_answer,
     end_answer,
     in_turn,
@@ -51,7 +51,7 @@ GOOD: dict[Any, Handler] = {
 }
 
 
-def header(request: Asked) -> BatchHeader:
+def header(request: ReceivedRequest) -> BatchHeader:
     return read_batch_header(request.message.topic_data[0].partition_data[0].records)
 
 
@@ -177,17 +177,17 @@ async def test_passing_errors_of_the_coordinator_are_asked_again(error: int) -> 
         assert len(scene.broker.of(ClientApi.END_TXN)) == 2
 
 
-@pytest.mark.parametrize("lost", [CLOSE, SILENCE], ids=["cut", "no answer"])
+@pytest.mark.parametrize("lost_answer", [CLOSE, SILENCE], ids=["cut", "no answer"])
 async def test_an_end_whose_answer_is_lost_is_asked_again_with_the_same_identity(
-    lost: object,
+    lost_answer: object,
 ) -> None:
     settings = ClientSettings(retry_backoff_ms=1, request_timeout_ms=400)
     async with Scene(settings=settings) as scene:
-        scene.broker.handlers[ClientApi.END_TXN] = in_turn(lambda _: lost, end_answer())
+        scene.broker.handlers[ClientApi.END_TXN] = in_turn(lambda _: lost_answer, end_answer())
         await scene.producer.send("t", 0, b"a")
         await scene.producer.commit()
-        first_request, second = scene.broker.of(ClientApi.END_TXN)
-        assert first_request.message == second.message
+        first_request, second_request = scene.broker.of(ClientApi.END_TXN)
+        assert first_request.message == second_request.message
 
 
 @pytest.mark.parametrize("transaction_version", [1, 2])
@@ -200,8 +200,10 @@ async def test_a_refusal_says_no_only_where_no_attempt_before_may_have_been_take
     INVALID_TXN_STATE (48) says that this transaction was not committed.
     """
     async with Scene(transaction_version=transaction_version) as scene:
-        lost = end_answer(first_error) if isinstance(first_error, int) else lambda _: first_error
-        scene.broker.handlers[ClientApi.END_TXN] = in_turn(lost, end_answer(last_error))
+        lost_answer = (
+            end_answer(first_error) if isinstance(first_error, int) else lambda _: first_error
+        )
+        scene.broker.handlers[ClientApi.END_TXN] = in_turn(lost_answer, end_answer(last_error))
         await scene.producer.send("t", 0, b"a")
         with pytest.raises(FatalError) as error_info:
             await scene.producer.commit()
@@ -229,10 +231,10 @@ async def test_a_record_is_in_doubt_behind_an_attempt_that_may_have_been_written
     first_error: int | object, in_doubt: bool
 ) -> None:
     async with Scene() as scene:
-        lost = (
+        lost_answer = (
             produce_answer(first_error) if isinstance(first_error, int) else lambda _: first_error
         )
-        scene.broker.handlers[ClientApi.PRODUCE] = in_turn(lost, produce_answer(47))
+        scene.broker.handlers[ClientApi.PRODUCE] = in_turn(lost_answer, produce_answer(47))
         with pytest.raises(AbortableError) as error_info:
             await scene.producer.send("t", 0, b"a")
         assert error_info.value.in_doubt is in_doubt
@@ -296,8 +298,8 @@ async def test_the_telling_error_of_several_partitions_counts() -> None:
     async with Scene(transaction_version=1) as scene:
         # 55: not attempted, because another partition has the reason.
         scene.broker.handlers[ClientApi.ADD_PARTITIONS_TO_TXN] = add_partitions_answer(55, 29)
-        sent = [scene.producer.send("t", 0, b"a"), scene.producer.send("t", 1, b"b")]
-        results = await asyncio.gather(*sent, return_exceptions=True)
+        record_futures = [scene.producer.send("t", 0, b"a"), scene.producer.send("t", 1, b"b")]
+        results = await asyncio.gather(*record_futures, return_exceptions=True)
         assert all(isinstance(result, AbortableError) for result in results)
         assert "TOPIC_AUTHORIZATION_FAILED" in str(results[0])
 
@@ -347,8 +349,8 @@ async def test_passing_errors_of_produce_are_sent_again_as_they_were(error: int)
             produce_answer(error), produce_answer(offset=4)
         )
         assert (await scene.producer.send("t", 0, b"a")).offset == 4
-        first_request, second = scene.broker.of(ClientApi.PRODUCE)
-        assert first_request.message == second.message
+        first_request, second_request = scene.broker.of(ClientApi.PRODUCE)
+        assert first_request.message == second_request.message
 
 
 async def test_a_duplicate_is_success() -> None:
@@ -396,10 +398,10 @@ async def test_a_held_produce_is_given_up_in_time_and_the_abort_goes_round_it() 
 async def test_abort_drops_what_was_not_sent_and_waits_for_what_was() -> None:
     async with Scene(request_timeout_ms=60, batch_bytes=1) as scene:
         scene.broker.handlers[ClientApi.PRODUCE] = lambda _: SILENCE
-        sent = [scene.producer.send("t", 0, b"a") for _ in range(3)]
+        record_futures = [scene.producer.send("t", 0, b"a") for _ in range(3)]
         await asyncio.sleep(0.02)
         await scene.producer.abort()
-        assert [str(future.exception())[:10] for future in sent] == [
+        assert [str(future.exception())[:10] for future in record_futures] == [
             "Produce to",
             "the transa",
             "the transa",
@@ -408,8 +410,8 @@ async def test_abort_drops_what_was_not_sent_and_waits_for_what_was() -> None:
 
 async def test_records_sent_together_travel_together() -> None:
     async with Scene() as scene:
-        sent = [scene.producer.send("t", 0, str(i).encode()) for i in range(20)]
-        assert [(await future).offset for future in sent] == list(range(20))
+        record_futures = [scene.producer.send("t", 0, str(i).encode()) for i in range(20)]
+        assert [(await future).offset for future in record_futures] == list(range(20))
         assert [
             header(request).records_count for request in scene.broker.of(ClientApi.PRODUCE)
         ] == [20]
@@ -418,10 +420,10 @@ async def test_records_sent_together_travel_together() -> None:
 async def test_closing_fails_what_is_not_acknowledged() -> None:
     async with Scene(batch_bytes=1) as scene:
         scene.broker.handlers[ClientApi.PRODUCE] = lambda _: SILENCE
-        sent = [scene.producer.send("t", 0, b"a") for _ in range(2)]
+        record_futures = [scene.producer.send("t", 0, b"a") for _ in range(2)]
         await asyncio.sleep(0.02)
         await scene.producer.close()
-        assert all(isinstance(future.exception(), IllegalUseError) for future in sent)
+        assert all(isinstance(future.exception(), IllegalUseError) for future in record_futures)
 
 
 # Without transactions
@@ -521,13 +523,13 @@ def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
     tracer.caused_by(tracer.emit("note", "x"))
     with trace.call("commit", id="app", group=None) as call:
         assert call is ClientTrace.current_call()
-        sent = trace.sent(LINE, "broker/1", 26, 5, 9, 80)
-        assert tracer.take((LINE, 9, False)) == sent
+        sent_event = trace.sent(LINE, "broker/1", 26, 5, 9, 80)
+        assert tracer.take((LINE, 9, False)) == sent_event
         answer = tracer.emit("msg.send", "broker/1")
         tracer.post((LINE, 9, True), answer)
-        trace.received(LINE, "broker/1", 26, 5, 9, 20, sent_event=sent, call=call)
+        trace.received(LINE, "broker/1", 26, 5, 9, 20, sent_event=sent_event, call=call)
         trace.trace_delivery(PLACE, [record(b"v" * 200), record(None)])
-    _, call_event, request, answered, got, *delivered, result = tracer.events()
+    _, call_event, request, answer_event, receive_event, *delivery_events, result = tracer.events()
     assert (call_event.k, call_event.p, data(call_event)) == (
         "client.call", (), {"call": "commit", "args": {"id": "app"}}
     )  # fmt: skip
@@ -536,14 +538,14 @@ def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
         "EndTxn",
         80,
     )
-    assert got.p == (answered.i, sent)
-    assert [(event.k, event.p) for event in (*delivered, result)] == [
-        ("client.deliver", (got.i, call_event.i)),
-        ("client.deliver", (got.i, call_event.i)),
-        ("client.result", (got.i, call_event.i)),
+    assert receive_event.p == (answer_event.i, sent_event)
+    assert [(event.k, event.p) for event in (*delivery_events, result)] == [
+        ("client.deliver", (receive_event.i, call_event.i)),
+        ("client.deliver", (receive_event.i, call_event.i)),
+        ("client.result", (receive_event.i, call_event.i)),
     ]
-    assert data(delivered[0])["value"] == "v" * TEXT_MAX
-    assert (data(delivered[1])["value"], data(delivered[1])["key"]) == (None, "\\xff")
+    assert data(delivery_events[0])["value"] == "v" * TEXT_MAX
+    assert (data(delivery_events[1])["value"], data(delivery_events[1])["key"]) == (None, "\\xff")
     assert {tracer.nodes[event.n] for event in (call_event, request, result)} == {"client/app"}
     assert ClientTrace.current_call() is None
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.broker.client.fake_broker import Asked, FakeBroker
+from tests.broker.client.fake_broker import FakeBroker, ReceivedRequest
 from txnsim.client._requests_by_key import (
     KeyedResponse,
     KeyLookup,
@@ -103,12 +103,12 @@ async def test_unmapped_keys_are_looked_up_again_and_waiting_ones_are_not(cluste
 
 
 async def test_one_failure_spoils_nothing(cluster: Cluster) -> None:
-    no, never = ClientError("no"), ClientError("never")
+    no, never_error = ClientError("no"), ClientError("never")
     script = Script(
-        [KeyLookup(mapped={"a": 1, "b": 1}, error_by_key={"c": never})],
+        [KeyLookup(mapped={"a": 1, "b": 1}, error_by_key={"c": never_error})],
         [KeyedResponse(completed={"a": "A"}, error_by_key={"b": no})],
     )
-    assert await script.run(cluster, "a", "b", "c") == {"a": "A", "b": no, "c": never}
+    assert await script.run(cluster, "a", "b", "c") == {"a": "A", "b": no, "c": never_error}
 
 
 async def test_a_lost_connection_is_looked_up_again(cluster: Cluster) -> None:
@@ -142,9 +142,11 @@ async def test_a_refusal_is_in_doubt_behind_what_may_have_taken_effect(
 
 
 async def test_a_version_that_does_not_fit_is_final(cluster: Cluster) -> None:
-    old = NotSupportedError("too old")
-    assert await Script([KeyLookup(mapped={"a": 1})], [old]).run(cluster, "a") == {"a": old}
-    assert await Script([old], []).run(cluster, "a") == {"a": old}
+    version_error = NotSupportedError("too old")
+    assert await Script([KeyLookup(mapped={"a": 1})], [version_error]).run(cluster, "a") == {
+        "a": version_error
+    }
+    assert await Script([version_error], []).run(cluster, "a") == {"a": version_error}
 
 
 async def test_a_bug_of_ours_is_not_hidden(cluster: Cluster) -> None:
@@ -181,14 +183,18 @@ async def test_nothing_asked_is_nothing_answered(cluster: Cluster) -> None:
 
 async def test_leaders_are_found_per_partition(broker: FakeBroker, cluster: Cluster) -> None:
     existing, beyond = TopicPartition("t", 0), TopicPartition("t", 9)
-    nowhere = TopicPartition("nope", 0)
-    lookup = await look_up_leaders(cluster, (existing, beyond, nowhere), cluster.deadline())
+    missing_partition = TopicPartition("nope", 0)
+    lookup = await look_up_leaders(
+        cluster, (existing, beyond, missing_partition), cluster.deadline()
+    )
     assert lookup.mapped == {existing: 1}
-    assert lookup.waiting == dict.fromkeys((beyond, nowhere), E.unknown_topic_or_partition)
+    assert lookup.waiting == dict.fromkeys(
+        (beyond, missing_partition), E.unknown_topic_or_partition
+    )
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("error", "expected_reason"),
     [
         (29, "due to topic authorization failure"),
         (17, "due to invalid topic `t`"),
@@ -196,12 +202,12 @@ async def test_leaders_are_found_per_partition(broker: FakeBroker, cluster: Clus
     ],
 )
 async def test_refused_topics_are_reported_in_kafkas_words(
-    broker: FakeBroker, cluster: Cluster, error: int, words: str
+    broker: FakeBroker, cluster: Cluster, error: int, expected_reason: str
 ) -> None:
     broker.handlers[ClientApi.METADATA] = lambda request: broker.metadata(request, error=error)
     partition = TopicPartition("t", 0)
     lookup = await look_up_leaders(cluster, (partition,), cluster.deadline())
-    assert words in str(lookup.error_by_key[partition])
+    assert expected_reason in str(lookup.error_by_key[partition])
 
 
 @pytest.mark.parametrize(
@@ -211,7 +217,7 @@ async def test_refused_topics_are_reported_in_kafkas_words(
 async def test_coordinators_are_found_per_id(
     broker: FakeBroker, cluster: Cluster, error: int, group: str
 ) -> None:
-    def answer(request: Asked) -> Any:
+    def answer(request: ReceivedRequest) -> Any:
         return broker.find_coordinator(request, error=error)
 
     broker.handlers[ClientApi.FIND_COORDINATOR] = answer

@@ -17,9 +17,9 @@ from tests.broker.cli.txns.test_command import (
     transaction_listing,
 )
 from tests.broker.client.fake_broker import (
-    Asked,
     FakeBroker,
     Handler,
+    ReceivedRequest,
     in_turn,
     init_answer,
     producers_of,
@@ -42,7 +42,7 @@ T0: Final = TopicPartition("t", 0)
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=500)
 
 
-def nobody(request: Asked) -> Any:
+def nobody(request: ReceivedRequest) -> Any:
     return producers_of(request)
 
 
@@ -208,8 +208,10 @@ async def test_an_abort_goes_by_the_start_offset_or_by_the_identity(
     spec = await admin.identify(OpenSince(partition=topic_partition, start_offset=4))
     await admin.abort_transaction(OpenSince(partition=topic_partition, start_offset=4))
     await admin.abort_transaction(spec)
-    by_offset, second = (request.message for request in broker.of(ClientApi.WRITE_TXN_MARKERS))
-    assert by_offset == second
+    by_offset, second_message = (
+        request.message for request in broker.of(ClientApi.WRITE_TXN_MARKERS)
+    )
+    assert by_offset == second_message
     assert (by_offset.markers[0].producer_id, by_offset.markers[0].coordinator_epoch) == (
         spec.producer_id,
         0,
@@ -332,9 +334,9 @@ def test_what_an_old_version_cannot_say_is_not_sent_in_it(
         choose_version(request_.api, broker, accepted_versions=request_.accepted_versions) == lowest
     )
     if lowest:
-        older = {int(request_.api): VersionRange(0, lowest - 1)}
+        older_versions = {int(request_.api): VersionRange(0, lowest - 1)}
         with pytest.raises(NotSupportedError):
-            made_for(request_, older)
+            made_for(request_, older_versions)
 
 
 def made_for(request_: VersionedRequest, broker: Mapping[int, VersionRange]) -> Any:

@@ -132,38 +132,38 @@ def fields_by_json_name(message: Any, values: Line) -> dict[str, str]:
     return names_by_json_name
 
 
-def assert_same(value: Any, expected: Any, where: str) -> None:
+def assert_same(value: Any, expected: Any, field_path: str) -> None:
     match value:
         case timedelta():
-            assert duration_ms(value) == expected, where
+            assert duration_ms(value) == expected, field_path
         case datetime():
-            assert time_ms(value) == expected, where
+            assert time_ms(value) == expected, field_path
         case UUID():
-            assert value.bytes == base64.urlsafe_b64decode(expected + "=="), where
+            assert value.bytes == base64.urlsafe_b64decode(expected + "=="), field_path
         case bytes():
-            assert value == base64.b64decode(expected), where
+            assert value == base64.b64decode(expected), field_path
         case tuple():
-            assert len(value) == len(expected), where
+            assert len(value) == len(expected), field_path
             for index, (item, expected_item) in enumerate(zip(value, expected, strict=True)):
-                assert_same(item, expected_item, f"{where}[{index}]")
+                assert_same(item, expected_item, f"{field_path}[{index}]")
         case ErrorCode():
-            assert int(value) == expected, where
+            assert int(value) == expected, field_path
         case bool() | int() | float() | str():
-            assert (type(value), value) == (type(expected), expected), where
+            assert (type(value), value) == (type(expected), expected), field_path
         case None:
             # kio has None for no time and no id, too.
-            assert expected in (None, -1, "AAAAAAAAAAAAAAAAAAAAAA"), where
+            assert expected in (None, -1, "AAAAAAAAAAAAAAAAAAAAAA"), field_path
         case _:
-            assert_message(value, expected, where)
+            assert_message(value, expected, field_path)
 
 
-def assert_message(message: Any, values: Line, where: str) -> None:
+def assert_message(message: Any, values: Line, field_path: str) -> None:
     names = fields_by_json_name(message, values)
     for json_name, field_name in names.items():
-        assert_same(getattr(message, field_name), values[json_name], f"{where}.{json_name}")
+        assert_same(getattr(message, field_name), values[json_name], f"{field_path}.{json_name}")
     for field in fields(message):
         if field.name not in names.values():
-            assert "tag" in field.metadata, f"{where}: no value for {field.name}"
+            assert "tag" in field.metadata, f"{field_path}: no value for {field.name}"
 
 
 @golden
@@ -182,10 +182,10 @@ def test_encodes_to_the_same_bytes(lines: list[Line]) -> None:
         frame = frame_of(line)
         if line["direction"] == "request":
             client_id = read_request_header(frame).client_id
-            written = encode_request(*api, CORRELATION_ID, client_id, message)
+            written_bytes = encode_request(*api, CORRELATION_ID, client_id, message)
         else:
-            written = frame_response(*api, CORRELATION_ID, body)
-        assert written == len(frame).to_bytes(4, "big") + frame, name_of(line)
+            written_bytes = frame_response(*api, CORRELATION_ID, body)
+        assert written_bytes == len(frame).to_bytes(4, "big") + frame, name_of(line)
 
 
 @golden
@@ -202,11 +202,11 @@ def test_built_message_equals_the_decoded_one(lines: list[Line]) -> None:
 @golden
 def test_a_body_that_is_cut_off_is_refused(lines: list[Line]) -> None:
     """The newest version is cut off at every byte, older versions at some bytes."""
-    newest = max(line["version"] for line in lines)
+    newest_version = max(line["version"] for line in lines)
     for line in lines:
         frame = frame_of(line)
         header_size = len(frame) - len(line["hex"]) // 2
-        is_newest = line["version"] == newest
+        is_newest = line["version"] == newest_version
         step = 1 if is_newest else max(1, (len(frame) - header_size) // CUTS)
         for size in range(header_size, len(frame), step):
             with pytest.raises(
@@ -245,13 +245,13 @@ def unreleased_versions() -> set[tuple[int, int]]:
 
 
 def test_golden_bytes_cover_every_version_that_we_have_a_schema_for() -> None:
-    recorded = {(line["api"], line["version"]) for line in LINES}
+    recorded_schemas = {(line["api"], line["version"]) for line in LINES}
     schemas = {(api_key, version) for api_key in API_KEYS for version in registry.versions(api_key)}
     # DescribeTransactions v1 exists in the text of KIP-994 only; Kafka never wrote one. v0 of
     # WriteTxnMarkers is gone since 4.0: its bytes are in a test of its own.
-    assert schemas - recorded - unreleased_versions() == {(27, 0), (65, 1)}
+    assert schemas - recorded_schemas - unreleased_versions() == {(27, 0), (65, 1)}
     # All that the reference has is here, unstable versions included: nothing is excepted.
-    assert recorded - schemas == set()
+    assert recorded_schemas - schemas == set()
 
 
 @pytest.mark.slow
@@ -455,21 +455,21 @@ DAMAGES = st.lists(
 
 
 def damage(frame_bytes: bytes, damages: list[tuple[int, int]]) -> bytes:
-    changed = bytearray(frame_bytes)
+    changed_bytes = bytearray(frame_bytes)
     for position, value in damages:
-        changed[position % len(changed)] = value
-    return bytes(changed)
+        changed_bytes[position % len(changed_bytes)] = value
+    return bytes(changed_bytes)
 
 
 @pytest.mark.slow
 @settings(max_examples=200)
 @given(frame=st.sampled_from(REQUESTS), damages=DAMAGES)
 def test_damaged_request_is_read_or_refused(frame: bytes, damages: list[tuple[int, int]]) -> None:
-    damaged = damage(frame, damages)
+    damaged_frame = damage(frame, damages)
     tracemalloc.start()
     try:
         with contextlib.suppress(BadInputError):
-            message = decode_request(read_request_header(damaged), damaged)
+            message = decode_request(read_request_header(damaged_frame), damaged_frame)
             encode_body(message)
         # A schema that is imported on the way takes most of this.
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
@@ -492,9 +492,13 @@ def test_damaged_response_is_read_or_refused(
 @settings(max_examples=300)
 @given(batch=st.sampled_from(BATCHES), damages=DAMAGES)
 def test_damaged_batch_is_read_or_refused(batch: bytes, damages: list[tuple[int, int]]) -> None:
-    damaged = damage(batch, damages)
+    damaged_batch = damage(batch, damages)
     # Compressions that need a library are not asked for here.
-    damaged = damaged[:22] + bytes([damaged[22] & 0xF8 | batch[22] & 0x07]) + damaged[23:]
+    damaged_batch = (
+        damaged_batch[:22]
+        + bytes([damaged_batch[22] & 0xF8 | batch[22] & 0x07])
+        + damaged_batch[23:]
+    )
     readers: list[Callable[[bytes], object]] = [
         lambda batch_data: list(iter_batches(batch_data)),
         read_records,
@@ -502,7 +506,7 @@ def test_damaged_batch_is_read_or_refused(batch: bytes, damages: list[tuple[int,
     ]
     for read in readers:
         with contextlib.suppress(BadInputError):
-            read(damaged)
+            read(damaged_batch)
 
 
 # Release data against what the classes of the reference say (``golden/release.json``).
@@ -523,9 +527,9 @@ def test_api_versions_are_those_of_a_broker() -> None:
 
 def test_versions_between_the_advertised_and_the_oldest_real_one_are_refused() -> None:
     for key, (lowest, highest) in REFERENCE.api_versions.items():
-        oldest = GOLDEN["oldest"][str(key)]
+        oldest_version = GOLDEN["oldest"][str(key)]
         accepted = [v for v in range(lowest - 1, highest + 2) if REFERENCE.accepts(key, v)]
-        assert accepted == list(range(oldest, highest + 1))
+        assert accepted == list(range(oldest_version, highest + 1))
 
 
 def test_controller_versions_are_those_of_a_controller() -> None:

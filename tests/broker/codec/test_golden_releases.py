@@ -54,26 +54,28 @@ def test_the_newest_patch_release_is_emulated(release: Release) -> None:
 
 
 def test_api_versions_are_those_of_its_clients_jar(release: Release) -> None:
-    recorded = {
+    recorded_ranges = {
         key: [*versions]
         for key, versions in GOLDEN[release.name]["broker"].items()
         if key not in LEFT_OUT
     }
     version_ranges = {str(key): list(versions) for key, versions in release.api_versions.items()}
     for key, lowest in release.refused_below.items():
-        assert recorded[str(key)][0] == lowest, "advertised lower than it works"
-        recorded[str(key)][0] = version_ranges[str(key)][0]
-    assert version_ranges == recorded
-    assert list(version_ranges) == list(recorded), "ascending"
+        assert recorded_ranges[str(key)][0] == lowest, "advertised lower than it works"
+        recorded_ranges[str(key)][0] = version_ranges[str(key)][0]
+    assert version_ranges == recorded_ranges
+    assert list(version_ranges) == list(recorded_ranges), "ascending"
 
 
 def test_versions_to_the_controller_are_those_of_its_clients_jar(release: Release) -> None:
-    recorded = GOLDEN[release.name]["controller"]
+    recorded_ranges = GOLDEN[release.name]["controller"]
     version_ranges = {
         str(key): list(version_range)
         for key, version_range in release.controller_api_versions.items()
     }
-    assert version_ranges == {key: recorded[key] for key in TO_THE_CONTROLLER if key in recorded}
+    assert version_ranges == {
+        key: recorded_ranges[key] for key in TO_THE_CONTROLLER if key in recorded_ranges
+    }
 
 
 @pytest.mark.real

@@ -264,25 +264,25 @@ def test_any_verification_survives_the_wire(asked: list[TxnPartitions], version:
 )
 def test_any_answer_to_it_survives(
     error: int,
-    found: list[tuple[TransactionalId, tuple[tuple[TopicPartition, int], ...]]],
+    results: list[tuple[TransactionalId, tuple[tuple[TopicPartition, int], ...]]],
     version: int,
 ) -> None:
-    reply = AddPartitionsToTxnReply(error=error, results=tuple(found))
+    reply = AddPartitionsToTxnReply(error=error, results=tuple(results))
     assert reply_and_back(ADD, version, reply) == reply
 
 
 @pytest.mark.slow
 @given(st.lists(markers, max_size=4))
-def test_any_markers_survive(sent: list[TxnMarker]) -> None:
-    command = WriteTxnMarkersCommand(markers=tuple(sent))
+def test_any_markers_survive(markers: list[TxnMarker]) -> None:
+    command = WriteTxnMarkersCommand(markers=tuple(markers))
     assert there_and_back(MARKERS, 2, command) == command
 
 
 @given(st.lists(st.tuples(producer_ids, results), max_size=4), st.sampled_from((1, 2)))
 def test_any_answer_to_markers_survives(
-    found: list[tuple[ProducerId, tuple[tuple[TopicPartition, int], ...]]], version: int
+    results: list[tuple[ProducerId, tuple[tuple[TopicPartition, int], ...]]], version: int
 ) -> None:
-    reply = WriteTxnMarkersReply(results=tuple(found))
+    reply = WriteTxnMarkersReply(results=tuple(results))
     assert reply_and_back(MARKERS, version, reply) == reply
 
 
@@ -629,7 +629,7 @@ def test_states_of_share_partitions_are_kept_over_links_of_bytes() -> None:
         await await_answers(
             asks.initialize(InitializeShareState(key=key, state_epoch=2) for key in keys)
         )
-        written = WriteShareState(
+        state_write = WriteShareState(
             key=keys[0],
             state_epoch=2,
             leader_epoch=3,
@@ -637,9 +637,9 @@ def test_states_of_share_partitions_are_kept_over_links_of_bytes() -> None:
             delivery_complete_count=1,
             batches=(StateBatch(5, 6, 2, 1),),
         )
-        assert await await_answers(asks.write([written])) == [ShareStateError(key=keys[0])]
+        assert await await_answers(asks.write([state_write])) == [ShareStateError(key=keys[0])]
         assert await await_answers(asks.read([ReadShareState(key=keys[0], leader_epoch=3)])) == [
-            ShareState(key=keys[0], state_epoch=2, start_offset=4, batches=written.batches)
+            ShareState(key=keys[0], state_epoch=2, start_offset=4, batches=state_write.batches)
         ]
         await await_answers(asks.delete([DeleteShareState(key=keys[1])]))
         summaries = await await_answers(asks.summarize(ReadShareState(key=key) for key in keys))

@@ -341,16 +341,16 @@ super.users=User:admin
     path = write(tmp_path, "s.properties", text)
     config = load(path)
     assert config.security is None
-    front = f"{path}: without effect, because"
+    prefix = f"{path}: without effect, because"
     assert config.warnings == (
-        f"{front} no listener has a use for it: ssl.keystore.type, "
+        f"{prefix} no listener has a use for it: ssl.keystore.type, "
         "listener.name.plaintext.ssl.keystore.type, super.users",
-        f"{front} it needs listener and mechanism: listener.name.NAME.plain.sasl.jaas.config: "
+        f"{prefix} it needs listener and mechanism: listener.name.NAME.plain.sasl.jaas.config: "
         "listener.name.plaintext.plain.sasl.jaas.config",
-        f"{front} OpenSSL decides on that: listener.name.plaintext.ssl.provider",
-        f"{front} brokers and controller share one process; brokers are numbered from 1: "
+        f"{prefix} OpenSSL decides on that: listener.name.plaintext.ssl.provider",
+        f"{prefix} brokers and controller share one process; brokers are numbered from 1: "
         "listener.name.controller.ssl.keystore.type, inter.broker.listener.name",
-        f"{front} Kerberos is not spoken: sasl.kerberos.service.name",
+        f"{prefix} Kerberos is not spoken: sasl.kerberos.service.name",
     )
 
 
@@ -511,10 +511,12 @@ def test_in_yaml_a_name_of_kafkas_kind_that_is_near_nothing_passes_and_others_do
     assert problems(path) == [
         "b.yaml:1: settings.frobnicate: no such setting here, nor property of a Kafka 4.4 broker",
     ]
-    many = "".join(
+    many_settings = "".join(
         f"  no.such.name.{problem_number}: 1\n" for problem_number in range(PROBLEMS_MAX + 1)
     )
-    assert len(problems(write(tmp_path, "c.yaml", f"settings:\n{many}"))) == PROBLEMS_MAX + 1
+    assert (
+        len(problems(write(tmp_path, "c.yaml", f"settings:\n{many_settings}"))) == PROBLEMS_MAX + 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -620,8 +622,8 @@ NO_YAML = (
 @pytest.mark.slow
 def test_the_same_is_read_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
     stories = [path.read_text("utf-8") for path in sorted(SCENARIOS.glob("*.yaml"))]
-    cut = [text[: len(text) * part // 7] for text in stories[::9] for part in (2, 3, 5)]
-    texts = [*stories[::2], *cut, *NO_YAML]
+    cut_texts = [text[: len(text) * part // 7] for text in stories[::9] for part in (2, 3, 5)]
+    texts = [*stories[::2], *cut_texts, *NO_YAML]
     assert stories
     assert yaml_bounds.HAS_LIBYAML
     compiled = [mapping_or_complaint(text) for text in texts]
@@ -692,8 +694,8 @@ def complaints(value: object) -> list[str]:
     with pytest.raises(ValidationError) as refusal:
         Outer.model_validate(value)
     return [
-        f"{'.'.join(map(str, value_path))}: {words}"
-        for value_path, words in problems_in(refusal.value, Outer)
+        f"{'.'.join(map(str, value_path))}: {reason}"
+        for value_path, reason in problems_in(refusal.value, Outer)
     ]
 
 
@@ -775,7 +777,7 @@ def test_every_setting_can_be_given_and_its_default_is_within_bounds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field_name", "refused", "accepted_value"),
+    ("field_name", "refused_value", "accepted_value"),
     [
         ("transaction_max_timeout_ms", 0, 1),
         ("transaction_max_timeout_ms", 2**31, 2**31 - 1),
@@ -796,14 +798,14 @@ def test_every_setting_can_be_given_and_its_default_is_within_bounds() -> None:
     ],
 )
 def test_bounds_are_those_of_kafkas_own_definition(
-    field_name: str, refused: object, accepted_value: object
+    field_name: str, refused_value: object, accepted_value: object
 ) -> None:
     assert (
         getattr(settings_model().model_validate({field_name: accepted_value}), field_name)
         == accepted_value
     )
     with pytest.raises(ValidationError):
-        settings_model().model_validate({field_name: refused})
+        settings_model().model_validate({field_name: refused_value})
 
 
 def test_a_file_that_says_nothing_leaves_everything_open() -> None:

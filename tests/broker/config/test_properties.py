@@ -60,10 +60,13 @@ class Files:
         self.key = pair.key.read_text()
         self.write("store.pem", self.key + self.certificate)
         key: Any = load_pem_private_key(self.key.encode(), None)
-        own = x509.load_pem_x509_certificate(self.certificate.encode())
+        own_certificate = x509.load_pem_x509_certificate(self.certificate.encode())
         ca = x509.load_pem_x509_certificate(self.authority.encode())
         locked = BestAvailableEncryption(b"secret")
-        self.write("store.p12", pkcs12.serialize_key_and_certificates(b"a", key, own, [ca], locked))
+        self.write(
+            "store.p12",
+            pkcs12.serialize_key_and_certificates(b"a", key, own_certificate, [ca], locked),
+        )
         self.write(
             "trust.p12",
             pkcs12.serialize_key_and_certificates(None, None, None, [ca], NoEncryption()),
@@ -187,9 +190,9 @@ def test_what_is_no_keystore_is_refused(
             for name, property_value in values.items()
         }
     )
-    with pytest.raises(WrongPropertyError, match=expected_reason) as wrong:
+    with pytest.raises(WrongPropertyError, match=expected_reason) as property_error:
         read_keystore(lookup)
-    assert wrong.value.entry.line == line
+    assert property_error.value.entry.line == line
 
 
 def test_a_trusted_store_has_no_password_in_pem_and_needs_a_location(files: Files) -> None:
@@ -221,11 +224,11 @@ SETTINGS = {setting.kafka for setting in documentation().values() if setting.kaf
 
 def test_a_real_broker_describes_every_property_but_internal_ones() -> None:
     transcript = TRANSCRIPT.read_text()
-    answered = set(re.findall(r'"name":"([^"]+)"', transcript))
-    assert answered <= known_properties()
+    answered_names = set(re.findall(r'"name":"([^"]+)"', transcript))
+    assert answered_names <= known_properties()
     rows = setting_rows("broker")
-    silent = {name for name in known_properties() if f'"{name}"' not in transcript}
-    assert silent == {
+    unlisted_names = {name for name in known_properties() if f'"{name}"' not in transcript}
+    assert unlisted_names == {
         name
         for name in known_properties()
         if rows[name].internal and name != "log.initial.task.delay.ms"
@@ -263,25 +266,29 @@ def test_a_property_of_before_kafka_4_has_no_use_in_its_own_release_either() -> 
 def test_a_property_of_a_newer_release_is_read_by_that_release_alone(
     reader: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    newer = msgspec.structs.replace(
+    newer_setting = msgspec.structs.replace(
         setting_rows("broker")["num.io.threads"], name="num.new.threads", since="4.5"
     )
-    newer = msgspec.structs.replace(newer, read_by=reader, no_effect="" if reader else "event-loop")
-    rows = {**setting_rows("broker"), newer.name: newer}
+    newer_setting = msgspec.structs.replace(
+        newer_setting, read_by=reader, no_effect="" if reader else "event-loop"
+    )
+    rows = {**setting_rows("broker"), newer_setting.name: newer_setting}
     monkeypatch.setattr(_kafka_names, "setting_rows", lambda _scope: rows)
     # The names are kept for the process, and this one must not be.
     monkeypatch.setattr(_kafka_names, "known_properties", known_properties.__wrapped__)
     monkeypatch.setattr(_files, "known_properties", known_properties.__wrapped__)
     unknown_text = "a broker of Apache Kafka 4.4 has no such property"
-    assert why_without_effect(newer.name) == REFERENCE_READERS.without_it == unknown_text
+    assert why_without_effect(newer_setting.name) == REFERENCE_READERS.without_it == unknown_text
     file = tmp_path / "server.properties"
     file.write_text("num.new.threads=3\n")
     ignored = f"{file}: without effect, because {unknown_text}: num.new.threads"
     assert load(file).warnings == load(file, as_version=("4.4",)).warnings == (ignored,)
-    idle = f"{file}: without effect, because {NO_EFFECT_REASONS['event-loop']}: num.new.threads"
+    idle_warning = (
+        f"{file}: without effect, because {NO_EFFECT_REASONS['event-loop']}: num.new.threads"
+    )
     for as_version in (("4.5",), ("1=4.5",), ("4.4", "4.5"), ("4.4,2=4.5",)):
         warnings = load(file, as_version=as_version).warnings
-        assert warnings == (() if reader else (idle,)), as_version
+        assert warnings == (() if reader else (idle_warning,)), as_version
 
 
 def test_an_unknown_property_has_no_reason() -> None:
@@ -477,17 +484,18 @@ def test_a_file_of_any_name_is_read_as_kafkas_tools_read_it(file_name: str, tmp_
 
 
 @pytest.mark.parametrize(
-    ("text", "closed", "port"), [(OPERATOR, "REPLICATION-9091", 9092), (SERVER, "BROKER", 9092)]
+    ("text", "closed_listener", "port"),
+    [(OPERATOR, "REPLICATION-9091", 9092), (SERVER, "BROKER", 9092)],
 )
 def test_a_broker_with_controllers_elsewhere_is_served_without_what_providers_have(
-    text: str, closed: str, port: int, tmp_path: Path
+    text: str, closed_listener: str, port: int, tmp_path: Path
 ) -> None:
     file = tmp_path / "server.config"
     file.write_text(text)
     config = load(file)
     assert (config.brokers, config.port) == (None, port)
     warned = "\n".join(config.warnings)
-    assert f"listener {closed} is not opened: {FROM_A_PROVIDER}" in warned
+    assert f"listener {closed_listener} is not opened: {FROM_A_PROVIDER}" in warned
     names = [line.partition("=")[0] for line in text.splitlines()]
     effective = {
         "listeners", "advertised.listeners", "listener.security.protocol.map",
@@ -596,9 +604,11 @@ def test_values_of_several_kinds() -> None:
 
 def test_what_is_none_is_refused_with_its_entry() -> None:
     lookup = PropertyLookup(entries(word="perhaps", number="-1"))
-    with pytest.raises(WrongPropertyError, match="expected yes, no, found 'perhaps'") as wrong:
+    with pytest.raises(
+        WrongPropertyError, match="expected yes, no, found 'perhaps'"
+    ) as property_error:
         lookup.choice("word", {"yes": 1, "no": 2}, 0)
-    assert wrong.value.entry.line == 1
+    assert property_error.value.entry.line == 1
     with pytest.raises(WrongPropertyError, match="expected a whole number from 0"):
         lookup.number("number", 0)
 

@@ -118,19 +118,19 @@ def test_certificates_of_broker_and_clients(stores: Stores) -> None:
 
 
 def test_a_listener_has_stores_of_its_own(stores: Stores) -> None:
-    own = stores.keystore.replace("ssl.", "listener.name.two.ssl.")
+    own_store_lines = stores.keystore.replace("ssl.", "listener.name.two.ssl.")
     config = read_file_security(
         "listeners=ONE://:1,TWO://:2\n"
         "listener.security.protocol.map=ONE:SASL_SSL,TWO:SSL\nssl.client.auth=requested\n"
         "sasl.enabled.mechanisms=SCRAM-SHA-512\n"
         "listener.name.one.scram-sha-512.sasl.jaas.config=a.Scram required;\n"
-        + own
+        + own_store_lines
         + stores.truststore
     )
     ((entry, message),) = config.refusals
     assert (entry.name, message[:21]) == ("listeners", "listener ONE: SASL_SS")
-    (two,) = config.options.listeners
-    assert two.client_auth is ClientAuth.REQUESTED
+    (second_listener,) = config.options.listeners
+    assert second_listener.client_auth is ClientAuth.REQUESTED
     assert not config.options.has_plain_listener
 
 
@@ -144,8 +144,8 @@ def test_with_sasl_only_a_listeners_own_wish_for_certificates_counts(stores: Sto
     )
     assert read_file_security(text).options.listeners[0].client_auth is ClientAuth.NONE
     assert "ssl.client.auth" not in read_file_security(text).used_names
-    own = read_file_security(text + "listener.name.sasl_ssl.ssl.client.auth=required\n")
-    assert own.options.listeners[0].client_auth is ClientAuth.REQUIRED
+    own_security = read_file_security(text + "listener.name.sasl_ssl.ssl.client.auth=required\n")
+    assert own_security.options.listeners[0].client_auth is ClientAuth.REQUIRED
 
 
 def test_users_and_limits_of_each_mechanism() -> None:
@@ -227,8 +227,10 @@ def test_rights() -> None:
         super_users=frozenset({"User:admin", "User:CN=a,O=b"}),
         allow_everyone_if_no_acl_found=True,
     )
-    named = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
-    assert read_file_security(named).options == SecurityOptions(has_authorizer=True)
+    authorizer_line = (
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
+    )
+    assert read_file_security(authorizer_line).options == SecurityOptions(has_authorizer=True)
     assert (
         read_file_security("authorizer.class.name=\nsuper.users=User:a\n").options
         == SecurityOptions()
@@ -287,14 +289,14 @@ def test_what_cannot_be_obeyed_is_refused(text: str, name: str, reason: str) -> 
 
 
 def test_mechanisms_of_a_listener_share_one_limit() -> None:
-    both = (
+    both_lines = (
         f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER,SCRAM-SHA-256\n"
         f"{MINE}oauthbearer.connections.max.reauth.ms=5\n"
     )
-    ((entry, message),) = read_file_security(both).refusals
+    ((entry, message),) = read_file_security(both_lines).refusals
     assert entry.name == f"{MINE}oauthbearer.connections.max.reauth.ms"
     assert "share one limit" in message
-    same_limit = both + f"{MINE}scram-sha-256.connections.max.reauth.ms=5\n"
+    same_limit = both_lines + f"{MINE}scram-sha-256.connections.max.reauth.ms=5\n"
     assert read_file_security(same_limit).options.listeners[0].max_reauth_ms == 5
 
 
@@ -333,7 +335,7 @@ def test_nothing_said_is_in_clear() -> None:
 
 
 def test_a_password_over_tls() -> None:
-    security, used = read_of_client_security(
+    security, used_names = read_of_client_security(
         "security.protocol=sasl_ssl\nsasl.mechanism=SCRAM-SHA-256\n"
         "ssl.endpoint.identification.algorithm=\nssl.enabled.protocols=TLSv1.3\n" + ALICE
     )
@@ -343,7 +345,7 @@ def test_a_password_over_tls() -> None:
         mechanism="SCRAM-SHA-256",
         credential=Password(user="alice", password="secret"),
     )
-    assert used == {
+    assert used_names == {
         *("security.protocol", "sasl.mechanism", "sasl.jaas.config"),
         *("ssl.endpoint.identification.algorithm", "ssl.enabled.protocols"),
     }
@@ -421,9 +423,9 @@ def test_a_token() -> None:
 def test_client_security_what_cannot_be_obeyed_is_refused(
     text: str, name: str, expected_reason: str
 ) -> None:
-    with pytest.raises(WrongPropertyError, match=expected_reason) as wrong:
+    with pytest.raises(WrongPropertyError, match=expected_reason) as property_error:
         read_of_client_security(text)
-    assert wrong.value.entry.name == name
+    assert property_error.value.entry.name == name
 
 
 # The listeners of a broker's properties.
@@ -482,8 +484,8 @@ def test_a_listener_name_is_looked_up_in_the_protocol_map() -> None:
         SecurityProtocol.PLAINTEXT,
         SecurityProtocol.SASL_SSL,
     ]
-    (plain,) = read_of_listeners(listeners="SSL://:1").clients
-    assert plain.protocol is SecurityProtocol.SSL
+    (listener,) = read_of_listeners(listeners="SSL://:1").clients
+    assert listener.protocol is SecurityProtocol.SSL
 
 
 def test_a_listener_without_a_protocol_is_refused() -> None:
@@ -521,8 +523,8 @@ def test_each_listener_is_advertised_by_its_own_host() -> None:
     )
     assert [client.advertised_host for client in listeners.clients] == [None, "a"]
     assert listeners.odd_remarks == ()
-    (alone,) = read_of_listeners(advertised_listeners="PLAINTEXT://a:9092").clients
-    assert (alone.port, alone.advertised_host) == (9092, "a")
+    (listener,) = read_of_listeners(advertised_listeners="PLAINTEXT://a:9092").clients
+    assert (listener.port, listener.advertised_host) == (9092, "a")
 
 
 def test_the_real_port_is_advertised() -> None:
@@ -546,10 +548,12 @@ def test_an_address_without_a_way_to_it_is_not_advertised() -> None:
 
 
 def entries(**values: str) -> dict[str, Property]:
-    named = {name.replace("_", "."): property_value for name, property_value in values.items()}
+    values_by_name = {
+        name.replace("_", "."): property_value for name, property_value in values.items()
+    }
     return {
         name: Property(line=line, name=name, value=property_value)
-        for line, (name, property_value) in enumerate(named.items(), start=1)
+        for line, (name, property_value) in enumerate(values_by_name.items(), start=1)
     }
 
 

@@ -166,15 +166,19 @@ def test_only_what_moves_can_be_cancelled() -> None:
 
 def test_a_cancellation_that_loses_records_needs_the_topics_leave() -> None:
     only_new = partition(3, replicas=(1, 3), isr=(3,), adding=(3,))
-    refused = cancel(image_of(only_new), P0, DEFAULTS)
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.invalid_replica_assignment
-    assert refused.reason.endswith("it would require an unclean leader election.")
+    rejection = cancel(image_of(only_new), P0, DEFAULTS)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is ErrorCode.invalid_replica_assignment
+    assert rejection.reason.endswith("it would require an unclean leader election.")
     unclean = Settings(unclean_leader_election_enable=True)
     image_after = cancel(image_of(only_new), P0, unclean)
     assert isinstance(image_after, ClusterImage)
-    after = image_after.topics["orders"].partitions[0]
-    assert (after.leader, after.isr, after.replicas) == (1, (1,), (1,))
+    partition_after = image_after.topics["orders"].partitions[0]
+    assert (partition_after.leader, partition_after.isr, partition_after.replicas) == (
+        1,
+        (1,),
+        (1,),
+    )
 
 
 def test_a_cancellation_in_which_nothing_changes_hands_is_one_still() -> None:
@@ -244,8 +248,8 @@ def test_partitions_may_be_placed_by_hand() -> None:
 
 def test_a_replica_that_is_down_does_not_lead() -> None:
     image = IMAGE.with_broker(broker(3, alive=False))
-    added = grow_orders(3, by_hand((3, 2)), image=image).partitions[2]
-    assert (added.leader, added.isr) == (2, (2,))
+    added_partition = grow_orders(3, by_hand((3, 2)), image=image).partitions[2]
+    assert (added_partition.leader, added_partition.isr) == (2, (2,))
 
 
 def test_an_unknown_topic_is_refused_without_a_word() -> None:
@@ -332,11 +336,11 @@ def test_there_must_be_brokers_enough() -> None:
 
 
 def test_what_a_request_has_given_before_counts() -> None:
-    room = RECORDS_MAX - 5
+    records_before = RECORDS_MAX - 5
     assert isinstance(
-        grown_topic(IMAGE, "orders", partition_count=7, records_before=room), TopicImage
+        grown_topic(IMAGE, "orders", partition_count=7, records_before=records_before), TopicImage
     )
-    rejection = grown_topic(IMAGE, "orders", partition_count=8, records_before=room)
+    rejection = grown_topic(IMAGE, "orders", partition_count=8, records_before=records_before)
     assert rejection == Rejection(error=E.unknown_server_error, reason="")
 
 
@@ -384,12 +388,12 @@ def test_levels_go_up_by_an_upgrade_and_down_by_a_downgrade(
     current: int, new_level: int, upgrade_type: int, allowed: bool
 ) -> None:
     update = FeatureUpdate(name=TRANSACTION_VERSION, level=new_level, upgrade_type=upgrade_type)
-    changed = update_features(at_level(current), (update,))
+    changed_image = update_features(at_level(current), (update,))
     if allowed:
-        assert isinstance(changed, ClusterImage)
-        assert changed.features[TRANSACTION_VERSION] == new_level
+        assert isinstance(changed_image, ClusterImage)
+        assert changed_image.features[TRANSACTION_VERSION] == new_level
     else:
-        assert error_of(changed) is ErrorCode.invalid_update_version
+        assert error_of(changed_image) is ErrorCode.invalid_update_version
 
 
 def test_an_unknown_feature_is_refused_and_stops_the_others() -> None:
@@ -414,9 +418,9 @@ def test_a_refused_feature_says_why(
     name: str, transaction_version: int, upgrade_type: int, reason: str
 ) -> None:
     update = FeatureUpdate(name=name, level=transaction_version, upgrade_type=upgrade_type)
-    refused = update_features(at_level(2), (update,))
-    assert isinstance(refused, Rejection)
-    assert reason in refused.reason
+    rejection = update_features(at_level(2), (update,))
+    assert isinstance(rejection, Rejection)
+    assert reason in rejection.reason
 
 
 def test_what_is_so_already_is_no_change() -> None:
@@ -439,9 +443,9 @@ def test_active_brokers_come_in_a_row_and_fenced_ones_behind_them() -> None:
 
 
 def test_more_replicas_than_brokers_are_refused() -> None:
-    refused = usable_brokers(cluster(broker(1), broker(2)), 3)
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.invalid_replication_factor
+    rejection = usable_brokers(cluster(broker(1), broker(2)), 3)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is ErrorCode.invalid_replication_factor
 
 
 def test_a_new_partition_is_led_by_its_first_active_replica() -> None:

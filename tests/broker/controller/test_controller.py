@@ -86,9 +86,11 @@ def test_leaders_go_round_the_brokers_and_each_topic_starts_one_further() -> Non
         (1, 2),
     ]
     assert [partition.leader for partition in first_topic.partitions] == [1, 2, 3, 1]
-    second = create(TopicToCreate(name="b", partition_count=1), image=image.with_topic(first_topic))
-    assert isinstance(second, TopicImage)
-    assert second.partitions[0].leader == 2
+    second_topic = create(
+        TopicToCreate(name="b", partition_count=1), image=image.with_topic(first_topic)
+    )
+    assert isinstance(second_topic, TopicImage)
+    assert second_topic.partitions[0].leader == 2
 
 
 def test_defaults_are_those_of_the_settings() -> None:
@@ -143,10 +145,12 @@ def test_fenced_brokers_get_replicas_only_where_there_are_too_few_others() -> No
     )
     assert isinstance(created_topic, TopicImage)
     assert [partition.leader for partition in created_topic.partitions] == [1, 3, 1]
-    wide = create(TopicToCreate(name="a", partition_count=2, replication_factor=3), image=image)
-    assert isinstance(wide, TopicImage)
-    assert [partition.replicas for partition in wide.partitions] == [(1, 3, 2), (3, 1, 2)]
-    assert [partition.isr for partition in wide.partitions] == [(1, 3), (3, 1)]
+    wide_topic = create(
+        TopicToCreate(name="a", partition_count=2, replication_factor=3), image=image
+    )
+    assert isinstance(wide_topic, TopicImage)
+    assert [partition.replicas for partition in wide_topic.partitions] == [(1, 3, 2), (3, 1, 2)]
+    assert [partition.isr for partition in wide_topic.partitions] == [(1, 3), (3, 1)]
 
 
 def test_a_broker_on_its_way_out_gets_no_replicas() -> None:
@@ -160,17 +164,17 @@ def test_a_broker_on_its_way_out_gets_no_replicas() -> None:
         (3, 1),
         (1, 3),
     ]
-    refused = create(TopicToCreate(name="a", replication_factor=3), image=image)
-    assert isinstance(refused, Rejection)
-    assert "because only 2 broker(s) are registered" in refused.reason
+    rejection = create(TopicToCreate(name="a", replication_factor=3), image=image)
+    assert isinstance(rejection, Rejection)
+    assert "because only 2 broker(s) are registered" in rejection.reason
 
 
 def test_without_an_active_broker_there_are_no_topics() -> None:
     image = cluster(broker(1, alive=False), broker(2, leaving=True))
-    refused = create(TopicToCreate(name="a"), image=image)
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.invalid_replication_factor
-    assert "All brokers are currently fenced" in refused.reason
+    rejection = create(TopicToCreate(name="a"), image=image)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is ErrorCode.invalid_replication_factor
+    assert "All brokers are currently fenced" in rejection.reason
     by_hand = create(TopicToCreate(name="a", assignments=((0, (B1, B2)),)), image=image)
     assert isinstance(by_hand, Rejection)
     assert by_hand.error is ErrorCode.invalid_replica_assignment
@@ -272,10 +276,10 @@ def test_the_topics_of_other_coordinators_have_settings_of_their_own() -> None:
 
 def test_a_new_leader_has_the_next_epoch() -> None:
     image = cluster().with_topic(topic("orders", partition(1, epoch=4), partition(2)))
-    moved = move_leader(image, TopicPartition("orders", 0), B3)
-    assert not isinstance(moved, Rejection)
-    assert moved[1] == B3
-    partitions_after = moved[0].topics["orders"].partitions
+    move_result = move_leader(image, TopicPartition("orders", 0), B3)
+    assert not isinstance(move_result, Rejection)
+    assert move_result[1] == B3
+    partitions_after = move_result[0].topics["orders"].partitions
     assert (
         partitions_after[0].leader,
         partitions_after[0].leader_epoch,
@@ -307,9 +311,9 @@ def test_only_a_live_replica_in_sync_can_lead(
 def test_the_next_leader_is_the_first_other_replica_that_can() -> None:
     image = cluster(broker(1), broker(2, alive=False), broker(3))
     image = image.with_topic(topic("orders", partition(1)))
-    moved = move_leader(image, TopicPartition("orders", 0), None)
-    assert not isinstance(moved, Rejection)
-    assert moved[1] == B3
+    move_result = move_leader(image, TopicPartition("orders", 0), None)
+    assert not isinstance(move_result, Rejection)
+    assert move_result[1] == B3
 
 
 # Configs
@@ -380,8 +384,8 @@ def test_a_value_longer_than_a_record_of_the_metadata_holds_is_refused(
     alter: Callable[..., dict[str, str] | Rejection], config_value: str
 ) -> None:
     """Kafka 4.3 answers DISALLOWED_CONFIG_VALUE_SIZE_ERROR before it checks any other rule."""
-    changed = change("no.such", SET, config_value)
-    refusal = alter({}, (changed,), {})
+    config_change = change("no.such", SET, config_value)
+    refusal = alter({}, (config_change,), {})
     assert isinstance(refusal, Rejection)
     assert refusal.error is ErrorCode.invalid_config
     assert "maximum value size of 32767 bytes" in refusal.reason
@@ -391,8 +395,8 @@ def test_appends_do_not_grow_a_value_beyond_that() -> None:
     name = "leader.replication.throttled.replicas"
     configs_before = {name: ",".join(f"{n}:1" for n in range(4_000))}
     appended_value = ",".join(f"{n}:1" for n in range(4_000, 6_000))
-    changed = change(name, APPEND, appended_value)
-    refusal = altered_topic_configs(configs_before, (changed,), TOPIC_CONFIGS)
+    config_change = change(name, APPEND, appended_value)
+    refusal = altered_topic_configs(configs_before, (config_change,), TOPIC_CONFIGS)
     assert isinstance(refusal, Rejection)
     assert refusal.error is ErrorCode.invalid_config
 
@@ -418,8 +422,10 @@ def test_a_bad_value_of_a_broker_is_a_bad_request() -> None:
     changes = (change("message.max.bytes", SET, "x"),)
     refusal = altered_broker_configs({}, changes, BROKER_CONFIGS, is_for_all=False)
     assert error_of(refusal) is ErrorCode.invalid_request
-    unknown = (change("no.such", SET, "x"),)
-    assert altered_broker_configs({}, unknown, BROKER_CONFIGS, is_for_all=True) == {"no.such": "x"}
+    unknown_change = (change("no.such", SET, "x"),)
+    assert altered_broker_configs({}, unknown_change, BROKER_CONFIGS, is_for_all=True) == {
+        "no.such": "x"
+    }
 
 
 # How much one request may ask for
@@ -482,15 +488,15 @@ def test_assignments_count_as_partitions_and_names_are_judged_later() -> None:
 
 @pytest.mark.parametrize("tail", ["", ".c_d.e_f.g_h.i"])
 def test_topics_of_one_request_know_each_other(tail: str) -> None:
-    first_topic, second, third = create_all(
+    first_topic, second_topic, third_topic = create_all(
         TopicToCreate(name=f"a.b{tail}"),
         TopicToCreate(name=f"a_b{tail}"),
         TopicToCreate(name=f"c{tail}"),
     )
     assert isinstance(first_topic, TopicImage)
-    assert isinstance(second, Rejection)
-    assert second.reason == f"Topic 'a_b{tail}' collides with existing topic: a.b{tail}"
-    assert isinstance(third, TopicImage)
+    assert isinstance(second_topic, Rejection)
+    assert second_topic.reason == f"Topic 'a_b{tail}' collides with existing topic: a.b{tail}"
+    assert isinstance(third_topic, TopicImage)
 
 
 @pytest.mark.parametrize(

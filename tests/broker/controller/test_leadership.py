@@ -53,15 +53,19 @@ PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN
 def elect_for_p0(image: ClusterImage, election_type: ElectionType) -> PartitionImage:
     image_after = elect_leader(image, P0, election_type, DEFAULTS)
     assert isinstance(image_after, ClusterImage)
-    changed = image_after.partition(P0)
-    assert changed is not None
-    return changed
+    changed_partition = image_after.partition(P0)
+    assert changed_partition is not None
+    return changed_partition
 
 
 def test_the_preferred_replica_leads_again_in_the_next_epoch() -> None:
-    changed = elect_for_p0(image_of(partition(2, epoch=4)), PREFERRED)
-    assert (changed.leader, changed.leader_epoch, changed.partition_epoch) == (1, 5, 5)
-    assert changed.isr == (1, 2, 3)
+    changed_partition = elect_for_p0(image_of(partition(2, epoch=4)), PREFERRED)
+    assert (
+        changed_partition.leader,
+        changed_partition.leader_epoch,
+        changed_partition.partition_epoch,
+    ) == (1, 5, 5)
+    assert changed_partition.isr == (1, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +79,11 @@ def test_the_preferred_replica_leads_again_in_the_next_epoch() -> None:
 def test_an_unclean_election_takes_a_live_replica(
     leader: int, isr: tuple[int, ...], down: tuple[int, ...], expected: tuple[int, tuple[int, ...]]
 ) -> None:
-    changed = elect_for_p0(image_of(partition(leader, isr=isr, epoch=4), down=down), UNCLEAN)
-    assert (changed.leader, changed.isr) == expected
-    assert changed.leader_epoch == 5
+    changed_partition = elect_for_p0(
+        image_of(partition(leader, isr=isr, epoch=4), down=down), UNCLEAN
+    )
+    assert (changed_partition.leader, changed_partition.isr) == expected
+    assert changed_partition.leader_epoch == 5
 
 
 @pytest.mark.parametrize(
@@ -93,10 +99,10 @@ def test_an_unclean_election_takes_a_live_replica(
 def test_where_there_is_no_election(
     partition: PartitionImage, down: tuple[int, ...], election_type: ElectionType, error: ErrorCode
 ) -> None:
-    refused = elect_leader(image_of(partition, down=down), P0, election_type, DEFAULTS)
-    assert isinstance(refused, Rejection)
-    assert refused.error is error
-    assert (refused is NOT_NEEDED) is (error is ErrorCode.election_not_needed)
+    rejection = elect_leader(image_of(partition, down=down), P0, election_type, DEFAULTS)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is error
+    assert (rejection is NOT_NEEDED) is (error is ErrorCode.election_not_needed)
 
 
 @pytest.mark.parametrize("election_type", list(ElectionType))
@@ -111,8 +117,8 @@ def test_where_there_is_no_election(
 def test_what_does_not_exist(
     election_type: ElectionType, topic_partition: TopicPartition, reason: str
 ) -> None:
-    refused = elect_leader(image_of(partition(1)), topic_partition, election_type, DEFAULTS)
-    assert refused == Rejection(error=ErrorCode.unknown_topic_or_partition, reason=reason)
+    rejection = elect_leader(image_of(partition(1)), topic_partition, election_type, DEFAULTS)
+    assert rejection == Rejection(error=ErrorCode.unknown_topic_or_partition, reason=reason)
 
 
 def leaders(image: ClusterImage) -> list[int]:
@@ -124,13 +130,18 @@ def leaders(image: ClusterImage) -> list[int]:
 
 
 def test_topics_that_allow_it_get_a_live_leader_and_others_wait() -> None:
-    lost = partition(-1, isr=(), epoch=4)
+    leaderless_partition = partition(-1, isr=(), epoch=4)
     image = (
         cluster(broker(1, alive=False), broker(2), broker(3, alive=False))
         .with_topic(
-            topic("a", lost, partition(2), configs={"unclean.leader.election.enable": "true"})
+            topic(
+                "a",
+                leaderless_partition,
+                partition(2),
+                configs={"unclean.leader.election.enable": "true"},
+            )
         )
-        .with_topic(topic("b", lost))
+        .with_topic(topic("b", leaderless_partition))
         .with_topic(topic("c", partition(2)))
         .with_topic(
             topic(
@@ -197,9 +208,9 @@ def test_who_is_not_there_can_not_resign() -> None:
         (TopicPartition("a", 7), ErrorCode.unknown_topic_or_partition),
         (TopicPartition("a", 0), ErrorCode.leader_not_available),
     ):
-        refused = reelect_same_leader(image, topic_partition)
-        assert isinstance(refused, Rejection)
-        assert refused.error is error
+        rejection = reelect_same_leader(image, topic_partition)
+        assert isinstance(rejection, Rejection)
+        assert rejection.error is error
 
 
 # Brokers that come and go: epochs, fencing, controlled shutdown.
@@ -213,7 +224,7 @@ def command(
     *,
     incarnation: uuid.UUID = FIRST,
     cluster_id: str = "cluster",
-    previous: int = -1,
+    previous_epoch: int = -1,
 ) -> BrokerRegistrationCommand:
     return BrokerRegistrationCommand(
         broker_id=broker_id,
@@ -223,7 +234,7 @@ def command(
         port=7,
         addresses={"OTHER": ("h", 8)},
         rack="r",
-        previous_broker_epoch=previous,
+        previous_broker_epoch=previous_epoch,
     )
 
 
@@ -257,8 +268,8 @@ def test_a_request_that_is_repeated_keeps_the_epoch_and_the_state() -> None:
     image = unfence_broker(register(cluster_image(), command(BrokerId(4))), BrokerId(4), DEFAULTS)
     image_after = register(image, command(BrokerId(4)), has_session=True)
     assert image_after.brokers[BrokerId(4)] == image.brokers[BrokerId(4)]
-    leaving = begin_controlled_shutdown(image, BrokerId(4), DEFAULTS)
-    assert register(leaving, command(BrokerId(4))).brokers[BrokerId(4)].in_controlled_shutdown
+    leaving_image = begin_controlled_shutdown(image, BrokerId(4), DEFAULTS)
+    assert register(leaving_image, command(BrokerId(4))).brokers[BrokerId(4)].in_controlled_shutdown
 
 
 def test_another_incarnation_is_fenced_and_is_not_leaving() -> None:
@@ -280,13 +291,13 @@ def test_another_incarnation_is_fenced_and_is_not_leaving() -> None:
 def test_who_can_not_be_registered(
     command: BrokerRegistrationCommand, has_session: bool, error: ErrorCode
 ) -> None:
-    refused = register_broker(cluster_image(), command, DEFAULTS, has_session=has_session)
-    assert isinstance(refused, Rejection)
-    assert refused.error is error
+    rejection = register_broker(cluster_image(), command, DEFAULTS, has_session=has_session)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is error
 
 
 @pytest.mark.parametrize(
-    ("elr", "previous", "eligible"),
+    ("elr", "previous_epoch", "eligible"),
     [
         (1, -1, ()),  # a crash: what it had may be gone
         (1, 1, (1,)),  # it stopped in order
@@ -295,9 +306,9 @@ def test_who_can_not_be_registered(
     ],
 )
 def test_a_restart_takes_the_broker_out_of_the_isr(
-    elr: int, previous: int, eligible: tuple[int, ...]
+    elr: int, previous_epoch: int, eligible: tuple[int, ...]
 ) -> None:
-    image = register(cluster_image(elr=elr), command(previous=previous))
+    image = register(cluster_image(elr=elr), command(previous_epoch=previous_epoch))
     partition = image.topics["orders"].partitions[0]
     assert (partition.leader, partition.isr, partition.elr) == (2, (2, 3), eligible)
     assert image.brokers[B1].epoch == image.offset
@@ -306,21 +317,21 @@ def test_a_restart_takes_the_broker_out_of_the_isr(
 
 def test_a_fenced_broker_leads_nothing_and_an_unfenced_one_may_again() -> None:
     image = cluster_image().with_topic(topic("orders", partition(1, replicas=(1,))))
-    fenced = fence_broker(image, B1, DEFAULTS)
-    assert fenced.topics["orders"].partitions[0].leader == -1
-    assert not fenced.is_alive(B1)
-    assert fence_broker(fenced, B1, DEFAULTS) is fenced
-    back = unfence_broker(fenced, B1, DEFAULTS)
+    fenced_image = fence_broker(image, B1, DEFAULTS)
+    assert fenced_image.topics["orders"].partitions[0].leader == -1
+    assert not fenced_image.is_alive(B1)
+    assert fence_broker(fenced_image, B1, DEFAULTS) is fenced_image
+    back = unfence_broker(fenced_image, B1, DEFAULTS)
     assert back.is_active(B1)
     assert back.topics["orders"].partitions[0].leader == 1
 
 
 def test_a_broker_on_its_way_out_leads_nothing_but_lives() -> None:
-    leaving = begin_controlled_shutdown(cluster_image(), B1, DEFAULTS)
-    assert leaving.is_alive(B1)
-    assert not leaving.is_active(B1)
-    assert leaving.topics["orders"].partitions[0].leader == 2
-    image_after = fence_broker(leaving, B1, DEFAULTS)
+    leaving_image = begin_controlled_shutdown(cluster_image(), B1, DEFAULTS)
+    assert leaving_image.is_alive(B1)
+    assert not leaving_image.is_active(B1)
+    assert leaving_image.topics["orders"].partitions[0].leader == 2
+    image_after = fence_broker(leaving_image, B1, DEFAULTS)
     assert not image_after.is_alive(B1)
     assert not image_after.brokers[B1].in_controlled_shutdown
 
@@ -332,12 +343,18 @@ def test_others_are_left_alone() -> None:
 
 
 def test_a_failed_directory_takes_leaders_and_isrs_away_until_the_broker_registers_anew() -> None:
-    failed = fail_directory(cluster_image(elr=0), B1, DEFAULTS)
-    orders = failed.topics["orders"].partitions[0]
+    image_after = fail_directory(cluster_image(elr=0), B1, DEFAULTS)
+    orders = image_after.topics["orders"].partitions[0]
     assert (orders.leader, orders.isr) == (2, (2, 3))
-    assert (failed.is_alive(B1), failed.is_active(B1), failed.is_offline(B1)) == (True, False, True)
-    assert fail_directory(failed, B1, DEFAULTS) is failed, "it is told with every heartbeat"
-    restarted = unfence_broker(register(failed, command(incarnation=SECOND)), B1, DEFAULTS)
+    assert (image_after.is_alive(B1), image_after.is_active(B1), image_after.is_offline(B1)) == (
+        True,
+        False,
+        True,
+    )
+    assert fail_directory(image_after, B1, DEFAULTS) is image_after, (
+        "it is told with every heartbeat"
+    )
+    restarted = unfence_broker(register(image_after, command(incarnation=SECOND)), B1, DEFAULTS)
     assert (restarted.is_active(B1), restarted.is_offline(B1)) == (True, False)
 
 
@@ -434,16 +451,16 @@ def test_leaderless_partitions_get_a_broker_that_comes_back() -> None:
     back = with_broker_back(image, B1, DEFAULTS)
     assert leadership_rows(back, "one") == [(1, (1,), ())]
     assert leadership_rows(back) == leadership_rows(image), "others keep their leaders"
-    nobody = with_broker_back(image, B3, DEFAULTS)
-    assert nobody is image, "it has no replica there"
+    image_after = with_broker_back(image, B3, DEFAULTS)
+    assert image_after is image, "it has no replica there"
 
 
 def test_one_partition_follows_the_rules_of_its_topic() -> None:
     image = leadership_image()
     assert updated_partition(image, P0, DEFAULTS) is None
-    shrunk = updated_partition(image, P0, DEFAULTS, target_isr=(B1,))
-    assert shrunk is not None
-    assert (shrunk.isr, shrunk.elr) == ((1,), (2, 3))
+    shrunk_partition = updated_partition(image, P0, DEFAULTS, target_isr=(B1,))
+    assert shrunk_partition is not None
+    assert (shrunk_partition.isr, shrunk_partition.elr) == ((1,), (2, 3))
     image = image.with_topic_configs("orders", {"unclean.leader.election.enable": "true"})
     image = image.with_partition(P0, partition(-1, isr=()))
     elected = updated_partition(image, P0, DEFAULTS)
@@ -453,29 +470,29 @@ def test_one_partition_follows_the_rules_of_its_topic() -> None:
 
 def test_replicas_that_were_eligible_are_not_any_more() -> None:
     image = without_broker(without_broker(leadership_image(), B3, DEFAULTS), B1, DEFAULTS)
-    two = image.with_topic(
+    two_topics = image.with_topic(
         topic("two", partition(2, isr=(2,), elr=(1, 3)), topic_id=uuid.UUID(int=8))
     )
-    cleared = without_elr(two, "orders")
+    cleared = without_elr(two_topics, "orders")
     assert {partition.elr for partition in cleared.topics["orders"].partitions} == {()}
-    assert cleared.topics["two"] is two.topics["two"]
+    assert cleared.topics["two"] is two_topics.topics["two"]
     partition_before, partition_after = (
-        two.topics["orders"].partitions[0],
+        two_topics.topics["orders"].partitions[0],
         cleared.topics["orders"].partitions[0],
     )
     assert (partition_before.elr, partition_after.isr) == ((1,), partition_before.isr)
     assert partition_after.partition_epoch == partition_before.partition_epoch + 1
     assert partition_after.leader_epoch == partition_before.leader_epoch
-    everywhere = without_elr(two)
+    image_after = without_elr(two_topics)
     assert not any(
-        partition.elr for topic in everywhere.topics.values() for partition in topic.partitions
+        partition.elr for topic in image_after.topics.values() for partition in topic.partitions
     )
-    assert without_elr(everywhere) is everywhere
-    last_known = everywhere.with_topic(
+    assert without_elr(image_after) is image_after
+    last_known = image_after.with_topic(
         topic("two", partition(2, isr=(2,), last_known=(3,)), topic_id=uuid.UUID(int=8))
     )
     assert without_elr(last_known).topics["two"].partitions[0].last_known_elr == ()
-    off = two.with_feature(ELIGIBLE_LEADER_REPLICAS, 0)
+    off = two_topics.with_feature(ELIGIBLE_LEADER_REPLICAS, 0)
     assert without_elr(off) is off
 
 
@@ -558,9 +575,13 @@ def test_a_granted_change_answers_with_the_partition_as_it_is(known_epoch: int) 
     outcome = decide_alter_partition(
         image, command_of_isr_requests(isr_change(((1, 1), (2, known_epoch)))), DEFAULTS
     )
-    changed = outcome.image.topics["orders"].partitions[0]
-    assert (changed.isr, changed.leader_epoch, changed.partition_epoch) == ((1, 2), 5, 6)
-    assert not changed.is_recovering
+    changed_partition = outcome.image.topics["orders"].partitions[0]
+    assert (
+        changed_partition.isr,
+        changed_partition.leader_epoch,
+        changed_partition.partition_epoch,
+    ) == ((1, 2), 5, 6)
+    assert not changed_partition.is_recovering
     (answer,) = outcome.reply.partitions
     assert (answer.error, answer.isr, answer.leader) == (0, (1, 2), 1)
     assert (answer.leader_epoch, answer.partition_epoch) == (5, 6)
@@ -607,8 +628,12 @@ def test_a_leader_that_ends_its_reassignment_learns_that_it_leads_no_more() -> N
     )
     (answer,) = outcome.reply.partitions
     assert answer.error == E.new_leader_elected
-    changed = outcome.image.topics["orders"].partitions[0]
-    assert (changed.leader, changed.leader_epoch, changed.replicas) == (2, 6, (2, 3))
+    changed_partition = outcome.image.topics["orders"].partitions[0]
+    assert (
+        changed_partition.leader,
+        changed_partition.leader_epoch,
+        changed_partition.replicas,
+    ) == (2, 6, (2, 3))
 
 
 # Sessions of brokers, as BrokerHeartbeatManagerTest has them.

@@ -50,11 +50,11 @@ def test_not_owned_then_loading_then_owned() -> None:
     ownership.begin_load(HOME, CoordinatorEpoch(3))
     assert error(ownership) is ErrorCode.coordinator_load_in_progress
     assert (ownership.loading, ownership.owned) == ({HOME: 3}, {})
-    owned = loaded_partition(3)
-    assert ownership.finish_load(owned)
-    assert ownership.find(TID) is owned
-    assert (ownership.loading, ownership.owned) == ({}, {HOME: owned})
-    assert owned.node == f"broker/1/txn/{HOME}"
+    owned_partition = loaded_partition(3)
+    assert ownership.finish_load(owned_partition)
+    assert ownership.find(TID) is owned_partition
+    assert (ownership.loading, ownership.owned) == ({}, {HOME: owned_partition})
+    assert owned_partition.node == f"broker/1/txn/{HOME}"
 
 
 def test_a_newer_epoch_replaces_what_was_owned() -> None:
@@ -98,8 +98,8 @@ def test_unloading_lets_the_entries_go() -> None:
 
 def test_partitions_may_be_let_go_while_they_are_walked() -> None:
     ownership = owner()
-    for owned in ownership:
-        ownership.unload(owned.partition, None)
+    for owned_partition in ownership:
+        ownership.unload(owned_partition.partition, None)
     assert ownership.owned == {}
 
 

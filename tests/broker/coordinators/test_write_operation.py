@@ -19,7 +19,7 @@ REFUSAL = Rejection(error=ErrorCode.not_enough_replicas, reason="a fault")
 LARGE = LOOKS * LOOK_ELEMENTS
 
 
-class Numbered(msgspec.Struct, frozen=True):
+class NumberedDecision(msgspec.Struct, frozen=True):
     number: int
     records: tuple[str, ...]
 
@@ -40,32 +40,32 @@ class Shard:
         """How many of the next decisions meet other inputs at their end."""
         self.lines = DecisionLines()
 
-    def decide(self, records: tuple[str, ...]) -> Numbered | Rejection:
+    def decide(self, records: tuple[str, ...]) -> NumberedDecision | Rejection:
         self.decided += 1
         if self.changes:
             self.changes -= 1
             self.inputs += 1
-        return self.rejection or Numbered(self.decided, records)
+        return self.rejection or NumberedDecision(self.decided, records)
 
-    def append(self, _: Numbered, records: Sequence[str]) -> int | Rejection | None:
+    def append(self, _: NumberedDecision, records: Sequence[str]) -> int | Rejection | None:
         if self.log_error is not None:
             return self.log_error
         self.appended.append(records)
         return len(self.appended) if records else None
 
-    def write(self, *records: str, elements: int = 0) -> ShardWrite:
+    def write(self, *records: str, element_count: int = 0) -> ShardWrite:
         return ShardWrite(
             shard=self,
             decide=lambda: self.decide(records),
             append=self.append,
-            element_count=elements,
+            element_count=element_count,
         )
 
 
-class ShardWrite(WriteOperation[Numbered, tuple[str, ...]], frozen=True, kw_only=True):
+class ShardWrite(WriteOperation[NumberedDecision, tuple[str, ...]], frozen=True, kw_only=True):
     shard: Shard
 
-    def prepare(self, decision: Numbered) -> Generator[int, None, tuple[str, ...]]:
+    def prepare(self, decision: NumberedDecision) -> Generator[int, None, tuple[str, ...]]:
         self.shard.prepared += 1
         yield 1
         return (f"prepared {decision.number}",)
@@ -96,7 +96,7 @@ def held(shard: Shard) -> asyncio.Future[Rejection | None]:
 @within(run_virtual, seed=1)
 async def test_a_small_write_is_one_step(env: VirtualEnvironment) -> None:
     shard = Shard()
-    assert await shard.write("r").run() == (Numbered(1, ("r",)), 1)
+    assert await shard.write("r").run() == (NumberedDecision(1, ("r",)), 1)
     assert (shard.prepared, shard.appended) == (0, [("r",)])
 
 
@@ -104,7 +104,7 @@ async def test_a_small_write_is_one_step(env: VirtualEnvironment) -> None:
 async def test_without_records_the_faults_are_not_asked(env: VirtualEnvironment) -> None:
     shard = Shard()
     held(shard)
-    assert await shard.write().run() == (Numbered(1, ()), None)
+    assert await shard.write().run() == (NumberedDecision(1, ()), None)
 
 
 @within(run_virtual, seed=1)
@@ -122,19 +122,19 @@ async def test_the_error_of_the_log_is_returned(env: VirtualEnvironment) -> None
     assert await shard.write("r").run() is REFUSAL
 
 
-@pytest.mark.parametrize("elements", [0, LARGE])
+@pytest.mark.parametrize("element_count", [0, LARGE])
 @within(run_virtual, seed=1)
 async def test_a_held_write_is_decided_again_and_nothing_prepared_is_appended(
-    env: VirtualEnvironment, elements: int
+    env: VirtualEnvironment, element_count: int
 ) -> None:
     shard = Shard()
     admission = held(shard)
-    write = shard.write("r", elements=elements)
-    answer = env.tasks.spawn(write.run(paced(env) if elements else None), name="write")
+    write = shard.write("r", element_count=element_count)
+    answer = env.tasks.spawn(write.run(paced(env) if element_count else None), name="write")
     await asyncio.sleep(1)
     assert (shard.decided, shard.appended) == (1, [])
     admission.set_result(None)
-    assert await answer == (Numbered(2, ("r",)), 1)
+    assert await answer == (NumberedDecision(2, ("r",)), 1)
     assert shard.appended == [("r",)]
 
 
@@ -176,7 +176,7 @@ async def test_a_write_that_a_fault_refuses_is_not_decided_again(env: VirtualEnv
 async def test_a_large_write_is_prepared_in_slices(env: VirtualEnvironment) -> None:
     shard = Shard()
     pace = paced(env)
-    assert await shard.write("r", elements=LARGE).run(pace) == (Numbered(1, ("r",)), 1)
+    assert await shard.write("r", element_count=LARGE).run(pace) == (NumberedDecision(1, ("r",)), 1)
     assert (pace.has_rested, shard.appended) == (True, [("prepared 1",)])
 
 
@@ -185,7 +185,7 @@ async def test_a_large_write_whose_shard_moves_in_a_break_appends_nothing(
     env: VirtualEnvironment,
 ) -> None:
     shard = Shard()
-    answer = env.tasks.spawn(shard.write("r", elements=LARGE).run(paced(env)), name="write")
+    answer = env.tasks.spawn(shard.write("r", element_count=LARGE).run(paced(env)), name="write")
     await asyncio.sleep(0)
     shard.is_moved = True
     assert await answer is MOVED
@@ -200,9 +200,9 @@ async def test_a_large_write_is_decided_again_while_its_inputs_change(
     """The last decision has no breaks, so that a busy shard does not keep a write for ever."""
     shard = Shard()
     shard.changes = changes
-    written = await shard.write("r", elements=LARGE).run(paced(env))
+    write_result = await shard.write("r", element_count=LARGE).run(paced(env))
     decisions = min(changes, DECISIONS_MAX) + 1
-    assert written == (Numbered(decisions, ("r",)), 1)
+    assert write_result == (NumberedDecision(decisions, ("r",)), 1)
     in_slices = changes < DECISIONS_MAX
     assert shard.appended == [(f"prepared {decisions}",) if in_slices else ("r",)]
 
@@ -212,6 +212,6 @@ async def test_large_writes_about_one_thing_are_decided_one_after_the_other(
     env: VirtualEnvironment,
 ) -> None:
     shard = Shard()
-    writes = [shard.write(f"{write_number}", elements=LARGE) for write_number in range(5)]
+    writes = [shard.write(f"{write_number}", element_count=LARGE) for write_number in range(5)]
     await asyncio.gather(*(write.run(paced(env)) for write in writes))
     assert (shard.decided, len(shard.appended)) == (5, 5), "none was made anew"

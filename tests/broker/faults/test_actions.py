@@ -134,13 +134,13 @@ def test_a_slice_is_told_to_who_writes() -> None:
     assert Slice(bytes=10, every_ms=5).slices == Slices(size=10, every_ms=5)
 
 
-@pytest.mark.parametrize(("action", "value", "words"), WORDS)
+@pytest.mark.parametrize(("action", "value", "expected_text"), WORDS)
 def test_actions_are_read_written_and_said(
-    action: CrossingAction, value: dict[str, object], words: str
+    action: CrossingAction, value: dict[str, object], expected_text: str
 ) -> None:
     assert msgspec.to_builtins(action) == value
     assert msgspec.convert(value, CrossingAction) == action
-    assert str(action) == words
+    assert str(action) == expected_text
 
 
 def test_every_action_is_here() -> None:
@@ -223,12 +223,12 @@ CLUSTER_ACTIONS_WORDS: list[tuple[ClusterAction, str, int | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("action", "words", "ends_after_ms"), CLUSTER_ACTIONS_WORDS)
+@pytest.mark.parametrize(("action", "expected_text", "ends_after_ms"), CLUSTER_ACTIONS_WORDS)
 def test_actions_are_read_back_and_said(
-    action: ClusterAction, words: str, ends_after_ms: int | None
+    action: ClusterAction, expected_text: str, ends_after_ms: int | None
 ) -> None:
     assert msgspec.json.decode(msgspec.json.encode(action), type=ClusterAction) == action
-    assert str(action) == words
+    assert str(action) == expected_text
     assert action.ends_after_ms == ends_after_ms
 
 
@@ -421,9 +421,11 @@ def test_some_bytes_anywhere_but_in_the_length_are_changed(noise: bytes) -> None
     assert len(message) == len(MESSAGE)
     assert len(differing(message)) == 4
     assert min(differing(message)) >= 4
-    short = damage_message(b"\0\0\0\2ab", Damage(part=DamagedPart.BYTES, noise=noise), batch=None)
-    assert short[:4] == b"\0\0\0\2"
-    assert (short[4:5] != b"a", short[5:] != b"b") == (True, True)
+    short_message = damage_message(
+        b"\0\0\0\2ab", Damage(part=DamagedPart.BYTES, noise=noise), batch=None
+    )
+    assert short_message[:4] == b"\0\0\0\2"
+    assert (short_message[4:5] != b"a", short_message[5:] != b"b") == (True, True)
     damaged_again = damage_message(MESSAGE, Damage(part=DamagedPart.BYTES, noise=noise), batch=None)
     assert zlib.crc32(damaged_again) == zlib.crc32(message), "chance is in the noise alone"
 

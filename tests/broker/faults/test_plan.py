@@ -70,8 +70,10 @@ def crossing(*, subject: Subject | None = None, **fields: Any) -> Crossing:
         "correlation_id": 1,
         "client_instance_id": "ABEiM0RVZneImaq7zN3u_w",
     }
-    about = Subject(transactional_id="tx", producer_id=7, partitions=(T0, U0), committed=False)
-    return Crossing(**values | fields, subject=subject or about)
+    default_subject = Subject(
+        transactional_id="tx", producer_id=7, partitions=(T0, U0), committed=False
+    )
+    return Crossing(**values | fields, subject=subject or default_subject)
 
 
 @pytest.mark.parametrize(
@@ -119,10 +121,10 @@ def test_another_point_is_another_place() -> None:
 
 
 def test_what_a_request_does_not_say_is_not_matched() -> None:
-    nothing = Subject()
+    empty_subject = Subject()
     for criteria in ({"transactional_id": "tx"}, {"producer_id": 7}, {"topic": "t"}):
-        assert not matches(rule(**criteria), crossing(subject=nothing))
-    assert not matches(rule(committed=False), crossing(subject=nothing))
+        assert not matches(rule(**criteria), crossing(subject=empty_subject))
+    assert not matches(rule(committed=False), crossing(subject=empty_subject))
 
 
 @pytest.mark.parametrize(
@@ -143,12 +145,17 @@ def test_what_a_replica_does_is_a_criterion(
 
 
 def test_some_actions_happen_only_to_what_they_can_happen_to() -> None:
-    broken = msgspec.structs.replace(rule(api="Produce"), action=Corrupt(what=DamagedPart.CRC))
+    corrupt_rule = msgspec.structs.replace(
+        rule(api="Produce"), action=Corrupt(what=DamagedPart.CRC)
+    )
     for carries_batches in (True, False):
         produce = crossing(api_key=0, carries_batches=carries_batches)
-        assert matches(broken, produce) is carries_batches
-    twice = msgspec.structs.replace(rule(), action=Duplicate())
-    assert [matches(twice, crossing(is_copy=copy)) for copy in (False, True)] == [True, False]
+        assert matches(corrupt_rule, produce) is carries_batches
+    duplicating_rule = msgspec.structs.replace(rule(), action=Duplicate())
+    assert [matches(duplicating_rule, crossing(is_copy=copy)) for copy in (False, True)] == [
+        True,
+        False,
+    ]
 
 
 def test_a_limit_of_likely_strikes_counts_those_that_struck() -> None:
@@ -177,7 +184,7 @@ def test_one_entry_of_a_batched_request_must_meet_all_criteria() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "struck", "spent_after"),
+    ("counts", "expected_strikes", "spent_after"),
     [
         ({}, [1, 2, 3, 4, 5, 6], None),
         ({"limit": 1}, [1], 1),
@@ -187,11 +194,11 @@ def test_one_entry_of_a_batched_request_must_meet_all_criteria() -> None:
     ],
 )
 def test_counting_chooses_among_the_crossings_that_match(
-    counts: dict[str, Any], struck: list[int], spent_after: int | None
+    counts: dict[str, Any], expected_strikes: list[int], spent_after: int | None
 ) -> None:
-    counted = rule(**counts)
-    assert [n for n in range(1, 7) if strikes(counted, n, 0)] == struck
-    assert [n for n in range(7) if spent(counted, n, 0)] == (
+    counted_rule = rule(**counts)
+    assert [n for n in range(1, 7) if strikes(counted_rule, n, 0)] == expected_strikes
+    assert [n for n in range(7) if spent(counted_rule, n, 0)] == (
         [] if spent_after is None else list(range(spent_after, 7))
     )
 

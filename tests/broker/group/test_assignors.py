@@ -41,13 +41,17 @@ def member(
 @st.composite
 def drawn_subscribers(draw: st.DrawFn) -> list[AssignableMember]:
     """Members that subscribe to different topics; no two members own the same partition."""
-    free = draw(st.permutations([(topic, index) for topic in (A, B, C) for index in range(4)]))
+    free_partitions = draw(
+        st.permutations([(topic, index) for topic in (A, B, C) for index in range(4)])
+    )
     members = []
     for member_number in range(draw(st.integers(1, 5))):
-        own = draw(st.integers(0, 4))
+        owned_count = draw(st.integers(0, 4))
         topics = draw(st.frozensets(st.sampled_from((A, B, C)), max_size=3))
-        members.append(member(f"m{member_number}", *topics, owned=frozenset(free[:own])))
-        free = free[own:]
+        members.append(
+            member(f"m{member_number}", *topics, owned=frozenset(free_partitions[:owned_count]))
+        )
+        free_partitions = free_partitions[owned_count:]
     return members
 
 
@@ -66,10 +70,10 @@ def test_uniform_gives_members_numbers_that_differ_by_one_at_most() -> None:
 
 
 def test_uniform_moves_no_more_than_it_must() -> None:
-    owned = {(A, 0), (A, 1), (A, 2), (B, 0)}
-    target = assign(UNIFORM, member("x", A, B, owned=owned), member("y", A, B))
+    owned_partitions = {(A, 0), (A, 1), (A, 2), (B, 0)}
+    target = assign(UNIFORM, member("x", A, B, owned=owned_partitions), member("y", A, B))
     assert len(target["x"]) == len(target["y"]) == 3
-    assert target["x"] <= owned
+    assert target["x"] <= owned_partitions
 
 
 def test_uniform_keeps_an_extra_partition_where_it_is() -> None:
@@ -90,8 +94,8 @@ def test_uniform_gives_topics_with_few_takers_first() -> None:
 
 
 def test_uniform_evens_out_what_came_together() -> None:
-    everything = {(topic, index) for topic in (A, B) for index in range(3)}
-    target = assign(UNIFORM, member("x", A, B, owned=everything), member("y", B))
+    all_partitions = {(topic, index) for topic in (A, B) for index in range(3)}
+    target = assign(UNIFORM, member("x", A, B, owned=all_partitions), member("y", B))
     assert (len(target["x"]), len(target["y"])) == (3, 3)
 
 
@@ -127,13 +131,13 @@ OWNED = st.lists(st.tuples(st.sampled_from((A, B, C)), st.integers(0, 3)), max_s
     st.lists(st.tuples(TOPIC_SETS, OWNED), min_size=1, max_size=5),
 )
 def test_every_partition_goes_to_exactly_one_of_its_subscribers(
-    name: str, drawn: list[tuple[frozenset[uuid.UUID], list[tuple[uuid.UUID, int]]]]
+    name: str, drawn_members: list[tuple[frozenset[uuid.UUID], list[tuple[uuid.UUID, int]]]]
 ) -> None:
     taken_partitions: set[tuple[uuid.UUID, int]] = set()
     members = []
-    for member_number, (topics, owned) in enumerate(drawn):
+    for member_number, (topics, owned_partitions) in enumerate(drawn_members):
         still_owned = frozenset(
-            partition for partition in owned if partition not in taken_partitions
+            partition for partition in owned_partitions if partition not in taken_partitions
         )
         taken_partitions |= still_owned
         members.append(
@@ -143,13 +147,13 @@ def test_every_partition_goes_to_exactly_one_of_its_subscribers(
         )
     target = ASSIGNORS[name](members, PARTITIONS)
     given_out = [partition for partitions in target.values() for partition in partitions]
-    subscribed_topics = {topic for topics, _ in drawn for topic in topics}
+    subscribed_topics = {topic for topics, _ in drawn_members for topic in topics}
     assert sorted(given_out) == sorted(
         (t, i) for t in subscribed_topics for i in range(PARTITIONS[t])
     )
     for subscriber in members:
         assert {topic for topic, _ in target[subscriber.member_id]} <= subscriber.topics
-    if name == UNIFORM and len({topics for topics, _ in drawn}) == 1:
+    if name == UNIFORM and len({topics for topics, _ in drawn_members}) == 1:
         sizes = [len(partitions) for partitions in target.values()]
         assert max(sizes) - min(sizes) <= 1
 
@@ -203,16 +207,16 @@ def by_looking_at_all(
             if (topic, index) not in assigned_partitions:
                 least = min(takers[topic], key=lambda member_id: len(target[member_id]))
                 target[least].add((topic, index))
-    moved = True
-    while moved:
-        moved = False
+    has_moved = True
+    while has_moved:
+        has_moved = False
         for giver in sorted(target, key=lambda member_id: -len(target[member_id])):
             for partition in sorted(target[giver]):
                 taker = min(takers[partition[0]], key=lambda member_id: len(target[member_id]))
                 if len(target[giver]) - len(target[taker]) > 1:
                     target[giver].remove(partition)
                     target[taker].add(partition)
-                    moved = True
+                    has_moved = True
     return {member_id: frozenset(partitions) for member_id, partitions in target.items()}
 
 
@@ -277,10 +281,10 @@ def test_what_is_kept_counts_though_it_is_not_initialised() -> None:
         st.frozensets(st.tuples(st.just(A), st.integers(0, 2)), max_size=3), min_size=1, max_size=7
     )
 )
-def test_every_partition_is_shared_by_about_as_many(owned: list[frozenset[Part]]) -> None:
+def test_every_partition_is_shared_by_about_as_many(owned_by_member: list[frozenset[Part]]) -> None:
     members = [
         member(f"m{member_number}", A, owned=owned_partitions)
-        for member_number, owned_partitions in enumerate(owned)
+        for member_number, owned_partitions in enumerate(owned_by_member)
     ]
     target = assign_simple(members, ALL)
     sizes = [len(partitions) for partitions in target.values()]

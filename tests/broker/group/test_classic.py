@@ -62,19 +62,21 @@ def test_an_unused_id_ends_quietly_where_no_rebalance_waits() -> None:
 
 def test_a_member_with_absurdly_many_protocols_is_refused() -> None:
     driver = ClassicDriver()
-    most = tuple((str(protocol_number), b"") for protocol_number in range(PROTOCOLS_MAX))
-    refused = driver.join_reply(driver.join(protocols=(*most, ("one more", b""))))
-    assert refused.error is E.invalid_request
+    most_protocols = tuple((str(protocol_number), b"") for protocol_number in range(PROTOCOLS_MAX))
+    refused_reply = driver.join_reply(driver.join(protocols=(*most_protocols, ("one more", b""))))
+    assert refused_reply.error is E.invalid_request
     assert driver.group.members == {}
-    waiter = driver.join(protocols=most)
+    waiter = driver.join(protocols=most_protocols)
     driver.fire(TimerKind.JOIN)
     assert driver.join_reply(waiter).generation == 1
 
 
 def test_members_that_are_silent_together_start_one_rebalance() -> None:
     driver = ClassicDriver()
-    stay, *silent = driver.stable(None, None, None)
-    driver.take(driver.protocol.remove_expired_members(driver.group, [*silent, "gone"], now_ms=NOW))
+    stay, *silent_members = driver.stable(None, None, None)
+    driver.take(
+        driver.protocol.remove_expired_members(driver.group, [*silent_members, "gone"], now_ms=NOW)
+    )
     assert list(driver.group.members) == [stay]
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
     assert driver.join_reply(driver.join(stay)).generation == 2
@@ -160,13 +162,13 @@ def test_the_first_rebalance_waits_for_more_members_as_long_as_they_come() -> No
     first_join = driver.join(rebalance_ms=2 * DELAY_MS)
     timer = driver.timers[TimerKind.JOIN, ""]
     assert (timer.delay_ms, timer.remaining_ms) == (DELAY_MS, DELAY_MS)
-    second = driver.join(rebalance_ms=2 * DELAY_MS)
+    second_join = driver.join(rebalance_ms=2 * DELAY_MS)
     driver.fire(TimerKind.JOIN)
     timer = driver.timers[TimerKind.JOIN, ""]
     assert (timer.delay_ms, timer.remaining_ms) == (DELAY_MS, 0)
     driver.join(rebalance_ms=2 * DELAY_MS)
     driver.fire(TimerKind.JOIN)  # no time remains, whoever has come
-    leader, follower = driver.join_reply(first_join), driver.join_reply(second)
+    leader, follower = driver.join_reply(first_join), driver.join_reply(second_join)
     assert leader.generation == follower.generation == 1
     assert leader.leader == follower.leader == leader.member_id
     assert len(leader.members) == 3
@@ -231,17 +233,19 @@ def test_rejoining_with_other_metadata_starts_a_rebalance() -> None:
     leader, follower = driver.stable(None, None)
     first_join = driver.join(follower, protocols=(("range", b"other"),))
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
-    second = driver.join(leader)
-    assert driver.join_reply(first_join).generation == driver.join_reply(second).generation == 2
+    second_join = driver.join(leader)
+    assert (
+        driver.join_reply(first_join).generation == driver.join_reply(second_join).generation == 2
+    )
 
 
 def test_asking_again_while_waiting_leaves_the_first_request_unanswered() -> None:
     driver = ClassicDriver()
     leader, _ = driver.stable(None, None)
     first_join = driver.join(leader)
-    second = driver.join(leader)
+    second_join = driver.join(leader)
     assert driver.answers[first_join] is None
-    assert second not in driver.answers
+    assert second_join not in driver.answers
 
 
 # Rebalance
@@ -313,20 +317,20 @@ def test_a_timer_of_an_older_generation_does_nothing() -> None:
 
 def test_the_leader_s_assignment_is_given_to_all_once_it_is_stored() -> None:
     driver, leader, follower = group_awaiting_assignment()
-    early = driver.sync(follower)
-    leading = driver.sync(leader, assignments={follower: b"f"})
-    assert early not in driver.answers
+    early_sync = driver.sync(follower)
+    leader_sync = driver.sync(leader, assignments={follower: b"f"})
+    assert early_sync not in driver.answers
     (record,) = driver.writes[0].records
     assert [(m.member_id, m.assignment) for m in record.members] == [  # type: ignore[union-attr]
         (leader, b""),
         (follower, b"f"),
     ]
     driver.write()
-    assert driver.sync_reply(early).assignment == b"f"
-    assert driver.sync_reply(early).protocol == "range"
-    assert driver.sync_reply(leading).assignment == b""
-    late = driver.sync(follower)
-    assert driver.sync_reply(late).assignment == b"f"
+    assert driver.sync_reply(early_sync).assignment == b"f"
+    assert driver.sync_reply(early_sync).protocol == "range"
+    assert driver.sync_reply(leader_sync).assignment == b""
+    late_sync = driver.sync(follower)
+    assert driver.sync_reply(late_sync).assignment == b"f"
     assert (TimerKind.SYNC, "") not in driver.timers
 
 
@@ -335,9 +339,9 @@ def test_an_assignment_that_can_t_be_stored_starts_a_rebalance() -> None:
     waiter = driver.join()
     driver.fire(TimerKind.JOIN)
     leader = driver.join_reply(waiter).member_id
-    leading = driver.sync(leader, assignments={leader: b"x"})
+    leader_sync = driver.sync(leader, assignments={leader: b"x"})
     driver.write(E.coordinator_not_available)
-    assert driver.sync_reply(leading).error is E.coordinator_not_available
+    assert driver.sync_reply(leader_sync).error is E.coordinator_not_available
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
 
 
@@ -358,9 +362,9 @@ def test_syncing_again_while_waiting_leaves_the_first_request_unanswered() -> No
     first_sync = driver.sync(follower)
     driver.sync(follower)
     assert driver.answers[first_sync] is None
-    second = max(driver.answers) + 1
+    second_join = max(driver.answers) + 1
     driver.leave((follower, None))
-    assert driver.answers.get(second) is None
+    assert driver.answers.get(second_join) is None
 
 
 @pytest.mark.parametrize(
@@ -445,9 +449,9 @@ def test_the_last_one_missing_being_silent_ends_the_rebalance() -> None:
 
 def test_a_silent_member_does_not_end_a_rebalance_that_others_are_missing_in() -> None:
     driver = ClassicDriver()
-    leader, silent, _ = driver.stable(None, None, None)
+    leader, silent_member, _ = driver.stable(None, None, None)
     waiter = driver.join(leader)
-    driver.fire(TimerKind.HEARTBEAT, silent)
+    driver.fire(TimerKind.HEARTBEAT, silent_member)
     assert waiter not in driver.answers
 
 
@@ -559,11 +563,11 @@ def test_a_static_member_replaced_twice_leaves_the_first_write_without_effect() 
     driver = ClassicDriver()
     driver.stable(None, "i")
     first_join = driver.join(instance="i")
-    second = driver.join(instance="i")
+    second_join = driver.join(instance="i")
     assert driver.join_reply(first_join).error is E.fenced_instance_id
     driver.write()
     driver.write()
-    assert driver.join_reply(second).error is E.none
+    assert driver.join_reply(second_join).error is E.none
 
 
 def test_a_static_member_that_has_moved_on_is_not_answered_twice() -> None:
@@ -598,10 +602,10 @@ def test_a_static_member_replaced_while_others_wait() -> None:
     second_join = driver.join(instance="i")  # CompletingRebalance: begin anew
     assert driver.sync_reply(waiting_sync).error is E.fenced_instance_id
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
-    third = driver.join(instance="i")  # PreparingRebalance: the newest waits
+    third_join = driver.join(instance="i")  # PreparingRebalance: the newest waits
     assert driver.join_reply(second_join).error is E.fenced_instance_id
     driver.join(leader)
-    assert driver.join_reply(third).generation == 2
+    assert driver.join_reply(third_join).generation == 2
 
 
 def test_a_static_member_of_an_empty_group_is_a_bug() -> None:

@@ -22,7 +22,7 @@ SUBSCRIPTION = struct.pack("!hih", 0, 1, 1) + b"t"
 
 def stored_group(
     *,
-    members: int = 1,
+    member_count: int = 1,
     protocol_type: str = "consumer",
     protocol: str | None = "range",
     subscription: bytes = SUBSCRIPTION,
@@ -33,7 +33,7 @@ def stored_group(
         protocol_type=protocol_type,
         generation=3,
         protocol=protocol,
-        leader="m0" if members else None,
+        leader="m0" if member_count else None,
         state_timestamp_ms=77,
         members=tuple(
             StoredMember(
@@ -46,7 +46,7 @@ def stored_group(
                 subscription=subscription,
                 assignment=b"a",
             )
-            for member_index in range(members)
+            for member_index in range(member_count)
         ),
     )
 
@@ -56,7 +56,7 @@ def error(refusal: Rejection | None) -> ErrorCode:
 
 
 def test_a_group_is_loaded_as_it_was_stored() -> None:
-    record = stored_group(members=2, rebalance_ms=9)
+    record = stored_group(member_count=2, rebalance_ms=9)
     group = ClassicGroup.from_record(record)
     assert group.state is S.STABLE
     assert group.to_record() == record
@@ -106,7 +106,7 @@ Dead                 m0      -         3           coordinator_not_available  no
 @pytest.mark.parametrize("row", COMMITS.strip().splitlines()[1:])
 def test_who_may_commit(row: str) -> None:
     state, member, instance, generation, *expected = row.split()
-    group = ClassicGroup.from_record(stored_group(members=0 if state == "Empty" else 2))
+    group = ClassicGroup.from_record(stored_group(member_count=0 if state == "Empty" else 2))
     group.state = ClassicGroupState(state)
     for is_transactional, name in zip((False, True), expected, strict=True):
         command = CommitOffsets(
@@ -148,10 +148,10 @@ def test_positions_of_a_live_group_that_is_not_of_consumers_can_t_be_deleted() -
 
 
 def test_subscriptions_are_those_of_all_members() -> None:
-    group = ClassicGroup.from_record(stored_group(members=2))
+    group = ClassicGroup.from_record(stored_group(member_count=2))
     assert group.has_subscriber("t")
     assert not group.has_subscriber("other")
-    assert not ClassicGroup.from_record(stored_group(members=0)).has_subscriber("t")
+    assert not ClassicGroup.from_record(stored_group(member_count=0)).has_subscriber("t")
 
 
 def test_a_subscription_that_can_t_be_read_may_be_of_any_topic() -> None:
@@ -165,10 +165,10 @@ def test_when_retention_counts_from() -> None:
     base = simple.offsets_expire_from()
     assert base is not None
     assert base(5) == 5
-    expires_from = ClassicGroup.from_record(stored_group(members=0)).offsets_expire_from()
+    expires_from = ClassicGroup.from_record(stored_group(member_count=0)).offsets_expire_from()
     assert expires_from is not None
     assert expires_from(5) == 77
-    since_ever = ClassicGroup.from_record(stored_group(members=0))
+    since_ever = ClassicGroup.from_record(stored_group(member_count=0))
     since_ever.state_timestamp_ms = None
     base = since_ever.offsets_expire_from()
     assert base is not None
@@ -193,7 +193,7 @@ def test_a_protocol_that_a_member_does_not_know_is_a_bug() -> None:
 
 
 def test_a_group_without_members_supports_nothing_in_common() -> None:
-    group = ClassicGroup.from_record(stored_group(members=0))
+    group = ClassicGroup.from_record(stored_group(member_count=0))
     group.state = S.PREPARING_REBALANCE
     assert not group.supports("consumer", [("range", b"")])
 

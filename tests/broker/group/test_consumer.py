@@ -71,8 +71,8 @@ def test_the_first_member_gets_everything_at_once() -> None:
 def test_a_second_member_waits_until_the_first_one_gives_up() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
-    second = driver.require_reply(driver.join("b", "t"))
-    assert (second.member_epoch, second.assignment) == (3, ())
+    second_reply = driver.require_reply(driver.join("b", "t"))
+    assert (second_reply.member_epoch, second_reply.assignment) == (3, ())
     assert driver.group.state_name == "Reconciling"
     first_reply = driver.require_reply(driver.beat("a", 2))
     assert first_reply.member_epoch == 2
@@ -151,10 +151,10 @@ def test_before_kafka_19233_a_member_that_is_known_did_not_join_again() -> None:
     driver.beat("a", 2, owned_partitions=parts("t", 0, 1, 2, 3))
     driver.beat("a", 2, owned_partitions=frozenset(driver.group.members["a"].assigned))
     assert driver.group.members["a"].member_epoch == 3
-    refused = driver.join("a", "t")
-    assert isinstance(refused, Rejection)
-    assert refused.error is E.fenced_member_epoch
-    assert "smaller member epoch (0)" in refused.reason
+    rejection = driver.join("a", "t")
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.fenced_member_epoch
+    assert "smaller member epoch (0)" in rejection.reason
 
 
 def test_where_the_last_member_leaves_its_assignment_ends_with_it() -> None:
@@ -228,9 +228,9 @@ def test_subscribing_to_something_else_is_seen_to_at_once() -> None:
     reply = driver.require_reply(driver.beat("a", 2, topic_names=("u",)))
     assert reply.assignment == ()
     assert driver.group.members["a"].state is MemberState.UNREVOKED_PARTITIONS
-    done = driver.require_reply(driver.beat("a", 2, owned_partitions=frozenset()))
-    assert frozenset(done.assignment or ()) == parts("u", 0)
-    assert done.member_epoch == 3
+    last_reply = driver.require_reply(driver.beat("a", 2, owned_partitions=frozenset()))
+    assert frozenset(last_reply.assignment or ()) == parts("u", 0)
+    assert last_reply.member_epoch == 3
 
 
 def test_topics_that_do_not_exist_are_waited_for() -> None:
@@ -271,14 +271,16 @@ IN_BACKGROUND = Rules(assignors_run_in_background=True)
 
 def test_an_assignor_in_the_background_comes_to_later_heartbeats() -> None:
     driver = ConsumerDriver(rules=IN_BACKGROUND)
-    joined = driver.require_reply(driver.join("a", "t"))
-    assert (joined.member_epoch, joined.assignment) == (1, ()), "the epoch of an empty assignment"
+    join_reply = driver.require_reply(driver.join("a", "t"))
+    assert (join_reply.member_epoch, join_reply.assignment) == (1, ()), (
+        "the epoch of an empty assignment"
+    )
     assert (driver.group.epoch, driver.group.assignment_epoch) == (2, 1)
     assert driver.group.state_name == "Assigning"
     assert driver.run_assignors() == 1
     assert (driver.group.assignment_epoch, driver.group.state_name) == (2, "Reconciling")
-    moved = driver.require_reply(driver.beat("a", 1))
-    assert (moved.member_epoch, moved.assignment) == (2, tuple(parts("t", 0, 1, 2, 3)))
+    moved_reply = driver.require_reply(driver.beat("a", 1))
+    assert (moved_reply.member_epoch, moved_reply.assignment) == (2, tuple(parts("t", 0, 1, 2, 3)))
     assert driver.replay_log().target == driver.group.target
 
 
@@ -290,17 +292,19 @@ def test_runs_of_an_assignor_for_an_epoch_that_is_over_come_to_nothing() -> None
     assert driver.group.epoch == 3
     assert driver.run_assignors() == 1, "of two for epoch 2 and one for epoch 3"
     assert driver.group.assignment_epoch == 3
-    first, second = (driver.require_reply(driver.beat(member, 1)) for member in "ab")
-    assert (first.member_epoch, second.member_epoch) == (3, 3)
-    assert {*(first.assignment or ()), *(second.assignment or ())} == parts("t", 0, 1, 2, 3)
+    first_reply, second_reply = (driver.require_reply(driver.beat(member, 1)) for member in "ab")
+    assert (first_reply.member_epoch, second_reply.member_epoch) == (3, 3)
+    assert {*(first_reply.assignment or ()), *(second_reply.assignment or ())} == parts(
+        "t", 0, 1, 2, 3
+    )
 
 
 def test_target_assignments_are_made_no_more_often_than_allowed() -> None:
     driver = ConsumerDriver()
     driver.intervals = GroupIntervals(45_000, 5_000, 1_000)
     driver.join("a", "t")
-    second = driver.require_reply(driver.join("b", "t"))
-    assert (second.member_epoch, second.assignment) == (2, ())
+    second_reply = driver.require_reply(driver.join("b", "t"))
+    assert (second_reply.member_epoch, second_reply.assignment) == (2, ())
     assert driver.group.state_name == "Assigning"
     driver.now_ms += 1_000
     driver.beat("b", 2)
@@ -319,7 +323,7 @@ def test_a_member_s_details_are_written_without_a_rebalance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epoch", "owned", "expected"),
+    ("epoch", "owned_partitions", "expected"),
     [
         (3, None, E.none),
         (4, None, E.fenced_member_epoch),
@@ -329,7 +333,7 @@ def test_a_member_s_details_are_written_without_a_rebalance() -> None:
     ],
 )
 def test_only_a_member_that_missed_one_answer_may_be_an_epoch_behind(
-    epoch: int, owned: frozenset[object] | None, expected: ErrorCode
+    epoch: int, owned_partitions: frozenset[object] | None, expected: ErrorCode
 ) -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
@@ -337,7 +341,7 @@ def test_only_a_member_that_missed_one_answer_may_be_an_epoch_behind(
     driver.beat("a", 2)
     driver.beat("a", 2, owned_partitions=parts("t", 0, 1))
     assert driver.group.members["a"].member_epoch == 3
-    assert error(driver.beat("a", epoch, owned_partitions=owned)) is expected
+    assert error(driver.beat("a", epoch, owned_partitions=owned_partitions)) is expected
 
 
 def test_strangers_are_unknown() -> None:
@@ -358,8 +362,8 @@ def test_what_a_member_leaves_is_given_to_the_others() -> None:
     reply = driver.require_reply(driver.beat("a", LEFT_EPOCH))
     assert (reply.member_id, reply.member_epoch, reply.assignment) == ("a", LEFT_EPOCH, None)
     assert {timer_cancelled("a", timer_kind) for timer_kind in TimerKind} <= set(driver.effects)
-    told = driver.require_reply(driver.beat("b", 3))
-    assert frozenset(told.assignment or ()) == parts("t", 0, 1, 2, 3)
+    told_reply = driver.require_reply(driver.beat("b", 3))
+    assert frozenset(told_reply.assignment or ()) == parts("t", 0, 1, 2, 3)
 
 
 def test_with_the_last_member_the_group_is_empty_and_its_epoch_is_raised() -> None:
@@ -450,7 +454,7 @@ def test_a_loading_coordinator_knows_all_that_the_last_one_knew() -> None:
     driver.beat("a", 2, instance_id="i")
     driver.beat("a", LEFT_FOR_A_WHILE_EPOCH, instance_id="i")
     driver.join("c", "u", instance_id="i")
-    loaded = driver.replay_log()
+    loaded_group = driver.replay_log()
     for field_name in (
         "epoch",
         "assignment_epoch",
@@ -459,9 +463,9 @@ def test_a_loading_coordinator_knows_all_that_the_last_one_knew() -> None:
         "target",
         "resolved",
     ):
-        assert getattr(loaded, field_name) == getattr(driver.group, field_name), field_name
+        assert getattr(loaded_group, field_name) == getattr(driver.group, field_name), field_name
     for partition in parts("t", 0, 1, 2, 3) | parts("u", 0, 1):
-        assert loaded.owner_of(partition) == driver.group.owner_of(partition)
+        assert loaded_group.owner_of(partition) == driver.group.owner_of(partition)
 
 
 def test_members_found_in_the_log_have_a_session_to_show_themselves() -> None:
@@ -498,8 +502,8 @@ def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
 def test_the_hash_of_topics_is_kept_with_the_epoch() -> None:
     driver = ConsumerDriver()
     driver.join("a", "nothing")
-    (stored,) = [record for record in driver.log if isinstance(record, EpochStored)]
-    assert stored.metadata_hash == 0
+    (stored_epoch,) = [record for record in driver.log if isinstance(record, EpochStored)]
+    assert stored_epoch.metadata_hash == 0
     driver.join("b", "t")
     assert driver.group.metadata_hash != 0
     assert driver.now_ms == NOW
@@ -527,8 +531,8 @@ def test_an_expression_is_looked_up_after_the_heartbeat_and_raises_the_epoch() -
     assert lookups(driver) == [("ord.*",)]
     driver.look_up()
     assert driver.group.resolved["ord.*"].topics == {"orders"}
-    told = driver.require_reply(driver.join("a", topic_regex="ord.*"))
-    assert frozenset(told.assignment or ()) == parts("orders", 0)
+    told_reply = driver.require_reply(driver.join("a", topic_regex="ord.*"))
+    assert frozenset(told_reply.assignment or ()) == parts("orders", 0)
     assert driver.group.has_subscriber("orders")
     assert not driver.group.has_subscriber("other")
 
@@ -666,10 +670,10 @@ def test_a_lookup_without_members_is_dropped_and_one_without_news_raises_nothing
     ],
 )
 def test_what_is_no_expression_is_refused_in_kafka_s_words(regex: str, reason: str) -> None:
-    refused = ConsumerDriver(image(orders=1)).join("a", topic_regex=regex)
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.invalid_regular_expression
-    assert refused.reason == (
+    rejection = ConsumerDriver(image(orders=1)).join("a", topic_regex=regex)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is ErrorCode.invalid_regular_expression
+    assert rejection.reason == (
         f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {reason}."
     )
 

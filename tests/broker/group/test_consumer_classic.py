@@ -33,30 +33,30 @@ async def mixed_group(group_bench: GroupBench, **fields: Any) -> tuple[str, int]
     generation.
     """
     await group_bench.consume("a")
-    joined = await group_bench.join(protocols=PROTOCOLS, **fields)
-    assert joined.error is E.none, joined
-    return joined.member_id, joined.generation
+    join_reply = await group_bench.join(protocols=PROTOCOLS, **fields)
+    assert join_reply.error is E.none, join_reply
+    return join_reply.member_id, join_reply.generation
 
 
-def assigned_indexes(synced: Any) -> set[int]:
-    assignment = read_assignment(synced.assignment)
+def assigned_indexes(sync_reply: Any) -> set[int]:
+    assignment = read_assignment(sync_reply.assignment)
     assert assignment is not None
     return {index for _, index in assignment.partitions}
 
 
 @pytest.mark.parametrize(
-    ("rules", "refused"),
+    ("rules", "refused_error"),
     [
         (LATEST_RULES, E.inconsistent_group_protocol),
         # before KAFKA-20662
         (Rules(malformed_subscription_is_inconsistent=False), E.unknown_server_error),
     ],
 )
-def test_a_subscription_that_cannot_be_read(rules: Rules, refused: ErrorCode) -> None:
+def test_a_subscription_that_cannot_be_read(rules: Rules, refused_error: ErrorCode) -> None:
     async def main(group_bench: GroupBench) -> None:
         await group_bench.consume("a")
-        joined = await group_bench.join(protocols=(("range", b"\x00"),))
-        assert joined.error is refused
+        join_reply = await group_bench.join(protocols=(("range", b"\x00"),))
+        assert join_reply.error is refused_error
 
     run_groups(main, rules=rules)
 
@@ -65,8 +65,8 @@ def test_a_classic_member_follows_and_gets_what_others_give_up() -> None:
     async def main(group_bench: GroupBench) -> None:
         member, generation = await mixed_group(group_bench)
         assert generation == consumers(group_bench).epoch
-        synced = await group_bench.sync(member, generation)
-        assert (synced.error, assigned_indexes(synced)) == (E.none, set())
+        sync_reply = await group_bench.sync(member, generation)
+        assert (sync_reply.error, assigned_indexes(sync_reply)) == (E.none, set())
         assert group_bench.heartbeat(member, generation) is E.none  # it has to wait for ``a``
         still_owned = frozenset((await group_bench.consume("a", 2)).assignment)
         await group_bench.consume("a", 2, owned_partitions=still_owned)
@@ -105,20 +105,24 @@ async def test_protocols_that_do_not_fit(group_bench: GroupBench, fields: dict[s
 @within(run_groups, group_consumer_max_size=1)
 async def test_a_full_group_takes_no_new_member(group_bench: GroupBench) -> None:
     await group_bench.consume("a")
-    joined = await group_bench.join(protocols=PROTOCOLS)
-    assert joined.error is E.group_max_size_reached
+    join_reply = await group_bench.join(protocols=PROTOCOLS)
+    assert join_reply.error is E.group_max_size_reached
 
 
 def test_static_members_are_fenced_by_their_next_life() -> None:
     async def main(group_bench: GroupBench) -> None:
-        old, _ = await mixed_group(group_bench, group_instance_id="i")
+        old_member_id, _ = await mixed_group(group_bench, group_instance_id="i")
         back = await group_bench.join(protocols=PROTOCOLS, group_instance_id="i")
         assert back.error is E.none
-        assert back.member_id != old
-        fenced = await group_bench.join(old, protocols=PROTOCOLS, group_instance_id="i")
-        assert fenced.error is E.fenced_instance_id
-        unknown = await group_bench.join(old, protocols=PROTOCOLS, group_instance_id="j")
-        assert unknown.error is E.unknown_member_id
+        assert back.member_id != old_member_id
+        fenced_reply = await group_bench.join(
+            old_member_id, protocols=PROTOCOLS, group_instance_id="i"
+        )
+        assert fenced_reply.error is E.fenced_instance_id
+        unknown_reply = await group_bench.join(
+            old_member_id, protocols=PROTOCOLS, group_instance_id="j"
+        )
+        assert unknown_reply.error is E.unknown_member_id
         repeated_join = await group_bench.join(
             back.member_id, protocols=PROTOCOLS, group_instance_id="i"
         )
@@ -206,9 +210,9 @@ def test_the_last_consumer_that_leaves_makes_the_group_classic_again() -> None:
         assert isinstance(group, ClassicGroup)
         assert (group.generation, group.state_name) == (epoch, "PreparingRebalance")
         assert group_bench.heartbeat(member, epoch) is E.rebalance_in_progress
-        joined = await group_bench.join(member, protocols=PROTOCOLS)
-        assert (joined.generation, joined.leader) == (epoch + 1, member)
-        await group_bench.sync(member, joined.generation, assignments={member: b"mine"})
+        join_reply = await group_bench.join(member, protocols=PROTOCOLS)
+        assert (join_reply.generation, join_reply.leader) == (epoch + 1, member)
+        await group_bench.sync(member, join_reply.generation, assignments={member: b"mine"})
         group_bench.unload()
         group_bench.load()
         assert group_bench.group().state_name == "Stable"
@@ -222,10 +226,10 @@ def test_members_leave_by_id_or_instance_whatever_they_speak() -> None:
     async def main(group_bench: GroupBench) -> None:
         member, _ = await mixed_group(group_bench, group_instance_id="i")
         epoch, log_end = consumers(group_bench).epoch, group_bench.log.end
-        unknown = await group_bench.groups.leave(
+        unknown_reply = await group_bench.groups.leave(
             LeaveGroup(group_id=GROUP, members=(("nobody", None),))
         )
-        assert unknown.members == (("nobody", None, E.unknown_member_id),)
+        assert unknown_reply.members == (("nobody", None, E.unknown_member_id),)
         assert (consumers(group_bench).epoch, group_bench.log.end) == (epoch, log_end)
         leave_reply = await group_bench.groups.leave(
             LeaveGroup(
@@ -242,8 +246,10 @@ def test_members_leave_by_id_or_instance_whatever_they_speak() -> None:
         ]
         assert group_bench.group().is_empty
         assert group_bench.heartbeat(member) is E.unknown_member_id
-        nobody = await group_bench.groups.leave(LeaveGroup(group_id=GROUP, members=(("a", None),)))
-        assert nobody.members == (("a", None, E.unknown_member_id),)
+        nobody_reply = await group_bench.groups.leave(
+            LeaveGroup(group_id=GROUP, members=(("a", None),))
+        )
+        assert nobody_reply.members == (("a", None, E.unknown_member_id),)
 
     run_groups(main, **NOW_DECIDED)
 
@@ -256,8 +262,8 @@ def test_a_consumer_that_joins_a_classic_group_takes_its_members_along() -> None
         )
         classic_join = group_bench.later(group_bench.join(protocols=PROTOCOLS))
         await group_bench.pass_ms(1)
-        joined = await group_bench.consume("a")
-        assert not isinstance(joined, Rejection)
+        join_reply = await group_bench.consume("a")
+        assert not isinstance(join_reply, Rejection)
         assert (await classic_join).error is E.rebalance_in_progress
         assert group_bench.heartbeat(member, 1) is E.rebalance_in_progress
         assert set(consumers(group_bench).members) >= {member, "a"}
@@ -277,11 +283,11 @@ def test_an_empty_group_of_consumers_may_become_a_classic_one() -> None:
         await group_bench.consume("a")
         await group_bench.consume("a", -1)
         group_bench.log.refusal = E.not_enough_replicas
-        refused = await group_bench.join(protocols=PROTOCOLS)
-        assert refused.error is E.coordinator_not_available
+        refused_reply = await group_bench.join(protocols=PROTOCOLS)
+        assert refused_reply.error is E.coordinator_not_available
         group_bench.log.refusal = None
-        joined = await group_bench.join(protocols=PROTOCOLS)
-        assert (joined.error, joined.generation) == (E.none, 1)
+        join_reply = await group_bench.join(protocols=PROTOCOLS)
+        assert (join_reply.error, join_reply.generation) == (E.none, 1)
         assert isinstance(group_bench.group(), ClassicGroup)
 
     run_groups(main, **NOW_DECIDED)

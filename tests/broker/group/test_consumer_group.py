@@ -113,8 +113,8 @@ def test_a_member_behind_may_commit_what_it_has_had_since_then() -> None:
         command = CommitOffsets(group_id="g", positions=(), member_id="new", generation=generation)
         refusal = group.check_position(command, partition)
         assert error(refusal) is expected
-    nobody = CommitOffsets(group_id="g", positions=())
-    assert group.check_position(nobody, new_partition) is None
+    nobody_commit = CommitOffsets(group_id="g", positions=())
+    assert group.check_position(nobody_commit, new_partition) is None
 
 
 def test_before_kip_1251_a_member_behind_may_commit_nothing() -> None:
@@ -229,13 +229,13 @@ def test_a_group_looked_at_ahead_stays_as_it_is() -> None:
     group = with_members()
     group.apply(EpochStored(group_id="g", group_epoch=5))
     group.apply(TargetEpochStored(group_id="g", assignment_epoch=5))
-    later = group.with_records(
+    later_group = group.with_records(
         [
             SubscriptionDeleted(group_id="g", member_id="new"),
             TargetStored(group_id="g", member_id="z"),
         ]
     )
-    assert list(later.members) == ["old"]
+    assert list(later_group.members) == ["old"]
     assert list(group.members) == ["new", "old"]
     assert group.target == {}
     assert group.state_name == "Stable"

@@ -72,56 +72,60 @@ def test_counts_are_those_of_a_look_at_all_members(
         group = group.with_records([record]) if len(steps) % 2 else group
         group.apply(record)
         members = group.members.values()
-        consumed = {name for member in members for name in group.topics_of(member)}
-        assert [group.has_subscriber(name) for name in NAMES] == [n in consumed for n in NAMES]
-        assert group.tally.topics_hash(seen_image) == topics_hash(consumed, seen_image)
+        consumed_topics = {name for member in members for name in group.topics_of(member)}
+        assert [group.has_subscriber(name) for name in NAMES] == [
+            n in consumed_topics for n in NAMES
+        ]
+        assert group.tally.topics_hash(seen_image) == topics_hash(consumed_topics, seen_image)
         topics_without_m1 = {n for m in members if m.member_id != "m1" for n in group.topics_of(m)}
-        leaving = [member for member in members if member.member_id == "m1"]
-        hash_without_m1 = group.tally.topics_hash(seen_image, leaving=leaving)
+        leaving_members = [member for member in members if member.member_id == "m1"]
+        hash_without_m1 = group.tally.topics_hash(seen_image, leaving=leaving_members)
         assert hash_without_m1 == topics_hash(topics_without_m1, seen_image)
         for epoch in range(3):
-            settled = [m.member_epoch == epoch and m.state is MemberState.STABLE for m in members]
-            assert group.tally.settled_count(epoch) == sum(settled)
+            are_settled = [
+                m.member_epoch == epoch and m.state is MemberState.STABLE for m in members
+            ]
+            assert group.tally.settled_count(epoch) == sum(are_settled)
         assert group.tally.classic == sum(member.uses_classic_protocol for member in members)
         assert group.tally.classic_protocols["range"] == group.tally.classic
         regexes = [member.topic_regex for member in members if member.topic_regex]
         assert group.tally.regexes == {regex: regexes.count(regex) for regex in regexes}
         votes = [member.server_assignor for member in members if member.server_assignor]
-        most = max(votes, key=votes.count, default=None)
-        assert group.preferred_assignor() == most
+        most_voted = max(votes, key=votes.count, default=None)
+        assert group.preferred_assignor() == most_voted
         distinct = {member.topic_names for member in members}
         assert group.tally.names_total == sum(map(len, distinct))
 
 
 def test_equal_subscriptions_count_once_and_the_rest_is_bounded() -> None:
     tally = MemberTally()
-    most = frozenset(str(number) for number in range(NAMES_MAX))
+    most_names = frozenset(str(number) for number in range(NAMES_MAX))
     for member_id in range(3):
-        tally.recount_member(None, ConsumerMember(member_id=str(member_id), topic_names=most))
-    assert tally.subscription_refusal(frozenset(most)) is None
+        tally.recount_member(None, ConsumerMember(member_id=str(member_id), topic_names=most_names))
+    assert tally.subscription_refusal(frozenset(most_names)) is None
     assert tally.subscription_refusal(frozenset()) is None
-    refused = tally.subscription_refusal(frozenset({"one more"}))
-    assert refused is not None
-    assert refused.error is ErrorCode.group_max_size_reached
+    refusal = tally.subscription_refusal(frozenset({"one more"}))
+    assert refusal is not None
+    assert refusal.error is ErrorCode.group_max_size_reached
 
 
 def test_where_other_topics_changed_nothing_is_counted_anew() -> None:
     image_before = image(a=1, b=2)
-    counted = TopicsHash()
-    counted.refresh({"a": 1}, image_before)
+    counted_hash = TopicsHash()
+    counted_hash.refresh({"a": 1}, image_before)
     expected_hash = topics_hash({"a"}, image_before)
     same_topics = msgspec.structs.replace(image_before, offset=image_before.offset + 1)
     with_other_topic = msgspec.structs.replace(
         image_before, topics={**image_before.topics, "c": image_before.topics["b"]}
     )
     for later_image in (same_topics, with_other_topic):
-        counted.refresh({"a": 1}, later_image)
-        assert counted.value_with((), (), later_image) == expected_hash
+        counted_hash.refresh({"a": 1}, later_image)
+        assert counted_hash.value_with((), (), later_image) == expected_hash
 
 
 @given(st.lists(st.tuples(ids, names), max_size=12), ids, names)
 def test_topics_after_a_change_are_those_that_somebody_subscribes_to_then(
-    changes: list[tuple[str, tuple[str, ...]]], member_id: str, wanted: tuple[str, ...]
+    changes: list[tuple[str, tuple[str, ...]]], member_id: str, wanted_topics: tuple[str, ...]
 ) -> None:
     topics = image(a=1, b=3, c=4)
     tally, members = MemberTally(), dict[str, ShareGroupMember]()
@@ -132,10 +136,12 @@ def test_topics_after_a_change_are_those_that_somebody_subscribes_to_then(
         tally.recount_member(members.get(name), new_member)
         members[name] = new_member
     new_member = ShareGroupMember(
-        member_id=member_id, topic_names=tally.shared_names(frozenset(wanted))
+        member_id=member_id, topic_names=tally.shared_names(frozenset(wanted_topics))
     )
     leaving_members = [members[member_id]] if member_id in members else []
-    found = tally.topics_after(topics, leaving=leaving_members, joining=[new_member])
-    later = {**members, member_id: new_member}
-    consumed = {topic_name for member in later.values() for topic_name in member.topic_names}
-    assert found == consumed & topics.topics.keys()
+    topics_after = tally.topics_after(topics, leaving=leaving_members, joining=[new_member])
+    members_after = {**members, member_id: new_member}
+    consumed_topics = {
+        topic_name for member in members_after.values() for topic_name in member.topic_names
+    }
+    assert topics_after == consumed_topics & topics.topics.keys()

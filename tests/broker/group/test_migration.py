@@ -76,23 +76,23 @@ def test_before_its_first_generation_a_member_s_first_protocol_counts() -> None:
     ],
 )
 def test_not_every_group_can_be_upgraded(group: ClassicGroup, max_size: int) -> None:
-    refused = upgrade(group, max_size=max_size, image=IMAGE)
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.group_id_not_found
+    rejection = upgrade(group, max_size=max_size, image=IMAGE)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is ErrorCode.group_id_not_found
 
 
 def test_members_with_very_many_topics_are_not_read_again_for_each_heartbeat() -> None:
     driver = ClassicDriver()
     for number in range(NAMES_MAX // ELEMENTS_MAX + 1):
         names = [b"%d-%d" % (number, element_index) for element_index in range(ELEMENTS_MAX)]
-        joined = subscription(*names, version=0)
-        driver.join(protocols=(("range", joined),), instance=f"i{number}")
+        joined_subscription = subscription(*names, version=0)
+        driver.join(protocols=(("range", joined_subscription),), instance=f"i{number}")
     group = driver.group
-    refused = upgrade(group, max_size=100, image=IMAGE)
-    assert isinstance(refused, Rejection)
-    assert "more topics and partitions than is read" in refused.reason
-    assert refused is group.not_upgradable
-    assert upgrade(group, max_size=100, image=IMAGE) is refused
+    rejection = upgrade(group, max_size=100, image=IMAGE)
+    assert isinstance(rejection, Rejection)
+    assert "more topics and partitions than is read" in rejection.reason
+    assert rejection is group.not_upgradable
+    assert upgrade(group, max_size=100, image=IMAGE) is rejection
 
 
 @pytest.mark.parametrize(

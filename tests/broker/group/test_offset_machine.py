@@ -114,7 +114,7 @@ def test_positions_are_written_but_for_those_with_too_much_metadata() -> None:
 
 
 @pytest.mark.parametrize(
-    ("generation", "named", "error"),
+    ("generation", "is_named", "error"),
     [
         (-1, True, None),
         (3, True, E.group_id_not_found),
@@ -122,14 +122,14 @@ def test_positions_are_written_but_for_those_with_too_much_metadata() -> None:
     ],
 )
 def test_a_missing_group_is_made_for_who_is_no_member(
-    generation: int, named: bool, error: ErrorCode | None
+    generation: int, is_named: bool, error: ErrorCode | None
 ) -> None:
-    command = commit(generation=generation, missing_group_named=named)
+    command = commit(generation=generation, missing_group_named=is_named)
     assert commit_error(shard_with(), command) is error
-    older = shard_with()
-    older.release_rules = Rules(missing_groups_are_named=False)
-    answered = check_commit(older, command)
-    assert (answered and answered.error) is (error and E.illegal_generation)
+    older_shard = shard_with()
+    older_shard.release_rules = Rules(missing_groups_are_named=False)
+    rejection = check_commit(older_shard, command)
+    assert (rejection and rejection.error) is (error and E.illegal_generation)
 
 
 def test_a_group_with_members_asks_who_commits() -> None:
@@ -139,7 +139,7 @@ def test_a_group_with_members_asks_who_commits() -> None:
     assert commit_error(shard, commit(is_transactional=True)) is None
 
 
-class _Stale(ClassicGroup):
+class _StaleGroup(ClassicGroup):
     """A group that refuses every commit with a stale epoch, as a consumer group may."""
 
     def check_offset_commit(self, *_: object) -> Rejection:
@@ -148,13 +148,13 @@ class _Stale(ClassicGroup):
 
 def test_a_stale_epoch_is_an_illegal_generation_before_kip_1319() -> None:
     shard = shard_with()
-    shard.groups["g"] = _Stale("g", now_ms=1)
+    shard.groups["g"] = _StaleGroup("g", now_ms=1)
     assert commit_error(shard, commit()) is E.stale_member_epoch
     assert commit_error(shard, commit(is_transactional=True)) is E.stale_member_epoch
     assert commit_error(shard, commit(stale_epoch_named=False)) is E.illegal_generation
 
 
-class _Owning(ClassicGroup):
+class _OwningGroup(ClassicGroup):
     """A group that knows which positions a member may commit."""
 
     def check_position(self, *_: object) -> Rejection:
@@ -168,7 +168,7 @@ def test_all_positions_fall_with_one_that_is_not_the_member_s(
     is_named: bool, error: ErrorCode
 ) -> None:
     shard = shard_with()
-    shard.groups["g"] = _Owning("g", now_ms=1)
+    shard.groups["g"] = _OwningGroup("g", now_ms=1)
     own_position = NewPosition(topic_partition=P0, offset=1)
     other_position = NewPosition(topic_partition=P1, offset=1, topic_id=TOPIC_ID)
     assert commit_error(shard, commit(own_position, stale_epoch_named=is_named)) is None
@@ -237,7 +237,7 @@ def test_a_position_of_an_older_topic_of_that_name_is_none() -> None:
     assert fetch(shard_with(offset_record()), P0, topic_ids={"t": TOPIC_ID})[0].offset == 5
 
 
-class _Refusing(ClassicGroup):
+class _RefusingGroup(ClassicGroup):
     """A group that refuses every read of positions with STALE_MEMBER_EPOCH."""
 
     def check_offset_fetch(self, _: object) -> Rejection:
@@ -246,7 +246,7 @@ class _Refusing(ClassicGroup):
 
 def test_a_member_with_a_stale_epoch_gets_an_error() -> None:
     shard = shard_with()
-    shard.groups["g"] = _Refusing("g", now_ms=1)
+    shard.groups["g"] = _RefusingGroup("g", now_ms=1)
     rejection = fetch_offsets(shard, FetchOffsets(group_id="g", partitions=()), high_watermark=0)
     assert isinstance(rejection, Rejection)
     assert rejection.error is E.stale_member_epoch
@@ -258,16 +258,16 @@ def test_a_member_with_a_stale_epoch_gets_an_error() -> None:
 def test_positions_of_consumed_topics_stay() -> None:
     shard = shard_with(live(), offset_record(), offset_record(TopicPartition("u", 0)))
     other_partition = TopicPartition("u", 0)
-    nothing = TopicPartition("u", 1)
+    unset_partition = TopicPartition("u", 1)
     decision = decide_delete_offsets(
-        shard, DeleteOffsets(group_id="g", partitions=(P0, other_partition, nothing))
+        shard, DeleteOffsets(group_id="g", partitions=(P0, other_partition, unset_partition))
     )
     assert not isinstance(decision, Rejection)
     assert decision.records == (OffsetDeleted(group_id="g", topic_partition=other_partition),)
     assert decision.reply == (
         (P0, E.group_subscribed_to_topic),
         (other_partition, E.none),
-        (nothing, E.none),
+        (unset_partition, E.none),
     )
 
 
@@ -295,8 +295,8 @@ def test_a_group_that_loses_a_position_is_gone_with_the_last_one_before_4_0(
     shard: GroupShard, goes: bool, rules: Rules
 ) -> None:
     shard.release_rules = rules
-    places = (P0, TopicPartition("u", 0))
-    decision = decide_delete_offsets(shard, DeleteOffsets(group_id="g", partitions=places))
+    partitions = (P0, TopicPartition("u", 0))
+    decision = decide_delete_offsets(shard, DeleteOffsets(group_id="g", partitions=partitions))
     assert not isinstance(decision, Rejection)
     is_last = goes and not rules.groups_outlive_positions
     tombstones = shard.groups["g"].tombstones()

@@ -48,8 +48,8 @@ def end(
     )
 
 
-def position(offsets: GroupOffsets, below: int = NO_RECORD_LIMIT) -> int | None:
-    committed = offsets.committed_offset("g", P0, record_limit=below)
+def position(offsets: GroupOffsets, record_limit: int = NO_RECORD_LIMIT) -> int | None:
+    committed = offsets.committed_offset("g", P0, record_limit=record_limit)
     return None if committed is None else committed.position
 
 
@@ -72,11 +72,14 @@ def test_a_position_that_is_not_replicated_is_seen_by_those_who_ask_for_it() -> 
     offsets = GroupOffsets()
     commit(offsets, 5, record_offset=0, replicated=0)
     commit(offsets, 6, record_offset=1, replicated=0)
-    assert (position(offsets, below=0), position(offsets, below=1)) == (None, 5)
+    assert (position(offsets, record_limit=0), position(offsets, record_limit=1)) == (None, 5)
     assert position(offsets) == 6
     assert list(offsets.committed_offsets("g", record_limit=0)) == []
     commit(offsets, 7, record_offset=2, replicated=2)
-    assert (position(offsets, below=2), position(offsets, below=1)) == (6, None)  # 5 is let go
+    assert (position(offsets, record_limit=2), position(offsets, record_limit=1)) == (
+        6,
+        None,
+    )  # 5 is let go
 
 
 def test_pending_positions_wait_for_the_marker() -> None:
@@ -99,7 +102,7 @@ def test_a_committed_transaction_shows_its_positions_when_the_marker_is_replicat
     commit(offsets, 5, record_offset=0)
     commit(offsets, 9, record_offset=1, pid=PID)
     end(offsets, marker_offset=2, replicated=2)
-    assert (position(offsets, below=2), position(offsets, below=3)) == (5, 9)
+    assert (position(offsets, record_limit=2), position(offsets, record_limit=3)) == (5, 9)
 
 
 def test_an_aborted_transaction_leaves_no_trace() -> None:
@@ -163,12 +166,12 @@ def test_a_deleted_position_is_seen_until_the_tombstone_is_replicated() -> None:
     commit(offsets, 1, record_offset=0)
     commit(offsets, 4, record_offset=0, topic_partition=P1)
     delete(offsets, record_offset=1, replicated=1)
-    assert (position(offsets, below=1), position(offsets)) == (1, None)
+    assert (position(offsets, record_limit=1), position(offsets)) == (1, None)
     assert has_any(offsets)
     offsets.prune(high_watermark=1)
-    assert position(offsets, below=1) == 1
+    assert position(offsets, record_limit=1) == 1
     offsets.prune(high_watermark=2)
-    assert position(offsets, below=1) is None
+    assert position(offsets, record_limit=1) is None
     assert offsets.committed_offset("g", P1) is not None
 
 
@@ -185,7 +188,7 @@ def test_an_uncommitted_offset_is_dropped_at_once() -> None:
     offsets = GroupOffsets()
     commit(offsets, 1, record_offset=0, replicated=0)
     delete(offsets, record_offset=1, replicated=0)
-    assert position(offsets, below=1) is None
+    assert position(offsets, record_limit=1) is None
     delete(offsets, record_offset=2)
     assert not has_any(offsets)
 
@@ -238,7 +241,7 @@ def test_a_tombstone_that_is_not_replicated_is_of_no_topic() -> None:
     delete(offsets, record_offset=1, replicated=1)
     offsets.hide_topic("t", end_offset=2)
     assert position(offsets) is None
-    assert position(offsets, below=1) is not None
+    assert position(offsets, record_limit=1) is not None
 
 
 def test_a_commit_over_a_tombstone_is_not_pruned_with_it() -> None:
@@ -290,9 +293,9 @@ def test_a_batch_of_commits_is_as_its_commits_one_by_one(
                 high_watermark=high_watermark,
             )
         end_offset += len(records)
-    for below in range(end_offset + 1):
-        assert [*at_once.committed_offsets("g", record_limit=below)] == [
-            *one_by_one.committed_offsets("g", record_limit=below)
+    for record_limit in range(end_offset + 1):
+        assert [*at_once.committed_offsets("g", record_limit=record_limit)] == [
+            *one_by_one.committed_offsets("g", record_limit=record_limit)
         ]
     assert at_once.pending_positions_of(PID) == one_by_one.pending_positions_of(PID)
     assert at_once.pending_counts == one_by_one.pending_counts

@@ -46,10 +46,10 @@ def step(
     target: frozenset[TopicIdPartition],
     *,
     epoch: int = 6,
-    owned: frozenset[TopicIdPartition] | None = None,
+    owned_partitions: frozenset[TopicIdPartition] | None = None,
     partitions_of_others: frozenset[TopicIdPartition] = frozenset(),
     subscribed: frozenset[uuid.UUID] = frozenset({T, U}),
-    changed: bool = False,
+    subscription_changed: bool = False,
 ) -> ConsumerMember:
     member_after = reconcile(
         member_before,
@@ -57,8 +57,8 @@ def step(
             assignment_epoch=epoch,
             partitions=target,
             subscribed=subscribed,
-            subscription_changed=changed,
-            owned_partitions=owned,
+            subscription_changed=subscription_changed,
+            owned_partitions=owned_partitions,
             owner_of=lambda partition: "other" if partition in partitions_of_others else None,
         ),
     )
@@ -94,9 +94,9 @@ def test_what_is_lost_has_to_be_given_up_before_the_epoch_moves_on() -> None:
     )
     assert revoking_member.assigned == assigned_at(3, 2)
     assert revoking_member.pending_revocation == assigned_at(3, 1)
-    assert step(revoking_member, parts(2, 3), owned=parts(1, 2)) is revoking_member
+    assert step(revoking_member, parts(2, 3), owned_partitions=parts(1, 2)) is revoking_member
     assert step(revoking_member, parts(2, 3)) is revoking_member  # it has not said anything
-    settled_member = step(revoking_member, parts(2, 3), owned=parts(2))
+    settled_member = step(revoking_member, parts(2, 3), owned_partitions=parts(2))
     assert (
         settled_member.member_epoch,
         settled_member.state,
@@ -106,7 +106,7 @@ def test_what_is_lost_has_to_be_given_up_before_the_epoch_moves_on() -> None:
 
 
 def test_what_was_given_up_already_is_not_asked_for() -> None:
-    member_after = step(member(assigned=assigned_at(3, 1, 2)), parts(2), owned=parts(2))
+    member_after = step(member(assigned=assigned_at(3, 1, 2)), parts(2), owned_partitions=parts(2))
     assert (member_after.member_epoch, member_after.state, member_after.assigned) == (
         6,
         S.STABLE,
@@ -139,7 +139,9 @@ def test_a_partition_that_comes_back_while_it_is_given_up_is_its_own() -> None:
     member_before = member(
         S.UNREVOKED_PARTITIONS, assigned=assigned_at(3, 2), pending=assigned_at(3, 1)
     )
-    member_after = step(member_before, parts(1, 2), owned=parts(2), partitions_of_others=parts(1))
+    member_after = step(
+        member_before, parts(1, 2), owned_partitions=parts(2), partitions_of_others=parts(1)
+    )
     assert member_after.assigned == {(T, 2): 3, (T, 1): 6}
 
 
@@ -149,9 +151,9 @@ def test_topics_that_it_left_are_taken_back_whatever_the_target_says() -> None:
         member_before,
         parts(1),
         epoch=5,
-        changed=True,
+        subscription_changed=True,
         subscribed=frozenset({T}),
-        owned=parts(1, topic=U),
+        owned_partitions=parts(1, topic=U),
     )
     assert revoking_member.state is S.UNREVOKED_PARTITIONS
     assert (revoking_member.assigned, revoking_member.pending_revocation) == (
@@ -162,18 +164,23 @@ def test_topics_that_it_left_are_taken_back_whatever_the_target_says() -> None:
         revoking_member,
         parts(1),
         epoch=5,
-        changed=True,
+        subscription_changed=True,
         subscribed=frozenset(),
-        owned=parts(1, topic=U),
+        owned_partitions=parts(1, topic=U),
     )
     assert with_no_topic.assigned == {}
     assert with_no_topic.pending_revocation == {**assigned_at(3, 1), **assigned_at(3, 1, topic=U)}
     settled_member = step(
-        member_before, parts(1), epoch=5, changed=True, subscribed=frozenset({T}), owned=parts(1)
+        member_before,
+        parts(1),
+        epoch=5,
+        subscription_changed=True,
+        subscribed=frozenset({T}),
+        owned_partitions=parts(1),
     )
     assert (settled_member.state, settled_member.assigned) == (S.STABLE, assigned_at(3, 1))
     stable_member = member(assigned=assigned_at(3, 1))
-    assert step(stable_member, parts(1), epoch=5, changed=True) is stable_member
+    assert step(stable_member, parts(1), epoch=5, subscription_changed=True) is stable_member
 
 
 def test_a_target_of_topics_that_it_left_is_not_taken() -> None:
@@ -181,9 +188,9 @@ def test_a_target_of_topics_that_it_left_is_not_taken() -> None:
     assert (member_after.assigned, member_after.state) == ({}, S.STABLE)
 
 
-@pytest.mark.parametrize("owned", [None, parts(1)])
+@pytest.mark.parametrize("owned_partitions", [None, parts(1)])
 def test_a_member_in_a_state_of_a_later_release_begins_anew(
-    owned: frozenset[TopicIdPartition] | None,
+    owned_partitions: frozenset[TopicIdPartition] | None,
 ) -> None:
     outcome = reconcile(
         member(S.UNKNOWN),
@@ -191,7 +198,7 @@ def test_a_member_in_a_state_of_a_later_release_begins_anew(
             assignment_epoch=6,
             partitions=parts(1),
             subscribed=frozenset({T}),
-            owned_partitions=owned,
+            owned_partitions=owned_partitions,
             owner_of=lambda _: None,
         ),
     )
@@ -200,7 +207,7 @@ def test_a_member_in_a_state_of_a_later_release_begins_anew(
 
 
 def test_a_member_in_an_unknown_state_that_has_nothing_goes_on() -> None:
-    member_after = step(member(S.UNKNOWN), parts(1), owned=frozenset())
+    member_after = step(member(S.UNKNOWN), parts(1), owned_partitions=frozenset())
     assert (member_after.member_epoch, member_after.assigned, member_after.state) == (
         6,
         assigned_at(6, 1),

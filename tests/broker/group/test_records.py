@@ -152,11 +152,11 @@ def test_a_batch_on_behalf_of_a_producer_is_transactional() -> None:
     assert not read_batch_header(encode_batch(RECORDS[:1], now_ms=9)).is_transactional
 
 
-@pytest.mark.parametrize(("limit", "batches"), [(1_000_000, 1), (200, 3), (1, len(RECORDS))])
-def test_records_that_need_not_go_together_are_shared_out(limit: int, batches: int) -> None:
+@pytest.mark.parametrize(("limit", "batch_count"), [(1_000_000, 1), (200, 3), (1, len(RECORDS))])
+def test_records_that_need_not_go_together_are_shared_out(limit: int, batch_count: int) -> None:
     shares = list(split_in_batches(RECORDS, batch_bytes_max=limit))
     assert [record for share in shares for record in share] == RECORDS
-    assert len(shares) == batches
+    assert len(shares) == batch_count
     for share in shares:
         batch = encode_batch(share, now_ms=9)
         assert batch == encode_batch(tuple(share), now_ms=9), "encoded once, as it would be anew"
@@ -363,11 +363,11 @@ def test_the_table_has_every_state() -> None:
 
 
 def test_it_changes_with_topics_and_their_partitions_only() -> None:
-    both = topics_hash({"t", "u"}, image(t=1, u=2))
-    assert both == topics_hash(["u", "t", "gone"], image(offset=9, t=1, u=2, other=1))
-    assert both != topics_hash({"t", "u"}, image(t=2, u=2))
-    assert both != topics_hash({"t"}, image(t=1, u=2))
-    assert -(2**63) <= both < 2**63
+    hash_of_both = topics_hash({"t", "u"}, image(t=1, u=2))
+    assert hash_of_both == topics_hash(["u", "t", "gone"], image(offset=9, t=1, u=2, other=1))
+    assert hash_of_both != topics_hash({"t", "u"}, image(t=2, u=2))
+    assert hash_of_both != topics_hash({"t"}, image(t=1, u=2))
+    assert -(2**63) <= hash_of_both < 2**63
 
 
 def test_no_topics_are_0() -> None:
@@ -448,6 +448,6 @@ SHARE_RECORDS: list[tuple[ShareRecord, str, str | None]] = [
 
 @pytest.mark.parametrize(("record", "key", "value"), SHARE_RECORDS)
 def test_bytes_of_share_groups(record: ShareRecord, key: str, value: str | None) -> None:
-    written = bytes.fromhex(key), None if value is None else bytes.fromhex(value)
-    assert encode_record(record) == written
-    assert decode_record(*written) == record
+    record_bytes = bytes.fromhex(key), None if value is None else bytes.fromhex(value)
+    assert encode_record(record) == record_bytes
+    assert decode_record(*record_bytes) == record

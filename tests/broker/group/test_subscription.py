@@ -48,11 +48,11 @@ def test_what_is_no_subscription_can_t_be_read(metadata: bytes) -> None:
 
 def test_equal_lists_are_read_once_and_others_are_told_apart() -> None:
     reader = TopicsReader()
-    long = [subscription(*(b"%d" % number for number in range(100, 200))) for _ in range(3)]
+    long_lists = [subscription(*(b"%d" % number for number in range(100, 200))) for _ in range(3)]
     other_subscription = subscription(*(b"%d" % number for number in range(100, 199)), b"end")
-    assert reader.topics_of_all(long) == frozenset(str(number) for number in range(100, 200))
+    assert reader.topics_of_all(long_lists) == frozenset(str(number) for number in range(100, 200))
     for _ in range(2):
-        topics = reader.topics_of_all([*long, other_subscription])
+        topics = reader.topics_of_all([*long_lists, other_subscription])
         assert topics is not None
         assert len(topics) == 101
     assert reader.topics_of_all([subscription(b"a"), subscription(version=-1)]) is None
@@ -92,11 +92,15 @@ V3 = struct.pack("!hi", 3, 1) + text("t") + numbers(-1) + OWNED + numbers(7)
 
 
 def test_each_version_tells_more() -> None:
-    owned = frozenset({("t", 0), ("t", 3)})
+    owned_partitions = frozenset({("t", 0), ("t", 3)})
     assert read_subscription(V0) == Subscription(version=0, topics=("t",))
-    assert read_subscription(V1) == Subscription(version=1, topics=("t",), owned_partitions=owned)
+    assert read_subscription(V1) == Subscription(
+        version=1, topics=("t",), owned_partitions=owned_partitions
+    )
     rack = read_subscription(V3 + text("r"))
-    assert rack == Subscription(version=3, topics=("t",), owned_partitions=owned, rack_id="r")
+    assert rack == Subscription(
+        version=3, topics=("t",), owned_partitions=owned_partitions, rack_id="r"
+    )
     none = read_subscription(V3 + struct.pack("!h", -1))
     assert none is not None
     assert none.rack_id is None
@@ -130,6 +134,6 @@ def test_assignments_are_read_as_they_were_written() -> None:
     custom = read_assignment(data[:-4] + numbers(2) + b"ud")
     assert custom is not None
     assert custom.has_user_data
-    nothing = read_assignment(b"")
-    assert nothing is not None
-    assert nothing.partitions == frozenset()
+    empty_assignment = read_assignment(b"")
+    assert empty_assignment is not None
+    assert empty_assignment.partitions == frozenset()

@@ -152,7 +152,7 @@ async def listing_body(elements: Iterable[object], *, bytes_max: int = 10_000_00
     assert answer.media_type == "application/json"
     if not isinstance(answer, StreamingResponse):
         return bytes(answer.body)
-    return b"".join([bytes(piece) async for piece in answer.body_iterator])  # type: ignore[arg-type]
+    return b"".join([bytes(chunk) async for chunk in answer.body_iterator])  # type: ignore[arg-type]
 
 
 def time_ns() -> int:
@@ -210,8 +210,10 @@ BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
 def status(keeper: AccessRules, path: str = PATH, **headers: str) -> int | None:
-    named = {"host": "localhost:9080"} | {k.replace("_", "-"): v for k, v in headers.items()}
-    complaint = keeper.complaint(path, named)
+    headers_by_name = {"host": "localhost:9080"} | {
+        k.replace("_", "-"): v for k, v in headers.items()
+    }
+    complaint = keeper.complaint(path, headers_by_name)
     return None if complaint is None else complaint[0]
 
 
@@ -246,8 +248,8 @@ def test_a_page_of_another_place_may_not_ask(origin: str, path: str) -> None:
 
 
 def test_a_page_of_its_own_may_ask() -> None:
-    own = "http://localhost:9080"
-    assert status(NEAR, origin=own, sec_fetch_site="same-origin") is None
+    own_origin = "http://localhost:9080"
+    assert status(NEAR, origin=own_origin, sec_fetch_site="same-origin") is None
     assert status(NEAR, sec_fetch_site="none") is None
     assert status(NEAR, sec_fetch_site="cross-site") == 403
 
@@ -296,7 +298,7 @@ def test_a_refusal_does_not_repeat_what_was_brought() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "near"),
+    ("address", "is_expected"),
     [
         ("127.0.0.1", True),
         ("127.1.2.3", True),
@@ -307,18 +309,18 @@ def test_a_refusal_does_not_repeat_what_was_brought() -> None:
         ("kafka.test", False),
     ],
 )
-def test_which_addresses_are_loopback(address: str, near: bool) -> None:
-    assert is_loopback(address) is near
+def test_which_addresses_are_loopback(address: str, is_expected: bool) -> None:
+    assert is_loopback(address) is is_expected
 
 
 async def test_a_query_that_is_not_ascii_is_refused_before_anybody_reads_it() -> None:
-    sent: list[Any] = []
+    sent_messages: list[Any] = []
 
     async def app(*_: Any) -> None:
-        sent.append("let in")
+        sent_messages.append("let in")
 
     async def send(message: Any) -> None:
-        sent.append(message)
+        sent_messages.append(message)
 
     async def receive() -> Any:
         return {"type": "http.request"}
@@ -327,9 +329,9 @@ async def test_a_query_that_is_not_ascii_is_refused_before_anybody_reads_it() ->
     headers = [(b"host", b"localhost")]
     scope = {"type": "http", "http_version": "1.1", "path": PATH, "headers": headers}
     await guard({**scope, "query_string": b"a=\xff"}, receive, send)
-    assert sent[0]["status"] == 400
+    assert sent_messages[0]["status"] == 400
     await guard({**scope, "query_string": b"a=%ff"}, receive, send)
-    assert sent[-1] == "let in"
+    assert sent_messages[-1] == "let in"
 
 
 # The control port as a whole: who may ask it.
@@ -416,9 +418,9 @@ async def test_a_path_names_all_of_its_methods(
     assert answer.json()["error"] == "/api/v1/faults knows DELETE, GET, HEAD, POST"
     answer = await client.put("/api/v1/faults/plan")
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
-    nowhere = await client.get("/api/v1/nowhere")
-    assert nowhere.status_code == 404
-    assert "GET /openapi.json" in nowhere.json()["error"]
+    missing_answer = await client.get("/api/v1/nowhere")
+    assert missing_answer.status_code == 404
+    assert "GET /openapi.json" in missing_answer.json()["error"]
 
 
 # An operation and the route that is made of it.
@@ -495,8 +497,8 @@ async def test_an_answer_has_the_status_of_its_operation_or_its_own() -> None:
         return {"type": "http.request", "body": b'["b"]', "more_body": False}
 
     request = Request({"type": "http", "headers": []}, receive)
-    added, known_words = [await route.endpoint(request) for route in Words().routes()]
-    assert (added.status_code, added.body) == (201, b'["b"]')
+    added_answer, known_words = [await route.endpoint(request) for route in Words().routes()]
+    assert (added_answer.status_code, added_answer.body) == (201, b'["b"]')
     assert (known_words.status_code, known_words.body) == (202, b'["a"]')
 
 
@@ -528,19 +530,19 @@ async def test_a_busy_port_is_named() -> None:
 async def test_elsewhere_than_on_loopback_it_has_any_name_and_wants_a_token() -> None:
     async with (
         real_cluster(brokers=1) as sim,
-        ControlServer.of_simulated(sim, port=0) as near,
-        ControlServer.of_simulated(sim, port=0, host="0.0.0.0") as everywhere,
+        ControlServer.of_simulated(sim, port=0) as local_server,
+        ControlServer.of_simulated(sim, port=0, host="0.0.0.0") as open_server,
         httpx.AsyncClient(headers={"host": "kafka.test"}, timeout=60) as client,
     ):
-        assert near.token is None
-        assert everywhere.token is not None
-        assert len(everywhere.token) >= 32
-        url = f"http://127.0.0.1:{everywhere.url.rpartition(':')[2]}"
+        assert local_server.token is None
+        assert open_server.token is not None
+        assert len(open_server.token) >= 32
+        url = f"http://127.0.0.1:{open_server.url.rpartition(':')[2]}"
         assert (await client.get(f"{url}/healthz")).status_code == 200
         assert (await client.get(f"{url}/api/v1/clock")).status_code == 401
-        client.headers["authorization"] = f"Bearer {everywhere.token}"
+        client.headers["authorization"] = f"Bearer {open_server.token}"
         assert (await client.get(f"{url}/api/v1/clock")).status_code == 200
-        assert (await client.get(f"{near.url}/healthz")).status_code == 400
+        assert (await client.get(f"{local_server.url}/healthz")).status_code == 400
 
 
 async def test_a_token_that_is_given_is_wanted_on_loopback_too() -> None:
@@ -600,11 +602,12 @@ def references(value: Any) -> set[str]:
 
 
 def test_every_reference_is_in_the_document() -> None:
-    described = document(OPERATIONS)
-    assert references(described) <= {
-        f"#/components/schemas/{schema_name}" for schema_name in described["components"]["schemas"]
+    api_document = document(OPERATIONS)
+    assert references(api_document) <= {
+        f"#/components/schemas/{schema_name}"
+        for schema_name in api_document["components"]["schemas"]
     }
-    json.dumps(described)
+    json.dumps(api_document)
 
 
 def test_the_document_describes_the_routes_that_there_are() -> None:
@@ -618,26 +621,26 @@ def test_the_document_describes_the_routes_that_there_are() -> None:
             if method != "HEAD"
         }
 
-    described = {
+    described_routes = {
         (method, path)
         for path, methods in document(OPERATIONS)["paths"].items()
         for method in methods
     }
     index = {("get", path) for path in (*INDEX_PATHS, "/openapi.json")}
     page = {("get", "/"), ("get", "/ui/{path}")} if "txnsim_lab" not in missing() else set()
-    assert run_cluster(main) == described | index | page
+    assert run_cluster(main) == described_routes | index | page
 
 
 def test_an_operation_names_the_parameters_of_its_path() -> None:
     for path, methods in document(OPERATIONS)["paths"].items():
         path_parameters = set(re.findall(r"{(\w+)}", path))
         for operation in methods.values():
-            named = {
+            named_parameters = {
                 parameter["name"]
                 for parameter in operation.get("parameters", ())
                 if parameter["in"] == "path"
             }
-            assert named == path_parameters
+            assert named_parameters == path_parameters
             assert operation["summary"]
             assert operation["responses"]
 
@@ -654,10 +657,10 @@ async def test_the_token_is_traded_for_a_cookie_that_opens_the_port() -> None:
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app=app), base_url="http://kafka.test:9080"
         ) as page:
-            refused = await page.post(SESSION)
-            assert refused.status_code == 401
-            assert refused.headers["www-authenticate"] == "Bearer"
-            assert "set-cookie" not in refused.headers
+            refused_answer = await page.post(SESSION)
+            assert refused_answer.status_code == 401
+            assert refused_answer.headers["www-authenticate"] == "Bearer"
+            assert "set-cookie" not in refused_answer.headers
             answer = await page.post(SESSION, headers={"Authorization": f"Bearer {TOKEN}"})
             assert (answer.status_code, answer.content) == (204, b"")
             assert "SameSite=Strict" in answer.headers["set-cookie"]

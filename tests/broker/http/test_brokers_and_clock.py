@@ -54,12 +54,12 @@ async def test_brokers_are_shown_as_they_run_and_as_the_controller_has_them(
 async def test_a_broker_is_stopped_and_started(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    stopped = await client.post(f"{BROKERS}/1/stop")
-    assert (stopped.status_code, stopped.json()["state"]) == (200, "down")
-    assert stopped.json()["leads"] == 0
-    started = await client.post(f"{BROKERS}/1/start")
-    assert (started.status_code, started.json()["state"]) == (200, "running")
-    assert started.json()["epoch"] > 3
+    stop_answer = await client.post(f"{BROKERS}/1/stop")
+    assert (stop_answer.status_code, stop_answer.json()["state"]) == (200, "down")
+    assert stop_answer.json()["leads"] == 0
+    start_answer = await client.post(f"{BROKERS}/1/start")
+    assert (start_answer.status_code, start_answer.json()["state"]) == (200, "running")
+    assert start_answer.json()["epoch"] > 3
 
 
 @within(run_story)
@@ -84,20 +84,22 @@ async def test_a_broker_comes_back_as_another_release_if_the_features_allow_it(
         refusal_answer = await client.post(f"{BROKERS}/1/start", json={"as_version": release})
         assert refusal_answer.status_code == 409
         assert reason in refusal_answer.json()["error"]
-    started = await client.post(f"{BROKERS}/1/start", json={"as_version": "4.4"})
-    assert (started.status_code, started.json()["release"]) == (200, "4.4")
+    start_answer = await client.post(f"{BROKERS}/1/start", json={"as_version": "4.4"})
+    assert (start_answer.status_code, start_answer.json()["release"]) == (200, "4.4")
 
 
 @within(run_story)
 async def test_an_isolated_broker_is_shown_as_one(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    cut = (await client.post(f"{BROKERS}/2/isolate", json={"from_clients": True})).json()
-    assert (cut["isolated"], cut["cut_off_from_clients"]) == (True, True)
+    isolated_broker = (
+        await client.post(f"{BROKERS}/2/isolate", json={"from_clients": True})
+    ).json()
+    assert (isolated_broker["isolated"], isolated_broker["cut_off_from_clients"]) == (True, True)
     await asyncio.sleep(15)
     assert (await states(client))[1] == ("running", True)
-    healed = (await client.post(f"{BROKERS}/2/heal")).json()
-    assert (healed["isolated"], healed["cut_off_from_clients"]) == (False, False)
+    healed_broker = (await client.post(f"{BROKERS}/2/heal")).json()
+    assert (healed_broker["isolated"], healed_broker["cut_off_from_clients"]) == (False, False)
     await asyncio.sleep(10)
     assert (await states(client))[1] == ("running", False)
     assert not (await client.post(f"{BROKERS}/2/isolate")).json()["cut_off_from_clients"]
@@ -174,8 +176,10 @@ async def test_leaders_are_shown_moved_and_elected(
         "last_known_elr": [],
     }
     partition_fields = {"topic": "orders", "partition": 0}
-    moved = (await client.post("/api/v1/leaders", json={**partition_fields, "leader": 3})).json()
-    assert (moved["leader"], moved["leader_epoch"]) == (3, 1)
+    moved_partition = (
+        await client.post("/api/v1/leaders", json={**partition_fields, "leader": 3})
+    ).json()
+    assert (moved_partition["leader"], moved_partition["leader_epoch"]) == (3, 1)
     elected = (await client.post("/api/v1/elections", json=partition_fields)).json()
     assert (elected["leader"], elected["leader_epoch"]) == (1, 2)
     second_election = await client.post("/api/v1/elections", json=partition_fields)
@@ -281,16 +285,16 @@ async def test_a_rule_holds_until_it_is_released_and_is_gone_when_taken_back(
     assert (armed.status_code, armed.json()["struck"]) == (201, 0)
     async with cluster.client() as app, Producer(app) as producer:
         first_record = producer.send("orders", 0, b"v")
-        waited = await client.get("/api/v1/faults/late/wait?struck=1")
-        assert (waited.json()["struck"], waited.json()["held"]) == (1, 1)
+        wait_answer = await client.get("/api/v1/faults/late/wait?struck=1")
+        assert (wait_answer.json()["struck"], wait_answer.json()["held"]) == (1, 1)
         released = await client.post("/api/v1/faults/late/release")
         assert released.json() == {"released": 1}
         await first_record
-        second = producer.send("orders", 0, b"v")
+        second_record = producer.send("orders", 0, b"v")
         await client.get("/api/v1/faults/late/wait?struck=2")
-        disarmed = await client.delete("/api/v1/faults/late")
-        assert disarmed.json()["released"] == 2
-        await second
+        disarm_answer = await client.delete("/api/v1/faults/late")
+        assert disarm_answer.json()["released"] == 2
+        await second_record
     assert (await client.get("/api/v1/faults")).json() == []
 
 
@@ -300,12 +304,15 @@ async def test_what_is_held_is_lost_when_it_is_released_so(
 ) -> None:
     await client.post(FAULTS, json=HOLD | {"limit": 1})
     async with cluster.client() as app, Producer(app) as producer:
-        lost = producer.send("orders", 0, b"lost")
+        lost_record = producer.send("orders", 0, b"lost")
         await client.get(f"{FAULTS}/late/wait?struck=1")
-        wrong = await client.post(f"{FAULTS}/late/release?as=nothing")
-        assert (wrong.status_code, "pass, drop, duplicate" in wrong.text) == (422, True)
+        wrong_answer = await client.post(f"{FAULTS}/late/release?as=nothing")
+        assert (wrong_answer.status_code, "pass, drop, duplicate" in wrong_answer.text) == (
+            422,
+            True,
+        )
         assert (await client.post(f"{FAULTS}/late/release?as=drop")).json() == {"released": 1}
-        await lost  # its client has sent it again
+        await lost_record  # its client has sent it again
     assert (await client.get(f"{FAULTS}/late")).json()["released"] == 1
 
 
@@ -325,20 +332,22 @@ async def test_actions_on_the_cluster_are_carried_out_and_undone(
     action = {"do": "crash", "broker": 2}
     armed = await client.post(FAULTS, json={"id": "dead", "point": "now", "action": action})
     assert armed.status_code == 201
-    waited = await client.get(f"{FAULTS}/dead/wait")
-    assert waited.json()["struck"] == 1
+    wait_answer = await client.get(f"{FAULTS}/dead/wait")
+    assert wait_answer.json()["struck"] == 1
     assert 2 not in cluster.sim.brokers
     assert (await client.post(f"{FAULTS}/dead/release")).json() == {"released": 1}
     await asyncio.sleep(30)  # of virtual time
     assert 2 in cluster.sim.brokers
-    nobody = {"id": "none", "point": "now", "action": {"do": "crash", "broker": 9}}
-    await client.post(FAULTS, json=nobody)
-    failed = await client.get(f"{FAULTS}/none/wait?timeout_ms=1000")
-    assert failed.status_code == 408
+    unknown_broker_rule = {"id": "none", "point": "now", "action": {"do": "crash", "broker": 9}}
+    await client.post(FAULTS, json=unknown_broker_rule)
+    failed_wait = await client.get(f"{FAULTS}/none/wait?timeout_ms=1000")
+    assert failed_wait.status_code == 408
     shown_rule = (await client.get(f"{FAULTS}/none")).json()
     assert (shown_rule["struck"], "9" in shown_rule["failure"]) == (0, True)
-    verified = await client.post(f"{FAULTS}/verify")
-    assert [rule_state["rule"]["id"] for rule_state in verified.json()["never_struck"]] == ["none"]
+    verify_answer = await client.post(f"{FAULTS}/verify")
+    assert [rule_state["rule"]["id"] for rule_state in verify_answer.json()["never_struck"]] == [
+        "none"
+    ]
 
 
 @within(run_story)
@@ -347,9 +356,9 @@ async def test_rules_are_listed_and_shown_one_by_one(
 ) -> None:
     for name in ("a", "b"):
         await client.post("/api/v1/faults", json={**HOLD, "id": name})
-    listed = (await client.get("/api/v1/faults")).json()
-    assert [rule_state["rule"]["id"] for rule_state in listed] == ["a", "b"]
-    assert (await client.get("/api/v1/faults/b")).json() == listed[1]
+    listed_rules = (await client.get("/api/v1/faults")).json()
+    assert [rule_state["rule"]["id"] for rule_state in listed_rules] == ["a", "b"]
+    assert (await client.get("/api/v1/faults/b")).json() == listed_rules[1]
 
 
 @pytest.mark.parametrize(
@@ -415,8 +424,8 @@ async def test_a_plan_is_armed_whole_or_not_at_all(
     assert refusal_answer.status_code == 409
     assert "DELETE /api/v1/faults/a" in refusal_answer.json()["error"]
     assert [armed_rule.rule.id for armed_rule in cluster.sim.injector.rules()] == ["a", "b"]
-    disarmed = await client.delete(FAULTS)
-    assert [rule_state["rule"]["id"] for rule_state in disarmed.json()] == ["a", "b"]
+    disarm_answer = await client.delete(FAULTS)
+    assert [rule_state["rule"]["id"] for rule_state in disarm_answer.json()] == ["a", "b"]
     assert (await client.get(FAULTS)).json() == []
 
 
@@ -432,9 +441,11 @@ async def test_what_is_no_plan_is_refused(
 async def test_a_rule_that_can_strike_nothing_is_told_when_it_is_armed_and_in_hindsight(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    nowhere = {**HOLD, "id": "nowhere", "broker": 9}
-    later = {**HOLD, "id": "later", "topic": "elsewhere"}
-    armed = (await client.post(f"{FAULTS}/plan", json=[HOLD, nowhere, later])).json()
+    missing_broker_rule = {**HOLD, "id": "nowhere", "broker": 9}
+    later_rule = {**HOLD, "id": "later", "topic": "elsewhere"}
+    armed = (
+        await client.post(f"{FAULTS}/plan", json=[HOLD, missing_broker_rule, later_rule])
+    ).json()
     doubts = [None, "broker: no broker '9'; there are: 1, 2, 3", None]
     assert [rule_state["doubt"] for rule_state in armed] == doubts
     complaint = (await client.post(f"{FAULTS}/verify")).json()["error"]
@@ -447,16 +458,18 @@ async def test_a_fault_that_never_struck_fails_the_verification(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     assert (await client.post(f"{FAULTS}/verify")).json() == {"error": None, "never_struck": []}
-    slow = {**HOLD, "action": {"do": "delay", "delay_ms": 1}}
-    await client.post(f"{FAULTS}/plan", json=[slow, {**HOLD, "id": "idle", "topic": "elsewhere"}])
+    slow_rule = {**HOLD, "action": {"do": "delay", "delay_ms": 1}}
+    await client.post(
+        f"{FAULTS}/plan", json=[slow_rule, {**HOLD, "id": "idle", "topic": "elsewhere"}]
+    )
     async with cluster.client() as app, Producer(app) as producer:
         await producer.send("orders", 0, b"v")
     answer = await client.post(f"{FAULTS}/verify")
     assert answer.status_code == 409
     assert [rule_state["rule"]["id"] for rule_state in answer.json()["never_struck"]] == ["idle"]
     assert "idle: 0 crossings matched" in answer.json()["error"]
-    (disarmed,) = (await client.delete(f"{FAULTS}/idle"),)
-    assert not disarmed.json()["in_force"]
+    (disarm_answer,) = (await client.delete(f"{FAULTS}/idle"),)
+    assert not disarm_answer.json()["in_force"]
     assert (await client.post(f"{FAULTS}/verify?forget=true")).status_code == 409
     assert (await client.post(f"{FAULTS}/verify")).status_code == 200
     assert (await client.post(f"{FAULTS}/verify?forget=1")).status_code == 422
@@ -477,18 +490,24 @@ async def test_an_open_transaction_is_shown_by_coordinator_and_partition(
     async with cluster.client() as app, await begin_transaction(app, "a/b") as producer:
         await producer.send("orders", 1, b"v")
         cluster.advance(5_000)
-        (listed,) = (await client.get(TRANSACTIONS)).json()
-        assert listed == (await client.get(f"{TRANSACTIONS}/a/b")).json()
-        assert (listed["state"], listed["pending_state"]) == ("Ongoing", None)
-        assert listed["partitions"] == [{"topic": "orders", "partition": 1}]
-        assert listed["open_for_ms"] >= 5_000
-        assert listed["markers_owed"] == 0
+        (listed_transaction,) = (await client.get(TRANSACTIONS)).json()
+        assert listed_transaction == (await client.get(f"{TRANSACTIONS}/a/b")).json()
+        assert (listed_transaction["state"], listed_transaction["pending_state"]) == (
+            "Ongoing",
+            None,
+        )
+        assert listed_transaction["partitions"] == [{"topic": "orders", "partition": 1}]
+        assert listed_transaction["open_for_ms"] >= 5_000
+        assert listed_transaction["markers_owed"] == 0
         (producer_state,) = (await client.get("/api/v1/producers?topic=orders&partition=1")).json()
         assert producer_state["open_since_offset"] == 0
-        assert producer_state["producer_id"] == listed["producer_id"]
-        (judged,) = (await client.get(OPEN)).json()
-        assert (judged["verdict"], judged["transactional_id"]) == ("alive", "a/b")
-        assert _commands(judged) == []
+        assert producer_state["producer_id"] == listed_transaction["producer_id"]
+        (judged_transaction,) = (await client.get(OPEN)).json()
+        assert (judged_transaction["verdict"], judged_transaction["transactional_id"]) == (
+            "alive",
+            "a/b",
+        )
+        assert _commands(judged_transaction) == []
         assert (await client.get(f"{OPEN}?verdict=hanging")).json() == []
         await producer.commit()
     assert (await client.get(OPEN)).json() == []
@@ -505,14 +524,18 @@ async def test_markers_that_are_owed_are_counted(
         await cluster.wait_until_struck()
         (owing,) = (await client.get(f"{TRANSACTIONS}?state=PrepareCommit")).json()
         assert (owing["markers_owed"], owing["pending_state"]) == (1, "CompleteCommit")
-        (judged,) = (await client.get(OPEN)).json()
-        assert judged["verdict"] == "decided"
+        (judged_transaction,) = (await client.get(OPEN)).json()
+        assert judged_transaction["verdict"] == "decided"
         # An abort would take back what the client was told to be committed.
-        assert _commands(judged) == []
+        assert _commands(judged_transaction) == []
         cluster.sim.injector.disarm_all()
         await until_state(app, "app", "CompleteCommit")
-        (ended,) = (await client.get(TRANSACTIONS)).json()
-        assert (ended["markers_owed"], ended["start_ms"], ended["open_for_ms"]) == (
+        (ended_transaction,) = (await client.get(TRANSACTIONS)).json()
+        assert (
+            ended_transaction["markers_owed"],
+            ended_transaction["start_ms"],
+            ended_transaction["open_for_ms"],
+        ) == (
             0,
             None,
             None,
@@ -542,8 +565,8 @@ async def test_a_state_is_waited_for_and_in_vain_says_why(
             422,
             True,
         )
-    nobody = await client.get("/api/v1/transaction-wait?state=Empty")
-    assert nobody.status_code == 422
+    nobody_answer = await client.get("/api/v1/transaction-wait?state=Empty")
+    assert nobody_answer.status_code == 422
 
 
 @within(run_story, level=0, transaction_partition_verification_enable=False)
@@ -564,27 +587,32 @@ async def test_a_transaction_that_its_coordinator_does_not_know_hangs(
         await producer.abort()
         await client.post("/api/v1/faults/f/release")
         await asyncio.sleep(1)
-        (judged,) = (await client.get(f"{OPEN}?verdict=hanging")).json()
-        assert judged["start_offset"] >= 0
+        (judged_transaction,) = (await client.get(f"{OPEN}?verdict=hanging")).json()
+        assert judged_transaction["start_offset"] >= 0
         # The old flow: its coordinator says that it was aborted. ``repair`` asks again.
-        assert _commands(judged) == [
+        assert _commands(judged_transaction) == [
             f"txnsim txns --bootstrap-server {cluster.sim.bootstrap} repair --topic orders"
             " --partition 0 --yes"
         ]
-        assert "marker" in judged["reason"] or "no longer has" in judged["reason"]
+        assert (
+            "marker" in judged_transaction["reason"]
+            or "no longer has" in judged_transaction["reason"]
+        )
         asserted = await client.get("/api/v1/assertions/no-hanging-transactions")
         assert asserted.status_code == 409
         complaint_lines = asserted.json()["error"].splitlines()
         assert complaint_lines[0] == "1 transaction hangs:"
-        assert complaint_lines[-1].strip() == _commands(judged)[0]
+        assert complaint_lines[-1].strip() == _commands(judged_transaction)[0]
         await producer.close()
 
 
-def _commands(judged: dict[str, Any]) -> list[str]:
+def _commands(judgement: dict[str, Any]) -> list[str]:
     """The commands in an answer that would end the transaction."""
-    words = ("abort --topic", "repair --topic")
+    command_beginnings = ("abort --topic", "repair --topic")
     return [
-        command for command in map(str, judged.values()) if any(word in command for word in words)
+        command
+        for command in map(str, judgement.values())
+        if any(beginning in command for beginning in command_beginnings)
     ]
 
 

@@ -59,7 +59,7 @@ async def test_a_large_trace_comes_in_pieces_and_brokers_get_their_turn_after_ea
     for number in range(20_000):
         emit_note(cluster, str(number) + 100 * ".")
     tracer = cluster.env.tracer
-    written, turns = tracer.hash, 0
+    written_hash, turns = tracer.hash, 0
 
     async def take_turns() -> None:
         nonlocal turns
@@ -71,18 +71,18 @@ async def test_a_large_trace_comes_in_pieces_and_brokers_get_their_turn_after_ea
     response = await routes.trace(request())
     assert isinstance(response, StreamingResponse)
     other_turns = cluster.env.tasks.spawn(take_turns(), name="turns")
-    pieces: list[bytes] = []
+    chunks: list[bytes] = []
     turns_seen = []
     async with aclosing(response.body_iterator) as body:  # type: ignore[type-var]
-        async for piece in body:
-            pieces.append(bytes(piece))  # type: ignore[arg-type]
+        async for chunk in body:
+            chunks.append(bytes(chunk))  # type: ignore[arg-type]
             turns_seen.append(turns)
     other_turns.cancel()
-    assert max(map(len, pieces)) < 200_000
-    assert len(pieces) > 20
+    assert max(map(len, chunks)) < 200_000
+    assert len(chunks) > 20
     assert turns_seen == sorted(set(turns_seen)), "a turn after each piece"
-    *events, trailer = [msgspec.json.decode(line) for line in b"".join(pieces).splitlines()][1:]
-    assert trailer["hash"] == written, "what happens meanwhile is not in it"
+    *events, trailer = [msgspec.json.decode(line) for line in b"".join(chunks).splitlines()][1:]
+    assert trailer["hash"] == written_hash, "what happens meanwhile is not in it"
     assert [event["i"] for event in events] == list(range(trailer["events"]))
 
 
@@ -109,14 +109,14 @@ async def events_from(
 ) -> AsyncGenerator[bytes, None]:
     response = await routes.stream(request(query, **headers))
     assert isinstance(response, StreamingResponse)
-    async with aclosing(response.body_iterator) as pieces:  # type: ignore[type-var]
-        async for piece in pieces:
-            yield bytes(piece)  # type: ignore[arg-type]
+    async with aclosing(response.body_iterator) as chunks:  # type: ignore[type-var]
+        async for chunk in chunks:
+            yield bytes(chunk)  # type: ignore[arg-type]
 
 
-def events_of(piece: bytes) -> list[tuple[str, Any]]:
+def events_of(chunk: bytes) -> list[tuple[str, Any]]:
     events = []
-    for block in piece.decode().split("\n\n"):
+    for block in chunk.decode().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if line[0] != ":")
         if fields:
             events.append((fields["event"], msgspec.json.decode(fields["data"])))
@@ -235,9 +235,9 @@ class Page:
         response = await self.routes.packed(request(query))
         assert isinstance(response, StreamingResponse)
         assert response.media_type == "application/vnd.msgpack"
-        async with aclosing(response.body_iterator) as pieces:  # type: ignore[type-var]
-            async for piece in pieces:
-                for msgpack_value in msgpack_values(bytes(piece)):  # type: ignore[arg-type]
+        async with aclosing(response.body_iterator) as chunks:  # type: ignore[type-var]
+            async for chunk in chunks:
+                for msgpack_value in msgpack_values(bytes(chunk)):  # type: ignore[arg-type]
                     self._take_events(msgpack_value)
                 if self.events and self.events[-1]["i"] >= until:
                     return
@@ -259,9 +259,9 @@ class Page:
             self.events.append({"node": self._nodes[event["n"]], **event})
 
 
-def msgpack_values(piece: bytes) -> list[Any]:
+def msgpack_values(chunk: bytes) -> list[Any]:
     unpacker = msgpack.Unpacker(strict_map_key=False)
-    unpacker.feed(piece)
+    unpacker.feed(chunk)
     return list(unpacker)
 
 
@@ -305,10 +305,10 @@ async def test_a_slow_page_is_told_how_many_events_it_has_lost(cluster: VirtualC
     for number in range(EVENTS_BEHIND_MAX + 7):
         emit_note(cluster, str(number))
     page = Page(routes)
-    oldest = len(cluster.sim.environment.tracer) - EVENTS_BEHIND_MAX
-    await page.hear("from=0", until=oldest)
-    assert page.lost == oldest
-    assert page.events[0]["i"] <= oldest
+    oldest_index = len(cluster.sim.environment.tracer) - EVENTS_BEHIND_MAX
+    await page.hear("from=0", until=oldest_index)
+    assert page.lost == oldest_index
+    assert page.events[0]["i"] <= oldest_index
 
 
 @within(run_cluster)
@@ -317,8 +317,8 @@ async def test_a_page_in_a_silent_cluster_hears_that_the_stream_lives(
 ) -> None:
     response = await routes_of(cluster).packed(request())
     assert isinstance(response, StreamingResponse)
-    async with aclosing(response.body_iterator) as pieces:  # type: ignore[type-var]
-        pieces_read = [bytes(await anext(pieces)) for _ in range(3)]  # type: ignore[arg-type,call-overload]
+    async with aclosing(response.body_iterator) as chunks:  # type: ignore[type-var]
+        pieces_read = [bytes(await anext(chunks)) for _ in range(3)]  # type: ignore[arg-type,call-overload]
     assert msgpack_values(b"".join(pieces_read))[-1] == {}
 
 
@@ -339,9 +339,9 @@ async def test_a_slow_listener_is_told_how_many_events_it_has_lost(cluster: Virt
         await anext(stream)
         for number in range(EVENTS_BEHIND_MAX + 7):
             emit_note(cluster, str(number))
-        (event_kind, lost), *events_after = await events_heard(stream, 2)
-        assert (event_kind, lost["lost"]) == ("lost", 7)
-        assert events_after[0][1]["i"] == lost["next"]
+        (event_kind, loss_notice), *events_after = await events_heard(stream, 2)
+        assert (event_kind, loss_notice["lost"]) == ("lost", 7)
+        assert events_after[0][1]["i"] == loss_notice["next"]
         assert len(events_after) <= EVENTS_PER_TURN_MAX, "brokers get their turn in between"
         events_after += await events_heard(stream, EVENTS_BEHIND_MAX - len(events_after))
         assert events_after[-1][1]["d"] == {"text": str(EVENTS_BEHIND_MAX + 6)}
@@ -363,7 +363,7 @@ async def test_streams_end_with_the_control_port(cluster: VirtualCluster) -> Non
     async with aclosing(events_from(routes, "kind=note")) as stream:
         await anext(stream)
         routes.close()
-        assert [piece async for piece in stream] == []
+        assert [chunk async for chunk in stream] == []
 
 
 @pytest.mark.parametrize(
@@ -425,8 +425,8 @@ async def test_recording_is_switched_on_while_the_cluster_runs(
     assert (state["level"], state["listeners"]) == ("full", 0)
     async with cluster.client() as app, Producer(app) as producer:
         await producer.send("orders", 0, b"v")
-    later = (await client.post("/api/v1/trace", json={"level": "off"})).json()
-    assert later["next"] > state["next"]
+    later_state = (await client.post("/api/v1/trace", json={"level": "off"})).json()
+    assert later_state["next"] > state["next"]
     await asyncio.sleep(0)
 
 
@@ -457,9 +457,9 @@ async def test_what_a_user_does_through_the_control_port_is_an_input_and_a_cause
         *("arm-fault", "release-fault", "disarm-fault", "disarm-faults", "create-topic"),
         *("move-leader", "elect-leader", "delete-topic"),
     ]
-    armed, *_, created, _, _, _ = inputs.values()
+    armed, *_, create_event, _, _, _ = inputs.values()
     assert armed.d["args"]["rule"]["action"] == {"do": "hold"}
-    assert created.d["args"]["configs"] == {"cleanup.policy": "compact"}
+    assert create_event.d["args"]["configs"] == {"cleanup.policy": "compact"}
     assert all(input_event.p == () for input_event in inputs.values())
     due = {
         (inputs[cause].d["do"], event.k) for event in events for cause in event.p if cause in inputs

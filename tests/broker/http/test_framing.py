@@ -110,8 +110,8 @@ async def answers_to(port: tuple[str, int], request: bytes) -> bytes:
         reader, writer = await asyncio.open_connection(*port)
         writer.write(request)
         with contextlib.suppress(ConnectionError):
-            while piece := await reader.read(1 << 16):
-                answers += piece
+            while chunk := await reader.read(1 << 16):
+                answers += chunk
         writer.close()
     return answers
 
@@ -131,10 +131,10 @@ async def test_what_has_two_ends_is_refused_and_nothing_behind_it_is_read(
     complaints = []
     for name, request in REFUSED.items():
         answers = await answers_to(port, request + SMUGGLED)
-        listed = await topics(port)
+        listed_topics = await topics(port)
         if len(statuses(answers)) != 1 or not statuses(answers)[0].startswith((b"4", b"5")):
             complaints.append(f"{name}: {answers[:300]!r}")
-        if b"smuggled" in listed or b"framed" in listed:
+        if b"smuggled" in listed_topics or b"framed" in listed_topics:
             complaints.append(f"{name}: was carried out")
     assert not complaints, "\n".join(complaints)
 

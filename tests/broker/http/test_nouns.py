@@ -72,11 +72,11 @@ async def test_exactly_once_fails_in_the_words_of_python(
 ) -> None:
     await transact(cluster, b"a", b"a")
     await transact(cluster, b"c", commits=False)
-    good = await client.post(ONCE, json={"input": ["a", "a"], "output": "orders"})
-    assert (good.status_code, good.json()) == (200, {"error": None})
-    bad = await client.post(ONCE, json={"input": ["a", "b"], "output": "orders"})
-    assert bad.status_code == 409
-    assert bad.json()["error"].splitlines() == [
+    good_answer = await client.post(ONCE, json={"input": ["a", "a"], "output": "orders"})
+    assert (good_answer.status_code, good_answer.json()) == (200, {"error": None})
+    bad_answer = await client.post(ONCE, json={"input": ["a", "b"], "output": "orders"})
+    assert bad_answer.status_code == 409
+    assert bad_answer.json()["error"].splitlines() == [
         "not exactly once, from what was given to orders:",
         "missing: 1 record",
         "  'b'",
@@ -100,9 +100,9 @@ async def test_who_is_alive_does_not_hang_and_silence_is_no_answer(
         assert (await client.get(HANGING)).status_code == 200, "it is alive"
         await producer.commit()
     cluster.arm(Drop(), FaultPoint.CLIENT_REQUEST, api="DescribeProducers")
-    silent = await client.get(HANGING)
-    assert silent.status_code == 503
-    assert "the cluster did not answer" in silent.json()["error"]
+    silent_answer = await client.get(HANGING)
+    assert silent_answer.status_code == 503
+    assert "the cluster did not answer" in silent_answer.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -151,12 +151,14 @@ async def test_a_topic_is_read_up_to_a_bound_and_beside_the_loop(
             assert threads
             assert all(thread_name.startswith("txnsim-unpack") for thread_name in threads)
             await transact(VirtualCluster(sim.environment, sim), b"v" * 1_500, b"v" * 1_500)
-            refused = await ask.get("/api/v1/topics/orders/committed")
-            assert refused.status_code == 422
-            assert "more than 2,000 bytes (answer_max_bytes)" in refused.json()["error"]
-            refused = await ask.post(ONCE, json=fields)
-            assert refused.status_code == 422
-            assert refused.json()["error"].endswith("besides its key and value (answer_max_bytes)")
+            refused_answer = await ask.get("/api/v1/topics/orders/committed")
+            assert refused_answer.status_code == 422
+            assert "more than 2,000 bytes (answer_max_bytes)" in refused_answer.json()["error"]
+            refused_answer = await ask.post(ONCE, json=fields)
+            assert refused_answer.status_code == 422
+            assert refused_answer.json()["error"].endswith(
+                "besides its key and value (answer_max_bytes)"
+            )
         api.close()
 
 
@@ -216,9 +218,9 @@ async def test_a_reset_goes_to_the_snapshot_that_is_named(
     assert await names(client) == ["base", "orders"]
     assert (await client.post(RESET, json={})).status_code == 200
     assert await names(client) == ["orders"]
-    listed = (await client.get(SNAPSHOTS)).json()
-    assert [snapshot["name"] for snapshot in listed] == ["start", "with-base"]
-    assert listed[0]["features"]["transaction.version"] == 2
+    listed_snapshots = (await client.get(SNAPSHOTS)).json()
+    assert [snapshot["name"] for snapshot in listed_snapshots] == ["start", "with-base"]
+    assert listed_snapshots[0]["features"]["transaction.version"] == 2
 
 
 @pytest.mark.parametrize(
@@ -259,8 +261,8 @@ async def test_there_are_only_so_many_snapshots(
 ) -> None:
     for number in range(1, 100):
         assert (await client.post(SNAPSHOTS, json={"name": str(number)})).status_code == 201
-    full = await client.post(SNAPSHOTS, json={"name": "one more"})
-    assert (full.status_code, "to replace it" in full.json()["error"]) == (409, True)
+    full_answer = await client.post(SNAPSHOTS, json={"name": "one more"})
+    assert (full_answer.status_code, "to replace it" in full_answer.json()["error"]) == (409, True)
     assert (await client.post(SNAPSHOTS, json={"name": "7"})).status_code == 201
 
 
@@ -301,14 +303,14 @@ async def test_a_topic_is_created_shown_and_deleted(
         "replication_factor": 2,
         "configs": {"cleanup.policy": "compact"},
     }
-    created = await client.post(TOPICS, json=new_topic)
-    assert created.status_code == 201
-    assert len(created.json()["partitions"]) == 2
+    create_answer = await client.post(TOPICS, json=new_topic)
+    assert create_answer.status_code == 201
+    assert len(create_answer.json()["partitions"]) == 2
     shown_topic = (await client.get(f"{TOPICS}/payments")).json()
     assert shown_topic["configs"] == {"cleanup.policy": "compact"}
-    assert shown_topic["id"] == created.json()["id"]
+    assert shown_topic["id"] == create_answer.json()["id"]
     assert [topic["name"] for topic in (await client.get(TOPICS)).json()] == ["orders", "payments"]
-    assert (await client.delete(f"{TOPICS}/payments")).json() == created.json()
+    assert (await client.delete(f"{TOPICS}/payments")).json() == create_answer.json()
     assert "payments" not in cluster.sim.metadata.image.topics
 
 
@@ -318,10 +320,10 @@ async def test_the_offsets_of_every_replica_are_shown(
 ) -> None:
     async with (
         cluster.client() as app,
-        Producer(app) as plain,
+        Producer(app) as plain_producer,
         Producer(app, transactional_id="app") as producer,
     ):
-        await plain.send("orders", 0, b"v")
+        await plain_producer.send("orders", 0, b"v")
         await producer.init_transactions()
         producer.begin()
         await producer.send("orders", 0, b"w")
@@ -354,10 +356,13 @@ async def test_the_story_the_waits_and_the_rules_are_told(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     cluster.env.tracer.level = TraceLevel.OFF
-    fresh = (await client.get("/api/v1/report")).text
-    assert "nothing was recorded" in fresh
-    assert 'POST /api/v1/trace with {"level": "brief"}' in fresh
-    assert f"3 of 3 brokers up at {cluster.sim.bootstrap}; transactional ids: 0; topics: " in fresh
+    first_report = (await client.get("/api/v1/report")).text
+    assert "nothing was recorded" in first_report
+    assert 'POST /api/v1/trace with {"level": "brief"}' in first_report
+    assert (
+        f"3 of 3 brokers up at {cluster.sim.bootstrap}; transactional ids: 0; topics: "
+        in first_report
+    )
     cluster.env.tracer.level = TraceLevel.BRIEF
     cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
     async with cluster.client() as app, await begin_transaction(app, "shop") as producer:
@@ -412,8 +417,8 @@ async def test_metrics_and_the_document_are_there(
     metrics = await client.get("/metrics")
     assert metrics.headers["content-type"].startswith("text/plain")
     assert 'txnsim_producer_ids{broker="1"} 0.0' in metrics.text
-    described = await client.get("/openapi.json")
-    assert described.json()["openapi"].startswith("3.")
+    document_answer = await client.get("/openapi.json")
+    assert document_answer.json()["openapi"].startswith("3.")
 
 
 @within(run_story, level=1)
@@ -433,9 +438,13 @@ async def test_the_cluster_in_short(cluster: VirtualCluster, client: httpx.Async
     await client.post(
         "/api/v1/faults", json={"id": "f", "point": "client.request", "action": {"do": "drop"}}
     )
-    later = (await client.get("/api/v1/cluster")).json()
-    assert (later["brokers"], later["brokers_running"], later["faults"]) == (3, 2, 1)
-    assert later["metadata_offset"] > cluster_facts["metadata_offset"]
+    changed_cluster = (await client.get("/api/v1/cluster")).json()
+    assert (
+        changed_cluster["brokers"],
+        changed_cluster["brokers_running"],
+        changed_cluster["faults"],
+    ) == (3, 2, 1)
+    assert changed_cluster["metadata_offset"] > cluster_facts["metadata_offset"]
 
 
 # ``repairs``: The cure of what hangs: what is not known has to be said.
@@ -453,25 +462,27 @@ async def test_where_the_decision_is_unknown_a_repair_wants_to_be_told(
         base_sequence=0,
         transactional=True,
     )
-    where = {"topic": "orders", "partition": 0}
+    partition_fields = {"topic": "orders", "partition": 0}
     async with cluster.client() as app:
         leader = await app.leader(TopicPartition("orders", 0))
-        sent = produce(
+        produce_request = produce(
             {TopicPartition("orders", 0): batch},
             topic_ids={},
             transactional_id="nobody",
             accepted_versions=VersionRange(11, 11),
         )
-        await app.ask(leader.leader_id, sent)
-        first_repair = (await client.post("/api/v1/repairs", json=where)).json()
+        await app.ask(leader.leader_id, produce_request)
+        first_repair = (await client.post("/api/v1/repairs", json=partition_fields)).json()
         assert [(repair["outcome"], repair["marker"]) for repair in first_repair] == [
             ("needs a guess", "")
         ]
         assert await values(app, "orders") == []
-        wrong = await client.post("/api/v1/repairs", json={**where, "guess": "rollback"})
-        assert wrong.status_code == 422
+        wrong_answer = await client.post(
+            "/api/v1/repairs", json={**partition_fields, "guess": "rollback"}
+        )
+        assert wrong_answer.status_code == 422
         second_repair = (
-            await client.post("/api/v1/repairs", json={**where, "guess": "commit"})
+            await client.post("/api/v1/repairs", json={**partition_fields, "guess": "commit"})
         ).json()
         assert [(repair["outcome"], repair["marker"]) for repair in second_repair] == [
             ("repaired", "COMMIT")

@@ -20,7 +20,7 @@ from txnsim.runtime.environment import Environment
 from txnsim.server.cluster import SimCluster
 
 
-class Front:
+class PartialPort:
     """The target of a control port that can do nothing but arm faults."""
 
     def __init__(self, cluster: SimCluster) -> None:
@@ -44,7 +44,7 @@ class Api(PartialApi):
 @pytest.mark.parametrize("method", ["get", "post"])
 async def test_it_answers_what_it_can_and_says_why_it_can_t_do_the_rest(method: str) -> None:
     async with real_cluster(brokers=1, topics=(("orders", 1),)) as sim:
-        api = Api(Front(sim), FaultPoint.of_clients())
+        api = Api(PartialPort(sim), FaultPoint.of_clients())
         transport = httpx.ASGITransport(api.app(AccessRules(is_loopback=False)))
         async with httpx.AsyncClient(transport=transport, base_url="http://port") as client:
             health = await client.get("/healthz")
@@ -68,7 +68,7 @@ async def test_it_answers_what_it_can_and_says_why_it_can_t_do_the_rest(method: 
 
 async def test_its_document_has_its_operations_and_the_rules_that_can_strike_there() -> None:
     async with real_cluster(brokers=1) as sim:
-        document = Api(Front(sim), FaultPoint.of_clients()).document()
+        document = Api(PartialPort(sim), FaultPoint.of_clients()).document()
     assert "/api/v1/faults" in document["paths"]
     assert "/api/v1/clock" not in document["paths"]
     schemas = document["components"]["schemas"]

@@ -54,13 +54,13 @@ async def test_bad_requests_are_told_in_our_log_and_a_flood_is_some_lines_and_a_
         for _ in range(request_count):
             assert b" 400 " in await answer_to(server, b"no request\r\n\r\n")
     lines = log_lines(capsys)
-    told = [line for line in lines if "reason" in line]
+    told_lines = [line for line in lines if "reason" in line]
     left_out = [line.get("left_out", 0) for line in lines]
-    assert {(line["event"], line["level"]) for line in told} == {
+    assert {(line["event"], line["level"]) for line in told_lines} == {
         ("connection closed: bad request", "warning")
     }
-    assert len(told) + sum(map(int, map(str, left_out))) == request_count
-    assert len(told) < request_count
+    assert len(told_lines) + sum(map(int, map(str, left_out))) == request_count
+    assert len(told_lines) < request_count
     assert not [record for record in caplog.records if record.name.startswith("uvicorn")]
 
 

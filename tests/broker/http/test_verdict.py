@@ -31,12 +31,12 @@ READ_COMMITTED, READ_UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel
 async def verdict(client: httpx.AsyncClient) -> dict[str, Any]:
     answer = await client.get("/api/v1/verdict")
     assert answer.status_code == 200, answer.text
-    described: dict[str, Any] = answer.json()
-    return described
+    cluster_verdict: dict[str, Any] = answer.json()
+    return cluster_verdict
 
 
-def partition(described: dict[str, Any], name: str = "orders-0") -> dict[str, Any]:
-    return next(entry for entry in described["partitions"] if entry["partition"] == name)
+def partition(cluster_verdict: dict[str, Any], name: str = "orders-0") -> dict[str, Any]:
+    return next(entry for entry in cluster_verdict["partitions"] if entry["partition"] == name)
 
 
 async def hang(cluster: Cluster) -> None:
@@ -53,17 +53,21 @@ async def held_fetch(cluster: Cluster, offset: int, isolation: IsolationLevel) -
 
 @within(run_story)
 async def test_nothing_is_open(cluster: VirtualCluster, client: httpx.AsyncClient, /) -> None:
-    described = await verdict(client)
-    assert (described["state"], described["headline"]) == (
+    cluster_verdict = await verdict(client)
+    assert (cluster_verdict["state"], cluster_verdict["headline"]) == (
         "healthy",
         "No transaction holds readers back",
     )
-    assert (described["position"], described["is_recording"], described["age_ms"]) == (
+    assert (
+        cluster_verdict["position"],
+        cluster_verdict["is_recording"],
+        cluster_verdict["age_ms"],
+    ) == (
         None,
         False,
         0,
     )
-    assert partition(described)["ends"] is None
+    assert partition(cluster_verdict)["ends"] is None
 
 
 @within(run_story)
@@ -73,10 +77,14 @@ async def test_an_open_transaction_ends_by_its_timeout(
     async with cluster.client() as app:
         producer = await begin_transaction(app, "billing", transaction_timeout_ms=9_000)
         await producer.send("orders", 0, b"x")
-        described = await verdict(client)
-        state = partition(described)
-        assert (described["state"], state["stands_at"], state["records_behind"]) == ("open", 0, 1)
-        assert described["headline"] == "billing is open on orders-0 since offset 0"
+        cluster_verdict = await verdict(client)
+        state = partition(cluster_verdict)
+        assert (cluster_verdict["state"], state["stands_at"], state["records_behind"]) == (
+            "open",
+            0,
+            1,
+        )
+        assert cluster_verdict["headline"] == "billing is open on orders-0 since offset 0"
         (transaction,) = (await client.get("/api/v1/transactions")).json()
         timeout_at_ms = transaction["start_ms"] + 9_000
         assert (state["ends"]["by"], state["ends"]["at_ms"]) == ("producer", timeout_at_ms)
@@ -94,9 +102,9 @@ async def test_a_reader_that_waits_is_named(
         waiting_fetch = tasks.spawn(held_fetch(reader, 0, READ_COMMITTED), name="reader")
         hasty_fetch = tasks.spawn(held_fetch(app, 2, READ_UNCOMMITTED), name="hasty")
         await asyncio.sleep(0.1)
-        described = await verdict(client)
-        assert partition(described)["readers"] == ["reader"]
-        assert partition(described)["sentences"][-1] == (
+        cluster_verdict = await verdict(client)
+        assert partition(cluster_verdict)["readers"] == ["reader"]
+        assert partition(cluster_verdict)["sentences"][-1] == (
             "Consumers that wait: reader. No share group waits."
         )
         await asyncio.gather(waiting_fetch, hasty_fetch)
@@ -114,20 +122,20 @@ async def test_what_hangs_is_told_of_the_whole_cluster_and_is_gone_with_its_topi
         await producer.commit()
         await until_state(app, "billing", "CompleteCommit")
         await hang(app)
-        described = await verdict(client)
-        assert (described["state"], described["partitions"][0]["partition"]) == (
+        cluster_verdict = await verdict(client)
+        assert (cluster_verdict["state"], cluster_verdict["partitions"][0]["partition"]) == (
             "hangs",
             "orders-0",
         )
-        assert partition(described)["ends"]["by"] == "operator"
-        assert partition(described, "orders-1")["state"] == "healthy"
+        assert partition(cluster_verdict)["ends"]["by"] == "operator"
+        assert partition(cluster_verdict, "orders-1")["state"] == "healthy"
         open_transactions = (await client.get("/api/v1/open-transactions")).json()
         assert [entry["reason"] for entry in open_transactions] == [
-            partition(described)["holder"]["reason"]
+            partition(cluster_verdict)["holder"]["reason"]
         ]
         await Admin(app).delete_topics(["orders"])
-        described = await verdict(client)
-        assert (described["state"], described["partitions"]) == ("healthy", [])
+        cluster_verdict = await verdict(client)
+        assert (cluster_verdict["state"], cluster_verdict["partitions"]) == ("healthy", [])
 
 
 @within(run_story)
@@ -152,8 +160,8 @@ def test_without_leader_or_coordinator_nothing_is_said_to_end_it(victim: str) ->
             home = cluster.home("billing")
             victim_id = cluster.leader(home if victim == "coordinator" else WHERE)
             await cluster.sim.kill_broker(victim_id)
-            described = await verdict(client)
-            state = partition(described)
+            cluster_verdict = await verdict(client)
+            state = partition(cluster_verdict)
             if victim == "coordinator":
                 if cluster.leader(WHERE) == victim_id:
                     assert state["state"] == "no-leader"
@@ -163,14 +171,14 @@ def test_without_leader_or_coordinator_nothing_is_said_to_end_it(victim: str) ->
                 (open_txn,) = (await client.get("/api/v1/open-transactions")).json()
                 assert (open_txn["verdict"], open_txn["command"]) == ("alive", None)
             else:
-                assert (described["state"], state["ends"]["by"]) == ("no-leader", "leader")
+                assert (cluster_verdict["state"], state["ends"]["by"]) == ("no-leader", "leader")
                 assert (state["stands_at"], state["holder"]) == (None, None)
             await asyncio.sleep(20)  # the controller has noticed
-            later = partition(await verdict(client))
+            later_partition = partition(await verdict(client))
             if victim == "only replica":
-                assert (later["state"], later["leader_id"]) == ("no-leader", -1)
+                assert (later_partition["state"], later_partition["leader_id"]) == ("no-leader", -1)
             else:
-                assert later["state"] == "open"
+                assert later_partition["state"] == "open"
 
     run_story(story, topics=())
 
@@ -186,10 +194,10 @@ async def test_a_marker_that_a_rule_holds_does_not_come_by_itself(
         cluster.arm(Hold(), FaultPoint.PEER_REQUEST, "late", api="WriteTxnMarkers")
         await producer.commit()
         await cluster.wait_until_struck("late")
-        described = await verdict(client)
-        state = partition(described)
-        assert (described["state"], state["ends"]["by"]) == ("waits", "operator")
-        assert "the fault rule 'late' holds" in described["headline"]
+        cluster_verdict = await verdict(client)
+        state = partition(cluster_verdict)
+        assert (cluster_verdict["state"], state["ends"]["by"]) == ("waits", "operator")
+        assert "the fault rule 'late' holds" in cluster_verdict["headline"]
         cluster.injector.disarm("late")
         await until_state(app, "billing", "CompleteCommit")
         assert (await verdict(client))["state"] == "healthy"
@@ -228,16 +236,16 @@ async def test_deleted_records_do_not_end_a_hang(
     async with cluster.client() as app:
         await hang(app)
         await Admin(app).delete_records(WHERE, 2)
-        described = await verdict(client)
-        state = partition(described)
-        assert (described["state"], state["log_start"], state["stands_at"]) == ("hangs", 2, 2)
+        cluster_verdict = await verdict(client)
+        state = partition(cluster_verdict)
+        assert (cluster_verdict["state"], state["log_start"], state["stands_at"]) == ("hangs", 2, 2)
         assert (state["records_behind"], state["holder"]["since_ms"]) == (0, None)
         assert "its first records are deleted" in state["sentences"][1]
 
 
 @pytest.mark.parametrize("level", [1, 2])
-@pytest.mark.parametrize("decided", ["commit", "abort"])
-def test_a_marker_against_the_decision_is_wrong_data(level: int, decided: str) -> None:
+@pytest.mark.parametrize("decision", ["commit", "abort"])
+def test_a_marker_against_the_decision_is_wrong_data(level: int, decision: str) -> None:
     """Coordinator and partition contradict each other: an operator writes an ABORT while the
     COMMIT marker is held.
     """
@@ -247,19 +255,19 @@ def test_a_marker_against_the_decision_is_wrong_data(level: int, decided: str) -
             producer = await begin_transaction(app, "billing")
             await producer.send("orders", 0, b"x")
             cluster.arm(Hold(), FaultPoint.PEER_REQUEST, "late", api="WriteTxnMarkers", limit=1)
-            await (producer.commit() if decided == "commit" else producer.abort())
+            await (producer.commit() if decision == "commit" else producer.abort())
             await cluster.wait_until_struck("late")
             admin = Admin(app)
             spec = await admin.identify(OpenSince(partition=WHERE, start_offset=0))
             await admin.abort_transaction(spec)
             cluster.injector.disarm("late")
-            await until_state(app, "billing", f"Complete{decided.title()}")
-            described = await verdict(client)
-            expected = "wrong-data" if decided == "commit" else "healthy"
-            assert described["state"] == expected
-            if decided == "commit":
-                (wrong,) = partition(described)["wrong_data"]
-                assert (wrong["offset"], wrong["is_commit"]) == (1, True)
+            await until_state(app, "billing", f"Complete{decision.title()}")
+            cluster_verdict = await verdict(client)
+            expected = "wrong-data" if decision == "commit" else "healthy"
+            assert cluster_verdict["state"] == expected
+            if decision == "commit":
+                (wrong_data,) = partition(cluster_verdict)["wrong_data"]
+                assert (wrong_data["offset"], wrong_data["is_commit"]) == (1, True)
                 await asyncio.sleep(0.01)
                 assert (await verdict(client))["state"] == "wrong-data", "it stays so"
                 await admin.delete_records(WHERE, -1)

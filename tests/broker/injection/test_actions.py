@@ -79,12 +79,12 @@ async def test_the_struck_crossing_waits_until_the_thing_is_done_and_passes(
 ) -> None:
     control.gate.clear()
     state = arm(injector, Crash(), limit=1)
-    struck = cross(env, injector)
+    struck_crossing = cross(env, injector)
     assert control.actions == []
     await asyncio.sleep(1)
-    assert (struck.done(), state.struck) == (False, 0)
+    assert (struck_crossing.done(), state.struck) == (False, 0)
     control.gate.set()
-    assert await struck == PASS
+    assert await struck_crossing == PASS
     assert (control.actions, state.struck) == (["crash 2"], 1)
 
 
@@ -177,11 +177,11 @@ async def test_what_is_done_after_its_rule_was_disarmed_is_undone(
 ) -> None:
     control.gate.clear()
     arm(injector, Crash())
-    struck = cross(env, injector)
+    struck_crossing = cross(env, injector)
     await asyncio.sleep(1)
     injector.disarm("f")
     control.gate.set()
-    assert await struck == PASS
+    assert await struck_crossing == PASS
     await asyncio.sleep(1)
     assert control.actions == ["crash 2", "undo crash 2"]
 
@@ -192,9 +192,9 @@ async def test_a_struck_crossing_may_be_given_up(
 ) -> None:
     control.gate.clear()
     state = arm(injector, Crash())
-    struck = cross(env, injector)
+    struck_crossing = cross(env, injector)
     await asyncio.sleep(1)
-    struck.cancel()
+    struck_crossing.cancel()
     await asyncio.sleep(1)
     control.gate.set()
     await asyncio.sleep(1)
@@ -332,9 +332,9 @@ async def test_lines_stalled_by_one_rule_end_each_in_its_time(lines: Lines) -> N
 # A rule in force: what it counts, who waits for it, when it is spent.
 
 
-def armed_rule(action: CrossingAction | None = None, **when: Any) -> ArmedRule:
+def armed_rule(action: CrossingAction | None = None, **rule_fields: Any) -> ArmedRule:
     return ArmedRule(
-        FaultRule(id="f", point=FaultPoint.CLIENT_REQUEST, action=action or Hold(), **when)
+        FaultRule(id="f", point=FaultPoint.CLIENT_REQUEST, action=action or Hold(), **rule_fields)
     )
 
 
@@ -347,13 +347,13 @@ def crossing_of_armed() -> Crossing:
 
 async def test_who_waits_for_strikes_is_woken_by_the_last_of_them() -> None:
     state = armed_rule(Pass())
-    first_strike, twice = state.until_struck(1), state.until_struck(2)
+    first_strike, second_strike = state.until_struck(1), state.until_struck(2)
     given_up = state.until_struck(1)
     given_up.cancel()
     state.count_strike()
-    assert (first_strike.done(), twice.done()) == (True, False)
+    assert (first_strike.done(), second_strike.done()) == (True, False)
     state.count_strike()
-    assert twice.done()
+    assert second_strike.done()
     assert state.until_struck(2).done()
 
 

@@ -185,7 +185,7 @@ async def test_of_several_rules_the_oldest_decides_and_all_count(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     first_rule = injector.arm(rule("first", Drop(), nth=2))
-    second = injector.arm(rule("second", Fail(error="NOT_COORDINATOR")))
+    second_rule = injector.arm(rule("second", Fail(error="NOT_COORDINATOR")))
     outcomes = []
     for number in (1, 2):
         answer = injector.cross(crossing(number))
@@ -193,7 +193,7 @@ async def test_of_several_rules_the_oldest_decides_and_all_count(
         outcomes.append(answer.outcome)
     assert outcomes == [SubmitOutcome.ERROR, SubmitOutcome.DROP]
     assert (first_rule.matched, first_rule.struck) == (2, 1)
-    assert (second.matched, second.struck) == (2, 1)
+    assert (second_rule.matched, second_rule.struck) == (2, 1)
 
 
 @within(run)
@@ -256,20 +256,26 @@ async def test_a_held_crossing_waits_until_released_and_the_rule_holds_on(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     state = injector.arm(rule())
-    ended: list[int] = []
+    ended_crossings: list[int] = []
 
     async def cross(crossing_number: int) -> None:
         assert await wait(injector.cross(crossing(crossing_number))) == PASS
-        ended.append(crossing_number)
+        ended_crossings.append(crossing_number)
 
     for crossing_number in (1, 2, 3):
         env.tasks.spawn(cross(crossing_number), name=f"cross-{crossing_number}")
     await asyncio.sleep(3_600)
-    assert ended == []
-    assert [held.crossing.correlation_id for held in state.held_crossings.values()] == [1, 2, 3]
+    assert ended_crossings == []
+    assert [
+        held_crossing.crossing.correlation_id for held_crossing in state.held_crossings.values()
+    ] == [
+        1,
+        2,
+        3,
+    ]
     assert injector.release("f") == 3
     await asyncio.sleep(0)
-    assert ended == [1, 2, 3]
+    assert ended_crossings == [1, 2, 3]
     assert (state.struck, state.released, len(state.held_crossings)) == (3, 3, 0)
     env.tasks.spawn(cross(4), name="cross-4")
     await asyncio.sleep(1)
@@ -288,10 +294,10 @@ async def test_what_is_held_is_lost_or_doubled_when_it_is_released_so(
     async def cross() -> None:
         effects.append(await wait(injector.cross(crossing(1))))
 
-    for fate in (Drop(), Duplicate()):
+    for action in (Drop(), Duplicate()):
         env.tasks.spawn(cross(), name="cross")
         await asyncio.sleep(1)
-        assert injector.release("f", fate) == 1
+        assert injector.release("f", action) == 1
         await asyncio.sleep(0)
     assert [effect.outcome for effect in effects] == [SubmitOutcome.DROP, SubmitOutcome.DUPLICATE]
     injector.arm(rule("answers", point=FaultPoint.CLIENT_RESPONSE))
@@ -337,16 +343,16 @@ async def test_waiting_for_a_strike_ends_with_it(
 ) -> None:
     state = injector.arm(rule(action=Drop()))
     strike_wait = env.tasks.spawn(injector.wait_until_struck("f", timeout_ms=10_000), name="once")
-    twice = env.tasks.spawn(
+    second_wait = env.tasks.spawn(
         injector.wait_until_struck("f", count=2, timeout_ms=10_000), name="twice"
     )
     await asyncio.sleep(1)
     assert not strike_wait.done()
     injector.cross(crossing())
     assert await strike_wait is state
-    assert not twice.done()
+    assert not second_wait.done()
     injector.cross(crossing())
-    assert await twice is state
+    assert await second_wait is state
     assert await injector.wait_until_struck("f", count=2, timeout_ms=0) is state
 
 
@@ -613,15 +619,15 @@ async def test_a_reordered_crossing_keeps_its_rule_alive_and_can_be_released(
 async def test_rules_that_never_struck_are_listed_even_when_disarmed(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
-    struck = injector.arm(rule("struck", Drop()))
-    idle = injector.arm(rule("idle", Drop(), client_id="other"))
+    struck_rule = injector.arm(rule("struck", Drop()))
+    idle_rule = injector.arm(rule("idle", Drop(), client_id="other"))
     disarmed_rule = injector.arm(rule("gone", Drop(), nth=9))
     assert injector.cross(crossing()) is not None
-    assert struck not in injector.never_struck()
+    assert struck_rule not in injector.never_struck()
     injector.disarm("gone")
-    assert injector.never_struck() == (idle, disarmed_rule)
+    assert injector.never_struck() == (idle_rule, disarmed_rule)
     injector.forget()
-    assert injector.never_struck() == (idle,)
+    assert injector.never_struck() == (idle_rule,)
 
 
 @within(run)

@@ -48,8 +48,8 @@ def address(cluster: SimCluster, listener: str) -> str:
 
 async def printed_table(capsys: Captured, bootstrap: str, *args: str, status: int = 0) -> Table:
     """The table that the tool prints; it runs in a thread, as it has a loop of its own."""
-    words = ["txns", "--bootstrap-server", bootstrap, *args]
-    code = await asyncio.to_thread(main, words)
+    arguments = ["txns", "--bootstrap-server", bootstrap, *args]
+    code = await asyncio.to_thread(main, arguments)
     out, err = capsys.readouterr()
     assert code == status, err
     header, *rows = [[cell.strip() for cell in line.split("\t")] for line in out.splitlines()] or [
@@ -81,16 +81,16 @@ async def test_the_words_of_the_texts_are_taken_with_the_flag_only(
         assert await printed_table(capsys, bootstrap, *with_flag, "--list") == shipped
         (open_one,) = (row for row in shipped if row["TransactionalId"] == "open")
         home, producer_id = open_one["Coordinator"], open_one["ProducerId"]
-        for words in (
+        for flag_arguments in (
             ("--states", "Ongoing, PrepareCommit"),
             ("--producer-ids", producer_id),
             ("--states", "Ongoing", "--broker", home),
             ("--states", "Ongoing", "--coordinator", home),
         ):
-            assert await printed_table(capsys, bootstrap, *with_flag, "--list", *words) == [
-                open_one
-            ]
-            await printed_table(capsys, bootstrap, "list", *words, status=2)
+            assert await printed_table(
+                capsys, bootstrap, *with_flag, "--list", *flag_arguments
+            ) == [open_one]
+            await printed_table(capsys, bootstrap, "list", *flag_arguments, status=2)
         assert await printed_table(
             capsys, bootstrap, *with_flag, "--list", "--durationFilter", "-1"
         )
@@ -99,13 +99,13 @@ async def test_the_words_of_the_texts_are_taken_with_the_flag_only(
         await printed_table(capsys, bootstrap, *with_flag, "list", "--producer-ids", "x", status=2)
         await printed_table(capsys, bootstrap, *with_flag, "list", "--broker", "9", status=1)
 
-        described = ("--describe", "--transactional-id", "open")
+        describe_options = ("--describe", "--transactional-id", "open")
         (description,) = await printed_table(
-            capsys, bootstrap, *with_flag, *described, "--coordinator", home
+            capsys, bootstrap, *with_flag, *describe_options, "--coordinator", home
         )
         assert description["TransactionState"] == "Ongoing"
-        elsewhere = "2" if home == "1" else "1"
-        arguments = (*with_flag, *described, "--coordinator", elsewhere)
+        other_broker = "2" if home == "1" else "1"
+        arguments = (*with_flag, *describe_options, "--coordinator", other_broker)
         await printed_table(capsys, bootstrap, *arguments, status=1)
         async with Cluster(bootstrap) as client:
             leader_id = (await client.leader(WHERE)).leader_id
@@ -123,8 +123,8 @@ async def test_durations_and_starts_are_those_of_the_texts(capsys: Captured, lis
         bootstrap = address(cluster, listener)
 
         async def described_row(name: str, *flag: str) -> dict[str, str]:
-            words = (*flag, "describe", "--transactional-id", name)
-            (row,) = await printed_table(capsys, bootstrap, *words)
+            arguments = (*flag, "describe", "--transactional-id", name)
+            (row,) = await printed_table(capsys, bootstrap, *arguments)
             return row
 
         assert "Duration(s)" not in await described_row("open")
@@ -170,9 +170,9 @@ async def test_an_abort_names_a_start_offset_alone(
             start = int(row["StartOffset"])
             for offset, is_there in ((start + 1, False), (start, True)):
                 if by_the_tool:
-                    words = ("--abort", *P0, "--transaction-start-offset", str(offset))
+                    arguments = ("--abort", *P0, "--transaction-start-offset", str(offset))
                     status = 0 if is_there else 1
-                    await printed_table(capsys, bootstrap, "--kip-text", *words, status=status)
+                    await printed_table(capsys, bootstrap, "--kip-text", *arguments, status=status)
                 elif is_there:
                     await admin.abort_transaction(OpenSince(partition=WHERE, start_offset=offset))
                 else:
@@ -185,8 +185,10 @@ async def test_an_abort_names_a_start_offset_alone(
             assert not isinstance(producers, ClientError)
             assert [producer.txn_start_offset for producer in producers] == [None]
             # With the offset along, the epoch that the partition knows stays as it was.
-            named = by_the_tool and listener == TEXT
-            assert [producer.coordinator_epoch for producer in producers] == [None if named else 0]
+            has_text_form = by_the_tool and listener == TEXT
+            assert [producer.coordinator_epoch for producer in producers] == [
+                None if has_text_form else 0
+            ]
 
 
 # A prepared transaction by the text of KIP-939, through both listeners.
@@ -234,8 +236,8 @@ async def test_a_client_that_comes_back_ends_what_it_had_prepared() -> None:
             init_answer.ongoing_txn_producer_id,
             init_answer.ongoing_txn_producer_epoch,
         ) == written
-        following = init_answer.producer_id, init_answer.producer_epoch
-        assert following == (written[0], written[1] + 1)
+        following_identity = init_answer.producer_id, init_answer.producer_epoch
+        assert following_identity == (written[0], written[1] + 1)
         description = await text.describe("t")
         assert description.transaction_state == "Ongoing"
         assert (description.producer_id, description.producer_epoch) == written
@@ -244,13 +246,13 @@ async def test_a_client_that_comes_back_ends_what_it_had_prepared() -> None:
         text.move_coordinator("t")
         second_init = await _init(text, keep=True)
         assert (second_init.producer_id, second_init.producer_epoch) == (written[0], written[1] + 2)
-        fenced = await text.end(4, "t", following, committed=True, read_as=5)
-        assert fenced.error_code is E.producer_fenced
-        ended = await text.end(
+        fenced_answer = await text.end(4, "t", following_identity, committed=True, read_as=5)
+        assert fenced_answer.error_code is E.producer_fenced
+        end_answer = await text.end(
             4, "t", (second_init.producer_id, second_init.producer_epoch), committed=True, read_as=5
         )
-        assert ended.error_code is E.none
-        assert (ended.producer_id, ended.producer_epoch) == (written[0], written[1] + 3)
+        assert end_answer.error_code is E.none
+        assert (end_answer.producer_id, end_answer.producer_epoch) == (written[0], written[1] + 3)
         over = await text.wait_for_state("t", "CompleteCommit")
         assert over.producer_epoch == written[1] + 3
 
@@ -275,23 +277,30 @@ async def test_the_tools_tell_it_from_what_hangs(
         client = NamedListenerClient(cluster, TEXT)
         await _open_prepared(client)
 
-        async def run_tool(*words: str) -> tuple[int, str, str]:
+        async def run_tool(*arguments: str) -> tuple[int, str, str]:
             server = ("txns", "--bootstrap-server", cluster.bootstrap)
-            code = await asyncio.to_thread(main, [*server, *words])
+            code = await asyncio.to_thread(main, [*server, *arguments])
             return (code, *capsys.readouterr())
 
-        where = ("--topic", "orders", "--partition", "0")
+        partition_options = ("--topic", "orders", "--partition", "0")
         code, out, err = await run_tool("why", "orders-0")
         assert "waits for its external coordinator" in out, (code, err)
         assert "It does not hang" in out
         assert "aborts it, even if it was decided to commit" in out
         # Its record is stamped years ago: leaders, who do not know of two-phase commit, count it.
         assert count_late_transactions(cluster) == 1
-        code, out, _ = await run_tool("find-hanging", *where[:2])
+        code, out, _ = await run_tool("find-hanging", *partition_options[:2])
         assert (code, len(out.splitlines())) == (0, 1), out
         code, out, _ = await run_tool("find-hanging", "--all")
         assert code == 0, out  # 3 where something hangs
-        aborts = ("abort", *where, "--start-offset", "0", "--audit-file", str(tmp_path / "audit"))
+        aborts = (
+            "abort",
+            *partition_options,
+            "--start-offset",
+            "0",
+            "--audit-file",
+            str(tmp_path / "audit"),
+        )
         code, _, err = await run_tool(*aborts)
         assert code != 0
         assert "It may be prepared" in err
@@ -347,8 +356,8 @@ async def test_the_time_of_the_last_update_is_told_at_one_listener() -> None:
                     description.start_time_ms,
                     description.last_update_time_ms,
                 )
-        start_ms, nothing = times_by_bootstrap[cluster.bootstrap]
-        assert (nothing, start_ms is not None) == (None, True)
+        start_ms, missing_time = times_by_bootstrap[cluster.bootstrap]
+        assert (missing_time, start_ms is not None) == (None, True)
         text_start_ms, update_ms = times_by_bootstrap[cluster.kip_text_bootstrap]
         assert text_start_ms == start_ms
         assert start_ms is not None

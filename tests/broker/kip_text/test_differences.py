@@ -111,11 +111,13 @@ async def test_a_listener_leads_to_the_listeners_of_its_name(listener: str) -> N
         coordinator = await client.until("FindCoordinator", 2, key="t", key_type=1)
         assert (coordinator.host, coordinator.port) == address_by_broker[coordinator.node_id]
         topic = cluster.metadata.image.topics["orders"]
-        wrong = next(broker for broker in address_by_broker if broker != topic.partitions[0].leader)
+        wrong_broker = next(
+            broker for broker in address_by_broker if broker != topic.partitions[0].leader
+        )
         refusal_answer = await client.ask(
             "Produce",
             10,
-            broker=wrong,
+            broker=wrong_broker,
             acks=1,
             topic_data=[
                 {
@@ -260,8 +262,8 @@ async def test_a_finished_transaction_has_no_start_by_the_text() -> None:
         for client in (shipped, text):
             assert (await client.describe("open")).transaction_start_time is not None
         assert (await shipped.describe("over")).transaction_start_time is not None
-        finished = await text.describe("over")
-        assert (finished.transaction_start_time, finished.topics) == (None, ())
+        description = await text.describe("over")
+        assert (description.transaction_start_time, description.topics) == (None, ())
 
 
 # KIP-890
@@ -277,15 +279,20 @@ async def test_the_end_returns_the_bumped_identity_in_another_version() -> None:
         await shipped.wait_for_state("a", "CompleteCommit")
         assert (await shipped.describe("a")).producer_epoch == first_identity[1]
 
-        second = await text.open_transaction("b")
-        answer = await text.end(4, "b", second, committed=True, read_as=5)
+        second_identity = await text.open_transaction("b")
+        answer = await text.end(4, "b", second_identity, committed=True, read_as=5)
         assert answer.error_code is E.none
-        assert (answer.producer_id, answer.producer_epoch) == (second[0], second[1] + 1)
-        assert (await text.describe("b")).producer_epoch == second[1] + 1
-        fenced = await text.end(4, "b", (second[0], second[1] - 1), committed=True, read_as=5)
-        assert fenced.error_code is E.producer_fenced
-        assert (fenced.producer_id, fenced.producer_epoch) == (-1, -1)
-        assert await text.end(5, "b", second, committed=True) is None
+        assert (answer.producer_id, answer.producer_epoch) == (
+            second_identity[0],
+            second_identity[1] + 1,
+        )
+        assert (await text.describe("b")).producer_epoch == second_identity[1] + 1
+        fenced_answer = await text.end(
+            4, "b", (second_identity[0], second_identity[1] - 1), committed=True, read_as=5
+        )
+        assert fenced_answer.error_code is E.producer_fenced
+        assert (fenced_answer.producer_id, fenced_answer.producer_epoch) == (-1, -1)
+        assert await text.end(5, "b", second_identity, committed=True) is None
 
 
 @shows("890-versions")
@@ -324,7 +331,7 @@ async def test_a_failure_of_the_server_is_abortable_by_the_text(listener: str) -
         identity = await client.producer("t")
         expected_error = E.unknown_server_error if listener == SHIPPED else E.transaction_abortable
         configs = [{"name": "max.message.bytes", "config_operation": 0, "value": "1"}]
-        altered = await client.ask(
+        alter_answer = await client.ask(
             "IncrementalAlterConfigs",
             1,
             resources=[
@@ -335,7 +342,7 @@ async def test_a_failure_of_the_server_is_abortable_by_the_text(listener: str) -
                 }
             ],
         )
-        assert altered.responses[0].error_code is E.none
+        assert alter_answer.responses[0].error_code is E.none
         version = END_TXN_V2[listener]
         end = await client.end(version, "t", identity, committed=False, read_as=5)
         assert end.error_code is expected_error
@@ -354,10 +361,10 @@ async def test_a_failure_of_the_server_is_abortable_by_the_text(listener: str) -
             "group_id": "g",
         }
         assert (await client.ask("AddOffsetsToTxn", 4, **offsets)).error_code is expected_error
-        added = await client.ask(
+        add_answer = await client.ask(
             "AddPartitionsToTxn", 4, **transaction("t", identity, {"orders": [0]})
         )
-        (result,) = added.results_by_transaction[0].topic_results[0].results_by_partition
+        (result,) = add_answer.results_by_transaction[0].topic_results[0].results_by_partition
         assert result.partition_error_code is expected_error
 
 
@@ -603,10 +610,10 @@ async def test_a_duration_lets_through_what_is_running_by_the_text() -> None:
         await text.producer("empty")
         await text.run_transaction("over")
         await text.open_transaction("open")
-        everything = {"empty", "over", "open"}
+        all_ids = {"empty", "over", "open"}
         for duration_ms in (-1, 0):
-            assert await _listed_ids(text, 1, duration_filter=duration_ms) == everything
-        assert await _listed_ids(shipped, 1, duration_filter=-1) == everything
+            assert await _listed_ids(text, 1, duration_filter=duration_ms) == all_ids
+        assert await _listed_ids(shipped, 1, duration_filter=-1) == all_ids
         assert await _listed_ids(text, 1, duration_filter=HOUR_MS) == set()
         assert await _listed_ids(shipped, 1, duration_filter=HOUR_MS) == {"empty"}
         assert "over" in await _listed_ids(shipped, 1, duration_filter=1)
@@ -618,11 +625,11 @@ async def test_only_the_text_tells_the_time_of_the_last_update() -> None:
     async with kip_text_cluster() as cluster:
         shipped, text = NamedListenerClient(cluster, SHIPPED), NamedListenerClient(cluster, TEXT)
         await text.run_transaction("over")
-        finished = await text.describe("over", 1)
-        assert finished.error_code is E.none
-        assert finished.transaction_start_time <= finished.transaction_last_update_time
-        unknown = await text.ask("DescribeTransactions", 1, transactional_ids=["no-such-id"])
-        (state,) = unknown.transaction_states
+        description = await text.describe("over", 1)
+        assert description.error_code is E.none
+        assert description.transaction_start_time <= description.transaction_last_update_time
+        unknown_answer = await text.ask("DescribeTransactions", 1, transactional_ids=["no-such-id"])
+        (state,) = unknown_answer.transaction_states
         assert state.error_code is E.transactional_id_not_found
         assert state.transaction_last_update_time is None
         refusal_answer = await shipped.ask("DescribeTransactions", 1, transactional_ids=["over"])
@@ -650,7 +657,7 @@ async def test_a_marker_without_a_version_is_checked_leniently(listener: str) ->
     async with kip_text_cluster() as cluster:
         client = NamedListenerClient(cluster, listener)
         identity = await client.open_transaction("t")
-        strict = _markers(identity, coordinator_epoch=0, transaction_version=2)
-        assert await _marker_error(client, 2, **strict) is E.invalid_producer_epoch
+        strict_marker = _markers(identity, coordinator_epoch=0, transaction_version=2)
+        assert await _marker_error(client, 2, **strict_marker) is E.invalid_producer_epoch
         lenient = _markers(identity, coordinator_epoch=0)
         assert await _marker_error(client, 1, **lenient) is E.none

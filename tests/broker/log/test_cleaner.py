@@ -48,7 +48,7 @@ def batch_of_pairs(*pairs: tuple[str, str | None], compression: int = 0, stamp: 
     )
 
 
-class Compacted(LogDriver):
+class CompactedLog(LogDriver):
     """A log with cleanup.policy=compact; ``roll`` ends its active segment."""
 
     def __init__(self, **changes: int | float) -> None:
@@ -93,12 +93,12 @@ class Compacted(LogDriver):
         self.log.config = _with_roll_bytes(self.log.config, roll_bytes)
 
     def clean(self, now_ms: int = NOW) -> DirtyPart | None:
-        dirt = dirty_part_of(self.log, now_ms)
-        if dirt is not None:
-            for _ in clean(self.log, dirt, now_ms):
+        dirty_range = dirty_part_of(self.log, now_ms)
+        if dirty_range is not None:
+            for _ in clean(self.log, dirty_range, now_ms):
                 pass
         self.log.check_invariants()
-        return dirt
+        return dirty_range
 
     def records(self) -> list[tuple[int, str, str | None]]:
         """The offset, key and value of each record in the log, without markers."""
@@ -136,15 +136,15 @@ def _with_roll_bytes(config: LogConfig, roll_bytes: int) -> LogConfig:
 
 
 def test_the_work_on_a_heavy_batch_is_handed_out_first() -> None:
-    compacted_log = Compacted()
-    many = [(f"k{piece_number}", "old") for piece_number in range(WALK_PIECES + 1)]
-    compacted_log.put(*many)
-    compacted_log.put(*many[1:], compression=ZSTD)
+    compacted_log = CompactedLog()
+    many_records = [(f"k{piece_number}", "old") for piece_number in range(WALK_PIECES + 1)]
+    compacted_log.put(*many_records)
+    compacted_log.put(*many_records[1:], compression=ZSTD)
     compacted_log.roll()
-    dirt = dirty_part_of(compacted_log.log, NOW)
-    assert dirt is not None
+    dirty_range = dirty_part_of(compacted_log.log, NOW)
+    assert dirty_range is not None
     parts_done = 0
-    for work in clean(compacted_log.log, dirt, NOW):
+    for work in clean(compacted_log.log, dirty_range, NOW):
         if work is not None:
             work.compress_in_advance()
             parts_done += 1
@@ -155,14 +155,14 @@ def test_the_work_on_a_heavy_batch_is_handed_out_first() -> None:
 
 
 def test_a_batch_of_many_records_is_gone_through_with_pauses() -> None:
-    compacted_log = Compacted()
-    many = [(f"k{record_number}", "old") for record_number in range(3 * PAUSE_RECORDS)]
-    compacted_log.put(*many)
-    compacted_log.put(*many[1:])
+    compacted_log = CompactedLog()
+    many_records = [(f"k{record_number}", "old") for record_number in range(3 * PAUSE_RECORDS)]
+    compacted_log.put(*many_records)
+    compacted_log.put(*many_records[1:])
     compacted_log.roll()
-    dirt = dirty_part_of(compacted_log.log, NOW)
-    assert dirt is not None
-    pauses = [*clean(compacted_log.log, dirt, NOW)]
+    dirty_range = dirty_part_of(compacted_log.log, NOW)
+    assert dirty_range is not None
+    pauses = [*clean(compacted_log.log, dirty_range, NOW)]
     assert len(pauses) >= 10, "three for each batch in each pass"
     assert set(pauses) == {None}
     assert [key for _, key, _ in compacted_log.records()] == [
@@ -174,7 +174,7 @@ def test_a_batch_of_many_records_is_gone_through_with_pauses() -> None:
 
 
 def test_a_follower_is_sent_what_is_left_however_new_it_was() -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.log.local.keep_tail()
     compacted_log.put(("a", "1"))
     compacted_log.put(("a", "2"), ("b", "1"))
@@ -182,22 +182,26 @@ def test_a_follower_is_sent_what_is_left_however_new_it_was() -> None:
     compacted_log.roll()
     compacted_log.put(("c", "1"))
     compacted_log.clean()
-    handed = compacted_log.log.local.batches_for_follower(0, max_bytes=1 << 20, max_batches=100)
-    assert [batch.base_offset for batch in handed] == [1, 3]
-    assert [batch.batch_bytes for batch in handed] == list(compacted_log.log.batches())[:2]
-    newest = compacted_log.log.local.batches_for_follower(4, max_bytes=1 << 20, max_batches=100)
-    assert [batch.base_offset for batch in newest] == [4, 5]
+    handed_batches = compacted_log.log.local.batches_for_follower(
+        0, max_bytes=1 << 20, max_batches=100
+    )
+    assert [batch.base_offset for batch in handed_batches] == [1, 3]
+    assert [batch.batch_bytes for batch in handed_batches] == list(compacted_log.log.batches())[:2]
+    newest_batches = compacted_log.log.local.batches_for_follower(
+        4, max_bytes=1 << 20, max_batches=100
+    )
+    assert [batch.base_offset for batch in newest_batches] == [4, 5]
     batches_again = compacted_log.log.local.batches_for_follower(
         4, max_bytes=1 << 20, max_batches=100
     )
-    assert batches_again[0] is newest[0], "it stays described"
+    assert batches_again[0] is newest_batches[0], "it stays described"
 
 
 # Values
 
 
 def test_of_each_key_the_last_value_remains() -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.put(("a", "1"), ("b", "1"))
     compacted_log.put(("a", "2"))
     compacted_log.put(("c", "1"), ("b", "2"), ("a", "3"))
@@ -208,7 +212,7 @@ def test_of_each_key_the_last_value_remains() -> None:
 
 
 def test_the_active_segment_is_not_touched_and_counts_not() -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.put(("a", "1"))
     compacted_log.roll()
     compacted_log.put(("a", "2"))
@@ -220,35 +224,35 @@ def test_the_active_segment_is_not_touched_and_counts_not() -> None:
 
 
 def test_what_was_cleaned_before_is_cleaned_again_by_new_keys() -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.put(("a", "1"), ("b", "1"))
     compacted_log.roll()
     compacted_log.clean()
     compacted_log.put(("a", "2"))
     compacted_log.roll()
-    dirt = compacted_log.clean()
-    assert dirt is not None
-    assert (dirt.first_dirty_offset, dirt.end_offset) == (2, 4)
-    assert dirt.clean_bytes > 0
+    dirty_range = compacted_log.clean()
+    assert dirty_range is not None
+    assert (dirty_range.first_dirty_offset, dirty_range.end_offset) == (2, 4)
+    assert dirty_range.clean_bytes > 0
     assert compacted_log.records() == [(1, "b", "1"), (3, "a", "2")]
     assert compacted_log.clean() is None, "nothing has come since"
 
 
 def test_what_is_behind_the_round_is_left_in_the_same_segment_too() -> None:
     """Whatever lies behind the end of the round is kept, should a segment reach behind it."""
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.put(("a", "1"), ("a", "2"))
     compacted_log.put(("a", "3"))
     compacted_log.roll()
-    dirt = DirtyPart(
+    dirty_range = DirtyPart(
         first_dirty_offset=0, end_offset=2, clean_bytes=0, dirty_bytes=1, is_overdue=False
     )
-    list(clean(compacted_log.log, dirt, NOW))
+    list(clean(compacted_log.log, dirty_range, NOW))
     assert [offset for offset, _, _ in compacted_log.records()] == [2]
 
 
 def test_an_offset_whose_batch_was_cleaned_away_has_no_time() -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.put(("a", "1"))
     compacted_log.put(("a", "2"))
     compacted_log.roll()
@@ -259,7 +263,7 @@ def test_an_offset_whose_batch_was_cleaned_away_has_no_time() -> None:
 
 @pytest.mark.parametrize("compression", [0, GZIP])
 def test_part_of_a_batch_goes(compression: int) -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.put(("a", "1"), ("b", "1"), compression=compression)
     compacted_log.put(("a", "2"))
     compacted_log.roll()
@@ -275,21 +279,21 @@ def test_part_of_a_batch_goes(compression: int) -> None:
 
 def test_records_without_key_go() -> None:
     """Such records were written before the topic was compacted."""
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.log.config = LogConfig(rules=LATEST_RULES)
     assert compacted_log.append(build_batch([Record(value=b"x")] * 2, timestamp_ms=NOW)) == 0
-    compacted_log.log.config = Compacted().log.config
+    compacted_log.log.config = CompactedLog().log.config
     compacted_log.put(("a", "1"))
     compacted_log.roll()
     compacted_log.clean()
     assert compacted_log.records() == [(2, "a", "1")]
 
 
-def a_batch_that_goes(*, rounds_leave_no_mark: bool) -> Compacted:
+def a_batch_that_goes(*, rounds_leave_no_mark: bool) -> CompactedLog:
     """A record; a batch that no round leaves a record of, at the end of a segment; an active
     segment.
     """
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     rules = msgspec.structs.replace(LATEST_RULES, rounds_leave_no_mark=rounds_leave_no_mark)
     compacted = msgspec.structs.replace(compacted_log.log.config, rules=rules)
     compacted_log.put(("a", "1"))
@@ -334,7 +338,7 @@ def test_before_kafka_20452_the_last_batch_of_a_round_stayed_as_the_mark_of_its_
 
 
 def test_a_tombstone_stays_until_every_reader_has_had_time_to_see_it() -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.put(("a", "1"))
     compacted_log.put(("a", None), ("b", "1"))
     compacted_log.roll()
@@ -356,7 +360,7 @@ def test_a_tombstone_stays_until_every_reader_has_had_time_to_see_it() -> None:
 
 
 def test_aborted_records_go_and_their_marker_outlives_them() -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.put(("a", "1"))
     compacted_log.send(0, ("a", "aborted"))
     compacted_log.end(committed=False)
@@ -377,7 +381,7 @@ def test_aborted_records_go_and_their_marker_outlives_them() -> None:
 
 
 def test_a_marker_goes_once_its_transaction_is_empty_and_its_time_is_over() -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.send(0, ("a", "aborted"))
     compacted_log.end(committed=False)
     compacted_log.send(1, ("a", "kept"))
@@ -405,7 +409,7 @@ def test_a_marker_goes_once_its_transaction_is_empty_and_its_time_is_over() -> N
 
 
 def test_the_marker_that_a_producer_is_known_by_stays() -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.send(0, ("a", "1"))
     compacted_log.end(committed=True, epoch=1)
     compacted_log.put(("a", "2"))
@@ -432,7 +436,7 @@ def test_the_marker_that_a_producer_is_known_by_stays() -> None:
 
 
 def test_of_a_producers_markers_only_the_newest_epochs_stays() -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.send(0, ("a", "1"))
     for epoch in (1, 2):
         compacted_log.end(committed=True, epoch=epoch)
@@ -444,7 +448,7 @@ def test_of_a_producers_markers_only_the_newest_epochs_stays() -> None:
     assert [header.producer_epoch for header in headers if header.is_control] == [2]
 
 
-def epoch_of_copy(compacted_log: Compacted) -> int:
+def epoch_of_copy(compacted_log: CompactedLog) -> int:
     """The producer's epoch as a replica knows it that has copied the log."""
     copy = replayed_log(
         compacted_log.log.batches(),
@@ -458,7 +462,7 @@ def epoch_of_copy(compacted_log: Compacted) -> int:
 
 
 def test_a_marker_that_stays_whole_tells_its_epoch_to_a_copy() -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     rules = msgspec.structs.replace(LATEST_RULES, last_markers_stay_whole=True)
     compacted_log.log.config = msgspec.structs.replace(compacted_log.log.config, rules=rules)
     compacted_log.send(0, ("a", "1"))
@@ -472,7 +476,7 @@ def test_a_marker_that_stays_whole_tells_its_epoch_to_a_copy() -> None:
 
 
 def test_an_open_transaction_ends_the_round_before_its_segment() -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.put(("a", "1"))
     compacted_log.roll()
     compacted_log.put(("a", "2"))
@@ -480,14 +484,14 @@ def test_an_open_transaction_ends_the_round_before_its_segment() -> None:
     compacted_log.send(0, ("b", "open"))
     compacted_log.put(("a", "3"))
     compacted_log.roll()
-    dirt = compacted_log.clean()
-    assert dirt is not None
-    assert dirt.end_offset == 3
+    dirty_range = compacted_log.clean()
+    assert dirty_range is not None
+    assert dirty_range.end_offset == 3
     assert compacted_log.records() == [(2, "a", "2"), (4, "b", "open"), (5, "a", "3")]
 
 
 def test_aborted_keys_do_not_outlive_committed_ones() -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.put(("a", "1"))
     compacted_log.send(0, ("a", "aborted"))
     compacted_log.roll()
@@ -500,7 +504,7 @@ def test_aborted_keys_do_not_outlive_committed_ones() -> None:
 
 
 def test_the_last_batch_of_a_producer_keeps_its_sequence() -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.send(4, ("a", "1"), ("b", "1"))
     compacted_log.end(committed=True)
     compacted_log.put(("a", "2"), ("b", "2"))
@@ -520,60 +524,60 @@ def test_the_last_batch_of_a_producer_keeps_its_sequence() -> None:
 
 
 def test_there_is_nothing_to_clean_while_there_is_one_segment() -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.put(("a", "1"), ("a", "2"))
     assert compacted_log.clean() is None
 
 
 @pytest.mark.parametrize(("ratio", "is_due"), [(0.6, True), (0.7, False), (1.0, False)])
 def test_a_log_is_cleaned_when_enough_of_it_is_dirty(ratio: float, is_due: bool) -> None:
-    compacted_log = Compacted(ratio=0.0)
+    compacted_log = CompactedLog(ratio=0.0)
     compacted_log.put(("a", "1"))
     compacted_log.roll()
     compacted_log.clean()
     compacted_log.put(("b", "1"))
     compacted_log.roll()
-    compacted_log.log.config = Compacted(ratio=ratio).log.config
-    dirt = compacted_log.clean()
-    assert (dirt is not None) == is_due
+    compacted_log.log.config = CompactedLog(ratio=ratio).log.config
+    dirty_range = compacted_log.clean()
+    assert (dirty_range is not None) == is_due
 
 
 def test_a_log_is_cleaned_when_something_has_waited_too_long() -> None:
-    compacted_log = Compacted(ratio=1.0, max_lag=100)
+    compacted_log = CompactedLog(ratio=1.0, max_lag=100)
     compacted_log.put(("a", "1"))
     compacted_log.roll()
     assert compacted_log.clean(NOW + 100) is None
-    dirt = compacted_log.clean(NOW + 101)
-    assert dirt is not None
-    assert dirt.is_overdue
-    assert dirt.ratio == 1.0
+    dirty_range = compacted_log.clean(NOW + 101)
+    assert dirty_range is not None
+    assert dirty_range.is_overdue
+    assert dirty_range.ratio == 1.0
 
 
 def test_records_are_left_alone_while_they_are_young() -> None:
-    compacted_log = Compacted(min_lag=100)
+    compacted_log = CompactedLog(min_lag=100)
     compacted_log.put(("a", "1"))
     compacted_log.roll()
-    compacted_log.log.config = Compacted(min_lag=100).log.config
+    compacted_log.log.config = CompactedLog(min_lag=100).log.config
     compacted_log.append(batch_of_pairs(("a", "2"), stamp=NOW + 50))
     compacted_log.roll()
     assert first_uncleanable_offset(compacted_log.log, NOW + 99) == 0
     assert compacted_log.clean(NOW + 99) is None
     assert first_uncleanable_offset(compacted_log.log, NOW + 149) == 1
-    dirt = compacted_log.clean(NOW + 149)
-    assert dirt is not None
-    assert dirt.end_offset == 1
+    dirty_range = compacted_log.clean(NOW + 149)
+    assert dirty_range is not None
+    assert dirty_range.end_offset == 1
     assert compacted_log.clean(NOW + 150) is not None
     assert [record_entry[1] for record_entry in compacted_log.records()] == ["a"]
 
 
 def test_a_mark_outside_of_the_log_is_not_believed() -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.put(("a", "1"), ("a", "2"))
     compacted_log.roll()
     compacted_log.log.local.cleaned_until = 99
-    dirt = dirty_part_of(compacted_log.log, NOW)
-    assert dirt is not None
-    assert dirt.first_dirty_offset == 0
+    dirty_range = dirty_part_of(compacted_log.log, NOW)
+    assert dirty_range is not None
+    assert dirty_range.first_dirty_offset == 0
     assert (
         DirtyPart(
             first_dirty_offset=0, end_offset=0, clean_bytes=0, dirty_bytes=0, is_overdue=True
@@ -586,7 +590,7 @@ def test_a_mark_outside_of_the_log_is_not_believed() -> None:
 
 
 def test_small_segments_become_one() -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     for key_number in range(6):
         compacted_log.put((f"k{key_number}", "1"))
         compacted_log.roll()
@@ -596,7 +600,7 @@ def test_small_segments_become_one() -> None:
 
 
 def test_a_cleaned_segment_is_no_larger_than_any_other() -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     for key_number in range(4):
         compacted_log.put((f"k{key_number}", "1"))
         compacted_log.roll()
@@ -613,7 +617,7 @@ def test_a_cleaned_segment_is_no_larger_than_any_other() -> None:
 
 
 def test_segments_that_span_too_many_offsets_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     for key_number in range(4):
         compacted_log.put((f"k{key_number}", "1"))
         compacted_log.roll()
@@ -625,20 +629,20 @@ def test_segments_that_span_too_many_offsets_stay_apart(monkeypatch: pytest.Monk
     assert bases_left == [0, 3]
 
 
-@pytest.mark.parametrize("pauses", range(1, 6))
+@pytest.mark.parametrize("pause_count", range(1, 6))
 def test_a_round_pauses_and_ends_where_the_log_is_cut_off(
-    monkeypatch: pytest.MonkeyPatch, pauses: int
+    monkeypatch: pytest.MonkeyPatch, pause_count: int
 ) -> None:
     monkeypatch.setattr(cleaner, "PAUSE_BYTES", 1)
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     for number in range(2):
         compacted_log.put(("a", str(number)))
         compacted_log.put(("b", str(number)))
     compacted_log.roll()
-    dirt = dirty_part_of(compacted_log.log, NOW)
-    assert dirt is not None
-    steps = clean(compacted_log.log, dirt, NOW)
-    for _ in range(pauses):
+    dirty_range = dirty_part_of(compacted_log.log, NOW)
+    assert dirty_range is not None
+    steps = clean(compacted_log.log, dirty_range, NOW)
+    for _ in range(pause_count):
         next(steps)
     records_before = compacted_log.records()
     assert records_before == [(0, "a", "0"), (1, "b", "0"), (2, "a", "1"), (3, "b", "1")]
@@ -652,13 +656,13 @@ def test_a_round_that_finds_its_segments_gone_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cleaner, "PAUSE_BYTES", 1)
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.put(("a", "1"))
     compacted_log.put(("a", "2"))
     compacted_log.roll()
-    dirt = dirty_part_of(compacted_log.log, NOW)
-    assert dirt is not None
-    steps = clean(compacted_log.log, dirt, NOW)
+    dirty_range = dirty_part_of(compacted_log.log, NOW)
+    assert dirty_range is not None
+    steps = clean(compacted_log.log, dirty_range, NOW)
     for _ in range(3):
         next(steps)
     compacted_log.log.delete_records_before(2)
@@ -668,22 +672,22 @@ def test_a_round_that_finds_its_segments_gone_changes_nothing(
 
 
 def test_a_round_over_nothing_notes_how_far_it_has_come() -> None:
-    compacted_log = Compacted()
-    nothing = DirtyPart(
+    compacted_log = CompactedLog()
+    empty_range = DirtyPart(
         first_dirty_offset=0, end_offset=0, clean_bytes=0, dirty_bytes=0, is_overdue=True
     )
-    assert list(clean(compacted_log.log, nothing, NOW)) == []
+    assert list(clean(compacted_log.log, empty_range, NOW)) == []
     assert compacted_log.log.local.cleaned_until == 0
 
 
 # A round that can't remember all keys
 
 
-def two_producers(rules: Rules = LATEST_RULES) -> Compacted:
+def two_producers(rules: Rules = LATEST_RULES) -> CompactedLog:
     """Producers 1 and 2 commit and abort by turns in one segment, and a round of cleaning has room
     for two keys: it ends in the middle.
     """
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.log.config = msgspec.structs.replace(
         compacted_log.log.config, cleaner_keys_max=2, rules=rules
     )
@@ -701,9 +705,9 @@ def two_producers(rules: Rules = LATEST_RULES) -> Compacted:
 
 def test_a_round_ends_at_the_first_key_that_it_has_no_room_for() -> None:
     compacted_log = two_producers()
-    dirt = compacted_log.clean()
-    assert dirt is not None
-    assert dirt.end_offset == 10
+    dirty_range = compacted_log.clean()
+    assert dirty_range is not None
+    assert dirty_range.end_offset == 10
     assert compacted_log.log.local.cleaned_until == 5
     assert compacted_log.records() == [(0, "a", "1"), (1, "b", "1"), (5, "c", "1"), (6, "d", "1")]
 
@@ -723,9 +727,9 @@ def test_a_segment_cleaned_in_part_keeps_all_its_aborted_transactions() -> None:
 
 def test_before_kafka_13727_a_segment_cleaned_in_part_forgot_them() -> None:
     compacted_log = two_producers(Rules(half_cleaned_segments_are_indexed=False))
-    dirt = dirty_part_of(compacted_log.log, NOW)
-    assert dirt is not None
-    for _ in clean(compacted_log.log, dirt, NOW):
+    dirty_range = dirty_part_of(compacted_log.log, NOW)
+    assert dirty_range is not None
+    for _ in clean(compacted_log.log, dirty_range, NOW):
         pass
     assert [
         (aborted_txn.producer_id, aborted_txn.last_offset)
@@ -735,7 +739,7 @@ def test_before_kafka_13727_a_segment_cleaned_in_part_forgot_them() -> None:
 
 
 def test_room_for_one_key_more_is_enough_where_a_key_comes_again() -> None:
-    compacted_log = Compacted()
+    compacted_log = CompactedLog()
     compacted_log.log.config = msgspec.structs.replace(compacted_log.log.config, cleaner_keys_max=2)
     compacted_log.put(("a", "1"))
     compacted_log.roll()

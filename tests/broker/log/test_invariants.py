@@ -31,8 +31,8 @@ def driver() -> LogDriver:
     return log_driver
 
 
-def check_invariants(driver: LogDriver, **broken: Any) -> None:
-    state = msgspec.structs.replace(driver.log.snapshot(), **broken)
+def check_invariants(driver: LogDriver, **broken_fields: Any) -> None:
+    state = msgspec.structs.replace(driver.log.snapshot(), **broken_fields)
     invariants.check(state, tuple(driver.log.batches()), log_name="orders-0")
 
 
@@ -44,7 +44,7 @@ def test_the_log_itself_is_sound(driver: LogDriver) -> None:
 
 
 @pytest.mark.parametrize(
-    ("broken", "message"),
+    ("broken_fields", "message"),
     [
         ({"last_stable_offset": 5}, "out of order"),
         ({"high_watermark": 8}, "out of order"),
@@ -62,9 +62,11 @@ def test_the_log_itself_is_sound(driver: LogDriver) -> None:
         ({"log_end_offset": 6}, "the last batch ends at 6"),
     ],
 )
-def test_a_broken_state_is_found(driver: LogDriver, broken: dict[str, Any], message: str) -> None:
+def test_a_broken_state_is_found(
+    driver: LogDriver, broken_fields: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InvariantViolation, match=message) as error_info:
-        check_invariants(driver, **broken)
+        check_invariants(driver, **broken_fields)
     assert str(error_info.value).startswith("orders-0: ")
 
 
@@ -164,9 +166,9 @@ def test_broken_bytes_are_found() -> None:
     driver.append(plain(2))
     driver.append(plain(2))
     state = driver.log.snapshot()
-    first_batch, second = driver.log.batches()
-    moved = assign(second, base_offset=1, leader_epoch=0)
+    first_batch, second_batch = driver.log.batches()
+    moved_batch = assign(second_batch, base_offset=1, leader_epoch=0)
     with pytest.raises(InvariantViolation, match="overlap at offset 1"):
-        invariants.check(state, (first_batch, moved), log_name="orders-0")
+        invariants.check(state, (first_batch, moved_batch), log_name="orders-0")
     with pytest.raises(InvariantViolation, match="bytes left over"):
-        invariants.check(state, (first_batch, second + b"\0"), log_name="orders-0")
+        invariants.check(state, (first_batch, second_batch + b"\0"), log_name="orders-0")

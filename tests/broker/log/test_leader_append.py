@@ -377,15 +377,15 @@ def test_a_batch_that_is_a_view_of_its_frame_is_appended_as_its_bytes(
     views = batch_data, memoryview(frame)[4:-4]
     for log, view in zip(logs, views, strict=True):
         header = read_batch_header(view)
-        newest = newest_timestamp(header, view)
+        newest_ms = newest_timestamp(header, view)
         answer = append_client(
-            log, view, guard=0, now_ms=NOW, header=header, timestamp_check=newest
+            log, view, guard=0, now_ms=NOW, header=header, timestamp_check=newest_ms
         )
         answer_of_copy = append_client(log, view, guard=0, now_ms=NOW)
         longer = append_client(log, view[:-1], guard=0, now_ms=NOW)
         assert isinstance(longer, AppendRejection)
         assert isinstance(answer, AppendRejection) or isinstance(answer_of_copy, Appended)
-        assert all(isinstance(stored, bytes) for stored in log.batches())
+        assert all(isinstance(stored_batch, bytes) for stored_batch in log.batches())
     assert logs[0].snapshot() == logs[1].snapshot()
     assert [*logs[0].batches()] == [*logs[1].batches()]
 

@@ -83,7 +83,7 @@ def test_jitter_follows_from_the_place_and_stays_within_its_bound() -> None:
     log_driver = driver(*stamps, config=config)
     ends = bases(log_driver)
     assert ends == bases(driver(*stamps, config=config))
-    spans = {later - earlier for earlier, later in pairwise(ends)}
+    spans = {later_end - earlier_end for earlier_end, later_end in pairwise(ends)}
     assert max(spans) <= 11
     assert len(spans) > 1
 
@@ -241,8 +241,8 @@ def test_cleaned_segments_take_the_place_of_the_old_ones() -> None:
     assert [segment.base_offset for segment in old_segments] == [0, 2]
     aborted_txns = log.local.index.lookup(2, 4)
     assert [aborted_txn_entry.producer_id for aborted_txn_entry in aborted_txns] == [2]
-    cleaned = Segment(0)
-    assert log.replace_segments(old_segments, cleaned, aborted_txns)
+    cleaned_segment = Segment(0)
+    assert log.replace_segments(old_segments, cleaned_segment, aborted_txns)
     assert [entry.producer_id for entry in log.snapshot().aborted] == [2, 3]
     assert [offset for offset, _ in log.producers.snapshots.all_snapshots()] == [4]
     assert not log.replace_segments(old_segments, Segment(0), ())
@@ -251,14 +251,14 @@ def test_cleaned_segments_take_the_place_of_the_old_ones() -> None:
     assert log.local.cleaned_until == 4
 
 
-@pytest.mark.parametrize(("offset", "cleaned"), [(3, 3), (99, 4)])
-def test_truncation_takes_the_mark_of_the_cleaner_back(offset: int, cleaned: int) -> None:
+@pytest.mark.parametrize(("offset", "cleaned_until"), [(3, 3), (99, 4)])
+def test_truncation_takes_the_mark_of_the_cleaner_back(offset: int, cleaned_until: int) -> None:
     log = driver(*[NOW] * 5).log
     log.truncate_to(4, now_ms=NOW)
     assert log.local.cleaned_until is None
     log.local.cleaned_until = 4
     log.truncate_to(offset, now_ms=NOW)
-    assert log.local.cleaned_until == cleaned
+    assert log.local.cleaned_until == cleaned_until
 
 
 def test_truncation_ends_a_cleaning() -> None:
@@ -293,9 +293,9 @@ def test_gaps_of_a_leader_are_taken_over() -> None:
     log_driver = driver(*[NOW] * 2)
     log = make_log(log_driver.log.config)
     for base, batch in zip((0, 1, 7), [*log_driver.log.batches(), plain()], strict=True):
-        stored = assign(batch, base_offset=base, leader_epoch=0)
+        stored_batch = assign(batch, base_offset=base, leader_epoch=0)
         log = replayed_log(
-            [*log.batches(), stored],
+            [*log.batches(), stored_batch],
             topic_partition=log.topic_partition,
             config=log.config,
             leader_epoch=0,

@@ -287,12 +287,14 @@ def test_the_end_of_an_epoch() -> None:
     assert (log.epochs.epoch_of(1), log.epochs.epoch_of(2)) == (0, 3)
 
 
-@pytest.mark.parametrize(("age", "late"), [(1_200_000, False), (1_200_001, True)])
-def test_a_transaction_is_late_five_minutes_after_the_longest_timeout(age: int, late: bool) -> None:
+@pytest.mark.parametrize(("age", "is_late"), [(1_200_000, False), (1_200_001, True)])
+def test_a_transaction_is_late_five_minutes_after_the_longest_timeout(
+    age: int, is_late: bool
+) -> None:
     driver = LogDriver()
     assert not driver.log.has_late_transaction(NOW, TIMEOUT_MAX)
     driver.txn(0)
-    assert driver.log.has_late_transaction(NOW + age, TIMEOUT_MAX) is late
+    assert driver.log.has_late_transaction(NOW + age, TIMEOUT_MAX) is is_late
 
 
 def test_a_transaction_stamped_with_nothing_is_never_late() -> None:
@@ -447,15 +449,15 @@ def test_a_follower_has_its_leaders_state() -> None:
 
 def test_a_replayed_log_is_the_one_that_lived() -> None:
     driver = busy()
-    replayed = replayed_log(
+    reread_log = replayed_log(
         driver.log.batches(),
         topic_partition=PARTITION,
         config=driver.log.config,
         leader_epoch=driver.log.leader_epoch,
     )
-    replayed.check_invariants()
-    assert replayed.snapshot() == driver.log.snapshot()
-    assert tuple(replayed.batches()) == tuple(driver.log.batches())
+    reread_log.check_invariants()
+    assert reread_log.snapshot() == driver.log.snapshot()
+    assert tuple(reread_log.batches()) == tuple(driver.log.batches())
 
 
 def test_nothing_replayed_is_an_empty_log() -> None:
@@ -612,10 +614,10 @@ def test_where_replicas_share_a_log_everything_is_replicated_at_once() -> None:
     assert driver.log.high_watermark == 1
 
 
-def leader(batches: int = 4) -> LogDriver:
+def leader(batch_count: int = 4) -> LogDriver:
     driver = LogDriver()
     driver.log.local.keep_tail()
-    for _ in range(batches):
+    for _ in range(batch_count):
         driver.append(plain(2))
     return driver
 
@@ -698,12 +700,12 @@ def test_a_follower_lets_ended_transactions_go_when_its_watermark_passes_their_m
     driver.txn(0)
     driver.end(committed=False)
     log = follower_of(driver)
-    ended = log.producers.state.ended
-    assert ended
+    ended_transactions = log.producers.state.ended
+    assert ended_transactions
     log.follow_high_watermark(1)
-    assert ended, "the marker at 1 is not below it"
+    assert ended_transactions, "the marker at 1 is not below it"
     log.follow_high_watermark(2)
-    assert not ended
+    assert not ended_transactions
 
 
 def test_a_high_watermark_is_never_below_the_log_start() -> None:
@@ -753,7 +755,7 @@ def test_a_restart_knows_only_the_checkpoint() -> None:
 
 
 @pytest.mark.parametrize(
-    ("noted", "start"),
+    ("noted_start", "start"),
     [
         pytest.param(0, 2, id="nothing: the first segment begins there"),
         pytest.param(1, 2, id="below the first segment"),
@@ -761,13 +763,13 @@ def test_a_restart_knows_only_the_checkpoint() -> None:
         pytest.param(4, 4, id="all of it"),
     ],
 )
-def test_a_restart_knows_the_start_that_was_noted(noted: int, start: int) -> None:
+def test_a_restart_knows_the_start_that_was_noted(noted_start: int, start: int) -> None:
     """Records that were deleted since are there again, if their segment is still there."""
     log = with_segments(2, 2, 2)
     log.delete_records_before(2)
     log.delete_old_segments(NOW)
     log.delete_records_before(4)
-    log.reopen(6, log_start_offset=noted, now_ms=NOW)
+    log.reopen(6, log_start_offset=noted_start, now_ms=NOW)
     log.check_invariants()
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (start, 6, 6)
 

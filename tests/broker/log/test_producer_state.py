@@ -104,10 +104,10 @@ def test_control_batches_that_end_nothing_are_stored_without_effect() -> None:
     follow(log, assign(batch(0, transactional=True), base_offset=0, leader_epoch=0))
     producers_before = log.snapshot().producers
     follow(log, control_of_type(2, base_offset=1))
-    emptied = bytearray(control_of_type(1, base_offset=2)[:61])
-    emptied[8:12] = (49).to_bytes(4, "big")
-    emptied[57:61] = bytes(4)
-    follow(log, bytes(emptied))
+    emptied_batch = bytearray(control_of_type(1, base_offset=2)[:61])
+    emptied_batch[8:12] = (49).to_bytes(4, "big")
+    emptied_batch[57:61] = bytes(4)
+    follow(log, bytes(emptied_batch))
     assert log.snapshot().producers == producers_before
     assert log.log_end_offset == 3
 
@@ -310,14 +310,14 @@ def long_log() -> LogDriver:
 
 def at_once_and_begun() -> tuple[PartitionLog, PartitionLog]:
     """The same log cut off at 400: with the state rebuilt, and with steps that are to be taken."""
-    cut, begun = long_log().log, long_log().log
-    cut.truncate_to(400, now_ms=NOW)
-    state_before = begun.producers.state
-    steps = begun.begin_truncation(400, now_ms=NOW)
+    cut_log, stepwise_log = long_log().log, long_log().log
+    cut_log.truncate_to(400, now_ms=NOW)
+    state_before = stepwise_log.producers.state
+    steps = stepwise_log.begin_truncation(400, now_ms=NOW)
     assert next(iter(steps)) == STEP_BATCHES
-    assert begun.log_end_offset == 400
-    assert begun.producers.state is state_before
-    return cut, begun
+    assert stepwise_log.log_end_offset == 400
+    assert stepwise_log.producers.state is state_before
+    return cut_log, stepwise_log
 
 
 @pytest.mark.costly
@@ -336,11 +336,14 @@ def at_once_and_begun() -> tuple[PartitionLog, PartitionLog]:
 def test_whoever_asks_for_the_state_gets_what_a_reload_at_once_leaves(
     ask: Callable[[PartitionLog], object],
 ) -> None:
-    cut, begun = at_once_and_begun()
-    assert ask(begun) == ask(cut)
-    assert begun.snapshot() == cut.snapshot()
-    assert begun.producers.snapshots.all_snapshots() == cut.producers.snapshots.all_snapshots()
-    begun.check_invariants()
+    cut_log, stepwise_log = at_once_and_begun()
+    assert ask(stepwise_log) == ask(cut_log)
+    assert stepwise_log.snapshot() == cut_log.snapshot()
+    assert (
+        stepwise_log.producers.snapshots.all_snapshots()
+        == cut_log.producers.snapshots.all_snapshots()
+    )
+    stepwise_log.check_invariants()
 
 
 @pytest.mark.costly
@@ -348,36 +351,36 @@ def test_whoever_asks_for_the_state_gets_what_a_reload_at_once_leaves(
     "lead", [lambda log: log.become_leader(5), lambda log: log.become_follower(5)]
 )
 def test_a_new_leader_epoch_finds_the_state_rebuilt(lead: Callable[[PartitionLog], None]) -> None:
-    cut, begun = at_once_and_begun()
-    lead(begun)
-    assert begun.producers.state.images() == cut.producers.state.images()
+    cut_log, stepwise_log = at_once_and_begun()
+    lead(stepwise_log)
+    assert stepwise_log.producers.state.images() == cut_log.producers.state.images()
 
 
 @pytest.mark.costly
 def test_steps_that_were_begun_end_where_the_log_is_cut_again_or_emptied() -> None:
     for second_cut in (200, 0):
-        cut, begun = long_log().log, long_log().log
-        steps = iter(begun.begin_truncation(400, now_ms=NOW))
+        cut_log, stepwise_log = long_log().log, long_log().log
+        steps = iter(stepwise_log.begin_truncation(400, now_ms=NOW))
         next(steps)
-        for log in (cut, begun):
+        for log in (cut_log, stepwise_log):
             log.truncate_to(second_cut, now_ms=NOW)
         assert next(steps, None) is None
-        assert begun.snapshot() == cut.snapshot()
-    begun = long_log().log
-    steps = iter(begun.begin_truncation(400, now_ms=NOW))
+        assert stepwise_log.snapshot() == cut_log.snapshot()
+    stepwise_log = long_log().log
+    steps = iter(stepwise_log.begin_truncation(400, now_ms=NOW))
     next(steps)
-    begun.restart_at(7, now_ms=NOW)
+    stepwise_log.restart_at(7, now_ms=NOW)
     assert next(steps, None) is None
-    assert begun.producers.all_producers() == ()
+    assert stepwise_log.producers.all_producers() == ()
 
 
 @pytest.mark.costly
 def test_what_is_replicated_meanwhile_holds_nothing_back_at_the_end() -> None:
-    cut, begun = at_once_and_begun()
-    assert begun.follow_high_watermark(390)
-    begun.producers.finish_reload()
-    assert cut.follow_high_watermark(390)
-    assert begun.producers.state.ended == cut.producers.state.ended
+    cut_log, stepwise_log = at_once_and_begun()
+    assert stepwise_log.follow_high_watermark(390)
+    stepwise_log.producers.finish_reload()
+    assert cut_log.follow_high_watermark(390)
+    assert stepwise_log.producers.state.ended == cut_log.producers.state.ended
 
 
 def cut_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> tuple[PartitionLog, Iterator[int]]:
@@ -411,27 +414,30 @@ def small_log() -> LogDriver:
 def test_small_steps_leave_what_a_reload_at_once_leaves(
     monkeypatch: pytest.MonkeyPatch, ask: Callable[[PartitionLog], object]
 ) -> None:
-    cut = small_log().log
-    cut.truncate_to(12, now_ms=NOW)
-    begun, _ = cut_in_small_steps(monkeypatch)
-    assert ask(begun) == ask(cut)
-    assert len(cut.producers.open_producers()) > 1
-    assert begun.producers.snapshots.all_snapshots() == cut.producers.snapshots.all_snapshots()
+    cut_log = small_log().log
+    cut_log.truncate_to(12, now_ms=NOW)
+    stepwise_log, _ = cut_in_small_steps(monkeypatch)
+    assert ask(stepwise_log) == ask(cut_log)
+    assert len(cut_log.producers.open_producers()) > 1
+    assert (
+        stepwise_log.producers.snapshots.all_snapshots()
+        == cut_log.producers.snapshots.all_snapshots()
+    )
 
 
 def test_small_steps_end_where_the_log_is_cut_again_or_emptied(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    begun, steps = cut_in_small_steps(monkeypatch)
-    begun.truncate_to(5, now_ms=NOW)
+    stepwise_log, steps = cut_in_small_steps(monkeypatch)
+    stepwise_log.truncate_to(5, now_ms=NOW)
     assert next(steps, None) is None
-    cut = small_log().log
-    cut.truncate_to(5, now_ms=NOW)
-    assert begun.snapshot() == cut.snapshot()
-    begun, steps = cut_in_small_steps(monkeypatch)
-    begun.restart_at(7, now_ms=NOW)
+    cut_log = small_log().log
+    cut_log.truncate_to(5, now_ms=NOW)
+    assert stepwise_log.snapshot() == cut_log.snapshot()
+    stepwise_log, steps = cut_in_small_steps(monkeypatch)
+    stepwise_log.restart_at(7, now_ms=NOW)
     assert next(steps, None) is None
-    assert begun.producers.all_producers() == ()
+    assert stepwise_log.producers.all_producers() == ()
 
 
 # What a partition remembers of its producers, and how batches and markers change it.
@@ -582,14 +588,16 @@ def test_a_marker_is_in_the_next_snapshot() -> None:
     assert (snapshot_entry.timestamp, snapshot_entry.txn_first_offset) == (200, -1)
 
 
-@pytest.mark.parametrize(("epoch", "batches"), [(0, 1), (1, 0)])
-def test_a_marker_clears_the_batches_only_if_it_bumps_the_epoch(epoch: int, batches: int) -> None:
+@pytest.mark.parametrize(("epoch", "batch_count"), [(0, 1), (1, 0)])
+def test_a_marker_clears_the_batches_only_if_it_bumps_the_epoch(
+    epoch: int, batch_count: int
+) -> None:
     state = PartitionProducers()
     data(state, 0)
     marker(state, 1, epoch=epoch)
     entry = state.find(7)
     assert entry is not None
-    assert len(entry.batches) == batches
+    assert len(entry.batches) == batch_count
 
 
 def test_ended_transactions_hold_back_until_their_marker_is_released() -> None:
@@ -653,15 +661,17 @@ def test_a_snapshot_keeps_the_last_batch_of_each_producer() -> None:
     data(state, 4, pid=2)
     marker(state, 5, pid=2, epoch=9)
     state.release_below(6)
-    loaded = PartitionProducers.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
-    entry_by_producer = {image_entry.producer_id: image_entry for image_entry in loaded.images()}
+    loaded_state = PartitionProducers.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
+    entry_by_producer = {
+        image_entry.producer_id: image_entry for image_entry in loaded_state.images()
+    }
     lived = {image_entry.producer_id: image_entry for image_entry in state.images()}
     assert entry_by_producer[1].batches == lived[1].batches[-1:]
     assert entry_by_producer[2] == lived[2]
     assert entry_by_producer[2].batches == ()
     assert entry_by_producer[3] == lived[3]
-    assert loaded.ongoing() == ((3, 3),)
-    assert loaded.unreplicated_txns() == (), "what is loaded is taken as replicated"
+    assert loaded_state.ongoing() == ((3, 3),)
+    assert loaded_state.unreplicated_txns() == (), "what is loaded is taken as replicated"
 
 
 def test_open_transactions_are_loaded_in_the_order_of_their_offsets() -> None:
@@ -670,8 +680,8 @@ def test_open_transactions_are_loaded_in_the_order_of_their_offsets() -> None:
     data(state, 1, pid=2)
     data(state, 2, pid=1)
     assert state.to_snapshot()[0].producer_id == 1
-    loaded = PartitionProducers.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
-    assert loaded.ongoing() == ((1, 2), (2, 1))
+    loaded_state = PartitionProducers.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
+    assert loaded_state.ongoing() == ((1, 2), (2, 1))
 
 
 def test_a_load_leaves_out_who_has_expired() -> None:
@@ -679,9 +689,9 @@ def test_a_load_leaves_out_who_has_expired() -> None:
     data(state, 0, pid=1, transactional=False)
     data(state, 1, pid=2)
     (entry, _) = state.to_snapshot()
-    due = entry.timestamp + 10
-    assert len(_load_state(state, due - 1).images()) == 2
-    assert [producer.producer_id for producer in _load_state(state, due).images()] == [2]
+    due_ms = entry.timestamp + 10
+    assert len(_load_state(state, due_ms - 1).images()) == 2
+    assert [producer.producer_id for producer in _load_state(state, due_ms).images()] == [2]
 
 
 def _load_state(state: PartitionProducers, now_ms: int) -> PartitionProducers:
@@ -693,7 +703,7 @@ def test_an_emptied_marker_leaves_a_producer_without_an_epoch() -> None:
     state = PartitionProducers()
     data(state, 0, pid=8, epoch=3, transactional=False)
     for offset, pid in ((1, 7), (2, 8)):
-        emptied = ReplicatedBatch(
+        emptied_batch = ReplicatedBatch(
             batch_bytes=b"",
             base_offset=offset,
             last_offset=offset,
@@ -705,7 +715,7 @@ def test_an_emptied_marker_leaves_a_producer_without_an_epoch() -> None:
             is_transactional=True,
             is_control=True,
         )
-        assert state.apply(emptied) is None
+        assert state.apply(emptied_batch) is None
     assert state.find(7) == ProducerEntry(7)
     entry = state.find(8)
     assert entry is not None

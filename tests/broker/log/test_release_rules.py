@@ -144,9 +144,9 @@ def test_an_open_transaction_of_an_older_epoch() -> None:
 def test_a_fenced_epoch_when_verification_begins() -> None:
     log = log_with(LATEST_RULES)
     mark(log, epoch=3)
-    refused = verify(log, epoch=2)
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.invalid_producer_epoch
+    rejection = verify(log, epoch=2)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is ErrorCode.invalid_producer_epoch
     old_rules = log_with(Rules(stale_epoch_is_refused_early=False))
     mark(old_rules, epoch=3)
     guard = verify(old_rules, epoch=2)
@@ -272,18 +272,23 @@ def test_deleting_records_healed_a_hanging_transaction_of_old() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "stable"), [(LATEST_RULES, 0), (Rules(cut_transactions_begin_at_batch=False), 1)]
+    ("rules", "stable_offset"),
+    [(LATEST_RULES, 0), (Rules(cut_transactions_begin_at_batch=False), 1)],
 )
-def test_records_of_an_open_transaction_are_deleted(rules: Rules, stable: int) -> None:
+def test_records_of_an_open_transaction_are_deleted(rules: Rules, stable_offset: int) -> None:
     log = log_with(rules)
-    two = batch(0, count=2, transactional=True)
+    two_records = batch(0, count=2, transactional=True)
     guard = verify(log)
     assert isinstance(guard, int)
-    append_client(log, two, guard=guard, now_ms=NOW)
+    append_client(log, two_records, guard=guard, now_ms=NOW)
     log.advance_high_watermark(2)
     log.delete_records_before(1)
     log.check_invariants()
-    assert (log.last_stable_offset, log.log_start_offset, log.high_watermark) == (stable, 1, 2)
+    assert (log.last_stable_offset, log.log_start_offset, log.high_watermark) == (
+        stable_offset,
+        1,
+        2,
+    )
 
 
 def test_a_record_whose_key_is_that_of_a_marker() -> None:
@@ -324,9 +329,9 @@ def test_a_record_whose_key_is_that_of_a_marker() -> None:
         log.config = msgspec.structs.replace(config, roll_bytes=1)
         append_client(log, batch(pid=-1), guard=SENTINEL, now_ms=NOW)
         log.advance_high_watermark(log.log_end_offset)
-        dirt = dirty_part_of(log, NOW)
-        assert dirt is not None
-        for _ in clean(log, dirt, NOW):
+        dirty_range = dirty_part_of(log, NOW)
+        assert dirty_range is not None
+        for _ in clean(log, dirty_range, NOW):
             pass
-        stored = [read_batch_header(batch).base_offset for batch in log.batches()]
-        assert stored == expected_offsets
+        stored_offsets = [read_batch_header(batch).base_offset for batch in log.batches()]
+        assert stored_offsets == expected_offsets

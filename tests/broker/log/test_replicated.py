@@ -24,14 +24,17 @@ def driver_with_followers() -> LogDriver:
 
 def test_what_the_leader_knows_is_what_the_bytes_say() -> None:
     driver = driver_with_followers()
-    handed = driver.log.local.batches_for_follower(0, max_bytes=1 << 20, max_batches=100)
-    assert handed == tuple(describe_batch(batch_data) for batch_data in driver.log.batches())
-    assert [batch.is_marker for batch in handed] == [False, False, True, True]
-    assert [batch.committed for batch in handed] == [False, False, True, False]
-    stored = tuple(driver.log.batches())
-    assert all(batch.batch_bytes is data for batch, data in zip(handed, stored, strict=True)), (
-        "no copies"
+    handed_batches = driver.log.local.batches_for_follower(0, max_bytes=1 << 20, max_batches=100)
+    assert handed_batches == tuple(
+        describe_batch(batch_data) for batch_data in driver.log.batches()
     )
+    assert [batch.is_marker for batch in handed_batches] == [False, False, True, True]
+    assert [batch.committed for batch in handed_batches] == [False, False, True, False]
+    stored_batches = tuple(driver.log.batches())
+    assert all(
+        batch.batch_bytes is data
+        for batch, data in zip(handed_batches, stored_batches, strict=True)
+    ), "no copies"
 
 
 def test_so_it_is_of_a_batch_of_a_coordinator() -> None:
@@ -41,9 +44,11 @@ def test_so_it_is_of_a_batch_of_a_coordinator() -> None:
         answer = append_coordinator(driver.log, plain(record_count), now_ms=NOW)
         assert isinstance(answer, Appended)
         assert answer.last_offset == driver.log.log_end_offset - 1
-    handed = driver.log.local.batches_for_follower(0, max_bytes=1 << 20, max_batches=100)
-    assert handed == tuple(describe_batch(batch_data) for batch_data in driver.log.batches())
-    assert [batch.last_offset for batch in handed] == [0, 3]
+    handed_batches = driver.log.local.batches_for_follower(0, max_bytes=1 << 20, max_batches=100)
+    assert handed_batches == tuple(
+        describe_batch(batch_data) for batch_data in driver.log.batches()
+    )
+    assert [batch.last_offset for batch in handed_batches] == [0, 3]
 
 
 def test_a_header_that_was_read_is_not_read_again() -> None:

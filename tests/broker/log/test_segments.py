@@ -25,10 +25,10 @@ INTERVAL = 4096
 
 
 def add(segment: Segment, batch_data: bytes, base: int, *, now_ms: int = NOW) -> None:
-    stored = assign(batch_data, base_offset=base, leader_epoch=0)
-    header = read_batch_header(stored)
+    stored_batch = assign(batch_data, base_offset=base, leader_epoch=0)
+    header = read_batch_header(stored_batch)
     segment.append(
-        stored, base, header.last_offset, max_timestamp=header.max_timestamp_ms, now_ms=now_ms
+        stored_batch, base, header.last_offset, max_timestamp=header.max_timestamp_ms, now_ms=now_ms
     )
 
 
@@ -75,9 +75,9 @@ def test_batches_within_a_size() -> None:
 
 def test_slices_hold_the_very_bytes() -> None:
     segment = segment_of(*SPANS)
-    first_slice, second = segment.slice(1, 3)
+    first_slice, second_batch = segment.slice(1, 3)
     assert first_slice is segment.batch(1)
-    assert second is segment.batch(2)
+    assert second_batch is segment.batch(2)
     assert list(segment.batches())[1] is first_slice
     assert segment.batch_base(3) == 10
 
@@ -93,9 +93,9 @@ def test_truncation_drops_the_batch_that_holds_the_offset() -> None:
 
 def test_every_4_kib_a_batch_is_indexed() -> None:
     segment = Segment(0)
-    large = plain(record_value=b"x" * INTERVAL)
+    large_batch = plain(record_value=b"x" * INTERVAL)
     for base in range(4):
-        add(segment, large, base)
+        add(segment, large_batch, base)
     # The first one never is: nothing lies before it (LogSegment.append).
     assert segment.offset_behind(0) == 1
     assert segment.offset_behind(segment.position(1)) == 1
@@ -116,15 +116,15 @@ def test_the_interval_of_the_index_is_a_config() -> None:
 
 def test_index_entries_go_with_their_batches() -> None:
     segment = Segment(0)
-    large = plain(record_value=b"x" * INTERVAL)
+    large_batch = plain(record_value=b"x" * INTERVAL)
     for base in range(5):
-        add(segment, large, base)
+        add(segment, large_batch, base)
     segment.truncate_to(3, now_ms=NOW)
     assert segment.offset_behind(0) == 1
     assert segment.offset_behind(segment.position(1) + 1) == 2
-    add(segment, large, 3)
+    add(segment, large_batch, 3)
     assert segment.offset_behind(segment.position(3)) is None  # counting began anew
-    add(segment, large, 4)
+    add(segment, large_batch, 4)
     assert segment.offset_behind(segment.position(3)) == 4
 
 
@@ -207,9 +207,9 @@ def test_without_timestamps_the_clock_counts() -> None:
 
 def test_a_segment_ends_when_an_index_is_full() -> None:
     segment = Segment(0)
-    large = plain(record_value=b"x" * INTERVAL)
+    large_batch = plain(record_value=b"x" * INTERVAL)
     for base in range(3):
-        add(segment, large, base)
+        add(segment, large_batch, base)
     # Two entries in the index of offsets, one in that of times: all have one timestamp.
     assert not due(segment, segment_index_bytes=36)
     assert due(segment, segment_index_bytes=24), "of the last time entry no use is made"
@@ -410,8 +410,8 @@ ALL = 1 << 30
 
 
 def add_of_segments(segment: Segment, base: int, *, count: int = 1) -> None:
-    stored = assign(plain(count), base_offset=base, leader_epoch=0)
-    segment.append(stored, base, base + count - 1, max_timestamp=NOW, now_ms=NOW)
+    stored_batch = assign(plain(count), base_offset=base, leader_epoch=0)
+    segment.append(stored_batch, base, base + count - 1, max_timestamp=NOW, now_ms=NOW)
 
 
 def segments_of(*segments: tuple[int, ...]) -> Segments:
@@ -447,13 +447,13 @@ def test_the_segment_of_an_offset() -> None:
 
 def test_segments_between_two_offsets() -> None:
     segments = segments_of(*THREE)
-    first_segment, second, third = segments
+    first_segment, second_segment, third_segment = segments
     assert segments.between(0, 0) == []
     assert segments.between(0, 2) == [first_segment]
-    assert segments.between(1, 3) == [first_segment, second]
-    assert segments.between(2, 99) == [second, third]
-    assert segments.higher_base_offset(second, -1) == 4
-    assert segments.higher_base_offset(third, -1) == -1
+    assert segments.between(1, 3) == [first_segment, second_segment]
+    assert segments.between(2, 99) == [second_segment, third_segment]
+    assert segments.higher_base_offset(second_segment, -1) == 4
+    assert segments.higher_base_offset(third_segment, -1) == -1
 
 
 def test_a_read_ends_with_its_segment() -> None:
@@ -534,12 +534,12 @@ def test_truncation_keeps_a_segment_that_begins_there() -> None:
 
 def test_an_empty_segment_gives_way_to_one_of_the_same_base() -> None:
     segments = segments_of((0, 0), (1,))
-    fresh = Segment(1)
-    segments.add(fresh)
-    assert [*segments][1] is segments.active is fresh
-    alone = Segments(Segment(0))
-    alone.add(Segment(0))
-    assert len(alone) == 1
+    new_segment = Segment(1)
+    segments.add(new_segment)
+    assert [*segments][1] is segments.active is new_segment
+    lone_segments = Segments(Segment(0))
+    lone_segments.add(Segment(0))
+    assert len(lone_segments) == 1
 
 
 def test_old_segments_are_dropped() -> None:
@@ -550,14 +550,16 @@ def test_old_segments_are_dropped() -> None:
 
 def test_cleaned_segments_are_put_in_place_of_the_very_old_ones() -> None:
     segments = segments_of(*THREE)
-    first_segment, second, third = segments
-    cleaned = Segment(0)
-    add_of_segments(cleaned, 3)
-    assert segments.replace_segments([first_segment, second], cleaned)
-    assert [*segments] == [cleaned, third]
-    assert segments.active is third
-    assert not segments.replace_segments([first_segment, second], Segment(0)), "they are gone"
-    assert [*segments] == [cleaned, third]
+    first_segment, second_segment, third_segment = segments
+    cleaned_segment = Segment(0)
+    add_of_segments(cleaned_segment, 3)
+    assert segments.replace_segments([first_segment, second_segment], cleaned_segment)
+    assert [*segments] == [cleaned_segment, third_segment]
+    assert segments.active is third_segment
+    assert not segments.replace_segments([first_segment, second_segment], Segment(0)), (
+        "they are gone"
+    )
+    assert [*segments] == [cleaned_segment, third_segment]
 
 
 def test_batches_are_those_of_the_moment() -> None:
@@ -664,13 +666,13 @@ def test_a_raised_log_start_cuts_the_epoch_that_spans_it(
 
 
 def aborted_txn_of(
-    pid: int, first_offset: int, last_offset: int, stable: int | None = None
+    pid: int, first_offset: int, last_offset: int, stable_offset: int | None = None
 ) -> AbortedTxn:
     return AbortedTxn(
         producer_id=pid,
         first_offset=first_offset,
         last_offset=last_offset,
-        last_stable_offset=last_offset + 1 if stable is None else stable,
+        last_stable_offset=last_offset + 1 if stable_offset is None else stable_offset,
     )
 
 
@@ -702,7 +704,7 @@ def index() -> TxnIndex:
 )
 def test_lookup(start: int, upper: int, expected_txns: tuple[AbortedTxn, ...]) -> None:
     txn_index = TxnIndex()
-    for entry in (A, aborted_txn_of(2, 12, 15, stable=11), C, D):
+    for entry in (A, aborted_txn_of(2, 12, 15, stable_offset=11), C, D):
         txn_index.append(entry)
     assert [entry.producer_id for entry in txn_index.lookup(start, upper)] == [
         expected_txn_entry.producer_id for expected_txn_entry in expected_txns
@@ -711,7 +713,7 @@ def test_lookup(start: int, upper: int, expected_txns: tuple[AbortedTxn, ...]) -
 
 def test_a_lookup_stops_where_the_stable_offset_lies_behind_the_read() -> None:
     txn_index = TxnIndex()
-    txn_index.append(aborted_txn_of(1, 0, 10, stable=12))
+    txn_index.append(aborted_txn_of(1, 0, 10, stable_offset=12))
     txn_index.append(C)
     assert [entry.producer_id for entry in txn_index.lookup(0, 12)] == [1]
     assert [entry.producer_id for entry in txn_index.lookup(0, 13)] == [1, 3]

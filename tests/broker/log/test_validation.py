@@ -245,12 +245,12 @@ def test_a_newest_time_that_the_header_hides_is_found() -> None:
 
 @pytest.mark.parametrize("codec", [0, GZIP])
 def test_each_record_of_a_very_large_batch_is_looked_at(codec: int) -> None:
-    several = batch_at_times(*[NOW] * 2_000, compression=codec)
-    stored_batch = append_and_store(with_field(several, 35, ">q", NOW + 7))
+    several_records = batch_at_times(*[NOW] * 2_000, compression=codec)
+    stored_batch = append_and_store(with_field(several_records, 35, ">q", NOW + 7))
     assert read_batch_header(stored_batch).max_timestamp_ms == NOW
     # The value of the last record is longer than the record.
-    plain = batch_at_times(*[NOW] * 2_000)
-    assert refuse(with_field(plain, len(plain) - 3, ">b", 0x60)).error == 87
+    plain_batch = batch_at_times(*[NOW] * 2_000)
+    assert refuse(with_field(plain_batch, len(plain_batch) - 3, ">b", 0x60)).error == 87
 
 
 @pytest.mark.parametrize(
@@ -348,8 +348,8 @@ def test_timestamps(
 @pytest.mark.parametrize("compression", [0, GZIP])
 def test_a_timestamp_that_no_long_holds_is_what_java_makes_of_it(compression: int) -> None:
     batch_data = with_field(batch_at_times(5, 9, compression=compression), 27, ">q", NEVER_MS)
-    refused = refuse(batch_data, CREATE)
-    shown_times = [text.split()[1] for _, text in refused.record_errors]
+    rejection = refuse(batch_data, CREATE)
+    shown_times = [text.split()[1] for _, text in rejection.record_errors]
     assert shown_times == [str(NEVER_MS), str(2 - NEVER_MS)]
     stored_batch = append_and_store(
         batch_data, msgspec.structs.replace(CREATE, timestamp_after_max_ms=NEVER_MS)
@@ -358,10 +358,13 @@ def test_a_timestamp_that_no_long_holds_is_what_java_makes_of_it(compression: in
 
 
 def test_a_missing_key_counts_before_a_wrong_timestamp_of_the_same_record() -> None:
-    late = NOW + HOUR + 1
+    late_timestamp_ms = NOW + HOUR + 1
     batch_data = build_batch(
-        [Record(key=None, timestamp_ms=late), Record(key=b"k", timestamp_ms=late)],
-        timestamp_ms=late,
+        [
+            Record(key=None, timestamp_ms=late_timestamp_ms),
+            Record(key=b"k", timestamp_ms=late_timestamp_ms),
+        ],
+        timestamp_ms=late_timestamp_ms,
     )
     answer = refuse(batch_data, COMPACTED)
     assert answer.error == 32  # one record failed for its timestamp
@@ -410,9 +413,9 @@ def no_codec(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_codec")
 def test_without_the_codec_the_header_decides_alone() -> None:
-    closed = with_field(plain(), 21, ">h", SNAPPY)
-    assert append_and_store(closed)
-    assert append_and_store(closed, COMPACTED)
+    closed_batch = with_field(plain(), 21, ">h", SNAPPY)
+    assert append_and_store(closed_batch)
+    assert append_and_store(closed_batch, COMPACTED)
     late_batch = with_field(batch_at_times(NOW, NOW + HOUR + 1), 21, ">h", SNAPPY)
     answer = refuse(late_batch)
     assert (answer.error, answer.log_start_offset, answer.record_errors) == (32, 1, ())
@@ -432,9 +435,9 @@ def test_a_topic_with_a_codec_packs_anew_what_comes_in_another(
     )
     assert read_batch_header(stored_batch).compression == topic_codec
     assert read_batch_header(stored_batch).crc == crc_of(stored_batch)
-    stored_records, sent = read_records(stored_batch), read_records(batch_data)
+    stored_records, sent_records = read_records(stored_batch), read_records(batch_data)
     assert [(record.key, record.value, record.timestamp_ms) for record in stored_records] == [
-        (record.key, record.value, record.timestamp_ms) for record in sent
+        (record.key, record.value, record.timestamp_ms) for record in sent_records
     ]
     assert (stored_batch[61:] == batch_data[61:]) == (codec == topic_codec)
 
@@ -462,10 +465,10 @@ def test_a_closed_batch_is_refused_by_the_rule_of_times() -> None:
 
 @pytest.mark.usefixtures("no_codec")
 def test_without_the_codec_a_batch_stays_as_it_is() -> None:
-    closed = with_field(plain(), 21, ">h", SNAPPY)
+    closed_batch = with_field(plain(), 21, ">h", SNAPPY)
     assert (
         read_batch_header(
-            append_and_store(closed, LogConfig(rules=LATEST_RULES, codec=GZIP))
+            append_and_store(closed_batch, LogConfig(rules=LATEST_RULES, codec=GZIP))
         ).compression
         == SNAPPY
     )
@@ -509,8 +512,8 @@ def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
 ) -> None:
     batch_data = compressed_batch(key=key)
     header = read_batch_header(batch_data)
-    newest = newest_timestamp(header, batch_data)
-    assert isinstance(newest, int)
+    newest_ms = newest_timestamp(header, batch_data)
+    assert isinstance(newest_ms, int)
     at_once, later = (
         PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
         for _ in range(2)
@@ -519,7 +522,7 @@ def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
         reread(
             header,
             batch_data,
-            newest,
+            newest_ms,
             topic_partition=TopicPartition("t", 0),
             config=config,
             now_ms=NOW,
@@ -532,7 +535,7 @@ def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
     expected = append_client(at_once, batch_data, guard=0, now_ms=NOW)
     assert (
         append_client(
-            later, batch_data, guard=0, now_ms=NOW, timestamp_check=result_at_once or newest
+            later, batch_data, guard=0, now_ms=NOW, timestamp_check=result_at_once or newest_ms
         )
         == expected
     )
@@ -561,8 +564,8 @@ def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
     monkeypatch.setattr(validation, "payload_of", lambda *_: pytest.fail("read again"))
     log = PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
     append_client(log, batch_data, guard=0, now_ms=NOW, timestamp_check=reread_batch)
-    (stored,) = log.batches()
-    assert read_batch_header(stored).compression == GZIP
+    (stored_batch,) = log.batches()
+    assert read_batch_header(stored_batch).compression == GZIP
 
 
 # Batches that hold a lot: looked at in steps, with bounds, and with the same result as at once.
@@ -611,17 +614,17 @@ def test_what_unpacks_to_too_much_is_too_large(
 ) -> None:
     batch = batch_of_payload(codec, records, count)
     header = read_batch_header(batch, 0)
-    refused = newest_timestamp(header, batch)
-    assert isinstance(refused, AppendRejection)
-    assert (refused.error, refused.log_start_offset) == (ErrorCode.message_too_large, -1)
-    assert reason in str(refused.reason)
+    rejection = newest_timestamp(header, batch)
+    assert isinstance(rejection, AppendRejection)
+    assert (rejection.error, rejection.log_start_offset) == (ErrorCode.message_too_large, -1)
+    assert reason in str(rejection.reason)
 
 
 def test_a_length_that_never_ends_is_refused_in_a_compressed_batch_too() -> None:
     batch = batch_of_payload(GZIP, b"\xff" * 12, 1)
-    refused = newest_timestamp(read_batch_header(batch, 0), batch)
-    assert isinstance(refused, AppendRejection)
-    assert (refused.error, refused.log_start_offset) == (ErrorCode.invalid_record, -1)
+    rejection = newest_timestamp(read_batch_header(batch, 0), batch)
+    assert isinstance(rejection, AppendRejection)
+    assert (rejection.error, rejection.log_start_offset) == (ErrorCode.invalid_record, -1)
 
 
 @pytest.mark.slow
@@ -631,11 +634,11 @@ def test_many_records_are_looked_at_in_steps_that_others_come_between() -> None:
     header = read_batch_header(batch, 0)
     assert is_heavy_to_check([header])
     assert not is_heavy_to_check([])
-    costs_ns, packed, newest = in_steps(header, batch)
-    assert len(packed) == 1
+    costs_ns, packed_records, newest_ms = in_steps(header, batch)
+    assert len(packed_records) == 1
     assert len(costs_ns) >= count // WALK_PIECES
     assert max(costs_ns) <= 2_000_000
-    assert newest == newest_timestamp(header, batch) == NOW
+    assert newest_ms == newest_timestamp(header, batch) == NOW
 
 
 def test_steps_find_what_is_found_at_once() -> None:
@@ -648,36 +651,36 @@ def test_steps_find_what_is_found_at_once() -> None:
         spoilt(batch_of_payload(ZSTD, bytes(2 * AT_ONCE_MAX), 3)),
     ):
         header = read_batch_header(batch_data, 0)
-        _, _, newest = in_steps(header, batch_data)
-        assert newest == newest_timestamp(header, batch_data)
+        _, _, newest_ms = in_steps(header, batch_data)
+        assert newest_ms == newest_timestamp(header, batch_data)
 
 
 def in_steps(
     header: BatchHeader, batch: bytes
 ) -> tuple[list[int], list[PackedRecords], AppendRejection | int]:
     steps = newest_in_steps(header, batch)
-    costs_ns, packed, answer = [], [], None
+    costs_ns, packed_records, answer = [], [], None
     while True:
         try:
             step = steps.send(answer)
         except StopIteration as end:
-            return costs_ns, packed, end.value
+            return costs_ns, packed_records, end.value
         answer = None
         if isinstance(step, int):
             costs_ns.append(step)
         else:
-            packed.append(step)
+            packed_records.append(step)
             answer = unpack_records(step, mmap.mmap(-1, step.room_bytes))
 
 
 def test_packed_batches_and_many_records_are_heavy() -> None:
-    packed = read_batch_header(batch_of_payload(GZIP, UNPACKING_TINY, 1), 0)
-    bare = read_batch_header(plain(), 0)
-    assert is_heavy_to_check([bare, packed])
-    assert not is_heavy_to_check([bare] * (WALK_BYTES // bare.size))
-    many = [msgspec.structs.replace(bare, records_count=WALK_PIECES)]
-    assert not is_heavy_to_check(many)
-    assert is_heavy_to_check([*many, bare])
+    packed_header = read_batch_header(batch_of_payload(GZIP, UNPACKING_TINY, 1), 0)
+    bare_header = read_batch_header(plain(), 0)
+    assert is_heavy_to_check([bare_header, packed_header])
+    assert not is_heavy_to_check([bare_header] * (WALK_BYTES // bare_header.size))
+    many_headers = [msgspec.structs.replace(bare_header, records_count=WALK_PIECES)]
+    assert not is_heavy_to_check(many_headers)
+    assert is_heavy_to_check([*many_headers, bare_header])
     assert is_heavy_to_check([read_batch_header(plain(record_value=bytes(WALK_BYTES)), 0)])
 
 
@@ -685,9 +688,9 @@ WIDE = 60_000
 """Headers of one record."""
 
 
-def wide(headers: int, codec: int) -> bytes:
+def wide(header_count: int, codec: int) -> bytes:
     """A batch of one record that has ``headers`` headers."""
-    body = b"\0\0\0\x01\x01" + signed_varint(headers) + b"\0\x01" * headers
+    body = b"\0\0\0\x01\x01" + signed_varint(header_count) + b"\0\x01" * header_count
     return batch_of_payload(codec, signed_varint(len(body)) + body, 1)
 
 
@@ -696,18 +699,18 @@ def test_many_headers_are_looked_at_in_steps(codec: int) -> None:
     batch = wide(WIDE, codec)
     header = read_batch_header(batch, 0)
     assert is_heavy_to_check([header])
-    costs_ns, _, newest = in_steps(header, batch)
+    costs_ns, _, newest_ms = in_steps(header, batch)
     assert len(costs_ns) >= WIDE // WALK_PIECES
     assert max(costs_ns) <= 2_000_000
-    assert newest == newest_timestamp(header, batch) == NOW
+    assert newest_ms == newest_timestamp(header, batch) == NOW
 
 
 def test_more_headers_than_are_unpacked_make_a_batch_too_large() -> None:
-    batch, bare = wide(260_000, ZSTD), wide(260_000, NONE)
-    refused = newest_timestamp(read_batch_header(batch, 0), batch)
-    assert isinstance(refused, AppendRejection)
-    assert refused.error is ErrorCode.message_too_large
-    assert newest_timestamp(read_batch_header(bare, 0), bare) == NOW
+    batch, bare_batch = wide(260_000, ZSTD), wide(260_000, NONE)
+    rejection = newest_timestamp(read_batch_header(batch, 0), batch)
+    assert isinstance(rejection, AppendRejection)
+    assert rejection.error is ErrorCode.message_too_large
+    assert newest_timestamp(read_batch_header(bare_batch, 0), bare_batch) == NOW
 
 
 # Searches by time, inside batches too.
@@ -760,16 +763,22 @@ def append_to_segment(segment: Segment, batch_data: bytes) -> None:
 def test_the_first_record_of_at_least_a_time(
     compression: int, timestamp: int, start: int, expected: tuple[int, int] | None
 ) -> None:
-    made = segment((10, 30, 20), (25, 40), compression=compression)
-    assert run_steps(first_at_or_after([made], timestamp, start_offset=start)) == expected
+    made_segment = segment((10, 30, 20), (25, 40), compression=compression)
+    assert run_steps(first_at_or_after([made_segment], timestamp, start_offset=start)) == expected
 
 
 def test_only_the_first_segment_that_reaches_the_time_is_asked() -> None:
     """This holds also if the record of that time is below the log start (UnifiedLog)."""
-    first_segment, second = segment((10, 30, 20)), segment((35,), base=3)
-    assert run_steps(first_at_or_after([first_segment, second], 25, start_offset=0)) == (30, 1)
-    assert run_steps(first_at_or_after([first_segment, second], 31, start_offset=0)) == (35, 3)
-    assert run_steps(first_at_or_after([first_segment, second], 25, start_offset=2)) is None
+    first_segment, second_segment = segment((10, 30, 20)), segment((35,), base=3)
+    assert run_steps(first_at_or_after([first_segment, second_segment], 25, start_offset=0)) == (
+        30,
+        1,
+    )
+    assert run_steps(first_at_or_after([first_segment, second_segment], 31, start_offset=0)) == (
+        35,
+        3,
+    )
+    assert run_steps(first_at_or_after([first_segment, second_segment], 25, start_offset=2)) is None
 
 
 def test_the_first_record_of_the_largest_time() -> None:
@@ -788,9 +797,9 @@ def test_of_segments_with_one_largest_time_the_first_is_asked() -> None:
 
 
 def test_with_append_time_every_record_has_the_batchs_time() -> None:
-    made = segment((10, 30), append_time=True)
-    assert run_steps(first_at_or_after([made], 20, start_offset=0)) == (30, 0)
-    assert run_steps(first_of_max([made])) == (30, 0)
+    made_segment = segment((10, 30), append_time=True)
+    assert run_steps(first_at_or_after([made_segment], 20, start_offset=0)) == (30, 0)
+    assert run_steps(first_of_max([made_segment])) == (30, 0)
 
 
 def test_a_header_whose_maximum_no_record_has_finds_nothing() -> None:
@@ -806,27 +815,27 @@ def test_a_batch_without_codec_is_known_by_its_header(monkeypatch: pytest.Monkey
     def missing(*_: object) -> bytes:
         raise MissingExtraError("no codec")
 
-    made = segment((10, 20, 30), compression=GZIP)
+    made_segment = segment((10, 20, 30), compression=GZIP)
     monkeypatch.setattr(unpacking, "decompress_at_once", missing)
-    assert run_steps(first_at_or_after([made], 10, start_offset=0)) == (10, 0)
-    assert run_steps(first_at_or_after([made], 15, start_offset=0)) == (30, 2)
-    assert run_steps(first_of_max([made])) == (30, 2)
+    assert run_steps(first_at_or_after([made_segment], 10, start_offset=0)) == (10, 0)
+    assert run_steps(first_at_or_after([made_segment], 15, start_offset=0)) == (30, 2)
+    assert run_steps(first_of_max([made_segment])) == (30, 2)
 
 
 @pytest.mark.parametrize("compression", [0, GZIP])
 def test_a_large_batch_is_read_in_steps(compression: int) -> None:
-    made = segment(tuple(range(4 * STEP_RECORDS)), compression=compression)
-    steps = first_at_or_after([made], 3 * STEP_RECORDS, start_offset=0)
+    made_segment = segment(tuple(range(4 * STEP_RECORDS)), compression=compression)
+    steps = first_at_or_after([made_segment], 3 * STEP_RECORDS, start_offset=0)
     for _ in range(2):
         assert isinstance(next(steps), int)
     assert run_steps(steps) == (3 * STEP_RECORDS, 3 * STEP_RECORDS)
 
 
 def test_what_was_cut_off_between_two_steps_is_not_found() -> None:
-    made = segment(tuple(range(2 * STEP_RECORDS)), (9_000,), base=10)
-    steps = first_at_or_after([made], STEP_RECORDS, start_offset=STEP_RECORDS + 10 + 1)
+    made_segment = segment(tuple(range(2 * STEP_RECORDS)), (9_000,), base=10)
+    steps = first_at_or_after([made_segment], STEP_RECORDS, start_offset=STEP_RECORDS + 10 + 1)
     next(steps)
-    made.truncate_to(10, now_ms=0)
+    made_segment.truncate_to(10, now_ms=0)
     assert run_steps(steps) == (STEP_RECORDS + 1, STEP_RECORDS + 11)  # the batch that is being read
 
 

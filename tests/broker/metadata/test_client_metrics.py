@@ -144,15 +144,17 @@ def test_names_are_in_the_order_of_a_java_hash_set() -> None:
 @pytest.mark.parametrize("length", [1, CHARACTERS_MAX // NAMES_MAX + 1])
 def test_who_would_be_asked_for_too_much_is_asked_for_all(length: int) -> None:
     names = [f"{number:0{length}}" for number in range(NAMES_MAX + (length == 1))]
-    many = {f"{number}": {"metrics": ",".join(names[number::10])} for number in range(10)}
-    assert requested_of(ID, CLIENT, many).metrics == (ALL,)
+    many_subscriptions = {
+        f"{number}": {"metrics": ",".join(names[number::10])} for number in range(10)
+    }
+    assert requested_of(ID, CLIENT, many_subscriptions).metrics == (ALL,)
     fewer = {f"{number}": {"metrics": ",".join(names[number:9_000:10])} for number in range(10)}
     assert set(requested_of(ID, CLIENT, fewer).metrics) == set(names[:9_000])
 
 
 def test_each_subscription_is_a_step() -> None:
-    many = {f"{number}": {"metrics": "a.,b."} for number in range(3)}
-    assert list(requested_metrics(ID, CLIENT, many)) == [WEIGHT + 2] * 3
+    many_subscriptions = {f"{number}": {"metrics": "a.,b."} for number in range(3)}
+    assert list(requested_metrics(ID, CLIENT, many_subscriptions)) == [WEIGHT + 2] * 3
 
 
 def test_the_id_of_a_subscription_is_an_int_of_32_bits() -> None:
@@ -166,12 +168,12 @@ def test_the_id_of_a_subscription_is_an_int_of_32_bits() -> None:
 
 
 def test_the_shortest_interval_counts_and_none_is_longer_than_the_default() -> None:
-    short = {"interval.ms": "20000"}
-    long = {"interval.ms": "3000000"}
+    short_interval = {"interval.ms": "20000"}
+    long_interval = {"interval.ms": "3000000"}
     for subscriptions, expected_ms in (
         ({}, INTERVAL_MS),
-        ({"a": long}, INTERVAL_MS),
-        ({"a": long, "b": short}, 20_000),
+        ({"a": long_interval}, INTERVAL_MS),
+        ({"a": long_interval, "b": short_interval}, 20_000),
     ):
         assert requested_of(ID, CLIENT, subscriptions).interval_ms == expected_ms
 
@@ -215,9 +217,9 @@ def test_what_is_not_known_of_a_client_matches_nothing() -> None:
 # GetTelemetrySubscriptions
 
 
-@pytest.mark.parametrize("nobody", [None, uuid.UUID(int=0)])
-def test_a_client_without_an_id_is_given_one(nobody: uuid.UUID | None) -> None:
-    asker = Asker(metrics_of(), nobody)
+@pytest.mark.parametrize("empty_id", [None, uuid.UUID(int=0)])
+def test_a_client_without_an_id_is_given_one(empty_id: uuid.UUID | None) -> None:
+    asker = Asker(metrics_of(), empty_id)
     assert asker.get() is E.none
     assert asker.instance_id == uuid.UUID(int=7)
     assert asker.metrics.max_bytes == 100
@@ -303,7 +305,7 @@ def test_a_client_that_never_asked_has_another_subscription(asker: Asker) -> Non
 
 
 @pytest.mark.parametrize(
-    ("kind", "sent", "error", "counted_bytes"),
+    ("kind", "payload", "error", "counted_bytes"),
     [
         (NONE, b"x" * 100, E.none, 100),
         (NONE, b"x" * 101, E.telemetry_too_large, 0),
@@ -316,10 +318,10 @@ def test_a_client_that_never_asked_has_another_subscription(asker: Asker) -> Non
     ],
 )
 def test_what_is_pushed_is_bounded_and_counted(
-    asker: Asker, kind: int, sent: bytes, error: ErrorCode, counted_bytes: int
+    asker: Asker, kind: int, payload: bytes, error: ErrorCode, counted_bytes: int
 ) -> None:
     asker.get()
-    assert asker.push(sent, kind=kind) is error
+    assert asker.push(payload, kind=kind) is error
     assert asker.metrics.bytes_total == counted_bytes
     assert asker.metrics.pushes == {error: 1}
 
@@ -349,16 +351,16 @@ def test_a_silent_client_is_forgotten_after_a_while(interval: str, kept_ms: int)
 
 def test_of_too_many_the_one_that_was_silent_longest_is_forgotten() -> None:
     metrics = metrics_of()
-    first_asker, second = Asker(metrics, ID), Asker(metrics, OTHER)
+    first_asker, second_asker = Asker(metrics, ID), Asker(metrics, OTHER)
     first_asker.get()
-    second.get()
+    second_asker.get()
     for instance_number in range(INSTANCES_MAX - 2):
         Asker(metrics, uuid.UUID(int=1 << 100 | instance_number)).get()
     assert first_asker.get() is TOO_EARLY
     Asker(metrics, uuid.UUID(int=1 << 101)).get()
     assert metrics.instance_count == INSTANCES_MAX
     assert first_asker.get() is TOO_EARLY
-    assert second.get() is E.none
+    assert second_asker.get() is E.none
 
 
 def test_a_connection_whose_client_was_forgotten_before_ends_quietly() -> None:
@@ -447,10 +449,10 @@ def test_what_a_subscription_does_not_say_has_a_default() -> None:
 
 
 def test_a_subscription_is_described_whether_it_is_there_or_not() -> None:
-    nothing = client_metrics_values({})
+    default_values = client_metrics_values({})
     assert [
         (config_value.name, config_value.value, config_value.source, config_value.synonyms)
-        for config_value in nothing
+        for config_value in default_values
     ] == [
         ("interval.ms", "300000", ConfigSource.DEFAULT, ()),
         ("match", "", ConfigSource.DEFAULT, ()),

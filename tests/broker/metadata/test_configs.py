@@ -196,8 +196,8 @@ def test_ms_win_over_minutes_and_those_over_hours(
     )
     assert bool(config_value.synonyms) is has_ms
     lookup = TopicLookup(topic={}, image=cluster(), settings=settings, broker_id=BrokerId(1))
-    created = lookup.controller_value("retention.ms")
-    assert (created.value, created.source) == (retention_ms, source)
+    created_value = lookup.controller_value("retention.ms")
+    assert (created_value.value, created_value.source) == (retention_ms, source)
     assert log_config(cluster(), topic(), settings, release_rules=LATEST_RULES).retention_ms == int(
         retention_ms
     )
@@ -219,8 +219,8 @@ def test_a_topic_without_such_a_config_is_answered_as_before_at_its_creation() -
         ("remote.storage.enable", "false"),
     ):
         lookup = TopicLookup(topic={}, image=cluster(), settings=MINUTES, broker_id=BrokerId(1))
-        created = lookup.controller_value(config_name)
-        assert (created.value, created.source) == (config_value, DEFAULT)
+        created_value = lookup.controller_value(config_name)
+        assert (created_value.value, created_value.source) == (config_value, DEFAULT)
 
 
 def test_synonyms_begin_with_the_config_that_is_described() -> None:
@@ -289,12 +289,12 @@ def test_a_log_may_have_smaller_segments_than_a_topic_may_ask_for() -> None:
         None,
     ]
     assert "Not a number of type INT" in str(topic_complaint(config_name, "x"))
-    own = {config_name: "1000"}
-    config = log_config(cluster(), topic(configs=own), DEFAULTS, release_rules=LATEST_RULES)
+    own_configs = {config_name: "1000"}
+    config = log_config(cluster(), topic(configs=own_configs), DEFAULTS, release_rules=LATEST_RULES)
     assert (config.segment_bytes, config.roll_bytes) == (1_000, 1_000)
     of_topic, of_none = (
         TopicLookup(topic=topic_configs, image=cluster(), settings=DEFAULTS)
-        for topic_configs in (own, {})
+        for topic_configs in (own_configs, {})
     )
     assert config_name in of_topic.broker_names()
     assert config_name not in of_none.broker_names()
@@ -305,15 +305,17 @@ OLDER = Rules(future_records_are_refused=False)
 
 
 @pytest.mark.parametrize(("now_or_before", "unset"), [(LATEST_RULES, 3_600_000), (OLDER, LONG_MAX)])
-@pytest.mark.parametrize("own", [{}, {BOUND: "5"}])
+@pytest.mark.parametrize("own_configs", [{}, {BOUND: "5"}])
 @pytest.mark.parametrize("given_ms", [None, 3_600_000, 7])
 def test_how_far_ahead_a_record_may_be_stamped(
-    now_or_before: Rules, unset: int, own: dict[str, str], given_ms: int | None
+    now_or_before: Rules, unset: int, own_configs: dict[str, str], given_ms: int | None
 ) -> None:
     settings = Settings(message_timestamp_after_max_ms=given_ms)
-    config = log_config(cluster(), topic(configs=own), settings, release_rules=now_or_before)
+    config = log_config(
+        cluster(), topic(configs=own_configs), settings, release_rules=now_or_before
+    )
     of_broker = unset if given_ms is None else given_ms
-    assert config.timestamp_after_max_ms == (5 if own else of_broker)
+    assert config.timestamp_after_max_ms == (5 if own_configs else of_broker)
     config_value = broker_value(
         f"log.{BOUND}",
         scope="1",
@@ -361,8 +363,8 @@ def test_a_topics_value_is_its_own_then_the_clusters_then_the_settings_then_kafk
         ({}, cluster(), settings, "200", ConfigSource.STATIC_BROKER),
         ({}, cluster(), DEFAULTS, "1048588", ConfigSource.DEFAULT),
     ]
-    for own, seen_image, static, value, source in rows:
-        config_value = TopicLookup(topic=own, image=seen_image, settings=static).value(
+    for own_topic, seen_image, static, value, source in rows:
+        config_value = TopicLookup(topic=own_topic, image=seen_image, settings=static).value(
             "max.message.bytes"
         )
         assert (config_value.value, config_value.source) == (value, source)
@@ -437,7 +439,7 @@ def test_dynamic_configs_lie_over_the_settings_of_a_broker() -> None:
 
 def test_a_log_has_the_configs_of_its_topic_and_of_the_cluster() -> None:
     image = cluster().with_broker_configs("", {"producer.id.expiration.ms": "5"})
-    own = topic(
+    own_topic = topic(
         configs={
             "cleanup.policy": "compact,delete",
             "message.timestamp.type": "LogAppendTime",
@@ -445,7 +447,7 @@ def test_a_log_has_the_configs_of_its_topic_and_of_the_cluster() -> None:
             "segment.bytes": "2097152",
         }
     )
-    config = log_config(image, own, DEFAULTS, release_rules=LATEST_RULES)
+    config = log_config(image, own_topic, DEFAULTS, release_rules=LATEST_RULES)
     assert config.is_compacted
     assert config.timestamp_type is TimestampType.LOG_APPEND_TIME
     assert config.max_message_bytes == 100
@@ -489,19 +491,19 @@ def test_a_log_follows_what_is_configured_for_its_broker_before_what_is_for_all(
 def test_a_topics_codec_and_its_level(
     codec: str, number: int | None, codec_level: int | None
 ) -> None:
-    own = topic(
+    own_topic = topic(
         configs={
             "compression.type": codec,
             "compression.gzip.level": "5",
             "compression.zstd.level": "7",
         }
     )
-    config = log_config(cluster(), own, DEFAULTS, release_rules=LATEST_RULES)
+    config = log_config(cluster(), own_topic, DEFAULTS, release_rules=LATEST_RULES)
     assert (config.codec, config.codec_level) == (number, codec_level)
 
 
 def test_what_keeps_a_log_in_bounds_reaches_it() -> None:
-    own = topic(
+    own_topic = topic(
         configs={
             "cleanup.policy": "compact,delete",
             "segment.ms": "700",
@@ -512,7 +514,7 @@ def test_what_keeps_a_log_in_bounds_reaches_it() -> None:
             "min.cleanable.dirty.ratio": "0.25",
         }
     )
-    config = log_config(cluster(), own, DEFAULTS, release_rules=LATEST_RULES)
+    config = log_config(cluster(), own_topic, DEFAULTS, release_rules=LATEST_RULES)
     assert (config.is_compacted, config.is_deleted) == (True, True)
     assert config.segment_ms == 500, "what is never rolled is never cleaned"
     assert (config.segment_jitter_ms, config.retention_ms, config.retention_bytes) == (7, -1, 9)
@@ -666,10 +668,12 @@ def test_a_quota_is_taken_back_and_what_changes_nothing_is_the_image_itself() ->
 
 
 def test_what_is_refused_is_left_out_of_what_changes_at_once() -> None:
-    good, bad = (("user", "u"),), (("group", "g"),)
+    good_entity, bad_entity = (("user", "u"),), (("group", "g"),)
     change = [QuotaChange(key=RATE, value=1.0)]
-    assert altered_quotas(EMPTY, {good: change, bad: change}).client_quotas == {good: {RATE: 1.0}}
-    assert altered_quotas(EMPTY, {bad: change}) is EMPTY
+    assert altered_quotas(EMPTY, {good_entity: change, bad_entity: change}).client_quotas == {
+        good_entity: {RATE: 1.0}
+    }
+    assert altered_quotas(EMPTY, {bad_entity: change}) is EMPTY
 
 
 # The configs of topics: which there are, and Kafka's defaults.
@@ -681,12 +685,12 @@ def test_every_default_of_a_topic_is_valid(config_name: str) -> None:
 
 
 def test_configs_that_came_with_a_release() -> None:
-    older = topic_configs(Rules(topics_have_dead_letters=False))
-    came = TOPIC_CONFIGS.keys() - older.keys()
-    assert len(came) == 3
-    assert came < set(TopicLookup(topic={}, image=cluster(), settings=DEFAULTS).broker_names())
+    older_configs = topic_configs(Rules(topics_have_dead_letters=False))
+    new_names = TOPIC_CONFIGS.keys() - older_configs.keys()
+    assert len(new_names) == 3
+    assert new_names < set(TopicLookup(topic={}, image=cluster(), settings=DEFAULTS).broker_names())
     assert topic_complaint("remote.copy.lag.ms", "0") is None
-    assert topic_complaint("remote.copy.lag.ms", "0", older) == (
+    assert topic_complaint("remote.copy.lag.ms", "0", older_configs) == (
         "Unknown topic config name: remote.copy.lag.ms"
     )
 
@@ -715,7 +719,7 @@ def test_a_list_keeps_elements_that_are_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config_type", "written", "shown_value"),
+    ("config_type", "written_value", "shown_value"),
     [
         (ConfigType.LIST, "b, a,b", "b,a"),
         (ConfigType.INT, " 07 ", "7"),
@@ -724,9 +728,9 @@ def test_a_list_keeps_elements_that_are_empty() -> None:
     ],
 )
 def test_a_value_is_shown_in_its_plain_form(
-    config_type: ConfigType, written: str, shown_value: str
+    config_type: ConfigType, written_value: str, shown_value: str
 ) -> None:
-    assert displayed_value(ConfigKey(config_type, ""), written) == shown_value
+    assert displayed_value(ConfigKey(config_type, ""), written_value) == shown_value
 
 
 def test_a_refusal_says_why() -> None:
@@ -755,31 +759,33 @@ def test_a_file_is_told_also_where_it_has_no_effect() -> None:
 
 def test_what_a_release_does_not_know_is_told_without_its_value() -> None:
     # Real brokers of 3.5.2 and 3.9.2, whose files had a setting of 4.1.
-    newer = "share.coordinator.state.topic.min.isr"
-    settings = settings_from_values({newer.replace(".", "_"): 1}, {"jmx.port": SECRET})
+    newer_name = "share.coordinator.state.topic.min.isr"
+    settings = settings_from_values({newer_name.replace(".", "_"): 1}, {"jmx.port": SECRET})
     keys = broker_configs(RELEASES["3.6"].rules)
     image = cluster().with_broker_configs("1", {"plugin.x": "5"})
     names = described_names("1", keys=keys, image=image, settings=settings)
-    assert names == (*keys, "jmx.port", newer, "plugin.x")
+    assert names == (*keys, "jmx.port", newer_name, "plugin.x")
     for name, source in (
         ("jmx.port", STATIC),
-        (newer, STATIC),
+        (newer_name, STATIC),
         ("plugin.x", ConfigSource.DYNAMIC_BROKER),
     ):
         config_value = broker_value(name, scope="1", image=image, settings=settings, keys=keys)
         assert config_value.type is ConfigType.UNKNOWN
         assert (config_value.value, config_value.is_sensitive) == (None, True)
         assert config_value.synonyms == ((name, None, source),)
-    assert newer in described_names("1", keys=BROKER_CONFIGS, image=image, settings=DEFAULTS)
+    assert newer_name in described_names("1", keys=BROKER_CONFIGS, image=image, settings=DEFAULTS)
     assert described_names("", keys=keys, image=image, settings=settings) == ()
 
 
 def test_a_setting_that_no_broker_has_is_told_as_one_of_the_file_that_is_unknown() -> None:
-    newer = "group.streams.num.warmup.replicas"
-    settings = settings_from_values({}, {newer: "1"})
+    newer_name = "group.streams.num.warmup.replicas"
+    settings = settings_from_values({}, {newer_name: "1"})
     keys = broker_configs(RELEASES["4.3"].rules)
-    assert newer in described_names("1", keys=keys, image=cluster(), settings=settings)
-    config_value = broker_value(newer, scope="1", image=cluster(), settings=settings, keys=keys)
+    assert newer_name in described_names("1", keys=keys, image=cluster(), settings=settings)
+    config_value = broker_value(
+        newer_name, scope="1", image=cluster(), settings=settings, keys=keys
+    )
     assert (config_value.type, config_value.value) == (ConfigType.UNKNOWN, None)
     assert (config_value.source, config_value.is_sensitive) == (STATIC, True)
 
@@ -787,16 +793,18 @@ def test_a_setting_that_no_broker_has_is_told_as_one_of_the_file_that_is_unknown
 def test_a_broker_tells_its_own_numbers_and_addresses() -> None:
     image = cluster()
     own_id = min(image.brokers)
-    own = own_values(image, own_id, is_kraft=True)
+    broker_values = own_values(image, own_id, is_kraft=True)
     listener = f"PLAINTEXT://{image.brokers[own_id].host}:{image.brokers[own_id].port}"
-    assert own == {
+    assert broker_values == {
         "advertised.listeners": listener,
         "broker.id": str(own_id),
         "listeners": listener,
         "node.id": str(own_id),
         "process.roles": "broker,controller",
     }
-    roles = broker_value("process.roles", scope="1", image=image, settings=DEFAULTS, own_values=own)
+    roles = broker_value(
+        "process.roles", scope="1", image=image, settings=DEFAULTS, own_values=broker_values
+    )
     assert (roles.value, roles.source) == ("broker,controller", STATIC)
     assert own_values(image, max(image.brokers), is_kraft=True)["process.roles"] == "broker"
 
@@ -806,9 +814,9 @@ def test_a_broker_before_kraft_has_no_roles() -> None:
     own_id = min(image.brokers)
     in_a_rack = msgspec.structs.replace(image.brokers[own_id], rack="r1")
     image = msgspec.structs.replace(image, brokers={**image.brokers, own_id: in_a_rack})
-    own = own_values(image, own_id, is_kraft=False)
-    assert own.keys() == {"advertised.listeners", "broker.id", "broker.rack", "listeners"}
-    assert own["broker.rack"] == "r1"
+    broker_values = own_values(image, own_id, is_kraft=False)
+    assert broker_values.keys() == {"advertised.listeners", "broker.id", "broker.rack", "listeners"}
+    assert broker_values["broker.rack"] == "r1"
 
 
 def test_a_topics_config_has_the_documentation_of_the_brokers() -> None:

@@ -24,26 +24,26 @@ def test_drawn_configs_are_judged_as_in_kafka() -> None:
     book = recorded_answers()
     assert [question for question, _ in book] == list(draw_questions(range(RECORDED_DRAWS)))
     answers = our_answers([question for question, _ in book])
-    wrong = [
+    misjudged_configs = [
         question
         for question, answer in zip(book, answers, strict=True)
         if not agree(answer, question[1])
     ]
-    assert wrong == []
+    assert misjudged_configs == []
 
 
 def test_blanks_around_a_word_count_for_nothing() -> None:
-    own = {
+    own_configs = {
         "share.isolation.level": " read_committed ",
         "share.auto.offset.reset": " earliest ",
         "share.renew.acknowledge.enable": " FALSE ",
         "errors.deadletterqueue.topic.name": " dlq.d ",
         "errors.deadletterqueue.copy.record.enable": " true ",
     }
-    assert group_refusal("g", own, Settings()) is None
-    assert share_isolation(own) is IsolationLevel.READ_COMMITTED
-    assert share_reset(own, 0) == share_reset({"share.auto.offset.reset": "earliest"}, 0)
-    assert not share_settings(own, Settings()).is_renew_enabled
-    assert share_settings(own, Settings()).has_dead_letter_topic
-    assert dead_letter_configs(own) == ("dlq.d", True)
+    assert group_refusal("g", own_configs, Settings()) is None
+    assert share_isolation(own_configs) is IsolationLevel.READ_COMMITTED
+    assert share_reset(own_configs, 0) == share_reset({"share.auto.offset.reset": "earliest"}, 0)
+    assert not share_settings(own_configs, Settings()).is_renew_enabled
+    assert share_settings(own_configs, Settings()).has_dead_letter_topic
+    assert dead_letter_configs(own_configs) == ("dlq.d", True)
     assert dead_letter_configs(None) == ("", False)

@@ -69,9 +69,14 @@ def partition_after(
     )
 
 
-def leadership_of(changed: PartitionImage | None) -> tuple[object, ...]:
-    assert changed is not None
-    return (changed.leader, changed.isr, changed.elr, changed.last_known_elr)
+def leadership_of(changed_partition: PartitionImage | None) -> tuple[object, ...]:
+    assert changed_partition is not None
+    return (
+        changed_partition.leader,
+        changed_partition.isr,
+        changed_partition.elr,
+        changed_partition.last_known_elr,
+    )
 
 
 def test_nothing_changes_where_nothing_is_different() -> None:
@@ -80,22 +85,22 @@ def test_nothing_changes_where_nothing_is_different() -> None:
 
 
 def test_a_smaller_isr_raises_the_partition_epoch_alone() -> None:
-    changed = partition_after(partition(1, epoch=4), (1, 2))
-    assert leadership_of(changed) == (1, (1, 2), (), ())
-    assert changed is not None
-    assert (changed.leader_epoch, changed.partition_epoch) == (4, 5)
+    changed_partition = partition_after(partition(1, epoch=4), (1, 2))
+    assert leadership_of(changed_partition) == (1, (1, 2), (), ())
+    assert changed_partition is not None
+    assert (changed_partition.leader_epoch, changed_partition.partition_epoch) == (4, 5)
 
 
 def test_a_new_leader_raises_both_epochs() -> None:
-    changed = partition_after(partition(1, epoch=4), (2, 3), down=(1,))
-    assert leadership_of(changed) == (2, (2, 3), (), ())
-    assert changed is not None
-    assert (changed.leader_epoch, changed.partition_epoch) == (5, 5)
+    changed_partition = partition_after(partition(1, epoch=4), (2, 3), down=(1,))
+    assert leadership_of(changed_partition) == (2, (2, 3), (), ())
+    assert changed_partition is not None
+    assert (changed_partition.leader_epoch, changed_partition.partition_epoch) == (5, 5)
 
 
 def test_leaders_are_looked_for_in_the_order_of_the_replicas() -> None:
-    found = partition(1, replicas=(3, 1, 2), isr=(2, 1, 3))
-    assert leadership_of(partition_after(found, (2, 3), down=(1,)))[0] == 3
+    partition_before = partition(1, replicas=(3, 1, 2), isr=(2, 1, 3))
+    assert leadership_of(partition_after(partition_before, (2, 3), down=(1,)))[0] == 3
 
 
 @pytest.mark.parametrize(
@@ -123,16 +128,16 @@ def test_the_elr_follows_the_isr(
 
 
 def test_an_eligible_replica_leads_alone_when_the_isr_is_empty() -> None:
-    found = partition(-1, isr=(), elr=(1, 2), last_known=(1,), epoch=4)
-    changed = partition_after(found, (), down=(1, 3), min_isr=2)
-    assert leadership_of(changed) == (2, (2,), (1,), ())
-    assert changed is not None
-    assert not changed.is_recovering, "it has everything that was committed"
+    partition_before = partition(-1, isr=(), elr=(1, 2), last_known=(1,), epoch=4)
+    changed_partition = partition_after(partition_before, (), down=(1, 3), min_isr=2)
+    assert leadership_of(changed_partition) == (2, (2,), (1,), ())
+    assert changed_partition is not None
+    assert not changed_partition.is_recovering, "it has everything that was committed"
 
 
 def test_eligible_replicas_do_not_lead_while_another_is_in_sync() -> None:
-    found = partition(1, isr=(1,), elr=(2,), epoch=4)
-    assert leadership_of(partition_after(found, (1,), down=(1,), min_isr=2)) == (
+    partition_before = partition(1, isr=(1,), elr=(2,), epoch=4)
+    assert leadership_of(partition_after(partition_before, (1,), down=(1,), min_isr=2)) == (
         -1,
         (1,),
         (2,),
@@ -141,12 +146,12 @@ def test_eligible_replicas_do_not_lead_while_another_is_in_sync() -> None:
 
 
 def test_the_last_leader_is_elected_again_when_no_other_is_left() -> None:
-    found = partition(-1, isr=(), last_known=(1,), epoch=4)
-    assert partition_after(found, (), down=(1,), min_isr=2) is None
-    changed = partition_after(found, (), down=(3,), min_isr=2)
-    assert leadership_of(changed) == (1, (1,), (), ())
-    assert changed is not None
-    assert changed.is_recovering
+    partition_before = partition(-1, isr=(), last_known=(1,), epoch=4)
+    assert partition_after(partition_before, (), down=(1,), min_isr=2) is None
+    changed_partition = partition_after(partition_before, (), down=(3,), min_isr=2)
+    assert leadership_of(changed_partition) == (1, (1,), (), ())
+    assert changed_partition is not None
+    assert changed_partition.is_recovering
 
 
 def test_brokers_that_a_reassignment_leaves_out_stay_eligible_and_keep_it_without_a_leader() -> (
@@ -157,42 +162,48 @@ def test_brokers_that_a_reassignment_leaves_out_stay_eligible_and_keep_it_withou
         partition(1, isr=(1, 2)), replicas=(BrokerId(3), BrokerId(1), BrokerId(2))
     )
     reassigned = msgspec.structs.replace(reassigned, removing=(BrokerId(1), BrokerId(2)))
-    alone = partition_after(reassigned, (1, 2, 3), min_isr=2)
-    assert leadership_of(alone) == (3, (3,), (1, 2), ())
-    assert alone is not None
-    dead = partition_after(alone, (), down=(3,))
-    assert leadership_of(dead) == (-1, (), (1, 2, 3), (3,))
-    assert dead is not None
-    unclean = partition_after(dead, (), down=(3,), unclean_shutdown=3)
+    changed_partition = partition_after(reassigned, (1, 2, 3), min_isr=2)
+    assert leadership_of(changed_partition) == (3, (3,), (1, 2), ())
+    assert changed_partition is not None
+    leaderless_partition = partition_after(changed_partition, (), down=(3,))
+    assert leadership_of(leaderless_partition) == (-1, (), (1, 2, 3), (3,))
+    assert leaderless_partition is not None
+    unclean = partition_after(leaderless_partition, (), down=(3,), unclean_shutdown=3)
     assert leadership_of(unclean) == (-1, (), (1, 2), (3,))
     assert unclean is not None
     assert partition_after(unclean, ()) is None, "3 is back, and nobody leads"
 
 
 def test_without_elr_no_replica_is_eligible_and_an_isr_does_not_get_empty() -> None:
-    found = partition(1, isr=(1,), elr=(2,), last_known=(3,))
-    changed = partition_after(found, (), down=(1, 2), has_elr=False, min_isr=2)
-    assert leadership_of(changed) == (-1, (1,), (), (3,))
+    partition_before = partition(1, isr=(1,), elr=(2,), last_known=(3,))
+    changed_partition = partition_after(partition_before, (), down=(1, 2), has_elr=False, min_isr=2)
+    assert leadership_of(changed_partition) == (-1, (1,), (), (3,))
 
 
 def test_after_an_unclean_shutdown_a_replica_is_not_eligible() -> None:
-    found = partition(-1, isr=(), elr=(1, 2), last_known=(1,))
-    changed = partition_after(found, (), down=(1, 2, 3), min_isr=2, unclean_shutdown=1)
-    assert leadership_of(changed) == (-1, (), (2,), (1,))
+    partition_before = partition(-1, isr=(), elr=(1, 2), last_known=(1,))
+    changed_partition = partition_after(
+        partition_before, (), down=(1, 2, 3), min_isr=2, unclean_shutdown=1
+    )
+    assert leadership_of(changed_partition) == (-1, (), (2,), (1,))
 
 
 def test_an_unclean_election_takes_any_live_replica_and_it_is_alone() -> None:
-    found = partition(-1, isr=(1,), elr=(2,), last_known=(1,), epoch=4)
-    changed = partition_after(found, (1,), down=(1, 2), min_isr=3, election=UNCLEAN)
-    assert leadership_of(changed) == (3, (3,), (), ())
-    assert changed is not None
-    assert (changed.is_recovering, changed.leader_epoch) == (True, 5)
-    assert partition_after(found, (1,), down=(1, 2, 3), min_isr=3, election=UNCLEAN) is None
+    partition_before = partition(-1, isr=(1,), elr=(2,), last_known=(1,), epoch=4)
+    changed_partition = partition_after(
+        partition_before, (1,), down=(1, 2), min_isr=3, election=UNCLEAN
+    )
+    assert leadership_of(changed_partition) == (3, (3,), (), ())
+    assert changed_partition is not None
+    assert (changed_partition.is_recovering, changed_partition.leader_epoch) == (True, 5)
+    assert (
+        partition_after(partition_before, (1,), down=(1, 2, 3), min_isr=3, election=UNCLEAN) is None
+    )
 
 
 def test_an_unclean_election_prefers_a_replica_in_sync() -> None:
-    changed = partition_after(partition(-1, isr=(3,)), (3,), down=(2,), election=UNCLEAN)
-    assert leadership_of(changed) == (3, (3,), (), ())
+    changed_partition = partition_after(partition(-1, isr=(3,)), (3,), down=(2,), election=UNCLEAN)
+    assert leadership_of(changed_partition) == (3, (3,), (), ())
 
 
 @pytest.mark.parametrize(
@@ -208,16 +219,18 @@ def test_an_unclean_election_prefers_a_replica_in_sync() -> None:
 def test_a_preferred_election_wants_the_first_replica_and_takes_another_over_none(
     leader: int, isr: tuple[int, ...], down: tuple[int, ...], expected: int | None
 ) -> None:
-    changed = partition_after(partition(leader, isr=isr), isr, down=down, election=PREFERRED)
-    assert (None if changed is None else changed.leader) == expected
+    changed_partition = partition_after(
+        partition(leader, isr=isr), isr, down=down, election=PREFERRED
+    )
+    assert (None if changed_partition is None else changed_partition.leader) == expected
 
 
 def test_a_leader_that_is_up_has_recovered() -> None:
-    found = partition(3, isr=(3,), is_recovering=True)
-    changed = partition_after(found, (2, 3), has_recovered=True)
-    assert changed is not None
-    assert not changed.is_recovering
-    later_partition = partition_after(found, (2, 3))
+    partition_before = partition(3, isr=(3,), is_recovering=True)
+    changed_partition = partition_after(partition_before, (2, 3), has_recovered=True)
+    assert changed_partition is not None
+    assert not changed_partition.is_recovering
+    later_partition = partition_after(partition_before, (2, 3))
     assert later_partition is not None
     assert later_partition.is_recovering
 
@@ -278,38 +291,48 @@ def test_a_reassignment_is_over_when_its_replicas_are_in_sync(
     adding: tuple[int, ...],
     expected: tuple[tuple[int, ...], tuple[int, ...]] | None,
 ) -> None:
-    found = partition(isr[0], replicas=replicas, isr=isr[:1], epoch=4)
-    changed = reassigned_partition(found, isr, replicas, removing=removing, adding=adding)
-    assert changed is not None
+    partition_before = partition(isr[0], replicas=replicas, isr=isr[:1], epoch=4)
+    changed_partition = reassigned_partition(
+        partition_before, isr, replicas, removing=removing, adding=adding
+    )
+    assert changed_partition is not None
     if expected is None:
-        assert (changed.removing, changed.adding) == (removing, adding)
-        assert (changed.replicas, changed.isr) == (replicas, isr)
-        assert changed.leader_epoch == 4
+        assert (changed_partition.removing, changed_partition.adding) == (removing, adding)
+        assert (changed_partition.replicas, changed_partition.isr) == (replicas, isr)
+        assert changed_partition.leader_epoch == 4
     else:
-        assert not changed.is_reassigning
-        assert (changed.replicas, changed.isr) == expected
+        assert not changed_partition.is_reassigning
+        assert (changed_partition.replicas, changed_partition.isr) == expected
         # Who is gone has to hear of it by a new epoch, even if the leader stays.
-        assert changed.leader_epoch == (5 if removing else 4)
-    assert changed.partition_epoch == 5
+        assert changed_partition.leader_epoch == (5 if removing else 4)
+    assert changed_partition.partition_epoch == 5
 
 
 def test_a_leader_that_goes_is_followed_by_a_replica_that_stays() -> None:
-    found = partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=4)
-    changed = reassigned_partition(found, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,))
-    assert leadership_of(changed) == (2, (2, 3), (), ())
-    found = partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=4)
-    changed = reassigned_partition(
-        found, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,), down=(2,)
+    partition_before = partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=4)
+    changed_partition = reassigned_partition(
+        partition_before, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,)
     )
-    assert leadership_of(changed)[0] == 3
+    assert leadership_of(changed_partition) == (2, (2, 3), (), ())
+    partition_before = partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=4)
+    changed_partition = reassigned_partition(
+        partition_before, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,), down=(2,)
+    )
+    assert leadership_of(changed_partition)[0] == 3
 
 
 def test_an_isr_that_changes_by_itself_ends_what_it_can() -> None:
-    found = partition(1, replicas=(1, 3, 2), isr=(1, 2), epoch=4, removing=(2,), adding=(3,))
-    assert partition_after(found, (1, 2)) is None
-    changed = partition_after(found, (1, 2, 3))
-    assert changed is not None
-    assert (changed.replicas, changed.isr, changed.is_reassigning) == ((1, 3), (1, 3), False)
+    partition_before = partition(
+        1, replicas=(1, 3, 2), isr=(1, 2), epoch=4, removing=(2,), adding=(3,)
+    )
+    assert partition_after(partition_before, (1, 2)) is None
+    changed_partition = partition_after(partition_before, (1, 2, 3))
+    assert changed_partition is not None
+    assert (
+        changed_partition.replicas,
+        changed_partition.isr,
+        changed_partition.is_reassigning,
+    ) == ((1, 3), (1, 3), False)
 
 
 # Configs of groups: what they may be, and what they come to.
@@ -492,8 +515,8 @@ def test_dead_letters_of_groups_came_with_4_4() -> None:
 
 
 def test_internal_configs_are_told_where_they_are_set() -> None:
-    own = {"streams.num.warmup.replicas": "3"}
-    for configs, is_told in ((own, True), ({}, False)):
+    own_configs = {"streams.num.warmup.replicas": "3"}
+    for configs, is_told in ((own_configs, True), ({}, False)):
         config_values = group_values(configs, image=cluster(), settings=DEFAULTS, broker_id=B1)
         assert (
             "streams.num.warmup.replicas" in {config_value.name for config_value in config_values}
@@ -594,14 +617,14 @@ def test_a_groups_own_value_goes_before_the_brokers() -> None:
 
 def test_members_are_held_to_what_their_group_says() -> None:
     assert group_intervals(None, DEFAULTS) == GroupIntervals(45_000, 5_000, 1_000)
-    own = {SESSION: "50000", "consumer.assignment.interval.ms": "0"}
-    assert group_intervals(own, DEFAULTS) == GroupIntervals(50_000, 5_000, 0)
+    own_configs = {SESSION: "50000", "consumer.assignment.interval.ms": "0"}
+    assert group_intervals(own_configs, DEFAULTS) == GroupIntervals(50_000, 5_000, 0)
 
 
 def test_members_of_a_share_group_are_held_to_its_own_configs() -> None:
     assert share_intervals(None, DEFAULTS) == GroupIntervals(45_000, 5_000, 1_000)
-    own = {"share.session.timeout.ms": "50000", "share.heartbeat.interval.ms": "6000"}
-    assert share_intervals(own, DEFAULTS) == GroupIntervals(50_000, 6_000, 1_000)
+    own_configs = {"share.session.timeout.ms": "50000", "share.heartbeat.interval.ms": "6000"}
+    assert share_intervals(own_configs, DEFAULTS) == GroupIntervals(50_000, 6_000, 1_000)
 
 
 def test_a_streams_group_has_the_broker_s_configs_or_its_own() -> None:
@@ -614,14 +637,14 @@ def test_a_streams_group_has_the_broker_s_configs_or_its_own() -> None:
         initial_delay_ms=3_000,
         assignor=(("num.standby.replicas", "0"),),
     )
-    own = {
+    own_configs = {
         "streams.num.standby.replicas": "1",
         "streams.initial.rebalance.delay.ms": "0",
         "streams.rack.aware.assignment.tags": "zone, cluster",
     }
-    found = streams_configs(own, DEFAULTS)
-    assert found.initial_delay_ms == 0
-    assert found.assignor == (
+    found_configs = streams_configs(own_configs, DEFAULTS)
+    assert found_configs.initial_delay_ms == 0
+    assert found_configs.assignor == (
         ("num.standby.replicas", "1"),
         ("rack.aware.assignment.tags", "zone,cluster"),
     )
@@ -687,9 +710,9 @@ def test_every_change_is_a_new_image_one_offset_further() -> None:
 
 def test_one_partition_is_replaced_and_the_others_stay() -> None:
     image = cluster().with_topic(topic("orders", partition(1), partition(2)))
-    moved = image.with_partition(TopicPartition("orders", 1), partition(3, epoch=1))
-    assert [partition.leader for partition in moved.topics["orders"].partitions] == [1, 3]
-    assert moved.topics["orders"].partitions[0] is image.topics["orders"].partitions[0]
+    moved_image = image.with_partition(TopicPartition("orders", 1), partition(3, epoch=1))
+    assert [partition.leader for partition in moved_image.topics["orders"].partitions] == [1, 3]
+    assert moved_image.topics["orders"].partitions[0] is image.topics["orders"].partitions[0]
 
 
 def test_the_epoch_of_the_features_moves_with_a_feature_only() -> None:
@@ -703,8 +726,8 @@ def test_the_epoch_of_the_features_moves_with_a_feature_only() -> None:
 
 def test_configs_are_replaced_whole() -> None:
     image = cluster().with_topic(topic(configs={"retention.ms": "1"}))
-    changed = image.with_topic_configs("orders", {"segment.ms": "2"})
-    assert changed.topics["orders"].configs == {"segment.ms": "2"}
+    changed_image = image.with_topic_configs("orders", {"segment.ms": "2"})
+    assert changed_image.topics["orders"].configs == {"segment.ms": "2"}
     image = image.with_broker_configs("1", {"a": "1"}).with_broker_configs("", {"b": "2"})
     assert image.with_broker_configs("1", {}).broker_configs == {"1": {}, "": {"b": "2"}}
 
@@ -741,14 +764,14 @@ def test_a_broker_on_its_way_out_lives_but_is_not_active() -> None:
 
 def test_several_partitions_change_in_one_step() -> None:
     image = cluster().with_topic(topic("orders", partition(1), partition(2)))
-    changed = image.with_partitions(
+    changed_image = image.with_partitions(
         {
             TopicPartition("orders", 1): partition(3, epoch=1),
             TopicPartition("orders", 0): partition(2, epoch=1),
         }
     )
-    assert [partition.leader for partition in changed.topics["orders"].partitions] == [2, 3]
-    assert changed.offset == image.offset + 1
+    assert [partition.leader for partition in changed_image.topics["orders"].partitions] == [2, 3]
+    assert changed_image.offset == image.offset + 1
     assert image.with_partitions({}) is image
 
 
@@ -779,23 +802,23 @@ def test_an_image_knows_which_topics_have_changed_since_the_one_before() -> None
     assert changed_topics_of(image.with_topic_configs("c", {"retention.ms": "1"}), image) == ("c",)
     with_two_topics = image.with_topics([own_topic("e"), own_topic("d")])
     assert changed_topics_of(with_two_topics, image) == ("e", "d")
-    both = {TopicPartition("c", 0): partition(2), TopicPartition("a", 0): partition(2)}
-    assert changed_topics_of(image.with_partitions(both), image) == ("a", "c")
+    both_partitions = {TopicPartition("c", 0): partition(2), TopicPartition("a", 0): partition(2)}
+    assert changed_topics_of(image.with_partitions(both_partitions), image) == ("a", "c")
 
 
 def test_a_reader_that_has_missed_images_compares_them() -> None:
     image = changes(("a", "b"))
-    later = image.without_topic("a").with_topic(own_topic("c"))
-    assert changed_topics_of(later, image) == ("a", "c")
+    later_image = image.without_topic("a").with_topic(own_topic("c"))
+    assert changed_topics_of(later_image, image) == ("a", "c")
     with_topic_again = image.without_topic("a").with_topic(own_topic("a", 2))
     assert changed_topics_of(with_topic_again, image) == ("a",)
-    assert changed_topics_of(image, later) == ("c", "a")
+    assert changed_topics_of(image, later_image) == ("c", "a")
 
 
 def test_a_topic_of_that_name_that_is_there_again_is_not_the_one_that_was_deleted() -> None:
     image = changes(("a", "b", "c"))
-    later = image.without_topic("a").without_topic("b").with_topic(own_topic("d"))
-    later = later.with_topic(topic("b", partition(1), topic_id=uuid.UUID(int=1)))
-    assert [topic.name for topic in later.deleted_topics(image)] == ["a", "b"]
-    changed = image.with_topic_configs("c", {"retention.ms": "1"})
-    assert changed.deleted_topics(image) == ()
+    later_image = image.without_topic("a").without_topic("b").with_topic(own_topic("d"))
+    later_image = later_image.with_topic(topic("b", partition(1), topic_id=uuid.UUID(int=1)))
+    assert [topic.name for topic in later_image.deleted_topics(image)] == ["a", "b"]
+    changed_image = image.with_topic_configs("c", {"retention.ms": "1"})
+    assert changed_image.deleted_topics(image) == ()

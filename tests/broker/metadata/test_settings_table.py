@@ -29,17 +29,17 @@ SETTINGS = {
 
 @pytest.mark.parametrize("release", RELEASED, ids=lambda release: release.name)
 def test_a_release_has_the_settings_of_its_jars(release: Release) -> None:
-    recorded = recorded_facts(release.name)
-    assert len(recorded) > 200
-    assert [*differences(table_facts(release), recorded)] == []
+    kafka_facts = recorded_facts(release.name)
+    assert len(kafka_facts) > 200
+    assert [*differences(table_facts(release), kafka_facts)] == []
 
 
 def test_a_difference_is_noticed() -> None:
-    recorded = recorded_facts("4.4")
-    changed: FactsByName = {**recorded, ("topic", "retention.ms"): {"type": "INT"}}
-    del changed["broker", "node.id"]
-    changed["group", "new"] = {}
-    assert [*differences(table_facts(RELEASES["4.4"]), changed)] == [
+    kafka_facts = recorded_facts("4.4")
+    changed_facts: FactsByName = {**kafka_facts, ("topic", "retention.ms"): {"type": "INT"}}
+    del changed_facts["broker", "node.id"]
+    changed_facts["group", "new"] = {}
+    assert [*differences(table_facts(RELEASES["4.4"]), changed_facts)] == [
         "broker node.id: only the table has it",
         "group new: only Kafka has it",
         "topic retention.ms: type is 'INT', the table has 'LONG'",
@@ -67,10 +67,10 @@ def test_facts_are_those_of_the_release() -> None:
 
 def test_a_release_without_the_config_still_has_its_facts() -> None:
     # KIP-937 came with 3.6; what a log of an older release does without it is the old default.
-    older = RELEASES["3.5"].rules
+    older_rules = RELEASES["3.5"].rules
     bound = "message.timestamp.after.max.ms"
-    assert bound not in config_keys("topic", older)
-    assert config_key("topic", bound, older).default == str(2**63 - 1)
+    assert bound not in config_keys("topic", older_rules)
+    assert config_key("topic", bound, older_rules).default == str(2**63 - 1)
     assert config_key("topic", bound, LATEST_RULES).default == "3600000"
 
 
@@ -106,8 +106,8 @@ def test_a_switch_may_stand_for_releases() -> None:
     assert of_a_switch.is_in(LATEST_RULES)
     assert not of_a_switch.is_in(Rules(topics_have_dead_letters=False))
     assert of_a_switch.facts_in(LATEST_RULES) is of_a_switch
-    older = of_a_switch.facts_in(Rules(decompression_is_bounded=False))
-    assert (older.default, older.type, older.importance) == ("1", "LONG", "low")
+    older_facts = of_a_switch.facts_in(Rules(decompression_is_bounded=False))
+    assert (older_facts.default, older_facts.type, older_facts.importance) == ("1", "LONG", "low")
 
 
 def test_the_older_of_two_changes_wins() -> None:

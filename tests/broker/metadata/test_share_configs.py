@@ -32,13 +32,13 @@ def test_without_configs_of_its_own_a_group_has_the_brokers() -> None:
 
 
 def test_what_a_group_says_counts() -> None:
-    own = {
+    own_configs = {
         "share.delivery.count.limit": "3",
         "share.partition.max.record.locks": "100",
         "share.record.lock.duration.ms": "15000",
         "share.renew.acknowledge.enable": "false",
     }
-    assert share_settings(own, Settings()) == SharePartitionSettings(
+    assert share_settings(own_configs, Settings()) == SharePartitionSettings(
         delivery_count_limit=3,
         max_record_locks=100,
         record_lock_duration_ms=15_000,
@@ -47,7 +47,7 @@ def test_what_a_group_says_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "level"),
+    ("own_configs", "level"),
     [
         (None, IsolationLevel.READ_UNCOMMITTED),
         ({}, IsolationLevel.READ_UNCOMMITTED),
@@ -55,8 +55,8 @@ def test_what_a_group_says_counts() -> None:
         ({"share.isolation.level": "read_committed"}, IsolationLevel.READ_COMMITTED),
     ],
 )
-def test_isolation(own: dict[str, str] | None, level: IsolationLevel) -> None:
-    assert share_isolation(own) is level
+def test_isolation(own_configs: dict[str, str] | None, level: IsolationLevel) -> None:
+    assert share_isolation(own_configs) is level
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_isolation(own: dict[str, str] | None, level: IsolationLevel) -> None:
     ],
 )
 def test_where_a_group_begins(strategy: str, reset: int) -> None:
-    own = {"share.auto.offset.reset": strategy}
-    assert group_refusal("g", own, Settings()) is None
-    assert share_reset(own, NOW_MS) == reset
+    own_configs = {"share.auto.offset.reset": strategy}
+    assert group_refusal("g", own_configs, Settings()) is None
+    assert share_reset(own_configs, NOW_MS) == reset
 
 
 def test_a_group_begins_at_the_end_unless_it_says_so() -> None:
@@ -84,7 +84,7 @@ def test_a_group_begins_at_the_end_unless_it_says_so() -> None:
 
 @pytest.mark.parametrize("duration", ["PT-1S", "PT-0.5S", "-PT1S", "PT", "P", "1h"])
 def test_a_duration_below_zero_and_what_is_none_are_refused(duration: str) -> None:
-    own = {"share.auto.offset.reset": f"by_duration:{duration}"}
-    refused = group_refusal("g", own, Settings())
-    assert refused is not None
-    assert "by_duration" in refused.reason
+    own_configs = {"share.auto.offset.reset": f"by_duration:{duration}"}
+    refusal = group_refusal("g", own_configs, Settings())
+    assert refusal is not None
+    assert "by_duration" in refusal.reason

@@ -111,14 +111,14 @@ async def test_the_deadline_is_monotonic_and_says_no(bench: Bench) -> None:
 
 
 async def test_a_release_answers_whatever_the_condition(bench: Bench) -> None:
-    first_wait, second, other_wait = (
+    first_wait, second_wait, other_wait = (
         await bench.park("a"),
         await bench.park("a", "b"),
         await bench.park("c"),
     )
     assert len(bench.purgatory) == 3
     bench.purgatory.release("a")
-    assert (await first_wait, await second) == (True, True)
+    assert (await first_wait, await second_wait) == (True, True)
     assert not other_wait.done()
     bench.purgatory.release_all()
     assert await other_wait is True
@@ -164,16 +164,19 @@ async def test_a_waiter_that_is_cancelled_after_its_answer_hears_nothing_twice(
 async def test_those_with_one_timeout_share_a_timer_and_keep_their_deadlines(bench: Bench) -> None:
     first_wait = await bench.park("a", timeout_ms=100)
     bench.clock.pass_ms(40)
-    second, other_wait = await bench.park("a", timeout_ms=100), await bench.park("a", timeout_ms=70)
+    second_wait, other_wait = (
+        await bench.park("a", timeout_ms=100),
+        await bench.park("a", timeout_ms=70),
+    )
     assert bench.clock.armed_timers == 2
     bench.clock.pass_ms(60)
     await asyncio.sleep(0)
     assert await first_wait is False
-    assert not second.done()
+    assert not second_wait.done()
     bench.clock.pass_ms(10)
     assert await other_wait is False
     bench.clock.pass_ms(30)
-    assert await second is False
+    assert await second_wait is False
     bench.assert_empty()
 
 
@@ -186,10 +189,10 @@ async def test_an_answer_does_not_interrupt_the_touch_that_caused_it(bench: Benc
 
 
 async def test_a_check_learns_what_was_touched(bench: Bench) -> None:
-    touched: list[str] = []
+    touched_keys: list[str] = []
 
     def check(key: str) -> bool:
-        touched.append(key)
+        touched_keys.append(key)
         return key == "b"
 
     wait_task = asyncio.get_running_loop().create_task(
@@ -199,7 +202,7 @@ async def test_a_check_learns_what_was_touched(bench: Bench) -> None:
     bench.purgatory.touch("a")
     bench.purgatory.touch("b")
     assert await wait_task
-    assert touched == ["a", "b"]
+    assert touched_keys == ["a", "b"]
 
 
 MANY = 3 * purgatory.AT_ONCE
@@ -227,11 +230,11 @@ async def test_very_many_are_released_in_slices_and_at_once_where_the_broker_sto
     bench.purgatory.release("a")
     assert 0 < len(bench.purgatory) < MANY
     assert await asyncio.gather(*released) == [True] * MANY
-    stopped = [await bench.park("a") for _ in range(MANY)]
+    stopped_waits = [await bench.park("a") for _ in range(MANY)]
     bench.purgatory.touch("a")
     bench.purgatory.release_all()
     assert len(bench.purgatory) == 0
-    assert await asyncio.gather(*stopped) == [True] * MANY
+    assert await asyncio.gather(*stopped_waits) == [True] * MANY
     bench.assert_empty()
 
 
@@ -245,15 +248,15 @@ async def test_very_many_deadlines_end_at_their_time(bench: Bench) -> None:
 
 
 async def test_what_happens_while_it_prepares_is_not_missed(bench: Bench) -> None:
-    touched: list[str] = []
+    touched_keys: list[str] = []
     gate = asyncio.Event()
 
     async def prepare() -> bool:
         await gate.wait()
-        return bool(touched)
+        return bool(touched_keys)
 
     def check(key: str) -> bool:
-        touched.append(key)
+        touched_keys.append(key)
         return False
 
     async def wait() -> bool:
@@ -262,7 +265,7 @@ async def test_what_happens_while_it_prepares_is_not_missed(bench: Bench) -> Non
     task = asyncio.get_running_loop().create_task(wait())
     await asyncio.sleep(0)
     bench.purgatory.touch("b")
-    assert touched == ["b"]
+    assert touched_keys == ["b"]
     gate.set()
     assert await task is True
     bench.assert_empty()

@@ -258,8 +258,8 @@ async def test_a_new_incarnation_waits_for_the_session_of_the_old_one(
     assert reply.error == 0
     assert reply.broker_epoch == controller_bench.metadata.image.brokers[B1].epoch
     assert controller_bench.controller.state(B1) is FENCED
-    stale = await controller_bench.beat(B1, epoch=1)
-    assert stale.error == ErrorCode.stale_broker_epoch
+    stale_reply = await controller_bench.beat(B1, epoch=1)
+    assert stale_reply.error == ErrorCode.stale_broker_epoch
     assert not (await controller_bench.beat(B1)).is_fenced
 
 
@@ -285,9 +285,11 @@ async def test_unclean_elections_are_tried_by_the_cluster_clock(
     controller_bench: ControllerBench,
 ) -> None:
     image = controller_bench.metadata.image
-    lost = msgspec.structs.replace(controller_bench.partition, leader=BrokerId(-1), isr=())
+    leaderless_partition = msgspec.structs.replace(
+        controller_bench.partition, leader=BrokerId(-1), isr=()
+    )
     controller_bench.metadata.publish(
-        image.with_partition(P0, lost).with_topic_configs(
+        image.with_partition(P0, leaderless_partition).with_topic_configs(
             "orders", {"unclean.leader.election.enable": "false"}
         )
     )
@@ -307,8 +309,10 @@ async def test_unclean_elections_are_tried_by_the_cluster_clock(
 @pytest.mark.parametrize("is_on", [True, False])
 def test_leaders_go_back_by_themselves_where_that_is_on(is_on: bool) -> None:
     async def main(controller_bench: ControllerBench) -> None:
-        moved = msgspec.structs.replace(controller_bench.partition, leader=B2)
-        controller_bench.metadata.publish(controller_bench.metadata.image.with_partition(P0, moved))
+        moved_partition = msgspec.structs.replace(controller_bench.partition, leader=B2)
+        controller_bench.metadata.publish(
+            controller_bench.metadata.image.with_partition(P0, moved_partition)
+        )
         controller_bench.env.clock.advance(86_400_000)
         assert controller_bench.partition.leader == 2, "an advance moves no leader"
         for _ in range(302):
@@ -366,9 +370,9 @@ def test_subscribers_learn_of_a_change_in_order_of_subscription() -> None:
 def test_a_refused_topic_is_not_published() -> None:
     metadata_core = metadata()
     image_before = metadata_core.image
-    refused = metadata_core.create_topic(TopicToCreate(name="a b"))
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.invalid_topic_exception
+    rejection = metadata_core.create_topic(TopicToCreate(name="a b"))
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is ErrorCode.invalid_topic_exception
     assert metadata_core.image is image_before
 
 
@@ -401,20 +405,22 @@ def test_topics_asked_for_by_one_request_are_published_together_or_not_at_all() 
     )
     assert len(created_topics) == 5_000
     assert [len(image.topics) for image in images] == [5_000]
-    refused = metadata_core.create_topics(
+    rejections = metadata_core.create_topics(
         [metadata_core.automatic(f"u-{user_number}") for user_number in range(5_001)]
     )
-    assert {getattr(outcome, "error", None) for outcome in refused} == {ErrorCode.policy_violation}
+    assert {getattr(outcome, "error", None) for outcome in rejections} == {
+        ErrorCode.policy_violation
+    }
     assert len(images) == 1, "more than one request may make are none"
 
 
 def test_a_broker_that_is_cut_off_is_given_the_latest_image_after_the_heal() -> None:
-    reached = {BrokerId(1)}
+    reached_brokers = {BrokerId(1)}
     metadata_core = Metadata(
         image=initial_image(cluster_id="c", brokers=(broker(1), broker(2)), transaction_version=2),
         settings=Settings(),
         random_bits=SeededRng(1).stream("topic-ids").getrandbits,
-        reaches=lambda broker_id: broker_id in reached,
+        reaches=lambda broker_id: broker_id in reached_brokers,
     )
     offsets_by_broker: list[tuple[int, int]] = []
     for number in (1, 2):
@@ -428,7 +434,7 @@ def test_a_broker_that_is_cut_off_is_given_the_latest_image_after_the_heal() -> 
     assert offsets_by_broker == [(1, offset_before + 1), (1, offset_before + 2)]
     metadata_core.catch_up(BrokerId(2))
     assert len(offsets_by_broker) == 2, "its link is cut still"
-    reached.add(BrokerId(2))
+    reached_brokers.add(BrokerId(2))
     metadata_core.catch_up(BrokerId(2))
     metadata_core.catch_up(BrokerId(2))
     assert offsets_by_broker[2:] == [(2, offset_before + 2)], "the latest one, once"
@@ -497,8 +503,8 @@ def test_who_makes_a_topic_between_the_slices_has_made_it(
 def test_a_topic_of_another_name_between_the_slices_changes_nothing() -> None:
     metadata_core, other_topic, outcomes = _made_meanwhile("other")
     assert metadata_core.image.topics["other"] is other_topic
-    decided = [outcome for outcome in outcomes if isinstance(outcome, TopicImage)]
-    assert [metadata_core.image.topics[topic.name] for topic in decided] == outcomes
+    decided_topics = [outcome for outcome in outcomes if isinstance(outcome, TopicImage)]
+    assert [metadata_core.image.topics[topic.name] for topic in decided_topics] == outcomes
     fresh_metadata = metadata()
     ids = {fresh_metadata.new_topic_id() for _ in range(1_001)}
     assert {topic.topic_id for topic in metadata_core.image.topics.values()} == ids, (
@@ -540,11 +546,13 @@ FIRST = (
 def with_other_leader(image_before: ClusterImage, topic: str = "orders") -> ClusterImage:
     """The image with another leader epoch for the topic's partition 0."""
     topic_partition = TopicPartition(topic, 0)
-    old = image_before.partition(topic_partition)
-    assert old is not None
+    partition_before = image_before.partition(topic_partition)
+    assert partition_before is not None
     return image_before.with_partition(
         topic_partition,
-        msgspec.structs.replace(old, leader_epoch=LeaderEpoch(old.leader_epoch + 1)),
+        msgspec.structs.replace(
+            partition_before, leader_epoch=LeaderEpoch(partition_before.leader_epoch + 1)
+        ),
     )
 
 
@@ -630,8 +638,8 @@ async def test_a_rule_names_the_partitions_whose_roles_change(
 @within(run_of_image_intake)
 async def test_a_broker_without_a_replica_has_no_role(controller_bench: ImageIntakeBench) -> None:
     controller_bench.arm(Hold(), topic="others")
-    controller_bench.intake.receive(elsewhere := with_other_leader(FIRST, "others"))
-    assert controller_bench.taken[-1] is elsewhere
+    controller_bench.intake.receive(other_image := with_other_leader(FIRST, "others"))
+    assert controller_bench.taken[-1] is other_image
 
 
 WIDE = FIRST.with_topic(
@@ -647,12 +655,12 @@ async def test_many_changes_are_taken_up_in_slices_and_later_news_waits(
     controller_bench.intake.receive(WIDE)
     assert controller_bench.taken == [FIRST, WIDE]
     assert controller_bench.steps == 128, "a slice is 1,024 elements, a replica counts for eight"
-    later = with_other_leader(WIDE)
+    later_image = with_other_leader(WIDE)
     controller_bench.intake.receive(with_other_leader(WIDE, "others"))
-    controller_bench.intake.receive(later)
+    controller_bench.intake.receive(later_image)
     assert controller_bench.taken == [FIRST, WIDE]
     await controller_bench.intake.up_to_date()
-    assert controller_bench.taken == [FIRST, WIDE, later]
+    assert controller_bench.taken == [FIRST, WIDE, later_image]
     assert controller_bench.steps == 2 * PARTITIONS
 
 

@@ -243,12 +243,17 @@ async def test_each_request_has_its_api_its_version_and_the_request_timeout() ->
     )
     peers.write_txn_markers(TWO, WriteTxnMarkersCommand(markers=()))
     peers.allocate_producer_ids(AllocateProducerIdsCommand(broker_id=ONE, broker_epoch=4))
-    assert [(sent.target, sent.api_key, sent.api_version) for sent in network.sent] == [
+    assert [
+        (sent_request.target, sent_request.api_key, sent_request.api_version)
+        for sent_request in network.sent
+    ] == [
         (TWO, 24, 5),
         (TWO, 27, 2),
         (CONTROLLER_ID, 67, 0),
     ]
-    assert {(sent.source, sent.timeout_ms) for sent in network.sent} == {(ONE, 77)}
+    assert {(sent_request.source, sent_request.timeout_ms) for sent_request in network.sent} == {
+        (ONE, 77)
+    }
 
 
 async def test_a_broker_that_is_gone_sends_no_more_requests() -> None:
@@ -278,7 +283,10 @@ def test_an_older_peer_is_asked_in_versions_that_it_knows() -> None:
         TWO, peers.version(TWO, ADD_PARTITIONS_TO_TXN), AddPartitionsToTxnCommand(transactions=())
     )
     peers.write_txn_markers(TWO, _markers(transaction_version=2))
-    assert [(sent.api_key, sent.api_version) for sent in network.sent] == [(24, 4), (27, 1)]
+    assert [(sent_request.api_key, sent_request.api_version) for sent_request in network.sent] == [
+        (24, 4),
+        (27, 1),
+    ]
     assert [marker.transaction_version for marker in network.sent[1].command.markers] == [0]
 
 
@@ -294,7 +302,10 @@ def test_an_older_broker_asks_in_versions_of_its_own() -> None:
         TWO, peers.version(TWO, ADD_PARTITIONS_TO_TXN), AddPartitionsToTxnCommand(transactions=())
     )
     peers.write_txn_markers(TWO, _markers(transaction_version=0))
-    assert [(sent.api_key, sent.api_version) for sent in network.sent] == [(24, 4), (27, 1)]
+    assert [(sent_request.api_key, sent_request.api_version) for sent_request in network.sent] == [
+        (24, 4),
+        (27, 1),
+    ]
 
 
 def test_a_follower_goes_by_the_level_of_the_cluster() -> None:
@@ -327,10 +338,15 @@ def test_the_controller_is_asked_in_versions_that_it_knows() -> None:
     fleet.assign(ONE, RELEASE_4_4)
     peers.register_broker(registration, timeout_ms=77)
     peers.heartbeat(heartbeat, timeout_ms=77)
-    sent_versions = [(sent.api_key, sent.api_version) for sent in network.sent]
+    sent_versions = [
+        (sent_request.api_key, sent_request.api_version) for sent_request in network.sent
+    ]
     assert sent_versions == [(62, 1), (63, 0), (62, 4), (63, 2)]
     # A registration below version 3 can't say that the broker was shut down in good order.
-    assert [sent.command.previous_broker_epoch for sent in network.sent[::2]] == [-1, 5]
+    assert [sent_request.command.previous_broker_epoch for sent_request in network.sent[::2]] == [
+        -1,
+        5,
+    ]
 
 
 def test_verification_is_known_from_3_6_on() -> None:

@@ -122,8 +122,8 @@ def exchanges() -> tuple[Row, Iterator[Row]]:
     """The table of the requests between brokers in each release: its head and its rows."""
 
     def version_source(exchange: InterbrokerRequest) -> str:
-        how = "`metadata.version`" if exchange.levels else "the peer"
-        return f"{how} (`{exchange.unless}`)" if exchange.unless else how
+        version_decider = "`metadata.version`" if exchange.levels else "the peer"
+        return f"{version_decider} (`{exchange.unless}`)" if exchange.unless else version_decider
 
     def version(exchange: InterbrokerRequest, release: Release) -> str:
         if exchange.levels:
@@ -201,8 +201,12 @@ def not_here() -> tuple[Row, Iterable[Row]]:
 def _range(version_range: tuple[int, int] | None) -> str:
     if version_range is None:
         return "–"
-    low, high = version_range
-    return str(low) if low == high else f"{low}–{high}"
+    lowest_version, highest_version = version_range
+    return (
+        str(lowest_version)
+        if lowest_version == highest_version
+        else f"{lowest_version}–{highest_version}"
+    )
 
 
 def _levels(release: Release, name: str) -> str:

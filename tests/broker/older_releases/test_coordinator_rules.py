@@ -70,11 +70,11 @@ async def test_an_implicit_add_that_meets_a_transaction_still_ending() -> None:
 
 
 async def test_two_epochs_of_one_producer_in_a_request() -> None:
-    two = produce(txn(P0), txn(P1, epoch=1), operation=OLD)
+    produce_command = produce(txn(P0), txn(P1, epoch=1), operation=OLD)
     mixed = ErrorCode.invalid_producer_id_mapping
-    assert (await LeaderBench().producing.produce(two))[P0].error is mixed
+    assert (await LeaderBench().producing.produce(produce_command))[P0].error is mixed
     leader = LeaderBench(rules=Rules(request_has_one_epoch=False))
-    task = start(leader, two)
+    task = start(leader, produce_command)
     await settle()
     leader.answer()
     assert {outcome.error for outcome in (await task).values()} == {ErrorCode.none}

@@ -59,15 +59,18 @@ def test_java_client(release: str, transaction_version: int, lacking: frozenset[
             check=False,
         )
     printed_lines = process.stdout.splitlines()
-    passed = {line.removeprefix("PASS ") for line in printed_lines if line.startswith("PASS ")}
-    failed = {
+    passed_checks = {
+        line.removeprefix("PASS ") for line in printed_lines if line.startswith("PASS ")
+    }
+    failed_tests = {
         line.removeprefix("FAIL ").partition(":")[0]: line
         for line in printed_lines
         if line.startswith("FAIL ")
     }
-    assert set(failed) == lacking, process.stdout
+    assert set(failed_tests) == lacking, process.stdout
     # UnsupportedProtocolFieldException since 4.4
     assert all(
-        re.search(r"Unsupported(Version|ProtocolField)Exception", line) for line in failed.values()
-    ), failed
-    assert {"commit", "abort", "fence", "transform", "rebalance"} <= passed
+        re.search(r"Unsupported(Version|ProtocolField)Exception", line)
+        for line in failed_tests.values()
+    ), failed_tests
+    assert {"commit", "abort", "fence", "transform", "rebalance"} <= passed_checks

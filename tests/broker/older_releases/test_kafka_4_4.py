@@ -79,14 +79,14 @@ async def test_a_client_may_say_whom_it_means(
     client_software_name: str,
     error: ErrorCode,
 ) -> None:
-    own = cluster.sim.metadata.image.cluster_id
+    own_cluster_id = cluster.sim.metadata.image.cluster_id
     async with asking(cluster) as client:
         answer = await client.ask(
             API_VERSIONS,
             5,
             client_software_name=client_software_name,
             client_software_version="1",
-            cluster_id=own if cluster_id == "own" else cluster_id,
+            cluster_id=own_cluster_id if cluster_id == "own" else cluster_id,
             node_id=node_id,
         )
         assert answer.error_code is error
@@ -94,8 +94,8 @@ async def test_a_client_may_say_whom_it_means(
             api_key.api_key: (api_key.min_version, api_key.max_version)
             for api_key in answer.api_keys
         }
-        newest = {API_VERSIONS: (0, 5), TXN_OFFSET_COMMIT: (0, 6), DELETE_GROUPS: (0, 3)}
-        assert ranges.items() >= newest.items() if error is E.none else not ranges
+        newest_ranges = {API_VERSIONS: (0, 5), TXN_OFFSET_COMMIT: (0, 6), DELETE_GROUPS: (0, 3)}
+        assert ranges.items() >= newest_ranges.items() if error is E.none else not ranges
         assert bool(answer.supported_features) is (error is E.none)
 
 
@@ -108,8 +108,8 @@ async def test_4_3_answers_in_the_first_version_that_it_has_4(cluster: VirtualCl
         )
         client.wire.send(frame)
         _, answer = await client.wire.answer()
-        (own,) = answer.api_keys
-        assert (answer.error_code, own.max_version) == (E.unsupported_version, 4)
+        (own_row,) = answer.api_keys
+        assert (answer.error_code, own_row.max_version) == (E.unsupported_version, 4)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ async def test_positions_of_a_transaction_are_named_by_topic_ids(cluster: Virtua
             producer_epoch=-1,
             transaction_timeout=60_000,
         )
-        joined = await client.settled(
+        join_reply = await client.settled(
             HEARTBEAT,
             1,
             group_id="g",
@@ -170,12 +170,12 @@ async def test_positions_of_a_transaction_are_named_by_topic_ids(cluster: Virtua
             topic_partitions=[],
             rebalance_timeout=5_000,
         )
-        epoch: int = joined.member_epoch
+        epoch: int = join_reply.member_epoch
 
         async def commit(version: int = 6, **fields: Any) -> ErrorCode:
             partition = {"partition_index": fields.pop("partition", 0), "committed_offset": 5}
             of_v6 = {"topic_id": fields.pop("topic_id", topic_id)}
-            named = of_v6 if version == 6 else {"name": "t"}
+            topic_fields = of_v6 if version == 6 else {"name": "t"}
             field = "generation_id_or_member_epoch" if version == 6 else "generation_id"
             committer = {"group_id": "g", "member_id": "m", field: fields.pop("epoch", epoch)}
             answer = await client.ask(
@@ -184,7 +184,7 @@ async def test_positions_of_a_transaction_are_named_by_topic_ids(cluster: Virtua
                 transactional_id="x",
                 producer_id=producer_identity.producer_id,
                 producer_epoch=producer_identity.producer_epoch,
-                topics=[{**named, "partitions": [{**partition, "committed_metadata": ""}]}],
+                topics=[{**topic_fields, "partitions": [{**partition, "committed_metadata": ""}]}],
                 **{**committer, **fields},
             )
             (topic,) = answer.topics
@@ -197,12 +197,12 @@ async def test_positions_of_a_transaction_are_named_by_topic_ids(cluster: Virtua
         assert await commit(member_id="q") is E.unknown_member_id
         assert await commit(topic_id=None) is E.unknown_topic_id
         assert await commit(partition=9) is E.unknown_topic_or_partition
-        for version, stale, missing in (
+        for version, stale_error, missing in (
             (6, E.stale_member_epoch, E.group_id_not_found),
             (5, E.illegal_generation, E.illegal_generation),
         ):
-            assert await commit(version, epoch=epoch + 1) is stale
-            assert await commit(version, epoch=epoch - 1) is stale
+            assert await commit(version, epoch=epoch + 1) is stale_error
+            assert await commit(version, epoch=epoch - 1) is stale_error
             assert await commit(version, group_id="none", epoch=3) is missing
 
 

@@ -158,14 +158,14 @@ async def test_the_first_header_v3_settles_the_id_of_its_connection(
     async with asking(cluster) as client:
         assert await client.delete_positions(OTHER, version=0) is not E.invalid_request
         for instance_id, error in zip(ids, errors, strict=True):
-            answered = await client.delete_positions(instance_id)
-            assert (answered is E.invalid_request) is (error is E.invalid_request)
+            answer_error = await client.delete_positions(instance_id)
+            assert (answer_error is E.invalid_request) is (error is E.invalid_request)
 
 
 @within(run_cluster, **AS_4_5)
 async def test_each_connection_has_an_id_of_its_own(cluster: VirtualCluster) -> None:
-    async with asking(cluster) as one, asking(cluster) as another:
-        for client, instance_id in ((one, FIRST), (another, OTHER), (one, FIRST)):
+    async with asking(cluster) as one_client, asking(cluster) as another:
+        for client, instance_id in ((one_client, FIRST), (another, OTHER), (one_client, FIRST)):
             assert await client.delete_positions(instance_id) is not E.invalid_request
 
 
@@ -191,7 +191,10 @@ def test_the_assignor_of_a_consumer_group_runs_behind_the_heartbeat(*, is_behind
         async with asking(cluster) as client:
             await client.ask(FIND_COORDINATOR, 1, key="g", key_type=0)
             beat = {"group_id": "g", "member_id": "m"}
-            joining: dict[str, Any] = {"subscribed_topic_names": ["t"], "topic_partitions": []}
+            joining_fields: dict[str, Any] = {
+                "subscribed_topic_names": ["t"],
+                "topic_partitions": [],
+            }
             answers: list[Any] = []
             while not answers or answers[0].error_code is not E.none:
                 answers[:] = [
@@ -200,7 +203,7 @@ def test_the_assignor_of_a_consumer_group_runs_behind_the_heartbeat(*, is_behind
                         1,
                         None,
                         **beat,
-                        **joining,
+                        **joining_fields,
                         member_epoch=0,
                         rebalance_timeout=5_000,
                     )
@@ -215,8 +218,8 @@ def test_the_assignor_of_a_consumer_group_runs_behind_the_heartbeat(*, is_behind
         ]
 
     rules = {"assignors_run_in_background": is_behind}
-    answered = run_cluster(story, brokers=1, topics=(("t", 2),), rules=rules)
-    assert answered == ([(1, 0), (2, 2)] if is_behind else [(2, 2)])
+    group_answers = run_cluster(story, brokers=1, topics=(("t", 2),), rules=rules)
+    assert group_answers == ([(1, 0), (2, 2)] if is_behind else [(2, 2)])
 
 
 # Where it is seen
@@ -228,11 +231,11 @@ async def test_the_list_of_connections_has_the_id(
 ) -> None:
     async with asking(cluster) as client:
         await client.ask(API_VERSIONS, 3, client_software_name="x", client_software_version="1")
-        (shown,) = (await http.get("/api/v1/connections")).json()
-        assert shown == {
+        (shown_connection,) = (await http.get("/api/v1/connections")).json()
+        assert shown_connection == {
             "broker": 1,
             "listener": "PLAINTEXT",
-            "address": shown["address"],
+            "address": shown_connection["address"],
             "principal": "User:ANONYMOUS",
             "client_id": "app",
             "client_instance_id": None,
@@ -241,12 +244,15 @@ async def test_the_list_of_connections_has_the_id(
         }
         client.send(OFFSET_DELETE, 1, FIRST, client_id=None, group_id="g", topics=[])
         await client.wire.answer()
-        (shown,) = (await http.get("/api/v1/connections")).json()
-        assert (shown["client_id"], shown["client_instance_id"]) == ("app", uuid_text(FIRST))
+        (shown_connection,) = (await http.get("/api/v1/connections")).json()
+        assert (shown_connection["client_id"], shown_connection["client_instance_id"]) == (
+            "app",
+            uuid_text(FIRST),
+        )
 
     async def none_is_left() -> bool:
-        left: list[Any] = (await http.get("/api/v1/connections")).json()
-        return not left
+        remaining_connections: list[Any] = (await http.get("/api/v1/connections")).json()
+        return not remaining_connections
 
     await until(none_is_left, "the connection is closed")
 
@@ -272,9 +278,9 @@ def test_the_trace_names_the_instance_and_what_was_refused() -> None:
 @within(run_cluster, **AS_4_5)
 async def test_a_fault_strikes_the_requests_of_one_instance(cluster: VirtualCluster) -> None:
     cluster.arm(Drop(), FaultPoint.CLIENT_REQUEST, client_instance_id=uuid_text(FIRST))
-    async with asking(cluster) as struck, asking(cluster) as spared:
-        for client, instance_id in ((struck, FIRST), (spared, OTHER)):
+    async with asking(cluster) as struck_client, asking(cluster) as spared:
+        for client, instance_id in ((struck_client, FIRST), (spared, OTHER)):
             client.send(OFFSET_DELETE, 1, instance_id, group_id="g", topics=[])
         await cluster.wait_until_struck()
         assert (await spared.wire.answer())[0] == 1
-        assert await struck.wire.silent_for(5)
+        assert await struck_client.wire.silent_for(5)

@@ -99,36 +99,48 @@ async def until_moved(client: NamedListenerClient) -> None:
 
 async def test_the_transaction_outlives_its_client_and_its_coordinator() -> None:
     async with client_of_kept() as client:
-        first = await written(client)
+        first_identity = await written(client)
         await until_moved(client)
-        second = await kept(client)
-        assert second == (first[0], first[1] + 1)
+        kept_identity = await kept(client)
+        assert kept_identity == (first_identity[0], first_identity[1] + 1)
         await until_moved(client)
-        assert await end_error(client, first) is E.producer_fenced, "who wrote it is a zombie"
-        assert await end_error(client, second, version=4) is E.producer_fenced, "no v2, a zombie"
+        assert await end_error(client, first_identity) is E.producer_fenced, (
+            "who wrote it is a zombie"
+        )
+        assert await end_error(client, kept_identity, version=4) is E.producer_fenced, (
+            "no v2, a zombie"
+        )
         description = await client.describe("t")
-        assert (description.transaction_state, description.producer_epoch) == ("Ongoing", first[1])
+        assert (description.transaction_state, description.producer_epoch) == (
+            "Ongoing",
+            first_identity[1],
+        )
         assert description.transaction_timeout.total_seconds() * 1_000 == NEVER_MS
-        answer = await client.end(5, "t", second, committed=True)
-        following = (first[0], first[1] + 2)
+        answer = await client.end(5, "t", kept_identity, committed=True)
+        following_identity = (first_identity[0], first_identity[1] + 2)
         assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (
             E.none,
-            *following,
+            *following_identity,
         )
         await client.wait_for_state("t", "CompleteCommit")
         # The marker has the identity of the records, one epoch above.
-        assert (await client.active_producer(first[0])).producer_epoch == first[1] + 1
+        assert (await client.active_producer(first_identity[0])).producer_epoch == first_identity[
+            1
+        ] + 1
         # The answer was lost: the same request says the same.
-        again = await client.end(5, "t", second, committed=True)
-        assert (again.error_code, again.producer_id, again.producer_epoch) == (E.none, *following)
-        assert await client.produce(12, "t", following) is E.none, "the next transaction"
+        second_end = await client.end(5, "t", kept_identity, committed=True)
+        assert (second_end.error_code, second_end.producer_id, second_end.producer_epoch) == (
+            E.none,
+            *following_identity,
+        )
+        assert await client.produce(12, "t", following_identity) is E.none, "the next transaction"
 
 
 async def test_a_kept_transaction_takes_nothing_more() -> None:
     async with client_of_kept(brokers=1) as client:
-        first = await written(client)
-        second = await kept(client)
-        for identity in (first, second):
+        first_identity = await written(client)
+        kept_identity = await kept(client)
+        for identity in (first_identity, kept_identity):
             answer = await client.ask(
                 "AddPartitionsToTxn",
                 3,
@@ -140,21 +152,21 @@ async def test_a_kept_transaction_takes_nothing_more() -> None:
             (result,) = answer.results_by_topic_v3_and_below[0].results_by_partition
             assert result.partition_error_code is E.invalid_txn_state
         # A leader with the transaction open asks nobody: a zombie's record is still part of it.
-        assert await client.produce(12, "t", first, sequence=1) is E.none
-        assert await end_error(client, second, committed=False) is E.none
+        assert await client.produce(12, "t", first_identity, sequence=1) is E.none
+        assert await end_error(client, kept_identity, committed=False) is E.none
 
 
 async def test_who_does_not_keep_it_aborts_it() -> None:
     async with client_of_kept(brokers=1) as client:
-        first = await written(client)
-        second = await kept(client)
-        third = await init(client)
-        assert (third.error_code, third.producer_id, third.producer_epoch) == (
+        first_identity = await written(client)
+        kept_identity = await kept(client)
+        third_init = await init(client)
+        assert (third_init.error_code, third_init.producer_id, third_init.producer_epoch) == (
             E.none,
-            first[0],
-            first[1] + 3,
+            first_identity[0],
+            first_identity[1] + 3,
         )
-        assert await end_error(client, second) is E.producer_fenced
+        assert await end_error(client, kept_identity) is E.producer_fenced
 
 
 async def test_nothing_is_refused_for_want_of_a_transaction() -> None:
@@ -174,10 +186,10 @@ async def test_nothing_is_refused_for_want_of_a_transaction() -> None:
 async def test_a_kept_transaction_does_not_expire_with_its_id() -> None:
     async with client_of_kept(brokers=1) as client:
         await written(client)
-        second = await kept(client)
+        kept_identity = await kept(client)
         client.cluster.environment.clock.advance(30 * DAY_MS)
         assert (await client.describe("t")).transaction_state == "Ongoing"
-        assert await end_error(client, second) is E.none
+        assert await end_error(client, kept_identity) is E.none
         await client.wait_for_state("t", "CompleteCommit")
         client.cluster.environment.clock.advance(30 * DAY_MS)
         assert (await client.describe("t")).error_code is E.transactional_id_not_found
@@ -186,15 +198,15 @@ async def test_a_kept_transaction_does_not_expire_with_its_id() -> None:
 async def test_without_two_phase_commit_its_time_runs_out_as_any_other_s() -> None:
     """Without two-phase commit a kept transaction is aborted at its timeout."""
     async with client_of_kept(brokers=1) as client:
-        first = await written(client, two_phase=False)
-        second = await kept(client, two_phase=False)
+        first_identity = await written(client, two_phase=False)
+        kept_identity = await kept(client, two_phase=False)
         client.cluster.environment.clock.advance(120_000)
         over = await client.wait_for_state("t", "CompleteAbort")
-        assert (over.producer_id, over.producer_epoch) == (first[0], first[1] + 2)
-        assert await end_error(client, first) is E.producer_fenced
+        assert (over.producer_id, over.producer_epoch) == (first_identity[0], first_identity[1] + 2)
+        assert await end_error(client, first_identity) is E.producer_fenced
         # KAFKA-20785, which is in 4.5: a late commit is fenced and not INVALID_TXN_STATE.
-        assert await end_error(client, second) is E.producer_fenced
-        assert await end_error(client, second, committed=False) is E.none, "it is aborted"
+        assert await end_error(client, kept_identity) is E.producer_fenced
+        assert await end_error(client, kept_identity, committed=False) is E.none, "it is aborted"
 
 
 # Beside brokers without it
@@ -205,18 +217,20 @@ async def test_a_broker_without_it_forgets_who_may_end_it() -> None:
     of 4.4 goes by the old one: of two clients the zombie is the one that can commit.
     """
     async with client_of_kept("4.5", "2=4.4", brokers=2) as client:
-        first = await written(client)
+        first_identity = await written(client)
         while await client.coordinator("t") != 1:
             await until_moved(client)
-        second = await kept(client)
+        kept_identity = await kept(client)
         await until_moved(client)
         assert await client.coordinator("t") == 2
         assert (await init(client, keep=True)).error_code is E.unsupported_version
-        assert await end_error(client, second) is E.producer_fenced
+        assert await end_error(client, kept_identity) is E.producer_fenced
         await until_moved(client)
-        assert await end_error(client, first) is E.producer_fenced, "nothing was written at 4.4"
+        assert await end_error(client, first_identity) is E.producer_fenced, (
+            "nothing was written at 4.4"
+        )
         await until_moved(client)
-        assert await end_error(client, first) is E.none
+        assert await end_error(client, first_identity) is E.none
 
 
 def test_only_brokers_that_are_not_out_have_it() -> None:

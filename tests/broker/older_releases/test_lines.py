@@ -59,9 +59,9 @@ async def open_wire_to_one(cluster: VirtualCluster) -> WireClient:
 @pytest.mark.parametrize("release_name", RELEASES)
 def test_versions_lie_within_the_release_and_begin_where_ours_do(release_name: str) -> None:
     release = RELEASES[release_name]
-    for key, (low, high) in shipped_apis(release).advertised.items():
-        assert high <= release.api_versions[key][1]
-        assert low == ADVERTISED[key][0]
+    for key, (lowest_version, highest_version) in shipped_apis(release).advertised.items():
+        assert highest_version <= release.api_versions[key][1]
+        assert lowest_version == ADVERTISED[key][0]
     answer = api_versions_answer(release_name, 3)
     ranges = {
         api_key.api_key: (api_key.min_version, api_key.max_version) for api_key in answer.api_keys
@@ -132,8 +132,8 @@ def test_a_version_above_the_releases_own_is_told_which_ones_there_are() -> None
         wire.send(codec.encode_request(API_VERSIONS, 4, answered_as, "x", request))
         _, answer = await wire.answer()
         await wire.close()
-        (own,) = answer.api_keys
-        return int(answer.error_code), own.min_version, own.max_version
+        (own_row,) = answer.api_keys
+        return int(answer.error_code), own_row.min_version, own_row.max_version
 
     answer = run_cluster(story, as_version=("3.6",), brokers=1)
     assert answer == (ErrorCode.unsupported_version, 0, 3)

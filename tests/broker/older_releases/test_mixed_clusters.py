@@ -367,8 +367,8 @@ async def test_a_rolling_upgrade_to_3_6_stands_still_until_coordinators_are_upgr
             await producer.send(ORDERS_0.topic, ORDERS_0.partition, b"refused")
         assert await values(client, "orders") == []
         await producer.abort()
-        for older in (ONE, THREE):
-            await restart(cluster, older, "3.6")
+        for broker_id in (ONE, THREE):
+            await restart(cluster, broker_id, "3.6")
         producer.begin()
         await producer.send(ORDERS_0.topic, ORDERS_0.partition, b"taken")
         await producer.commit()

@@ -67,26 +67,28 @@ def switches_of_settings() -> set[str]:
 
 def older_first(tree: ast.Module) -> Iterator[int]:
     """Lines that ask whether a switch is off, but to name that, or for one more step."""
-    named = set()
+    named_tests = set()
     for node in ast.walk(tree):
         match node:
             case ast.Assign(value=value) | ast.Return(value=value):
-                named |= set(ast.walk(value)) if value is not None else set()
+                named_tests |= set(ast.walk(value)) if value is not None else set()
             case ast.If(test=test, body=[only], orelse=[]) if not isinstance(only, LEAVES):
-                named.add(test)
+                named_tests.add(test)
     for node in ast.walk(tree):
         match node:
             case ast.UnaryOp(op=ast.Not(), operand=ast.Attribute(attr=switch)):
-                if node not in named and switch in Rules.documentation():
+                if node not in named_tests and switch in Rules.documentation():
                     yield node.lineno
 
 
 @pytest.mark.costly
 def test_each_switch_is_asked_in_one_place() -> None:
     places_by_switch = find_places_by_switch()
-    found = {switch: where for switch, where in places_by_switch.items() if len(where) > 1}
-    assert found.keys() == TWICE.keys(), found
-    assert all(len(where) == 2 for where in found.values()), found
+    repeated_switches = {
+        switch: places for switch, places in places_by_switch.items() if len(places) > 1
+    }
+    assert repeated_switches.keys() == TWICE.keys(), repeated_switches
+    assert all(len(places) == 2 for places in repeated_switches.values()), repeated_switches
     asked = places_by_switch.keys() | switches_of_settings()
     assert not Rules.documentation().keys() - asked, "nobody asks"
 

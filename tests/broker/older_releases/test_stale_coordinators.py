@@ -30,7 +30,7 @@ it does not know (30 s), shorter than a transaction may take.
 
 
 async def commit_at_the_former_coordinator(
-    cluster: VirtualCluster, held_point: FaultPoint, *, completed: bool
+    cluster: VirtualCluster, held_point: FaultPoint, *, is_completed: bool
 ) -> tuple[list[bytes | None], ErrorCode]:
     """A coordinator moves while its former broker is held at a point; the producer's next commit
     still goes there.
@@ -53,7 +53,7 @@ async def commit_at_the_former_coordinator(
         )
         producer.send("orders", partition, b"one")
         await producer.commit()
-        if completed:
+        if is_completed:
             await until_state(client, "tx", "CompleteCommit")
         cluster.arm(Hold(), held_point, rule_id="held", broker=former)
         cluster.move(home)
@@ -76,7 +76,7 @@ ENDS: Final = {"empty_commits_are_ended": True}
 
 
 @pytest.mark.parametrize(
-    ("held_point", "completed", "rules", "error"),
+    ("held_point", "is_completed", "rules", "error"),
     [
         (FaultPoint.COORDINATOR_UNLOAD, True, {}, E.invalid_txn_state),
         (FaultPoint.COORDINATOR_UNLOAD, True, CHECKS, E.none),
@@ -92,10 +92,12 @@ ENDS: Final = {"empty_commits_are_ended": True}
     ],
 )
 def test_a_commit_that_reaches_the_former_coordinator(
-    held_point: FaultPoint, *, completed: bool, rules: dict[str, bool], error: ErrorCode
+    held_point: FaultPoint, *, is_completed: bool, rules: dict[str, bool], error: ErrorCode
 ) -> None:
     async def story(cluster: VirtualCluster) -> tuple[list[bytes | None], ErrorCode]:
-        return await commit_at_the_former_coordinator(cluster, held_point, completed=completed)
+        return await commit_at_the_former_coordinator(
+            cluster, held_point, is_completed=is_completed
+        )
 
     committed, commit_error = run_cluster(story, rules=rules)
     assert commit_error is error

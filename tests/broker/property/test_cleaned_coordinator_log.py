@@ -57,10 +57,10 @@ def write(log: PartitionLog, record: TxnRecord, now_ms: int) -> bytes:
 
 
 def clean_up(log: PartitionLog, now_ms: int) -> bool:
-    dirt = dirty_part_of(log, now_ms)
-    if dirt is None:
+    dirty_range = dirty_part_of(log, now_ms)
+    if dirty_range is None:
         return False
-    for _ in clean(log, dirt, now_ms):
+    for _ in clean(log, dirty_range, now_ms):
         pass
     return True
 
@@ -71,7 +71,7 @@ def clean_up(log: PartitionLog, now_ms: int) -> bool:
 def test_a_cleaned_log_loads_as_the_whole_one(
     rounds: list[list[tuple[TransactionalId, bool]]],
 ) -> None:
-    log, written = empty_log(), []
+    log, written_records = empty_log(), []
     now_ms = NOW_MS
     for moves in rounds:
         for tid, forget in moves:
@@ -83,11 +83,11 @@ def test_a_cleaned_log_loads_as_the_whole_one(
                     tid, producer_id=ProducerId(now_ms % 10_000), timeout_ms=9, now_ms=now_ms
                 )
             )
-            written.append(write(log, record, now_ms))
+            written_records.append(write(log, record, now_ms))
         clean_up(log, now_ms)
         log.check_invariants()
         assert read_log(log.batches(), release_rules=LATEST_RULES) == read_log(
-            written, release_rules=LATEST_RULES
+            written_records, release_rules=LATEST_RULES
         )
 
 

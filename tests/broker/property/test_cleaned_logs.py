@@ -50,7 +50,7 @@ PIDS = st.sampled_from([1, 2])
 KEYS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=4)
 
 
-class Written(NamedTuple):
+class WrittenRecord(NamedTuple):
     """A record in the model's log."""
 
     offset: int
@@ -64,7 +64,7 @@ class CompactionAgainstModel(RuleBasedStateMachine):
     def start(self) -> None:
         self.log = make_log(CONFIG)
         self.now = NOW
-        self.written: list[Written] = []
+        self.written: list[WrittenRecord] = []
         self.ended: list[tuple[int, int, bool]] = []
         """(producer, offset of the marker, committed)."""
         self.sequences = {1: 0, 2: 0}
@@ -83,7 +83,7 @@ class CompactionAgainstModel(RuleBasedStateMachine):
         assert isinstance(answer, Appended), answer
         for offset, record in enumerate(records, start=answer.base_offset):
             assert record.key is not None
-            self.written.append(Written(offset, record.key.decode(), record.value, pid))
+            self.written.append(WrittenRecord(offset, record.key.decode(), record.value, pid))
         self.log.advance_high_watermark(self.log.log_end_offset)
 
     @rule(keys=KEYS, tombstones=st.booleans(), codec=st.sampled_from([NONE, GZIP, LZ4]))
@@ -142,43 +142,45 @@ class CompactionAgainstModel(RuleBasedStateMachine):
 
     @rule()
     def clean(self) -> None:
-        dirt = dirty_part_of(self.log, self.now)
-        if dirt is None:
+        dirty_range = dirty_part_of(self.log, self.now)
+        if dirty_range is None:
             return
         records_before = self.read(COMMITTED)
-        for _ in clean(self.log, dirt, self.now):
+        for _ in clean(self.log, dirty_range, self.now):
             pass
         self.rounds += 1
-        assert self.log.local.cleaned_until == dirt.end_offset
+        assert self.log.local.cleaned_until == dirty_range.end_offset
         records_after = self.read(COMMITTED)
         assert latest(records_after) == latest(records_before), "no reader misses a value"
         assert set(records_after) <= set(records_before), "and none sees one that was not there"
-        below = [record for record in records_after if record.offset < dirt.end_offset]
-        assert [record for record in below if record.value is not None] == self.expected(
-            dirt.end_offset
+        records_below = [
+            record for record in records_after if record.offset < dirty_range.end_offset
+        ]
+        assert [record for record in records_below if record.value is not None] == self.expected(
+            dirty_range.end_offset
         )
         assert dirty_part_of(self.log, self.now) is None, "a second round finds nothing"
 
-    def expected(self, end: int) -> list[Written]:
+    def expected(self, end: int) -> list[WrittenRecord]:
         """The last committed record of each key below ``end``, without tombstones."""
-        decided = [record for record in self.written if self.is_committed(record)]
-        last_by_key = {record.key: record for record in decided if record.offset < end}
+        decided_records = [record for record in self.written if self.is_committed(record)]
+        last_by_key = {record.key: record for record in decided_records if record.offset < end}
         return sorted(record for record in last_by_key.values() if record.value is not None)
 
-    def is_committed(self, record: Written) -> bool:
+    def is_committed(self, record: WrittenRecord) -> bool:
         if record.pid < 0:
             return True
-        later = [
+        later_commits = [
             committed
             for pid, offset, committed in self.ended
             if pid == record.pid and offset > record.offset
         ]
-        return bool(later) and later[0]
+        return bool(later_commits) and later_commits[0]
 
     # Reading
 
-    def read(self, isolation: object) -> list[Written]:
-        records_read: list[Written] = []
+    def read(self, isolation: object) -> list[WrittenRecord]:
+        records_read: list[WrittenRecord] = []
         position = self.log.log_start_offset
         skipped: set[int]
         while True:
@@ -208,39 +210,43 @@ class CompactionAgainstModel(RuleBasedStateMachine):
     @invariant()
     def a_reader_sees_the_last_value_of_each_key(self) -> None:
         self.log.check_invariants()
-        stable = self.log.last_stable_offset
-        decided = [
+        stable_offset = self.log.last_stable_offset
+        decided_records = [
             record
             for record in self.written
-            if record.offset < stable and self.is_committed(record)
+            if record.offset < stable_offset and self.is_committed(record)
         ]
-        assert latest(self.read(COMMITTED)) == latest(decided)
+        assert latest(self.read(COMMITTED)) == latest(decided_records)
 
     @invariant()
     def a_replica_that_replays_it_knows_the_same(self) -> None:
-        replayed = replayed_log(
+        reread_log = replayed_log(
             self.log.batches(),
             topic_partition=PARTITION,
             config=CONFIG,
             leader_epoch=0,
             now_ms=self.now,
         )
-        replayed.advance_high_watermark(self.log.high_watermark)
+        reread_log.advance_high_watermark(self.log.high_watermark)
         replayed_by_id = {
-            producer.producer_id: producer for producer in replayed.producers.all_producers()
+            producer.producer_id: producer for producer in reread_log.producers.all_producers()
         }
-        for living in self.log.producers.all_producers():
+        for living_producer in self.log.producers.all_producers():
             # Who is known by markers alone may be forgotten: the last one is kept, emptied, and an
             # empty control batch tells a reload nothing (ProducerAppendInfo.append).
-            if living.last_sequence >= 0 or living.producer_id in replayed_by_id:
-                replayed_producer = replayed_by_id[living.producer_id]
+            if living_producer.last_sequence >= 0 or living_producer.producer_id in replayed_by_id:
+                replayed_producer = replayed_by_id[living_producer.producer_id]
                 if replayed_producer.coordinator_epoch < 0:
                     # Its markers are emptied or gone: who reloads learns no coordinator epoch.
-                    living = replace(living, coordinator_epoch=replayed_producer.coordinator_epoch)
-                assert replayed_producer.last_sequence == living.last_sequence
-                assert replace(replayed_producer, batches=()) == replace(living, batches=())
-        assert replayed.last_stable_offset == self.log.last_stable_offset
-        assert replayed.snapshot().ongoing == self.log.snapshot().ongoing
+                    living_producer = replace(
+                        living_producer, coordinator_epoch=replayed_producer.coordinator_epoch
+                    )
+                assert replayed_producer.last_sequence == living_producer.last_sequence
+                assert replace(replayed_producer, batches=()) == replace(
+                    living_producer, batches=()
+                )
+        assert reread_log.last_stable_offset == self.log.last_stable_offset
+        assert reread_log.snapshot().ongoing == self.log.snapshot().ongoing
 
     @invariant()
     def sequences_go_on(self) -> None:
@@ -253,12 +259,12 @@ class CompactionAgainstModel(RuleBasedStateMachine):
                 assert producer_by_id[pid].last_sequence == sequence - 1
 
 
-def written_record(record: Record, pid: int) -> Written:
+def written_record(record: Record, pid: int) -> WrittenRecord:
     assert record.key is not None
-    return Written(record.offset, record.key.decode(), record.value, pid)
+    return WrittenRecord(record.offset, record.key.decode(), record.value, pid)
 
 
-def latest(records: list[Written]) -> dict[str, bytes]:
+def latest(records: list[WrittenRecord]) -> dict[str, bytes]:
     """Key to value, as a reader that applies them in order has it."""
     table: dict[str, bytes | None] = {}
     for record in records:
@@ -384,9 +390,9 @@ class Twins:
 
     def clean(self) -> None:
         """Clean one of the two logs."""
-        dirt = dirty_part_of(self.cleaned, self.now_ms)
-        if dirt is not None:
-            for _ in clean(self.cleaned, dirt, self.now_ms):
+        dirty_range = dirty_part_of(self.cleaned, self.now_ms)
+        if dirty_range is not None:
+            for _ in clean(self.cleaned, dirty_range, self.now_ms):
                 pass
         self.cleaned.check_invariants()
 

@@ -55,7 +55,7 @@ class Event(NamedTuple):
     """Of a marker."""
 
 
-class Known(NamedTuple):
+class KnownProducer(NamedTuple):
     """What the model knows of one producer."""
 
     epoch: int
@@ -78,7 +78,7 @@ class LogAgainstList(RuleBasedStateMachine):
 
     # The model
 
-    def known(self, pid: int) -> Known:
+    def known(self, pid: int) -> KnownProducer:
         epoch, sequence_next, open_since, coordinator_epoch = -1, 0, -1, -1
         for event in self.events:
             if event.pid != pid:
@@ -92,13 +92,17 @@ class LogAgainstList(RuleBasedStateMachine):
                 if event.transactional and open_since < 0:
                     open_since = event.base
             epoch = event.epoch
-        return Known(epoch, sequence_next, open_since, coordinator_epoch)
+        return KnownProducer(epoch, sequence_next, open_since, coordinator_epoch)
 
     def outcome_of(self, event: Event) -> tuple[bool, int] | None:
         """(committed, offset of the marker) of the transaction that a batch belongs to."""
-        for later in self.events:
-            if later.outcome is not None and later.pid == event.pid and later.base > event.base:
-                return later.outcome, later.base
+        for later_event in self.events:
+            if (
+                later_event.outcome is not None
+                and later_event.pid == event.pid
+                and later_event.base > event.base
+            ):
+                return later_event.outcome, later_event.base
         return None
 
     @property
@@ -166,8 +170,8 @@ class LogAgainstList(RuleBasedStateMachine):
         assert isinstance(answer, Appended), answer
         assert answer.base_offset == self.log_end
         assert answer.last_offset == self.log_end + max(len(values), 1) - 1
-        *_, stored = self.log.batches()
-        header = read_batch_header(stored)
+        *_, stored_batch = self.log.batches()
+        header = read_batch_header(stored_batch)
         self.events.append(
             Event(
                 base=answer.base_offset,
@@ -179,7 +183,7 @@ class LogAgainstList(RuleBasedStateMachine):
                 transactional=header.is_transactional,
                 outcome=outcome,
                 sent=data,
-                stored=stored,
+                stored=stored_batch,
                 coordinator_epoch=coordinator_epoch,
             )
         )
@@ -188,7 +192,7 @@ class LogAgainstList(RuleBasedStateMachine):
         assert not isinstance(answer, Appended), answer
         assert answer.error == error, answer
 
-    def guard(self, pid: int, producer: Known, *, tv2: bool = False) -> int:
+    def guard(self, pid: int, producer: KnownProducer, *, tv2: bool = False) -> int:
         guard = start_verification(
             self.log,
             producer_id=pid,
@@ -335,7 +339,7 @@ class LogAgainstList(RuleBasedStateMachine):
             assert start >= self.stable()
             return
         upper = read_batch_header(read.records[-1]).last_offset + 1
-        touched, aborted = [], []
+        touched_transactions, aborted = [], []
         began: dict[int, int] = {}
         for event in self.events:
             if event.outcome is None:
@@ -346,10 +350,12 @@ class LogAgainstList(RuleBasedStateMachine):
             if first_offset is not None and not event.outcome:
                 aborted.append((event.pid, first_offset))
                 if first_offset < upper and event.base >= start:
-                    touched.append((event.pid, first_offset))
-        listed = [(entry.producer_id, entry.first_offset) for entry in read.aborted]
-        assert [entry for entry in listed if entry in touched] == touched
-        assert set(listed) <= set(aborted)
+                    touched_transactions.append((event.pid, first_offset))
+        listed_transactions = [(entry.producer_id, entry.first_offset) for entry in read.aborted]
+        assert [
+            entry for entry in listed_transactions if entry in touched_transactions
+        ] == touched_transactions
+        assert set(listed_transactions) <= set(aborted)
 
     # Bounds and leaders
 
@@ -369,9 +375,9 @@ class LogAgainstList(RuleBasedStateMachine):
         Of transactions that end before the snapshot that the reload begins with it no longer tells
         which are not replicated (ProducerStateManager.truncateAndReload takes all for replicated).
         """
-        below = [event for event in self.events if event.last < self.high_watermark]
+        events_below = [event for event in self.events if event.last < self.high_watermark]
         end = self.log_end
-        self.events = self.events[: len(below) + keep]
+        self.events = self.events[: len(events_below) + keep]
         if self.log_end < end:
             offsets = [offset for offset, _ in self.log.producers.snapshots.all_snapshots()]
             self.settled = max((offset for offset in offsets if offset <= self.log_end), default=0)
@@ -444,23 +450,23 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @invariant()
     def readers_see_exactly_what_is_decided(self) -> None:
-        stable = self.log.last_stable_offset
+        stable_offset = self.log.last_stable_offset
         for start in {self.log_start, (self.log_start + self.log_end) // 2, self.log_end}:
-            assert consume(self.log, start) == self.expected(start, stable, committed=True)
-        stored = self.stored_to_read()
+            assert consume(self.log, start) == self.expected(start, stable_offset, committed=True)
+        stored_batches = self.stored_to_read()
         values_read = [
             record.value
-            for batch_data in stored
+            for batch_data in stored_batches
             if not read_batch_header(batch_data).is_control
             for record in read_records(batch_data)
             if record.offset >= self.log_start
         ]
         assert values_read == self.expected(self.log_start, self.high_watermark, committed=False)
         assert self.log.readable_bytes(self.log_start, UNCOMMITTED) in (
-            sum(map(len, stored)),
+            sum(map(len, stored_batches)),
             ENOUGH_BYTES,
         )
-        assert self.log.latest(COMMITTED) == stable
+        assert self.log.latest(COMMITTED) == stable_offset
 
     def stored_to_read(self) -> list[bytes]:
         """All that a read_uncommitted reader gets, one segment after the other."""
@@ -476,22 +482,22 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @invariant()
     def the_replayed_log_is_the_living_one(self) -> None:
-        replayed = replayed_log(
+        reread_log = replayed_log(
             [event.stored for event in self.events],
             topic_partition=PARTITION,
             config=CONFIG,
             leader_epoch=self.leader_epoch,
             high_watermark=self.high_watermark,
         )
-        replayed.check_invariants()
-        live, replayed_state = self.log.snapshot(), replayed.snapshot()
+        reread_log.check_invariants()
+        live, replayed_state = self.log.snapshot(), reread_log.snapshot()
         if self.log_start == 0 and not self.reloaded:
             assert live == replayed_state
-        for producer, full in zip(live.producers, replayed_state.producers, strict=True):
+        for producer, full_producer in zip(live.producers, replayed_state.producers, strict=True):
             batches = producer.batches
-            assert batches == full.batches[len(full.batches) - len(batches) :]
-            assert bool(batches) == bool(full.batches)
-            assert replace(producer, batches=()) == replace(full, batches=())
+            assert batches == full_producer.batches[len(full_producer.batches) - len(batches) :]
+            assert bool(batches) == bool(full_producer.batches)
+            assert replace(producer, batches=()) == replace(full_producer, batches=())
         assert live.ongoing == replayed_state.ongoing
         assert live.unreplicated == tuple(
             (first_offset, marker)

@@ -119,41 +119,41 @@ class OneTransactionalId(RuleBasedStateMachine):
 
     # Commands
 
-    @rule(which=WHO, expects=st.booleans(), lost=LOST)
-    def init_producer_id(self, which: int, expects: bool, lost: bool) -> None:
-        expected = self.holder(which) if expects else None
+    @rule(holder_number=WHO, expects=st.booleans(), is_lost=LOST)
+    def init_producer_id(self, holder_number: int, expects: bool, is_lost: bool) -> None:
+        expected = self.holder(holder_number) if expects else None
         command = InitProducerId(
             transactional_id=TID, timeout_ms=TIMEOUT_MS, expected_identity=expected
         )
         reply = self.submit(
-            lambda fresh: decide_init_producer_id(
+            lambda fresh_id: decide_init_producer_id(
                 self.txn,
                 command,
                 finalized_version=self.level,
                 now_ms=self.now_ms,
-                fresh_producer_id=fresh,
+                fresh_producer_id=fresh_id,
                 release_rules=LATEST_RULES,
             ),
-            lost=lost,
+            is_lost=is_lost,
         )
         if isinstance(reply, Identity):
             self.model.give(reply, expected)
             self.held.append(reply)
 
     @rule(
-        which=WHO,
+        holder_number=WHO,
         partitions=st.frozensets(st.sampled_from(PARTITIONS)),
         version=st.sampled_from([TV_0, TV_2]),
-        lost=LOST,
+        is_lost=LOST,
     )
     def add(
         self,
-        which: int,
+        holder_number: int,
         partitions: frozenset[TopicPartition],
         version: TransactionVersion,
-        lost: bool,
+        is_lost: bool,
     ) -> None:
-        holder = self.holder(which)
+        holder = self.holder(holder_number)
         command = AddPartitions(
             transactional_id=TID,
             producer_id=holder.producer_id,
@@ -165,19 +165,21 @@ class OneTransactionalId(RuleBasedStateMachine):
             lambda _: decide_add_partitions(
                 self.txn, command, now_ms=self.now_ms, release_rules=LATEST_RULES
             ),
-            lost=lost,
+            is_lost=is_lost,
         )
         if not isinstance(reply, Rejection | None):
             self.model.open |= partitions
 
     @rule(
-        which=WHO,
+        holder_number=WHO,
         committed=st.booleans(),
         version=st.sampled_from([TV_1, TV_2]),
-        lost=LOST,
+        is_lost=LOST,
     )
-    def end(self, which: int, committed: bool, version: TransactionVersion, lost: bool) -> None:
-        holder = self.holder(which)
+    def end(
+        self, holder_number: int, committed: bool, version: TransactionVersion, is_lost: bool
+    ) -> None:
+        holder = self.holder(holder_number)
         command = EndTxn(
             transactional_id=TID,
             producer_id=holder.producer_id,
@@ -186,14 +188,14 @@ class OneTransactionalId(RuleBasedStateMachine):
             transaction_version=version,
         )
         reply = self.submit(
-            lambda fresh: decide_end_txn(
+            lambda fresh_id: decide_end_txn(
                 self.txn,
                 command,
                 now_ms=self.now_ms,
-                fresh_producer_id=fresh,
+                fresh_producer_id=fresh_id,
                 release_rules=LATEST_RULES,
             ),
-            lost=lost,
+            is_lost=is_lost,
         )
         if isinstance(reply, Identity) and version is TV_2:
             self.model.give(reply, holder)
@@ -201,35 +203,35 @@ class OneTransactionalId(RuleBasedStateMachine):
 
     # What happens by itself
 
-    @rule(ms=st.sampled_from([1] * 5 + [TIMEOUT_MS + 1] * 2 + [EXPIRATION_MS]), lost=LOST)
-    def time_passes(self, ms: int, lost: bool) -> None:
+    @rule(ms=st.sampled_from([1] * 5 + [TIMEOUT_MS + 1] * 2 + [EXPIRATION_MS]), is_lost=LOST)
+    def time_passes(self, ms: int, is_lost: bool) -> None:
         self.now_ms += ms
         txn = self.txn
         if txn is not None and is_timed_out(txn, now_ms=self.now_ms, release_rules=LATEST_RULES):
             self.submit(
-                lambda fresh: decide_fence(
+                lambda fresh_id: decide_fence(
                     txn,
                     finalized_version=self.level,
                     now_ms=self.now_ms,
-                    fresh_producer_id=fresh,
+                    fresh_producer_id=fresh_id,
                     release_rules=LATEST_RULES,
                 ),
-                lost=lost,
+                is_lost=is_lost,
             )
         elif txn is not None:
             tombstone = decide_expiry(txn, now_ms=self.now_ms, expiration_ms=EXPIRATION_MS)
             if tombstone is not None:
-                self.submit(lambda _: Decision(records=(tombstone,), reply=None), lost=lost)
+                self.submit(lambda _: Decision(records=(tombstone,), reply=None), is_lost=is_lost)
 
     @precondition(lambda self: self.txn is not None and self.txn.state in PREPARED_STATES)
     @rule(
         partitions=st.sampled_from([PARTITIONS[:1], PARTITIONS[1:], PARTITIONS, PARTITIONS]),
-        lost=LOST,
+        is_lost=LOST,
     )
-    def markers_acknowledged(self, partitions: list[TopicPartition], lost: bool) -> None:
+    def markers_acknowledged(self, partitions: list[TopicPartition], is_lost: bool) -> None:
         assert self.txn is not None
         self.txn = acknowledge_markers(self.txn, frozenset(partitions))
-        if not self.txn.partitions and not lost:
+        if not self.txn.partitions and not is_lost:
             self.write(self.completion)
             self.txn = apply(self.txn, self.completion, release_rules=LATEST_RULES)
             self.model.open, self.model.promised = frozenset(), None
@@ -243,16 +245,16 @@ class OneTransactionalId(RuleBasedStateMachine):
     def level_changes(self, transaction_version: TransactionVersion) -> None:
         self.level = transaction_version
 
-    def holder(self, which: int) -> Identity:
-        if which == 0 and self.txn is not None:
-            present = _identity(self.txn.producer_id, self.txn.producer_epoch)
-            if present in self.held:
-                return present
-        return self.held[max(which or -1, -len(self.held))]
+    def holder(self, holder_number: int) -> Identity:
+        if holder_number == 0 and self.txn is not None:
+            present_identity = _identity(self.txn.producer_id, self.txn.producer_epoch)
+            if present_identity in self.held:
+                return present_identity
+        return self.held[max(holder_number or -1, -len(self.held))]
 
     # The way of a record
 
-    def submit(self, decide: object, *, lost: bool) -> object:
+    def submit(self, decide: object, *, is_lost: bool) -> object:
         txn_before = self.txn
         outcome = decide(None)  # type: ignore[operator]
         if isinstance(outcome, NeedsProducerId):
@@ -264,7 +266,7 @@ class OneTransactionalId(RuleBasedStateMachine):
         (record,) = outcome.records
         self.txn = begin(self.txn, record, now_ms=self.now_ms)
         self.everyone_is_told_to_wait()
-        if lost:
+        if is_lost:
             self.txn = withdraw(self.txn, record)
             return None
         self.write(record)
@@ -310,15 +312,15 @@ class OneTransactionalId(RuleBasedStateMachine):
 
     @invariant()
     def live_is_what_would_be_loaded(self) -> None:
-        loaded = read_log(self.log, release_rules=LATEST_RULES).entries.get(TID)
-        if loaded is None:
+        loaded_entry = read_log(self.log, release_rules=LATEST_RULES).entries.get(TID)
+        if loaded_entry is None:
             never_logged = self.txn is None or self.txn.producer_epoch == -1
             assert never_logged
             return
         assert self.txn is not None
         field_names = _logged_names(self.txn)
         live = {field_name: getattr(self.txn, field_name) for field_name in field_names}
-        assert live == {field_name: getattr(loaded, field_name) for field_name in field_names}
+        assert live == {field_name: getattr(loaded_entry, field_name) for field_name in field_names}
 
     @invariant()
     def prepared_waits_for_completion(self) -> None:
@@ -348,38 +350,38 @@ class OneTransactionalId(RuleBasedStateMachine):
     @invariant()
     def epochs_of_one_producer_id_never_fall(self) -> None:
         moves = [record for record in self.written if isinstance(record, TxnTransition)]
-        for earlier, later in pairwise(moves):
-            if earlier.producer_id == later.producer_id:
-                assert later.producer_epoch >= earlier.producer_epoch
+        for earlier_move, later_move in pairwise(moves):
+            if earlier_move.producer_id == later_move.producer_id:
+                assert later_move.producer_epoch >= earlier_move.producer_epoch
 
     @invariant()
     def the_producer_id_changes_only_where_no_epoch_is_left(self) -> None:
         """A tombstone in between also allows another producer id."""
-        for earlier, later in pairwise(self.written):
-            if isinstance(earlier, Tombstone) or isinstance(later, Tombstone):
+        for earlier_record, later_record in pairwise(self.written):
+            if isinstance(earlier_record, Tombstone) or isinstance(later_record, Tombstone):
                 continue
-            if earlier.producer_id == later.producer_id:
+            if earlier_record.producer_id == later_record.producer_id:
                 continue
-            assert later.producer_epoch == 0
-            assert later.prev_producer_id == earlier.producer_id
-            if later.state is TransactionState.EMPTY:
-                assert is_epoch_exhausted(earlier.producer_epoch)
+            assert later_record.producer_epoch == 0
+            assert later_record.prev_producer_id == earlier_record.producer_id
+            if later_record.state is TransactionState.EMPTY:
+                assert is_epoch_exhausted(earlier_record.producer_epoch)
             else:
-                assert earlier.state in PREPARED_STATES
-                assert earlier.next_producer_id == later.producer_id
-                assert earlier.producer_epoch == PRODUCER_EPOCH_MAX
+                assert earlier_record.state in PREPARED_STATES
+                assert earlier_record.next_producer_id == later_record.producer_id
+                assert earlier_record.producer_epoch == PRODUCER_EPOCH_MAX
 
     @invariant()
     def markers_shut_the_data_before_them_out(self) -> None:
         moves = [record for record in self.written if not isinstance(record, Tombstone)]
-        for earlier, later in pairwise(moves):
-            if later.state in PREPARED_STATES:
-                bumped = later.producer_epoch - earlier.producer_epoch
-                if earlier.producer_epoch == PRODUCER_EPOCH_MAX:  # KAFKA-20090: none is left
+        for earlier_move, later_move in pairwise(moves):
+            if later_move.state in PREPARED_STATES:
+                bumped = later_move.producer_epoch - earlier_move.producer_epoch
+                if earlier_move.producer_epoch == PRODUCER_EPOCH_MAX:  # KAFKA-20090: none is left
                     assert bumped == 0
                     continue
                 # two after a fence of version 1 whose record was lost, then one of version 2
-                assert bumped in ((1, 2) if later.client_version is TV_2 else (0, 1))
+                assert bumped in ((1, 2) if later_move.client_version is TV_2 else (0, 1))
 
 
 def _identity(producer_id: int, producer_epoch: int) -> Identity:

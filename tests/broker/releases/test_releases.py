@@ -102,9 +102,9 @@ def test_a_switch_is_on_until_a_line_and_since_some_releases(
 
 
 def test_what_came_later_than_a_release_is_off_in_it() -> None:
-    later = Release.newer_than("4.2.0")
-    assert {"markers_follow_peer_version", "fence_rotates_exhausted_id"} <= set(later)
-    assert not any(getattr(rules_of("4.2.0"), field_name) for field_name in later)
+    later_rules = Release.newer_than("4.2.0")
+    assert {"markers_follow_peer_version", "fence_rotates_exhausted_id"} <= set(later_rules)
+    assert not any(getattr(rules_of("4.2.0"), field_name) for field_name in later_rules)
     assert "leaderless_partitions_keep_markers" not in Release.newer_than("4.3.1"), "it was lost"
 
 
@@ -158,9 +158,11 @@ def test_an_older_broker_can_not_join_a_cluster_whose_levels_it_does_not_know() 
         "Unable to register because the broker does not support finalized version 2 of "
         "transaction.version. The broker wants a version between 0 and 0, inclusive."
     )
-    refused = fleet.complaint(RELEASE_3_6, {"metadata.version": 21})
-    assert refused is not None
-    assert "version 21 of metadata.version. The broker wants a version between 1 and 14" in refused
+    complaint = fleet.complaint(RELEASE_3_6, {"metadata.version": 21})
+    assert complaint is not None
+    assert (
+        "version 21 of metadata.version. The broker wants a version between 1 and 14" in complaint
+    )
 
 
 def test_the_controller_asks_itself_first_and_then_every_broker() -> None:

@@ -97,9 +97,9 @@ def test_a_broker_that_has_stopped_notes_no_more_high_watermarks() -> None:
 def test_configs_reach_the_logs_that_are_there() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     log = log_with_records(disk)
-    changed = image_of().with_topic_configs("orders", {"max.message.bytes": "99"})
-    orders = changed.topics["orders"]
-    assert [*disk.configure_topic(orders, disk.config_of(changed, orders, B1))] == [1]
+    changed_image = image_of().with_topic_configs("orders", {"max.message.bytes": "99"})
+    orders = changed_image.topics["orders"]
+    assert [*disk.configure_topic(orders, disk.config_of(changed_image, orders, B1))] == [1]
     assert log.config.max_message_bytes == 99
 
 
@@ -133,11 +133,11 @@ def test_topics_that_were_deleted_meanwhile_are_gone_after_the_start() -> None:
 def test_replicas_that_were_moved_away_meanwhile_are_gone_after_the_start() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     log = log_with_records(disk)
-    elsewhere = cluster().with_topic(
+    moved_image = cluster().with_topic(
         topic("orders", partition(2, replicas=(2,)), partition(1), topic_id=uuid.UUID(int=1))
     )
-    other_log = disk.log(elsewhere.topics["orders"], 1, LogConfig(rules=LATEST_RULES))
-    disk.reopen(elsewhere, B1, now_ms=NOW)
+    other_log = disk.log(moved_image.topics["orders"], 1, LogConfig(rules=LATEST_RULES))
+    disk.reopen(moved_image, B1, now_ms=NOW)
     assert list(disk) == [other_log]
     smaller = cluster().with_topic(topic("orders", partition(1), topic_id=uuid.UUID(int=1)))
     disk.reopen(smaller, B1, now_ms=NOW)
@@ -283,12 +283,12 @@ class Disks:
 
     def look(self, budget: int) -> tuple[BudgetCheck, list[tuple[int, PartitionLog]]]:
         look = BudgetCheck()
-        moved = [
+        moved_logs = [
             replica
             for replica in enforce_budget(self.disks, budget, NOW, look)
             if replica is not None
         ]
-        return look, moved
+        return look, moved_logs
 
 
 @pytest.fixture
@@ -296,31 +296,31 @@ def disks() -> Disks:
     return Disks()
 
 
-def fill(driver: LogDriver, batches: int, *, at_ms: int = 0) -> None:
+def fill(driver: LogDriver, batch_count: int, *, at_ms: int = 0) -> None:
     driver.now = NOW + at_ms
-    for _ in range(batches):
+    for _ in range(batch_count):
         assert driver.append(plain(record_value=VALUE)) == 0
 
 
 def test_below_half_of_the_budget_nothing_changes(disks: Disks) -> None:
     driver = disks.log()
     fill(driver, 40)
-    look, moved = disks.look(OFF)
-    assert (look.freed_bytes, moved, len(driver.log.local.segments)) == (0, [], 4)
+    look, moved_logs = disks.look(OFF)
+    assert (look.freed_bytes, moved_logs, len(driver.log.local.segments)) == (0, [], 4)
     assert look.held_bytes == driver.log.local.segments.size_bytes + 40 * (
         BATCH_BYTES + LIST_ENTRY_BYTES
     )
 
 
 def test_at_the_edge_the_oldest_closed_segments_go_first(disks: Disks) -> None:
-    young, old_log = disks.log(), disks.log()
-    fill(young, 60, at_ms=10)
+    young_log, old_log = disks.log(), disks.log()
+    fill(young_log, 60, at_ms=10)
     fill(old_log, 60)
     held_bytes = disks.look(OFF)[0].held_bytes
-    look, moved = disks.look(held_bytes)
-    assert moved == [(0, old_log.log)]
+    look, moved_logs = disks.look(held_bytes)
+    assert moved_logs == [(0, old_log.log)]
     # Two of sixteen parts are free then, in whole segments: 20 of 120 batches.
-    assert (old_log.log.log_start_offset, young.log.log_start_offset) == (20, 0)
+    assert (old_log.log.log_start_offset, young_log.log.log_start_offset) == (20, 0)
     assert disks.look(OFF)[0].held_bytes == held_bytes - look.freed_bytes <= held_bytes * 14 // 16
 
 
@@ -349,20 +349,20 @@ def test_compacted_logs_stay_and_their_segments_are_not_ended(disks: Disks) -> N
     for _ in range(60):
         assert driver.append(batch(-1, pid=-1, record_value=VALUE)) == 0
     count = len(driver.log.local.segments)
-    look, moved = disks.look(10 * KB)
-    assert (look.freed_bytes, moved) == (0, [])
+    look, moved_logs = disks.look(10 * KB)
+    assert (look.freed_bytes, moved_logs) == (0, [])
     assert len(driver.log.local.segments) == count
 
 
 def test_replicas_share_their_batches_and_go_together(disks: Disks) -> None:
     leader = disks.log()
     fill(leader, 60)
-    alone = disks.look(OFF)[0].held_bytes
+    single_held_bytes = disks.look(OFF)[0].held_bytes
     follower = disks.follower(leader)
     held_bytes = disks.look(OFF)[0].held_bytes
-    assert held_bytes == alone + 60 * LIST_ENTRY_BYTES
-    _, moved = disks.look(held_bytes)
-    assert moved == [(0, leader.log), (1, follower)]
+    assert held_bytes == single_held_bytes + 60 * LIST_ENTRY_BYTES
+    _, moved_logs = disks.look(held_bytes)
+    assert moved_logs == [(0, leader.log), (1, follower)]
     assert leader.log.log_start_offset == follower.log_start_offset > 0
 
 
@@ -377,13 +377,13 @@ def test_a_replica_that_lags_keeps_what_it_has(disks: Disks) -> None:
 
 
 def test_an_active_segment_of_a_part_is_ended_from_half_of_the_budget_on(disks: Disks) -> None:
-    large, small = disks.log(config_of()), disks.log(config_of())
-    fill(large, 60)
-    fill(small, 2)
+    large_log, small_log = disks.log(config_of()), disks.log(config_of())
+    fill(large_log, 60)
+    fill(small_log, 2)
     held_bytes = disks.look(OFF)[0].held_bytes
-    look, moved = disks.look(held_bytes * 3 // 2)
-    assert (look.freed_bytes, moved) == (0, [])
-    assert (len(large.log.local.segments), len(small.log.local.segments)) == (2, 1)
+    look, moved_logs = disks.look(held_bytes * 3 // 2)
+    assert (look.freed_bytes, moved_logs) == (0, [])
+    assert (len(large_log.log.local.segments), len(small_log.log.local.segments)) == (2, 1)
 
 
 def test_where_closed_segments_are_too_few_the_largest_active_ones_are_ended(disks: Disks) -> None:
@@ -393,8 +393,8 @@ def test_where_closed_segments_are_too_few_the_largest_active_ones_are_ended(dis
     held_bytes = disks.look(OFF)[0].held_bytes
     look, _ = disks.look(held_bytes)
     assert look.freed_bytes == 0
-    ended = [len(driver.log.local.segments) - 1 for driver in drivers]
-    assert ended == [0, 1] * 5 + [0] * 30, "five of two batches: an eighth of all"
+    closed_segment_counts = [len(driver.log.local.segments) - 1 for driver in drivers]
+    assert closed_segment_counts == [0, 1] * 5 + [0] * 30, "five of two batches: an eighth of all"
     assert disks.look(held_bytes)[0].freed_bytes > 0
 
 

@@ -55,8 +55,8 @@ def in_turn() -> Callable[[int, int], int]:
     return lambda low, high: low + next(steps) % (high - low)
 
 
-def sessions(slots: int = 1000) -> FetchSessions:
-    return FetchSessions(slot_count=slots, draw_number=in_turn())
+def sessions(slot_count: int = 1000) -> FetchSessions:
+    return FetchSessions(slot_count=slot_count, draw_number=in_turn())
 
 
 class Reader:
@@ -105,25 +105,25 @@ class Reader:
         plan = self.plan(*keys, forget=forget)
         assert not isinstance(plan, ErrorCode), plan
         outcomes_of_plan = [outcomes.get(f"p{index}", outcome) for _, index in plan.keys]
-        concluded = self.cache.conclude(plan, outcomes_of_plan, now_ms=self.now_ms)
-        if concluded.session_id:
-            self.session_id = concluded.session_id
+        conclusion = self.cache.conclude(plan, outcomes_of_plan, now_ms=self.now_ms)
+        if conclusion.session_id:
+            self.session_id = conclusion.session_id
             self.epoch = next_session_epoch(self.epoch)
-        return concluded
+        return conclusion
 
 
-def result_indexes(concluded: Conclusion) -> list[int]:
-    return [index for (_, index), _ in concluded.results]
+def result_indexes(conclusion: Conclusion) -> list[int]:
+    return [index for (_, index), _ in conclusion.results]
 
 
 # Epochs
 
 
 @pytest.mark.parametrize(
-    ("epoch", "following"), [(0, 1), (1, 2), (2**31 - 2, 2**31 - 1), (2**31 - 1, 1)]
+    ("epoch", "next_epoch"), [(0, 1), (1, 2), (2**31 - 2, 2**31 - 1), (2**31 - 1, 1)]
 )
-def test_epochs_wrap_to_one(epoch: int, following: int) -> None:
-    assert next_session_epoch(epoch) == following
+def test_epochs_wrap_to_one(epoch: int, next_epoch: int) -> None:
+    assert next_session_epoch(epoch) == next_epoch
 
 
 def test_a_session_goes_on_after_the_last_epoch() -> None:
@@ -144,16 +144,20 @@ def test_a_session_goes_on_after_the_last_epoch() -> None:
 def test_the_final_epoch_reads_everything_without_a_session() -> None:
     reader = Reader(sessions())
     reader.epoch = FINAL_EPOCH
-    concluded = reader.fetch(A, B)
-    assert (concluded.error, concluded.session_id, result_indexes(concluded)) == (E.none, 0, [0, 1])
+    conclusion = reader.fetch(A, B)
+    assert (conclusion.error, conclusion.session_id, result_indexes(conclusion)) == (
+        E.none,
+        0,
+        [0, 1],
+    )
     assert len(reader.cache) == 0
 
 
 def test_the_first_epoch_opens_a_session_and_reads_everything() -> None:
     reader = Reader(sessions())
-    concluded = reader.fetch(B, A)
-    assert concluded.session_id > 0
-    assert result_indexes(concluded) == [1, 0]
+    conclusion = reader.fetch(B, A)
+    assert conclusion.session_id > 0
+    assert result_indexes(conclusion) == [1, 0]
     assert len(reader.cache) == 1
 
 
@@ -233,9 +237,9 @@ def test_what_is_listed_and_forgotten_is_forgotten() -> None:
 def test_a_session_without_partitions_is_closed() -> None:
     reader = Reader(sessions())
     reader.fetch(A)
-    concluded = reader.fetch(B, forget=[A, B])
-    assert (concluded.error, concluded.session_id) == (E.none, 0)
-    assert result_indexes(concluded) == [1], "read all the same"
+    conclusion = reader.fetch(B, forget=[A, B])
+    assert (conclusion.error, conclusion.session_id) == (E.none, 0)
+    assert result_indexes(conclusion) == [1], "read all the same"
     assert len(reader.cache) == 0
 
 
@@ -248,11 +252,11 @@ def test_a_session_may_be_opened_for_nothing_and_is_closed_next() -> None:
 def test_an_answer_that_was_overtaken_is_refused() -> None:
     reader = Reader(sessions())
     reader.fetch(A)
-    slow = reader.plan()
-    assert isinstance(slow, IncrementalPlan)
+    slow_plan = reader.plan()
+    assert isinstance(slow_plan, IncrementalPlan)
     reader.epoch += 1
     reader.fetch()
-    late_answer = reader.cache.conclude(slow, [DATA], now_ms=0)
+    late_answer = reader.cache.conclude(slow_plan, [DATA], now_ms=0)
     assert (late_answer.error, late_answer.session_id, late_answer.results) == (
         E.invalid_fetch_session_epoch,
         reader.session_id,
@@ -263,11 +267,11 @@ def test_an_answer_that_was_overtaken_is_refused() -> None:
 def test_an_answer_for_a_session_that_was_closed_meanwhile_is_refused() -> None:
     reader = Reader(sessions())
     reader.fetch(A)
-    slow = reader.plan()
-    assert isinstance(slow, IncrementalPlan)
+    slow_plan = reader.plan()
+    assert isinstance(slow_plan, IncrementalPlan)
     reader.epoch += 1
     reader.fetch(forget=[A])
-    late_answer = reader.cache.conclude(slow, [DATA], now_ms=0)
+    late_answer = reader.cache.conclude(slow_plan, [DATA], now_ms=0)
     assert late_answer.error is E.invalid_fetch_session_epoch
 
 
@@ -307,10 +311,12 @@ def test_a_partition_that_is_new_to_the_session_is_listed() -> None:
 
 
 def test_after_an_error_the_watermark_is_sent_again() -> None:
-    failed = FetchOutcome(error=E.unknown_leader_epoch, high_watermark=5, log_start_offset=0)
+    failed_outcome = FetchOutcome(
+        error=E.unknown_leader_epoch, high_watermark=5, log_start_offset=0
+    )
     cached = CachedPartition(fetch_partition_of(A))
     cached.note_outcome(IDLE)
-    assert cached.note_outcome(failed)
+    assert cached.note_outcome(failed_outcome)
     assert cached.high_watermark == -1
     assert cached.note_outcome(IDLE)
     assert not cached.note_outcome(IDLE)
@@ -330,8 +336,8 @@ def test_a_partition_that_had_records_is_read_last_next_time() -> None:
     plan = reader.plan()
     assert isinstance(plan, IncrementalPlan)
     assert plan.keys == (B, C, A)
-    concluded = reader.cache.conclude(plan, [IDLE, DATA, DATA], now_ms=0)
-    assert result_indexes(concluded) == [2, 0]
+    conclusion = reader.cache.conclude(plan, [IDLE, DATA, DATA], now_ms=0)
+    assert result_indexes(conclusion) == [2, 0]
     reader.epoch += 1
     plan = reader.plan(fetch_partition_of(B, 3))
     assert isinstance(plan, IncrementalPlan)
@@ -343,10 +349,10 @@ def test_the_plan_of_an_idle_session_is_not_made_anew() -> None:
     reader.fetch(A, B)
     first_plan = reader.plan()
     reader.epoch += 1
-    second = reader.plan()
+    second_plan = reader.plan()
     assert isinstance(first_plan, IncrementalPlan)
-    assert isinstance(second, IncrementalPlan)
-    assert first_plan.partitions is second.partitions
+    assert isinstance(second_plan, IncrementalPlan)
+    assert first_plan.partitions is second_plan.partitions
 
 
 # Partitions that do not exist
@@ -354,12 +360,12 @@ def test_the_plan_of_an_idle_session_is_not_made_anew() -> None:
 
 def test_missing_partitions_come_last_and_unknown_ids_before_unknown_partitions() -> None:
     reader = Reader(sessions())
-    no_id, nothing = (
+    no_id, no_topic = (
         FetchOutcome(error=E.unknown_topic_id),
         FetchOutcome(error=E.unknown_topic_or_partition),
     )
-    concluded = reader.fetch(A, B, C, p0=nothing, p1=no_id)
-    assert result_indexes(concluded) == [2, 1, 0]
+    conclusion = reader.fetch(A, B, C, p0=no_topic, p1=no_id)
+    assert result_indexes(conclusion) == [2, 1, 0]
     plan = reader.plan()
     assert isinstance(plan, IncrementalPlan)
     assert plan.keys == (C, B, A), "the session has the order of the answer"
@@ -413,8 +419,8 @@ def test_the_zero_id_has_no_name() -> None:
     )
     plan = reader.cache.plan(request, topic_names=NAMES, now_ms=0)
     assert isinstance(plan, OpeningPlan)
-    failed = FetchOutcome(error=E.unknown_topic_id)
-    reader.session_id = reader.cache.conclude(plan, [failed], now_ms=0).session_id
+    failed_outcome = FetchOutcome(error=E.unknown_topic_id)
+    reader.session_id = reader.cache.conclude(plan, [failed_outcome], now_ms=0).session_id
     reader.epoch = 1
     second_plan = reader.plan()
     assert isinstance(second_plan, IncrementalPlan)
@@ -424,16 +430,20 @@ def test_the_zero_id_has_no_name() -> None:
 # The cache
 
 
-def fill(cache: FetchSessions, readers: int, *keys: PartitionKey, **fields: bool) -> list[Reader]:
-    readers_made = [Reader(cache, **fields) for _ in range(readers)]
+def fill(
+    cache: FetchSessions, reader_count: int, *keys: PartitionKey, **fields: bool
+) -> list[Reader]:
+    readers_made = [Reader(cache, **fields) for _ in range(reader_count)]
     for reader in readers_made:
         reader.fetch(*keys)
     return readers_made
 
 
-@pytest.mark.parametrize(("slots", "sessions_kept"), [(0, 0), (7, 0), (8, 8), (15, 8), (16, 16)])
-def test_slots_are_split_evenly_among_the_shards(slots: int, sessions_kept: int) -> None:
-    cache = sessions(slots)
+@pytest.mark.parametrize(
+    ("slot_count", "sessions_kept"), [(0, 0), (7, 0), (8, 8), (15, 8), (16, 16)]
+)
+def test_slots_are_split_evenly_among_the_shards(slot_count: int, sessions_kept: int) -> None:
+    cache = sessions(slot_count)
     readers = fill(cache, 20, A)
     assert len(cache) == sessions_kept
     assert [reader.session_id > 0 for reader in readers] == [n < sessions_kept for n in range(20)]
@@ -441,8 +451,8 @@ def test_slots_are_split_evenly_among_the_shards(slots: int, sessions_kept: int)
 
 def test_ids_are_positive_distinct_and_drawn_again_when_taken() -> None:
     cache = FetchSessions(slot_count=1000, draw_number=iter_draw([1, 1, 1, 2]))
-    (first_reader, *_, second) = fill(cache, SHARD_COUNT + 1, A)
-    assert (first_reader.session_id, second.session_id) == (1, 2)
+    (first_reader, *_, second_reader) = fill(cache, SHARD_COUNT + 1, A)
+    assert (first_reader.session_id, second_reader.session_id) == (1, 2)
 
 
 def iter_draw(of_first_shard: list[int]) -> Callable[[int, int], int]:
@@ -453,10 +463,10 @@ def iter_draw(of_first_shard: list[int]) -> Callable[[int, int], int]:
 
 def test_sessions_are_bounded_by_what_they_hold() -> None:
     cache = FetchSessions(slot_count=1000, draw_number=in_turn(), partition_count=5)
-    first_reader, second = Reader(cache), Reader(cache)
+    first_reader, second_reader = Reader(cache), Reader(cache)
     first_reader.fetch(A, B, C)
     assert first_reader.session_id > 0
-    assert second.fetch(A, B, C).session_id == 0
+    assert second_reader.fetch(A, B, C).session_id == 0
     late_reader = Reader(cache)
     late_reader.now_ms = EVICTION_MS + 1
     assert late_reader.fetch(A, B, C).session_id > 0
@@ -487,14 +497,14 @@ def test_a_consumer_does_not_evict_a_young_session() -> None:
 
 def test_the_session_that_was_idle_longest_is_evicted() -> None:
     cache = sessions(2 * SHARD_COUNT)
-    idle, *other_readers = fill(cache, 2 * SHARD_COUNT, A)
+    idle_reader, *other_readers = fill(cache, 2 * SHARD_COUNT, A)
     for reader in other_readers:
         reader.now_ms = 1
         reader.fetch()
     late_reader = Reader(cache)
     late_reader.now_ms = EVICTION_MS + 1
     assert late_reader.fetch(A).session_id > 0
-    assert cache.find(idle.session_id) is None
+    assert cache.find(idle_reader.session_id) is None
     assert len(cache) == 2 * SHARD_COUNT
 
 
@@ -516,18 +526,18 @@ def test_an_old_session_gives_way_to_a_larger_one(
 
 def test_of_old_sessions_the_smallest_gives_way() -> None:
     cache = sessions(2 * SHARD_COUNT)
-    large = fill(cache, SHARD_COUNT, A, B)[0]
-    small = fill(cache, SHARD_COUNT, A)[0]
-    for reader in (small, large):
+    large_reader = fill(cache, SHARD_COUNT, A, B)[0]
+    small_reader = fill(cache, SHARD_COUNT, A)[0]
+    for reader in (small_reader, large_reader):
         reader.now_ms = EVICTION_MS + 1
         reader.fetch()
-    small.fetch(B)
-    small.fetch(forget=[B])
+    small_reader.fetch(B)
+    small_reader.fetch(forget=[B])
     late_reader = Reader(cache)
     late_reader.now_ms = EVICTION_MS + 2
     late_reader.fetch(A, B, C)
-    assert cache.find(small.session_id) is None
-    assert cache.find(large.session_id) is not None
+    assert cache.find(small_reader.session_id) is None
+    assert cache.find(large_reader.session_id) is not None
 
 
 def test_a_follower_evicts_any_consumer_but_only_old_smaller_followers() -> None:
@@ -535,8 +545,8 @@ def test_a_follower_evicts_any_consumer_but_only_old_smaller_followers() -> None
     fill(cache, SHARD_COUNT, A, B, C)
     followers = fill(cache, SHARD_COUNT, A, follower=True)
     assert all(reader.session_id for reader in followers)
-    (refused,) = fill(cache, 1, A, B, follower=True)
-    assert refused.session_id == 0, "nobody old enough"
+    (refused_reader,) = fill(cache, 1, A, B, follower=True)
+    assert refused_reader.session_id == 0, "nobody old enough"
     fill(cache, SHARD_COUNT - 1, A)
     for reader in followers:
         reader.now_ms = EVICTION_MS + 1

@@ -46,7 +46,7 @@ class Reader:
         self.out += 1
 
 
-class Led:
+class PartitionBench:
     """A partition that broker 1 leads."""
 
     def __init__(
@@ -104,14 +104,14 @@ class Led:
 
 
 def test_the_high_watermark_waits_for_the_whole_isr() -> None:
-    led = Led()
-    assert not led.append(2)
-    assert not led.fetched(B2, 2)
-    assert led.fetched(B3, 1)
-    assert led.log.high_watermark == 1
-    assert led.fetched(B3, 2)
-    assert not led.fetched(B3, 2)
-    assert led.log.high_watermark == 2
+    partition_bench = PartitionBench()
+    assert not partition_bench.append(2)
+    assert not partition_bench.fetched(B2, 2)
+    assert partition_bench.fetched(B3, 1)
+    assert partition_bench.log.high_watermark == 1
+    assert partition_bench.fetched(B3, 2)
+    assert not partition_bench.fetched(B3, 2)
+    assert partition_bench.log.high_watermark == 2
 
 
 @pytest.mark.parametrize(
@@ -127,141 +127,145 @@ def test_the_high_watermark_waits_for_the_whole_isr() -> None:
 def test_it_is_the_least_end_of_those_who_are_waited_for(
     isr: tuple[int, ...], ends: tuple[int, int], expected: int
 ) -> None:
-    led = Led(isr=isr)
-    led.append(10)
-    led.excluded.update((B2, B3))  # none of them is about to join
+    partition_bench = PartitionBench(isr=isr)
+    partition_bench.append(10)
+    partition_bench.excluded.update((B2, B3))  # none of them is about to join
     for broker, end in zip((B2, B3), ends, strict=True):
-        led.fetched(broker, end)
-    assert led.log.high_watermark == expected
+        partition_bench.fetched(broker, end)
+    assert partition_bench.log.high_watermark == expected
 
 
 def test_a_leader_alone_in_the_isr_does_not_wait() -> None:
-    led = Led(isr=(1,))
-    assert led.append()
-    assert led.log.high_watermark == 1
+    partition_bench = PartitionBench(isr=(1,))
+    assert partition_bench.append()
+    assert partition_bench.log.high_watermark == 1
 
 
 def test_the_high_watermark_rests_while_too_few_are_in_sync() -> None:
-    led = Led(isr=(1,), min_isr=2)
-    assert led.partition.is_under_min_isr
-    assert len(led.partition.maximal_isr) < led.partition.min_isr
-    assert not led.append()
-    assert led.log.high_watermark == 0
+    partition_bench = PartitionBench(isr=(1,), min_isr=2)
+    assert partition_bench.partition.is_under_min_isr
+    assert len(partition_bench.partition.maximal_isr) < partition_bench.partition.min_isr
+    assert not partition_bench.append()
+    assert partition_bench.log.high_watermark == 0
 
 
 def test_before_3_7_the_high_watermark_goes_on_while_too_few_are_in_sync() -> None:
-    led = Led(isr=(1,), min_isr=2, rules=Rules(high_watermark_needs_min_isr=False))
-    assert led.append()
-    assert led.log.high_watermark == 1
-    assert led.partition.is_under_min_isr
-    assert len(led.partition.maximal_isr) < led.partition.min_isr
+    partition_bench = PartitionBench(
+        isr=(1,), min_isr=2, rules=Rules(high_watermark_needs_min_isr=False)
+    )
+    assert partition_bench.append()
+    assert partition_bench.log.high_watermark == 1
+    assert partition_bench.partition.is_under_min_isr
+    assert len(partition_bench.partition.maximal_isr) < partition_bench.partition.min_isr
 
 
 def test_before_3_7_more_replicas_may_be_demanded_than_there_are() -> None:
     for rules, is_under in ((LATEST_RULES, False), (Rules(min_isr_is_bounded=False), True)):
-        assert Led(min_isr=4, rules=rules).partition.is_under_min_isr is is_under
+        assert PartitionBench(min_isr=4, rules=rules).partition.is_under_min_isr is is_under
 
 
 def test_the_leader_waits_for_a_replica_that_is_coming_back() -> None:
-    led = Led(isr=(1, 3))
-    led.append(2, now_ms=50)
-    assert led.fetched(B3, 2)
-    led.fetched(B2, 2)
-    led.append(2, now_ms=60)
-    assert not led.fetched(B3, 4, now_ms=60)
-    led.excluded.add(B2)
-    assert led.fetched(B3, 4, now_ms=60), "who may not join is not waited for"
+    partition_bench = PartitionBench(isr=(1, 3))
+    partition_bench.append(2, now_ms=50)
+    assert partition_bench.fetched(B3, 2)
+    partition_bench.fetched(B2, 2)
+    partition_bench.append(2, now_ms=60)
+    assert not partition_bench.fetched(B3, 4, now_ms=60)
+    partition_bench.excluded.add(B2)
+    assert partition_bench.fetched(B3, 4, now_ms=60), "who may not join is not waited for"
 
 
 def test_the_leader_waits_for_a_replica_from_the_request_that_it_joins_the_isr() -> None:
     """The controller may have added the replica already (LeaderAndIsr.maximalIsr)."""
-    led = Led(isr=(1, 3))
-    led.append(2)
-    led.fetched(B3, 2)
-    led.fetched(B2, 2)
-    change = led.partition.expand_isr(led.partition.followers[B2])
+    partition_bench = PartitionBench(isr=(1, 3))
+    partition_bench.append(2)
+    partition_bench.fetched(B3, 2)
+    partition_bench.fetched(B2, 2)
+    change = partition_bench.partition.expand_isr(partition_bench.partition.followers[B2])
     assert change is not None
-    led.excluded.add(B2)
-    led.append(2)
-    assert not led.fetched(B3, 4)
-    led.answer(change, error=ErrorCode.ineligible_replica)
-    assert led.fetched(B3, 4), "the controller has not taken it in"
+    partition_bench.excluded.add(B2)
+    partition_bench.append(2)
+    assert not partition_bench.fetched(B3, 4)
+    partition_bench.answer(change, error=ErrorCode.ineligible_replica)
+    assert partition_bench.fetched(B3, 4), "the controller has not taken it in"
 
 
 def test_followers_hear_of_records_and_of_the_high_watermark() -> None:
-    led = Led(isr=(1, 2))
-    reader = led.partition.followers[B2].reader = Reader()
+    partition_bench = PartitionBench(isr=(1, 2))
+    reader = partition_bench.partition.followers[B2].reader = Reader()
     reader.parked_request = "a Fetch that waits"
-    led.append()
-    topic_partition = led.log.topic_partition
+    partition_bench.append()
+    topic_partition = partition_bench.log.topic_partition
     assert (list(reader.partitions_with_news), reader.stale_partitions, reader.answers) == (
         [topic_partition],
         {},
         1,
     )
-    led.append()
+    partition_bench.append()
     assert reader.answers == 1, "what is appended meanwhile goes into the same answer"
-    led.fetched(B2, 1)
+    partition_bench.fetched(B2, 1)
     assert list(reader.stale_partitions) == [topic_partition]
     reader.partitions_with_news.clear()
     reader.is_answer_due = False
-    led.partition.note_raised_log_start()
+    partition_bench.partition.note_raised_log_start()
     assert (list(reader.partitions_with_news), reader.answers) == ([topic_partition], 2)
     reader.partitions_with_news.clear()
-    led.partition.note_raised_log_start()
+    partition_bench.partition.note_raised_log_start()
     assert (list(reader.partitions_with_news), reader.answers) == ([topic_partition], 2), (
         "the same answer tells it"
     )
 
 
 def test_who_had_all_was_up_to_date_when_it_asked_last() -> None:
-    led = Led()
-    led.append()
-    led.fetched(B2, 1, now_ms=10)
-    follower = led.partition.followers[B2]
+    partition_bench = PartitionBench()
+    partition_bench.append()
+    partition_bench.fetched(B2, 1, now_ms=10)
+    follower = partition_bench.partition.followers[B2]
     follower.reader = Reader()
-    led.append(now_ms=90)
+    partition_bench.append(now_ms=90)
     assert follower.caught_up_ms == 40
     follower.reader.last_fetch_ms = 95
-    led.append(now_ms=99)
+    partition_bench.append(now_ms=99)
     assert follower.caught_up_ms == 40, "it lags by now"
 
 
 def test_the_low_watermark_is_that_of_the_slowest_live_replica() -> None:
-    led = Led(isr=(1, 2))
-    led.append(4)
-    led.fetched(B2, 4, start=1)
-    led.fetched(B3, 4, start=0)
-    led.log.delete_records_before(3)
-    assert led.partition.low_watermark(lambda _: True) == 0
-    assert led.partition.low_watermark(lambda broker: broker == B2) == 1
-    assert led.partition.low_watermark(lambda _: False) == 3
+    partition_bench = PartitionBench(isr=(1, 2))
+    partition_bench.append(4)
+    partition_bench.fetched(B2, 4, start=1)
+    partition_bench.fetched(B3, 4, start=0)
+    partition_bench.log.delete_records_before(3)
+    assert partition_bench.partition.low_watermark(lambda _: True) == 0
+    assert partition_bench.partition.low_watermark(lambda broker: broker == B2) == 1
+    assert partition_bench.partition.low_watermark(lambda _: False) == 3
 
 
 # Metadata
 
 
 def test_a_new_epoch_forgets_where_the_followers_were() -> None:
-    led = Led()
-    led.append()
-    led.fetched(B2, 1)
-    led.publish(isr=(B1, B2))
-    assert led.partition.followers[B2].log_end_offset == 1
-    led.publish(leader_epoch=LeaderEpoch(1))
-    assert led.partition.followers[B2].log_end_offset == -1
+    partition_bench = PartitionBench()
+    partition_bench.append()
+    partition_bench.fetched(B2, 1)
+    partition_bench.publish(isr=(B1, B2))
+    assert partition_bench.partition.followers[B2].log_end_offset == 1
+    partition_bench.publish(leader_epoch=LeaderEpoch(1))
+    assert partition_bench.partition.followers[B2].log_end_offset == -1
 
 
 def test_older_metadata_changes_nothing_but_the_minimum() -> None:
-    led = Led()
-    led.partition.apply_image(msgspec.structs.replace(led.image, isr=(B1,)), min_isr=9, now_ms=0)
-    assert list(led.partition.isr) == [B1, B2, B3]
-    assert led.partition.min_isr == 3
+    partition_bench = PartitionBench()
+    partition_bench.partition.apply_image(
+        msgspec.structs.replace(partition_bench.image, isr=(B1,)), min_isr=9, now_ms=0
+    )
+    assert list(partition_bench.partition.isr) == [B1, B2, B3]
+    assert partition_bench.partition.min_isr == 3
 
 
 def test_a_replica_that_falls_out_is_reported() -> None:
-    led = Led()
-    reader = led.partition.followers[B2].reader = Reader()
-    led.publish(isr=(B1, B3))
+    partition_bench = PartitionBench()
+    reader = partition_bench.partition.followers[B2].reader = Reader()
+    partition_bench.publish(isr=(B1, B3))
     assert reader.out == 1
 
 
@@ -269,45 +273,47 @@ def test_a_replica_that_falls_out_is_reported() -> None:
 
 
 def test_who_has_not_kept_up_falls_out_once_the_controller_agrees() -> None:
-    led = Led()
-    led.append()
-    led.fetched(B2, 1, now_ms=990)
-    change = led.shrink_isr()
+    partition_bench = PartitionBench()
+    partition_bench.append()
+    partition_bench.fetched(B2, 1, now_ms=990)
+    change = partition_bench.shrink_isr()
     assert change.new_isr == ((B1, -1), (B2, 20))
-    assert list(led.partition.isr) == [B1, B2, B3]
-    assert led.partition.shrink_isr(lag_max_ms=LAG_MS, now_ms=2_000) is None, "one wish at a time"
-    assert led.answer(change) is None
-    assert list(led.partition.isr) == [B1, B2]
-    assert led.partition.advance_high_watermark(lambda: (LAG_MS, 1_000))
+    assert list(partition_bench.partition.isr) == [B1, B2, B3]
+    assert partition_bench.partition.shrink_isr(lag_max_ms=LAG_MS, now_ms=2_000) is None, (
+        "one wish at a time"
+    )
+    assert partition_bench.answer(change) is None
+    assert list(partition_bench.partition.isr) == [B1, B2]
+    assert partition_bench.partition.advance_high_watermark(lambda: (LAG_MS, 1_000))
 
 
 def test_a_replica_that_keeps_up_stays_in_the_isr() -> None:
-    led = Led()
-    assert led.partition.shrink_isr(lag_max_ms=LAG_MS, now_ms=50) is None
+    partition_bench = PartitionBench()
+    assert partition_bench.partition.shrink_isr(lag_max_ms=LAG_MS, now_ms=50) is None
 
 
 def test_who_has_caught_up_comes_back_and_counts_from_the_wish_on() -> None:
-    led = Led(isr=(1,))
-    led.append(2)
-    led.fetched(B2, 1)
-    follower = led.partition.followers[B2]
-    assert led.partition.expand_isr(follower) is None, "it lacks what is committed"
-    led.fetched(B2, 2)
-    change = led.partition.expand_isr(follower)
+    partition_bench = PartitionBench(isr=(1,))
+    partition_bench.append(2)
+    partition_bench.fetched(B2, 1)
+    follower = partition_bench.partition.followers[B2]
+    assert partition_bench.partition.expand_isr(follower) is None, "it lacks what is committed"
+    partition_bench.fetched(B2, 2)
+    change = partition_bench.partition.expand_isr(follower)
     assert change is not None
     assert change.new_isr == ((B1, -1), (B2, 20))
-    assert not led.append(), "the larger ISR counts"
-    assert led.partition.expand_isr(led.partition.followers[B3]) is None
-    led.answer(change)
-    assert list(led.partition.isr) == [B1, B2]
-    assert led.partition.expand_isr(follower) is None
+    assert not partition_bench.append(), "the larger ISR counts"
+    assert partition_bench.partition.expand_isr(partition_bench.partition.followers[B3]) is None
+    partition_bench.answer(change)
+    assert list(partition_bench.partition.isr) == [B1, B2]
+    assert partition_bench.partition.expand_isr(follower) is None
 
 
 def test_who_may_not_join_is_not_asked_for() -> None:
-    led = Led(isr=(1,))
-    led.excluded.add(B2)
-    led.fetched(B2, 0)
-    assert led.partition.expand_isr(led.partition.followers[B2]) is None
+    partition_bench = PartitionBench(isr=(1,))
+    partition_bench.excluded.add(B2)
+    partition_bench.fetched(B2, 0)
+    assert partition_bench.partition.expand_isr(partition_bench.partition.followers[B2]) is None
 
 
 @pytest.mark.parametrize(
@@ -323,31 +329,33 @@ def test_who_may_not_join_is_not_asked_for() -> None:
 def test_what_the_controller_refuses(
     error: ErrorCode, is_repeated: bool, may_ask_again: bool
 ) -> None:
-    led = Led()
-    led.append()
-    change = led.shrink_isr()
-    assert (led.answer(change, error=error) is change) == is_repeated
-    assert list(led.partition.isr) == [B1, B2, B3]
-    second_request = led.partition.shrink_isr(lag_max_ms=LAG_MS, now_ms=2_000)
+    partition_bench = PartitionBench()
+    partition_bench.append()
+    change = partition_bench.shrink_isr()
+    assert (partition_bench.answer(change, error=error) is change) == is_repeated
+    assert list(partition_bench.partition.isr) == [B1, B2, B3]
+    second_request = partition_bench.partition.shrink_isr(lag_max_ms=LAG_MS, now_ms=2_000)
     assert (second_request is not None) == may_ask_again
 
 
 def test_an_answer_that_metadata_has_overtaken_is_nothing() -> None:
-    led = Led()
-    led.append()
-    change = led.shrink_isr()
-    led.publish(isr=(B1,))
-    assert led.answer(change) is None
-    assert list(led.partition.isr) == [B1]
+    partition_bench = PartitionBench()
+    partition_bench.append()
+    change = partition_bench.shrink_isr()
+    partition_bench.publish(isr=(B1,))
+    assert partition_bench.answer(change) is None
+    assert list(partition_bench.partition.isr) == [B1]
 
 
-@pytest.mark.parametrize("stale", [{"leader_epoch": LeaderEpoch(5)}, {"partition_epoch": -1}])
-def test_an_answer_of_another_time_is_nothing(stale: dict[str, Any]) -> None:
-    led = Led()
-    led.append()
-    change = led.shrink_isr()
-    assert led.answer(change, **stale) is None
-    assert list(led.partition.isr) == [B1, B2, B3]
+@pytest.mark.parametrize(
+    "stale_fields", [{"leader_epoch": LeaderEpoch(5)}, {"partition_epoch": -1}]
+)
+def test_an_answer_of_another_time_is_nothing(stale_fields: dict[str, Any]) -> None:
+    partition_bench = PartitionBench()
+    partition_bench.append()
+    change = partition_bench.shrink_isr()
+    assert partition_bench.answer(change, **stale_fields) is None
+    assert list(partition_bench.partition.isr) == [B1, B2, B3]
 
 
 def follower(broker_id: BrokerId = B2, *, offset: int = 0, caught_up_ms: int = 0) -> Follower:
@@ -417,10 +425,10 @@ def test_a_new_leader_trusts_the_isr_for_a_while(is_in_isr: bool, is_caught_up: 
 
 def test_out_of_sync_are_members_of_the_isr_that_have_not_kept_up() -> None:
     followers = [follower(B2, offset=3), follower(B3, offset=3, caught_up_ms=950)]
-    late = out_of_sync_followers(
+    late_followers = out_of_sync_followers(
         followers, {B2, B3}, leader_end=10, lag_max_ms=LAG_MS, now_ms=1_000
     )
-    assert late == (B2,)
+    assert late_followers == (B2,)
     assert (
         out_of_sync_followers(followers, {B3}, leader_end=10, lag_max_ms=LAG_MS, now_ms=1_000) == ()
     )
@@ -438,7 +446,7 @@ def test_who_joins_has_all_that_is_committed_and_all_from_before_this_leader(
 
 
 @pytest.mark.parametrize(
-    ("leader", "own", "offset"),
+    ("leader", "follower_answer", "offset"),
     [
         ((3, 7), (3, 9), 7),  # the same epoch ended earlier there
         ((3, 9), (3, 7), 7),  # or here
@@ -449,6 +457,9 @@ def test_who_joins_has_all_that_is_committed_and_all_from_before_this_leader(
     ],
 )
 def test_a_diverging_follower_goes_back_to_where_both_agree(
-    leader: tuple[int, int], own: tuple[int, int], offset: int
+    leader: tuple[int, int], follower_answer: tuple[int, int], offset: int
 ) -> None:
-    assert truncation_offset(log_end_offset=10, leader_answer=leader, follower_answer=own) == offset
+    assert (
+        truncation_offset(log_end_offset=10, leader_answer=leader, follower_answer=follower_answer)
+        == offset
+    )

@@ -116,10 +116,10 @@ def test_acks_all_needs_the_smaller_of_min_insync_replicas_and_the_replication_f
             topic("orders", partition(1, isr=isr), configs={"min.insync.replicas": demanded})
         )
     )
-    refused = brokers.each[B1].too_few_in_sync(TP)
-    assert (refused is None) == enough
-    if refused is not None:
-        assert error_of(refused) is ErrorCode.not_enough_replicas
+    rejection = brokers.each[B1].too_few_in_sync(TP)
+    assert (rejection is None) == enough
+    if rejection is not None:
+        assert error_of(rejection) is ErrorCode.not_enough_replicas
     assert brokers.each[B1].too_few_in_sync(TopicPartition("other", 0)) is None
 
 
@@ -129,8 +129,8 @@ def test_before_3_7_more_replicas_may_be_demanded_than_there_are(replicas: tuple
         topic("orders", partition(1, replicas=replicas), configs={"min.insync.replicas": "3"})
     )
     brokers = Brokers(image, Rules(min_isr_is_bounded=False))
-    refused = brokers.each[B1].too_few_in_sync(TP)
-    assert error_of(refused) is ErrorCode.not_enough_replicas
+    rejection = brokers.each[B1].too_few_in_sync(TP)
+    assert error_of(rejection) is ErrorCode.not_enough_replicas
     assert Brokers(image).each[B1].too_few_in_sync(TP) is None
 
 
@@ -209,9 +209,9 @@ def test_a_leader_keeps_new_batches_for_its_followers(
 def test_a_partition_that_wants_more_replicas_than_it_has_is_watched(
     min_isr: int, is_watched: bool
 ) -> None:
-    alone = partition(1, replicas=(1,))
+    single_replica = partition(1, replicas=(1,))
     image = cluster().with_topic(
-        topic("orders", alone, configs={"min.insync.replicas": str(min_isr)})
+        topic("orders", single_replica, configs={"min.insync.replicas": str(min_isr)})
     )
     brokers = Brokers(image, Rules(min_isr_is_bounded=False))
     assert (TP in brokers.each[B1].replicated) is is_watched
@@ -259,12 +259,12 @@ def test_thousands_of_topics_of_one_partition_have_breaks_and_one_config() -> No
         image = image.with_topic(
             topic(f"t{topic_number}", topic_id=uuid.UUID(int=topic_number + 1))
         )
-    settled = image.with_topic(
+    settled_image = image.with_topic(
         topic("own", topic_id=uuid.UUID(int=900), configs={"segment.ms": "5"})
     )
     brokers = Brokers(cluster())
     replicas = brokers.each[B1]
-    steps = list(replicas.apply_in_steps(settled, now_ms=7))
+    steps = list(replicas.apply_in_steps(settled_image, now_ms=7))
     assert len(steps) >= 501
     configs = {id(log.config) for log in replicas.hosted.values()}
     assert len(configs) == 2
@@ -276,23 +276,23 @@ def test_thousands_of_topics_of_one_partition_have_breaks_and_one_config() -> No
 def test_each_epoch_says_which_leader_a_replica_follows() -> None:
     image = cluster().with_topic(topic("orders", partition(1, replicas=(1, 2), epoch=4)))
     brokers = Brokers(image)
-    (following,) = brokers.first[B2].followed_replicas
-    assert (following.leader, following.leader_epoch) == (B1, 4)
-    assert following.topic_id == TOPIC_ID
-    assert following.log is brokers.each[B2].hosted[TP]
+    (first_followed,) = brokers.first[B2].followed_replicas
+    assert (first_followed.leader, first_followed.leader_epoch) == (B1, 4)
+    assert first_followed.topic_id == TOPIC_ID
+    assert first_followed.log is brokers.each[B2].hosted[TP]
     assert brokers.first[B1].followed_replicas == brokers.first[B3].followed_replicas == []
-    moved = image.with_partition(TP, partition(1, replicas=(1, 2), epoch=5))
+    moved_image = image.with_partition(TP, partition(1, replicas=(1, 2), epoch=5))
     assert [
         followed_replica.leader_epoch
-        for followed_replica in brokers.apply(moved)[B2].followed_replicas
+        for followed_replica in brokers.apply(moved_image)[B2].followed_replicas
     ] == [5]
-    shrunk = moved.with_partition(
+    shrunk_image = moved_image.with_partition(
         TP,
         msgspec.structs.replace(
             partition(1, replicas=(1, 2), isr=(1,), epoch=5), partition_epoch=6
         ),
     )
-    assert brokers.apply(shrunk)[B2].followed_replicas == []
+    assert brokers.apply(shrunk_image)[B2].followed_replicas == []
 
 
 def test_without_a_leader_a_replica_follows_none() -> None:
@@ -313,9 +313,9 @@ def test_without_a_leader_a_replica_follows_none() -> None:
 def test_a_led_partition_with_followers_knows_them() -> None:
     image = cluster().with_topic(topic("orders", partition(1, replicas=(1, 2))))
     brokers = Brokers(image)
-    led = brokers.each[B1].replicated[TP]
-    assert brokers.first[B1].regrouped_partitions == [led]
-    assert list(led.followers) == [B2]
+    led_partition = brokers.each[B1].replicated[TP]
+    assert brokers.first[B1].regrouped_partitions == [led_partition]
+    assert list(led_partition.followers) == [B2]
     assert brokers.each[B2].replicated == {}
     brokers.apply(image.without_topic("orders"))
     assert brokers.each[B1].replicated == {}
@@ -361,18 +361,21 @@ def test_only_a_live_broker_of_the_same_process_may_join_an_isr(
 def test_a_replica_that_was_moved_away_is_gone_with_its_log() -> None:
     brokers = Brokers(cluster().with_topic(topic("orders", partition(1, replicas=(1, 2)))))
     log = brokers.each[B1].hosted[TP]
-    moved = cluster().with_topic(topic("orders", partition(3, replicas=(3, 2), epoch=1)))
-    changes = brokers.apply(moved)
+    moved_cluster = cluster().with_topic(topic("orders", partition(3, replicas=(3, 2), epoch=1)))
+    changes = brokers.apply(moved_cluster)
     assert (changes[B1].deleted_partitions, changes[B1].lost_partitions) == ([TP], [])
     assert TP not in brokers.each[B1].hosted
     assert TP not in brokers.each[B1].led
     assert TP not in brokers.each[B1].replicated
     assert error_of(brokers.each[B1].leader(TP)) is ErrorCode.not_leader_or_follower
     assert changes[B3].led_partitions == [(TP, 1)]
-    away = brokers.apply(
+    changes_by_broker = brokers.apply(
         cluster().with_topic(topic("orders", partition(3, replicas=(3,), epoch=2)))
     )
-    assert (away[B2].deleted_partitions, away[B2].unfollowed_partitions) == ([TP], [TP])
+    assert (
+        changes_by_broker[B2].deleted_partitions,
+        changes_by_broker[B2].unfollowed_partitions,
+    ) == ([TP], [TP])
     back = brokers.apply(
         cluster().with_topic(topic("orders", partition(1, replicas=(1,), epoch=3)))
     )
@@ -388,13 +391,13 @@ def test_who_was_followed_is_so_until_the_leader_changes() -> None:
             topic("orders", partition(1, replicas=(1, 2), isr=(1,), epoch=1, adding=(2,)))
         )
     )
-    (led,) = changes[B1].regrouped_partitions
-    assert list(led.followers) == [B2]
-    alone = brokers.apply(
+    (led_partition,) = changes[B1].regrouped_partitions
+    assert list(led_partition.followers) == [B2]
+    changes_by_broker = brokers.apply(
         cluster().with_topic(topic("orders", partition(1, replicas=(1,), epoch=2)))
     )
-    assert alone[B1].regrouped_partitions == [led]
-    assert (list(led.followers), led.isr) == ([], (1,))
+    assert changes_by_broker[B1].regrouped_partitions == [led_partition]
+    assert (list(led_partition.followers), led_partition.isr) == ([], (1,))
 
 
 # A failed log directory
@@ -429,17 +432,19 @@ def test_what_comes_to_a_failed_directory_is_offline_too() -> None:
 
 def test_a_leader_that_is_offline_resigns_once_another_one_leads() -> None:
     brokers = brokers_with_failed_directory()
-    moved = partition(2, isr=(2, 3), epoch=1)
-    changes = brokers.apply(brokers.image.with_partition(TP, moved))
-    assert changes[B1] == LeadershipChanges(lost_partitions=[(TP, moved.leader_epoch)])
-    again = brokers.apply(brokers.image.with_partition(TP, partition(3, isr=(2, 3), epoch=2)))
-    assert again[B1] == LeadershipChanges()
+    moved_partition = partition(2, isr=(2, 3), epoch=1)
+    changes = brokers.apply(brokers.image.with_partition(TP, moved_partition))
+    assert changes[B1] == LeadershipChanges(lost_partitions=[(TP, moved_partition.leader_epoch)])
+    changes_by_broker = brokers.apply(
+        brokers.image.with_partition(TP, partition(3, isr=(2, 3), epoch=2))
+    )
+    assert changes_by_broker[B1] == LeadershipChanges()
 
 
 def test_an_offline_replica_can_be_deleted_or_moved_away() -> None:
     brokers = brokers_with_failed_directory()
-    elsewhere = partition(2, replicas=(2, 3), epoch=1)
-    changes = brokers.apply(brokers.image.with_partition(TP, elsewhere))
+    partition_elsewhere = partition(2, replicas=(2, 3), epoch=1)
+    changes = brokers.apply(brokers.image.with_partition(TP, partition_elsewhere))
     assert changes[B1].deleted_partitions == [TP]
     changes = brokers.apply(brokers.image.without_topic("orders"))
     assert changes[B1].deleted_partitions == [TopicPartition("orders", 1)]
@@ -464,13 +469,20 @@ def test_roles_change_with_leaders_epochs_replicas_and_topics() -> None:
         .with_topic(topic("orders", partition(1), partition(2), partition(1), partition(1)))
         .with_topic(topic("gone", partition(1), topic_id=uuid.UUID(int=6)))
     )
-    changed = topic(
+    changed_topic = topic(
         "orders", partition(2, epoch=1), partition(2), partition(1, isr=(1,)), partition(1, epoch=1)
     )
-    new = old_image.without_topic("gone").with_topic(changed)
+    new_image = old_image.without_topic("gone").with_topic(changed_topic)
     orders = [TopicPartition("orders", order_index) for order_index in range(4)]
-    assert changed_roles(old_image, new, B1) == (TopicPartition("gone", 0), orders[0], orders[3])
+    assert changed_roles(old_image, new_image, B1) == (
+        TopicPartition("gone", 0),
+        orders[0],
+        orders[3],
+    )
     assert changed_roles(old_image, old_image, B1) == ()
-    away = new.with_topic(topic("orders", partition(2, replicas=(2, 3), epoch=2)))
-    assert changed_roles(new, away, B1) == tuple(orders)
-    assert changed_roles(new, new.with_topic(topic("x", partition(2, replicas=(2,)))), B1) == ()
+    image_away = new_image.with_topic(topic("orders", partition(2, replicas=(2, 3), epoch=2)))
+    assert changed_roles(new_image, image_away, B1) == tuple(orders)
+    assert (
+        changed_roles(new_image, new_image.with_topic(topic("x", partition(2, replicas=(2,)))), B1)
+        == ()
+    )

@@ -23,7 +23,7 @@ from txnsim.types import CONSUMER_OFFSETS_TOPIC, LeaderEpoch, TopicPartition
 from txnsim.wire.batch import read_batch_header
 
 
-class Traced:
+class TracedLog:
     """A log whose changes are traced."""
 
     def __init__(self) -> None:
@@ -45,11 +45,11 @@ class Traced:
         marker = marker_of(
             producer_id=PID, committed=committed, coordinator_epoch=coordinator_epoch
         )
-        written = append_marker(self.driver.log, marker, now_ms=NOW)
-        if isinstance(written, Rejection):
-            self.trace.trace_marker_refusal(PARTITION, marker, written)
+        append_result = append_marker(self.driver.log, marker, now_ms=NOW)
+        if isinstance(append_result, Rejection):
+            self.trace.trace_marker_refusal(PARTITION, marker, append_result)
         else:
-            self.settle(self.trace.trace_marker(self.driver.log, marker, written))
+            self.settle(self.trace.trace_marker(self.driver.log, marker, append_result))
 
     def settle(self, cause: int | None = None) -> int:
         """All is replicated; the event that causes what follows, and the cause of before is the
@@ -74,10 +74,10 @@ def data(event: Event) -> dict[str, Any]:
 
 
 def test_the_first_batch_opens_a_transaction_and_the_next_does_not() -> None:
-    traced = Traced()
-    traced.append(0, transactional=True)
-    assert traced.kinds() == ["log.append", "pid.open", "log.hw"]
-    append, opened, _ = traced.events()
+    traced_log = TracedLog()
+    traced_log.append(0, transactional=True)
+    assert traced_log.kinds() == ["log.append", "pid.open", "log.hw"]
+    append, open_event, _ = traced_log.events()
     assert data(append) == {
         "tp": "orders-0",
         "pid": PID,
@@ -90,131 +90,133 @@ def test_the_first_batch_opens_a_transaction_and_the_next_does_not() -> None:
         "rule": "producer.txn-opens-at-first-batch",
         "bytes": len(batch(0, transactional=True)),
     }
-    assert data(opened)["first"] == 0
-    assert opened.p[0] == append.i, "the append is its cause"
-    traced.append(1, transactional=True)
-    assert traced.kinds()[3:] == ["log.append", "log.hw"]
-    assert data(traced.events()[3])["rule"] == "producer.gate-open"
+    assert data(open_event)["first"] == 0
+    assert open_event.p[0] == append.i, "the append is its cause"
+    traced_log.append(1, transactional=True)
+    assert traced_log.kinds()[3:] == ["log.append", "log.hw"]
+    assert data(traced_log.events()[3])["rule"] == "producer.gate-open"
 
 
 def test_a_plain_batch_moves_both_bounds() -> None:
-    traced = Traced()
-    traced.append(0)
-    assert traced.kinds() == ["log.append", "log.hw", "log.lso"]
-    assert [data(event)["to"] for event in traced.events()[1:]] == [1, 1]
+    traced_log = TracedLog()
+    traced_log.append(0)
+    assert traced_log.kinds() == ["log.append", "log.hw", "log.lso"]
+    assert [data(event)["to"] for event in traced_log.events()[1:]] == [1, 1]
 
 
 def test_a_duplicate_moves_nothing() -> None:
-    traced = Traced()
-    traced.append(0)
-    traced.append(0)
-    assert traced.kinds()[3:] == ["log.duplicate"]
-    assert data(traced.events()[3])["base"] == 0
-    assert data(traced.events()[3])["rule"] == "producer.duplicate"
-    assert data(traced.events()[3])["bytes"] == len(batch(0))
+    traced_log = TracedLog()
+    traced_log.append(0)
+    traced_log.append(0)
+    assert traced_log.kinds()[3:] == ["log.duplicate"]
+    assert data(traced_log.events()[3])["base"] == 0
+    assert data(traced_log.events()[3])["rule"] == "producer.duplicate"
+    assert data(traced_log.events()[3])["bytes"] == len(batch(0))
 
 
 def test_a_refused_batch_is_traced_with_its_reason() -> None:
-    traced = Traced()
-    traced.append(0)
-    traced.append(9)
-    (*_, refused) = traced.events()
-    assert refused.k == "log.reject"
-    assert data(refused)["error"] == ErrorCode.out_of_order_sequence_number.name.upper()
-    assert data(refused)["reason"]
-    assert data(refused)["rule"] == "producer.next-sequence"
-    assert data(refused)["bytes"] == len(batch(9))
+    traced_log = TracedLog()
+    traced_log.append(0)
+    traced_log.append(9)
+    (*_, reject_event) = traced_log.events()
+    assert reject_event.k == "log.reject"
+    assert data(reject_event)["error"] == ErrorCode.out_of_order_sequence_number.name.upper()
+    assert data(reject_event)["reason"]
+    assert data(reject_event)["rule"] == "producer.next-sequence"
+    assert data(reject_event)["bytes"] == len(batch(9))
 
 
 def test_brief_leaves_the_size_of_a_batch_out() -> None:
-    traced = Traced()
-    traced.tracer.level = TraceLevel.BRIEF
-    traced.append(0)
-    assert "bytes" not in data(traced.events()[0])
+    traced_log = TracedLog()
+    traced_log.tracer.level = TraceLevel.BRIEF
+    traced_log.append(0)
+    assert "bytes" not in data(traced_log.events()[0])
 
 
 def test_a_marker_closes_the_transaction_and_frees_the_bound() -> None:
-    traced = Traced()
-    traced.append(0, transactional=True)
-    traced.mark(committed=False)
-    assert traced.kinds()[3:] == [
+    traced_log = TracedLog()
+    traced_log.append(0, transactional=True)
+    traced_log.mark(committed=False)
+    assert traced_log.kinds()[3:] == [
         "marker.written", "pid.close", "log.aborted", "log.hw", "log.lso"
     ]  # fmt: skip
-    assert data(traced.events()[3])["rule"] == "marker.v1-same-epoch"
-    closed = data(traced.events()[4])
-    assert (closed["first"], closed["last"], closed["committed"]) == (0, 1, False)
-    assert data(traced.events()[7])["to"] == 2
-    assert data(traced.events()[5]) == {
+    assert data(traced_log.events()[3])["rule"] == "marker.v1-same-epoch"
+    close_data = data(traced_log.events()[4])
+    assert (close_data["first"], close_data["last"], close_data["committed"]) == (0, 1, False)
+    assert data(traced_log.events()[7])["to"] == 2
+    assert data(traced_log.events()[5]) == {
         "tp": "orders-0", "pid": PID, "first": 0, "last": 1, "lso": 0
     }  # fmt: skip
 
 
 def test_a_marker_without_a_transaction_closes_none() -> None:
-    traced = Traced()
-    traced.mark(committed=True)
-    assert traced.kinds() == ["marker.written", "log.hw", "log.lso"]
-    assert data(traced.events()[0])["rule"] == "marker.unknown-producer"
+    traced_log = TracedLog()
+    traced_log.mark(committed=True)
+    assert traced_log.kinds() == ["marker.written", "log.hw", "log.lso"]
+    assert data(traced_log.events()[0])["rule"] == "marker.unknown-producer"
 
 
 def test_a_refused_marker_says_who_sent_it() -> None:
-    traced = Traced()
-    traced.mark(committed=True, coordinator_epoch=5)
-    traced.mark(committed=True, coordinator_epoch=4)
-    refused = traced.events()[-1]
-    assert refused.k == "marker.refused"
-    assert data(refused)["error"] == "TRANSACTION_COORDINATOR_FENCED"
-    assert data(refused)["coordinator_epoch"] == 4
-    assert data(refused)["rule"] == "marker.coordinator-fenced"
+    traced_log = TracedLog()
+    traced_log.mark(committed=True, coordinator_epoch=5)
+    traced_log.mark(committed=True, coordinator_epoch=4)
+    refusal_event = traced_log.events()[-1]
+    assert refusal_event.k == "marker.refused"
+    assert data(refusal_event)["error"] == "TRANSACTION_COORDINATOR_FENCED"
+    assert data(refusal_event)["coordinator_epoch"] == 4
+    assert data(refusal_event)["rule"] == "marker.coordinator-fenced"
 
 
 def test_events_belong_to_the_log_of_the_broker() -> None:
-    traced = Traced()
-    traced.append(0)
-    assert {traced.tracer.nodes[event.n] for event in traced.events()} == {"broker/1/log/orders-0"}
+    traced_log = TracedLog()
+    traced_log.append(0)
+    assert {traced_log.tracer.nodes[event.n] for event in traced_log.events()} == {
+        "broker/1/log/orders-0"
+    }
 
 
 def test_a_producer_with_a_higher_epoch_is_traced() -> None:
-    traced = Traced()
-    traced.append(0)
+    traced_log = TracedLog()
+    traced_log.append(0)
     data_of_next = batch(0, epoch=1)
     header = read_batch_header(data_of_next)
-    result = append_client(traced.driver.log, data_of_next, guard=0, now_ms=NOW)
+    result = append_client(traced_log.driver.log, data_of_next, guard=0, now_ms=NOW)
     assert isinstance(result, Appended)
     assert (result.epoch_before, result.open_txn_before) == (0, -1)
-    traced.trace.trace_append(traced.driver.log, header, result, None)
-    (bumped,) = [event for event in traced.events() if event.k == "pid.bump"]
+    traced_log.trace.trace_append(traced_log.driver.log, header, result, None)
+    (bumped,) = [event for event in traced_log.events() if event.k == "pid.bump"]
     assert (bumped.k, data(bumped)) == (
         "pid.bump",
         {"tp": "orders-0", "pid": PID, "epoch": 1},
     )
-    assert traced.events()[bumped.p[0]].k == "log.append"
+    assert traced_log.events()[bumped.p[0]].k == "log.append"
 
 
 def test_brief_leaves_the_epoch_of_a_transactional_id_to_its_batches() -> None:
     for transactional_id, kinds in ((None, ["log.append", "pid.bump"]), ("app", ["log.append"])):
-        traced = Traced()
-        traced.append(0)
-        events_before = len(traced.tracer)
-        traced.tracer.level = TraceLevel.BRIEF
+        traced_log = TracedLog()
+        traced_log.append(0)
+        events_before = len(traced_log.tracer)
+        traced_log.tracer.level = TraceLevel.BRIEF
         next_one = batch(0, epoch=1)
-        result = append_client(traced.driver.log, next_one, guard=0, now_ms=NOW)
+        result = append_client(traced_log.driver.log, next_one, guard=0, now_ms=NOW)
         assert isinstance(result, Appended)
         header = read_batch_header(next_one)
-        traced.trace.trace_append(traced.driver.log, header, result, transactional_id)
-        assert [event.k for event in traced.events()[events_before:]] == kinds
+        traced_log.trace.trace_append(traced_log.driver.log, header, result, transactional_id)
+        assert [event.k for event in traced_log.events()[events_before:]] == kinds
 
 
 # Causes of a bound that moves
 
 
 def test_a_bound_is_moved_by_what_it_passes_not_by_who_moves_it() -> None:
-    traced = Traced()
-    traced.append(0, transactional=True)
-    traced.mark(committed=False)
-    events = traced.events()
+    traced_log = TracedLog()
+    traced_log.append(0, transactional=True)
+    traced_log.mark(committed=False)
+    events = traced_log.events()
     append, marker = (next(e for e in events if e.k == k) for k in ("log.append", "marker.written"))
-    moved = [event for event in events if event.k in ("log.hw", "log.lso")]
-    assert [(event.k, event.p[0], event.tx) for event in moved] == [
+    bound_events = [event for event in events if event.k in ("log.hw", "log.lso")]
+    assert [(event.k, event.p[0], event.tx) for event in bound_events] == [
         ("log.hw", append.i, f"app/{PID}:0"),
         ("log.hw", marker.i, f"app/{PID}:0"),
         ("log.lso", marker.i, f"app/{PID}:0"),
@@ -223,61 +225,61 @@ def test_a_bound_is_moved_by_what_it_passes_not_by_who_moves_it() -> None:
 
 def test_one_step_of_the_high_watermark_has_the_last_of_what_it_passes() -> None:
     """Followers fetch later than producers send: the fetch is a cause, but not the main one."""
-    traced = Traced()
-    log = traced.driver.log
+    traced_log = TracedLog()
+    log = traced_log.driver.log
     for sequence in (0, 1):
         header = read_batch_header(batch(sequence))
         result = append_client(log, batch(sequence), guard=0, now_ms=NOW)
         assert isinstance(result, Appended)
-        traced.tracer.caused_by(traced.trace.trace_append(log, header, result, None))
-    fetch = traced.tracer.emit("msg.recv", "broker/1")
-    traced.tracer.caused_by(fetch)
-    last_event = traced.settle()
-    moved = traced.events()[-2:]
-    assert [(event.k, event.p) for event in moved] == [
+        traced_log.tracer.caused_by(traced_log.trace.trace_append(log, header, result, None))
+    fetch = traced_log.tracer.emit("msg.recv", "broker/1")
+    traced_log.tracer.caused_by(fetch)
+    last_event = traced_log.settle()
+    bound_events = traced_log.events()[-2:]
+    assert [(event.k, event.p) for event in bound_events] == [
         ("log.hw", (1, fetch)),
-        ("log.lso", (1, moved[0].i, fetch)),
+        ("log.lso", (1, bound_events[0].i, fetch)),
     ]
-    assert last_event == moved[1].i, "readers are due to it"
+    assert last_event == bound_events[1].i, "readers are due to it"
 
 
 def test_the_last_stable_offset_waits_for_the_marker_that_held_it_back() -> None:
     """A plain batch behind the marker is passed as well, and it is not what freed the readers."""
-    traced = Traced()
-    traced.append(0, transactional=True)
-    log = traced.driver.log
+    traced_log = TracedLog()
+    traced_log.append(0, transactional=True)
+    log = traced_log.driver.log
     marker = marker_of(producer_id=PID, committed=True)
-    written = append_marker(log, marker, now_ms=NOW)
-    assert isinstance(written, Appended)
-    traced.tracer.caused_by(traced.trace.trace_marker(log, marker, written))
-    later = traced.tracer.emit("log.append", "broker/1", data={"tp": str(PARTITION)})
-    traced.tracer.caused_by(later)
-    traced.trace.note_end_cause(log)
-    traced.settle()
-    events = traced.events()
-    (stable,) = [event for event in events if event.k == "log.lso"]
-    assert events[stable.p[0]].k == "marker.written"
+    append_result = append_marker(log, marker, now_ms=NOW)
+    assert isinstance(append_result, Appended)
+    traced_log.tracer.caused_by(traced_log.trace.trace_marker(log, marker, append_result))
+    later_event = traced_log.tracer.emit("log.append", "broker/1", data={"tp": str(PARTITION)})
+    traced_log.tracer.caused_by(later_event)
+    traced_log.trace.note_end_cause(log)
+    traced_log.settle()
+    events = traced_log.events()
+    (stable_event,) = [event for event in events if event.k == "log.lso"]
+    assert events[stable_event.p[0]].k == "marker.written"
 
 
 def test_what_was_cut_off_is_no_cause() -> None:
-    traced = Traced()
-    log = traced.driver.log
+    traced_log = TracedLog()
+    log = traced_log.driver.log
     for _ in range(2):
-        second = traced.tracer.emit("note", "x")
-        traced.tracer.caused_by(second)
-        traced.trace.note_end_cause(log)  # the log ends where it did: the other one is gone
+        second_event = traced_log.tracer.emit("note", "x")
+        traced_log.tracer.caused_by(second_event)
+        traced_log.trace.note_end_cause(log)  # the log ends where it did: the other one is gone
     result = append_client(log, batch(0), guard=0, now_ms=NOW)
     assert isinstance(result, Appended)
-    traced.settle()
-    assert traced.events()[-2].p[0] == second
+    traced_log.settle()
+    assert traced_log.events()[-2].p[0] == second_event
 
 
 def test_of_many_producers_the_newest_names_are_known() -> None:
-    traced = Traced()
+    traced_log = TracedLog()
     for producer_id in range(TRANSACTIONAL_IDS_MAX + 1):
-        traced.trace._remember_transactional_id(producer_id, f"app-{producer_id}")
-    assert traced.trace._transaction_of(0, 0) == ""
-    assert traced.trace._transaction_of(TRANSACTIONAL_IDS_MAX, 3) == (
+        traced_log.trace._remember_transactional_id(producer_id, f"app-{producer_id}")
+    assert traced_log.trace._transaction_of(0, 0) == ""
+    assert traced_log.trace._transaction_of(TRANSACTIONAL_IDS_MAX, 3) == (
         f"app-{TRANSACTIONAL_IDS_MAX}",
         TRANSACTIONAL_IDS_MAX,
         3,
@@ -285,18 +287,18 @@ def test_of_many_producers_the_newest_names_are_known() -> None:
 
 
 def test_a_log_that_is_led_from_now_on_is_traced_as_it_is_found() -> None:
-    traced = Traced()
-    log = traced.driver.log
-    traced.trace.trace_leadership(log, LeaderEpoch(2), 1)
-    assert data(traced.events()[-1]) == {
+    traced_log = TracedLog()
+    log = traced_log.driver.log
+    traced_log.trace.trace_leadership(log, LeaderEpoch(2), 1)
+    assert data(traced_log.events()[-1]) == {
         "tp": "orders-0",
         "role": "leader",
         "epoch": 2,
         "replicas": 1,
     }
-    traced.append(0, transactional=True)
-    traced.trace.trace_leadership(log, LeaderEpoch(3), 1)
-    event_fields = data(traced.events()[-1])
+    traced_log.append(0, transactional=True)
+    traced_log.trace.trace_leadership(log, LeaderEpoch(3), 1)
+    event_fields = data(traced_log.events()[-1])
     assert (event_fields["epoch"], event_fields["end"]) == (3, 1)
     assert "lso" not in event_fields
     (producer,) = event_fields["producers"]
@@ -304,29 +306,29 @@ def test_a_log_that_is_led_from_now_on_is_traced_as_it_is_found() -> None:
 
 
 def test_followers_that_come_later_are_told_once() -> None:
-    traced = Traced()
-    log = traced.driver.log
-    traced.trace.trace_leadership(log, LeaderEpoch(2), 1)
+    traced_log = TracedLog()
+    log = traced_log.driver.log
+    traced_log.trace.trace_leadership(log, LeaderEpoch(2), 1)
     for replicas in (1, 3, 3):
-        traced.trace.trace_replicas(log, replicas)
-    event_fields = [data(event) for event in traced.events()[1:]]
+        traced_log.trace.trace_replicas(log, replicas)
+    event_fields = [data(event) for event in traced_log.events()[1:]]
     assert event_fields == [{"tp": "orders-0", "role": "replicas", "replicas": 3}]
 
 
 @pytest.mark.parametrize("is_led", [True, False])
 def test_a_bound_that_the_reader_knows_is_not_repeated(*, is_led: bool) -> None:
     """It is in the event of the new leader, and in that of a new start of the log."""
-    traced = Traced()
-    log = traced.driver.log
+    traced_log = TracedLog()
+    log = traced_log.driver.log
     for sequence in (0, 1):
         append_client(log, batch(sequence), guard=0, now_ms=NOW)
-    traced.driver.settle()
+    traced_log.driver.settle()
     if is_led:
-        traced.trace.trace_leadership(log, LeaderEpoch(2), 1)
+        traced_log.trace.trace_leadership(log, LeaderEpoch(2), 1)
     else:
-        traced.trace.trace_start(log, "DeleteRecords")
-    traced.append(2, transactional=True)
-    assert traced.kinds()[1:] == ["log.append", "pid.open", "log.hw"]
+        traced_log.trace.trace_start(log, "DeleteRecords")
+    traced_log.append(2, transactional=True)
+    assert traced_log.kinds()[1:] == ["log.append", "pid.open", "log.hw"]
 
 
 def test_a_coordinators_log_tells_what_has_moved_under_its_leader() -> None:
@@ -364,13 +366,13 @@ def open_guard(log: PartitionLog) -> int:
 
 
 def test_a_transaction_that_opens_behind_a_marker_tells_the_coordinators_epoch() -> None:
-    traced = Traced()
-    traced.append(0, transactional=True)
-    assert "coordinator_epoch" not in data(last_open_event(traced))
-    traced.mark(committed=False, coordinator_epoch=4)
-    traced.append(1, transactional=True)
-    assert data(last_open_event(traced))["coordinator_epoch"] == 4
+    traced_log = TracedLog()
+    traced_log.append(0, transactional=True)
+    assert "coordinator_epoch" not in data(last_open_event(traced_log))
+    traced_log.mark(committed=False, coordinator_epoch=4)
+    traced_log.append(1, transactional=True)
+    assert data(last_open_event(traced_log))["coordinator_epoch"] == 4
 
 
-def last_open_event(traced: Traced) -> Event:
-    return [event for event in traced.events() if event.k == "pid.open"][-1]
+def last_open_event(traced_log: TracedLog) -> Event:
+    return [event for event in traced_log.events() if event.k == "pid.open"][-1]

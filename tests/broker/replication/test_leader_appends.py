@@ -38,20 +38,20 @@ from txnsim.types import TopicPartition
 # One append, whatever is brought: asked, written, replicated, told.
 
 
-class Plain(WaitingBatch, frozen=True):
+class PlainBatch(WaitingBatch, frozen=True):
     """A batch for the log of a bench, or for no log."""
 
     def subject(self) -> Subject:
         return Subject()
 
 
-def a_batch(bench: ReplicaBench, *, is_led: bool = True) -> Plain:
+def a_batch(bench: ReplicaBench, *, is_led: bool = True) -> PlainBatch:
     def find() -> PartitionLog | Rejection:
         if is_led:
             return bench.leader.log
         return Rejection(error=ErrorCode.not_leader_or_follower, reason="")
 
-    return Plain(partial(append_coordinator, batch=plain()), find)
+    return PlainBatch(partial(append_coordinator, batch=plain()), find)
 
 
 async def await_append(
@@ -99,8 +99,8 @@ async def test_an_append_is_reported_and_replicated() -> None:
 async def test_where_the_log_is_not_led_nothing_happens() -> None:
     bench = Bench()
     appends: Appends = []
-    refused = await await_append(bench.appends.append(a_batch(bench, is_led=False), appends))
-    assert isinstance(refused, Rejection)
+    rejection = await await_append(bench.appends.append(a_batch(bench, is_led=False), appends))
+    assert isinstance(rejection, Rejection)
     assert not appends
 
 
@@ -110,9 +110,9 @@ async def test_a_full_disk_refuses_and_takes_the_directory_offline() -> None:
     gates.disk.is_full = True
     assert not bench.appends.is_open
     appends: Appends = []
-    refused = await await_append(bench.appends.append(a_batch(bench), appends))
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.kafka_storage_error
+    rejection = await await_append(bench.appends.append(a_batch(bench), appends))
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is ErrorCode.kafka_storage_error
     second_append = bench.appends.append_admitted(bench.leader.log, a_batch(bench))
     assert isinstance(second_append, Rejection)
     assert gates.failures == 2
@@ -126,18 +126,18 @@ async def test_a_refusal_of_the_log_is_the_answer() -> None:
     bench.publish(bench.image.with_topic_configs("orders", {"max.message.bytes": "1"}))
     for trace_level in (TraceLevel.OFF, TraceLevel.FULL):
         bench.tracer.level = trace_level
-        refused = await await_append(bench.appends.append(a_batch(bench), []))
-        assert isinstance(refused, Rejection)
-        assert refused.error is ErrorCode.message_too_large
+        rejection = await await_append(bench.appends.append(a_batch(bench), []))
+        assert isinstance(rejection, Rejection)
+        assert rejection.error is ErrorCode.message_too_large
 
 
 async def test_too_few_in_sync_tell_where_the_log_begins() -> None:
     bench = Bench(min_isr=2)
     assert bench.appends.refuse_too_few_replicas(bench.leader.log) is None
     bench.lead(B1, isr=(B1,))
-    refused = bench.appends.refuse_too_few_replicas(bench.leader.log)
-    assert isinstance(refused, AppendRejection)
-    assert (refused.error, refused.log_start_offset) == (ErrorCode.not_enough_replicas, 0)
+    rejection = bench.appends.refuse_too_few_replicas(bench.leader.log)
+    assert isinstance(rejection, AppendRejection)
+    assert (rejection.error, rejection.log_start_offset) == (ErrorCode.not_enough_replicas, 0)
 
 
 @pytest.fixture
@@ -277,10 +277,10 @@ def held_bytes_of(cluster: VirtualCluster) -> int:
     return sum(map(held_bytes, replicas_by_partition(disks)))
 
 
-async def write(app: Cluster, transactions: int, transactional_id: str = "app") -> None:
+async def write(app: Cluster, transaction_count: int, transactional_id: str = "app") -> None:
     async with Producer(app, transactional_id=transactional_id) as producer:
         await producer.init_transactions()
-        for transaction_number in range(transactions):
+        for transaction_number in range(transaction_count):
             producer.begin()
             for partition in range(3):
                 producer.send("orders", partition, RECORD, key=str(transaction_number).encode())
@@ -437,8 +437,8 @@ def test_without_an_answer_it_is_asked_again_with_growing_pauses() -> None:
     bench = lagging()
     bench.cut.add(CONTROLLER_ID)
     bench.settle(seconds=60)
-    tries = len(isr_commands(bench))
-    assert 10 < tries < 40
+    try_count = len(isr_commands(bench))
+    assert 10 < try_count < 40
     assert bench.leader.log.high_watermark == 0, "until it is granted the larger ISR counts"
     bench.cut.discard(CONTROLLER_ID)
     bench.settle(seconds=2)
@@ -450,9 +450,9 @@ def test_who_has_stopped_asks_nothing() -> None:
     bench.cut.add(CONTROLLER_ID)
     bench.settle(seconds=46)
     bench.leader.isr_changes.stop()
-    tries = len(isr_commands(bench))
+    try_count = len(isr_commands(bench))
     bench.settle(seconds=60)
-    assert len(isr_commands(bench)) <= tries + 1
+    assert len(isr_commands(bench)) <= try_count + 1
 
 
 def test_an_answer_for_a_partition_that_is_led_no_more_is_nothing() -> None:

@@ -131,7 +131,7 @@ async def test_without_an_interval_they_are_noted_once(bench: Bench) -> None:
 
 
 async def test_retention_leaves_compacted_logs_to_the_cleaner(bench: Bench) -> None:
-    both = LogConfig(
+    config = LogConfig(
         rules=LATEST_RULES,
         roll_bytes=1,
         retention_ms=1_000,
@@ -140,7 +140,7 @@ async def test_retention_leaves_compacted_logs_to_the_cleaner(bench: Bench) -> N
         min_cleanable_dirty_ratio=1.0,
     )
     bench.settings = msgspec.structs.replace(DEFAULTS, log_cleaner_backoff_ms=FIRST_CHECK_MS + 1)
-    log = bench.host(FIRST, both)
+    log = bench.host(FIRST, config)
     bench.put(log, "a", "b")
     bench.maintenance.start()
     bench.clock.advance(FIRST_CHECK_MS)
@@ -182,21 +182,21 @@ async def test_a_round_leaves_the_loop_to_others(
     bench.put(log, *"abcdefgh")
     bench.maintenance.start()
     bench.clock.advance(BACKOFF_MS)
-    turns = 0
+    turn_count = 0
     while log.local.cleaned_until is None:
         await asyncio.sleep(0)
-        turns += 1
-    assert turns > 14
+        turn_count += 1
+    assert turn_count > 14
 
 
 @pytest.mark.usefixtures("all_levels")
 async def test_a_log_that_can_not_be_read_is_not_tried_again(bench: Bench) -> None:
     log = bench.host(FIRST, COMPACTED)
     bench.put(log, "a", "b")
-    broken = bytearray(build_batch([Record(key=b"k")] * 2, timestamp_ms=1))
-    broken[61] = 0x7E  # the length of its first record
+    broken_batch = bytearray(build_batch([Record(key=b"k")] * 2, timestamp_ms=1))
+    broken_batch[61] = 0x7E  # the length of its first record
     (segment,) = log.local.inactive_segments(0, 1)
-    segment.append(bytes(broken), 0, 1, max_timestamp=1, now_ms=1)
+    segment.append(bytes(broken_batch), 0, 1, max_timestamp=1, now_ms=1)
     bench.maintenance.start()
     bench.clock.advance(BACKOFF_MS)
     assert bench.maintenance.uncleanable_count == 0

@@ -91,9 +91,11 @@ def test_an_append_is_everywhere_and_committed_in_the_same_turn() -> None:
     replica_bench.settle()
     assert log_ends(replica_bench) == [3, 3, 3]
     assert replica_bench.leader.log.high_watermark == 3
-    stored = bytes_of(replica_bench.leader.log)
+    stored_bytes = bytes_of(replica_bench.leader.log)
     for node in replica_bench.nodes.values():
-        assert all(a is b for a, b in zip(bytes_of(node.log), stored, strict=True)), "references"
+        assert all(a is b for a, b in zip(bytes_of(node.log), stored_bytes, strict=True)), (
+            "references"
+        )
     assert len(fetches(replica_bench, since)) == 2, "one exchange per follower"
 
 
@@ -167,9 +169,9 @@ def test_a_request_names_only_what_has_changed() -> None:
     ]
     assert [len(first_fetch.partitions), first_fetch.session_epoch] == [1, 0]
     replica_bench.settle(seconds=60)
-    idle = fetches(replica_bench)[-1]
-    assert idle.partitions == ()
-    assert idle.max_wait_ms == replica_bench.settings.replica_lag_time_max_ms // 4
+    idle_request = fetches(replica_bench)[-1]
+    assert idle_request.partitions == ()
+    assert idle_request.max_wait_ms == replica_bench.settings.replica_lag_time_max_ms // 4
     assert other_fetches[-1].partitions[0].fetch_offset == 1
     since = len(replica_bench.sent)
     replica_bench.settle(seconds=60)
@@ -323,8 +325,8 @@ def test_a_leader_that_has_not_heard_of_it_is_asked_again_later() -> None:
 def test_batches_of_a_later_leader_are_left_alone() -> None:
     replica_bench = bench()
     follower = replica_bench.nodes[B2]
-    later = assign(plain(), base_offset=0, leader_epoch=9)
-    replica_bench.leader.log.append(describe_batch(later), now_ms=NOW)
+    later_batch = assign(plain(), base_offset=0, leader_epoch=9)
+    replica_bench.leader.log.append(describe_batch(later_batch), now_ms=NOW)
     replica_bench.leader.note_append(replica_bench.leader.log)
     replica_bench.settle()
     assert follower.log.log_end_offset == 0
@@ -375,10 +377,10 @@ def test_a_superseded_answer_under_watch_asks_for_nothing() -> None:
     async def main(cluster: VirtualCluster) -> int:
         cluster.arm(Drop(), FaultPoint.CLIENT_REQUEST, api="EndTxn")  # somebody watches, no more
         for topic_number in range(5):
-            created = cluster.sim.metadata.create_topic(
+            created_topic = cluster.sim.metadata.create_topic(
                 TopicToCreate(name=f"t{topic_number}", partition_count=3, replication_factor=3)
             )
-            assert isinstance(created, TopicImage)
+            assert isinstance(created_topic, TopicImage)
             await asyncio.sleep(0.001)
         await asyncio.sleep(5)
         tracer = cluster.sim.environment.tracer
@@ -530,29 +532,29 @@ def test_a_session_is_known_by_its_id_and_counts_its_requests() -> None:
     follower.bench.append(plain())
     first_answer = follower.fetch(position())
     assert first_answer.session_id > 0
-    wrong = follower.ask(session_id=99)
-    assert wrong.result().error is ErrorCode.fetch_session_id_not_found
+    wrong_answer = follower.ask(session_id=99)
+    assert wrong_answer.result().error is ErrorCode.fetch_session_id_not_found
     second_answer = follower.ask(session_id=first_answer.session_id, session_epoch=7)
     assert second_answer.result().error is ErrorCode.invalid_fetch_session_epoch
 
 
 def test_a_new_session_replaces_the_old_one() -> None:
     follower = Follower()
-    parked = follower.park(position())
+    parked_fetch = follower.park(position())
     follower.epoch = 0
-    second = follower.park(position())
-    assert parked.result().partitions == ()
-    assert not second.done()
+    second_fetch = follower.park(position())
+    assert parked_fetch.result().partitions == ()
+    assert not second_fetch.done()
 
 
 def test_a_forgotten_partition_is_no_news() -> None:
     follower = Follower()
     follower.bench.append(plain())
     follower.fetch(position())
-    parked = follower.park(forgotten_partitions=((TOPIC_ID, TP),))
+    parked_fetch = follower.park(forgotten_partitions=((TOPIC_ID, TP),))
     follower.bench.append(plain())
     follower.bench.settle()
-    assert not parked.done()
+    assert not parked_fetch.done()
 
 
 def test_a_partition_may_be_named_by_its_topics_id_alone() -> None:
@@ -560,12 +562,14 @@ def test_a_partition_may_be_named_by_its_topics_id_alone() -> None:
     follower.bench.append(plain())
     unnamed = TopicPartition("", 0)
     assert follower.told(position(topic_partition=unnamed)).topic_partition == TP
-    parked = follower.park(
+    parked_fetch = follower.park(
         position(1, topic_partition=unnamed), forgotten_partitions=((TOPIC_ID, unnamed),)
     )
-    assert not parked.done()
-    nobody = uuid.UUID(int=5)
-    strange = follower.told(position(topic_id=nobody, topic_partition=unnamed), session_epoch=0)
+    assert not parked_fetch.done()
+    unknown_topic_id = uuid.UUID(int=5)
+    strange = follower.told(
+        position(topic_id=unknown_topic_id, topic_partition=unnamed), session_epoch=0
+    )
     assert strange.error is ErrorCode.unknown_topic_or_partition
 
 
@@ -574,12 +578,12 @@ def test_a_partition_may_be_named_by_its_topics_id_alone() -> None:
 
 def test_an_append_ends_the_wait_after_the_present_callback() -> None:
     follower = Follower()
-    parked = follower.park(position())
+    parked_fetch = follower.park(position())
     follower.bench.append(plain())
     follower.bench.append(plain())
-    assert not parked.done()
+    assert not parked_fetch.done()
     follower.bench.settle()
-    (partition,) = parked.result().partitions
+    (partition,) = parked_fetch.result().partitions
     assert [batch.base_offset for batch in partition.batches] == [0, 1]
 
 
@@ -590,8 +594,8 @@ def test_who_has_more_than_the_leader_hears_at_once_where_the_log_starts() -> No
     follower.bench.leader.log.delete_records_before(3)
     (partition,) = follower.fetch(position(4, last_fetched_epoch=0)).partitions
     assert (partition.log_start_offset, partition.batches) == (3, ())
-    parked = follower.park(position(4, last_fetched_epoch=0, log_start_offset=3))
-    assert not parked.done()
+    parked_fetch = follower.park(position(4, last_fetched_epoch=0, log_start_offset=3))
+    assert not parked_fetch.done()
 
 
 def test_a_wait_without_news_ends_at_its_deadline() -> None:
@@ -600,15 +604,15 @@ def test_a_wait_without_news_ends_at_its_deadline() -> None:
     follower.bench.settle(seconds=1)
     assert first_fetch.result().partitions == ()
     follower.session_id = first_fetch.result().session_id
-    second = follower.park(max_wait_ms=2_000)
+    second_fetch = follower.park(max_wait_ms=2_000)
     follower.bench.clock.pass_ms(1_900)
-    assert not second.done()
-    third = follower.park(max_wait_ms=200)
-    assert second.done(), "a follower has one request out"
+    assert not second_fetch.done()
+    third_fetch = follower.park(max_wait_ms=200)
+    assert second_fetch.done(), "a follower has one request out"
     follower.bench.clock.pass_ms(150)
-    assert not third.done()
+    assert not third_fetch.done()
     follower.bench.clock.pass_ms(50)
-    assert third.done()
+    assert third_fetch.done()
 
 
 def test_who_does_not_want_to_wait_does_not() -> None:
@@ -617,9 +621,9 @@ def test_who_does_not_want_to_wait_does_not() -> None:
 
 def test_a_stopping_broker_lets_its_followers_go() -> None:
     follower = Follower()
-    parked = follower.park(position())
+    parked_fetch = follower.park(position())
     follower.sessions.stop()
-    assert parked.done()
+    assert parked_fetch.done()
 
 
 def test_a_position_is_an_acknowledgement() -> None:
@@ -648,11 +652,11 @@ def test_an_answer_has_a_size() -> None:
 
 def test_the_next_answer_reports_lost_leadership() -> None:
     follower = Follower()
-    parked = follower.park(position())
+    parked_fetch = follower.park(position())
     follower.bench.leader.replicas.replicated[TP].leader_epoch = LeaderEpoch(1)
     follower.bench.append(plain())
     follower.bench.settle()
-    assert [partition.error for partition in parked.result().partitions] == [
+    assert [partition.error for partition in parked_fetch.result().partitions] == [
         ErrorCode.not_leader_or_follower
     ]
 
@@ -700,10 +704,10 @@ def test_a_follower_out_of_range_learns_the_ends(timestamp: int, offset: int) ->
         )
     )
     assert (reply.error, reply.offset) == (0, offset)
-    old = follower.sessions.list_offset(
+    old_answer = follower.sessions.list_offset(
         ReplicaOffsetCommand(
             replica_id=B2, topic_partition=TP, current_leader_epoch=3, timestamp_ms=timestamp
         )
     )
-    assert old.error is ErrorCode.unknown_leader_epoch
+    assert old_answer.error is ErrorCode.unknown_leader_epoch
     assert NOW

@@ -204,8 +204,8 @@ def test_a_cancelled_timer_never_fires(clock_bench: ClockBench) -> None:
 
 
 def test_a_timer_may_cancel_one_that_is_due_with_it(clock_bench: ClockBench) -> None:
-    second = clock_bench.clock.call_at(START_MS + 20, clock_bench.note("second"))
-    clock_bench.clock.call_at(START_MS + 10, second.cancel)
+    second_timer = clock_bench.clock.call_at(START_MS + 20, clock_bench.note("second"))
+    clock_bench.clock.call_at(START_MS + 10, second_timer.cancel)
     clock_bench.clock.advance(100)
     assert clock_bench.fired == []
 
@@ -374,10 +374,10 @@ def test_time_passes_on_all_clocks() -> None:
     assert cluster.now_ms() == START_MS + 30
     cluster.shift(-40)
     assert (cluster.now_ms(), clock.now_ms()) == (START_MS - 10, START_MS - 10)
-    later: list[int] = []
-    clock.call_later(5, lambda: later.append(clock.monotonic_ms()))
+    later_times: list[int] = []
+    clock.call_later(5, lambda: later_times.append(clock.monotonic_ms()))
     cluster.pass_ms(5)
-    assert later == [5_005]
+    assert later_times == [5_005]
 
 
 # Named streams of chance.
@@ -395,14 +395,14 @@ def test_seed_and_name_determine_the_draws(seed: int, name: str) -> None:
 
 
 def test_a_new_stream_does_not_shift_another() -> None:
-    alone, disturbed = SeededRng(7), SeededRng(7)
+    lone_rng, disturbed = SeededRng(7), SeededRng(7)
     disturbed.stream("b").random()
-    drawn_alone = [alone.stream("a").random() for _ in range(3)]
-    second = []
+    drawn_alone = [lone_rng.stream("a").random() for _ in range(3)]
+    second_numbers = []
     for _ in range(3):
-        second.append(disturbed.stream("a").random())
+        second_numbers.append(disturbed.stream("a").random())
         disturbed.stream("c").random()
-    assert drawn_alone == second
+    assert drawn_alone == second_numbers
 
 
 def test_streams_differ_by_name_and_by_seed() -> None:
@@ -416,7 +416,7 @@ def test_long_seeds_differ_in_any_digit() -> None:
 
 def test_derivation_does_not_depend_on_the_hash_seed() -> None:
     code = "from txnsim.runtime.rng import derive; print(derive(7, 'link.b1-b2'))"
-    printed = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", code],
             env={"PYTHONHASHSEED": hash_seed},
@@ -426,7 +426,7 @@ def test_derivation_does_not_depend_on_the_hash_seed() -> None:
         ).stdout
         for hash_seed in ("0", "1")
     }
-    assert printed == {f"{derive(7, 'link.b1-b2')}\n"}
+    assert outputs == {f"{derive(7, 'link.b1-b2')}\n"}
 
 
 def test_random_seeds_are_fit_for_a_command_line() -> None:
@@ -439,11 +439,11 @@ def test_random_seeds_are_fit_for_a_command_line() -> None:
 
 def test_the_last_of_several_gives_it_back() -> None:
     interval_before = sys.getswitchinterval()
-    both, interval_was_read = threading.Barrier(2), threading.Event()
+    barrier, interval_was_read = threading.Barrier(2), threading.Event()
 
     def work(*, is_last: bool) -> float:
         with short_switch_interval():
-            both.wait(30)
+            barrier.wait(30)
             if is_last:
                 interval_was_read.wait(30)
                 return sys.getswitchinterval()

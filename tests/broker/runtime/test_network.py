@@ -37,18 +37,18 @@ def real_network() -> Network:
 
 async def test_clients_connect_over_real_sockets() -> None:
     network = real_network()
-    received: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    received_future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     class Server(asyncio.Protocol):
         def data_received(self, data: bytes) -> None:
-            received.set_result(data)
+            received_future.set_result(data)
 
     listener = await network.listen("127.0.0.1", 0, Server)
     host, port = listener.address
     assert port != 0
     transport = await network.connect(host, port, asyncio.Protocol)
     transport.write(b"hello")
-    assert await received == b"hello"
+    assert await received_future == b"hello"
     transport.close()
     await listener.close()
     with pytest.raises(OSError, match=str(port)):
@@ -74,12 +74,12 @@ async def test_the_same_network_serves_virtual_sockets(env: VirtualEnvironment) 
 
 
 async def test_a_reset_is_one_on_a_real_socket_too() -> None:
-    class Resetting(asyncio.Protocol):
+    class ResettingProtocol(asyncio.Protocol):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             assert isinstance(transport, asyncio.Transport)
             reset(transport)
 
-    server = await asyncio.get_running_loop().create_server(Resetting, "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(ResettingProtocol, "127.0.0.1", 0)
     async with server:
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
         with pytest.raises(ConnectionResetError):
@@ -188,10 +188,10 @@ def test_a_client_without_a_certificate_gets_an_alert(play: Play) -> None:
         with pytest.raises(ssl.SSLError, match="certificate required"):
             await reader.read(1)
         writer.transport.abort()
-        older = endpoint.context(with_certificate=False)
-        older.maximum_version = ssl.TLSVersion.TLSv1_2
+        older_context = endpoint.context(with_certificate=False)
+        older_context.maximum_version = ssl.TLSVersion.TLSv1_2
         with pytest.raises(ssl.SSLError, match="alert handshake failure"):
-            await endpoint.connect(older)
+            await endpoint.connect(older_context)
         assert endpoint.made == []
         await echoes(endpoint)
 
@@ -215,9 +215,9 @@ def test_only_a_client_without_tls_is_cut_off(play: Play) -> None:
 
 def test_who_goes_away_in_the_middle_is_forgotten(play: Play) -> None:
     async def story(endpoint: ListeningEnd) -> None:
-        for sent in (b"", b"\x16\x03\x01"):
+        for sent_bytes in (b"", b"\x16\x03\x01"):
             _, writer = await endpoint.connect(None)
-            writer.write(sent)
+            writer.write(sent_bytes)
             writer.close()
             await writer.wait_closed()
         await echoes(endpoint)
@@ -247,13 +247,13 @@ class Work(NamedTuple):
 @pytest.mark.parametrize("in_thread", [True, False])
 async def test_work_is_done_in_one_room(in_thread: bool) -> None:
     unpacker = Unpacker(in_thread=in_thread)
-    rooms: list[mmap.mmap] = []
+    buffers: list[mmap.mmap] = []
     threads: set[int] = set()
 
-    def do(work: Work, room: mmap.mmap) -> int:
-        rooms.append(room)
+    def do(work: Work, buffer: mmap.mmap) -> int:
+        buffers.append(buffer)
         threads.add(threading.get_ident())
-        return len(room) - work.room_bytes
+        return len(buffer) - work.room_bytes
 
     async def ask(size: int) -> int:
         await unpacker.enter()
@@ -263,7 +263,7 @@ async def test_work_is_done_in_one_room(in_thread: bool) -> None:
             unpacker.leave()
 
     assert await asyncio.gather(ask(10_000), ask(10_000), ask(5_000)) == [0, 0, 5_000]
-    assert rooms[0] is rooms[1] is rooms[2]
+    assert buffers[0] is buffers[1] is buffers[2]
     assert await ask(20_000) == 0
     assert (threads == {threading.get_ident()}) is not in_thread
     unpacker.close()
@@ -273,11 +273,11 @@ async def test_work_is_done_in_one_room(in_thread: bool) -> None:
 async def test_one_waits_for_the_other() -> None:
     unpacker = Unpacker(in_thread=True)
     loop = asyncio.get_running_loop()
-    begun, let_go = asyncio.Event(), threading.Event()
+    begin_event, let_go = asyncio.Event(), threading.Event()
     order: list[str] = []
 
     def wait_in_room(_: Work, __: mmap.mmap) -> None:
-        loop.call_soon_threadsafe(begun.set)
+        loop.call_soon_threadsafe(begin_event.set)
         let_go.wait()
         order.append("first")
 
@@ -285,9 +285,9 @@ async def test_one_waits_for_the_other() -> None:
         order.append("second")
 
     await unpacker.enter()
-    leaving = asyncio.get_running_loop().create_task(unpacker.unpack(wait_in_room, Work(1)))
-    await begun.wait()
-    leaving.cancel()  # its client has gone; the thread works on
+    leaving_task = asyncio.get_running_loop().create_task(unpacker.unpack(wait_in_room, Work(1)))
+    await begin_event.wait()
+    leaving_task.cancel()  # its client has gone; the thread works on
     unpacker.leave()
     await unpacker.enter()
     unpack_task = asyncio.get_running_loop().create_task(unpacker.unpack(second, Work(1)))
@@ -339,13 +339,13 @@ def test_what_waited_is_handed_back_once_and_in_order() -> None:
 
 def test_watchers_are_called() -> None:
     cuts = LinkCuts()
-    healed: list[object] = []
-    leave = cuts.watch(lambda *link: healed.append(link))
+    healed_links: list[object] = []
+    leave = cuts.watch(lambda *link: healed_links.append(link))
     cuts.notify_watchers((B1, B2))
-    assert healed == [(B1, B2)]
+    assert healed_links == [(B1, B2)]
     leave()
     cuts.notify_watchers((B2, B1))
-    assert healed == [(B1, B2)]
+    assert healed_links == [(B1, B2)]
 
 
 def test_a_quick_message_does_not_overtake_a_slow_one() -> None:

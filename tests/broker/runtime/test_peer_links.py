@@ -143,11 +143,11 @@ async def test_a_handler_may_wait_and_others_pass_it() -> None:
         return command
 
     link_bench.network.register(B, handler)
-    slow, quick = link_bench.ask("slow"), link_bench.ask("quick")
+    slow_request, quick = link_bench.ask("slow"), link_bench.ask("quick")
     assert await quick == "quick"
-    assert not slow.done()
+    assert not slow_request.done()
     gate.set_result(None)
-    assert await slow == "slow"
+    assert await slow_request == "slow"
 
 
 async def test_a_handler_may_answer_with_any_awaitable() -> None:
@@ -169,10 +169,10 @@ async def test_a_missing_peer_is_a_disconnect() -> None:
 
 async def test_a_broker_that_goes_away_fails_what_is_under_way_to_it() -> None:
     link_bench = LinkBench()
-    never = asyncio.get_running_loop().create_future()
+    never_future = asyncio.get_running_loop().create_future()
 
     async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
-        return await never
+        return await never_future
 
     link_bench.network.register(B, handler)
     link_bench.network.register(C, handler)
@@ -186,7 +186,7 @@ async def test_a_broker_that_goes_away_fails_what_is_under_way_to_it() -> None:
             await future
     assert await link_bench.ask("after") == "after"
     assert not other_request.done()
-    never.set_result("late")
+    never_future.set_result("late")
     assert await other_request == "late"
     await link_bench.tasks.close()
 
@@ -225,14 +225,14 @@ async def test_a_swallowed_request_arrives_after_the_heal_while_its_caller_waits
     await asyncio.sleep(0)
     link_bench.network.cut(A, B)
     answer.set_result("late")
-    swallowed = link_bench.ask("swallowed")
+    swallowed_request = link_bench.ask("swallowed")
     given_up = link_bench.ask("given up", timeout_ms=1)
     with pytest.raises(PeerTimeoutError):
         await given_up
     assert handled == ["under way"]
     assert not under_way.done(), "its answer is on the same link"
     link_bench.network.heal(A, B)
-    assert (await under_way, await swallowed) == ("late", "swallowed")
+    assert (await under_way, await swallowed_request) == ("late", "swallowed")
     assert handled == ["under way", "swallowed"]
     link_bench.network.heal(A, B)
     assert link_bench.network.in_flight == 0
@@ -240,13 +240,13 @@ async def test_a_swallowed_request_arrives_after_the_heal_while_its_caller_waits
 
 async def test_a_watcher_learns_only_of_links_that_heal() -> None:
     link_bench = LinkBench()
-    healed: list[tuple[BrokerId, BrokerId]] = []
-    link_bench.network.on_heal(lambda source, target: healed.append((source, target)))
+    healed_links: list[tuple[BrokerId, BrokerId]] = []
+    link_bench.network.on_heal(lambda source, target: healed_links.append((source, target)))
     link_bench.network.heal(A, B)
     link_bench.network.cut(A, B)
     link_bench.network.cut(B, A, LinkCut.REFUSED)
     link_bench.network.heal(A, B)
-    assert healed == [(A, B)]
+    assert healed_links == [(A, B)]
     assert not link_bench.network.reaches(B, A)
 
 
@@ -263,7 +263,7 @@ async def test_requests_of_a_broker_that_went_away_fail_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raised", "answered", "log_events"),
+    ("error", "answer_error", "log_events"),
     [
         (ValueError("broken"), ErrorCode.unknown_server_error, ["peer.handler_failed"]),
         (
@@ -275,16 +275,16 @@ async def test_requests_of_a_broker_that_went_away_fail_too() -> None:
     ids=["a bug", "an error alone"],
 )
 async def test_a_handler_that_fails_answers_with_an_error(
-    raised: Exception, answered: ErrorCode, log_events: list[str]
+    error: Exception, answer_error: ErrorCode, log_events: list[str]
 ) -> None:
     async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
-        raise raised
+        raise error
 
     link_bench = LinkBench()
     link_bench.network.register(B, handler)
     with capture_logs() as logs, pytest.raises(PeerAnsweredError) as error_info:
         await link_bench.ask()
-    assert error_info.value.error == answered
+    assert error_info.value.error == answer_error
     assert [entry["event"] for entry in logs] == log_events
 
 
@@ -296,11 +296,11 @@ async def test_a_failure_in_delivery_loses_no_other_request_of_its_turn() -> Non
 
     link_bench = LinkBench()
     link_bench.network.register(B, handler)
-    bad, good = link_bench.ask("bad"), link_bench.ask("good")
+    bad_request, good_request = link_bench.ask("bad"), link_bench.ask("good")
     with capture_logs() as logs:
-        assert await good == "good"
+        assert await good_request == "good"
     with pytest.raises(PeerAnsweredError):
-        await bad
+        await bad_request
     assert [entry["event"] for entry in logs] == ["peer.delivery_failed"]
 
 
@@ -348,13 +348,13 @@ async def test_no_answer_within_the_timeout_is_a_timeout_each_at_its_deadline(
     env: VirtualEnvironment, network: LoopNetwork, /
 ) -> None:
     network.register(B, silence)
-    ended: list[tuple[int, int]] = []
+    timeouts: list[tuple[int, int]] = []
     start_ms = env.clock.monotonic_ms()
 
     def note(timeout_ms: int) -> Callable[[asyncio.Future[Any]], None]:
         def note_timeout(future: asyncio.Future[Any]) -> None:
             assert isinstance(future.exception(), PeerTimeoutError)
-            ended.append((timeout_ms, env.clock.monotonic_ms() - start_ms))
+            timeouts.append((timeout_ms, env.clock.monotonic_ms() - start_ms))
 
         return note_timeout
 
@@ -362,7 +362,7 @@ async def test_no_answer_within_the_timeout_is_a_timeout_each_at_its_deadline(
         answer = network.ask(A, B, 27, 1, "x", timeout_ms=timeout_ms)
         future_of(answer).add_done_callback(note(timeout_ms))
     await asyncio.sleep(1)
-    assert ended == [(100, 100), (100, 100), (200, 200), (300, 300)]
+    assert timeouts == [(100, 100), (100, 100), (200, 200), (300, 300)]
     assert network.in_flight == 0
 
 
@@ -384,14 +384,14 @@ def test_answered_requests_leave_one_timer_at_most() -> None:
     async def main(env: VirtualEnvironment, network: LoopNetwork) -> None:
         network.register(B, echo)
         armed: list[float] = []
-        network._clock = Counting(env.clock, armed)  # type: ignore[assignment]  # counts timers
+        network._clock = CountingClock(env.clock, armed)  # type: ignore[assignment]  # counts timers
         for number in range(100):
             assert await network.ask(A, B, 27, 1, number, timeout_ms=30_000) == number
         assert [delay_ms for delay_ms in armed if delay_ms > 1_000] == [30_000]
         await asyncio.sleep(31)
         assert network._deadline_timer is None
 
-    class Counting:
+    class CountingClock:
         def __init__(self, clock: Any, armed: list[float]) -> None:
             self.monotonic_ms = clock.monotonic_ms
             self.monotonic_us = clock.monotonic_us
@@ -427,16 +427,16 @@ async def test_latency_keeps_the_order_of_a_link(
 
 
 async def test_nothing_is_described_while_no_rule_is_armed() -> None:
-    described: list[object] = []
+    described_commands: list[object] = []
 
     def describe(command: object) -> Subject:
-        described.append(command)
+        described_commands.append(command)
         return Subject()
 
     link_bench = LinkBench(describe_command=describe)
     link_bench.network.register(B, echo)
     await link_bench.ask()
-    assert described == []
+    assert described_commands == []
 
 
 async def test_request_and_response_cross_their_points() -> None:
@@ -487,15 +487,15 @@ async def test_what_is_lost_times_out_as_soon_as_the_clock_is_advanced_that_far(
 ) -> None:
     link_bench = LinkBench(interceptor=Script(peer_request=FaultEffect(outcome=outcome)))
     link_bench.network.register(B, echo)
-    lost = link_bench.ask(timeout_ms=30_000)
+    lost_request = link_bench.ask(timeout_ms=30_000)
     await asyncio.sleep(0)
     assert [request.is_lost for request in link_bench.network.unanswered_requests()] == [True]
     link_bench.clock.advance(29_000)
     await asyncio.sleep(0)
-    assert not lost.done()
+    assert not lost_request.done()
     link_bench.clock.advance(2_000)
     with pytest.raises(PeerTimeoutError, match="within 30000 ms"):
-        await lost
+        await lost_request
     assert link_bench.network.unanswered_requests() == []
 
 
@@ -550,8 +550,8 @@ async def test_a_link_that_breaks_fails_all_that_is_under_way_on_it(point: str) 
 
     link_bench = LinkBench(interceptor=Script(**{point: hold_then_break}))
     handled = link_bench.handled_by(B)
-    held_request, struck = link_bench.ask("held"), link_bench.ask("struck")
-    for future in (held_request, struck):
+    held_request, struck_request = link_bench.ask("held"), link_bench.ask("struck")
+    for future in (held_request, struck_request):
         with pytest.raises(PeerDisconnectedError, match="the connection broke"):
             await future
     gate.set_result(PASS)
@@ -573,8 +573,8 @@ async def test_a_held_crossing_waits_alone(point: str) -> None:
 
     link_bench = LinkBench(interceptor=Script(**{point: hold_first}))
     link_bench.network.register(B, echo)
-    first_request, second = link_bench.ask("first"), link_bench.ask("second")
-    assert await second == "second"
+    first_request, second_request = link_bench.ask("first"), link_bench.ask("second")
+    assert await second_request == "second"
     assert not first_request.done()
     gate.set_result(PASS)
     assert await first_request == "first"

@@ -123,9 +123,10 @@ def test_versions_can_be_chosen(pki: Pki) -> None:
     )
     server, _ = handshake(old_context, client_context(pki.trust()))
     assert server.version() == "TLSv1.2"
-    both = ("TLSv1.3", "TLSv1.2")
+    both_versions = ("TLSv1.3", "TLSv1.2")
     server, _ = handshake(
-        server_context(pki.pem(), ClientAuth.NONE), client_context(pki.trust(versions=both))
+        server_context(pki.pem(), ClientAuth.NONE),
+        client_context(pki.trust(versions=both_versions)),
     )
     assert server.version() == "TLSv1.3"
 
@@ -150,10 +151,10 @@ def test_what_is_no_certificate_is_refused(pki: Pki) -> None:
         server_context(TlsPem(certificate="a", key="b"), ClientAuth.NONE)
     with pytest.raises(ConfigError, match="of the client"):
         client_context(ClientTls(authority="a"))
-    alone = TlsFiles(certificate=str(pki.broker.certificate), key=str(pki.broker.key))
-    handshake(server_context(alone, ClientAuth.NONE), client_context(pki.trust()))
-    bare = TlsPem(**pem_texts(pki.broker))
-    handshake(server_context(bare, ClientAuth.NONE), client_context(pki.trust()))
+    own_files = TlsFiles(certificate=str(pki.broker.certificate), key=str(pki.broker.key))
+    handshake(server_context(own_files, ClientAuth.NONE), client_context(pki.trust()))
+    bare_files = TlsPem(**pem_texts(pki.broker))
+    handshake(server_context(bare_files, ClientAuth.NONE), client_context(pki.trust()))
 
 
 # The real world: system clocks and event loops.
@@ -255,8 +256,8 @@ def test_free_ports_are_those_that_no_system_gives_away(monkeypatch: pytest.Monk
     assert len(set(ports)) == 20
     assert all(10_000 <= port < 32_768 for port in ports)
     (taken_port,) = free_ports(1)
-    with tcp_socket("127.0.0.1", taken_port) as busy:
-        busy.listen()
+    with tcp_socket("127.0.0.1", taken_port) as busy_socket:
+        busy_socket.listen()
         monkeypatch.setattr(real_world, "_PORT_RANGE", range(taken_port, taken_port + 1))
         with pytest.raises(OSError, match="1 free ports are wanted"):
             free_ports(1)

@@ -34,8 +34,8 @@ async def tasks() -> AsyncIterator[LoopTasks]:
     assert len(tasks) == 0
 
 
-async def a_few_turns(turns: int = 5) -> None:
-    for _ in range(turns):
+async def a_few_turns(turn_count: int = 5) -> None:
+    for _ in range(turn_count):
         await asyncio.sleep(0)
 
 
@@ -75,16 +75,16 @@ async def test_a_failure_is_raised_to_the_caller(tasks: LoopTasks) -> None:
 
 async def test_a_driven_coroutine_goes_on_without_a_turn_of_the_loop(tasks: LoopTasks) -> None:
     first_pending: Pending[int] = Pending(tasks)
-    second: Pending[int] = Pending(tasks)
+    second_pending: Pending[int] = Pending(tasks)
     outcomes: list[object] = []
 
     async def add() -> int:
-        return await first_pending + await second
+        return await first_pending + await second_pending
 
     tasks.drive(add(), lambda result, error: outcomes.append((result, error)), name="add")
     first_pending.resolve(1)
     assert outcomes == []
-    second.resolve(2)
+    second_pending.resolve(2)
     assert outcomes == [(3, None)], "in the same turn"
     assert not tasks.stepping
 
@@ -96,13 +96,13 @@ async def test_a_task_may_await_it_too_and_be_cancelled_meanwhile(tasks: LoopTas
         return await pending
 
     wait_task = tasks.spawn(wait(), name="waits")
-    leaving = tasks.spawn(wait(), name="leaves")
+    leaving_task = tasks.spawn(wait(), name="leaves")
     await asyncio.sleep(0)
-    leaving.cancel()
+    leaving_task.cancel()
     await asyncio.sleep(0)
     pending.resolve(5)
     assert await wait_task == 5
-    assert leaving.cancelled()
+    assert leaving_task.cancelled()
     assert await pending == 5
 
 
@@ -153,14 +153,14 @@ async def test_a_cancelled_future_met_in_the_first_step_is_the_outcome(tasks: Lo
 
 async def test_what_waits_goes_on_as_a_task(tasks: LoopTasks) -> None:
     first_future = asyncio.get_running_loop().create_future()
-    second = asyncio.get_running_loop().create_future()
+    second_future = asyncio.get_running_loop().create_future()
 
     async def wait() -> tuple[int, int, str]:
         first_result = await first_future
-        two = await second
+        second_result = await second_future
         task = asyncio.current_task()
         assert task is not None
-        return first_result, two, task.get_name()
+        return first_result, second_result, task.get_name()
 
     outcomes = Outcomes()
     tasks.drive(wait(), outcomes.done, name="waiter")
@@ -169,7 +169,7 @@ async def test_what_waits_goes_on_as_a_task(tasks: LoopTasks) -> None:
     first_future.set_result(1)
     await a_few_turns()
     assert outcomes == []
-    second.set_result(2)
+    second_future.set_result(2)
     await a_few_turns()
     assert outcomes.only == ((1, 2, "waiter"), None)
     assert len(tasks) == 0
@@ -219,20 +219,20 @@ async def test_a_bare_yield_is_only_a_turn(tasks: LoopTasks) -> None:
 
 async def test_a_failed_future_reaches_the_coroutine_which_may_go_on(tasks: LoopTasks) -> None:
     first_future = asyncio.get_running_loop().create_future()
-    second = asyncio.get_running_loop().create_future()
+    second_future = asyncio.get_running_loop().create_future()
 
     async def wait() -> str:
         try:
             await first_future
         except ValueError:
-            return f"recovered {await second}"
+            return f"recovered {await second_future}"
         return "never"
 
     outcomes = Outcomes()
     tasks.drive(wait(), outcomes.done, name="wait")
     first_future.set_exception(ValueError("broken"))
     await a_few_turns()
-    second.set_result("here")
+    second_future.set_result("here")
     await a_few_turns()
     assert outcomes.only == ("recovered here", None)
 
@@ -250,8 +250,8 @@ async def test_an_exception_after_a_wait_is_the_outcome_and_no_bug(tasks: LoopTa
     assert logs == []
 
 
-@pytest.mark.parametrize("turns", [5, 0], ids=["waiting", "before its task began"])
-async def test_cancelling_reaches_a_coroutine(tasks: LoopTasks, turns: int) -> None:
+@pytest.mark.parametrize("turn_count", [5, 0], ids=["waiting", "before its task began"])
+async def test_cancelling_reaches_a_coroutine(tasks: LoopTasks, turn_count: int) -> None:
     cleanups = []
 
     async def wait() -> None:
@@ -262,7 +262,7 @@ async def test_cancelling_reaches_a_coroutine(tasks: LoopTasks, turns: int) -> N
 
     outcomes = Outcomes()
     tasks.drive(wait(), outcomes.done, name="wait")
-    await a_few_turns(turns)
+    await a_few_turns(turn_count)
     await tasks.close()
     assert cleanups == ["cleaned up"]
     assert isinstance(outcomes.only[1], asyncio.CancelledError)
@@ -377,13 +377,13 @@ async def test_a_failed_task_is_logged_and_kept_for_close() -> None:
 
 
 async def test_close_ends_also_what_is_spawned_while_closing(tasks: LoopTasks) -> None:
-    ended = []
+    ended_tasks = []
 
     async def end_last() -> None:
         try:
             await asyncio.get_running_loop().create_future()
         finally:
-            ended.append("last")
+            ended_tasks.append("last")
 
     async def end_first() -> None:
         try:
@@ -391,12 +391,12 @@ async def test_close_ends_also_what_is_spawned_while_closing(tasks: LoopTasks) -
         finally:
             tasks.spawn(end_last(), name="last")
             await asyncio.sleep(0)
-            ended.append("first")
+            ended_tasks.append("first")
 
     tasks.spawn(end_first(), name="first")
     await a_few_turns()
     await tasks.close()
-    assert sorted(ended) == ["first", "last"]
+    assert sorted(ended_tasks) == ["first", "last"]
 
 
 # Turns
@@ -405,43 +405,45 @@ async def test_close_ends_also_what_is_spawned_while_closing(tasks: LoopTasks) -
 async def test_what_is_due_soon_runs_in_order_with_all_that_it_causes_in_one_turn(
     tasks: LoopTasks,
 ) -> None:
-    ran: list[str] = []
+    run_names: list[str] = []
 
     def run_first() -> None:
-        ran.append("first")
-        tasks.soon(lambda: ran.append("caused"))
+        run_names.append("first")
+        tasks.soon(lambda: run_names.append("caused"))
 
-    asyncio.get_running_loop().call_soon(ran.append, "loop")
+    asyncio.get_running_loop().call_soon(run_names.append, "loop")
     tasks.soon(run_first)
-    tasks.soon(lambda: ran.append("second"))
-    assert ran == []
+    tasks.soon(lambda: run_names.append("second"))
+    assert run_names == []
     await asyncio.sleep(0)
-    assert ran == ["loop", "first", "second", "caused"]
+    assert run_names == ["loop", "first", "second", "caused"]
 
 
 async def test_what_is_kept_for_the_end_of_the_turn_runs_when_nothing_else_is_due(
     tasks: LoopTasks,
 ) -> None:
-    ran: list[str] = []
-    tasks.at_turn_end(lambda: (ran.append("answer"), tasks.soon(lambda: ran.append("late"))))
-    tasks.at_turn_end(lambda: ran.append("other answer"))
-    tasks.soon(lambda: tasks.soon(lambda: ran.append("exchange")))
+    run_names: list[str] = []
+    tasks.at_turn_end(
+        lambda: (run_names.append("answer"), tasks.soon(lambda: run_names.append("late")))
+    )
+    tasks.at_turn_end(lambda: run_names.append("other answer"))
+    tasks.soon(lambda: tasks.soon(lambda: run_names.append("exchange")))
     await asyncio.sleep(0)
-    assert ran == ["exchange", "answer", "late", "other answer"]
+    assert run_names == ["exchange", "answer", "late", "other answer"]
 
 
 async def test_a_bug_in_one_due_callback_does_not_lose_the_others() -> None:
     tasks = LoopTasks(asyncio.get_running_loop())
-    ran: list[str] = []
+    run_names: list[str] = []
 
     def raise_broken() -> None:
         raise ValueError("broken")
 
     with capture_logs() as logs:
         tasks.soon(raise_broken)
-        tasks.soon(lambda: ran.append("next"))
+        tasks.soon(lambda: run_names.append("next"))
         await asyncio.sleep(0)
-    assert ran == ["next"]
+    assert run_names == ["next"]
     assert [entry["event"] for entry in logs] == ["task.failed"]
     with pytest.raises(BaseExceptionGroup, match="background tasks failed"):
         await tasks.close()
@@ -451,69 +453,69 @@ async def test_more_than_a_turn_may_hold_lets_the_loop_breathe(
     tasks: LoopTasks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("txnsim.runtime.tasks.DUE_PER_TURN_MAX", 3)
-    ran: list[int] = []
+    run_names: list[int] = []
     for task_number in range(5):
-        tasks.soon(lambda task_number=task_number: ran.append(task_number))
+        tasks.soon(lambda task_number=task_number: run_names.append(task_number))
     await asyncio.sleep(0)
-    assert ran == [0, 1, 2]
+    assert run_names == [0, 1, 2]
     await asyncio.sleep(0)
-    assert ran == [0, 1, 2, 3, 4]
+    assert run_names == [0, 1, 2, 3, 4]
 
 
 async def test_answers_go_out_though_more_is_due_than_a_turn_bears() -> None:
     passed_ns = iter(range(0, 10**12, LIMIT_NS_DEFAULT))
     tasks = LoopTasks(asyncio.get_running_loop(), stopwatch_ns=lambda: next(passed_ns))
-    ran: list[str] = []
+    run_names: list[str] = []
 
     def chain() -> None:
-        ran.append("request")
+        run_names.append("request")
         tasks.soon(chain)
 
     tasks.soon(chain)
-    tasks.at_turn_end(lambda: ran.append("answer"))
+    tasks.at_turn_end(lambda: run_names.append("answer"))
     await asyncio.sleep(0)
     looks_at_clock = OWED_PER_TURN + 1
-    assert ran.index("answer") == ran.count("request") == looks_at_clock * DUE_UNTIMED
-    ran.clear()
+    assert run_names.index("answer") == run_names.count("request") == looks_at_clock * DUE_UNTIMED
+    run_names.clear()
     await asyncio.sleep(0)
-    assert ran == [], "sockets are looked at"
-    tasks.at_turn_end(lambda: ran.append("answer"))
+    assert run_names == [], "sockets are looked at"
+    tasks.at_turn_end(lambda: run_names.append("answer"))
     await asyncio.sleep(0)
-    assert (ran[0], ran[-1]) == ("answer", "request"), "of what was read then"
+    assert (run_names[0], run_names[-1]) == ("answer", "request"), "of what was read then"
     await tasks.close()
 
 
 async def test_what_brokers_owe_goes_before_new_requests_up_to_a_bound() -> None:
     now_ns = 0
     tasks = LoopTasks(asyncio.get_running_loop(), stopwatch_ns=lambda: now_ns)
-    ran: list[str] = []
+    run_names: list[str] = []
 
     def owe(name: str, took_ns: int) -> None:
         def deliver() -> None:
             nonlocal now_ns
             now_ns += took_ns
-            ran.append(name)
+            run_names.append(name)
 
         tasks.soon(deliver)
 
     def read_sockets() -> None:
-        ran.append("sockets")
+        run_names.append("sockets")
 
     half_turn_ns = LIMIT_NS_DEFAULT // 2
     for _ in range(2 * OWED_PER_TURN):
         owe("marker", half_turn_ns)
     asyncio.get_running_loop().call_soon(read_sockets)
     await asyncio.sleep(0)
-    assert ran == ["marker"] * 2 * OWED_PER_TURN + ["sockets"]
-    ran.clear()
+    assert run_names == ["marker"] * 2 * OWED_PER_TURN + ["sockets"]
+    run_names.clear()
     for _ in range(4 * OWED_PER_TURN):
         owe("endless", half_turn_ns)
     asyncio.get_running_loop().call_soon(read_sockets)
     await asyncio.sleep(0)
-    assert ran.index("sockets") == 2 * OWED_PER_TURN + DUE_UNTIMED
+    assert run_names.index("sockets") == 2 * OWED_PER_TURN + DUE_UNTIMED
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert ran.count("endless") == 4 * OWED_PER_TURN, "the rest comes in the next turn"
+    assert run_names.count("endless") == 4 * OWED_PER_TURN, "the rest comes in the next turn"
     await tasks.close()
 
 
@@ -607,7 +609,7 @@ async def test_what_follows_from_a_driven_coroutine_is_due_to_what_it_came_to(
     env: VirtualEnvironment,
 ) -> None:
     tracer = env.tracer
-    first_event, second = tracer.emit("note", "x"), tracer.emit("note", "x")
+    first_event, second_event = tracer.emit("note", "x"), tracer.emit("note", "x")
     answer: Pending[None] = Pending(env.tasks)
     causes_and_wakers: list[tuple[int, int]] = []
 
@@ -625,14 +627,14 @@ async def test_what_follows_from_a_driven_coroutine_is_due_to_what_it_came_to(
 
     env.tasks.drive(take_first_cause(), note_cause, name="at once")
     env.tasks.drive(later(), note_cause, name="later")
-    tracer.caused_by(second)
+    tracer.caused_by(second_event)
     answer.resolve(None)
     assert causes_and_wakers == [
         (first_event, NO_CAUSE),
-        (first_event, second),
+        (first_event, second_event),
         (first_event, NO_CAUSE),
     ]
-    assert tracer.cause == second
+    assert tracer.cause == second_event
 
 
 # Who waits for a turn goes on in order of what it has used and wants, and a turn has an end.
@@ -645,9 +647,11 @@ WORK_NS = 1_000_000
 class Worker:
     """A user of turns that has ``pieces`` pieces of work."""
 
-    def __init__(self, turns: Turns, log: list[str], name: str, pieces: int, *, wanted_ns: int = 0):
+    def __init__(
+        self, turns: Turns, log: list[str], name: str, piece_count: int, *, wanted_ns: int = 0
+    ):
         self.turns, self.log, self.name = turns, log, name
-        self.pieces, self.wanted_ns = pieces, wanted_ns
+        self.pieces, self.wanted_ns = piece_count, wanted_ns
         self.used_ns = self.busy_period = 0
         self.on_done: Callable[[], None] = lambda: None
         turns.wait(self, wanted_ns=wanted_ns)

@@ -215,19 +215,19 @@ MANY = 3_000
 
 
 def test_a_ring_keeps_the_newest_events_and_the_hash_covers_what_is_kept() -> None:
-    ring_tracer, everything = full_tracer(ring_bytes=2 * CHUNK_BYTES), full_tracer()
+    ring_tracer, whole_tracer = full_tracer(ring_bytes=2 * CHUNK_BYTES), full_tracer()
     for index in range(3 * MANY):
-        for tracer in (ring_tracer, everything):
+        for tracer in (ring_tracer, whole_tracer):
             tracer.emit("note", "a", parents=(index - 1,), data={"text": str(index)})
-    assert len(ring_tracer) == len(everything) == 3 * MANY
+    assert len(ring_tracer) == len(whole_tracer) == 3 * MANY
     assert ring_tracer.first_index > MANY
-    assert ring_tracer.size <= 2 * CHUNK_BYTES < everything.size
+    assert ring_tracer.size <= 2 * CHUNK_BYTES < whole_tracer.size
     # A ring's clocks of one node have gaps where a batch begins, or none.
-    assert list(ring_tracer.lines()) == list(everything.lines(ring_tracer.first_index))
+    assert list(ring_tracer.lines()) == list(whole_tracer.lines(ring_tracer.first_index))
     *lines, trailer = b"".join(ring_tracer.pieces()).splitlines(keepends=True)[1:]
     sha = hashlib.sha256(b"".join(lines) + b'["a"]')
     assert ring_tracer.hash == json.loads(trailer)["hash"] == "sha256:" + sha.hexdigest()
-    assert ring_tracer.hash != everything.hash
+    assert ring_tracer.hash != whole_tracer.hash
 
 
 def test_a_ring_decodes_nothing_that_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,8 +243,8 @@ def test_a_ring_decodes_nothing_that_is_not_read(monkeypatch: pytest.MonkeyPatch
     for _ in range(3 * MANY):
         tracer.emit("note", "a")
     assert not first_events
-    first_lines, second = tracer.lines(), tracer.lines()
-    assert next(first_lines) == next(second)
+    first_lines, second_lines = tracer.lines(), tracer.lines()
+    assert next(first_lines) == next(second_lines)
     assert len(first_events) == 1, "two readers of a batch share its lines"
     pieces = tracer.pieces()
     next(pieces)
@@ -328,8 +328,8 @@ class Turns:
         self.later.append(callback)
 
     def turn(self) -> None:
-        due, self.later = self.later, []
-        for callback in due:
+        due_callbacks, self.later = self.later, []
+        for callback in due_callbacks:
             callback()
 
 
@@ -384,8 +384,8 @@ def test_a_ring_that_has_dropped_its_head_opens_with_a_snapshot() -> None:
         turns.turn()
         if number % 100 == 0:
             sizes.append(tracer.size)
-    (opening,) = list(tracer.events(tracer.first_index))[:1]
-    assert (opening.k, opening.d) == ("snapshot", {"part": 0})
+    (opening_event,) = list(tracer.events(tracer.first_index))[:1]
+    assert (opening_event.k, opening_event.d) == ("snapshot", {"part": 0})
     assert max(sizes) < 9 * CHUNK_BYTES
     assert sizes[-1] > 6 * CHUNK_BYTES
     assert told_parts(tracer)[:4] == [0, 1, 2, 0]
@@ -408,10 +408,10 @@ def test_the_hash_is_that_of_the_lines_and_the_nodes() -> None:
 
 
 def test_the_hash_tells_names_of_nodes_apart() -> None:
-    first_tracer, second = full_tracer(), full_tracer()
+    first_tracer, second_tracer = full_tracer(), full_tracer()
     first_tracer.emit("note", "a")
-    second.emit("note", "b")
-    assert first_tracer.hash != second.hash
+    second_tracer.emit("note", "b")
+    assert first_tracer.hash != second_tracer.hash
 
 
 def test_an_export_has_header_events_and_trailer() -> None:
@@ -422,10 +422,10 @@ def test_an_export_has_header_events_and_trailer() -> None:
     )  # fmt: skip
     tracer = Tracer(ticking_clock(), level=TraceLevel.FULL, run=run)
     tracer.emit("note", "a", data={"text": "one"})
-    written: list[bytes] = []
-    tracer.export(written.append, verdict="hanging")
-    assert all(line.endswith(b"\n") for line in written)
-    header, event, trailer = map(json.loads, written)
+    export_lines: list[bytes] = []
+    tracer.export(export_lines.append, verdict="hanging")
+    assert all(line.endswith(b"\n") for line in export_lines)
+    header, event, trailer = map(json.loads, export_lines)
     assert header == {
         "k": "run", "schema": 2, "sim": "0.1.0", "scenario": "z01", "seed": 7,
         "set": {"transaction.version": 0}, "clock": "virtual", "first": 0, "nodes": ["a"],
@@ -441,15 +441,15 @@ def test_an_export_has_header_events_and_trailer() -> None:
 
 def test_a_bound_callback_has_its_cause_wherever_it_is_called() -> None:
     tracer = full_tracer()
-    first_event, second = tracer.emit("note", "a"), tracer.emit("note", "a")
+    first_event, second_event = tracer.emit("note", "a"), tracer.emit("note", "a")
     tracer.caused_by(first_event)
     causes_seen: list[int] = []
     callback_now = tracer.bound(lambda: causes_seen.append(tracer.cause))
-    callback_of_second = tracer.bound(lambda: causes_seen.append(tracer.cause), second)
+    callback_of_second = tracer.bound(lambda: causes_seen.append(tracer.cause), second_event)
     tracer.caused_by(NO_CAUSE)
     callback_now()
     callback_of_second()
-    assert (causes_seen, tracer.cause) == ([first_event, second], NO_CAUSE)
+    assert (causes_seen, tracer.cause) == ([first_event, second_event], NO_CAUSE)
 
 
 def test_a_context_for_later_carries_cause_and_waker() -> None:

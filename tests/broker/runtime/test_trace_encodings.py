@@ -40,7 +40,9 @@ class Writer:
     def __init__(self, bytes_max: int | None) -> None:
         self.ring = Ring(bytes_max, TraceLines(None))
 
-    def write(self, kind: str = "note", *, tx: str = "", opening: bool = False, **data: str) -> int:
+    def write(
+        self, kind: str = "note", *, tx: str = "", is_opening: bool = False, **data: str
+    ) -> int:
         index = self.ring.next
         event = {"i": index, "t": 0, "n": 0, "l": 1, "p": [], "k": kind}
         if tx:
@@ -48,11 +50,11 @@ class Writer:
         event["d"] = {**data, "text": _FILLER}
         row: Row = (0, 0, (), kind, tx, event["d"], None)
         text = msgspec.json.encode(event) + b"\n"
-        self.ring.add(text, 1, lives_of([row]), is_opening=opening)
+        self.ring.add(text, 1, lives_of([row]), is_opening=is_opening)
         return index
 
-    def fill(self, events: int) -> None:
-        for _ in range(events):
+    def fill(self, event_count: int) -> None:
+        for _ in range(event_count):
             self.write()
 
     def kept(self, from_index: int = 0) -> list[int]:
@@ -81,7 +83,7 @@ def test_the_bound_is_of_bytes() -> None:
 
 def test_events_of_a_transaction_that_has_not_ended_are_carried_along() -> None:
     writer = Writer(4 * CHUNK_BYTES)
-    ended = [
+    ended_events = [
         writer.write("verify.ask", tx="done/1:0"),
         writer.write("txn.complete", tx="done/1:0", state="CompleteCommit"),
     ]
@@ -93,7 +95,7 @@ def test_events_of_a_transaction_that_has_not_ended_are_carried_along() -> None:
     ][1:]
     writer.fill(1_000)
     assert writer.ring.first > max(open_ones)
-    assert set(ended).isdisjoint(writer.kept())
+    assert set(ended_events).isdisjoint(writer.kept())
     assert writer.kept() == [*open_ones, *range(writer.ring.first, writer.ring.next)]
     assert writer.kept(open_ones[1])[:2] == open_ones[1:]
     assert next(writer.ring.texts()).count(b"\n") == len(open_ones)
@@ -105,14 +107,14 @@ def test_events_of_a_transaction_that_has_not_ended_are_carried_along() -> None:
 def test_names_in_payloads_and_names_with_slashes_differ() -> None:
     writer = Writer(4 * CHUNK_BYTES)
     first_line = writer.write("verify.ask", tx="a/b/1:0", reason='as "tx":"z/9:9" said')
-    second = writer.write("verify.ask", tx="a/c/2:0")
+    second_number = writer.write("verify.ask", tx="a/c/2:0")
     quoted = writer.write("verify.ask", tx='"quoted"/3:0')
     event = {"i": writer.ring.next, "k": "snapshot", "d": {"transactions": [{"tx": "a/b/1:0"}]}}
     writer.ring.add(msgspec.json.encode(event) + b"\n", 1)
     writer.write("txn.complete", tx="a/c/2:0", state="CompleteAbort")
     writer.fill(1_000)
     assert writer.kept()[:3] == [first_line, quoted, writer.ring.first]
-    assert second < quoted
+    assert second_number < quoted
 
 
 def test_what_is_carried_along_is_bounded_too_and_the_oldest_goes() -> None:
@@ -130,7 +132,7 @@ def test_what_is_left_begins_with_a_snapshot() -> None:
     writer = Writer(4 * CHUNK_BYTES)
     snapshots = []
     for _ in range(20):
-        snapshots.append(writer.write("snapshot", opening=True))
+        snapshots.append(writer.write("snapshot", is_opening=True))
         writer.fill(50)
     assert writer.ring.first in snapshots[1:]
     assert writer.ring.size <= 4 * CHUNK_BYTES
@@ -139,14 +141,14 @@ def test_what_is_left_begins_with_a_snapshot() -> None:
 @pytest.mark.parametrize("is_opening", [True, False])
 def test_a_snapshot_that_does_not_come_is_not_waited_for_without_end(is_opening: bool) -> None:
     writer = Writer(4 * CHUNK_BYTES)
-    most = 0
-    writer.write("snapshot", opening=is_opening)
+    most_bytes = 0
+    writer.write("snapshot", is_opening=is_opening)
     for _ in range(1_000):
         writer.write()
-        most = max(most, writer.ring.size)
+        most_bytes = max(most_bytes, writer.ring.size)
     overdue = 4 * CHUNK_BYTES + 4 * CHUNK_BYTES // OVERDUE_SHARE
-    assert most < overdue + 2_000
-    assert (most > 4 * CHUNK_BYTES + 2_000) == is_opening
+    assert most_bytes < overdue + 2_000
+    assert (most_bytes > 4 * CHUNK_BYTES + 2_000) == is_opening
 
 
 # The two forms of a trace's events: what a ring packs is what a whole trace tells.
@@ -179,9 +181,9 @@ def test_both_forms_make_the_same_lines_of_the_first_events() -> None:
 
 def test_a_batch_of_rows_is_read_without_those_before() -> None:
     rows = TraceRows(None)
-    (_, second) = rows.lines(rows.kept(ROWS, 100), 100).splitlines()
-    assert json.loads(second)["l"] == 101, "its cause is of an older batch"
-    assert json.loads(second)["i"] == 101
+    (_, second_line) = rows.lines(rows.kept(ROWS, 100), 100).splitlines()
+    assert json.loads(second_line)["l"] == 101, "its cause is of an older batch"
+    assert json.loads(second_line)["i"] == 101
 
 
 def test_times_count_from_the_start() -> None:
@@ -220,9 +222,11 @@ NOTED = st.tuples(
 
 @pytest.mark.slow
 @given(st.lists(NOTED, max_size=40))
-def test_what_a_ring_tells_is_what_a_whole_trace_tells_but_for_the_clocks(noted: Any) -> None:
+def test_what_a_ring_tells_is_what_a_whole_trace_tells_but_for_the_clocks(
+    noted_events: Any,
+) -> None:
     ring, whole_tracer = full_tracer(ring_bytes=1 << 20), full_tracer()
-    for index, (node, parent_indexes, tx, data, importance, is_read) in enumerate(noted):
+    for index, (node, parent_indexes, tx, data, importance, is_read) in enumerate(noted_events):
         for tracer in (ring, whole_tracer):
             tracer.emit(
                 "note", f"n{node}", parents=tuple(p for p in sorted(parent_indexes) if p < index),
@@ -275,8 +279,8 @@ def test_every_kind_says_what_happened_and_what_it_carries() -> None:
 
 
 def test_what_goes_without_saying_is_hidden_at_first() -> None:
-    hidden = {name for name, event_kind in KINDS.items() if event_kind.importance == 0}
-    assert hidden == {
+    hidden_kinds = {name for name, event_kind in KINDS.items() if event_kind.importance == 0}
+    assert hidden_kinds == {
         "check.pass", "conn.close", "conn.open", "log.hw", "txn.prepare", "verify.ask",
     }  # fmt: skip
 

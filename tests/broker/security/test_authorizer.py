@@ -120,16 +120,16 @@ def _matching_acls(acls: Acls, acl_filter: AclFilter) -> list[AclBinding]:
 
 
 def test_many_bindings_take_no_time_squared() -> None:
-    many = [
+    many_acls = [
         acl(ResourceType.TOPIC, f"topic-{topic_number}", AclOperation.READ)
         for topic_number in range(20_000)
     ]
     begun_s = time.process_time()
-    acls = NO_ACLS.plus(many[:10_000]).plus(many)
-    for binding in many:
+    acls = NO_ACLS.plus(many_acls[:10_000]).plus(many_acls)
+    for binding in many_acls:
         assert _matching_acls(acls, AclFilter(name=binding.name)) == [binding]
         assert acls.bits_for(ResourceType.TOPIC, binding.name, binding.principal, binding.host)
-    assert acls.minus(many) == NO_ACLS.plus([ORDERS]).minus([ORDERS])
+    assert acls.minus(many_acls) == NO_ACLS.plus([ORDERS]).minus([ORDERS])
     assert time.process_time() - begun_s < 5
 
 
@@ -259,8 +259,8 @@ def test_a_denied_operation_implies_nothing() -> None:
 
 
 def test_a_super_user_is_not_denied() -> None:
-    denied = acl(TOPIC, "orders", READ, **DENY)
-    assert allows(denied, super_users=frozenset({"User:alice"}))
+    denied_binding = acl(TOPIC, "orders", READ, **DENY)
+    assert allows(denied_binding, super_users=frozenset({"User:alice"}))
 
 
 def test_without_any_acl_of_the_resource_a_setting_decides() -> None:

@@ -149,8 +149,8 @@ def test_scram_takes_a_name_that_needs_escapes() -> None:
 def test_a_bearer_is_who_the_token_says_until_it_ends() -> None:
     step = begin("OAUTHBEARER").feed(bearer(unsecured_token(CLAIMS)))
     assert step == Authenticated(user="alice", expires_ms=2_000_500)
-    own = bearer(unsecured_token(CLAIMS), authorization_id="a=alice")
-    assert isinstance(begin("OAUTHBEARER").feed(own), Authenticated)
+    own_bearer = bearer(unsecured_token(CLAIMS), authorization_id="a=alice")
+    assert isinstance(begin("OAUTHBEARER").feed(own_bearer), Authenticated)
     without_iat = bearer(unsecured_token({"sub": "alice", "exp": 2_000}))
     assert isinstance(begin("OAUTHBEARER").feed(without_iat), Authenticated)
 
@@ -223,8 +223,8 @@ def test_a_listener_may_ask_more_of_a_token() -> None:
     )
     claims = {"name": "bob", "iat": 1_001, "exp": 998.5 + 1_000, "may": ["read", " write ", "", 7]}
 
-    def fed(**changed: Any) -> Step:
-        token = bearer(unsecured_token({**claims, **changed}))
+    def fed(**changed_claims: Any) -> Step:
+        token = bearer(unsecured_token({**claims, **changed_claims}))
         return BearerExchange(now_ms=NOW_MS, bearer_rules=rules).feed(token)
 
     assert fed() == Authenticated(user="bob", expires_ms=1_998_500)
@@ -473,9 +473,11 @@ SHA_256 = ScramMechanism.SCRAM_SHA_256
 TWICE = ErrorCode.duplicate_resource
 
 
-def upsertion(user: str = "bob", *, mechanism: int = SHA_256, iterations: int = 4096) -> Upsertion:
+def upsertion(
+    user: str = "bob", *, mechanism: int = SHA_256, iteration_count: int = 4096
+) -> Upsertion:
     return Upsertion(
-        user=user, mechanism=mechanism, iterations=iterations, salt=b"s", salted_password=b"p"
+        user=user, mechanism=mechanism, iterations=iteration_count, salt=b"s", salted_password=b"p"
     )
 
 
@@ -515,13 +517,13 @@ def with_credential(upsertion: Upsertion) -> tuple[Upsertion, ScramCredential | 
 
 def test_a_user_is_set_and_forgotten() -> None:
     credentials_before = credentials()
-    changed, outcomes = alter(
+    changed_credentials, outcomes = alter(
         credentials_before,
         deletions=[Deletion(user="alice", mechanism=SHA_256)],
         upsertions=[with_credential(upsertion())],
     )
     assert outcomes == {"alice": None, "bob": None}
-    assert set(changed) == {("alice", ScramMechanism.SCRAM_SHA_512), ("bob", SHA_256)}
+    assert set(changed_credentials) == {("alice", ScramMechanism.SCRAM_SHA_512), ("bob", SHA_256)}
     assert ("alice", SHA_256) in credentials_before  # nothing is changed in place
 
 
@@ -546,18 +548,18 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(
     deletions: list[tuple[str, int]], upsertions: list[tuple[str, int, int]], error: ErrorCode
 ) -> None:
     credentials_before = credentials()
-    changed, outcomes = alter(
+    changed_credentials, outcomes = alter(
         credentials_before,
         deletions=[Deletion(user=user, mechanism=mechanism) for user, mechanism in deletions],
         upsertions=[
-            with_credential(upsertion(user, mechanism=mechanism, iterations=count))
+            with_credential(upsertion(user, mechanism=mechanism, iteration_count=count))
             for user, mechanism, count in upsertions
         ],
     )
-    (refused,) = outcomes.values()
-    assert refused is not None
-    assert refused.error is error
-    assert changed == credentials_before
+    (refusal,) = outcomes.values()
+    assert refusal is not None
+    assert refusal.error is error
+    assert changed_credentials == credentials_before
 
 
 # What a cluster's security is made of has to make sense.
@@ -588,8 +590,10 @@ def test_what_makes_sense_is_taken() -> None:
     check_security(NO_SECURITY)
     tls_files = msgspec.structs.replace(FILES, authority="a")
     check_security(SecurityOptions(listeners=(SASL, MUTUAL), tls=tls_files))
-    own = msgspec.structs.replace(MUTUAL, tls=TlsPem(certificate="c", key="k", authority="a"))
-    check_security(SecurityOptions(listeners=(own,), has_plain_listener=False))
+    own_listener = msgspec.structs.replace(
+        MUTUAL, tls=TlsPem(certificate="c", key="k", authority="a")
+    )
+    check_security(SecurityOptions(listeners=(own_listener,), has_plain_listener=False))
     check_security(
         SecurityOptions(
             acls=(acl(ResourceType.TOPIC, "orders", AclOperation.READ),), listeners=(SASL,)

@@ -132,15 +132,15 @@ async def test_who_has_not_logged_in_is_cut_off(cluster: VirtualCluster) -> None
 @within(run_cluster, cluster_options=msgspec.structs.replace(options(), security=USERS))
 async def test_who_is_not_known_may_not_send_as_much_as_who_is(cluster: VirtualCluster) -> None:
     too_much = cluster.sim.options.settings.sasl_server_max_receive_size + 1
-    known_wire, unknown = await sasl_wire(cluster), await sasl_wire(cluster)
+    known_wire, unknown_wire = await sasl_wire(cluster), await sasl_wire(cluster)
     await log_in(known_wire)
-    unknown.send(request(unknown, 17, 1, mechanism="PLAIN"))
-    assert (await unknown.answer())[1].error_code is ErrorCode.none
-    unknown.send(request(unknown, 36, 2, auth_bytes=bytes(too_much)))
-    assert await unknown.is_closed_by_broker()
+    unknown_wire.send(request(unknown_wire, 17, 1, mechanism="PLAIN"))
+    assert (await unknown_wire.answer())[1].error_code is ErrorCode.none
+    unknown_wire.send(request(unknown_wire, 36, 2, auth_bytes=bytes(too_much)))
+    assert await unknown_wire.is_closed_by_broker()
     known_wire.send(request(known_wire, 36, 2, auth_bytes=bytes(too_much)))
     assert (await known_wire.answer())[1].error_code is ErrorCode.illegal_sasl_state
-    await unknown.close()
+    await unknown_wire.close()
     await known_wire.close()
 
 
@@ -148,17 +148,17 @@ def test_those_who_are_not_known_may_not_hold_much_together() -> None:
     async def main(cluster: VirtualCluster) -> None:
         known_wire = await sasl_wire(cluster)
         await log_in(known_wire)
-        small, large = await sasl_wire(cluster), await sasl_wire(cluster)
+        small_wire, large_wire = await sasl_wire(cluster), await sasl_wire(cluster)
         # Frames that are never whole.
-        small.send((50_000).to_bytes(4, "big") + bytes(30_000))
-        large.send((90_000).to_bytes(4, "big") + bytes(80_000))
-        assert await large.is_closed_by_broker()
-        small.send(bytes(20_000))
-        assert await small.is_closed_by_broker()  # for what it has sent, not for what it holds
+        small_wire.send((50_000).to_bytes(4, "big") + bytes(30_000))
+        large_wire.send((90_000).to_bytes(4, "big") + bytes(80_000))
+        assert await large_wire.is_closed_by_broker()
+        small_wire.send(bytes(20_000))
+        assert await small_wire.is_closed_by_broker()  # for what it has sent, not for what it holds
         known_wire.send(request(known_wire, 17, 1, mechanism="PLAIN"))
         assert (await known_wire.answer())[1].error_code is ErrorCode.illegal_sasl_state
         await known_wire.close()
-        for wire in (small, large):
+        for wire in (small_wire, large_wire):
             with contextlib.suppress(ConnectionResetError):
                 await wire.close()
 
@@ -219,14 +219,14 @@ async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
     authority = Authority(tmp_path, now_ms=environment.clock.now_ms())
     broker = authority.issue("broker", hosts=("127.0.0.1",))
     alice = authority.issue("alice")
-    second = msgspec.structs.replace(
+    second_listener = msgspec.structs.replace(
         MUTUAL, name="SECOND", principal_mapping_rules="RULE:^CN=(bob|alice),.*$/$1/U"
     )
-    third = msgspec.structs.replace(
+    third_listener = msgspec.structs.replace(
         MUTUAL, name="THIRD", principal_mapping_rules="RULE:^CN=bob,.*$/bob/"
     )
     security = SecurityOptions(
-        listeners=(MUTUAL, second, third),
+        listeners=(MUTUAL, second_listener, third_listener),
         tls=TlsFiles(
             certificate=str(broker.certificate),
             key=str(broker.key),
@@ -299,11 +299,11 @@ def test_a_password_may_be_of_one_mechanism_alone() -> None:
     credentials = first_credentials(
         SecurityOptions(scram_users_by_mechanism=by_mechanism), lambda _: salt
     )
-    small, large = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
+    sha_256, sha_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
     assert credentials == {
-        ("bob", small): credential_of("a", mechanism=small, salt=salt),
-        ("bob", large): credential_of("b", mechanism=large, salt=salt),
-        ("ann", large): credential_of("c", mechanism=large, salt=salt),
+        ("bob", sha_256): credential_of("a", mechanism=sha_256, salt=salt),
+        ("bob", sha_512): credential_of("b", mechanism=sha_512, salt=salt),
+        ("ann", sha_512): credential_of("c", mechanism=sha_512, salt=salt),
     }
 
 
@@ -328,7 +328,7 @@ def test_a_cluster_may_have_secured_listeners_alone() -> None:
         advertised_host="kafka.test",
         plain_users={"alice": "secret"},
     )
-    outside = SecureListener(
+    outside_listener = SecureListener(
         name="SASL", protocol=SecurityProtocol.SASL_PLAINTEXT, port=9093, max_reauth_ms=5_000
     )
 
@@ -349,19 +349,19 @@ def test_a_cluster_may_have_secured_listeners_alone() -> None:
         assert (await log_in(wire)).error_code is ErrorCode.none
         await wire.close()
 
-    security = SecurityOptions(listeners=(outside, inside), has_plain_listener=False)
+    security = SecurityOptions(listeners=(outside_listener, inside), has_plain_listener=False)
     run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=security))
 
 
 def test_a_listener_may_have_sessions_of_its_own_length() -> None:
-    short = msgspec.structs.replace(SASL, max_reauth_ms=5_000)
+    short_listener = msgspec.structs.replace(SASL, max_reauth_ms=5_000)
 
     async def main(cluster: VirtualCluster) -> None:
         wire = await sasl_wire(cluster)
         assert (await log_in(wire)).session_lifetime == timedelta(seconds=5)
         await wire.close()
 
-    security = msgspec.structs.replace(USERS, listeners=(short,))
+    security = msgspec.structs.replace(USERS, listeners=(short_listener,))
     run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=security))
 
 
@@ -371,7 +371,7 @@ def test_a_listener_may_have_sessions_of_its_own_length() -> None:
 WALL_MS = 1_000_000
 
 
-class Side:
+class LoginBench:
     """A SASL session of the broker, and the client at its other end."""
 
     def __init__(self, *, max_reauth_ms: int = 0) -> None:
@@ -423,66 +423,68 @@ def read(api_key: int, version: int, step: SaslStep) -> Any:
 
 
 def test_a_client_asks_for_versions_shakes_hands_and_says_who_it_is() -> None:
-    side = Side()
-    assert side.versions() is HANDLE_STEP
-    step, answer = side.handshake()
+    login_bench = LoginBench()
+    assert login_bench.versions() is HANDLE_STEP
+    step, answer = login_bench.handshake()
     assert (step.treatment, answer.error_code) == (FrameTreatment.SEND, ErrorCode.none)
     assert answer.mechanisms == ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER")
-    assert side.session.principal == ANONYMOUS
-    step, answer = side.token(b"\0alice\0secret")
+    assert login_bench.session.principal == ANONYMOUS
+    step, answer = login_bench.token(b"\0alice\0secret")
     assert (step.treatment, answer.error_code) == (FrameTreatment.SEND, ErrorCode.none)
     assert answer.session_lifetime.total_seconds() == 0
-    assert side.session.principal == "User:alice"
-    assert side.send(3, 1, topics=()) is HANDLE_STEP
-    assert side.send(17, 1, mechanism="PLAIN") is HANDLE_STEP  # the handler: ILLEGAL_SASL_STATE
+    assert login_bench.session.principal == "User:alice"
+    assert login_bench.send(3, 1, topics=()) is HANDLE_STEP
+    assert (
+        login_bench.send(17, 1, mechanism="PLAIN") is HANDLE_STEP
+    )  # the handler: ILLEGAL_SASL_STATE
 
 
 def test_versions_are_told_once() -> None:
-    side = Side()
-    side.versions()
-    assert side.versions().treatment is FrameTreatment.FAIL
+    login_bench = LoginBench()
+    login_bench.versions()
+    assert login_bench.versions().treatment is FrameTreatment.FAIL
 
 
 def test_an_unknown_mechanism_is_answered_with_those_that_are_known() -> None:
-    step, answer = Side().handshake("GSSAPI")
+    step, answer = LoginBench().handshake("GSSAPI")
     assert step.treatment is FrameTreatment.FAIL
     assert answer.error_code is ErrorCode.unsupported_sasl_mechanism
     assert answer.mechanisms == ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER")
 
 
 def test_anything_else_before_it_is_known_who_it_is_ends_the_connection() -> None:
-    assert Side().send(3, 1, topics=()) == SaslStep(
+    assert LoginBench().send(3, 1, topics=()) == SaslStep(
         treatment=FrameTreatment.FAIL, reason="Metadata during the SASL handshake"
     )
-    side = Side()
-    side.handshake()
-    step = side.send(3, 1, topics=())
+    login_bench = LoginBench()
+    login_bench.handshake()
+    step = login_bench.send(3, 1, topics=())
     assert (step.treatment, step.answer) == (FrameTreatment.REFUSE, b"")
 
 
 @pytest.mark.parametrize(("key", "reason"), [(17, "SaslHandshake v9"), (36, "SaslAuthenticate v9")])
 def test_unknown_versions_end_the_connection(key: int, reason: str) -> None:
-    side = Side()
+    login_bench = LoginBench()
     if key == 36:
-        side.handshake()
+        login_bench.handshake()
     frame = key.to_bytes(2, "big") + b"\0\x09" + bytes(4) + b"\xff\xff\0"
-    step = side.session.treat_frame(frame)
+    step = login_bench.session.treat_frame(frame)
     assert (step.treatment, step.reason) == (FrameTreatment.FAIL, f"{reason} is not supported")
 
 
 def test_a_wrong_password_is_told_after_a_pause() -> None:
-    side = Side()
-    side.handshake()
-    step, answer = side.token(b"\0alice\0wrong", version=0)
+    login_bench = LoginBench()
+    login_bench.handshake()
+    step, answer = login_bench.token(b"\0alice\0wrong", version=0)
     assert step.treatment is FrameTreatment.FAIL
     assert answer.error_code is ErrorCode.sasl_authentication_failed
     assert answer.error_message == "Authentication failed: Invalid username or password"
 
 
 def test_scram_says_only_that_credentials_are_invalid() -> None:
-    side = Side()
-    side.handshake("SCRAM-SHA-256")
-    _, answer = side.token(b"nonsense")
+    login_bench = LoginBench()
+    login_bench.handshake("SCRAM-SHA-256")
+    _, answer = login_bench.token(b"nonsense")
     assert answer.error_message == (
         "Authentication failed during authentication due to invalid credentials with SASL "
         "mechanism SCRAM-SHA-256"
@@ -490,45 +492,45 @@ def test_scram_says_only_that_credentials_are_invalid() -> None:
 
 
 def test_after_the_first_handshake_version_tokens_come_without_headers() -> None:
-    side = Side()
-    side.handshake("SCRAM-SHA-256", version=0)
+    login_bench = LoginBench()
+    login_bench.handshake("SCRAM-SHA-256", version=0)
     client = scramp.ScramClient(["SCRAM-SHA-256"], "alice", "secret", c_nonce="clientnonce")
-    step = side.session.treat_frame(client.get_client_first().encode())
+    step = login_bench.session.treat_frame(client.get_client_first().encode())
     assert int.from_bytes(step.answer[:4], "big") == len(step.answer) - 4
     client.set_server_first(step.answer[4:].decode())
-    step = side.session.treat_frame(client.get_client_final().encode())
+    step = login_bench.session.treat_frame(client.get_client_final().encode())
     client.set_server_final(step.answer[4:].decode())
-    assert side.session.state is SaslState.COMPLETE
-    side = Side()
-    side.handshake(version=0)
-    assert side.session.treat_frame(b"\0alice\0wrong").treatment is FrameTreatment.FAIL
+    assert login_bench.session.state is SaslState.COMPLETE
+    login_bench = LoginBench()
+    login_bench.handshake(version=0)
+    assert login_bench.session.treat_frame(b"\0alice\0wrong").treatment is FrameTreatment.FAIL
 
 
 def test_a_session_ends_unless_the_client_authenticates_again() -> None:
-    side = Side(max_reauth_ms=60_000)
-    assert side.log_in().session_lifetime.total_seconds() == 60
-    side.now_ms += 60_000
-    assert side.send(3, 1, topics=()) is HANDLE_STEP
-    side.now_ms += 1
-    assert side.send(3, 1, topics=()).treatment is FrameTreatment.FAIL
-    assert side.log_in().error_code is ErrorCode.none
-    assert side.send(3, 1, topics=()) is HANDLE_STEP
+    login_bench = LoginBench(max_reauth_ms=60_000)
+    assert login_bench.log_in().session_lifetime.total_seconds() == 60
+    login_bench.now_ms += 60_000
+    assert login_bench.send(3, 1, topics=()) is HANDLE_STEP
+    login_bench.now_ms += 1
+    assert login_bench.send(3, 1, topics=()).treatment is FrameTreatment.FAIL
+    assert login_bench.log_in().error_code is ErrorCode.none
+    assert login_bench.send(3, 1, topics=()) is HANDLE_STEP
 
 
 def test_nobody_authenticates_again_twice_in_a_second() -> None:
-    side = Side(max_reauth_ms=60_000)
-    side.log_in()
-    assert side.log_in().error_code is ErrorCode.none
-    side.now_ms += 999
-    assert side.send(17, 1, mechanism="PLAIN") is HANDLE_STEP
-    side.now_ms += 1
-    assert side.handshake()[0].treatment is FrameTreatment.SEND
+    login_bench = LoginBench(max_reauth_ms=60_000)
+    login_bench.log_in()
+    assert login_bench.log_in().error_code is ErrorCode.none
+    login_bench.now_ms += 999
+    assert login_bench.send(17, 1, mechanism="PLAIN") is HANDLE_STEP
+    login_bench.now_ms += 1
+    assert login_bench.handshake()[0].treatment is FrameTreatment.SEND
 
 
 def test_nobody_comes_back_as_somebody_else() -> None:
-    side = Side(max_reauth_ms=60_000)
-    side.log_in()
-    answer = side.log_in("bob")
+    login_bench = LoginBench(max_reauth_ms=60_000)
+    login_bench.log_in()
+    answer = login_bench.log_in("bob")
     assert answer.error_code is ErrorCode.sasl_authentication_failed
     assert answer.error_message == (
         "Cannot change principals during re-authentication from User.alice: User.bob"
@@ -536,29 +538,29 @@ def test_nobody_comes_back_as_somebody_else() -> None:
 
 
 def test_nobody_comes_back_with_another_mechanism() -> None:
-    side = Side(max_reauth_ms=60_000)
-    side.log_in()
-    step, answer = side.handshake("SCRAM-SHA-256")
+    login_bench = LoginBench(max_reauth_ms=60_000)
+    login_bench.log_in()
+    step, answer = login_bench.handshake("SCRAM-SHA-256")
     assert (step.treatment, answer.error_code) == (FrameTreatment.SEND, ErrorCode.none)
-    assert side.token(b"x")[0].treatment is FrameTreatment.FAIL
+    assert login_bench.token(b"x")[0].treatment is FrameTreatment.FAIL
 
 
 def test_failing_again_says_so() -> None:
-    side = Side(max_reauth_ms=60_000)
-    side.log_in()
-    side.handshake()
-    _, answer = side.token(b"\0alice\0wrong")
+    login_bench = LoginBench(max_reauth_ms=60_000)
+    login_bench.log_in()
+    login_bench.handshake()
+    _, answer = login_bench.token(b"\0alice\0wrong")
     assert answer.error_code is ErrorCode.sasl_authentication_failed
 
 
 def test_a_session_ends_with_its_token() -> None:
-    side = Side(max_reauth_ms=60_000)
-    side.handshake("OAUTHBEARER")
+    login_bench = LoginBench(max_reauth_ms=60_000)
+    login_bench.handshake("OAUTHBEARER")
     token = unsecured_token({"sub": "alice", "exp": WALL_MS / 1_000 + 5})
-    _, answer = side.token(bearer(token))
+    _, answer = login_bench.token(bearer(token))
     assert answer.session_lifetime.total_seconds() == 5
-    side.now_ms += 5_001
-    assert side.send(3, 1, topics=()).treatment is FrameTreatment.FAIL
+    login_bench.now_ms += 5_001
+    assert login_bench.send(3, 1, topics=()).treatment is FrameTreatment.FAIL
 
 
 @pytest.mark.parametrize("end", ["1e400", "1e30", "1e12"])
@@ -566,27 +568,27 @@ def test_a_session_ends_with_its_token() -> None:
 def test_a_token_that_ends_later_than_a_session_can_closes_the_connection(
     end: str, version: int
 ) -> None:
-    side = Side()
-    side.handshake("OAUTHBEARER", version=version)
+    login_bench = LoginBench()
+    login_bench.handshake("OAUTHBEARER", version=version)
     token = bearer(unsecured_token(f'{{"sub":"alice","exp":{end}}}'.encode()))
-    step = side.token(token)[0] if version else side.session.treat_frame(token)
+    step = login_bench.token(token)[0] if version else login_bench.session.treat_frame(token)
     assert (step.treatment, step.answer) == (FrameTreatment.FAIL, b"")
     assert step.reason == "the token ends later than a session can"
-    assert side.session.principal == ANONYMOUS
+    assert login_bench.session.principal == ANONYMOUS
 
 
 def test_the_longest_session_has_kafkas_nanoseconds() -> None:
-    side = Side()
-    side.handshake("OAUTHBEARER")
-    _, answer = side.token(bearer(unsecured_token({"sub": "alice", "exp": 9_000_000_000})))
+    login_bench = LoginBench()
+    login_bench.handshake("OAUTHBEARER")
+    _, answer = login_bench.token(bearer(unsecured_token({"sub": "alice", "exp": 9_000_000_000})))
     assert answer.session_lifetime.total_seconds() == 9_000_000_000 - WALL_MS / 1_000
 
 
 def test_a_late_end_of_a_token_does_not_matter_where_sessions_end_sooner() -> None:
-    side = Side(max_reauth_ms=3_000)
-    side.handshake("OAUTHBEARER")
+    login_bench = LoginBench(max_reauth_ms=3_000)
+    login_bench.handshake("OAUTHBEARER")
     token = bearer(unsecured_token(b'{"sub":"alice","exp":1e400}'))
-    assert side.token(token)[1].session_lifetime.total_seconds() == 3
+    assert login_bench.token(token)[1].session_lifetime.total_seconds() == 3
 
 
 # Security to try out: who can log in, and what they may do.
@@ -668,10 +670,10 @@ NOW_MS = 1_700_000_000_000
 def test_a_broker_is_good_for_its_hosts_and_signed_by_the_authority(tmp_path: Path) -> None:
     authority = Authority(tmp_path, now_ms=NOW_MS)
     pair = authority.issue("broker", hosts=("127.0.0.1", "localhost", "localhost"))
-    own = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
+    certificate = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
     signer = x509.load_pem_x509_certificate(authority.certificate.read_bytes())
-    own.verify_directly_issued_by(signer)
-    names = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    certificate.verify_directly_issued_by(signer)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["localhost"]
     assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
     assert stat.S_IMODE(pair.key.stat().st_mode) == 0o600
@@ -679,10 +681,10 @@ def test_a_broker_is_good_for_its_hosts_and_signed_by_the_authority(tmp_path: Pa
 
 def test_a_client_has_its_name_and_no_hosts(tmp_path: Path) -> None:
     pair = Authority(tmp_path, now_ms=NOW_MS).issue("alice")
-    own = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
-    assert own.subject.rfc4514_string() == "CN=alice,O=txnsim"
+    certificate = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
+    assert certificate.subject.rfc4514_string() == "CN=alice,O=txnsim"
     with pytest.raises(x509.ExtensionNotFound):
-        own.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
 
 
 def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -229,16 +229,18 @@ async def test_a_damaged_fetched_batch_has_a_wrong_crc(
     wire.send(wire.produce(first_partition(), acks=-1) + fetch(wire, first_partition()))
     await wire.answer()
     _, message = await wire.answer()
-    sound = bytes(message.responses[0].partitions[0].records)
+    sound_batch = bytes(message.responses[0].partitions[0].records)
     cluster.arm(Corrupt(what=CRC), RESPONSE, client_id="wire", api="Fetch", limit=1)
     wire.send(fetch(wire, TopicPartition("orders", 99)))
     await wire.answer()
     assert cluster.injector.rules()[0].matched == 0, "an answer without a batch is none"
     wire.send(fetch(wire, first_partition()))
     _, message = await wire.answer()
-    broken = bytes(message.responses[0].partitions[0].records)
+    broken_batch = bytes(message.responses[0].partitions[0].records)
     assert next(
-        position for position in range(len(sound)) if sound[position] != broken[position]
+        position
+        for position in range(len(sound_batch))
+        if sound_batch[position] != broken_batch[position]
     ) in range(17, 21)
     wire.send(wire.metadata())
     assert (await wire.answer())[0] == 5
@@ -258,16 +260,16 @@ async def test_a_damaged_length_of_an_answer_says_too_little(
 # Connections that break
 
 
-@pytest.mark.parametrize(("point", "records"), [(REQUEST, 0), (RESPONSE, 1)])
+@pytest.mark.parametrize(("point", "record_count"), [(REQUEST, 0), (RESPONSE, 1)])
 @within(run)
 async def test_a_connection_breaks_before_or_after_the_effect(
-    cluster: VirtualCluster, wire: WireClient, /, point: FaultPoint, records: int
+    cluster: VirtualCluster, wire: WireClient, /, point: FaultPoint, record_count: int
 ) -> None:
     cluster.arm(Disconnect(), point, client_id="wire", api="Produce", limit=1)
     wire.send(wire.metadata() + wire.produce(first_partition()) + wire.produce(first_partition()))
     assert (await wire.answer())[0] == 1, "what was answered before arrives"
     assert await wire.is_closed_by_broker()
-    assert await count_records(cluster) == records
+    assert await count_records(cluster) == record_count
 
 
 @within(run)
@@ -393,8 +395,8 @@ async def test_a_new_connection_can_be_closed_or_never_heard(
 ) -> None:
     broker = int(cluster.leader(first_partition()))
     cluster.arm(Disconnect(), OPEN, "refused", broker=broker, limit=1)
-    refused = await open_wire(cluster)
-    assert await refused.is_closed_by_broker()
+    refused_wire = await open_wire(cluster)
+    assert await refused_wire.is_closed_by_broker()
     cluster.arm(Drop(), OPEN, "deaf", broker=broker, limit=1)
     deaf = await open_wire(cluster)
     deaf.send(deaf.metadata())
@@ -404,7 +406,7 @@ async def test_a_new_connection_can_be_closed_or_never_heard(
     served_wire.send(served_wire.metadata() + wire.metadata())
     assert (await served_wire.answer())[0] == 1
     assert cluster.injector.never_struck() == ()
-    for client_wire in (refused, deaf, served_wire):
+    for client_wire in (refused_wire, deaf, served_wire):
         await client_wire.close()
 
 

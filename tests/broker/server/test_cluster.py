@@ -113,8 +113,8 @@ def test_a_broker_zero_leads_coordinates_and_commits() -> None:
         await kafka.sim.kill_broker(BrokerId(0))
         await kafka.sim.start_broker(BrokerId(0))
 
-    chosen = msgspec.structs.replace(options(), first_broker_id=0)
-    run_cluster(main, cluster_options=chosen)
+    chosen_options = msgspec.structs.replace(options(), first_broker_id=0)
+    run_cluster(main, cluster_options=chosen_options)
 
 
 @pytest.mark.parametrize("topics", [(("a b", 1),), (("orders", 1), ("orders", 1))])
@@ -151,17 +151,17 @@ async def test_the_port_of_a_broker_that_is_down_is_nobody_elses() -> None:
 
     sim = SimCluster(real_environment(), options(brokers=2))
     await sim.start()
-    second = BrokerId(2)
-    endpoint = sim.members[second].endpoints[0]
-    await sim.kill_broker(second)
+    second_broker = BrokerId(2)
+    endpoint = sim.members[second_broker].endpoints[0]
+    await sim.kill_broker(second_broker)
     with pytest.raises(OSError, match="in use"):
         await listens(reuse_address=False)
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection(endpoint.host, endpoint.port)
-    await sim.start_broker(second)
+    await sim.start_broker(second_broker)
     _, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
     writer.close()
-    await sim.kill_broker(second)
+    await sim.kill_broker(second_broker)
     await sim.stop()
     await listens(reuse_address=True)
 
@@ -249,10 +249,10 @@ def test_one_fault_between_brokers_delays_a_transaction_and_no_more(
         cluster.arm(action, point, api=api, limit=1)
         async with cluster.client() as client:
             async with await begin_transaction(client, "tx") as producer:
-                sent = asyncio.gather(*(producer.send("orders", i, b"v") for i in range(3)))
+                all_sends = asyncio.gather(*(producer.send("orders", i, b"v") for i in range(3)))
                 if isinstance(action, Hold):
                     releasing = cluster.env.tasks.spawn(release(cluster), name="release")
-                await sent
+                await all_sends
                 await producer.commit()
                 if isinstance(action, Hold):
                     await releasing
@@ -290,7 +290,7 @@ SETTINGS = Settings(cluster_id="abc", transaction_version=1)
 
 
 def image_of(
-    *ids: int, loaded: LoadedCluster | None = None, security: SecurityOptions = NO_SECURITY
+    *ids: int, loaded_cluster: LoadedCluster | None = None, security: SecurityOptions = NO_SECURITY
 ) -> ClusterImage:
     return first_image(
         [
@@ -301,7 +301,7 @@ def image_of(
         security=security,
         fleet=Fleet(),
         draw_salt=bytes,
-        loaded_cluster=loaded,
+        loaded_cluster=loaded_cluster,
     )
 
 
@@ -334,8 +334,8 @@ def test_users_have_credentials_from_the_beginning() -> None:
 
 def test_brokers_register_with_what_the_disks_say() -> None:
     topic = TopicImage(name="t", topic_id=uuid.UUID(int=1), partitions=())
-    stored = ClusterImage(cluster_id="disk", offset=500, features={"transaction.version": 2})
-    image = image_of(0, 7, loaded=disk_of(0, 7, image=stored.with_topic(topic)))
+    stored_image = ClusterImage(cluster_id="disk", offset=500, features={"transaction.version": 2})
+    image = image_of(0, 7, loaded_cluster=disk_of(0, 7, image=stored_image.with_topic(topic)))
     assert (image.cluster_id, list(image.topics), image.features) == (
         "disk",
         ["t"],
@@ -351,10 +351,10 @@ def test_brokers_are_told_by_their_ids_and_all_their_endpoints() -> None:
         (endpoint("127.0.0.1", 1), endpoint("127.0.0.1", 2, "TLS")),
         (endpoint("127.0.0.1", 3),),
     ]
-    first_broker, second = registered_brokers(options, endpoints)
+    first_broker, second_broker = registered_brokers(options, endpoints)
     assert (first_broker.broker_id, first_broker.host, first_broker.port) == (0, "127.0.0.1", 1)
     assert first_broker.addresses == {"TLS": ("127.0.0.1", 2)}
-    assert (second.broker_id, second.port, second.addresses) == (7, 3, {})
+    assert (second_broker.broker_id, second_broker.port, second_broker.addresses) == (7, 3, {})
 
 
 def test_what_is_advertised_is_told() -> None:
@@ -390,10 +390,10 @@ async def test_an_input_is_the_cause_of_what_is_done_inside(env: VirtualEnvironm
     with input_event(env, "kill", broker=2, lose_unflushed=False, as_version=None):
         env.tracer.emit("node.down", "broker/2")
     env.tracer.emit("note", "x")
-    done, down, event_after = env.tracer.events()
-    assert (done.k, done.p, env.tracer.nodes[done.n]) == ("input", (), "user")
-    assert done.d == {"do": "kill", "args": {"broker": 2}, "at": env.clock.now_ms()}
-    assert (down.p, event_after.p) == ((done.i,), ())
+    done_input, down, event_after = env.tracer.events()
+    assert (done_input.k, done_input.p, env.tracer.nodes[done_input.n]) == ("input", (), "user")
+    assert done_input.d == {"do": "kill", "args": {"broker": 2}, "at": env.clock.now_ms()}
+    assert (down.p, event_after.p) == ((done_input.i,), ())
 
 
 @within(run_virtual, seed=1)
@@ -601,15 +601,15 @@ async def test_links_and_clock_are_right_again(cluster: VirtualCluster) -> None:
 
 
 async def test_what_was_let_go_has_its_turns() -> None:
-    turns = 0
+    turn_count = 0
 
     async def deep(depth: int) -> None:
-        nonlocal turns
+        nonlocal turn_count
         for _ in range(depth):
             await asyncio.sleep(0)
-            turns += 1
+            turn_count += 1
 
     task = asyncio.get_running_loop().create_task(deep(TURNS_TO_END - 2))
     await await_released_tasks()
     assert task.done()
-    assert turns == TURNS_TO_END - 2
+    assert turn_count == TURNS_TO_END - 2

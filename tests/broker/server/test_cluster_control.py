@@ -220,10 +220,10 @@ async def test_overlapping_partitions_last_until_the_last_one_is_healed(
     reaches = cluster.env.network.reaches
     cluster.sim.isolate(B3)
     heal_first = await control(cluster).partition(((B1,), (B2, B3)))
-    second = await control(cluster).partition(((B2,), (B1,)))
+    heal_second = await control(cluster).partition(((B2,), (B1,)))
     await heal_first()
     assert not reaches(B1, B2)
-    await second()
+    await heal_second()
     assert reaches(B1, B2)
     assert not reaches(B1, B3), "somebody else has isolated it"
 
@@ -233,18 +233,18 @@ async def test_clocks_are_set_for_one_or_for_all_and_set_right_again(
     cluster: VirtualCluster,
 ) -> None:
     def ahead(broker_id: BrokerId) -> int:
-        own = cluster.sim.brokers[broker_id].environment.clock
-        return own.now_ms() - cluster.env.clock.now_ms()
+        own_clock = cluster.sim.brokers[broker_id].environment.clock
+        return own_clock.now_ms() - cluster.env.clock.now_ms()
 
     before_ms = cluster.env.clock.now_ms()
-    alone = await control(cluster).move_clock(-5_000, broker=B2)
+    restore_clock = await control(cluster).move_clock(-5_000, broker=B2)
     everybody = await control(cluster).move_clock(60_000, broker=None)
     assert [ahead(broker_id) for broker_id in (B1, B2, B3)] == [0, -5_000, 0]
     assert cluster.env.clock.now_ms() - before_ms == 60_000
     await cluster.sim.kill_broker(B2)
     await cluster.sim.start_broker(B2)
     assert ahead(B2) == -5_000, "a machine keeps its clock"
-    await alone()
+    await restore_clock()
     await everybody()
     assert [ahead(broker_id) for broker_id in (B1, B2, B3)] == [0, 0, 0]
     assert cluster.env.clock.advanced_ms == 0
@@ -255,13 +255,13 @@ async def test_a_full_disk_fails_its_directory_within_five_seconds_and_is_restar
     cluster: VirtualCluster,
 ) -> None:
     member = cluster.sim.member(B1)
-    free = await control(cluster).fill_disk(B1)
+    free_disk = await control(cluster).fill_disk(B1)
     assert not member.disk.has_failed
     await until(lambda: member.disk.has_failed, "the high watermarks are noted")
     await until(lambda: partition_known(cluster).leader == B2, "the controller has heard of it")
     assert partition_known(cluster).isr == (B2, B3)
     assert member.state is MemberLifeState.RUNNING
-    await free()
+    await free_disk()
     assert (member.disk.is_full, member.disk.has_failed) == (False, False)
     await until(lambda: set(partition_known(cluster).isr) == {B1, B2, B3}, "all are in sync")
 
@@ -269,8 +269,8 @@ async def test_a_full_disk_fails_its_directory_within_five_seconds_and_is_restar
 @within(run_cluster)
 async def test_a_disk_that_is_freed_in_time_restarts_nobody(cluster: VirtualCluster) -> None:
     epoch = cluster.sim.metadata.image.brokers[B1].epoch
-    free = await control(cluster).fill_disk(B1)
-    await free()
+    free_disk = await control(cluster).fill_disk(B1)
+    await free_disk()
     await asyncio.sleep(10)
     assert cluster.sim.metadata.image.brokers[B1].epoch == epoch
 
@@ -305,13 +305,13 @@ async def test_a_replica_lags_over_restarts_and_other_leaders_until_it_may_catch
 @within(run_cluster)
 async def test_nothing_is_undone_in_a_cluster_that_was_made_anew(cluster: VirtualCluster) -> None:
     undo = await control(cluster).crash(B2, lose_unflushed=False)
-    free = await control(cluster).fill_disk(B1)
+    free_disk = await control(cluster).fill_disk(B1)
     await cluster.sim.reset(cluster.sim.snapshot())
     epochs = {
         broker_id: image.epoch for broker_id, image in cluster.sim.metadata.image.brokers.items()
     }
     await undo()
-    await free()
+    await free_disk()
     await asyncio.sleep(20)
     brokers_after_reset = cluster.sim.metadata.image.brokers
     assert {broker_id: image.epoch for broker_id, image in brokers_after_reset.items()} == epochs

@@ -100,7 +100,7 @@ async def test_a_request_may_come_byte_by_byte(
 
 
 @pytest.mark.parametrize(
-    "bad",
+    "bad_frame",
     [
         pytest.param(lambda wire: (2_000).to_bytes(4, "big"), id="oversized"),
         pytest.param(lambda wire: b"\xff\xff\xff\xff", id="negative size"),
@@ -115,9 +115,9 @@ async def test_a_request_may_come_byte_by_byte(
 )
 @within(run, socket_request_max_bytes=1_000)
 async def test_a_bad_frame_closes_its_connection_and_no_other(
-    cluster: VirtualCluster, wire: WireClient, /, bad: Callable[[WireClient], bytes]
+    cluster: VirtualCluster, wire: WireClient, /, bad_frame: Callable[[WireClient], bytes]
 ) -> None:
-    wire.send(bad(wire))
+    wire.send(bad_frame(wire))
     assert await wire.is_closed_by_broker()
 
 
@@ -241,7 +241,7 @@ async def test_acks_0_that_fails_closes_the_connection(
 
 
 @pytest.mark.parametrize(
-    ("point", "action", "records", "answered"),
+    ("point", "action", "record_count", "answer_error"),
     [
         (REQUEST, Delay(delay_ms=5_000), 1, E.none),
         (REQUEST, Fail(error="NOT_LEADER_OR_FOLLOWER"), 0, E.not_leader_or_follower),
@@ -258,21 +258,21 @@ async def test_a_fault_strikes_the_request_before_or_after_its_effect(
     /,
     point: FaultPoint,
     action: Action,
-    records: int,
-    answered: ErrorCode | None,
+    record_count: int,
+    answer_error: ErrorCode | None,
 ) -> None:
     cluster.arm(action, point, client_id="wire", api="Produce", limit=1)
     started_ms = cluster.env.clock.monotonic_ms()
     wire.send(wire.produce(first_partition()) + wire.metadata())
-    if answered is None:
+    if answer_error is None:
         assert await wire.silent_for(60), "later requests of the connection wait for ever"
     else:
         _, message = await wire.answer()
-        assert message.responses[0].partition_responses[0].error_code == answered
+        assert message.responses[0].partition_responses[0].error_code == answer_error
         took_ms = cluster.env.clock.monotonic_ms() - started_ms
         assert (took_ms >= 5_000) == isinstance(action, Delay)
         assert (await wire.answer())[0] == 2
-    assert await count_records(cluster) == records
+    assert await count_records(cluster) == record_count
 
 
 @pytest.mark.parametrize(("point", "records_before"), [(REQUEST, 0), (RESPONSE, 1)])
@@ -309,17 +309,17 @@ async def test_a_client_that_sends_more_than_is_handled_is_not_read_for_a_while(
     cluster.arm(Hold(), REQUEST, client_id="wire", limit=1)
     wire.writer.transport.set_write_buffer_limits(high=50_000)
     frames = [wire.produce(first_partition(), value=bytes(10_000)) for _ in range(100)]
-    sent = 0
+    sent_count = 0
     for frame in frames:
         wire.send(frame)
-        sent += 1
+        sent_count += 1
         try:
             async with asyncio.timeout(1):
                 await wire.writer.drain()
         except TimeoutError:
             break
-    assert sent < len(frames), "the writer had to wait: nobody reads any more"
-    for frame in frames[sent:]:
+    assert sent_count < len(frames), "the writer had to wait: nobody reads any more"
+    for frame in frames[sent_count:]:
         wire.send(frame)
     cluster.sim.injector.release("f")
     assert [(await wire.answer())[0] for _ in frames] == list(range(1, 101))
@@ -333,10 +333,10 @@ def test_a_handler_that_fails_is_answered_and_its_connection_goes_on() -> None:
     async def fail(_request: Request) -> object:
         raise ZeroDivisionError("a bug")
 
-    broken = HANDLERS[0].with_parts(handle=fail, subject=no_subject)
+    broken_handler = HANDLERS[0].with_parts(handle=fail, subject=no_subject)
     apis = ApiTable(
         listener=SHIPPED.listener,
-        handlers={**HANDLERS, 0: broken},
+        handlers={**HANDLERS, 0: broken_handler},
         accepted=SHIPPED.accepted,
         advertised=SHIPPED.advertised,
     )
@@ -365,8 +365,8 @@ async def test_why_a_connection_is_closed_is_in_the_trace(
     wire.send(raw(999, 0))
     assert await wire.is_closed_by_broker()
     events: list[Any] = list(cluster.env.tracer.events())
-    (refused,) = (event for event in events if event.k == "conn.refuse")
-    assert "999" in refused.d["reason"]
+    (refuse_event,) = (event for event in events if event.k == "conn.refuse")
+    assert "999" in refuse_event.d["reason"]
 
 
 @within(run, trace_level=TraceLevel.FULL)
@@ -381,15 +381,19 @@ async def test_connections_and_requests_are_in_the_trace(
     kinds = [event.k for event in events]
     assert {"conn.open", "msg.recv", "log.append", "conn.close"} <= set(kinds)
     (cause,) = events[kinds.index("log.append")].p
-    received = next(event for event in events if event.i == cause)
-    assert (received.k, received.d["api"]) == ("msg.recv", "Produce"), "the request is the cause"
-    answered = next(event for event in events if event.p[:1] == (cause,) and event.k[:3] == "msg")
-    assert (answered.k, answered.d["response"]) == ("msg.send", True)
-    assert "error" not in answered.d
-    assert answered.d["correlation"] == received.d["correlation"]
-    assert received.d["summary"] == str(first_partition())
-    assert received.d["bytes"] > answered.d["bytes"] > 0
-    assert received.p == (), "a foreign client's request is a root"
+    receive_event = next(event for event in events if event.i == cause)
+    assert (receive_event.k, receive_event.d["api"]) == ("msg.recv", "Produce"), (
+        "the request is the cause"
+    )
+    answer_event = next(
+        event for event in events if event.p[:1] == (cause,) and event.k[:3] == "msg"
+    )
+    assert (answer_event.k, answer_event.d["response"]) == ("msg.send", True)
+    assert "error" not in answer_event.d
+    assert answer_event.d["correlation"] == receive_event.d["correlation"]
+    assert receive_event.d["summary"] == str(first_partition())
+    assert receive_event.d["bytes"] > answer_event.d["bytes"] > 0
+    assert receive_event.p == (), "a foreign client's request is a root"
     assert "client/wire" in cluster.env.tracer.nodes
 
 
@@ -402,12 +406,12 @@ async def test_brief_tells_of_answers_only_where_they_carry_an_error(
     wire.send(wire.produce(TopicPartition("nowhere", 0)))
     await wire.answer()
     events: list[Any] = list(cluster.env.tracer.events())
-    (answered,) = [event for event in events if event.k == "msg.send"]
-    assert answered.d["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
-    (request_event,) = [event for event in events if event.i == answered.p[-1]]
+    (answer_event,) = [event for event in events if event.k == "msg.send"]
+    assert answer_event.d["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+    (request_event,) = [event for event in events if event.i == answer_event.p[-1]]
     assert (request_event.k, request_event.d["correlation"]) == (
         "msg.recv",
-        answered.d["correlation"],
+        answer_event.d["correlation"],
     )
 
 
@@ -430,10 +434,10 @@ async def test_a_rule_that_is_armed_while_a_traced_request_waits_strikes_its_ans
         cluster.sim.injector.disarm("f")
     assert (await wire.answer())[0] == 1
     events: list[Any] = list(tracer.events())
-    (answered,) = [event for event in events if event.k == "msg.send" and "error" in event.d] or [
-        None
-    ]
-    assert (answered is None) == isinstance(action, Hold)
+    (answer_event,) = [
+        event for event in events if event.k == "msg.send" and "error" in event.d
+    ] or [None]
+    assert (answer_event is None) == isinstance(action, Hold)
 
 
 @within(run, trace_level=TraceLevel.FULL)
@@ -505,35 +509,37 @@ async def a_transaction(cluster: VirtualCluster) -> None:
 
 def test_a_request_is_logged_with_connection_client_transaction_and_correlation() -> None:
     lines = logs_of(a_transaction)
-    (received,) = matching_lines(lines, "request.received", api="EndTxn")
-    assert received["log_level"] == "debug"
-    assert received["client_id"] == "shop"
-    assert received["transactional_id"] == "tx"
-    assert received["version"] == 5
-    assert received["broker"] == 1
-    assert received["principal"] == "User:ANONYMOUS"
-    own, peer, number = received["connection"].split("-")
-    assert own.startswith("127.0.0.1:")
-    assert peer != own
+    (receive_line,) = matching_lines(lines, "request.received", api="EndTxn")
+    assert receive_line["log_level"] == "debug"
+    assert receive_line["client_id"] == "shop"
+    assert receive_line["transactional_id"] == "tx"
+    assert receive_line["version"] == 5
+    assert receive_line["broker"] == 1
+    assert receive_line["principal"] == "User:ANONYMOUS"
+    own_address, peer, number = receive_line["connection"].split("-")
+    assert own_address.startswith("127.0.0.1:")
+    assert peer != own_address
     assert int(number) >= 0
-    (answered,) = matching_lines(lines, "request.answered", api="EndTxn")
-    assert answered["correlation_id"] == received["correlation_id"]
-    assert answered["connection"] == received["connection"]
-    assert answered["ms"] >= 0
-    assert "errors" not in answered
-    (listed,) = matching_lines(lines, "request.answered", api="Metadata")[:1]
-    assert "transactional_id" not in listed, "it is about none"
+    (answer_line,) = matching_lines(lines, "request.answered", api="EndTxn")
+    assert answer_line["correlation_id"] == receive_line["correlation_id"]
+    assert answer_line["connection"] == receive_line["connection"]
+    assert answer_line["ms"] >= 0
+    assert "errors" not in answer_line
+    (metadata_line,) = matching_lines(lines, "request.answered", api="Metadata")[:1]
+    assert "transactional_id" not in metadata_line, "it is about none"
 
 
 def test_a_connection_is_logged_when_it_opens_and_closes() -> None:
     lines = logs_of(a_transaction)
-    opened, closed = (
+    opened_lines, closed_lines = (
         matching_lines(lines, "connection.opened"),
         matching_lines(lines, "connection.closed"),
     )
-    assert len(opened) >= 2
-    assert {line["connection"] for line in closed} <= {line["connection"] for line in opened}
-    assert len({line["connection"] for line in opened}) == len(opened)
+    assert len(opened_lines) >= 2
+    assert {line["connection"] for line in closed_lines} <= {
+        line["connection"] for line in opened_lines
+    }
+    assert len({line["connection"] for line in opened_lines}) == len(opened_lines)
 
 
 def test_nothing_is_logged_or_bound_unless_somebody_wants_it() -> None:
@@ -545,8 +551,13 @@ def test_errors_are_told_by_their_names_once_each() -> None:
         async with cluster.client() as client:
             await Admin(client).describe_transactions(["nobody", "somebody"])
 
-    (answered, *_) = matching_lines(logs_of(story), "request.answered", api="DescribeTransactions")
-    assert answered["errors"] in (["TRANSACTIONAL_ID_NOT_FOUND"], ["COORDINATOR_LOAD_IN_PROGRESS"])
+    (answer_line, *_) = matching_lines(
+        logs_of(story), "request.answered", api="DescribeTransactions"
+    )
+    assert answer_line["errors"] in (
+        ["TRANSACTIONAL_ID_NOT_FOUND"],
+        ["COORDINATOR_LOAD_IN_PROGRESS"],
+    )
 
 
 @pytest.mark.parametrize("error", [ErrorCode.not_coordinator, ErrorCode.concurrent_transactions])
@@ -557,9 +568,9 @@ def test_the_error_of_an_answer_that_was_encoded_before_is_told(error: ErrorCode
         )
         await a_transaction(cluster)
 
-    first_answer, second = matching_lines(logs_of(story), "request.answered", api="EndTxn")
+    first_answer, second_answer = matching_lines(logs_of(story), "request.answered", api="EndTxn")
     assert first_answer["errors"] == [error.name.upper()]
-    assert "errors" not in second
+    assert "errors" not in second_answer
 
 
 def test_a_request_without_an_answer_says_so() -> None:
@@ -571,8 +582,8 @@ def test_a_request_without_an_answer_says_so() -> None:
         await wire.answer()
         await wire.close()
 
-    (answered,) = matching_lines(logs_of(story), "request.answered", api="Produce")
-    assert answered["answer"] == NoResponse.NONE.name.lower()
+    (answer_line,) = matching_lines(logs_of(story), "request.answered", api="Produce")
+    assert answer_line["answer"] == NoResponse.NONE.name.lower()
 
 
 def test_what_was_lost_by_a_fault_is_no_answer() -> None:
@@ -584,9 +595,9 @@ def test_what_was_lost_by_a_fault_is_no_answer() -> None:
             await producer.commit()
             await producer.close()
 
-    first_answer, second = matching_lines(logs_of(story), "request.answered", api="EndTxn")
+    first_answer, second_answer = matching_lines(logs_of(story), "request.answered", api="EndTxn")
     assert first_answer["answer"] == NoResponse.NEVER.name.lower()
-    assert "answer" not in second
+    assert "answer" not in second_answer
 
 
 def test_requests_that_wait_side_by_side_do_not_share_what_is_bound() -> None:
@@ -608,9 +619,9 @@ def test_requests_that_wait_side_by_side_do_not_share_what_is_bound() -> None:
     assert len(names) == 4
     assert set(names[:2]) == {"one", "two"}, "both wait at the same time"
     for client_id in ("one", "two"):
-        (received,) = matching_lines(lines, "request.received", client_id=client_id)
-        (answered,) = matching_lines(lines, "request.answered", client_id=client_id)
-        assert answered["connection"] == received["connection"]
+        (receive_line,) = matching_lines(lines, "request.received", client_id=client_id)
+        (answer_line,) = matching_lines(lines, "request.answered", client_id=client_id)
+        assert answer_line["connection"] == receive_line["connection"]
     assert not any(
         "client_id" in matching_line for matching_line in matching_lines(lines, "connection.closed")
     )
@@ -646,11 +657,11 @@ def test_a_transaction_that_took_too_long_is_news() -> None:
 
 
 def parts_of(*pieces: bytes) -> list[bytes]:
-    parked = ParkedAnswers()
-    parked.add(pieces)
+    parked_answers = ParkedAnswers()
+    parked_answers.add(pieces)
     parts = []
-    while parked:
-        parts.append(b"".join(parked.next_part()))
+    while parked_answers:
+        parts.append(b"".join(parked_answers.next_part()))
     return parts
 
 
@@ -674,20 +685,20 @@ def test_parts_are_all_of_it_in_order_and_none_is_too_large(sizes: tuple[int, ..
 
 
 def test_a_large_piece_is_not_copied() -> None:
-    parked = ParkedAnswers()
+    parked_answers = ParkedAnswers()
     batch = bytes(3 * PART_BYTES)
-    parked.add([batch])
-    (response_part,) = parked.next_part()
+    parked_answers.add([batch])
+    (response_part,) = parked_answers.next_part()
     assert isinstance(response_part, memoryview)
     assert response_part.obj is batch
-    assert sum(map(len, parked.remaining_pieces())) == 2 * PART_BYTES
+    assert sum(map(len, parked_answers.remaining_pieces())) == 2 * PART_BYTES
 
 
 @pytest.mark.parametrize(("size", "is_joined"), [(16_000, False), (100, True)])
 def test_pieces_of_a_part_are_joined_where_they_are_small(*, size: int, is_joined: bool) -> None:
-    parked = ParkedAnswers()
-    parked.add([bytes(size)] * (2 * PART_BYTES // size))
-    assert (len(parked.next_part()) == 1) is is_joined
+    parked_answers = ParkedAnswers()
+    parked_answers.add([bytes(size)] * (2 * PART_BYTES // size))
+    assert (len(parked_answers.next_part()) == 1) is is_joined
 
 
 class Reader:
@@ -699,18 +710,18 @@ class Reader:
 
 
 def test_who_holds_most_is_given_up_when_all_of_them_hold_too_much() -> None:
-    unread = HeldBytes(100)
-    small, large, newest = Reader(), Reader(), Reader()
-    unread.set_held_bytes(small, 20)
-    unread.set_held_bytes(large, 60)
-    unread.set_held_bytes(large, 70)
-    assert unread.total == 90
-    unread.set_held_bytes(newest, 11)
-    assert (small.given_up, large.given_up, newest.given_up) == (0, 1, 0)
-    assert unread.total == 31
-    unread.forget(small)
-    unread.forget(small)
-    assert unread.total == 11
+    held_bytes = HeldBytes(100)
+    small_reader, large_reader, newest_reader = Reader(), Reader(), Reader()
+    held_bytes.set_held_bytes(small_reader, 20)
+    held_bytes.set_held_bytes(large_reader, 60)
+    held_bytes.set_held_bytes(large_reader, 70)
+    assert held_bytes.total == 90
+    held_bytes.set_held_bytes(newest_reader, 11)
+    assert (small_reader.given_up, large_reader.given_up, newest_reader.given_up) == (0, 1, 0)
+    assert held_bytes.total == 31
+    held_bytes.forget(small_reader)
+    held_bytes.forget(small_reader)
+    assert held_bytes.total == 11
 
 
 @pytest.mark.parametrize("is_paused", [False, True])
@@ -742,8 +753,8 @@ def test_a_large_answer_in_large_pieces_is_not_copied_and_counts() -> None:
     pieces_bytes = sum(map(len, pieces))
     outbox.put_pieces(b"head", pieces, pieces_bytes, is_stored=False)
     outbox.flush()
-    (sent,) = transport.writelines.call_args.args
-    assert [id(buffer) for buffer in sent[1:]] == [id(piece) for piece in pieces]
+    (written_buffers,) = transport.writelines.call_args.args
+    assert [id(buffer) for buffer in written_buffers[1:]] == [id(piece) for piece in pieces]
     outbox.is_paused = True
     for _ in range(3):
         outbox.put_pieces(b"head", pieces, pieces_bytes, is_stored=False)

@@ -25,11 +25,11 @@ def produce(version: int, topic_id: UUID | None = None) -> bytes:
 
 @pytest.mark.parametrize("version", [9, 13])
 def test_a_request_tells_whom_it_is_about(version: int) -> None:
-    sent = RelayedRequest(0, version, 7)
-    sent.request = RelayedRequest.decode_request(
+    relayed_request = RelayedRequest(0, version, 7)
+    relayed_request.request = RelayedRequest.decode_request(
         produce(version, UUID(int=5)), {UUID(int=5): "orders"}
     )
-    crossing_point = sent.crossing(
+    crossing_point = relayed_request.crossing(
         FaultPoint.CLIENT_REQUEST, source="client/app", target="broker/1", connection_name="l"
     )
     assert crossing_point.subject.partitions == (TP,)
@@ -56,9 +56,9 @@ def test_what_nobody_can_read_is_not_decoded() -> None:
 
 
 def test_a_request_is_refused_in_the_words_of_its_api() -> None:
-    sent = RelayedRequest(0, 9, 7)
-    sent.request = RelayedRequest.decode_request(produce(9), {})
-    frame = sent.refusal(6)
+    relayed_request = RelayedRequest(0, 9, 7)
+    relayed_request.request = RelayedRequest.decode_request(produce(9), {})
+    frame = relayed_request.refusal(6)
     assert isinstance(frame, bytes)
     _, message = codec.read_response(0, 9, frame[4:])
     assert message.responses[0].partition_responses[0].error_code == 6

@@ -62,13 +62,13 @@ ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
 
 def disks_of(
     tmp_path: Path,
-    owned: Mapping[int, tuple[tuple[str, int], ...]],
+    partitions_by_node: Mapping[int, tuple[tuple[str, int], ...]],
     *records: bytes,
     ids: Mapping[str, uuid.UUID] | None = None,
 ) -> Disks:
     """Directories of these brokers, with a metadata log if there are records."""
     paths = []
-    for node_id, partitions in owned.items():
+    for node_id, partitions in partitions_by_node.items():
         path = tmp_path / f"broker-{node_id}"
         write_disk(
             path,
@@ -330,21 +330,21 @@ def test_a_reader_can_start_from_it(things_per_part: int, monkeypatch: pytest.Mo
         tracer = cluster.env.tracer
         async with (
             cluster.client() as client,
-            Producer(client, transactional_id="ended") as ended,
+            Producer(client, transactional_id="ended") as ended_producer,
             Producer(client, transactional_id="open") as left_open,
         ):
-            for producer in (ended, left_open):
+            for producer in (ended_producer, left_open):
                 await producer.init_transactions()
                 producer.begin()
                 await producer.send("orders", 0, b"x")
                 await producer.send("orders", 1, b"x")
-            await ended.commit()
+            await ended_producer.commit()
             await asyncio.sleep(0.1)
             cluster.arm(Hold(), FaultPoint.LOG_APPEND, "F1", topic="nowhere")
             tracer.level = TraceLevel.FULL
             if things_per_part < 10:
-                ended.begin()  # while the snapshot is still being told
-                await ended.send("orders", 2, b"x")
+                ended_producer.begin()  # while the snapshot is still being told
+                await ended_producer.send("orders", 2, b"x")
             await asyncio.sleep(1)
             reader = Reader().read(cluster)
             agrees(reader, cluster)
@@ -355,10 +355,10 @@ def test_a_reader_can_start_from_it(things_per_part: int, monkeypatch: pytest.Mo
             assert [part["last"] for part in parts] == [False] * (len(parts) - 1) + [True]  # type: ignore[index]
             assert (len(parts) > 2) == (things_per_part == 3)
             if things_per_part > 10:
-                ended.begin()
+                ended_producer.begin()
             await left_open.commit()
-            await ended.send("orders", 2, b"y")
-            await ended.abort()
+            await ended_producer.send("orders", 2, b"y")
+            await ended_producer.abort()
             await asyncio.sleep(1)
             agrees(Reader().read(cluster), cluster)
 
@@ -423,9 +423,11 @@ def test_positions_of_groups_are_told_in_parts_like_all_else(
 
 
 def create(sim: SimCluster, name: str, **changes: object) -> TopicImage:
-    created = sim.metadata.create_topic(msgspec.convert({"name": name, **changes}, TopicToCreate))
-    assert isinstance(created, TopicImage)
-    return created
+    created_topic = sim.metadata.create_topic(
+        msgspec.convert({"name": name, **changes}, TopicToCreate)
+    )
+    assert isinstance(created_topic, TopicImage)
+    return created_topic
 
 
 @within(run_cluster)
@@ -543,14 +545,16 @@ async def test_a_reassignment_that_was_under_way_is_forgotten(cluster: VirtualCl
     orders = TopicPartition("orders", 0)
     partition = sim.metadata.image.partition(orders)
     assert partition is not None
-    moving = msgspec.structs.replace(
+    moving_partition = msgspec.structs.replace(
         partition, replicas=(1, 2, 3), adding=(BrokerId(3),), removing=(BrokerId(1),)
     )
-    was = msgspec.structs.replace(snapshot, image=snapshot.image.with_partition(orders, moving))
+    was = msgspec.structs.replace(
+        snapshot, image=snapshot.image.with_partition(orders, moving_partition)
+    )
     image = restore_image(sim.metadata.image, was, new_topic_id=sim.metadata.new_topic_id)
-    found = image.partition(orders)
-    assert found is not None
-    assert (found.replicas, found.is_reassigning) == ((1, 2), False)
+    partition_image = image.partition(orders)
+    assert partition_image is not None
+    assert (partition_image.replicas, partition_image.is_reassigning) == ((1, 2), False)
 
 
 async def test_ports_stay_bound_and_clients_are_disconnected() -> None:
@@ -601,11 +605,11 @@ async def test_each_broker_has_what_it_stores_under_an_id_that_stays(
         if 2 in partition.replicas
     }
     topic = next(iter(cluster.sim.metadata.image.topics.values()))
-    stored = decode_partition_metadata(
+    stored_id = decode_partition_metadata(
         files[f"{topic.name}-0/partition.metadata"].decode(), error_prefix=""
     )
-    assert isinstance(stored, uuid.UUID)
-    assert stored == topic.topic_id
+    assert isinstance(stored_id, uuid.UUID)
+    assert stored_id == topic.topic_id
 
 
 @within(run_cluster)

@@ -46,18 +46,18 @@ def two() -> tuple[SharePartition, PartitionMember, PartitionMember]:
 
 
 @pytest.mark.parametrize("acknowledge_type", [0, 1, 2, 3])
-@pytest.mark.parametrize("where", ["0-9", "3-5"])
-def test_each_type_moves_records(where: str, acknowledge_type: int) -> None:
+@pytest.mark.parametrize("offset_range", ["0-9", "3-5"])
+def test_each_type_moves_records(offset_range: str, acknowledge_type: int) -> None:
     partition, a, _ = two()
     state_after = STATE_AFTER[acknowledge_type]
-    write = a.says(f"{where}:{acknowledge_type}")
-    assert batches_of(write) == f"{where} {state_after:d} 1"
-    assert f"{where} {state_after.name.lower()} 1 ..." in in_flight_text(partition)
+    write = a.says(f"{offset_range}:{acknowledge_type}")
+    assert batches_of(write) == f"{offset_range} {state_after:d} 1"
+    assert f"{offset_range} {state_after.name.lower()} 1 ..." in in_flight_text(partition)
     persist(partition, write)
-    if where == "0-9" and state_after is not RecordState.AVAILABLE:
+    if offset_range == "0-9" and state_after is not RecordState.AVAILABLE:
         assert offsets(partition) == (20, 29, 30, 0)
     else:
-        assert f"{where} {state_after.name.lower()} 1" in in_flight_text(partition)
+        assert f"{offset_range} {state_after.name.lower()} 1" in in_flight_text(partition)
         assert "..." not in in_flight_text(partition)
         assert partition.start_offset == 0
 
@@ -200,7 +200,7 @@ def test_renewals_do_not_pile_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("acknowledge_type", "deliveries", "state", "reason"),
+    ("acknowledge_type", "delivery_count", "state", "reason"),
     [
         (AcknowledgeType.REJECT, 1, RecordState.ARCHIVING, DeadLetterReason.REJECTED),
         (AcknowledgeType.RELEASE, 1, RecordState.AVAILABLE, None),
@@ -211,14 +211,14 @@ def test_renewals_do_not_pile_up() -> None:
     ],
 )
 def test_what_goes_to_the_dead_letters(
-    acknowledge_type: int, deliveries: int, state: RecordState, reason: DeadLetterReason | None
+    acknowledge_type: int, delivery_count: int, state: RecordState, reason: DeadLetterReason | None
 ) -> None:
-    partition = load_partition(f"0-0 0 {deliveries - 1}", "5-9 0 1")
+    partition = load_partition(f"0-0 0 {delivery_count - 1}", "5-9 0 1")
     a = PartitionMember(partition, settings=SharePartitionSettings(has_dead_letter_topic=True))
-    assert a.takes("0-0") == f"0-0:{deliveries}"
-    concluded = a.acknowledge(f"0-0:{acknowledge_type}")
-    assert [dead_letter.reason for dead_letter in concluded.dead_letters] == (
+    assert a.takes("0-0") == f"0-0:{delivery_count}"
+    conclusion = a.acknowledge(f"0-0:{acknowledge_type}")
+    assert [dead_letter.reason for dead_letter in conclusion.dead_letters] == (
         [reason] if reason else []
     )
     if state is RecordState.ARCHIVING:
-        assert in_flight_text(partition).startswith(f"0-0 archiving {deliveries}")
+        assert in_flight_text(partition).startswith(f"0-0 archiving {delivery_count}")

@@ -49,7 +49,7 @@ def release_records(
 
 
 @pytest.mark.parametrize(
-    ("batches", "most", "batch_size", "mode", "got", "in_flight"),
+    ("batches", "most_records", "batch_size", "mode", "expected_ranges", "in_flight"),
     [
         ("0-9", 500, 500, BATCHES, "0-9:1", "0-9 acquired a 1"),
         # A batch of the log is given whole, beyond the limit.
@@ -93,11 +93,19 @@ def release_records(
     ],
 )
 def test_new_records(
-    batches: str, most: int, batch_size: int, mode: AcquireMode, got: str, in_flight: str
+    batches: str,
+    most_records: int,
+    batch_size: int,
+    mode: AcquireMode,
+    expected_ranges: str,
+    in_flight: str,
 ) -> None:
     partition = load_partition()
     member = PartitionMember(partition)
-    assert member.takes(batches, most=most, batch_size=batch_size, mode=mode) == got
+    assert (
+        member.takes(batches, most=most_records, batch_size=batch_size, mode=mode)
+        == expected_ranges
+    )
     assert in_flight_text(partition) == in_flight
 
 
@@ -157,10 +165,11 @@ def test_new_records_begin_at_the_end_offset_while_nothing_is_in_flight() -> Non
         fetch_offset=0,
         batches=(ReadBatch(base_offset=0, last_offset=5),),
     )
-    got = acquire(records, command, SETTINGS, 0)
-    assert isinstance(got, Acquired)
+    acquisition = acquire(records, command, SETTINGS, 0)
+    assert isinstance(acquisition, Acquired)
     assert [
-        (acquired_range.first_offset, acquired_range.last_offset) for acquired_range in got.ranges
+        (acquired_range.first_offset, acquired_range.last_offset)
+        for acquired_range in acquisition.ranges
     ] == [(3, 5)]
 
 
@@ -168,7 +177,7 @@ def test_new_records_begin_at_the_end_offset_while_nothing_is_in_flight() -> Non
 
 
 @pytest.mark.parametrize(
-    ("batches", "most", "mode", "got"),
+    ("batches", "most_records", "mode", "expected_ranges"),
     [
         ("0-9", 500, BATCHES, "0-9:2"),
         ("0-9", 3, BATCHES, "0-9:2"),
@@ -180,10 +189,10 @@ def test_new_records_begin_at_the_end_offset_while_nothing_is_in_flight() -> Non
     ],
 )
 def test_records_that_are_available_again(
-    batches: str, most: int, mode: AcquireMode, got: str
+    batches: str, most_records: int, mode: AcquireMode, expected_ranges: str
 ) -> None:
     _, member = release_records("0-9", 1)
-    assert member.takes(batches, most=most, mode=mode) == got
+    assert member.takes(batches, most=most_records, mode=mode) == expected_ranges
 
 
 def test_a_batch_beyond_the_limit_is_left_to_others() -> None:
@@ -263,7 +272,7 @@ def test_a_range_that_ends_before_it_begins_is_an_error_as_in_kafka() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "deliveries", "got"),
+    ("limit", "delivery_count", "expected_ranges"),
     [
         (5, 2, "0-99:3 100-109:3"),  # from 3 on: max(2, ceil(5 / 2))
         (5, 3, "0-49:4"),
@@ -278,10 +287,12 @@ def test_a_range_that_ends_before_it_begins_is_an_error_as_in_kafka() -> None:
         (3, 2, "0-0:3"),
     ],
 )
-def test_fewer_records_are_delivered_near_the_limit(limit: int, deliveries: int, got: str) -> None:
+def test_fewer_records_are_delivered_near_the_limit(
+    limit: int, delivery_count: int, expected_ranges: str
+) -> None:
     _, member = release_records("0-99 100-109", 0, limit=limit)
-    member.partition = load_partition(f"0-99 0 {deliveries}", f"100-109 0 {deliveries}")
-    assert member.takes("0-99 100-109") == got
+    member.partition = load_partition(f"0-99 0 {delivery_count}", f"100-109 0 {delivery_count}")
+    assert member.takes("0-99 100-109") == expected_ranges
 
 
 def test_a_batch_near_the_limit_waits_for_a_fetch_of_its_own() -> None:
@@ -297,13 +308,13 @@ def test_a_record_in_its_last_delivery_ends_what_is_taken_before_it() -> None:
     member = PartitionMember(partition)
     assert member.takes("0-9", most=1, mode=STRICT) == "0-0:2"
     settings = SharePartitionSettings(delivery_count_limit=3)
-    late = PartitionMember(partition, settings=settings)
+    late_member = PartitionMember(partition, settings=settings)
     member.acknowledge("0-0:2")
     assert in_flight_text(partition) == "0-0 available 2, 1-9 available 1"
-    assert late.takes("0-9") == "0-0:3"
-    assert late.takes("0-9") == "1-9:2"
-    late.acknowledge("1-1:1 2-2:2 3-9:1")
-    assert late.takes("1-9") == "2-2:3"
+    assert late_member.takes("0-9") == "0-0:3"
+    assert late_member.takes("0-9") == "1-9:2"
+    late_member.acknowledge("1-1:1 2-2:2 3-9:1")
+    assert late_member.takes("1-9") == "2-2:3"
     partition = load_partition("0-4 0 1", "5-9 0 1")
     assert PartitionMember(partition, settings=settings).takes("0-4 5-9") == "0-4:2 5-9:2"
 
@@ -343,7 +354,7 @@ def test_offsets_that_the_persisted_state_leaves_out_are_delivered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("most", "got", "next_offset"),
+    ("most_records", "expected_ranges", "next_offset"),
     [
         (3, "0-4:1", 10),
         (5, "0-4:1", 10),
@@ -352,9 +363,11 @@ def test_offsets_that_the_persisted_state_leaves_out_are_delivered() -> None:
         (11, "0-4:1 10-14:1 15-19:2", 20),
     ],
 )
-def test_a_limit_falls_into_a_gap(most: int, got: str, next_offset: int) -> None:
+def test_a_limit_falls_into_a_gap(
+    most_records: int, expected_ranges: str, next_offset: int
+) -> None:
     partition = load_partition("5-9 2 1", "15-19 0 1")
-    assert PartitionMember(partition).takes("0-9 10-19 20-29", most=most) == got
+    assert PartitionMember(partition).takes("0-9 10-19 20-29", most=most_records) == expected_ranges
     assert partition.next_fetch_offset() == next_offset
 
 
@@ -400,7 +413,7 @@ A_AND_B = (
 
 
 @pytest.mark.parametrize(
-    ("aborted", "got"),
+    ("aborted", "expected_ranges"),
     [
         ((), "0-20"),
         ((AbortedRange(1, 0),), "5-20"),
@@ -411,7 +424,7 @@ A_AND_B = (
     ],
 )
 def test_records_of_aborted_transactions_are_not_acquired(
-    aborted: tuple[AbortedRange, ...], got: str
+    aborted: tuple[AbortedRange, ...], expected_ranges: str
 ) -> None:
     partition = load_partition()
     acquired = PartitionMember(partition).fetch(A_AND_B, aborted=aborted)
@@ -421,7 +434,7 @@ def test_records_of_aborted_transactions_are_not_acquired(
         for acquired_range in acquired.ranges
     ]
     number = 21 - partition.delivery_complete_count
-    assert (" ".join(ranges), acquired.count) == (got, number)
+    assert (" ".join(ranges), acquired.count) == (expected_ranges, number)
 
 
 def test_below_a_batch_size_of_1_the_range_of_nothing_stays_beside_aborted_records() -> None:

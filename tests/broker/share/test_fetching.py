@@ -24,7 +24,7 @@ def test_each_partition_gets_its_turn(number: int, epoch: int, order: list[int])
 
 
 @pytest.mark.parametrize(
-    ("max_bytes", "partitions", "acquired", "chosen", "expected"),
+    ("max_bytes", "partitions", "acquired", "chosen_index", "expected"),
     [
         (90, 3, 3, 0, [30, 30, 30]),
         (91, 3, 3, 1, [30, 31, 30]),
@@ -34,9 +34,9 @@ def test_each_partition_gets_its_turn(number: int, epoch: int, order: list[int])
     ],
 )
 def test_bytes_are_given_evenly(
-    max_bytes: int, partitions: int, acquired: int, chosen: int, expected: list[int]
+    max_bytes: int, partitions: int, acquired: int, chosen_index: int, expected: list[int]
 ) -> None:
-    assert max_bytes_each(max_bytes, partitions, acquired, chosen_index=chosen) == expected
+    assert max_bytes_each(max_bytes, partitions, acquired, chosen_index=chosen_index) == expected
 
 
 @pytest.mark.parametrize(

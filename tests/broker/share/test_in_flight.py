@@ -86,8 +86,8 @@ def test_the_start_offset_moves_behind_what_is_complete(
     partition = load_partition()
     member = PartitionMember(partition)
     member.takes("0-9 10-19 20-29", batch_size=10)
-    concluded = member.acknowledge(acknowledgement)
-    assert concluded.wakes_fetches == (start > 0)
+    conclusion = member.acknowledge(acknowledgement)
+    assert conclusion.wakes_fetches == (start > 0)
     assert offsets(partition) == (start, end, end + (start < end), complete)
     assert in_flight_text(partition).startswith(in_flight)
 
@@ -96,9 +96,9 @@ def test_the_start_offset_waits_for_every_write() -> None:
     partition = load_partition()
     member = PartitionMember(partition)
     member.takes("0-9 10-19", batch_size=10)
-    first_write, second = member.says("0-9:1"), member.says("10-15:1")
+    first_write, second_write = member.says("0-9:1"), member.says("10-15:1")
     assert partition.delivery_complete_count == 16
-    assert not persist(partition, second).wakes_fetches
+    assert not persist(partition, second_write).wakes_fetches
     assert partition.start_offset == 0
     assert persist(partition, first_write).wakes_fetches
     assert offsets(partition) == (16, 19, 20, 0)
@@ -272,10 +272,10 @@ def test_a_lock_that_was_kept_runs_out_once() -> None:
     write = member.says("0-9:2")
     partition.move_log_start(9)
     member.fetch("0-9")
-    second = member.says("9-9:2")
+    second_write = member.says("9-9:2")
     persist(partition, write)
     assert in_flight_text(partition) == "0-8 archived 1, 9-9 available 2 ..."
-    persist(partition, second, error=15)
+    persist(partition, second_write, error=15)
     assert batches_of(partition.expire_locks(LOCK_MS, SETTINGS)) == "9-9 0 2"
 
 

@@ -172,8 +172,8 @@ def test_a_write_fails(now_ms: int, in_flight: str) -> None:
     write = member.says("0-9:1")
     assert in_flight_text(partition) == "0-9 acknowledged 1 ..."
     assert partition.expire_locks(now_ms, SETTINGS) is None
-    concluded = persist(partition, write, now_ms, error=ErrorCode.fenced_state_epoch.value)
-    assert concluded == ConcludedWrite(
+    conclusion = persist(partition, write, now_ms, error=ErrorCode.fenced_state_epoch.value)
+    assert conclusion == ConcludedWrite(
         rejection=Rejection(error=ErrorCode.not_leader_or_follower, reason="")
     )
     assert in_flight_text(partition) == in_flight
@@ -194,8 +194,8 @@ def test_writes_are_answered_in_any_order() -> None:
     partition = load_partition()
     member = PartitionMember(partition)
     member.takes("0-9")
-    first_write, second = member.says("0-4:1"), member.says("5-9:2")
-    persist(partition, second)
+    first_write, second_write = member.says("0-4:1"), member.says("5-9:2")
+    persist(partition, second_write)
     persist(partition, first_write, error=15)
     assert in_flight_text(partition) == "0-4 acquired a 1, 5-9 available 1"
 
@@ -315,9 +315,9 @@ def test_dead_letters_are_archived_once_they_are_copied() -> None:
     assert a.takes("0-4") == "0-4:1"
     write = a.says("0-1:3 2-4:1")
     assert batches_of(write) == "0-1 3 1, 2-4 2 1"
-    concluded = persist(partition, write)
-    letter = concluded.dead_letters[0]
-    assert concluded.dead_letters == (
+    conclusion = persist(partition, write)
+    letter = conclusion.dead_letters[0]
+    assert conclusion.dead_letters == (
         DeadLetter(
             token=letter.token,
             first_offset=0,
@@ -341,8 +341,8 @@ def test_a_lock_runs_out_too_often() -> None:
     write = partition.expire_locks(LOCK_MS, DEAD)
     assert batches_of(write) == "0-0 3 5"
     assert partition.next_fetch_offset() == 1
-    concluded = persist(partition, write, error=15)
-    assert [dead_letter.reason for dead_letter in concluded.dead_letters] == [
+    conclusion = persist(partition, write, error=15)
+    assert [dead_letter.reason for dead_letter in conclusion.dead_letters] == [
         DeadLetterReason.TOO_MANY_DELIVERIES
     ]
 

@@ -51,7 +51,7 @@ SAID: Final = {
 
 
 @dataclass
-class Known:
+class InFlightRecord:
     """The model's state of one record in flight."""
 
     state: RecordState
@@ -70,9 +70,9 @@ class Known:
 class Walk:
     """A share partition and its records; each step is drawn and checked."""
 
-    def __init__(self, seed: int, met: Counter[str]) -> None:
+    def __init__(self, seed: int, met_counts: Counter[str]) -> None:
         self.random = random = SeededRng(seed).stream("share partition")
-        self.met = met
+        self.met = met_counts
         """What the walks were about, by word."""
         self.settings = SharePartitionSettings(
             delivery_count_limit=random.choice([2, 3, 5, 10]),
@@ -125,7 +125,8 @@ class Walk:
         self.writes: dict[int, bool] = {}
         """Those that are under way, and whether the share coordinator has taken them."""
         self.records = {
-            offset: Known(RecordState(state), count) for offset, (state, count) in self.kept.items()
+            offset: InFlightRecord(RecordState(state), count)
+            for offset, (state, count) in self.kept.items()
         }
         self.start, self.is_count_exact = self.kept_start, True
         self.end = max(self.records, default=self.start)
@@ -141,7 +142,7 @@ class Walk:
 
     def fetch(self) -> None:
         member, mode = self.member(), self.random.choice(list(AcquireMode))
-        most, batch_size = self.random.randint(1, 9), self.random.randint(1, 9)
+        most_records, batch_size = self.random.randint(1, 9), self.random.randint(1, 9)
         can_acquire = self.partition.can_acquire(self.settings)
         next_offset = self.partition.next_offset
         fetch_offset = self.partition.next_fetch_offset()
@@ -157,35 +158,37 @@ class Walk:
         batches = [batch for batch in self.log if batch.last_offset >= fetch_offset][
             : self.random.randint(1, 4)
         ]
-        got = PartitionMember(self.partition, member, self.settings).fetch(
+        acquisition = PartitionMember(self.partition, member, self.settings).fetch(
             tuple(batches),
             fetch_offset=fetch_offset,
-            most=most,
+            most=most_records,
             batch_size=batch_size,
             mode=mode,
             now_ms=self.now_ms,
         )
-        assert isinstance(got, Acquired)
-        assert bool(got.ranges) == (can_acquire and bool(batches))
+        assert isinstance(acquisition, Acquired)
+        assert bool(acquisition.ranges) == (can_acquire and bool(batches))
         if mode is AcquireMode.RECORD_LIMIT:
-            assert got.count <= most
+            assert acquisition.count <= most_records
         count_by_offset = {
             offset: acquired_range.delivery_count
-            for acquired_range in got.ranges
+            for acquired_range in acquisition.ranges
             for offset in range(acquired_range.first_offset, acquired_range.last_offset + 1)
         }
-        assert got.count == len(count_by_offset)
+        assert acquisition.count == len(count_by_offset)
         self.met.update(f"taken {count}" for count in count_by_offset.values())
-        self.met["taken in part"] += got.ranges != () and got.ranges[-1].last_offset < self.end
+        self.met["taken in part"] += (
+            acquisition.ranges != () and acquisition.ranges[-1].last_offset < self.end
+        )
         for offset, count in count_by_offset.items():
-            record = self.records.get(offset, Known(AVAILABLE, 0))
+            record = self.records.get(offset, InFlightRecord(AVAILABLE, 0))
             assert (record.state, record.token) == (AVAILABLE, None)
             assert count == record.count + 1 <= self.settings.delivery_count_limit
             assert batches[0].base_offset <= offset <= batches[-1].last_offset
-            self.records[offset] = Known(ACQUIRED, count, member, self.now_ms + LOCK_MS)
+            self.records[offset] = InFlightRecord(ACQUIRED, count, member, self.now_ms + LOCK_MS)
         for offset, one in self.shown(with_old=True):  # the rest of a batch that was given in part
             if one.state is AVAILABLE:
-                self.records.setdefault(offset, Known(AVAILABLE, 0))
+                self.records.setdefault(offset, InFlightRecord(AVAILABLE, 0))
         self.end = max(self.end, max(self.records, default=self.start))
 
     def acknowledge(self) -> None:
@@ -212,17 +215,17 @@ class Walk:
         offsets = [
             offset for offset in range(first_offset, last_offset + 1) if offset >= self.start
         ]
-        moved: list[Known] = []
-        refused = bool(offsets) and (
+        moved_records: list[InFlightRecord] = []
+        is_refused = bool(offsets) and (
             last_offset not in self.records or not self.reaches(first_offset)
         )
-        for offset in [] if refused else offsets:
+        for offset in [] if is_refused else offsets:
             record = self.records.get(offset)
             if record is None:  # in a gap
                 continue
             acknowledge_type = types[0] if len(types) == 1 else types[offset - first_offset]
-            refused = record.state is not ACQUIRED or record.owner != member
-            if refused:
+            is_refused = record.state is not ACQUIRED or record.owner != member
+            if is_refused:
                 break
             if acknowledge_type is AcknowledgeType.RENEW:
                 record.deadline_ms = self.now_ms + LOCK_MS
@@ -231,14 +234,14 @@ class Walk:
                 acknowledge_type is AcknowledgeType.REJECT and self.settings.has_dead_letter_topic
             )
             self.move(record, ARCHIVING if is_rejected else SAID[acknowledge_type], token=-1)
-            moved.append(record)
-        assert isinstance(answer, Rejection) == refused
-        self.met[f"refused {refused}, moved {bool(moved)}"] += 1
-        if refused:
-            for record in moved:
+            moved_records.append(record)
+        assert isinstance(answer, Rejection) == is_refused
+        self.met[f"refused {is_refused}, moved {bool(moved_records)}"] += 1
+        if is_refused:
+            for record in moved_records:
                 self.roll_back(record)
         else:
-            self.sent(answer, moved)
+            self.sent(answer, moved_records)
 
     def reaches(self, first_offset: int) -> bool:
         """Whether a batch begins at or below the offset, or the start offset is above it."""
@@ -249,27 +252,27 @@ class Walk:
     def leave(self) -> None:
         member = self.member()
         write = self.partition.release(member, self.settings)
-        moved = [record for record in self.records.values() if record.owner == member]
+        moved_records = [record for record in self.records.values() if record.owner == member]
         for offset, record in self.records.items():
             if record.owner == member:
                 self.move(record, ARCHIVED if offset < self.start else AVAILABLE, token=-1)
-        self.sent(write, moved)
+        self.sent(write, moved_records)
 
     def time_passes(self) -> None:
         self.now_ms += self.random.choice([1, LOCK_MS // 2, LOCK_MS])
 
     def locks_run_out(self) -> None:
-        due = self.partition.next_lock_deadline_ms()
+        due_ms = self.partition.next_lock_deadline_ms()
         write = self.partition.expire_locks(self.now_ms, self.settings)
-        moved = []
+        moved_records = []
         for offset, record in self.records.items():
             if record.state is ACQUIRED and (record.deadline_ms or 0) <= self.now_ms:
                 self.move(record, ARCHIVED if offset < self.start else AVAILABLE, token=None)
                 record.deadline_ms = None
-                moved.append(record)
-        self.met["locks ran out"] += bool(moved)
-        assert not moved or (due is not None and due <= self.now_ms)
-        self.sent(write, moved, is_transition=False)
+                moved_records.append(record)
+        self.met["locks ran out"] += bool(moved_records)
+        assert not moved_records or (due_ms is not None and due_ms <= self.now_ms)
+        self.sent(write, moved_records, is_transition=False)
 
     def delete_records(self) -> None:
         if any(
@@ -294,17 +297,17 @@ class Walk:
     def answer(self) -> None:
         token = self.random.choice(sorted(self.writes))
         is_accepted = self.writes.pop(token)
-        moved = [record for record in self.records.values() if record.token == token]
+        moved_records = [record for record in self.records.values() if record.token == token]
         error = 0 if is_accepted else REFUSED
-        concluded = self.partition.conclude(token, error, "text", self.now_ms)
-        assert (concluded.rejection is not None) == (bool(moved) and not is_accepted)
-        self.letters += concluded.dead_letters
-        for record in moved:
+        conclusion = self.partition.conclude(token, error, "text", self.now_ms)
+        assert (conclusion.rejection is not None) == (bool(moved_records) and not is_accepted)
+        self.letters += conclusion.dead_letters
+        for record in moved_records:
             if is_accepted:
                 record.token = record.deadline_ms = None
             else:
                 self.roll_back(record)
-        if is_accepted or not moved:
+        if is_accepted or not moved_records:
             self.move_start()
 
     def dead_letter_is_copied(self) -> None:
@@ -323,14 +326,14 @@ class Walk:
 
     # The model
 
-    def move(self, record: Known, state: RecordState, token: int | None) -> None:
+    def move(self, record: InFlightRecord, state: RecordState, token: int | None) -> None:
         is_spent = record.count >= self.settings.delivery_count_limit
         if state is AVAILABLE and is_spent:
             state = ARCHIVING if self.settings.has_dead_letter_topic else ARCHIVED
         record.before = (record.state, record.owner)
         record.state, record.owner, record.token = state, "", token
 
-    def roll_back(self, record: Known) -> None:
+    def roll_back(self, record: InFlightRecord) -> None:
         record.token = None
         if record.deadline_ms is None or record.deadline_ms > self.now_ms:
             record.state, record.owner = record.before
@@ -345,16 +348,16 @@ class Walk:
     def sent(
         self,
         write: Write | Rejection | None,
-        moved: list[Known],
+        moved_records: list[InFlightRecord],
         *,
         is_transition: bool = True,
     ) -> None:
         """Draw whether the share coordinator takes a write, and note the changed records."""
         assert not isinstance(write, Rejection)
         if write is None:
-            assert not moved
+            assert not moved_records
             return
-        for record in moved:
+        for record in moved_records:
             record.token = write.token if is_transition else None
         is_accepted = self.writes[write.token] = self.taken()
         if not is_accepted:
@@ -398,13 +401,13 @@ class Walk:
 
     # Comparison
 
-    def shown(self, *, with_old: bool = False) -> list[tuple[int, Known]]:
+    def shown(self, *, with_old: bool = False) -> list[tuple[int, InFlightRecord]]:
         offsets_and_records = []
         for batch in self.partition.in_flight_ranges():
             for offset in range(batch.first_offset, batch.last_offset + 1):
                 if with_old or offset >= self.start:
                     offsets_and_records.append(
-                        (offset, Known(batch.state, batch.delivery_count, batch.member_id))
+                        (offset, InFlightRecord(batch.state, batch.delivery_count, batch.member_id))
                     )
         return offsets_and_records
 
@@ -452,15 +455,15 @@ MUST_BE_MET: Final = (
 
 
 def test_a_share_partition_is_what_its_records_are() -> None:
-    met: Counter[str] = Counter()
+    met_counts: Counter[str] = Counter()
 
     @settings(max_examples=WALKS, deadline=None)
     @given(seed=st.integers(0, 2**32))
     def walk(seed: int) -> None:
-        walk = Walk(seed, met)
+        walk = Walk(seed, met_counts)
         for _ in range(STEPS):
             walk.step()
 
     walk()
-    missing = [word for word in MUST_BE_MET if not met[word]]
-    assert not missing, met
+    missing = [word for word in MUST_BE_MET if not met_counts[word]]
+    assert not missing, met_counts

@@ -49,9 +49,9 @@ def session_of(answer: ShareSession | Rejection) -> ShareSession:
     return answer
 
 
-@pytest.mark.parametrize(("epoch", "following"), [(0, 1), (1, 2), (2**31 - 1, 1)])
-def test_epochs_wrap_around(epoch: int, following: int) -> None:
-    assert next_session_epoch(epoch) == following
+@pytest.mark.parametrize(("epoch", "next_epoch"), [(0, 1), (1, 2), (2**31 - 1, 1)])
+def test_epochs_wrap_around(epoch: int, next_epoch: int) -> None:
+    assert next_session_epoch(epoch) == next_epoch
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_no_session(epoch: int) -> None:
 
 def test_a_session_is_not_opened_with_acknowledgements() -> None:
     sessions = ShareSessions()
-    refused = sessions.open(A, "c", NONE, session_limit=1, has_acknowledgements=True)
-    assert error(refused) is ErrorCode.invalid_request
+    rejection = sessions.open(A, "c", NONE, session_limit=1, has_acknowledgements=True)
+    assert error(rejection) is ErrorCode.invalid_request
 
 
 def test_the_limit_of_sessions() -> None:

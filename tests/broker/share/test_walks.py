@@ -12,10 +12,10 @@ WORDS = ("load", "fetch", "ack", "release", "time", "lso", "answer", "letter")
 
 def test_every_recorded_answer() -> None:
     player = Player()
-    met: Counter[str] = Counter()
+    met_counts: Counter[str] = Counter()
     for recorded_answer_index, (line, answer) in enumerate(recorded_answers()):
         assert player.play(line) == answer, f"line {recorded_answer_index + 1}: {line}"
-        met[line.partition(" ")[0]] += 1
-        met["refused"] += answer.startswith("!")
+        met_counts[line.partition(" ")[0]] += 1
+        met_counts["refused"] += answer.startswith("!")
     assert player.partition.phase is Phase.ACTIVE
-    assert min(met[word] for word in (*WORDS, "refused")) > 0, met
+    assert min(met_counts[word] for word in (*WORDS, "refused")) > 0, met_counts

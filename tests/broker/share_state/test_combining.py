@@ -26,14 +26,16 @@ def batches(rows: list[list[int]]) -> tuple[StateBatch, ...]:
 
 
 def combine_batches(
-    older: tuple[StateBatch, ...],
-    newer: tuple[StateBatch, ...],
+    older_batches: tuple[StateBatch, ...],
+    newer_batches: tuple[StateBatch, ...],
     *,
     start_offset: int,
     rules: Rules = LATEST_RULES,
 ) -> tuple[StateBatch, ...]:
     return run_to_end(
-        combine_in_steps(older, newer, start_offset=start_offset, release_rules=rules)
+        combine_in_steps(
+            older_batches, newer_batches, start_offset=start_offset, release_rules=rules
+        )
     )
 
 
@@ -43,8 +45,8 @@ def case_key(case: dict[str, Any]) -> str:
 
 def test_batches_are_combined_as_in_kafka() -> None:
     def ours(case: dict[str, Any]) -> tuple[StateBatch, ...]:
-        newer = batches(case["newer"])
-        return combine_batches(batches(case["before"]), newer, start_offset=case["start"])
+        newer_batches = batches(case["newer"])
+        return combine_batches(batches(case["before"]), newer_batches, start_offset=case["start"])
 
     assert [case for case in CASES if ours(case) != batches(case["combined"])] == []
     assert len(CASES) == 300
@@ -52,17 +54,20 @@ def test_batches_are_combined_as_in_kafka() -> None:
 
 def test_up_to_4_3_batches_are_combined_in_pairs() -> None:
     """The same questions, with the answers of 4.3.1's class where they differ."""
-    recorded = Path(__file__).with_name("combined_in_pairs.jsonl").read_text("utf-8").splitlines()
+    recorded_lines = (
+        Path(__file__).with_name("combined_in_pairs.jsonl").read_text("utf-8").splitlines()
+    )
     combined_in_pairs = {
-        case_key(case): batches(case["combined"]) for case in map(json.loads, recorded)
+        case_key(case): batches(case["combined"]) for case in map(json.loads, recorded_lines)
     }
     rules = Rules(share_states_are_swept=False)
     for case in CASES:
         expected = combined_in_pairs.get(case_key(case), batches(case["combined"]))
-        older, newer = batches(case["before"]), batches(case["newer"])
-        assert combine_batches(older, newer, start_offset=case["start"], rules=rules) == expected, (
-            case
-        )
+        older_batches, newer_batches = batches(case["before"]), batches(case["newer"])
+        assert (
+            combine_batches(older_batches, newer_batches, start_offset=case["start"], rules=rules)
+            == expected
+        ), case
     assert len(combined_in_pairs) == 6
 
 
@@ -86,10 +91,10 @@ def test_one_batch_alone_is_taken_as_it_is() -> None:
 
 @pytest.mark.parametrize("last_offset", [3, 4])
 def test_a_batch_that_ends_before_it_begins_can_only_be_alone(last_offset: int) -> None:
-    odd = StateBatch(5, last_offset, 0, 7)
-    assert combine_batches((odd,), (), start_offset=-1) == (odd,)
+    reversed_batch = StateBatch(5, last_offset, 0, 7)
+    assert combine_batches((reversed_batch,), (), start_offset=-1) == (reversed_batch,)
     with pytest.raises(ValueError, match=f"ends at {last_offset + 1}"):
-        combine_batches((odd,), (StateBatch(8, 9, 2, 1),), start_offset=-1)
+        combine_batches((reversed_batch,), (StateBatch(8, 9, 2, 1),), start_offset=-1)
 
 
 def in_order(rows: list[tuple[int, int, int, int]]) -> tuple[StateBatch, ...]:
@@ -135,14 +140,16 @@ def offset_by_offset(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
 
 @given(sequences, sequences, st.integers(-1, 6))
 def test_of_two_sequences_in_order_the_strongest_is_left_at_each_offset(
-    before: tuple[StateBatch, ...], newer: tuple[StateBatch, ...], start: int
+    older_batches: tuple[StateBatch, ...], newer_batches: tuple[StateBatch, ...], start: int
 ) -> None:
     batches_left = [
         StateBatch(max(batch.first_offset, start), batch.last_offset, *state_of(batch))
-        for batch in (*before, *newer)
+        for batch in (*older_batches, *newer_batches)
         if batch.last_offset >= start
     ]
-    assert combine_batches(before, newer, start_offset=start) == offset_by_offset(batches_left)
+    assert combine_batches(older_batches, newer_batches, start_offset=start) == offset_by_offset(
+        batches_left
+    )
 
 
 def test_without_a_known_start_nothing_is_cut() -> None:
@@ -153,13 +160,13 @@ def test_without_a_known_start_nothing_is_cut() -> None:
 
 
 def test_thousands_of_batches_are_combined_with_breaks() -> None:
-    older, newer = (
+    older_batches, newer_batches = (
         tuple(StateBatch(2 * offset, 2 * offset, state, 1) for offset in range(2_500))
         for state in (0, 2)
     )
-    breaks = list(combine_in_steps(older, newer, start_offset=0))
+    breaks = list(combine_in_steps(older_batches, newer_batches, start_offset=0))
     assert breaks == [2_500, 2_500, 5_000, 1_000, 1_000]
-    assert combine_batches(older, newer, start_offset=0) == newer
+    assert combine_batches(older_batches, newer_batches, start_offset=0) == newer_batches
 
 
 def state_of(batch: StateBatch) -> tuple[int, int]:

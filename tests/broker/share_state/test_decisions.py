@@ -34,12 +34,12 @@ NO_TOPIC = "This server does not host this topic-partition."
 class ShareStateBench:
     """A share state shard that applies each decision at once."""
 
-    def __init__(self, updates: int = 500, **rules: bool) -> None:
+    def __init__(self, update_count: int = 500, **rules: bool) -> None:
         self.shard = ShareStateShard(
             partition=0,
             coordinator_epoch=0,
             rules=Rules(**rules),
-            updates_per_snapshot=updates,
+            updates_per_snapshot=update_count,
         )
         self.decisions = ShareStateDecisions(
             shard=self.shard,
@@ -146,8 +146,8 @@ def test_older_epochs_are_fenced(state_bench: ShareStateBench) -> None:
     state_bench.initialize(state_epoch=3)
     state_bench.read(4)
     decisions = state_bench.decisions
-    older = InitializeShareState(key=KEY, state_epoch=2)
-    assert rejection_of(decisions.initialize(older)) == (E.fenced_state_epoch, STATE_OTHER)
+    older_command = InitializeShareState(key=KEY, state_epoch=2)
+    assert rejection_of(decisions.initialize(older_command)) == (E.fenced_state_epoch, STATE_OTHER)
     assert rejection_of(decisions.read(reading(3))) == (E.fenced_leader_epoch, LEADER_OLDER)
     old_both = writing(leader=3, state=2)
     assert rejection_of(decisions.write(old_both)) == (E.fenced_leader_epoch, LEADER_OLDER)
@@ -159,36 +159,43 @@ def test_older_epochs_are_fenced(state_bench: ShareStateBench) -> None:
 def test_up_to_4_3_a_fence_is_told_in_the_words_of_the_error() -> None:
     state_bench = ShareStateBench(share_state_fences_are_brief=False)
     state_bench.initialize(state_epoch=3)
-    older = InitializeShareState(key=KEY, state_epoch=2)
+    older_command = InitializeShareState(key=KEY, state_epoch=2)
     message = (
         "The share coordinator rejected the request because the share-group state epoch did not "
         "match."
     )
-    assert rejection_of(state_bench.decisions.initialize(older)) == (E.fenced_state_epoch, message)
+    assert rejection_of(state_bench.decisions.initialize(older_command)) == (
+        E.fenced_state_epoch,
+        message,
+    )
 
 
 def test_too_many_batches_are_refused_before_anything_is_combined(
     state_bench: ShareStateBench,
 ) -> None:
     state_bench.initialize()
-    many = [
+    many_batches = [
         StateBatch(2 * batch_number, 2 * batch_number, 2, 1)
         for batch_number in range(BATCHES_MAX + 1)
     ]
-    assert rejection_of(state_bench.decisions.write(writing(*many)))[0] is E.unknown_server_error
-    assert isinstance(state_bench.write(*many[:-1]), ShareUpdate)
+    assert (
+        rejection_of(state_bench.decisions.write(writing(*many_batches)))[0]
+        is E.unknown_server_error
+    )
+    assert isinstance(state_bench.write(*many_batches[:-1]), ShareUpdate)
 
 
 def test_a_batch_that_ends_before_it_begins_trips_what_is_beside_it(
     state_bench: ShareStateBench,
 ) -> None:
     state_bench.initialize()
-    odd, sound = StateBatch(9, 7, 2, 1), StateBatch(20, 21, 2, 1)
+    reversed_batch, sound_batch = StateBatch(9, 7, 2, 1), StateBatch(20, 21, 2, 1)
     assert (
-        rejection_of(state_bench.decisions.write(writing(odd, sound)))[0] is E.unknown_server_error
+        rejection_of(state_bench.decisions.write(writing(reversed_batch, sound_batch)))[0]
+        is E.unknown_server_error
     )
-    assert isinstance(state_bench.write(odd), ShareUpdate)
-    error, text = rejection_of(state_bench.decisions.write(writing(sound)))
+    assert isinstance(state_bench.write(reversed_batch), ShareUpdate)
+    error, text = rejection_of(state_bench.decisions.write(writing(sound_batch)))
     assert (error, "java.util.TreeMap.get" in text) == (E.unknown_server_error, True)
 
 
@@ -229,9 +236,9 @@ def test_a_read_notes_another_leader_epoch(state_bench: ShareStateBench) -> None
     state = ShareState(key=KEY, state_epoch=2, start_offset=5, batches=(StateBatch(6, 6, 2, 1),))
     second_read = state_bench.read(0)
     assert (second_read.reply, second_read.records) == (state, ())
-    moved = state_bench.read(3)
-    assert moved.reply == state
-    assert moved.records == (
+    moved_read = state_bench.read(3)
+    assert moved_read.reply == state
+    assert moved_read.records == (
         ShareUpdate(
             key=KEY, snapshot_epoch=0, leader_epoch=3, start_offset=5, delivery_complete_count=1
         ),
@@ -240,7 +247,7 @@ def test_a_read_notes_another_leader_epoch(state_bench: ShareStateBench) -> None
 
 
 @pytest.mark.parametrize(
-    ("start", "complete", "written"),
+    ("start", "complete", "expected_state"),
     [
         (5, 2, (5, 4)),  # the higher count stays
         (5, 6, (5, 6)),
@@ -250,18 +257,18 @@ def test_a_read_notes_another_leader_epoch(state_bench: ShareStateBench) -> None
     ],
 )
 def test_the_start_offset_never_goes_back(
-    state_bench: ShareStateBench, start: int, complete: int, written: tuple[int, int]
+    state_bench: ShareStateBench, start: int, complete: int, expected_state: tuple[int, int]
 ) -> None:
     state_bench.initialize()
     state_bench.write(start=5, complete=4)
     record = state_bench.write(StateBatch(2, 9, 2, 1), start=start, complete=complete)
     assert isinstance(record, ShareUpdate)
-    assert (record.start_offset, record.delivery_complete_count) == written
-    assert record.batches == (StateBatch(written[0], 9, 2, 1),)
+    assert (record.start_offset, record.delivery_complete_count) == expected_state
+    assert record.batches == (StateBatch(expected_state[0], 9, 2, 1),)
 
 
 def test_so_many_updates_make_a_snapshot() -> None:
-    state_bench = ShareStateBench(updates=2)
+    state_bench = ShareStateBench(update_count=2)
     state_bench.initialize()
     state_bench.read(7)
     state_bench.write(StateBatch(5, 5, 2, 1), leader=8, complete=1)
@@ -280,7 +287,7 @@ def test_so_many_updates_make_a_snapshot() -> None:
 
 
 def test_without_updates_every_change_is_a_snapshot() -> None:
-    state_bench = ShareStateBench(updates=0)
+    state_bench = ShareStateBench(update_count=0)
     state_bench.initialize()
     assert isinstance(state_bench.write(), ShareSnapshot)
     assert isinstance(state_bench.write(), ShareSnapshot)
@@ -332,7 +339,7 @@ def test_before_4_3_1_a_read_without_epoch_is_fenced() -> None:
 
 
 def test_up_to_4_3_the_start_offset_is_what_the_last_write_says() -> None:
-    state_bench = ShareStateBench(updates=3, share_starts_never_go_back=False)
+    state_bench = ShareStateBench(update_count=3, share_starts_never_go_back=False)
     state_bench.initialize()
     state_bench.write(start=8, complete=4)
     state_bench.write(StateBatch(2, 3, 2, 1), start=6, complete=1)

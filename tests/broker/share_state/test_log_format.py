@@ -116,7 +116,7 @@ def test_damaged_bytes_are_told(key: bytes, record_value: bytes) -> None:
 
 
 def test_a_batch_that_is_made_with_breaks_has_the_same_bytes() -> None:
-    long = tuple(StateBatch(offset, offset, 0, 1 + offset % 2) for offset in range(200))
-    records = (*RECORDS, msgspec.structs.replace(RECORDS[3], batches=long))
+    long_batches = tuple(StateBatch(offset, offset, 0, 1 + offset % 2) for offset in range(200))
+    records = (*RECORDS, msgspec.structs.replace(RECORDS[3], batches=long_batches))
     assert len([*encode_batch_in_steps(records, now_ms=5)]) > 3, "200 batches are not one step"
     assert run_to_end(encode_batch_in_steps(records, now_ms=5)) == encode_batch(records, now_ms=5)

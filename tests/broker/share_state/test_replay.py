@@ -139,8 +139,8 @@ class Coordinator(RuleBasedStateMachine):
 
     @rule()
     def prune(self) -> None:
-        below = self.shard.snapshot_offsets.redundant_below
-        entries_left = [entry for entry in self.log if entry[0] >= below]
+        redundant_below = self.shard.snapshot_offsets.redundant_below
+        entries_left = [entry for entry in self.log if entry[0] >= redundant_below]
         self.is_pruned |= len(entries_left) < len(self.log)
         self.log = entries_left
 

@@ -16,8 +16,8 @@ A, B, C = ShareKey("g", TOPIC, 0), ShareKey("g", TOPIC, 1), ShareKey("h", OTHER,
 NOW_MS = 1_700_000_000_000
 
 
-def shard(updates: int = 500) -> ShareStateShard:
-    return ShareStateShard(partition=0, coordinator_epoch=0, updates_per_snapshot=updates)
+def shard(update_count: int = 500) -> ShareStateShard:
+    return ShareStateShard(partition=0, coordinator_epoch=0, updates_per_snapshot=update_count)
 
 
 def snapshot(key: ShareKey = A, *, written_ms: int = NOW_MS, **values: int) -> ShareSnapshot:
@@ -46,8 +46,8 @@ def update(
     )
 
 
-def shard_with_records(*records: ShareRecord, updates: int = 500) -> ShareStateShard:
-    state_shard = shard(updates)
+def shard_with_records(*records: ShareRecord, update_count: int = 500) -> ShareStateShard:
+    state_shard = shard(update_count)
     for offset, record in enumerate(records):
         state_shard.apply(record, record_offset=offset)
     return state_shard
@@ -55,15 +55,18 @@ def shard_with_records(*records: ShareRecord, updates: int = 500) -> ShareStateS
 
 def test_what_a_record_leads_to_may_be_made_before_it_is_applied() -> None:
     change = update(A, StateBatch(5, 9, 2, 1), start=6)
-    known_shard, plain = shard_with_records(snapshot()), shard_with_records(snapshot(), change)
+    known_shard, plain_shard = (
+        shard_with_records(snapshot()),
+        shard_with_records(snapshot(), change),
+    )
     state_after = run_to_end(known_shard.state_after(change))
-    assert state_after == plain.states[A]
+    assert state_after == plain_shard.states[A]
     assert known_shard.states[A] == snapshot(), "it is not applied yet"
     known_shard.apply(change, record_offset=1, new_state=state_after)
     assert known_shard.states[A] is state_after
     assert (known_shard.update_counts, known_shard.end_offset) == (
-        plain.update_counts,
-        plain.end_offset,
+        plain_shard.update_counts,
+        plain_shard.end_offset,
     )
     assert run_to_end(known_shard.state_after(snapshot(epoch=1))) is None, "it is all there is"
 
@@ -108,7 +111,7 @@ def test_epochs_that_fence_only_grow_and_go_with_the_tombstone() -> None:
 
 
 def test_updates_are_counted_up_to_the_snapshot_that_they_led_to() -> None:
-    state_shard = shard_with_records(snapshot(), update(), snapshot(epoch=1), updates=2)
+    state_shard = shard_with_records(snapshot(), update(), snapshot(epoch=1), update_count=2)
     assert state_shard.update_counts == {A: 1}  # one in between leaves the count as it is
     state_shard.apply(update(), record_offset=3)
     state_shard.apply(snapshot(epoch=2), record_offset=4)
@@ -160,26 +163,28 @@ def test_markers_and_records_of_later_kinds_are_passed_by() -> None:
         leader_epoch=0,
         timestamp_ms=NOW_MS,
     )
-    later = build_batch([Record(key=b"\0\7", value=b"")], timestamp_ms=NOW_MS)
+    later_batch = build_batch([Record(key=b"\0\7", value=b"")], timestamp_ms=NOW_MS)
     state_shard = shard()
-    assert list(state_shard.read([marker, later])) == [1, 1]
+    assert list(state_shard.read([marker, later_batch])) == [1, 1]
     assert (state_shard.states, state_shard.end_offset, state_shard.load_problem) == ({}, 0, None)
 
 
 def test_a_log_is_read_up_to_the_first_record_that_can_not_be_read() -> None:
     first_batch = encode_batch([snapshot(A), update(A)], now_ms=NOW_MS)
-    second = assign(encode_batch([snapshot(B)], now_ms=NOW_MS), base_offset=2, leader_epoch=0)
+    second_batch = assign(encode_batch([snapshot(B)], now_ms=NOW_MS), base_offset=2, leader_epoch=0)
     state_shard = shard()
-    assert list(state_shard.read([first_batch + second])) == [2, 1]
+    assert list(state_shard.read([first_batch + second_batch])) == [2, 1]
     assert (set(state_shard.states), state_shard.end_offset, state_shard.load_problem) == (
         {A, B},
         3,
         None,
     )
-    broken = shard()
-    assert list(broken.read([first_batch, build_batch([Record()], timestamp_ms=NOW_MS)])) == [2]
-    assert set(broken.states) == {A}
-    assert broken.load_problem is not None
+    broken_shard = shard()
+    assert list(broken_shard.read([first_batch, build_batch([Record()], timestamp_ms=NOW_MS)])) == [
+        2
+    ]
+    assert set(broken_shard.states) == {A}
+    assert broken_shard.load_problem is not None
 
 
 def test_a_batch_of_states_that_ends_before_it_begins_ends_the_reading() -> None:

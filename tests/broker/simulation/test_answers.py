@@ -147,13 +147,13 @@ async def _fill_partitions(wire: WireClient) -> None:
     init = {"transactional_id": "t", "transaction_timeout": 60_000}
     init |= {"producer_id": -1, "producer_epoch": -1}
     producer_identity = await _until(wire, 22, 4, init, lambda answer: not answer.error_code)
-    added = {
+    added_fields = {
         "v3_and_below_transactional_id": "t",
         "v3_and_below_producer_id": producer_identity.producer_id,
         "v3_and_below_producer_epoch": producer_identity.producer_epoch,
         "v3_and_below_topics": [{"name": "wide", "partitions": _ALL}],
     }
-    await _ask_with_size(wire, 24, 3, added)
+    await _ask_with_size(wire, 24, 3, added_fields)
     beat = {"group_id": "consumers", "member_id": "m", "member_epoch": 0, "instance_id": None}
     beat |= {"rack_id": None, "rebalance_timeout": 60_000, "subscribed_topic_names": ["wide"]}  # type: ignore[dict-item]
     beat |= {"subscribed_topic_regex": None, "server_assignor": None, "topic_partitions": []}  # type: ignore[dict-item]
@@ -212,7 +212,7 @@ def test_an_answer_of_few_pieces_that_nobody_has_announced_ends_the_connection()
 
 
 def _first_of(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: listed[:1] for name, listed in values.items()}
+    return {name: listed_values[:1] for name, listed_values in values.items()}
 
 
 def _joining(size: int) -> dict[str, Any]:
@@ -228,19 +228,21 @@ def _joining(size: int) -> dict[str, Any]:
 
 async def _heavy(wire: WireClient) -> None:
     """Make a group with a member of much metadata, and a config with a long value."""
-    joined = await _until(wire, 11, 3, _joining(HEAVY_BYTES), lambda answer: not answer.error_code)
-    synced = {"group_id": "heavy", "generation_id": joined.generation_id}
-    synced |= {"member_id": joined.member_id}
-    synced["assignments"] = [{"member_id": joined.member_id, "assignment": b""}]
-    await _ask_with_size(wire, 14, 2, synced)
+    join_reply = await _until(
+        wire, 11, 3, _joining(HEAVY_BYTES), lambda answer: not answer.error_code
+    )
+    sync_fields = {"group_id": "heavy", "generation_id": join_reply.generation_id}
+    sync_fields |= {"member_id": join_reply.member_id}
+    sync_fields["assignments"] = [{"member_id": join_reply.member_id, "assignment": b""}]
+    await _ask_with_size(wire, 14, 2, sync_fields)
     config_value = ",".join(["0:1"] * (HEAVY_BYTES // 4))
     name = "leader.replication.throttled.replicas"
     config = {"name": name, "config_operation": 0, "value": config_value}
     resource = {"resource_type": 2, "resource_name": "wide", "configs": [config]}
-    _, changed = await _ask_with_size(
+    _, alter_answer = await _ask_with_size(
         wire, 44, 1, {"resources": [resource], "validate_only": False}
     )
-    assert not changed.responses[0].error_code, changed
+    assert not alter_answer.responses[0].error_code, alter_answer
 
 
 # Faults on the wire over a whole transaction: nothing is lost or doubled, a seed repeats them, and
@@ -292,11 +294,11 @@ async def bad_weather(cluster: VirtualCluster) -> tuple[str, list[int]]:
     async with cluster.client(request_timeout_ms=2_000) as client:
         arm_bad_weather(injector)  # our client asks once for its first metadata
         await transact(client)
-        struck = [state.struck for state in injector.rules()]
+        strike_counts = [state.struck for state in injector.rules()]
         injector.disarm_all()
         values_read = await values(client, "orders")
     assert sorted(config_value for config_value in values_read if config_value) == sorted(RECORDS)
-    return cluster.env.tracer.hash, struck
+    return cluster.env.tracer.hash, strike_counts
 
 
 def story(seed: int) -> tuple[str, list[int]]:
@@ -304,8 +306,8 @@ def story(seed: int) -> tuple[str, list[int]]:
 
 
 def test_bad_weather_loses_nothing_and_doubles_nothing(seed: int) -> None:
-    _, struck = story(seed)
-    assert sum(struck) > 5
+    _, strike_counts = story(seed)
+    assert sum(strike_counts) > 5
 
 
 @pytest.mark.slow

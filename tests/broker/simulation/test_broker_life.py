@@ -94,9 +94,9 @@ async def test_markers_that_are_owed_are_sent_by_the_next_coordinator(
         sim.injector.disarm("f")  # what was held for the dead coordinator is lost with it
         await until_fenced(cluster, first_coordinator)
         await asyncio.sleep(1)
-        second = cluster.leader(cluster.home(TX))
-        assert second != first_coordinator
-        description = described(cluster, second)
+        second_coordinator = cluster.leader(cluster.home(TX))
+        assert second_coordinator != first_coordinator
+        description = described(cluster, second_coordinator)
         assert isinstance(description, DescribedTxn)
         assert description.state == "CompleteCommit"
         await reads(cluster, b"v")
@@ -110,11 +110,11 @@ async def test_a_coordinator_that_loads_says_so_until_it_has_loaded(
         producer = Producer(client, transactional_id=TX)
         await producer.init_transactions()
         cluster.arm(Hold(), FaultPoint.COORDINATOR_LOAD, topic=TRANSACTION_STATE_TOPIC)
-        second = cluster.move(cluster.home(TX))
+        second_coordinator = cluster.move(cluster.home(TX))
         await cluster.wait_until_struck()
-        refused = described(cluster, second)
-        assert isinstance(refused, Rejection)
-        assert refused.error is ErrorCode.coordinator_load_in_progress
+        rejection = described(cluster, second_coordinator)
+        assert isinstance(rejection, Rejection)
+        assert rejection.error is ErrorCode.coordinator_load_in_progress
         loop = asyncio.get_running_loop()
         second_producer = Producer(client, transactional_id=TX)
         init_task = loop.create_task(second_producer.init_transactions())
@@ -122,7 +122,7 @@ async def test_a_coordinator_that_loads_says_so_until_it_has_loaded(
         assert not init_task.done()
         cluster.sim.injector.release("f")
         await init_task
-        assert isinstance(described(cluster, second), DescribedTxn)
+        assert isinstance(described(cluster, second_coordinator), DescribedTxn)
 
 
 @within(run_cluster, coordinator_load_min_ms=2_500)
@@ -130,10 +130,10 @@ async def test_a_load_lasts_as_long_as_the_setting_says(cluster: VirtualCluster)
     async with cluster.client(**PATIENT) as client:
         producer = Producer(client, transactional_id=TX)
         await producer.init_transactions()
-        second = cluster.move(cluster.home(TX))
-        assert isinstance(described(cluster, second), Rejection)
+        second_coordinator = cluster.move(cluster.home(TX))
+        assert isinstance(described(cluster, second_coordinator), Rejection)
         await asyncio.sleep(3)
-        assert isinstance(described(cluster, second), DescribedTxn)
+        assert isinstance(described(cluster, second_coordinator), DescribedTxn)
 
 
 @within(run_cluster)
@@ -184,8 +184,8 @@ async def test_a_zombie_coordinators_move_is_lost_with_it(cluster: VirtualCluste
         assert not committing.done()
         assert any(pending), "begun, and never finished"
         await until_fenced(cluster, zombie)
-        second = cluster.leader(cluster.home(TX))
-        description = described(cluster, second)
+        second_coordinator = cluster.leader(cluster.home(TX))
+        description = described(cluster, second_coordinator)
         assert isinstance(description, DescribedTxn)
         assert description.state == "Ongoing"
         sim.heal(zombie)
@@ -216,14 +216,14 @@ async def test_an_unclean_election_loses_a_commit_marker_and_a_client_can_see_it
     """
     sim = cluster.sim
     t = TopicPartition("t", 0)
-    created = sim.metadata.create_topic(
+    created_topic = sim.metadata.create_topic(
         TopicToCreate(
             name="t",
             assignments=((0, (B1, B2)),),
             configs={"unclean.leader.election.enable": "true", "min.insync.replicas": "1"},
         )
     )
-    assert isinstance(created, TopicImage)
+    assert isinstance(created_topic, TopicImage)
     async with cluster.client(**PATIENT) as client:
         await Producer(client, transactional_id="first").init_transactions()
         transactional_id = far_from(cluster, {B1, B2})
@@ -262,9 +262,9 @@ async def test_a_load_that_never_ends_is_ended_by_another_leader(cluster: Virtua
         producer = Producer(client, transactional_id=TX)
         await producer.init_transactions()
         cluster.arm(Drop(), FaultPoint.COORDINATOR_LOAD, limit=1)
-        stuck = cluster.move(cluster.home(TX))
+        stuck_coordinator = cluster.move(cluster.home(TX))
         await asyncio.sleep(60)
-        assert isinstance(described(cluster, stuck), Rejection)
+        assert isinstance(described(cluster, stuck_coordinator), Rejection)
         cluster.move(cluster.home(TX))
         await Producer(client, transactional_id=TX).init_transactions()
 

@@ -86,8 +86,8 @@ class Broker:
 
     async def wire_more(self) -> WireClient:
         """Open one more connection to the broker."""
-        (where,) = self.image.brokers.values()
-        self.wires.append(await WireClient.open(where.host, where.port))
+        (broker_image,) = self.image.brokers.values()
+        self.wires.append(await WireClient.open(broker_image.host, broker_image.port))
         return self.wires[-1]
 
     @property
@@ -154,12 +154,12 @@ async def began(broker: Broker, transactional_id: str) -> tuple[int, int]:
     return identity.producer_id, identity.producer_epoch
 
 
-def added(transactional_id: str, producer: tuple[int, int], where: Any) -> dict[str, Any]:
+def added(transactional_id: str, producer: tuple[int, int], topics: Any) -> dict[str, Any]:
     return {
         "v3_and_below_transactional_id": transactional_id,
         "v3_and_below_producer_id": producer[0],
         "v3_and_below_producer_epoch": producer[1],
-        "v3_and_below_topics": where,
+        "v3_and_below_topics": topics,
     }
 
 
@@ -170,11 +170,11 @@ async def transactional_ids(broker: Broker, count: int) -> None:
 
 async def transactions(broker: Broker, count: int) -> None:
     """Open ``count`` transactions."""
-    where = [{"name": "other", "partitions": [0]}]
+    topics = [{"name": "other", "partitions": [0]}]
     for id_number in range(count):
         transactional_id = f"id{id_number}"
         await broker.sure(
-            24, 3, added(transactional_id, await began(broker, transactional_id), where)
+            24, 3, added(transactional_id, await began(broker, transactional_id), topics)
         )
 
 
@@ -299,10 +299,13 @@ def _fetched(**fields: Any) -> dict[str, Any]:
         "last_fetched_epoch": -1,
         "log_start_offset": -1,
     }
-    wanted = {"replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 10_000}
-    wanted |= {"isolation_level": 1, "session_id": 0, "session_epoch": -1}
-    wanted |= {"topics": [{"topic": "orders", "partitions": [partition_fields]}], "rack_id": ""}  # type: ignore[dict-item]
-    return {**wanted, **fields}
+    fetch_fields = {"replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 10_000}
+    fetch_fields |= {"isolation_level": 1, "session_id": 0, "session_epoch": -1}
+    fetch_fields |= {
+        "topics": [{"topic": "orders", "partitions": [partition_fields]}],
+        "rack_id": "",
+    }  # type: ignore[dict-item]
+    return {**fetch_fields, **fields}
 
 
 def _shared(broker: Broker, group_id: str, member_id: str, **fields: Any) -> dict[str, Any]:
@@ -624,20 +627,20 @@ async def _prepared(broker: Broker) -> None:
 async def _measured(broker: Broker) -> Costs:
     costs_by_name: Costs = {}
     for api_key, version, values in ASKED:
-        sent = values(broker)
-        with CountedSteps() as counted:
-            answer = await broker.ask(api_key, version, sent)
+        request_values = values(broker)
+        with CountedSteps() as step_counter:
+            answer = await broker.ask(api_key, version, request_values)
             await asyncio.sleep(0.001)
-        costs_by_name[api_name(api_key)] = counted.total, counted.longest
+        costs_by_name[api_name(api_key)] = step_counter.total, step_counter.longest
         if api_key == KEYS["InitProducerId"]:
             broker.producer = answer.producer_id, answer.producer_epoch
-    with CountedSteps() as counted:
+    with CountedSteps() as step_counter:
         await _reloaded(broker)
-    costs_by_name[RELOAD] = counted.total, counted.longest
-    with CountedSteps() as counted:
+    costs_by_name[RELOAD] = step_counter.total, step_counter.longest
+    with CountedSteps() as step_counter:
         await asyncio.sleep(3_700)
-    for cost_name, lines in counted.by_name.items():
-        costs_by_name[cost_name] = lines, counted.longest_by_name[cost_name]
+    for cost_name, lines in step_counter.by_name.items():
+        costs_by_name[cost_name] = lines, step_counter.longest_by_name[cost_name]
     return costs_by_name
 
 
@@ -658,8 +661,8 @@ def costs(stored_kind: str, count: int) -> Costs:
     costs_by_name: Costs = {}
 
     async def story(cluster: VirtualCluster) -> None:
-        (where,) = cluster.sim.metadata.image.brokers.values()
-        broker = Broker(cluster, await WireClient.open(where.host, where.port))
+        (broker_image,) = cluster.sim.metadata.image.brokers.values()
+        broker = Broker(cluster, await WireClient.open(broker_image.host, broker_image.port))
         await _prepared(broker)
         await STORED[stored_kind](broker, count)
         await asyncio.sleep(2)
@@ -835,39 +838,39 @@ def test_nothing_costs_more_than_is_declared(
     monkeypatch.setattr(parsing, "JOINED_PIECES", 32)
     monkeypatch.setattr(coordinator_loading, "RECORD_NS", SLICE_NS // 4)
     few, medium, many = (costs(stored_kind, size) for size in sizes)
-    wrong = [
+    complaints = [
         *_steps_too_long(stored_kind, few, medium, many),
         *_too_much(stored_kind, few, medium, many),
     ]
-    assert not wrong, "\n".join(wrong)
+    assert not complaints, "\n".join(complaints)
     background = {name for name in many if "/" in name}
     assert background <= BACKGROUND, "a step that is not declared"
 
 
 def _steps_too_long(stored_kind: str, few: Costs, medium: Costs, many: Costs) -> list[str]:
-    wrong = []
+    complaints = []
     for name, (_, longest) in many.items():
         shorter_step = max(few.get(name, (0, 0))[1], medium.get(name, (0, 0))[1])
         is_declared = stored_kind in WHOLE.get(name, ())
         if longest > STEP_LINES and longest > STEADY_MAX * shorter_step and not is_declared:
-            wrong.append(f"{name} in one step: {shorter_step}, {longest}")
-    return wrong
+            complaints.append(f"{name} in one step: {shorter_step}, {longest}")
+    return complaints
 
 
 def _too_much(stored_kind: str, few: Costs, medium: Costs, many: Costs) -> list[str]:
-    wrong = []
+    complaints = []
     api_names = [name for name in many if "/" not in name]
     for name in api_names:
         lines = few[name][0], medium[name][0], many[name][0]
         if stored_kind in GROWING.get(name, ()):
-            wrong += _out_of_proportion(name, *lines)
+            complaints += _out_of_proportion(name, *lines)
         elif lines[2] > STEADY_MAX * max(lines[1], FEW_LINES):
-            wrong.append(f"{name} grows: {lines}")
+            complaints.append(f"{name} grows: {lines}")
     hour = [
         sum(cost[0] for name, cost in costs_of_size.items() if "/" in name)
         for costs_of_size in (few, medium, many)
     ]
-    return wrong + _out_of_proportion("an hour", *hour)
+    return complaints + _out_of_proportion("an hour", *hour)
 
 
 def _out_of_proportion(name: str, few: int, medium: int, many: int) -> list[str]:

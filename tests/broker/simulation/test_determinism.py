@@ -65,11 +65,11 @@ def cost_of_a_transaction(
                 await asyncio.sleep(0.05)  # the last markers are acknowledged
 
             await commit(5)
-            events, written = len(tracer), tracer.bytes_written
+            events, bytes_before = len(tracer), tracer.bytes_written
             await commit(TRANSACTIONS)
             return (
                 (len(tracer) - events) / TRANSACTIONS,
-                (tracer.bytes_written - written) / TRANSACTIONS,
+                (tracer.bytes_written - bytes_before) / TRANSACTIONS,
             )
 
     return run_cluster(main, trace_level=trace_level, level=version)
@@ -78,15 +78,15 @@ def cost_of_a_transaction(
 @pytest.mark.parametrize("transactional_id", ["app", LONG_ID])
 @pytest.mark.parametrize("version", [1, 2])
 def test_brief_is_brief(version: int, transactional_id: str) -> None:
-    events, written = cost_of_a_transaction(TraceLevel.BRIEF, version, transactional_id)
+    events, written_bytes = cost_of_a_transaction(TraceLevel.BRIEF, version, transactional_id)
     assert 12 < events <= EVENTS_MAX
-    assert 2_000 < written <= BYTES_MAX
+    assert 2_000 < written_bytes <= BYTES_MAX
 
 
 def test_full_tells_more() -> None:
-    events, written = cost_of_a_transaction(TraceLevel.FULL, 2)
+    events, written_bytes = cost_of_a_transaction(TraceLevel.FULL, 2)
     assert events > 2 * EVENTS_MAX
-    assert written > 2 * BYTES_MAX
+    assert written_bytes > 2 * BYTES_MAX
 
 
 @pytest.mark.parametrize("trace_level", [TraceLevel.BRIEF, TraceLevel.FULL])
@@ -134,8 +134,8 @@ def unreachable_after(trace_level: TraceLevel, version: int) -> int:
         ):
             await producer.init_transactions()
 
-            async def work(transactions: int) -> None:
-                for transaction_number in range(transactions):
+            async def work(transaction_count: int) -> None:
+                for transaction_number in range(transaction_count):
                     producer.begin()
                     producer.send("orders", transaction_number % 3, b"x" * 100)
                     await (producer.abort() if transaction_number % 5 == 0 else producer.commit())
@@ -212,9 +212,9 @@ def printed(*arguments: str, hash_seed: str) -> str:
 
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_trace(seed: int) -> None:
-    first_outcome, second = told(seed), told(seed)
-    assert first_outcome.events == second.events
-    assert first_outcome == second
+    first_outcome, second_outcome = told(seed), told(seed)
+    assert first_outcome.events == second_outcome.events
+    assert first_outcome == second_outcome
 
 
 @pytest.mark.slow
@@ -243,11 +243,11 @@ def test_our_own_client_repeats_in_the_old_flow_and_in_v2_under_any_hash_seed() 
 @pytest.mark.slow
 def test_aiokafka_repeats_in_another_process_with_its_stamps() -> None:
     """The two processes begin with different hash seeds; each sets its own environment."""
-    first_outcome, second = (
+    first_outcome, second_outcome = (
         msgspec.json.decode(printed("aiokafka", "7", hash_seed=hash_seed), type=Outcome)
         for hash_seed in ("1", "2")
     )
-    assert first_outcome == second
+    assert first_outcome == second_outcome
     assert all(first_outcome.stamps.values())
 
 

@@ -83,10 +83,10 @@ class DisturbedCluster:
             )
         await self.ask(HOME, "OffsetFetch", 7, group_id=GROUP, topics=None, require_stable=True)
 
-    async def disturb(self, how: str) -> BrokerId:
+    async def disturb(self, outage: str) -> BrokerId:
         """Take the group's partition from its coordinator; return the old coordinator's id."""
         sim, old_leader = self.cluster.sim, self.leader(HOME)
-        match how:
+        match outage:
             case "move":
                 self.cluster.move(HOME)
             case "kill":
@@ -101,11 +101,11 @@ class DisturbedCluster:
             await asyncio.sleep(0.05)
         raise AssertionError("nobody took over")
 
-    async def repair(self, how: str, broker: BrokerId) -> None:
+    async def repair(self, outage: str, broker: BrokerId) -> None:
         """Undo ``disturb``."""
-        if how in ("kill", "stop"):
+        if outage in ("kill", "stop"):
             await self.cluster.sim.start_broker(broker)
-        elif how == "isolate":
+        elif outage == "isolate":
             self.cluster.sim.heal(broker)
 
     # Transactions
@@ -144,7 +144,7 @@ class DisturbedCluster:
         )
         assert answer.error_code is E.none
 
-    async def position(self, *, stable: bool) -> tuple[int, ErrorCode]:
+    async def position(self, *, is_stable: bool) -> tuple[int, ErrorCode]:
         """The group's position, and the error: UNSTABLE_OFFSET_COMMIT is a valid answer."""
         answer = await self.ask(
             HOME,
@@ -152,7 +152,7 @@ class DisturbedCluster:
             7,
             group_id=GROUP,
             topics=[{"name": "orders", "partition_indexes": [0]}],
-            require_stable=stable,
+            require_stable=is_stable,
         )
         partition = answer.topics[0].partitions[0]
         return partition.committed_offset, partition.error_code
@@ -160,7 +160,7 @@ class DisturbedCluster:
     async def settled(self) -> int:
         """The position once no transaction can change it any more."""
         for _ in range(2_000):
-            offset, error = await self.position(stable=True)
+            offset, error = await self.position(is_stable=True)
             if error is E.none:
                 return offset
             assert error is E.unstable_offset_commit
@@ -193,64 +193,64 @@ def run(main: Any, *, seed: int = 1) -> None:
     )
 
 
-@pytest.mark.parametrize("how", OUTAGES)
+@pytest.mark.parametrize("outage", OUTAGES)
 @pytest.mark.parametrize("committed", [True, False])
 @within(run)
 async def test_what_a_transaction_has_pending_survives_its_group_s_coordinator(
-    disturbed_cluster: DisturbedCluster, how: str, committed: bool
+    disturbed_cluster: DisturbedCluster, outage: str, committed: bool
 ) -> None:
     await disturbed_cluster.ask(
         HOME, "OffsetCommit", 8, **commit_values(disturbed_cluster.api.api, 3)
     )
     identity = await disturbed_cluster.begin(9)
-    old = await disturbed_cluster.disturb(how)
-    assert await disturbed_cluster.position(stable=True) == (-1, E.unstable_offset_commit)
-    assert await disturbed_cluster.position(stable=False) == (3, E.none)
+    disturbed_broker = await disturbed_cluster.disturb(outage)
+    assert await disturbed_cluster.position(is_stable=True) == (-1, E.unstable_offset_commit)
+    assert await disturbed_cluster.position(is_stable=False) == (3, E.none)
     await disturbed_cluster.end(identity, committed=committed)
     assert await disturbed_cluster.settled() == (9 if committed else 3)
-    await disturbed_cluster.repair(how, old)
+    await disturbed_cluster.repair(outage, disturbed_broker)
     await disturbed_cluster.disturb("move")
     assert await disturbed_cluster.settled() == (9 if committed else 3)
 
 
-@pytest.mark.parametrize("how", OUTAGES)
+@pytest.mark.parametrize("outage", OUTAGES)
 @within(run)
 async def test_a_transaction_that_is_ended_just_before_its_group_s_coordinator_goes(
-    disturbed_cluster: DisturbedCluster, how: str
+    disturbed_cluster: DisturbedCluster, outage: str
 ) -> None:
     identity = await disturbed_cluster.begin(9)
     await disturbed_cluster.end(identity, committed=True)
-    await disturbed_cluster.disturb(how)
+    await disturbed_cluster.disturb(outage)
     assert await disturbed_cluster.settled() == 9
 
 
-@pytest.mark.parametrize("how", OUTAGES)
+@pytest.mark.parametrize("outage", OUTAGES)
 @within(run)
 async def test_a_generation_survives_and_its_members_go_on(
-    disturbed_cluster: DisturbedCluster, how: str
+    disturbed_cluster: DisturbedCluster, outage: str
 ) -> None:
     member = await disturbed_cluster.api.stable()
-    await disturbed_cluster.disturb(how)
-    await disturbed_cluster.position(stable=True)
+    await disturbed_cluster.disturb(outage)
+    await disturbed_cluster.position(is_stable=True)
     assert await disturbed_cluster.api.heartbeat(member) is E.none
-    synced = await disturbed_cluster.api.sync(member)
-    assert (synced.error_code, synced.assignment) == (E.none, ASSIGNMENT)
+    sync_reply = await disturbed_cluster.api.sync(member)
+    assert (sync_reply.error_code, sync_reply.assignment) == (E.none, ASSIGNMENT)
     zombie = ClassicMember(id=member.id, generation=member.generation - 1)
     assert await disturbed_cluster.api.heartbeat(zombie) is E.illegal_generation
 
 
-@pytest.mark.parametrize("how", OUTAGES)
+@pytest.mark.parametrize("outage", OUTAGES)
 @within(run)
 async def test_members_of_the_consumer_protocol_keep_what_they_have(
-    disturbed_cluster: DisturbedCluster, how: str
+    disturbed_cluster: DisturbedCluster, outage: str
 ) -> None:
-    joined = await disturbed_cluster.api.consume("a")
-    await disturbed_cluster.disturb(how)
-    await disturbed_cluster.position(stable=True)
-    stays = await disturbed_cluster.api.consume("a", joined.member_epoch)
-    assert (stays.error_code, stays.member_epoch) == (E.none, joined.member_epoch)
+    join_reply = await disturbed_cluster.api.consume("a")
+    await disturbed_cluster.disturb(outage)
+    await disturbed_cluster.position(is_stable=True)
+    stays = await disturbed_cluster.api.consume("a", join_reply.member_epoch)
+    assert (stays.error_code, stays.member_epoch) == (E.none, join_reply.member_epoch)
     await asyncio.sleep(46)
-    assert (await disturbed_cluster.api.consume("a", joined.member_epoch)).error_code is (
+    assert (await disturbed_cluster.api.consume("a", join_reply.member_epoch)).error_code is (
         E.unknown_member_id
     )
 
@@ -281,13 +281,13 @@ def test_positions_never_go_back_whatever_happens_to_coordinators(seed: int) -> 
         last_number = 0
         for number in range(1, 9):
             identity = await disturbed_cluster.begin(number)
-            how = random.choice(OUTAGES)
-            old = await disturbed_cluster.disturb(how)
+            outage = random.choice(OUTAGES)
+            disturbed_broker = await disturbed_cluster.disturb(outage)
             committed = random.random() < 0.7
             await disturbed_cluster.end(identity, committed=committed)
             last_number = number if committed else last_number
             assert await disturbed_cluster.settled() == (last_number or -1)
-            await disturbed_cluster.repair(how, old)
+            await disturbed_cluster.repair(outage, disturbed_broker)
             await asyncio.sleep(20)
 
     run(main, seed=seed)
@@ -389,11 +389,11 @@ class Failover:
     async def _one(self, producer: Producer, record_value: bytes) -> None:
         producer.begin()
         try:
-            sent = [
+            send_futures = [
                 producer.send("orders", partition_index, record_value)
                 for partition_index in range(PARTITIONS)
             ]
-            for failure in await asyncio.gather(*sent, return_exceptions=True):
+            for failure in await asyncio.gather(*send_futures, return_exceptions=True):
                 if isinstance(failure, BaseException):
                     raise failure
             if self.random.random() < 0.25:
@@ -471,11 +471,11 @@ class Moves:
                 record_value = f"{transactional_id}/{number}".encode()
                 producer.begin()
                 try:
-                    sent = [
+                    send_futures = [
                         producer.send("orders", partition_index, record_value)
                         for partition_index in range(PARTITIONS)
                     ]
-                    await asyncio.gather(*sent)
+                    await asyncio.gather(*send_futures)
                     await producer.commit()
                 except AbortableError:
                     await producer.abort()
@@ -508,11 +508,11 @@ class Moves:
 
     async def until_settled(self) -> None:
         for _ in range(600):
-            moving = reassigned_partitions(self.cluster.sim.metadata.image)
-            if not moving:
+            moving_partitions = reassigned_partitions(self.cluster.sim.metadata.image)
+            if not moving_partitions:
                 return
             await asyncio.sleep(0.1)
-        raise AssertionError(moving)
+        raise AssertionError(moving_partitions)
 
 
 def check_hosts(cluster: VirtualCluster) -> None:

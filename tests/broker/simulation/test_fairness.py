@@ -138,9 +138,9 @@ async def answered(wire: WireClient, count: int) -> None:
 async def test_requests_of_a_client_that_does_not_read_are_not_handled(
     cluster: VirtualCluster, attacker: WireClient, neighbour: WireClient, /
 ) -> None:
-    large = 900_000
+    large_bytes = 900_000
     for _ in range(4):
-        neighbour.send(neighbour.produce(FIRST, acks=-1, value=bytes(large)))
+        neighbour.send(neighbour.produce(FIRST, acks=-1, value=bytes(large_bytes)))
         await neighbour.answer()
     attacker.writer.transport.pause_reading()
     attacker.send(b"".join(fetch(attacker) for _ in range(50)))
@@ -150,7 +150,7 @@ async def test_requests_of_a_client_that_does_not_read_are_not_handled(
     for number in range(1, 51):
         correlation_id, message = await attacker.answer()
         assert correlation_id == number
-        assert len(message.responses[0].partitions[0].records) > 4 * large
+        assert len(message.responses[0].partitions[0].records) > 4 * large_bytes
 
 
 @within(run)
@@ -290,12 +290,12 @@ def test_others_come_to_their_turns_while_a_large_request_is_handled(api: str) -
             await wire.answer()
             answers.append(name)
 
-        large = asyncio.get_running_loop().create_task(note(attacker, "large"))
+        large_task = asyncio.get_running_loop().create_task(note(attacker, "large"))
         for _ in range(20):  # one behind the other, at the moment at which the large one arrives
             neighbour.send(neighbour.frame(API_VERSIONS, 0, codec.request_class(API_VERSIONS, 0)()))
         for _ in range(20):
             await note(neighbour, "small")
-        await large
+        await large_task
         assert answers.index("large") > 0
         assert (await attacker.answer())[0] == 2, "its next request waits for it"
 

@@ -90,14 +90,14 @@ async def test_a_broker_that_crashes_in_the_middle_of_an_append_has_not_appended
     assert await read(cluster) == [b"v"]
 
 
-@pytest.mark.parametrize(("lost", "expected_values"), [(False, [b"v"]), (True, [])])
+@pytest.mark.parametrize(("is_lost", "expected_values"), [(False, [b"v"]), (True, [])])
 @within(run_cluster, brokers=1)
 async def test_a_machine_that_breaks_down_loses_what_was_not_flushed(
-    cluster: VirtualCluster, lost: bool, expected_values: list[bytes]
+    cluster: VirtualCluster, is_lost: bool, expected_values: list[bytes]
 ) -> None:
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 0, b"v")
-        await act(cluster, Crash(broker=1, lose_unflushed=lost, restart_after_ms=1_000))
+        await act(cluster, Crash(broker=1, lose_unflushed=is_lost, restart_after_ms=1_000))
         assert await values(client, "orders", partitions=1) == expected_values
 
 
@@ -145,8 +145,10 @@ async def test_a_minority_can_not_commit_and_its_clients_are_served_after_the_he
     groups = ((1,), (2, 3, 3000))
     await act(cluster, Partition(groups=groups, heal_after_ms=60_000))
     zombie = Api(cluster.sim, B1)
-    plain = produce("orders", batch(b"lost"))
-    partition_answer = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
+    plain_produce = produce("orders", batch(b"lost"))
+    partition_answer = (
+        (await zombie.ask("Produce", 8, **plain_produce)).responses[0].partition_responses[0]
+    )
     assert partition_answer.error_code is E.request_timed_out
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 0, b"kept")
@@ -176,16 +178,16 @@ async def test_a_coordinator_whose_clock_is_set_back_may_wedge_a_transaction(
         assert await state_of(cluster) == "CompleteCommit"
 
 
-@pytest.mark.parametrize("whose", ["one", "all"])
+@pytest.mark.parametrize("clock_owner", ["one", "all"])
 @within(run_cluster)
 async def test_a_clock_that_is_set_ahead_ages_transactions_with_the_next_scan(
-    cluster: VirtualCluster, whose: str
+    cluster: VirtualCluster, clock_owner: str
 ) -> None:
     async with cluster.client(**PATIENT) as client:
         producer = await begin_transaction(client, TX, transaction_timeout_ms=60_000)
         await producer.send("orders", 0, b"v")
         home = cluster.leader(cluster.home(TX))
-        jump = ClockJump(by_ms=3_600_000, broker=home if whose == "one" else None)
+        jump = ClockJump(by_ms=3_600_000, broker=home if clock_owner == "one" else None)
         await act(cluster, jump)
         assert await state_of(cluster) == "Ongoing"
         await asyncio.sleep(11)

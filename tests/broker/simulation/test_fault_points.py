@@ -66,21 +66,21 @@ async def test_a_produce_that_stands_still_before_the_log_is_passed_by_others(
         cluster.client("slow", **PATIENT) as slow_client,
         cluster.client("b") as quick_client,
     ):
-        slow = Producer(slow_client).send("orders", 0, b"slow")
+        slow_send = Producer(slow_client).send("orders", 0, b"slow")
         await cluster.wait_until_struck()
         await Producer(quick_client).send("orders", 0, b"quick")
         assert await read(cluster) == [b"quick"]
         cluster.sim.injector.release("f")
-        assert (await slow).offset == 1
+        assert (await slow_send).offset == 1
         assert await read(cluster) == [b"quick", b"slow"]
 
 
 @pytest.mark.parametrize(
-    ("verified", "answer", "expected_values"),
+    ("is_verified", "answer", "expected_values"),
     [(False, E.none, [b"late"]), (True, E.invalid_txn_state, [])],
 )
 def test_a_produce_may_be_overtaken_by_its_own_commit(
-    verified: bool, answer: ErrorCode, expected_values: list[bytes]
+    is_verified: bool, answer: ErrorCode, expected_values: list[bytes]
 ) -> None:
     """KAFKA-12671: without verification, a record appended after the marker hangs for ever."""
 
@@ -90,11 +90,12 @@ def test_a_produce_may_be_overtaken_by_its_own_commit(
         leader = Api(cluster.sim, cluster.leader(P0))
         coordinator = leader.on_broker(cluster.leader(cluster.home(TX)))
         identity = await coordinator.producer(TX)
-        added = await coordinator.ask(
+        add_answer = await coordinator.ask(
             "AddPartitionsToTxn", 3, **transaction(TX, identity, {"orders": [0]})
         )
         assert (
-            added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0
+            add_answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+            == 0
         )
         records = batch(
             b"late",
@@ -104,12 +105,12 @@ def test_a_produce_may_be_overtaken_by_its_own_commit(
             transactional=True,
         )
         cluster.arm(Hold(), FaultPoint.LOG_APPEND, transactional_id=TX, kind="data")
-        late = cluster.env.tasks.spawn(
+        late_task = cluster.env.tasks.spawn(
             leader.ask("Produce", 11, **produce("orders", records, transactional_id=TX)),
             name="late",
         )
         await cluster.wait_until_struck()
-        ended = await coordinator.ask(
+        end_answer = await coordinator.ask(
             "EndTxn",
             3,
             transactional_id=TX,
@@ -117,15 +118,15 @@ def test_a_produce_may_be_overtaken_by_its_own_commit(
             producer_epoch=identity[1],
             committed=True,
         )
-        assert ended.error_code is E.none
+        assert end_answer.error_code is E.none
         await coordinator.state(TX, "CompleteCommit")
         cluster.sim.injector.release("f")
-        partition_answer = (await late).responses[0].partition_responses[0]
+        partition_answer = (await late_task).responses[0].partition_responses[0]
         assert partition_answer.error_code is answer
         assert await read(cluster) == expected_values
         assert await read(cluster, IsolationLevel.READ_COMMITTED) == []
 
-    run_cluster(main, level=0, transaction_partition_verification_enable=verified)
+    run_cluster(main, level=0, transaction_partition_verification_enable=is_verified)
 
 
 @within(run_cluster)
@@ -174,12 +175,12 @@ async def test_what_a_standing_follower_is_told_meanwhile_is_taken_up_in_its_ord
         )
         assert isinstance(created_topic, TopicImage)
         await cluster.wait_until_struck()
-        later = Producer(client).send("orders", 0, b"w")
+        later_send = Producer(client).send("orders", 0, b"w")
         await asyncio.sleep(1)
         assert end_at(B2) == 0, "the answer to the second request waits behind it"
         cluster.sim.injector.release("f")
         await record
-        await later
+        await later_send
     assert end_at(B2) == 2
     assert await read(cluster) == [b"v", b"w"]
 
@@ -284,10 +285,10 @@ async def test_what_members_and_admins_write_about_a_group_waits_before_the_log(
         cluster.sim.injector.disarm("f")
         return await request_task
 
-    joined = await groups.join()
-    leader = ClassicMember(id=joined.member_id, generation=joined.generation_id)
-    synced = await held(groups.sync(leader, {leader.id: b"yours"}))
-    assert (synced.error_code, synced.assignment) == (E.none, b"yours")
+    join_reply = await groups.join()
+    leader = ClassicMember(id=join_reply.member_id, generation=join_reply.generation_id)
+    sync_reply = await held(groups.sync(leader, {leader.id: b"yours"}))
+    assert (sync_reply.error_code, sync_reply.assignment) == (E.none, b"yours")
     assert await groups.state() == "Stable"
     leave_answer = await groups.api.ask("LeaveGroup", 1, group_id=GROUP, member_id=leader.id)
     assert leave_answer.error_code is E.none
@@ -296,8 +297,8 @@ async def test_what_members_and_admins_write_about_a_group_waits_before_the_log(
     beat = await held(groups.consume("m"))
     assert (beat.error_code, beat.member_epoch) == (E.none, 2)
     cluster.arm(Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_APPEND, kind="coordinator")
-    refused = await groups.consume("other")
-    assert refused.error_code is E.not_coordinator
+    refused_answer = await groups.consume("other")
+    assert refused_answer.error_code is E.not_coordinator
 
 
 # log.read
@@ -358,13 +359,13 @@ def alone(cluster: VirtualCluster) -> None:
     assert isinstance(created_topic, TopicImage)
 
 
-@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("is_lost", [False, True])
 @within(run_cluster, brokers=1)
 async def test_a_flush_that_is_lost_makes_a_machine_lose_what_it_has_acknowledged(
-    cluster: VirtualCluster, lost: bool
+    cluster: VirtualCluster, is_lost: bool
 ) -> None:
     alone(cluster)
-    cluster.arm(Drop() if lost else Pass(), FaultPoint.LOG_FLUSH, topic="alone")
+    cluster.arm(Drop() if is_lost else Pass(), FaultPoint.LOG_FLUSH, topic="alone")
     async with cluster.client(**PATIENT) as client:
         for record_number in range(6):
             await Producer(client).send("alone", 0, b"%d" % record_number * 400_000)
@@ -372,7 +373,7 @@ async def test_a_flush_that_is_lost_makes_a_machine_lose_what_it_has_acknowledge
         await cluster.sim.kill_broker(B1, lose_unflushed=True)
         await cluster.sim.start_broker(B1)
         values_kept = await values(client, "alone", partitions=1)
-    assert bool(values_kept) is not lost
+    assert bool(values_kept) is not is_lost
 
 
 @within(run_cluster)
@@ -428,14 +429,14 @@ async def test_where_the_answer_comes_first_a_late_completion_decides_the_next_t
     identity_fields = await identity(api)
 
     async def commit_position(offset: int) -> None:
-        added = await api.until(
+        add_answer = await api.until(
             lambda answer: answer.error_code is not E.concurrent_transactions,
             "AddOffsetsToTxn",
             3,
             group_id=GROUP,
             **identity_fields,
         )
-        assert added.error_code is E.none
+        assert add_answer.error_code is E.none
         answer = await api.ask(
             "TxnOffsetCommit", 3, **commit_values(api, offset, **identity_fields)
         )
@@ -494,10 +495,10 @@ async def test_positions_whose_completion_is_lost_stay_pending(
     control = cluster.sim.injector.cluster_control
     assert control is not None
     home = next(
-        where
-        for where in cluster.sim.brokers[B1].replicas.led
-        if where.topic == CONSUMER_OFFSETS_TOPIC
-        and cluster.sim.brokers[B1].replicas.led[where].log_end_offset
+        topic_partition
+        for topic_partition in cluster.sim.brokers[B1].replicas.led
+        if topic_partition.topic == CONSUMER_OFFSETS_TOPIC
+        and cluster.sim.brokers[B1].replicas.led[topic_partition].log_end_offset
     )
     await control.carry_out(
         ResignLeader(topic=home.topic, partition=home.partition), struck_broker=None
@@ -536,12 +537,16 @@ async def test_a_leader_that_misses_the_news_goes_on_until_the_next_image(
     cluster.sim.move_leader(P0, B2)
     await cluster.wait_until_struck()
     zombie = Api(cluster.sim, B1)
-    plain = produce("orders", batch(b"v"), acks=1)
-    partition_answer = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
+    plain_produce = produce("orders", batch(b"v"), acks=1)
+    partition_answer = (
+        (await zombie.ask("Produce", 8, **plain_produce)).responses[0].partition_responses[0]
+    )
     assert partition_answer.error_code is E.none
     created_topic = cluster.sim.metadata.create_topic(TopicToCreate(name="another"))
     assert isinstance(created_topic, TopicImage)
-    partition_answer = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
+    partition_answer = (
+        (await zombie.ask("Produce", 8, **plain_produce)).responses[0].partition_responses[0]
+    )
     assert partition_answer.error_code is E.not_leader_or_follower
 
 

@@ -29,10 +29,10 @@ P0 = TopicPartition("alone", 0)
 
 def make_topic(cluster: VirtualCluster) -> BrokerId:
     """Create a topic whose only replica is on one broker; return the broker's id."""
-    created = cluster.sim.metadata.create_topic(
+    created_topic = cluster.sim.metadata.create_topic(
         TopicToCreate(name=P0.topic, assignments=((0, (B2,)),))
     )
-    assert isinstance(created, TopicImage)
+    assert isinstance(created_topic, TopicImage)
     return B2
 
 
@@ -78,16 +78,18 @@ def test_without_a_leader_of_its_partition_an_id_has_no_coordinator() -> None:
             leaderless_broker = B2
             id_elsewhere = await id_on_another_broker(cluster, client, leaderless_broker)
             transactional_ids = (f"tx-{id_number}" for id_number in itertools.count())
-            lost = next(
+            leaderless_id = next(
                 transactional_id
                 for transactional_id in transactional_ids
                 if cluster.leader(cluster.home(transactional_id)) == leaderless_broker
             )
             await cluster.sim.kill_broker(leaderless_broker)
-            await leaderless(cluster, cluster.home(lost))
+            await leaderless(cluster, cluster.home(leaderless_id))
             async with Producer(client, transactional_id=id_elsewhere) as producer:
                 await producer.init_transactions()
-            error = (await TransactionAdmin(client).describe_transactions((lost,)))[lost]
+            error = (await TransactionAdmin(client).describe_transactions((leaderless_id,)))[
+                leaderless_id
+            ]
             assert isinstance(error, ClientError)
             assert "COORDINATOR_NOT_AVAILABLE" in str(error)  # asked again until it gave up
 

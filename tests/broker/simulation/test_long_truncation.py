@@ -22,18 +22,18 @@ ORDERS = TopicPartition("orders", 0)
 PRODUCERS = 3_000
 
 
-class Counted(Pace):
+class CountedPace(Pace):
     rests = 0
 
     async def yield_turn(self) -> None:
-        Counted.rests += 1
+        CountedPace.rests += 1
         await super().yield_turn()
 
 
 @pytest.fixture(autouse=True)
 def counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    Counted.rests = 0
-    monkeypatch.setattr(replica_fetcher, "Pace", Counted)
+    CountedPace.rests = 0
+    monkeypatch.setattr(replica_fetcher, "Pace", CountedPace)
 
 
 def log_of(cluster: VirtualCluster, broker: BrokerId) -> PartitionLog:
@@ -49,33 +49,33 @@ def write(cluster: VirtualCluster, broker: BrokerId, producers: range) -> None:
 
 async def parted(cluster: VirtualCluster) -> tuple[BrokerId, BrokerId]:
     """The old leader, whose log has a batch that no other replica has, and the new leader."""
-    old = cluster.leader(ORDERS)
-    (new,) = cluster.sim.brokers.keys() - {old}
-    write(cluster, old, range(PRODUCERS))
+    old_leader = cluster.leader(ORDERS)
+    (new_leader,) = cluster.sim.brokers.keys() - {old_leader}
+    write(cluster, old_leader, range(PRODUCERS))
     await asyncio.sleep(10)
-    assert log_of(cluster, new).log_end_offset == PRODUCERS
-    cluster.sim.isolate(old)
-    write(cluster, old, range(PRODUCERS, PRODUCERS + 1))
-    cluster.sim.move_leader(ORDERS, new)
+    assert log_of(cluster, new_leader).log_end_offset == PRODUCERS
+    cluster.sim.isolate(old_leader)
+    write(cluster, old_leader, range(PRODUCERS, PRODUCERS + 1))
+    cluster.sim.move_leader(ORDERS, new_leader)
     await asyncio.sleep(1)
-    write(cluster, new, range(PRODUCERS + 1, PRODUCERS + 3))
-    return old, new
+    write(cluster, new_leader, range(PRODUCERS + 1, PRODUCERS + 3))
+    return old_leader, new_leader
 
 
 def are_one(cluster: VirtualCluster, *brokers: BrokerId) -> None:
-    first_log, second = (log_of(cluster, broker) for broker in brokers)
-    assert [*first_log.batches()] == [*second.batches()]
-    assert first_log.snapshot().producers == second.snapshot().producers
+    first_log, second_log = (log_of(cluster, broker) for broker in brokers)
+    assert [*first_log.batches()] == [*second_log.batches()]
+    assert first_log.snapshot().producers == second_log.snapshot().producers
     first_log.check_invariants()
 
 
 @within(run_cluster, brokers=2, topics=(("orders", 1),))
 async def test_others_come_between_while_it_is_cut_off(cluster: VirtualCluster) -> None:
-    old, new = await parted(cluster)
-    cluster.sim.heal(old)
+    old_leader, new_leader = await parted(cluster)
+    cluster.sim.heal(old_leader)
     await asyncio.sleep(10)
-    assert Counted.rests >= 2
-    are_one(cluster, old, new)
+    assert CountedPace.rests >= 2
+    are_one(cluster, old_leader, new_leader)
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,10 @@ def test_a_change_in_its_middle_leaves_it_whole(
 ) -> None:
     @within(run_cluster, brokers=2, topics=(("orders", 1),))
     async def play(cluster: VirtualCluster) -> None:
-        old_leader, new = await parted(cluster)
+        old_leader, new_leader = await parted(cluster)
         has_changed = asyncio.Event()
 
-        class Changing(Counted):
+        class ChangingPace(CountedPace):
             async def yield_turn(self) -> None:
                 if not has_changed.is_set():
                     has_changed.set()
@@ -102,13 +102,13 @@ def test_a_change_in_its_middle_leaves_it_whole(
                         asyncio.get_running_loop().create_task(result)
                 await super().yield_turn()
 
-        monkeypatch.setattr(replica_fetcher, "Pace", Changing)
+        monkeypatch.setattr(replica_fetcher, "Pace", ChangingPace)
         cluster.sim.heal(old_leader)
         await asyncio.sleep(10)
         assert has_changed.is_set()
         if old_leader not in cluster.sim.brokers:
             await cluster.sim.start_broker(old_leader)
             await asyncio.sleep(30)
-        are_one(cluster, old_leader, new)
+        are_one(cluster, old_leader, new_leader)
 
     play()

@@ -101,11 +101,11 @@ class Chaos:
         producer.begin()
         self.fates[record_value] = Fate.ABORTED
         try:
-            sent = [
+            send_futures = [
                 producer.send("orders", partition_index, record_value.encode())
                 for partition_index in range(PARTITIONS)
             ]
-            for failure in await asyncio.gather(*sent, return_exceptions=True):
+            for failure in await asyncio.gather(*send_futures, return_exceptions=True):
                 if isinstance(failure, BaseException):
                     raise failure
             if self.random.random() < 0.3:
@@ -133,12 +133,12 @@ async def chaos(cluster: VirtualCluster) -> Chaos:
         read = Counter(
             record_value.decode() for record_value in await values(reader, "orders") if record_value
         )
-    wrong = {
+    wrong_values = {
         record_value: (fate, read[record_value])
         for record_value, fate in run.fates.items()
         if read[record_value] not in fate.value
     }
-    assert wrong == {}
+    assert wrong_values == {}
     assert set(read) <= set(run.fates)
     for broker in cluster.sim.brokers.values():
         assert {entry.state.wire_name[:8] for entry in broker.coordinator.entries()} <= {
@@ -160,9 +160,9 @@ async def chaos(cluster: VirtualCluster) -> Chaos:
 @pytest.mark.parametrize("transaction_version", [0, 2])
 def test_chaos_breaks_no_transaction(transaction_version: int, seed: int) -> None:
     run = run_cluster(chaos, seed=seed, level=transaction_version)
-    fates = Counter(run.fates.values())
-    assert fates[Fate.COMMITTED] > 20
-    assert fates[Fate.ABORTED] > 5
+    fate_counts = Counter(run.fates.values())
+    assert fate_counts[Fate.COMMITTED] > 20
+    assert fate_counts[Fate.ABORTED] > 5
     assert run.struck > 5
 
 

@@ -127,8 +127,8 @@ def _renamed(values: test_costs.Values) -> Values:
 
 
 def _grown_transaction(broker: Broker, number: int) -> dict[str, Any]:
-    where = [{"name": "wide", "partitions": [number]}]
-    return test_costs.added("t", broker.producer, where)
+    topics = [{"name": "wide", "partitions": [number]}]
+    return test_costs.added("t", broker.producer, topics)
 
 
 def _new_producer(_: Broker, number: int) -> dict[str, Any]:
@@ -189,7 +189,7 @@ STEPS: Final = (
 )
 
 
-class Repeated(msgspec.Struct, frozen=True):
+class StepRepetition(msgspec.Struct, frozen=True):
     """The bytes and steps that the repetitions of a request cost."""
 
     sent_bytes: int
@@ -198,26 +198,28 @@ class Repeated(msgspec.Struct, frozen=True):
     lines_at_many: int
 
 
-async def _repeat(broker: Broker, step: Step, count: int) -> Repeated:
+async def _repeat(broker: Broker, step: Step, count: int) -> StepRepetition:
     await _ask(broker, step, range(FEW - COUNTED))
     with CountedSteps() as at_few:
         await _ask(broker, step, range(FEW - COUNTED, FEW))
-    repeated = await _measure(broker, step, range(FEW, count), lines_at_few=at_few.total)
-    if step.name.endswith(RENAMED) and _too_much(step.name, repeated):
+    repetition = await _measure(broker, step, range(FEW, count), lines_at_few=at_few.total)
+    if step.name.endswith(RENAMED) and _too_much(step.name, repetition):
         # A table of the whole process (interned strings, caches), which other tests have filled,
         # may have grown meanwhile. That happens once; what a broker keeps comes again.
-        again = range(count, 2 * count - FEW)
-        repeated = await _measure(broker, step, again, lines_at_few=at_few.total)
-    return repeated
+        repeated_numbers = range(count, 2 * count - FEW)
+        repetition = await _measure(broker, step, repeated_numbers, lines_at_few=at_few.total)
+    return repetition
 
 
-async def _measure(broker: Broker, step: Step, numbers: range, *, lines_at_few: int) -> Repeated:
+async def _measure(
+    broker: Broker, step: Step, numbers: range, *, lines_at_few: int
+) -> StepRepetition:
     kept_before = await _kept()
     sent_bytes = await _ask(broker, step, numbers[:-COUNTED])
     with CountedSteps() as at_many:
         sent_bytes += await _ask(broker, step, numbers[-COUNTED:])
     kept_bytes = await _kept() - kept_before - TRANSCRIPT_BYTES * len(numbers)
-    return Repeated(sent_bytes, kept_bytes, lines_at_few, at_many.total)
+    return StepRepetition(sent_bytes, kept_bytes, lines_at_few, at_many.total)
 
 
 async def _ask(broker: Broker, step: Step, numbers: range) -> int:
@@ -241,28 +243,30 @@ async def _kept() -> int:
 
 async def _play(
     cluster: VirtualCluster, steps: tuple[Step, ...], count: int
-) -> dict[str, Repeated]:
-    (where,) = cluster.sim.metadata.image.brokers.values()
-    broker = Broker(cluster, await WireClient.open(where.host, where.port))
+) -> dict[str, StepRepetition]:
+    (broker_image,) = cluster.sim.metadata.image.brokers.values()
+    broker = Broker(cluster, await WireClient.open(broker_image.host, broker_image.port))
     await test_costs._prepared(broker)
-    repeated = {}
+    repetitions = {}
     for step in steps:
         broker.producer = await test_costs.began(broker, "t")
-        repeated[step.name] = await _repeat(broker, step, count)
+        repetitions[step.name] = await _repeat(broker, step, count)
     await broker.wire.close()
-    return repeated
+    return repetitions
 
 
-def _too_much(step_name: str, repeated: Repeated) -> list[str]:
+def _too_much(step_name: str, repetition: StepRepetition) -> list[str]:
     factor = KEPT.get(step_name, KEPT_MAX)
     complaints = []
-    if repeated.kept_bytes > ALLOWANCE_BYTES + factor * repeated.sent_bytes:
-        complaints.append(f"{step_name} keeps {repeated.kept_bytes} of {repeated.sent_bytes} bytes")
-    lines_max = STEADY_MAX * max(repeated.lines_at_few, FEW_LINES)
-    if repeated.lines_at_many > lines_max and step_name not in RISING:
+    if repetition.kept_bytes > ALLOWANCE_BYTES + factor * repetition.sent_bytes:
         complaints.append(
-            f"{step_name}: {repeated.lines_at_few} lines for {COUNTED} requests, then"
-            f" {repeated.lines_at_many}"
+            f"{step_name} keeps {repetition.kept_bytes} of {repetition.sent_bytes} bytes"
+        )
+    lines_max = STEADY_MAX * max(repetition.lines_at_few, FEW_LINES)
+    if repetition.lines_at_many > lines_max and step_name not in RISING:
+        complaints.append(
+            f"{step_name}: {repetition.lines_at_few} lines for {COUNTED} requests, then"
+            f" {repetition.lines_at_many}"
         )
     return complaints
 
@@ -274,10 +278,10 @@ def _too_much(step_name: str, repeated: Repeated) -> list[str]:
 def test_a_small_request_keeps_and_costs_little_however_often_it_comes(
     part: int, count: int
 ) -> None:
-    repeated: dict[str, Repeated] = {}
+    repetitions: dict[str, StepRepetition] = {}
 
     async def story(cluster: VirtualCluster) -> None:
-        repeated.update(await _play(cluster, STEPS[part::PARTS], count))
+        repetitions.update(await _play(cluster, STEPS[part::PARTS], count))
 
     everybody = SecurityOptions(has_authorizer=True, allow_everyone_if_no_acl_found=True)
     tracemalloc.start()
@@ -294,7 +298,7 @@ def test_a_small_request_keeps_and_costs_little_however_often_it_comes(
     finally:
         tracemalloc.stop()
     complaints = [
-        complaint for name, figures in repeated.items() for complaint in _too_much(name, figures)
+        complaint for name, figures in repetitions.items() for complaint in _too_much(name, figures)
     ]
     assert not complaints, "\n".join(complaints)
 

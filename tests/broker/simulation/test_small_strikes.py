@@ -122,10 +122,10 @@ ACTIONS: Final[Mapping[type[Any], tuple[Action, ...]]] = {
 """What is done, for each kind of action."""
 
 Rule = Mapping[str, Any]
-Drive = Callable[["Struck", int], Awaitable[None]]
+Drive = Callable[["BrokerUnderStrikes", int], Awaitable[None]]
 
 
-class Struck(Broker):
+class BrokerUnderStrikes(Broker):
     """A broker whose messages rules strike, with the clients that send them."""
 
     def __init__(self, cluster: VirtualCluster, wire: WireClient, *, keeps_clients: bool) -> None:
@@ -157,45 +157,45 @@ class Struck(Broker):
 # A crossing of each point
 
 
-async def _metadata(broker: Struck, _number: int) -> None:
+async def _metadata(broker: BrokerUnderStrikes, _number: int) -> None:
     topics = [{"name": "orders"}]
     await broker.send(("Metadata", 12, {"topics": topics, "allow_auto_topic_creation": False}))
 
 
-async def _produce(broker: Struck, _number: int) -> None:
+async def _produce(broker: BrokerUnderStrikes, _number: int) -> None:
     await broker.send(("Produce", 9, _written(_batch())))
 
 
-async def _roll_segment(broker: Struck, number: int) -> None:
+async def _roll_segment(broker: BrokerUnderStrikes, number: int) -> None:
     batch = _batch(timestamp_ms=STAMP_MS + 1_000 * number)
     await broker.send(("Produce", 9, _written(batch, "rolled")))
 
 
-async def _fetch(broker: Struck, _number: int) -> None:
+async def _fetch(broker: BrokerUnderStrikes, _number: int) -> None:
     await broker.send(("Fetch", 12, _fetched()))
 
 
-async def _verify(broker: Struck, number: int) -> None:
+async def _verify(broker: BrokerUnderStrikes, number: int) -> None:
     """Produce in a transaction that the leader has to verify at the coordinator."""
     producer_id = 50_000 + number
     values = {**_written(_transactional(producer_id)), "transactional_id": "t"}
     await broker.send(("Produce", 9, values))
 
 
-async def _abort(broker: Struck, number: int) -> None:
+async def _abort(broker: BrokerUnderStrikes, number: int) -> None:
     producer_id = 60_000 + number
     values = {**_written(_transactional(producer_id)), "transactional_id": "t"}
-    where = {"name": "orders", "partition_indexes": [0]}
-    await broker.send(("Produce", 9, values), _marker(producer_id, where, committed=False))
+    marker_topic = {"name": "orders", "partition_indexes": [0]}
+    await broker.send(("Produce", 9, values), _marker(producer_id, marker_topic, committed=False))
 
 
-async def _complete(broker: Struck, number: int) -> None:
+async def _complete(broker: BrokerUnderStrikes, number: int) -> None:
     """Commit positions in a transaction, and write the marker that ends it."""
     producer_id = 70_000 + number
-    partitions = len(broker.image.topics[CONSUMER_OFFSETS_TOPIC].partitions)
-    where = {
+    partition_count = len(broker.image.topics[CONSUMER_OFFSETS_TOPIC].partitions)
+    marker_topic = {
         "name": CONSUMER_OFFSETS_TOPIC,
-        "partition_indexes": [partition_for("g", partitions)],
+        "partition_indexes": [partition_for("g", partition_count)],
     }
     position = {"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 0}]}
     commit = {
@@ -207,20 +207,22 @@ async def _complete(broker: Struck, number: int) -> None:
         "member_id": "",
         "topics": [position],
     }
-    await broker.send(("TxnOffsetCommit", 3, commit), _marker(producer_id, where, committed=True))
+    await broker.send(
+        ("TxnOffsetCommit", 3, commit), _marker(producer_id, marker_topic, committed=True)
+    )
 
 
-async def _share(broker: Struck, number: int) -> None:
+async def _share(broker: BrokerUnderStrikes, number: int) -> None:
     await broker.send(("ShareFetch", 2, _shared(broker, f"s{number}", "m")))
 
 
-async def _change_metadata(broker: Struck, number: int) -> None:
+async def _change_metadata(broker: BrokerUnderStrikes, number: int) -> None:
     resources = [_config(2, "orders", "retention.ms", str(1_000_000 + number))]
     values = {"resources": resources, "validate_only": False}
     await broker.send(("IncrementalAlterConfigs", 1, values))
 
 
-async def _resign(broker: Struck, _number: int) -> None:
+async def _resign(broker: BrokerUnderStrikes, _number: int) -> None:
     """A transaction coordinator gives up a partition and gets it again."""
     resigned = reelect_same_leader(broker.image, TopicPartition(TRANSACTION_STATE_TOPIC, 0))
     assert not isinstance(resigned, Rejection)
@@ -230,12 +232,12 @@ async def _resign(broker: Struck, _number: int) -> None:
     broker.sent_bytes += SENT_AT_LEAST
 
 
-async def _scan(broker: Struck, _number: int) -> None:
+async def _scan(broker: BrokerUnderStrikes, _number: int) -> None:
     await asyncio.sleep(10)
     broker.sent_bytes += SENT_AT_LEAST
 
 
-async def _restart(broker: Struck, _number: int) -> None:
+async def _restart(broker: BrokerUnderStrikes, _number: int) -> None:
     await broker.cluster.sim.stop_broker(BrokerId(1))
     await broker.cluster.sim.start_broker(BrokerId(1))
     broker.sent_bytes += SENT_AT_LEAST
@@ -254,14 +256,14 @@ def _transactional(producer_id: int) -> bytes:
 
 
 def _marker(
-    producer_id: int, where: Mapping[str, Any], *, committed: bool
+    producer_id: int, marker_topic: Mapping[str, Any], *, committed: bool
 ) -> tuple[str, int, Mapping[str, Any]]:
     marker = {
         "producer_id": producer_id,
         "producer_epoch": 0,
         "transaction_result": committed,
         "coordinator_epoch": 0,
-        "topics": [where],
+        "topics": [marker_topic],
     }
     return "WriteTxnMarkers", 1, {"markers": [marker]}
 
@@ -297,7 +299,7 @@ PLACES: Final[Mapping[FaultPoint, Place]] = {
 }
 
 
-class Repeated(msgspec.Struct, frozen=True):
+class StrikeRepetition(msgspec.Struct, frozen=True):
     """The bytes and steps that the strikes of a rule cost."""
 
     sent_bytes: int
@@ -318,38 +320,38 @@ async def _kept() -> int:
     return tracemalloc.get_traced_memory()[0]
 
 
-async def _repeat(broker: Struck, drive: Drive, count: int) -> Repeated:
+async def _repeat(broker: BrokerUnderStrikes, drive: Drive, count: int) -> StrikeRepetition:
     """Cross the fault point ``count`` times, and measure."""
     numbers = itertools.count()
 
-    async def cross(times: int) -> None:
-        for _ in range(times):
+    async def cross(repeat_count: int) -> None:
+        for _ in range(repeat_count):
             await drive(broker, next(numbers))
 
     async def lines() -> int:
         windows = []
         for _ in range(WINDOWS):
-            with CountedSteps() as counted:
+            with CountedSteps() as step_counter:
                 await cross(COUNTED)
-            windows.append(counted.total)
+            windows.append(step_counter.total)
         return min(windows)
 
-    few = WINDOWS * COUNTED
-    await cross(few)
+    few_crossings = WINDOWS * COUNTED
+    await cross(few_crossings)
     lines_at_few = await lines()
     kept_before = await _kept()
     broker.sent_bytes = 0
-    await cross(count - 3 * few)
+    await cross(count - 3 * few_crossings)
     lines_at_many = await lines()
     kept_bytes = await _kept() - kept_before
-    return Repeated(broker.sent_bytes, kept_bytes, count, lines_at_few, lines_at_many)
+    return StrikeRepetition(broker.sent_bytes, kept_bytes, count, lines_at_few, lines_at_many)
 
 
-def strike(point: FaultPoint, action: Action, count: int) -> Repeated:
+def strike(point: FaultPoint, action: Action, count: int) -> StrikeRepetition:
     """The bytes and steps that an action costs when it strikes many messages at a fault point."""
     place = PLACES[point]
 
-    async def story(broker: Struck) -> Repeated:
+    async def story(broker: BrokerUnderStrikes) -> StrikeRepetition:
         await _of_key(broker, "g", 0)
         await _of_key(broker, "t", 1)
         share_key = ShareKey("s", uuid_text(broker.ids["orders"]), 0)
@@ -359,51 +361,51 @@ def strike(point: FaultPoint, action: Action, count: int) -> Repeated:
         await place.drive(broker, 1_000_000)
         rule = FaultRule(id="f", point=point, action=action, **place.criteria)
         armed_rule = broker.cluster.sim.injector.arm(rule)
-        repeated = await _repeat(broker, place.drive, count)
+        repetition = await _repeat(broker, place.drive, count)
         broker.cluster.sim.injector.disarm("f")
-        return msgspec.structs.replace(repeated, strikes=armed_rule.struck)
+        return msgspec.structs.replace(repetition, strikes=armed_rule.struck)
 
     return _play(story, keeps_clients=_waits(action), verifies=place.verifies)
 
 
-def act(action: Action, count: int) -> Repeated:
+def act(action: Action, count: int) -> StrikeRepetition:
     """The bytes and steps that an action on the cluster costs when it is done many times."""
 
-    async def story(broker: Struck) -> Repeated:
+    async def story(broker: BrokerUnderStrikes) -> StrikeRepetition:
         return await _repeat(broker, lambda struck, number: _act(struck, number, action), count)
 
     return _play(story, brokers=2)
 
 
-def repeat_rules(step_name: str, count: int) -> Repeated:
+def repeat_rules(step_name: str, count: int) -> StrikeRepetition:
     """The bytes and steps that a step with rules costs when it is done many times."""
 
-    async def story(broker: Struck) -> Repeated:
-        repeated = await _repeat(broker, RULE_STEPS[step_name], count)
+    async def story(broker: BrokerUnderStrikes) -> StrikeRepetition:
+        repetition = await _repeat(broker, RULE_STEPS[step_name], count)
         broker.cluster.sim.injector.disarm_all()
-        return repeated
+        return repetition
 
     return _play(story, keeps_clients=step_name == "stall_another")
 
 
 def _play(
-    story: Callable[[Struck], Awaitable[Repeated]],
+    story: Callable[[BrokerUnderStrikes], Awaitable[StrikeRepetition]],
     *,
     brokers: int = 1,
     keeps_clients: bool = False,
     verifies: bool = False,
-) -> Repeated:
+) -> StrikeRepetition:
     """Play a story beside a cluster, whose memory is traced."""
 
-    async def play(cluster: VirtualCluster) -> Repeated:
-        where = cluster.sim.metadata.image.brokers[BrokerId(1)]
-        wire = await WireClient.open(where.host, where.port)
-        broker = Struck(cluster, wire, keeps_clients=keeps_clients)
-        repeated = await story(broker)
+    async def play(cluster: VirtualCluster) -> StrikeRepetition:
+        broker_image = cluster.sim.metadata.image.brokers[BrokerId(1)]
+        wire = await WireClient.open(broker_image.host, broker_image.port)
+        broker = BrokerUnderStrikes(cluster, wire, keeps_clients=keeps_clients)
+        repetition = await story(broker)
         for open_wire in broker.wires:
             with contextlib.suppress(ConnectionError):
                 await open_wire.close()
-        return repeated
+        return repetition
 
     tracemalloc.start()
     try:
@@ -423,7 +425,7 @@ def _play(
 # Cluster actions, and rules themselves
 
 
-async def _act(broker: Struck, number: int, action: Action) -> None:
+async def _act(broker: BrokerUnderStrikes, number: int, action: Action) -> None:
     """Arm a rule that acts at once, await its action, and disarm it."""
     cluster = broker.cluster
     rule_id = f"f{number}"
@@ -445,21 +447,21 @@ def _rule(rule_id: str, action: Action, **fields: Any) -> FaultRule:
     return FaultRule(id=rule_id, point=FaultPoint.CLIENT_REQUEST, action=action, **fields)
 
 
-async def _arm_again(broker: Struck, _number: int) -> None:
+async def _arm_again(broker: BrokerUnderStrikes, _number: int) -> None:
     injector = broker.cluster.sim.injector
     await _call(injector.arm, _rule("again", Hold()))
     await _call(injector.disarm, "again")
     broker.sent_bytes += SENT_AT_LEAST
 
 
-async def _arm_another(broker: Struck, number: int) -> None:
+async def _arm_another(broker: BrokerUnderStrikes, number: int) -> None:
     injector = broker.cluster.sim.injector
     await _call(injector.arm, _rule(f"another{number}", Hold()))
     await _call(injector.disarm, f"another{number}")
     broker.sent_bytes += SENT_AT_LEAST
 
 
-async def _follow_another(broker: Struck, number: int) -> None:
+async def _follow_another(broker: BrokerUnderStrikes, number: int) -> None:
     """A rule that waits for one that is disarmed: each crossing asks whether that has struck."""
     injector = broker.cluster.sim.injector
     if number == 0:
@@ -470,7 +472,7 @@ async def _follow_another(broker: Struck, number: int) -> None:
     await _metadata(broker, number)
 
 
-async def _strike_by_chance(broker: Struck, number: int) -> None:
+async def _strike_by_chance(broker: BrokerUnderStrikes, number: int) -> None:
     injector = broker.cluster.sim.injector
     await _call(injector.arm, _rule(f"chance{number}", Pass(), probability=0.5))
     await _metadata(broker, number)
@@ -478,7 +480,7 @@ async def _strike_by_chance(broker: Struck, number: int) -> None:
     broker.sent_bytes += SENT_AT_LEAST
 
 
-async def _wait_in_vain(broker: Struck, number: int) -> None:
+async def _wait_in_vain(broker: BrokerUnderStrikes, number: int) -> None:
     injector = broker.cluster.sim.injector
     if number == 0:
         await _call(injector.arm, _rule("never", Hold(), api="DeleteTopics"))
@@ -487,7 +489,7 @@ async def _wait_in_vain(broker: Struck, number: int) -> None:
     broker.sent_bytes += SENT_AT_LEAST
 
 
-async def _stall_another(broker: Struck, number: int) -> None:
+async def _stall_another(broker: BrokerUnderStrikes, number: int) -> None:
     """Stall one more connection for a limited time; all earlier ones stay stalled."""
     injector = broker.cluster.sim.injector
     if number == 0:
@@ -545,23 +547,25 @@ two, up to 1,000 and 2,000 (``test_small_steps.RISING``).
 """
 
 
-def _too_much(name: str, action: Action | None, repeated: Repeated, crossings: int) -> list[str]:
+def _too_much(
+    name: str, action: Action | None, repetition: StrikeRepetition, crossing_count: int
+) -> list[str]:
     complaints = []
     kept_each = KEPT.get(name, 0) + VIRTUAL_CONNECTION_BYTES
     if name == "stall_another":
         kept_each += WAITING_BYTES + VIRTUAL_CONNECTION_BYTES
     elif action is not None and _waits(action):
         kept_each += WAITING_BYTES
-    kept_max = ALLOWANCE_BYTES + KEPT_MAX * repeated.sent_bytes + kept_each * crossings
-    if repeated.kept_bytes > kept_max:
-        complaints.append(f"{name}, {action}: keeps {repeated.kept_bytes} of {crossings}")
-    lines_max = STEADY_MAX * max(repeated.lines_at_few, FEW_LINES)
-    if repeated.lines_at_many > lines_max and name not in RISING:
+    kept_max = ALLOWANCE_BYTES + KEPT_MAX * repetition.sent_bytes + kept_each * crossing_count
+    if repetition.kept_bytes > kept_max:
+        complaints.append(f"{name}, {action}: keeps {repetition.kept_bytes} of {crossing_count}")
+    lines_max = STEADY_MAX * max(repetition.lines_at_few, FEW_LINES)
+    if repetition.lines_at_many > lines_max and name not in RISING:
         complaints.append(
-            f"{name}, {action}: {repeated.lines_at_few} lines for {COUNTED}, then"
-            f" {repeated.lines_at_many}"
+            f"{name}, {action}: {repetition.lines_at_few} lines for {COUNTED}, then"
+            f" {repetition.lines_at_many}"
         )
-    if not repeated.strikes:
+    if not repetition.strikes:
         complaints.append(f"{name}, {action}: never struck")
     return complaints
 

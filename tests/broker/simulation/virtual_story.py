@@ -83,10 +83,10 @@ async def two_transactions_and_an_idle_hour(
     for producer in producers:
         await producer.start()
     try:
-        opened = [asyncio.Event() for _ in producers]
+        opened_events = [asyncio.Event() for _ in producers]
         overlapped = await asyncio.gather(
             *(
-                _transact(cluster, name, producer, opened, index)
+                _transact(cluster, name, producer, opened_events, index)
                 for index, (name, producer) in enumerate(zip(TRANSACTIONS, producers, strict=True))
             )
         )
@@ -123,7 +123,7 @@ async def _transact(
     cluster: VirtualCluster,
     name: str,
     producer: AIOKafkaProducer,
-    opened: list[asyncio.Event],
+    opened_events: list[asyncio.Event],
     index: int,
 ) -> bool:
     """Run a transaction over all partitions; end it once the other transactions are open, too."""
@@ -135,8 +135,8 @@ async def _transact(
                     f"{name}:{partition}:{record}".encode(),
                     partition=partition,
                 )
-        opened[index].set()
-        for other_transaction in opened:
+        opened_events[index].set()
+        for other_transaction in opened_events:
             await other_transaction.wait()
         return _open_transactions(cluster) == PARTITIONS * len(TRANSACTIONS)
 
@@ -203,8 +203,10 @@ async def our_own_client(cluster: VirtualCluster) -> str:
         for partition_index in range(PARTITIONS):
             cluster.move(TopicPartition("orders", partition_index))
         cluster.move(cluster.home(TRANSACTIONS[0]))
-        async with await begin_transaction(client, "tx-late") as late:
-            await asyncio.gather(*(late.send("orders", i, b"late") for i in range(PARTITIONS)))
+        async with await begin_transaction(client, "tx-late") as late_transaction:
+            await asyncio.gather(
+                *(late_transaction.send("orders", i, b"late") for i in range(PARTITIONS))
+            )
             cluster.advance(100_000)
             await until_state(client, "tx-late", "CompleteAbort")
         await values(client, "orders")
@@ -249,11 +251,11 @@ def own_trace_hashes(seed: int) -> list[str]:
     ]
 
 
-def main(whose: str, seed: int) -> None:
+def main(clock_owner: str, seed: int) -> None:
     """Run a story as a program; aiokafka's story runs in a process that restarts itself
     reproducibly.
     """
-    if whose == "own":
+    if clock_owner == "own":
         set_up_logs(level="error")
         sys.stdout.write(" ".join(own_trace_hashes(seed)))
         return

@@ -47,8 +47,8 @@ def test_batches_come_in_order_with_their_places(
     monkeypatch.setattr("txnsim.storage.log_file.CHUNK_BYTES", 1_000)
     stored = [batch(0), batch(1, 5_000), batch(2)]
     path.write_bytes(b"".join(stored))
-    torn: list[TornTail] = []
-    stored_batches = list(read_log_file(path, on_torn=torn.append))
+    torn_tails: list[TornTail] = []
+    stored_batches = list(read_log_file(path, on_torn=torn_tails.append))
     assert [stored_batch.batch_bytes for stored_batch in stored_batches] == stored
     assert [stored_batch.position for stored_batch in stored_batches] == [
         0,
@@ -56,7 +56,7 @@ def test_batches_come_in_order_with_their_places(
         len(stored[0] + stored[1]),
     ]
     assert [stored_batch.header.base_offset for stored_batch in stored_batches] == [0, 1, 2]
-    assert torn == []
+    assert torn_tails == []
 
 
 def test_an_empty_segment_has_no_batches(path: Path) -> None:
@@ -80,19 +80,22 @@ def test_what_an_unclean_stop_leaves_is_cut_off_and_reported(
     path: Path, tail: bytes, reason: str
 ) -> None:
     path.write_bytes(batch(0) + tail)
-    batches, torn = sound_batches(path)
+    batches, torn_tail = sound_batches(path)
     assert batches == [batch(0)]
-    assert torn is not None
-    assert (torn.position, torn.size_bytes) == (len(batch(0)), len(tail))
-    assert reason in torn.reason
+    assert torn_tail is not None
+    assert (torn_tail.position, torn_tail.size_bytes) == (len(batch(0)), len(tail))
+    assert reason in torn_tail.reason
 
 
 def test_who_does_not_ask_for_crcs_gets_damaged_records(path: Path) -> None:
-    damaged = changed(batch(0), 70, b"\xff\xff")
-    path.write_bytes(damaged)
-    torn: list[TornTail] = []
-    stored_batches = list(read_log_file(path, on_torn=torn.append, check_crc=False))
-    assert ([stored_batch.batch_bytes for stored_batch in stored_batches], torn) == ([damaged], [])
+    damaged_batch = changed(batch(0), 70, b"\xff\xff")
+    path.write_bytes(damaged_batch)
+    torn_tails: list[TornTail] = []
+    stored_batches = list(read_log_file(path, on_torn=torn_tails.append, check_crc=False))
+    assert ([stored_batch.batch_bytes for stored_batch in stored_batches], torn_tails) == (
+        [damaged_batch],
+        [],
+    )
 
 
 # Sparse indexes of a segment.
@@ -119,20 +122,20 @@ def times(file_bytes: bytes) -> list[tuple[int, ...]]:
 
 
 def write_indexes(
-    stored: list[bytes], *, base_offset: int, index_interval_bytes: int
+    stored_batches: list[bytes], *, base_offset: int, index_interval_bytes: int
 ) -> tuple[bytes, bytes]:
     return run_to_end(
         encode_indexes_in_steps(
-            stored, base_offset=base_offset, index_interval_bytes=index_interval_bytes
+            stored_batches, base_offset=base_offset, index_interval_bytes=index_interval_bytes
         )
     )
 
 
 def test_a_batch_is_indexed_once_enough_was_written_since_the_last_one() -> None:
-    stored = batches(5, 6, 7, 8, 9)
-    index_interval_bytes = len(stored[0])
+    stored_batches = batches(5, 6, 7, 8, 9)
+    index_interval_bytes = len(stored_batches[0])
     index, time_index = write_indexes(
-        stored, base_offset=100, index_interval_bytes=index_interval_bytes
+        stored_batches, base_offset=100, index_interval_bytes=index_interval_bytes
     )
     # The entry stands for a batch's last offset and for where it begins.
     assert offsets(index) == [(2, 2 * index_interval_bytes), (4, 4 * index_interval_bytes)]
@@ -140,10 +143,10 @@ def test_a_batch_is_indexed_once_enough_was_written_since_the_last_one() -> None
 
 
 def test_the_largest_timestamp_is_noted_with_the_batch_that_brought_it() -> None:
-    stored = batches(50, 6, 7, 8)
-    index_interval_bytes = len(stored[0])
+    stored_batches = batches(50, 6, 7, 8)
+    index_interval_bytes = len(stored_batches[0])
     index, time_index = write_indexes(
-        stored, base_offset=100, index_interval_bytes=index_interval_bytes
+        stored_batches, base_offset=100, index_interval_bytes=index_interval_bytes
     )
     assert len(offsets(index)) == 1
     assert times(time_index) == [(50, 0)]
@@ -224,8 +227,8 @@ def test_a_broken_file_differs_from_a_whole_one(file_bytes: bytes, expected_reas
 
 def test_a_file_with_bytes_left_over_is_broken_whatever_its_crc() -> None:
     longer = write_snapshot(decode(OPEN_TRANSACTION) * 2)
-    covered = (1).to_bytes(4, "big") + longer[10:]
-    data = b"\0\1" + crc32c.crc32c(covered).to_bytes(4, "big") + covered
+    covered_bytes = (1).to_bytes(4, "big") + longer[10:]
+    data = b"\0\1" + crc32c.crc32c(covered_bytes).to_bytes(4, "big") + covered_bytes
     with pytest.raises(CorruptLogRecordError, match="1 producers"):
         decode(data)
 

@@ -63,8 +63,8 @@ def refused(*paths: Path) -> str:
 
 
 def test_each_replica_is_found_with_all_that_stands_beside_it(tmp_path: Path) -> None:
-    two = broker(tmp_path, 2, ORDERS, ("a.b", 4))
-    disks = find_disks([two, broker(tmp_path, 1)])
+    second_dir = broker(tmp_path, 2, ORDERS, ("a.b", 4))
+    disks = find_disks([second_dir, broker(tmp_path, 1)])
     assert disks.cluster_id == "abc"
     assert held(disks) == [(1, "orders-0"), (2, "a.b-4"), (2, "orders-0")]
     folder = next(first_folder for _, first_folder in disks.all_folders())
@@ -106,8 +106,8 @@ def test_a_checkpoint_that_was_made_and_not_filled_notes_nothing(tmp_path: Path)
 
 def test_a_broker_may_have_several_directories(tmp_path: Path) -> None:
     first_disk = broker(tmp_path, 1, name="disk-a")
-    second = broker(tmp_path, 1, ("orders", 1), name="disk-b")
-    assert held(find_disks([first_disk, second])) == [(1, "orders-0"), (1, "orders-1")]
+    second_disk = broker(tmp_path, 1, ("orders", 1), name="disk-b")
+    assert held(find_disks([first_disk, second_disk])) == [(1, "orders-0"), (1, "orders-1")]
 
 
 # What can't be loaded
@@ -129,18 +129,20 @@ def test_damaged_notes_are_refused_by_file(tmp_path: Path) -> None:
 
 
 def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
-    first_disk, two = broker(tmp_path, 1), broker(tmp_path, 2)
-    file_text = (two / "meta.properties").read_text()
-    (two / "meta.properties").write_text(file_text.replace("cluster.id=abc", "cluster.id=other"))
-    complaint = refused(first_disk, two)
-    assert complaint.startswith(f"{two / 'meta.properties'}: cluster.id is 'other'")
+    first_disk, second_disk = broker(tmp_path, 1), broker(tmp_path, 2)
+    file_text = (second_disk / "meta.properties").read_text()
+    (second_disk / "meta.properties").write_text(
+        file_text.replace("cluster.id=abc", "cluster.id=other")
+    )
+    complaint = refused(first_disk, second_disk)
+    assert complaint.startswith(f"{second_disk / 'meta.properties'}: cluster.id is 'other'")
     assert str(first_disk) in complaint
 
 
 def test_two_brokers_of_one_id_are_refused(tmp_path: Path) -> None:
-    first_disk, two = broker(tmp_path, 1, name="a"), broker(tmp_path, 1, name="b")
-    assert refused(first_disk, two).startswith(
-        f"{two / 'orders-0'}: node 1 has that replica in {first_disk}"
+    first_disk, second_disk = broker(tmp_path, 1, name="a"), broker(tmp_path, 1, name="b")
+    assert refused(first_disk, second_disk).startswith(
+        f"{second_disk / 'orders-0'}: node 1 has that replica in {first_disk}"
     )
 
 
@@ -153,13 +155,13 @@ def test_one_directory_twice_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_copy_that_knows_most_counts(tmp_path: Path) -> None:
-    first_disk, two, three = (broker(tmp_path, number) for number in (1, 2, 3))
+    first_disk, second_disk, third_disk = (broker(tmp_path, number) for number in (1, 2, 3))
     topic_id = uuid.UUID(int=1)
     records = [topic("orders", topic_id), partition(topic_id)]
     write_metadata_log(first_disk / FOLDER, [*records, *records], epoch=1)
-    write_metadata_log(two / FOLDER, records, epoch=2)
-    write_metadata_log(three / FOLDER, records[:1], epoch=2)
-    metadata = find_disks([first_disk, two, three]).metadata
+    write_metadata_log(second_disk / FOLDER, records, epoch=2)
+    write_metadata_log(third_disk / FOLDER, records[:1], epoch=2)
+    metadata = find_disks([first_disk, second_disk, third_disk]).metadata
     assert metadata is not None
     assert metadata.age == (2, 2)
     assert TopicPartition("__cluster_metadata", 0) not in {
@@ -269,13 +271,13 @@ def test_the_directory_tells_whose_it_is_and_that_it_was_left_in_order() -> None
 
 
 def test_replicas_are_written_by_topic_and_partition() -> None:
-    first_driver, second = LogDriver(), LogDriver()
-    first_driver.log.topic_partition, second.log.topic_partition = (
+    first_driver, second_driver = LogDriver(), LogDriver()
+    first_driver.log.topic_partition, second_driver.log.topic_partition = (
         TopicPartition("b", 0),
         TopicPartition("a", 1),
     )
     assert (
-        file_texts(first_driver, second)["recovery-point-offset-checkpoint"]
+        file_texts(first_driver, second_driver)["recovery-point-offset-checkpoint"]
         == "0\n2\na 1 0\nb 0 0\n"
     )
 
@@ -299,8 +301,8 @@ def test_all_that_a_log_has_is_in_its_folder(tmp_path: Path, log: PartitionLog) 
     write_partition(directory, log, topic_id=TOPIC_ID)
     segments = Suffix.LOG.files_in(directory)
     assert len(segments) == len(log.local.segments) > 2
-    stored = [batch for _, path in segments for batch in sound_batches(path)[0]]
-    assert stored == list(log.batches())
+    stored_batches = [batch for _, path in segments for batch in sound_batches(path)[0]]
+    assert stored_batches == list(log.batches())
 
     state = log.snapshot()
     aborted = [
@@ -317,11 +319,11 @@ def test_all_that_a_log_has_is_in_its_folder(tmp_path: Path, log: PartitionLog) 
 
 def test_the_last_snapshot_names_the_open_transaction(tmp_path: Path, log: PartitionLog) -> None:
     write_partition(tmp_path / "t-0", log, topic_id=TOPIC_ID)
-    *older, (offset, path) = Suffix.SNAPSHOT.files_in(tmp_path / "t-0")
+    *older_files, (offset, path) = Suffix.SNAPSHOT.files_in(tmp_path / "t-0")
     assert offset == log.log_end_offset
     (entry,) = producer_snapshot.decode(path.read_bytes())
     assert entry.txn_first_offset == log.last_stable_offset
-    assert [number for number, _ in older] == [
+    assert [number for number, _ in older_files] == [
         snapshot[0] for snapshot in log.producers.snapshots.all_snapshots()
     ]
 
@@ -409,7 +411,7 @@ def test_a_device_is_no_file() -> None:
     assert RegularFile(Path("/dev/null")).why_unreadable() == "a device or socket, not a file"
 
 
-class Elsewhere:
+class MemoryFile:
     """Bytes that lie in no file, handed over two at a time."""
 
     def __init__(self, file_bytes: bytes) -> None:
@@ -429,17 +431,17 @@ class Elsewhere:
 
 
 def test_a_mounted_folder_is_read_from_elsewhere(tmp_path: Path) -> None:
-    opened: list[tuple[str, bool, Elsewhere]] = []
+    opened_files: list[tuple[str, bool, MemoryFile]] = []
 
     class Store:
-        def open(self, path: Path, is_sequential: bool) -> Elsewhere:
+        def open(self, path: Path, is_sequential: bool) -> MemoryFile:
             if path.name == "none":
                 raise FileNotFoundError(2, "No such file or directory", str(path))
-            opened.append((path.name, is_sequential, Elsewhere(b"abcdefg")))
-            return opened[-1][2]
+            opened_files.append((path.name, is_sequential, MemoryFile(b"abcdefg")))
+            return opened_files[-1][2]
 
-        def expect(self, places: Sequence[Path]) -> None:
-            expected.extend(places)
+        def expect(self, paths: Sequence[Path]) -> None:
+            expected.extend(paths)
 
     expected: list[Path] = []
 
@@ -452,8 +454,8 @@ def test_a_mounted_folder_is_read_from_elsewhere(tmp_path: Path) -> None:
         file.seek(3)
         assert (file.read(2), file.tell(), file.read()) == (b"de", 5, b"fg")
     RegularFile(mounted_file).ranges(is_sequential=True).close()
-    assert [is_sequential for _, is_sequential, _ in opened] == [False, False, True]
-    assert all(elsewhere_file.is_closed for _, _, elsewhere_file in opened)
+    assert [is_sequential for _, is_sequential, _ in opened_files] == [False, False, True]
+    assert all(elsewhere_file.is_closed for _, _, elsewhere_file in opened_files)
     assert (
         RegularFile(tmp_path / "mounted" / "none").why_unreadable() == "No such file or directory"
     )

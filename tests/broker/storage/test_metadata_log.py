@@ -96,15 +96,15 @@ def test_what_a_controller_wrote_is_read(tmp_path: Path) -> None:
     assert stored_metadata.broker_ids == {1}
     assert stored_metadata.next_producer_id == 1_000
     assert stored_metadata.age == (1, BEHIND_THE_END)
-    first_broker, two = BrokerId(1), BrokerId(2)
+    first_broker, second_broker = BrokerId(1), BrokerId(2)
     assert only_partition(stored_metadata) == PartitionImage(
         leader=BrokerId(-1),
         leader_epoch=LeaderEpoch(1),
         partition_epoch=1,
-        replicas=(two, first_broker),
+        replicas=(second_broker, first_broker),
         isr=(),
-        elr=(two,),
-        last_known_elr=(two,),
+        elr=(second_broker,),
+        last_known_elr=(second_broker,),
     )
 
 
@@ -116,10 +116,10 @@ def test_where_nothing_is_there_is_no_metadata(tmp_path: Path) -> None:
 def test_a_snapshot_stands_for_all_below_it(tmp_path: Path) -> None:
     write_metadata_log(tmp_path, [topic("gone", uuid.UUID(int=1)), feature("a.version", 1)])
     write_metadata_log(tmp_path, [feature("a.version", 2)], base_offset=2, epoch=4)
-    old, new = "0" * 20 + "-" + "0" * 10, "0" * 19 + "2-" + "0" * 9 + "3"
-    write_metadata_log(tmp_path, [topic("old", ORDERS)], name=f"{old}.checkpoint")
+    old_name, new_name = "0" * 20 + "-" + "0" * 10, "0" * 19 + "2-" + "0" * 9 + "3"
+    write_metadata_log(tmp_path, [topic("old", ORDERS)], name=f"{old_name}.checkpoint")
     write_metadata_log(
-        tmp_path, [topic("kept", ORDERS), partition(ORDERS)], name=f"{new}.checkpoint"
+        tmp_path, [topic("kept", ORDERS), partition(ORDERS)], name=f"{new_name}.checkpoint"
     )
     stored_metadata = read_metadata(tmp_path)
     assert list(stored_metadata.image.topics) == ["kept"]
@@ -206,8 +206,10 @@ def test_a_change_of_a_partition_leaves_what_it_does_not_name(tmp_path: Path) ->
         eligible_leader_replicas=(1,),
         last_known_elr=(3,),
     )
-    changed = only_partition(told(tmp_path, *start, encode_value(5, full_change, version=2)))
-    assert changed == PartitionImage(
+    changed_partition = only_partition(
+        told(tmp_path, *start, encode_value(5, full_change, version=2))
+    )
+    assert changed_partition == PartitionImage(
         leader=BrokerId(2),
         leader_epoch=LeaderEpoch(5),
         partition_epoch=5,
@@ -245,13 +247,16 @@ def test_older_partition_records_are_read(tmp_path: Path) -> None:
         "leader_epoch": 3,
         "partition_epoch": 7,
     }
-    old = schema.PARTITION_RECORDS[0](partition_id=0, **fields)
-    newer = schema.PARTITION_RECORDS[1](partition_id=1, directories=(ORDERS,), **fields)
+    old_record = schema.PARTITION_RECORDS[0](partition_id=0, **fields)
+    newer_record = schema.PARTITION_RECORDS[1](partition_id=1, directories=(ORDERS,), **fields)
     stored_metadata = told(
-        tmp_path, topic("t", ORDERS), encode_value(3, old), encode_value(3, newer, version=1)
+        tmp_path,
+        topic("t", ORDERS),
+        encode_value(3, old_record),
+        encode_value(3, newer_record, version=1),
     )
-    first_partition, second = stored_metadata.image.topics["t"].partitions
-    assert first_partition == second
+    first_partition, second_partition = stored_metadata.image.topics["t"].partitions
+    assert first_partition == second_partition
     assert (first_partition.leader_epoch, first_partition.partition_epoch, first_partition.elr) == (
         3,
         7,

@@ -75,22 +75,22 @@ def test_the_broker_finds_the_records_as_its_own(driver: LogDriver, target: Path
     )
     assert installed_replica.files == sum(1 for _ in (target / "orders-0").iterdir())
     for clean in (True, False):
-        loaded = load_replica(
+        loaded_replica = load_replica(
             orders.replica,
             config=LogConfig(rules=LATEST_RULES),
             checkpointed_offsets=orders.checkpointed,
             was_clean=clean,
             now_ms=NOW,
         )
-        assert loaded.losses == ()
+        assert loaded_replica.losses == ()
         assert (
-            loaded.log.producers.open_transaction_of(7)
+            loaded_replica.log.producers.open_transaction_of(7)
             == driver.log.producers.open_transaction_of(7)
             >= 0
         )
-        assert loaded.log.snapshot().aborted == driver.log.snapshot().aborted
-        assert loaded.log.snapshot().leader_epochs == ((0, 0),)
-        assert len(loaded.log.local.segments) == len(driver.log.local.segments)
+        assert loaded_replica.log.snapshot().aborted == driver.log.snapshot().aborted
+        assert loaded_replica.log.snapshot().leader_epochs == ((0, 0),)
+        assert len(loaded_replica.log.local.segments) == len(driver.log.local.segments)
 
 
 def test_only_the_leader_epoch_of_a_batch_is_another(driver: LogDriver, target: Path) -> None:
@@ -139,12 +139,15 @@ def test_an_empty_log_takes_the_place_of_another(target: Path) -> None:
 
 
 def test_empty_and_written_folders_differ(target: Path) -> None:
-    first_target, second = InstallTarget.find_in([target], ["orders", "other"])
+    first_target, second_target = InstallTarget.find_in([target], ["orders", "other"])
     assert (first_target.replica.topic_partition, first_target.is_empty) == (
         TopicPartition("orders", 0),
         True,
     )
-    assert (second.replica.topic_partition, second.is_empty) == (TopicPartition("other", 0), False)
+    assert (second_target.replica.topic_partition, second_target.is_empty) == (
+        TopicPartition("other", 0),
+        False,
+    )
 
 
 def test_a_topic_that_is_not_there_is_refused(target: Path) -> None:

@@ -37,13 +37,13 @@ def folder(tmp_path: Path, driver: LogDriver) -> Path:
 
 
 def load(
-    folder: Path, *, clean: bool = False, noted: CheckpointedOffsets | None = None
+    folder: Path, *, clean: bool = False, noted_offsets: CheckpointedOffsets | None = None
 ) -> LoadedReplica:
     bytes_before = {path: path.read_bytes() for path in sorted(folder.iterdir())}
     loaded_replica = load_replica(
         names.PartitionDirectory(topic_partition=TopicPartition("t", 0), path=folder),
         config=CONFIG,
-        checkpointed_offsets=noted or CheckpointedOffsets(),
+        checkpointed_offsets=noted_offsets or CheckpointedOffsets(),
         was_clean=clean,
         now_ms=NOW,
     )
@@ -113,14 +113,16 @@ def test_what_lies_below_the_recovery_point_is_not_looked_at(
     file_bytes[-1] ^= 0xFF
     first_file.write_bytes(file_bytes)
     second_base_offset = names.Suffix.LOG.files_in(folder)[1][0]
-    for noted, clean in (
+    for noted_offsets, clean in (
         (CheckpointedOffsets(recovery_point=second_base_offset), False),
         (CheckpointedOffsets(), True),
     ):
-        loaded_replica = load(folder, noted=noted, clean=clean)
+        loaded_replica = load(folder, noted_offsets=noted_offsets, clean=clean)
         assert loaded_replica.log.log_end_offset == driver.log.log_end_offset
         assert loaded_replica.losses == ()
-    assert load(folder, noted=CheckpointedOffsets(recovery_point=second_base_offset - 1)).losses
+    assert load(
+        folder, noted_offsets=CheckpointedOffsets(recovery_point=second_base_offset - 1)
+    ).losses
 
 
 def test_a_segment_without_its_index_is_recovered_after_a_stop_in_order_too(
@@ -192,14 +194,16 @@ def test_leader_epochs_that_cannot_be_read_are_taken_from_the_batches(folder: Pa
 
 
 def test_a_log_that_ends_below_its_start_is_given_up(folder: Path) -> None:
-    loaded_replica = load(folder, noted=CheckpointedOffsets(log_start_offset=900))
+    loaded_replica = load(folder, noted_offsets=CheckpointedOffsets(log_start_offset=900))
     assert loaded_replica.log.log_end_offset == 900
     assert loaded_replica.losses[-1].reason == "the log ends at 8, below its start 900"
     assert loaded_replica.losses[-1].size == sum(path.stat().st_size for path in logs(folder))
 
 
 def test_an_empty_folder_is_an_empty_log(tmp_path: Path) -> None:
-    loaded_replica = load(tmp_path, noted=CheckpointedOffsets(log_start_offset=4, cleaned_until=2))
+    loaded_replica = load(
+        tmp_path, noted_offsets=CheckpointedOffsets(log_start_offset=4, cleaned_until=2)
+    )
     assert (loaded_replica.log.log_start_offset, loaded_replica.log.log_end_offset) == (4, 4)
     assert loaded_replica.log.local.cleaned_until == 2
 

@@ -63,10 +63,10 @@ def test_a_twin_has_every_coroutine_of_its_model(twin: type[Any]) -> None:
 def test_a_mistake_of_the_caller_shows_the_callers_line_alone(
     make: Callable[[SimulatedKafka], object],
 ) -> None:
-    mistakes = (WrongValueError, UnknownRuleError, ConfigError)
-    with SimulatedKafka(brokers=1) as kafka, pytest.raises(mistakes) as failed:
+    error_types = (WrongValueError, UnknownRuleError, ConfigError)
+    with SimulatedKafka(brokers=1) as kafka, pytest.raises(error_types) as error_info:
         make(kafka)
-    shown_entries = [entry for entry in failed.traceback if not entry.ishidden(failed)]
+    shown_entries = [entry for entry in error_info.traceback if not entry.ishidden(error_info)]
     assert {entry.path.name for entry in shown_entries} == {"test_blocking.py"}
 
 
@@ -141,9 +141,11 @@ def test_a_fault_that_never_struck_is_told_at_the_end(
     end: Callable[[SimulatedKafka], None],
 ) -> None:
     threads_before = set(threading.enumerate())
-    with pytest.raises(AssertionError, match="never struck:\n  idle: nothing matched") as failed:
+    with pytest.raises(
+        AssertionError, match="never struck:\n  idle: nothing matched"
+    ) as error_info:
         end(SimulatedKafka(brokers=1))
-    assert "fault-1" not in str(failed.value)
+    assert "fault-1" not in str(error_info.value)
     assert set(threading.enumerate()) <= threads_before
     end(SimulatedKafka(brokers=1, faults_may_miss=True))
 
@@ -165,9 +167,9 @@ def fails_before_it_is_stopped(kafka: SimulatedKafka) -> None:
 
 @pytest.mark.parametrize("fail", [fails_in_its_block, fails_before_it_is_stopped])
 def test_what_the_test_has_raised_is_told_alone(fail: Callable[[SimulatedKafka], None]) -> None:
-    with pytest.raises(ValueError, match="mine") as failed:
+    with pytest.raises(ValueError, match="mine") as error_info:
         fail(SimulatedKafka(brokers=1))
-    assert failed.value.__context__ is None
+    assert error_info.value.__context__ is None
 
 
 def test_unittest_fails_by_a_fault_that_never_struck() -> None:
@@ -206,10 +208,12 @@ def test_several_share_a_thread() -> None:
         SimulatedKafka.from_description(
             options_from_keywords(brokers=1), thread=thread
         ) as first_kafka,
-        SimulatedKafka.from_description(options_from_keywords(brokers=1), thread=thread) as two,
+        SimulatedKafka.from_description(
+            options_from_keywords(brokers=1), thread=thread
+        ) as second_kafka,
     ):
-        assert first_kafka.bootstrap != two.bootstrap
-        assert first_kafka.asynchronous.cluster_loop is two.asynchronous.cluster_loop
+        assert first_kafka.bootstrap != second_kafka.bootstrap
+        assert first_kafka.asynchronous.cluster_loop is second_kafka.asynchronous.cluster_loop
     assert thread.is_alive
     thread.stop()
 

@@ -174,8 +174,8 @@ def test_what_is_no_rule_is_refused_with_its_field() -> None:
 
 async def test_it_runs_in_the_caller_s_loop_over_tcp() -> None:
     async with AsyncSimulatedKafka(topics={"orders": 3}, transaction_version=1) as kafka:
-        async with Cluster(kafka.bootstrap) as outside:
-            (topic,) = await Admin(outside).describe_topics(["orders"])
+        async with Cluster(kafka.bootstrap) as outside_cluster:
+            (topic,) = await Admin(outside_cluster).describe_topics(["orders"])
         assert len(topic.partitions) == 3
         assert kafka.cluster.metadata.image.features["transaction.version"] == 1
         with pytest.raises(RuntimeError, match="runs already"):
@@ -244,9 +244,9 @@ async def test_a_fault_that_never_struck_is_told_at_the_end(
 
 async def test_what_the_test_has_raised_is_told_alone() -> None:
     kafka = AsyncSimulatedKafka(brokers=1)
-    with pytest.raises(ValueError, match="mine") as failed:
+    with pytest.raises(ValueError, match="mine") as error_info:
         await fails_before_it_is_stopped(kafka)
-    assert failed.value.__context__ is None
+    assert error_info.value.__context__ is None
     assert not kafka.rebuilt.is_running
 
 
@@ -283,9 +283,9 @@ def test_a_factor_above_the_number_of_brokers_is_obeyed_and_the_cluster_starts()
             client(kafka, api_timeout_ms=5_000) as cluster,
             Producer(cluster, transactional_id="app") as producer,
         ):
-            with pytest.raises(ClientError) as failed:
+            with pytest.raises(ClientError) as error_info:
                 await producer.init_transactions()
-        assert "coordinator" in str(failed.value).lower()
+        assert "coordinator" in str(error_info.value).lower()
 
     run_virtual(main, brokers=1, settings={"transaction.state.log.replication.factor": 3})
 
@@ -326,12 +326,18 @@ async def test_transactions_are_listed_described_and_waited_for(kafka: AsyncSimu
     with pytest.raises(TimeoutError, match="app is not known after 100 ms, not Empty"):
         await kafka.transactions.wait_for_state("app", "Empty", timeout_ms=100)
     await write_aborted(kafka, "orders", "a")
-    described = await kafka.transactions.wait_for_state("app", "Empty", "CompleteAbort")
-    (listed,) = await kafka.transactions.list()
-    assert (listed.transactional_id, listed.state) == ("app", "CompleteAbort")
-    assert described.producer_id == listed.producer_id
+    description = await kafka.transactions.wait_for_state("app", "Empty", "CompleteAbort")
+    (listed_transaction,) = await kafka.transactions.list()
+    assert (listed_transaction.transactional_id, listed_transaction.state) == (
+        "app",
+        "CompleteAbort",
+    )
+    assert description.producer_id == listed_transaction.producer_id
     (producer,) = await kafka.transactions.producers("orders")
-    assert (producer.producer_id, producer.txn_start_offset) == (listed.producer_id, None)
+    assert (producer.producer_id, producer.txn_start_offset) == (
+        listed_transaction.producer_id,
+        None,
+    )
 
 
 def test_what_hangs_is_found_and_repaired() -> None:
@@ -403,11 +409,11 @@ async def test_a_duration_is_read_at_once_and_a_cluster_goes_on(
     kafka: AsyncSimulatedKafka,
 ) -> None:
     ms_before = await kafka.clock.now_ms()
-    for refused in (1.5, "2 minutes", 10**15):
+    for refused_duration in (1.5, "2 minutes", 10**15):
         with pytest.raises(ValueError, match=r"duration|advanced"):
-            await kafka.clock.advance(refused)  # type: ignore[arg-type]
+            await kafka.clock.advance(refused_duration)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match=r"duration|set"):
-            await kafka.clock.jump(refused)  # type: ignore[arg-type]
+            await kafka.clock.jump(refused_duration)  # type: ignore[arg-type]
     assert await kafka.clock.now_ms() < ms_before + 1_000
     await kafka.clock.advance(60e3)  # type: ignore[arg-type]
     await kafka.clock.advance("2m")
@@ -458,9 +464,9 @@ async def test_brokers_stop_die_are_cut_off_and_come_back(kafka: AsyncSimulatedK
 @within(run_virtual, topics=["orders"])
 async def test_leaders_move(kafka: AsyncSimulatedKafka) -> None:
     first_leader = await kafka.leaders.of("orders")
-    second = await kafka.leaders.move("orders")
-    assert second != first_leader
-    assert await kafka.leaders.of("orders") == second
+    second_leader = await kafka.leaders.move("orders")
+    assert second_leader != first_leader
+    assert await kafka.leaders.of("orders") == second_leader
     assert await kafka.leaders.move("orders", to=first_leader) == first_leader
     assert await kafka.leaders.coordinator_of("app") in (1, 2, 3)
     with pytest.raises(ConfigError, match="no partition orders-7"):
@@ -477,7 +483,7 @@ async def test_a_partition_of_one_replica_has_nowhere_to_go(kafka: AsyncSimulate
 
 
 @pytest.fixture(scope="module")
-def other() -> Iterator[SimulatedKafka]:
+def other_kafka() -> Iterator[SimulatedKafka]:
     with SimulatedKafka(topics=["taken"]) as kafka:
         yield kafka
 
@@ -490,55 +496,61 @@ def thread() -> Iterator[LoopThread]:
 
 
 def test_topics_are_made_before_and_deleted_after(
-    other: SimulatedKafka, thread: LoopThread
+    other_kafka: SimulatedKafka, thread: LoopThread
 ) -> None:
     with ForeignKafka.at_address(
-        other.bootstrap, options_from_keywords(topics={"mine": 2}), thread
+        other_kafka.bootstrap, options_from_keywords(topics={"mine": 2}), thread
     ) as kafka:
         kafka.topics.create("more")
         assert {"mine", "more", "taken"} <= set(kafka.topics.names())
         kafka.assert_exactly_once([], "mine")
         kafka.assert_no_hanging_transactions()
         assert kafka.topics.offsets("mine", 1).high_watermark == 0
-    assert set(other.topics.names()) == {"taken"}
+    assert set(other_kafka.topics.names()) == {"taken"}
 
 
-def test_a_topic_that_is_there_is_left_alone(other: SimulatedKafka, thread: LoopThread) -> None:
+def test_a_topic_that_is_there_is_left_alone(
+    other_kafka: SimulatedKafka, thread: LoopThread
+) -> None:
     foreign = ForeignKafka.at_address(
-        other.bootstrap, options_from_keywords(topics=["taken"]), thread
+        other_kafka.bootstrap, options_from_keywords(topics=["taken"]), thread
     )
     with pytest.raises(ConfigError, match="choose another name, or delete what is there"):
         foreign.start()
-    assert "taken" in other.topics.names()
+    assert "taken" in other_kafka.topics.names()
 
 
 @pytest.mark.parametrize("field_name", SIMULATED_ONLY_FEATURES)
 def test_what_only_a_simulator_has_skips_with_the_reason(
-    field_name: str, other: SimulatedKafka, thread: LoopThread
+    field_name: str, other_kafka: SimulatedKafka, thread: LoopThread
 ) -> None:
     with (
-        ForeignKafka.at_address(other.bootstrap, options_from_keywords(), thread) as kafka,
+        ForeignKafka.at_address(other_kafka.bootstrap, options_from_keywords(), thread) as kafka,
         pytest.raises(pytest.skip.Exception, match=r"which only a simulated cluster has"),
     ):
         call(getattr(kafka, field_name))
 
 
-def call(reached: Callable[[], object]) -> None:
+def call(note_reached: Callable[[], object]) -> None:
     """A method is skipped when the test calls it, any other attribute when the test reads it."""
-    reached()
+    note_reached()
 
 
-def test_what_is_not_there_at_all_is_an_error(other: SimulatedKafka, thread: LoopThread) -> None:
+def test_what_is_not_there_at_all_is_an_error(
+    other_kafka: SimulatedKafka, thread: LoopThread
+) -> None:
     with (
-        ForeignKafka.at_address(other.bootstrap, options_from_keywords(), thread) as kafka,
+        ForeignKafka.at_address(other_kafka.bootstrap, options_from_keywords(), thread) as kafka,
         pytest.raises(AttributeError),
     ):
         _ = kafka.fault
 
 
-def test_a_wait_in_vain_fails_and_does_not_skip(other: SimulatedKafka, thread: LoopThread) -> None:
+def test_a_wait_in_vain_fails_and_does_not_skip(
+    other_kafka: SimulatedKafka, thread: LoopThread
+) -> None:
     with (
-        ForeignKafka.at_address(other.bootstrap, options_from_keywords(), thread) as kafka,
+        ForeignKafka.at_address(other_kafka.bootstrap, options_from_keywords(), thread) as kafka,
         pytest.raises(TimeoutError, match="nobody is not Ongoing within 10 ms"),
     ):
         kafka.transactions.wait_for_state("nobody", "Ongoing", timeout_ms=10)
@@ -558,11 +570,11 @@ def test_a_marker_that_asks_for_what_can_not_be_given_skips() -> None:
 # Assertions and their messages.
 
 
-def state(*, struck: int = 0, matched: int = 0, may_miss: bool = False) -> FaultState:
+def state(*, strike_count: int = 0, matched: int = 0, may_miss: bool = False) -> FaultState:
     return FaultState(
         rule=FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, action=Hold()),
         matched=matched,
-        struck=struck,
+        struck=strike_count,
         held=0,
         released=0,
         may_miss=may_miss,
@@ -577,7 +589,7 @@ def test_what_hangs_fails_a_test() -> None:
 
 
 def test_a_fault_that_never_struck_is_named() -> None:
-    all_faults_struck([state(struck=1), state(may_miss=True)])
+    all_faults_struck([state(strike_count=1), state(may_miss=True)])
     with pytest.raises(AssertionError, match=r"late: nothing matched: \{"):
         all_faults_struck([state()])
     with pytest.raises(AssertionError, match=r"late: 2 crossings matched: \{"):
@@ -623,23 +635,23 @@ def test_a_rebalance_between_two_members(protocol: GroupProtocol) -> None:
         first_member.seek(IN0, 0)
         assert first_member.positions == {IN0: 0, IN1: 0}
         metadata_before = first_member.metadata
-        second = []
+        second_members = []
 
         def join() -> None:
-            second.append(kafka.members.join("g", ["in"], protocol=protocol, name="second"))
+            second_members.append(kafka.members.join("g", ["in"], protocol=protocol, name="second"))
 
         thread = threading.Thread(target=join)
         thread.start()
         while len(first_member.assigned) != 1:
             first_member.poll()
         thread.join()
-        lost = {IN0, IN1} - first_member.assigned
-        second[0].poll(until=lost)
+        lost_partitions = {IN0, IN1} - first_member.assigned
+        second_members[0].poll(until=lost_partitions)
         with pytest.raises(ClientError, match=r"ILLEGAL_GENERATION|STALE_MEMBER_EPOCH"):
-            first_member.commit(dict.fromkeys(lost, 0), metadata=metadata_before)
+            first_member.commit(dict.fromkeys(lost_partitions, 0), metadata=metadata_before)
         first_member.stand_still()
         first_member.leave()
-        second[0].commit()
+        second_members[0].commit()
 
 
 def test_a_member_of_a_foreign_cluster_ends_with_the_test() -> None:

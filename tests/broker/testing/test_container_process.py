@@ -41,8 +41,8 @@ def running(
     directory: Path, variables: Mapping[str, str], *command: str
 ) -> Iterator[tuple[dict[str, object], subprocess.Popen[bytes]]]:
     """Start the process; yield it with its ready file's content. Its output is in ``output``."""
-    ready, output = directory / "ready.json", directory / "output"
-    environment = scratch(directory, TXNSIM_READY_FILE=str(ready), **variables)
+    ready_file, output = directory / "ready.json", directory / "output"
+    environment = scratch(directory, TXNSIM_READY_FILE=str(ready_file), **variables)
     with output.open("wb") as log:
         process = subprocess.Popen(
             command or PROGRAM,
@@ -54,11 +54,11 @@ def running(
         )
     try:
         deadline_s = time.monotonic() + READY_SECONDS
-        while not ready.exists():
+        while not ready_file.exists():
             if process.poll() is not None or time.monotonic() > deadline_s:
                 raise AssertionError(output.read_text())
             time.sleep(0.02)
-        yield msgspec.json.decode(ready.read_bytes()), process
+        yield msgspec.json.decode(ready_file.read_bytes()), process
     finally:
         process.kill()
         process.wait()
@@ -86,10 +86,10 @@ async def test_variables_make_a_cluster_that_others_reach(tmp_path: Path) -> Non
         assert _is_healthy(tmp_path, str(facts["http"]).rpartition(":")[2])
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
-    printed = (tmp_path / "output").read_text()
-    assert "transaction.max.timeout.ms=60000" in printed
-    assert "without effect" in printed
-    assert "log.dirs" in printed
+    output = (tmp_path / "output").read_text()
+    assert "transaction.max.timeout.ms=60000" in output
+    assert "without effect" in output
+    assert "log.dirs" in output
 
 
 def _is_healthy(directory: Path, port: str) -> bool:
@@ -122,8 +122,10 @@ def test_the_start_script_of_the_testcontainers_helper_starts_it(tmp_path: Path)
     assert java_words
     wait = f"{java_words[1]}{starter}{java_words[2]}{starter}"
     (exec_line,) = re.findall(r'"(exec python .*?)\\n"', java)
-    partial = tmp_path / "partial"
-    partial.write_text(f"#!/bin/sh\nexport TXNSIM_ADVERTISED='docker.test:32768'\n{exec_line}\n")
+    partial_file = tmp_path / "partial"
+    partial_file.write_text(
+        f"#!/bin/sh\nexport TXNSIM_ADVERTISED='docker.test:32768'\n{exec_line}\n"
+    )
     variables = {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "TXNSIM_PORT": "0",
@@ -131,8 +133,8 @@ def test_the_start_script_of_the_testcontainers_helper_starts_it(tmp_path: Path)
         "TXNSIM_BROKERS": "1",
     }
     # The script comes while the container waits for it.
-    late = ("sh", "-c", f"(sleep 0.2; mv {partial} {starter}) & {wait}")
-    with running(tmp_path, variables, *late) as (facts, process):
+    late_command = ("sh", "-c", f"(sleep 0.2; mv {partial_file} {starter}) & {wait}")
+    with running(tmp_path, variables, *late_command) as (facts, process):
         assert facts["bootstrap"] == "docker.test:32768"
         assert facts["pid"] == process.pid
 

@@ -149,16 +149,16 @@ def of_variables(
 def test_a_copied_file_starts_one_broker_and_says_what_has_no_effect(
     name: str, tmp_path: Path
 ) -> None:
-    variables, idle = FILES[name]
+    variables, idle_variables = FILES[name]
     _, options = of_variables(variables, tmp_path)
     assert options.brokers == 1, "two others would be behind no port"
-    named = {
+    named_variables = {
         property_name.strip()
         for warning in options.warnings
         if "without effect" in warning
         for property_name in warning.rpartition(": ")[2].split(",")
     }
-    assert idle <= named
+    assert idle_variables <= named_variables
 
 
 def test_what_is_advertised_says_where_to_listen_where_nothing_else_does(tmp_path: Path) -> None:
@@ -170,8 +170,8 @@ def test_what_is_advertised_says_where_to_listen_where_nothing_else_does(tmp_pat
     ]
     assert "KAFKA_LISTENERS is not set" in start.remarks[0]
     assert "PLAINTEXT://0.0.0.0:29092,PLAINTEXT_HOST://0.0.0.0:9092" in start.remarks[0]
-    alone = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:9092"}
-    assert command_of_environment(alone).remarks == ()
+    variables = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:9092"}
+    assert command_of_environment(variables).remarks == ()
     with_file = {**TWO_LISTENERS, "TXNSIM_CONFIG": "server.properties"}
     assert "\nlisteners=" not in command_of_environment(with_file).properties
 

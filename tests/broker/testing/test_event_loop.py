@@ -62,10 +62,10 @@ async def test_blocking_in_the_cluster_s_own_loop_is_refused_instead_of_waiting_
 
 
 async def test_who_stops_waiting_cancels_the_work(loop_thread: LoopThread) -> None:
-    begun, cancelled = threading.Event(), threading.Event()
+    begin_event, cancelled = threading.Event(), threading.Event()
 
     async def endless() -> None:
-        begun.set()
+        begin_event.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -74,7 +74,7 @@ async def test_who_stops_waiting_cancels_the_work(loop_thread: LoopThread) -> No
     wait_task = asyncio.ensure_future(  # noqa: TID251 - the test itself owns it
         loop_thread.cluster_loop.run(endless())
     )
-    await asyncio.to_thread(begun.wait, 10)
+    await asyncio.to_thread(begin_event.wait, 10)
     wait_task.cancel()
     assert await asyncio.to_thread(cancelled.wait, 10)
 

@@ -39,9 +39,9 @@ from txnsim.testing.rebuilt_cluster import RebuiltCluster
 RULE = FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, action=Hold())
 
 
-def tracer(notes: int, *, trace_level: TraceLevel = TraceLevel.BRIEF) -> Tracer:
+def tracer(note_count: int, *, trace_level: TraceLevel = TraceLevel.BRIEF) -> Tracer:
     tracer = Tracer(lambda: 5_000, level=trace_level)
-    for note_number in range(notes):
+    for note_number in range(note_count):
         tracer.emit("note", "scenario", data={"text": f"note {note_number}"})
     return tracer
 
@@ -256,21 +256,21 @@ def test_the_header_says_whether_runs_repeat() -> None:
 
 
 def test_pytest_starts_again_where_it_is_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[str] = []
-    monkeypatch.setattr(repeating, "arrange_process", lambda: started.append("again"))
+    started_programs: list[str] = []
+    monkeypatch.setattr(repeating, "arrange_process", lambda: started_programs.append("again"))
     monkeypatch.setattr(repeating, "limits_of_process", lambda: (STRINGS,))
     monkeypatch.delenv(ARRANGED, raising=False)
     with pytest.raises(pytest.UsageError, match="arrange_process"):
         repeating.restart_reproducibly(config_of("of", "another", "program"))
-    assert started == []
+    assert started_programs == []
     repeating.restart_reproducibly(config_of(*sys.argv[1:]))
-    assert started == ["again"]
+    assert started_programs == ["again"]
     monkeypatch.setitem(os.environ, ARRANGED, "1")
     repeating.restart_reproducibly(config_of("of", "another", "program"))
     monkeypatch.delenv(ARRANGED)
     monkeypatch.setattr(repeating, "limits_of_process", tuple)
     repeating.restart_reproducibly(config_of("of", "another", "program"))
-    assert started == ["again"]
+    assert started_programs == ["again"]
 
 
 # Keyword arguments to a cluster's options, and what is refused.
@@ -392,13 +392,13 @@ print(*sorted(name for name in set(sys.modules) - before if not name.startswith(
 
 
 def test_it_imports_nothing_but_itself() -> None:
-    loaded = subprocess.run(
+    loaded_modules = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         capture_output=True,
         text=True,
         check=True,
     ).stdout.split()
-    assert loaded == [
+    assert loaded_modules == [
         *("txnsim", "txnsim.old_module_names", "txnsim.on_demand_imports"),
         *("txnsim.testing", "txnsim.testing.plugin"),
     ]

@@ -197,8 +197,8 @@ def test_java(engine: Engine) -> None:
     with hold_lock(CACHE / "testcontainers-java.lock"):
         shutil.rmtree(build, ignore_errors=True)
         build.mkdir(parents=True)
-        words = ("-q", "-B", "-f", str(pom), f"-Dtxnsim.build={build}", "test")
-        run([tool("mvn"), *words], build, engine)
+        arguments = ("-q", "-B", "-f", str(pom), f"-Dtxnsim.build={build}", "test")
+        run([tool("mvn"), *arguments], build, engine)
         assert count_passed(build / "surefire-reports") >= 12
 
 
@@ -215,8 +215,8 @@ def rust(engine: Engine) -> Path:
 
 
 async def test_rust_a_client_commits_in_a_container(rust: Path, engine: Engine) -> None:
-    with serving(rust, engine) as (process, words):
-        await commit_in(*words)
+    with serving(rust, engine) as (process, arguments):
+        await commit_in(*arguments)
         assert process.communicate(timeout=60) == ("", "")
     assert process.returncode == 0
 

@@ -76,8 +76,8 @@ def test_a_state_on_the_way_is_told_only_where_the_way_ends_there() -> None:
     script.add(COORDINATOR, "txn.complete", data=state("Empty"))
     script.add(COORDINATOR, "txn.complete", data=state("Ongoing", partitions=["t-0"]))
     script.add(COORDINATOR, "txn.complete", data=state("PrepareAbort", partitions=["t-0"]))
-    stuck = "app (producer 7, epoch 0) is PrepareAbort with t-0"
-    assert script.texts == ["app (producer 7, epoch 0) is Ongoing with t-0", stuck]
+    stuck_sentence = "app (producer 7, epoch 0) is PrepareAbort with t-0"
+    assert script.texts == ["app (producer 7, epoch 0) is Ongoing with t-0", stuck_sentence]
     script.add(COORDINATOR, "txn.complete", tx="app/7:1", data=state("CompleteAbort", epoch=1))
     assert script.texts[1:] == ["app (producer 7, epoch 1) is CompleteAbort"]
 
@@ -218,14 +218,14 @@ def test_a_file_of_schema_1_is_read() -> None:
         b'"set":{"run":"v2","mode":"TV2","take":"armed"},"clock":"virtual","first":0,'
         b'"nodes":["client/app","broker/1"]}'
     )
-    sent = (
+    sent_event = (
         b'{"i":0,"t":5,"n":1,"l":1,"p":[],"k":"msg.send","d":{"api":27,"version":2,'
         b'"correlation":4,"peer":"broker/2","response":false}}'
     )
-    written = (
+    written_event = (
         b'{"i":1,"t":9,"n":1,"l":2,"p":[0],"k":"marker.written","tx":"app/7:0","d":{"tp":"t-0"}}'
     )
-    run = Recording.from_lines("old", [header, sent, written, TRAILER])
+    run = Recording.from_lines("old", [header, sent_event, written_event, TRAILER])
     assert (run.nodes, run.level) == (("client/app", "broker/1"), "full")
     assert [(event.k, event.p, event.tx) for event in run.events] == [
         ("msg.send", (), ""),

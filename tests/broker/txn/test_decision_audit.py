@@ -27,14 +27,14 @@ WHOLE = LogReach()
 STEP_MS = 100
 
 
-def decision(number: int, *, commit: bool = True, completed: bool = True) -> AuditedDecision:
+def decision(number: int, *, commit: bool = True, is_completed: bool = True) -> AuditedDecision:
     at_ms = number * STEP_MS
     return AuditedDecision(
         coordinator=3,
         offset=10 * number,
         at_ms=at_ms,
         is_commit=commit,
-        completed_ms=at_ms + 10 if completed else None,
+        completed_ms=at_ms + 10 if is_completed else None,
     )
 
 
@@ -79,43 +79,50 @@ def test_the_decision_whose_marker_is_missing_is_named(missing: int) -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-@pytest.mark.parametrize("place", range(4))
-def test_the_other_outcome_contradicts(place: int, commit: bool) -> None:
+@pytest.mark.parametrize("index", range(4))
+def test_the_other_outcome_contradicts(index: int, commit: bool) -> None:
     decisions = [decision(n, commit=commit) for n in range(4)]
-    markers = [marker(n, commit=commit is (n != place)) for n in range(4)]
+    markers = [marker(n, commit=commit is (n != index)) for n in range(4)]
     states = states_by_decision(audited(decisions, markers))
-    assert states.pop(place) is AuditState.CONTRADICTS
+    assert states.pop(index) is AuditState.CONTRADICTS
     assert set(states.values()) == {AuditState.AGREES}
 
 
-@pytest.mark.parametrize("place", range(4))
-def test_a_marker_twice_is_named_with_both(place: int) -> None:
+@pytest.mark.parametrize("index", range(4))
+def test_a_marker_twice_is_named_with_both(index: int) -> None:
     markers = [marker(n) for n in range(4)]
-    markers.insert(place + 1, marker(place, lag_ms=30, offset=2 * place + 2))
+    markers.insert(index + 1, marker(index, lag_ms=30, offset=2 * index + 2))
     verdicts = audited([decision(n) for n in range(4)], markers)
-    (twice,) = (verdict for verdict in verdicts if verdict.state is AuditState.TWICE)
-    assert [found.at_ms - place * STEP_MS for found in twice.markers] == [5, 30]
+    (repeated_verdict,) = (verdict for verdict in verdicts if verdict.state is AuditState.TWICE)
+    assert [found_marker.at_ms - index * STEP_MS for found_marker in repeated_verdict.markers] == [
+        5,
+        30,
+    ]
     assert Counter(verdict.state for verdict in verdicts)[AuditState.AGREES] == 3
 
 
 def test_a_decision_that_is_not_completed_owes_its_marker() -> None:
-    states = states_by_decision(audited([decision(0), decision(1, completed=False)], [marker(0)]))
+    states = states_by_decision(
+        audited([decision(0), decision(1, is_completed=False)], [marker(0)])
+    )
     assert states == {0: AuditState.AGREES, 1: AuditState.OWED}
 
 
-@pytest.mark.parametrize("first", [0, 1_000])
+@pytest.mark.parametrize("first_number", [0, 1_000])
 @pytest.mark.parametrize("by_epoch", [False, True])
-def test_a_marker_long_after_the_completion_has_no_decision(by_epoch: bool, first: int) -> None:
-    decisions = [msgspec.structs.replace(decision(first), by_epoch=by_epoch)]
-    verdicts = audited(decisions, [marker(first), marker(first + 60)])
+def test_a_marker_long_after_the_completion_has_no_decision(
+    by_epoch: bool, first_number: int
+) -> None:
+    decisions = [msgspec.structs.replace(decision(first_number), by_epoch=by_epoch)]
+    verdicts = audited(decisions, [marker(first_number), marker(first_number + 60)])
     states = states_by_decision(verdicts)
-    assert states == {first: AuditState.AGREES, None: AuditState.WITHOUT_DECISION}
-    late = audited(decisions, [marker(first + 60)])
-    assert late[0].state is AuditState.AGREES, "a repair is late"
+    assert states == {first_number: AuditState.AGREES, None: AuditState.WITHOUT_DECISION}
+    late_verdicts = audited(decisions, [marker(first_number + 60)])
+    assert late_verdicts[0].state is AuditState.AGREES, "a repair is late"
 
 
 @pytest.mark.parametrize(
-    ("completed", "lag_ms", "is_repeated"),
+    ("is_completed", "lag_ms", "is_repeated"),
     [
         (True, 10 + SKEW_MS, True),
         (True, 11 + SKEW_MS, False),
@@ -125,22 +132,22 @@ def test_a_marker_long_after_the_completion_has_no_decision(by_epoch: bool, firs
     ],
 )
 def test_a_marker_may_be_repeated_until_the_transaction_is_complete(
-    completed: bool, lag_ms: int, is_repeated: bool
+    is_completed: bool, lag_ms: int, is_repeated: bool
 ) -> None:
     first_marker = marker(1_000, lag_ms=0)
     later_marker = marker(1_000, lag_ms=lag_ms)
-    decided = decision(1_000, completed=completed)
-    assert is_repetition(decided, first_marker, later_marker) is is_repeated
+    past_decision = decision(1_000, is_completed=is_completed)
+    assert is_repetition(past_decision, first_marker, later_marker) is is_repeated
 
 
 def test_a_marker_in_front_of_every_decision_has_none_unless_the_log_is_cleaned() -> None:
     arguments = ([decision(50)], [marker(0), marker(50)])
     states = states_by_decision(audited(*arguments))
     assert states == {50: AuditState.AGREES, None: AuditState.WITHOUT_DECISION}
-    cleaned = LogReach(since_ms=4_000, reason="cleaned")
-    verdicts = audited(*arguments, coordinator_reach=cleaned)
-    (unknown,) = (verdict for verdict in verdicts if verdict.state is AuditState.UNKNOWN)
-    assert (unknown.decision, unknown.reason) == (None, "cleaned")
+    cleaned_reach = LogReach(since_ms=4_000, reason="cleaned")
+    verdicts = audited(*arguments, coordinator_reach=cleaned_reach)
+    (unknown_verdict,) = (verdict for verdict in verdicts if verdict.state is AuditState.UNKNOWN)
+    assert (unknown_verdict.decision, unknown_verdict.reason) == (None, "cleaned")
 
 
 def test_what_retention_took_is_unknown() -> None:
@@ -180,9 +187,9 @@ def test_transactions_v2_are_paired_by_epoch_whatever_the_clocks_say(lag_ms: int
 
 def test_what_is_missing_becomes_unknown_where_a_gap_is_found_later() -> None:
     gap = LogReach(since_ms=10**9, reason="a gap")
-    decided, lone = decision(50), marker(90)
-    verdicts = audited([decided], [lone])
-    verdicts += audited([decided], []) + audited([], [lone])
+    past_decision, lone_marker = decision(50), marker(90)
+    verdicts = audited([past_decision], [lone_marker])
+    verdicts += audited([past_decision], []) + audited([], [lone_marker])
     states = [verdict.state for verdict in verdicts]
     missing = (AuditState.NO_MARKER, AuditState.WITHOUT_DECISION)
     assert states[1:] == [*missing]
@@ -265,8 +272,10 @@ def test_nothing_is_unknown_where_clocks_agree(history: History) -> None:
 @settings(max_examples=300)
 @given(healthy_histories(0), st.data())
 def test_one_lost_marker_is_one_finding(history: History, data: st.DataObject) -> None:
-    lost = data.draw(st.integers(0, len(history.markers) - 1))
-    markers = [found for number, found in enumerate(history.markers) if number != lost]
+    lost_index = data.draw(st.integers(0, len(history.markers) - 1))
+    markers = [
+        found_marker for number, found_marker in enumerate(history.markers) if number != lost_index
+    ]
     counts = Counter(verdict.state for verdict in audited(history.decisions, markers))
     del counts[AuditState.AGREES]
     assert sum(counts.values()) >= 1
@@ -277,14 +286,14 @@ def test_one_lost_marker_is_one_finding(history: History, data: st.DataObject) -
 @settings(max_examples=300)
 @given(healthy_histories(0), st.data())
 def test_one_wrong_marker_is_a_finding(history: History, data: st.DataObject) -> None:
-    wrong = data.draw(st.integers(0, len(history.markers) - 1))
+    wrong_index = data.draw(st.integers(0, len(history.markers) - 1))
     markers = [
         AuditedMarker(
-            offset=found.offset,
-            at_ms=found.at_ms,
-            is_commit=found.is_commit is (number != wrong),
+            offset=found_marker.offset,
+            at_ms=found_marker.at_ms,
+            is_commit=found_marker.is_commit is (number != wrong_index),
         )
-        for number, found in enumerate(history.markers)
+        for number, found_marker in enumerate(history.markers)
     ]
     states = {verdict.state for verdict in audited(history.decisions, markers)}
     assert states & {AuditState.CONTRADICTS, AuditState.NO_MARKER}
@@ -299,9 +308,9 @@ def final_verdict(verdict: AuditVerdict, reach: LogReach) -> AuditVerdict:
 
 def test_a_gap_that_is_found_later_makes_a_missing_counterpart_unknown() -> None:
     (unmarked,) = audited([decision(5)], [])
-    (lone,) = audited([], [marker(5)])
+    (lone_verdict,) = audited([], [marker(5)])
     later_gap = LogReach(since_ms=100 * STEP_MS, reason="compacted")
-    for verdict in (unmarked, lone):
+    for verdict in (unmarked, lone_verdict):
         final = final_verdict(verdict, later_gap)
         assert (final.state, final.reason) == (AuditState.UNKNOWN, "compacted")
         assert (final.decision, final.markers) == (verdict.decision, verdict.markers)

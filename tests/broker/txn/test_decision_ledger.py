@@ -47,21 +47,21 @@ def ledger_of() -> DecisionLedger:
     return DecisionLedger(lambda _: (WHOLE, WHOLE))
 
 
-def stream_of(transactions: int, *, by_epoch: bool, gap_ms: int, seed: int) -> Stream:
+def stream_of(transaction_count: int, *, by_epoch: bool, gap_ms: int, seed: int) -> Stream:
     """Transactions of which one in 400 has no marker, another outcome, or a marker twice."""
     rng = SeededRng(seed).stream("transactions")
     stream: Stream = []
-    for number in range(transactions):
+    for number in range(transaction_count):
         at_ms = 1_000_000 + number * gap_ms
         place = EpochPlace(7, number, ORDERS) if by_epoch else PLACE
         commit = rng.random() < 0.7
         stream.append((place, decision(number, at_ms, commit=commit, by_epoch=by_epoch)))
-        fate = rng.choice(["lost", "turned", "twice"]) if number % 400 == 200 else "sound"
-        if fate != "lost":
+        damage = rng.choice(["lost", "turned", "twice"]) if number % 400 == 200 else "sound"
+        if damage != "lost":
             stream.append(
-                (place, marker(2 * number, at_ms + 2, commit=commit ^ (fate == "turned")))
+                (place, marker(2 * number, at_ms + 2, commit=commit ^ (damage == "turned")))
             )
-        if fate == "twice":
+        if damage == "twice":
             stream.append((place, marker(2 * number + 1, at_ms + 4, commit=commit)))
     return stream
 
@@ -80,10 +80,10 @@ def judged_at_once(stream: Stream) -> Counter[tuple[object, ...]]:
     for place, item in stream:
         items[place].append(item)
     keys: Counter[tuple[object, ...]] = Counter()
-    for place, own in items.items():
+    for place, place_items in items.items():
         for verdict in audit_epoch(
-            [item for item in own if isinstance(item, AuditedDecision)],
-            [item for item in own if isinstance(item, AuditedMarker)],
+            [item for item in place_items if isinstance(item, AuditedDecision)],
+            [item for item in place_items if isinstance(item, AuditedMarker)],
             partition_reach=WHOLE,
             coordinator_reach=WHOLE,
         ):

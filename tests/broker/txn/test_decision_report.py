@@ -45,25 +45,32 @@ def finding(
 
 
 def test_a_lost_commit_behind_which_a_leader_is_new_is_the_known_defect() -> None:
-    found = finding(AuditState.NO_MARKER, clues=FindingClues(records=OPEN, has_new_leader=True))
-    assert found.explained_by == "KAFKA-20734"
-    assert (
-        found.reads_as == "unread: readers stop at offset 4, though their commit was acknowledged"
+    audit_finding = finding(
+        AuditState.NO_MARKER, clues=FindingClues(records=OPEN, has_new_leader=True)
     )
-    assert found.advice.endswith(
+    assert audit_finding.explained_by == "KAFKA-20734"
+    assert (
+        audit_finding.reads_as
+        == "unread: readers stop at offset 4, though their commit was acknowledged"
+    )
+    assert audit_finding.advice.endswith(
         "txnsim txns --bootstrap-server kafka:9092 repair --topic orders --partition 0"
     )
 
 
 def test_a_lost_commit_under_one_leader_is_not() -> None:
-    found = finding(AuditState.NO_MARKER, clues=FindingClues(records=ABORTED, has_new_leader=False))
-    assert found.explained_by is None
-    assert found.reads_as == "aborted, though their commit was acknowledged"
+    audit_finding = finding(
+        AuditState.NO_MARKER, clues=FindingClues(records=ABORTED, has_new_leader=False)
+    )
+    assert audit_finding.explained_by is None
+    assert audit_finding.reads_as == "aborted, though their commit was acknowledged"
 
 
 def test_the_records_of_a_hostile_topic_are_asked_for_by_a_safe_command() -> None:
-    found = finding(AuditState.NO_MARKER, clues=FindingClues(records=ABORTED), topic="a;touch b'c")
-    *_, topics = shlex.split(found.advice.partition("them again: ")[2])
+    audit_finding = finding(
+        AuditState.NO_MARKER, clues=FindingClues(records=ABORTED), topic="a;touch b'c"
+    )
+    *_, topics = shlex.split(audit_finding.advice.partition("them again: ")[2])
     assert topics == "topics=a;touch b'c"
 
 
@@ -86,16 +93,16 @@ def test_a_marker_without_a_decision_may_be_an_operators(
     coordinator_epoch: int | None, explained_by: str | None
 ) -> None:
     clues = FindingClues(records=ABORTED, coordinator_epoch=coordinator_epoch)
-    found = finding(AuditState.WITHOUT_DECISION, ABORT_MARKER, decision=None, clues=clues)
-    assert (found.explained_by, found.reads_as) == (explained_by, "aborted")
+    audit_finding = finding(AuditState.WITHOUT_DECISION, ABORT_MARKER, decision=None, clues=clues)
+    assert (audit_finding.explained_by, audit_finding.reads_as) == (explained_by, "aborted")
 
 
 def test_a_marker_that_was_sent_again_needs_nothing() -> None:
-    again = msgspec.structs.replace(ABORT_MARKER, offset=8)
-    assert finding(AuditState.TWICE, ABORT_MARKER, again).explained_by == "sent-again"
-    moved = msgspec.structs.replace(again, coordinator_epoch=3)
-    found = finding(AuditState.TWICE, ABORT_MARKER, moved)
-    assert (found.explained_by, found.advice) == ("coordinator-moved", "nothing")
+    repeated_marker = msgspec.structs.replace(ABORT_MARKER, offset=8)
+    assert finding(AuditState.TWICE, ABORT_MARKER, repeated_marker).explained_by == "sent-again"
+    moved_marker = msgspec.structs.replace(repeated_marker, coordinator_epoch=3)
+    audit_finding = finding(AuditState.TWICE, ABORT_MARKER, moved_marker)
+    assert (audit_finding.explained_by, audit_finding.advice) == ("coordinator-moved", "nothing")
 
 
 @pytest.mark.parametrize(("moved_twice", "explained_by"), [(True, "z34"), (False, "KAFKA-14402")])
@@ -103,8 +110,8 @@ def test_records_behind_a_marker_are_told_apart_by_the_moves_of_the_coordinator(
     moved_twice: bool, explained_by: str
 ) -> None:
     clues = FindingClues(records=OPEN, has_moved_twice=moved_twice)
-    found = finding(AuditState.RECORDS_BEHIND, decision=None, clues=clues)
-    assert found.explained_by == explained_by
+    audit_finding = finding(AuditState.RECORDS_BEHIND, decision=None, clues=clues)
+    assert audit_finding.explained_by == explained_by
 
 
 def test_a_report_says_how_much_could_be_judged_and_since_when() -> None:
@@ -113,8 +120,8 @@ def test_a_report_says_how_much_could_be_judged_and_since_when() -> None:
     builder.count_unknown(2, "retention")
     assert builder.count_verdict(AuditVerdict(state=AuditState.NO_MARKER, decision=COMMIT))
     assert not builder.count_verdict(AuditVerdict(state=AuditState.OWED, decision=COMMIT))
-    lone = AuditVerdict(state=AuditState.WITHOUT_DECISION, markers=(ABORT_MARKER,))
-    assert builder.count_verdict(lone)
+    lone_verdict = AuditVerdict(state=AuditState.WITHOUT_DECISION, markers=(ABORT_MARKER,))
+    assert builder.count_verdict(lone_verdict)
     report = builder.report()
     assert (report.decisions, report.agrees, report.owed, report.unknown) == (1_001, 997, 1, 2)
     assert (report.known_percent, report.known_since_ms) == (99.8, 40_000)
@@ -122,8 +129,8 @@ def test_a_report_says_how_much_could_be_judged_and_since_when() -> None:
 
 
 def test_an_older_epoch_behind_a_newer_one_is_a_forgotten_fence() -> None:
-    behind = finding(AuditState.EPOCH_BACK, decision=None, clues=FindingClues(records=OPEN))
-    assert behind.explained_by == "fence-forgotten"
+    epoch_finding = finding(AuditState.EPOCH_BACK, decision=None, clues=FindingClues(records=OPEN))
+    assert epoch_finding.explained_by == "fence-forgotten"
 
 
 def test_only_what_went_wrong_is_a_finding() -> None:
@@ -142,33 +149,35 @@ def test_records_that_were_aborted_and_read_are_for_their_consumers_to_undo() ->
     committed_records = msgspec.structs.replace(ABORTED, ended_by_commit=True)
     marker = msgspec.structs.replace(ABORT_MARKER, is_commit=True)
     clues = FindingClues(records=committed_records, coordinator_epoch=2)
-    torn = finding(AuditState.CONTRADICTS, marker, decision=aborted, clues=clues)
-    assert torn.reads_as == "committed, though their abort was decided"
-    assert "consumers have to undo them" in torn.advice
+    torn_finding = finding(AuditState.CONTRADICTS, marker, decision=aborted, clues=clues)
+    assert torn_finding.reads_as == "committed, though their abort was decided"
+    assert "consumers have to undo them" in torn_finding.advice
 
 
 def test_records_that_ended_as_was_decided_need_nothing() -> None:
-    again = msgspec.structs.replace(ABORT_MARKER, offset=8)
+    repeated_marker = msgspec.structs.replace(ABORT_MARKER, offset=8)
     ended_records = msgspec.structs.replace(ABORTED, ended_at=8)
-    twice = finding(
+    repeat_finding = finding(
         AuditState.TWICE,
         ABORT_MARKER,
-        again,
+        repeated_marker,
         decision=msgspec.structs.replace(COMMIT, is_commit=False),
         clues=FindingClues(records=ended_records),
     )
-    assert (twice.reads_as, twice.advice) == ("aborted", "nothing")
+    assert (repeat_finding.reads_as, repeat_finding.advice) == ("aborted", "nothing")
 
 
 def test_a_replica_that_differs_adds_what_the_leading_one_does_not_have() -> None:
-    lost = finding(AuditState.NO_MARKER, clues=FindingClues(records=OPEN))
-    behind = finding(AuditState.RECORDS_BEHIND, decision=None, clues=FindingClues(records=OPEN))
-    leading, other = ReportBuilder(), ReportBuilder()
-    leading.add(lost)
-    for replica_finding in (lost, behind, behind):
-        other.add(replica_finding)
-    leading.add_of_other_replicas(other)
-    findings = leading.report().findings
+    lost_finding = finding(AuditState.NO_MARKER, clues=FindingClues(records=OPEN))
+    records_finding = finding(
+        AuditState.RECORDS_BEHIND, decision=None, clues=FindingClues(records=OPEN)
+    )
+    leader_builder, other_builder = ReportBuilder(), ReportBuilder()
+    leader_builder.add(lost_finding)
+    for replica_finding in (lost_finding, records_finding, records_finding):
+        other_builder.add(replica_finding)
+    leader_builder.add_of_other_replicas(other_builder)
+    findings = leader_builder.report().findings
     assert [known.state for known in findings] == [AuditState.RECORDS_BEHIND, AuditState.NO_MARKER]
     assert findings[0].explanation.startswith("on a replica that differs from the leading one: ")
 

@@ -260,9 +260,9 @@ def test_tombstones_are_split_by_the_size_of_a_batch() -> None:
     batches = tombstone_batches(tombstones, batch_bytes_max=1_000, release_rules=LATEST_RULES)
     assert [tombstone for batch in batches for tombstone in batch] == tombstones
     assert len(batches) > 1
-    for batch, following in zip(batches, [*batches[1:], []], strict=True):
+    for batch, next_batch in zip(batches, [*batches[1:], []], strict=True):
         assert _size(batch) <= 1_000
-        assert not following or _size([*batch, following[0]]) > 1_000, "each is full"
+        assert not next_batch or _size([*batch, next_batch[0]]) > 1_000, "each is full"
     assert tombstone_batches([], batch_bytes_max=1_000, release_rules=LATEST_RULES) == []
 
 
@@ -308,13 +308,13 @@ def test_states_that_are_never_written_are_corruption(state: str) -> None:
 
 
 def test_unknown_tags_are_skipped_and_unknown_protocols_are_corruption() -> None:
-    plain = bytes.fromhex(EMPTY_V1)
+    plain_value = bytes.fromhex(EMPTY_V1)
     assert decode_record(
-        encode_key(TID), plain[:34] + b"\x01\x04\x02\x00\x05", release_rules=LATEST_RULES
+        encode_key(TID), plain_value[:34] + b"\x01\x04\x02\x00\x05", release_rules=LATEST_RULES
     ) == transition(prev_pid=-1)
     with pytest.raises(CorruptLogRecordError, match="9 is not a valid TransactionVersion"):
         decode_record(
-            encode_key(TID), plain[:34] + b"\x01\x02\x02\x00\x09", release_rules=LATEST_RULES
+            encode_key(TID), plain_value[:34] + b"\x01\x02\x02\x00\x09", release_rules=LATEST_RULES
         )
 
 
@@ -352,10 +352,10 @@ def test_the_short_way_reads_what_the_long_way_reads(data: st.DataObject) -> Non
         except CorruptLogRecordError as error:
             return str(error)
 
-    short = decode_or_complain()
+    short_result = decode_or_complain()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(log_format, "_plain_body", lambda _value: None)
-        assert decode_or_complain() == short
+        assert decode_or_complain() == short_result
 
 
 # From a log to entries.
@@ -380,8 +380,8 @@ def batch(*records: object) -> bytes:
 
 
 def test_the_last_record_of_each_id_stays() -> None:
-    loaded = read_log([batch(FIRST) + batch(ELSE), batch(OPENED)], release_rules=LATEST_RULES)
-    assert loaded == CoordinatorLogEntries(
+    loaded_log = read_log([batch(FIRST) + batch(ELSE), batch(OPENED)], release_rules=LATEST_RULES)
+    assert loaded_log == CoordinatorLogEntries(
         entries={
             TID: apply(None, OPENED, release_rules=LATEST_RULES),
             OTHER: apply(None, ELSE, release_rules=LATEST_RULES),
@@ -416,15 +416,15 @@ def test_what_is_not_known_and_markers_are_skipped() -> None:
         leader_epoch=0,
         timestamp_ms=NOW_MS,
     )
-    loaded = read_log([unknown_key, marker, batch(FIRST)], release_rules=LATEST_RULES)
-    assert (list(loaded.entries), loaded.read_error) == ([TID], None)
+    loaded_log = read_log([unknown_key, marker, batch(FIRST)], release_rules=LATEST_RULES)
+    assert (list(loaded_log.entries), loaded_log.read_error) == ([TID], None)
 
 
 def test_damage_ends_the_reading_and_keeps_what_was_read() -> None:
-    damaged = build_batch([Record(key=encode_key(OTHER), value=b"\x00")], timestamp_ms=NOW_MS)
-    loaded = read_log([batch(FIRST), damaged, batch(OPENED)], release_rules=LATEST_RULES)
-    assert loaded.entries == {TID: apply(None, FIRST, release_rules=LATEST_RULES)}
-    assert loaded.read_error is not None
+    damaged_batch = build_batch([Record(key=encode_key(OTHER), value=b"\x00")], timestamp_ms=NOW_MS)
+    loaded_log = read_log([batch(FIRST), damaged_batch, batch(OPENED)], release_rules=LATEST_RULES)
+    assert loaded_log.entries == {TID: apply(None, FIRST, release_rules=LATEST_RULES)}
+    assert loaded_log.read_error is not None
 
 
 def test_a_record_without_a_key_is_damage() -> None:
@@ -451,15 +451,15 @@ def test_a_growing_transaction_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("characters", "is_kept"),
+    ("character_count", "is_kept"),
     [
         (1, True),
         (log_format.CACHED_ID_CHARACTERS_MAX, True),
         (log_format.CACHED_ID_CHARACTERS_MAX + 1, False),
     ],
 )
-def test_the_key_of_a_very_long_id_is_not_kept(characters: int, *, is_kept: bool) -> None:
-    transactional_id = TransactionalId("k" * characters)
+def test_the_key_of_a_very_long_id_is_not_kept(character_count: int, *, is_kept: bool) -> None:
+    transactional_id = TransactionalId("k" * character_count)
     first_transition = to_first(
         transactional_id, producer_id=ProducerId(1), timeout_ms=1, now_ms=NOW_MS
     )

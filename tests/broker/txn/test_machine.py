@@ -337,12 +337,14 @@ TV2   | 32767 |               | 32767   | 1000
 """
 
 
-@pytest.mark.parametrize(("level", "epoch", "failed", "written", "next_pid"), rows(FENCE))
+@pytest.mark.parametrize(
+    ("level", "epoch", "failed_fence", "written_epoch", "next_pid"), rows(FENCE)
+)
 def test_a_fence_follows_the_level_of_the_cluster(
-    level: str, epoch: str, failed: str, written: str, next_pid: str
+    level: str, epoch: str, failed_fence: str, written_epoch: str, next_pid: str
 ) -> None:
     version = TransactionVersion(int(level[-1]))
-    txn = entry(TransactionState.ONGOING, epoch=int(epoch), failed_fence=bool(failed))
+    txn = entry(TransactionState.ONGOING, epoch=int(epoch), failed_fence=bool(failed_fence))
     outcome = decide_fence(
         txn, finalized_version=version, now_ms=NOW_MS, release_rules=LATEST_RULES
     )
@@ -358,7 +360,7 @@ def test_a_fence_follows_the_level_of_the_cluster(
     assert not isinstance(outcome, NeedsProducerId)
     (record,) = outcome.records
     assert record.state is TransactionState.PREPARE_ABORT
-    assert record.producer_epoch == int(written)
+    assert record.producer_epoch == int(written_epoch)
     assert record.next_producer_id == int(next_pid)
     assert record.fences_epoch is (version < TV_2)
     assert record.last_producer_epoch == (-1 if version < TV_2 else int(epoch))
@@ -528,11 +530,11 @@ def test_a_retry_of_a_rotation_is_known_by_the_former_producer_id(epoch: int) ->
     assert outcome.rule == "init.rotated-retry"
     assert outcome.reply == ProducerIdAndEpoch(producer_id=FRESH, producer_epoch=ProducerEpoch(0))
     # Its own record makes the new producer id the former one: a second retry is fenced
-    again, _ = decide(
+    second_decision, _ = decide(
         entry(pid=1000, epoch=0, last_epoch=epoch, prev_pid=1000), command(f"7:{epoch}")
     )
-    assert isinstance(again, Rejection)
-    assert again.error is ErrorCode.producer_fenced
+    assert isinstance(second_decision, Rejection)
+    assert second_decision.error is ErrorCode.producer_fenced
 
 
 def test_a_new_id_starts_with_a_fresh_producer_id_at_epoch_0() -> None:
@@ -605,9 +607,9 @@ def test_fencing_an_exhausted_epoch_takes_a_producer_id_under_version_2() -> Non
         release_rules=LATEST_RULES,
     )
     assert outcome is NEEDS_PRODUCER_ID
-    fenced, _ = decide(txn, command())
-    assert not isinstance(fenced, Rejection)
-    assert fenced.records[0].next_producer_id == FRESH
+    fence_decision, _ = decide(txn, command())
+    assert not isinstance(fence_decision, Rejection)
+    assert fence_decision.records[0].next_producer_id == FRESH
 
 
 # Adding and verifying partitions, the timers, descriptions.
@@ -744,8 +746,10 @@ def test_verifying_partitions(
     if isinstance(outcome, Rejection):
         assert outcome.error.name == result
         return
-    first_error, second = (ErrorCode[name] for name in result.split())
-    assert outcome == PartitionsVerified(partition_errors=((FOO_0, first_error), (FOO_1, second)))
+    first_error, second_error = (ErrorCode[name] for name in result.split())
+    assert outcome == PartitionsVerified(
+        partition_errors=((FOO_0, first_error), (FOO_1, second_error))
+    )
 
 
 # Timers

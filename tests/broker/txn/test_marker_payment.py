@@ -165,14 +165,18 @@ class History:
             compacted: Records that are gone from the front of the coordinator's log.
             retained_from: Markers that are gone from the front of the partition's log.
         """
-        due = DueDecisions.for_partition(HERE, PID, self.leader_epoch, self.noted[compacted:])
+        due_decisions = DueDecisions.for_partition(
+            HERE, PID, self.leader_epoch, self.noted[compacted:]
+        )
         markers_left = tuple(self.markers[retained_from:])
         whole_since_ms = BEFORE_ALL_MARKERS_MS
         if retained_from:
             whole_since_ms = markers_left[0].timestamp_ms if markers_left else AFTER_ALL_MARKERS_MS
         markers = PartitionMarkers(markers=markers_left, complete_since_ms=whole_since_ms)
-        decided = DecisionEvidence.from_log(due, markers, last_write_ms=self.last_write_ms)
-        return PastDecision.UNKNOWN if decided is None else decided.decision
+        evidence = DecisionEvidence.from_log(
+            due_decisions, markers, last_write_ms=self.last_write_ms
+        )
+        return PastDecision.UNKNOWN if evidence is None else evidence.decision
 
 
 durations = st.sampled_from([3, 50, 900, 3_000, 30_000])
@@ -287,16 +291,16 @@ def test_a_lost_marker_is_still_due(
         min_size=1,
         max_size=5,
     ),
-    strays=st.integers(1, 2),
+    stray_count=st.integers(1, 2),
     is_v2=st.booleans(),
     skew_ms=st.integers(-100_000, 100_000),
 )
 def test_what_lies_behind_the_marker_of_the_last_decision_is_never_committed(
-    transactions: list[Txn], strays: int, *, is_v2: bool, skew_ms: int
+    transactions: list[Txn], stray_count: int, *, is_v2: bool, skew_ms: int
 ) -> None:
     """However wrong the clocks are, as the logs are whole: each decision has its marker."""
     history = History(
-        [*transactions, *[Stray()] * strays],
+        [*transactions, *[Stray()] * stray_count],
         is_v2=is_v2,
         skew_ms=skew_ms,
         backdated_ms=3_600_000,  # as producers that stamp events do: their clock tells nothing
@@ -398,20 +402,21 @@ def test_on_one_clock_the_order_tells_all(after_ms: int, payment: Payment) -> No
 
 
 def test_markers_are_needed_from_the_pause_before_a_decision_on() -> None:
-    earlier = decision(at_ms=START_MS - 60_000)
-    assert due(earlier, decision()).markers_needed_since_ms == START_MS - 10 - SKEW_MS
-    near = decision(at_ms=START_MS - 100)
-    assert due(near, decision()).markers_needed_since_ms == START_MS - 110 - SKEW_MS
+    earlier_decision = decision(at_ms=START_MS - 60_000)
+    assert due(earlier_decision, decision()).markers_needed_since_ms == START_MS - 10 - SKEW_MS
+    near_decision = decision(at_ms=START_MS - 100)
+    assert due(near_decision, decision()).markers_needed_since_ms == START_MS - 110 - SKEW_MS
 
 
 def test_a_pause_is_a_place_to_count_from() -> None:
     """Each of two decisions, which are a minute apart, has its own marker."""
-    both = due(decision(at_ms=START_MS - 60_000), decision())
+    due_markers = due(decision(at_ms=START_MS - 60_000), decision())
     assert (
-        both.payment(markers_after(3, whole_since_ms=both.markers_needed_since_ms)) is Payment.PAID
+        due_markers.payment(markers_after(3, whole_since_ms=due_markers.markers_needed_since_ms))
+        is Payment.PAID
     )
-    cut_off = markers_after(3, whole_since_ms=both.markers_needed_since_ms + 1)
-    assert both.payment(cut_off) is Payment.UNKNOWN, "a marker before these may be gone"
+    cut_off = markers_after(3, whole_since_ms=due_markers.markers_needed_since_ms + 1)
+    assert due_markers.payment(cut_off) is Payment.UNKNOWN, "a marker before these may be gone"
 
 
 @pytest.mark.parametrize(("after_ms", "payment"), [(1, Payment.PAID), (-1, Payment.UNPAID)])

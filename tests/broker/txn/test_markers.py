@@ -40,15 +40,15 @@ def debt(*, txn_partition: int = 10, epoch: int = 3, pid: int = 7) -> Debt:
 
 def owe_and_route(
     queue: MarkerQueue,
-    owed: Debt,
+    owed_debt: Debt,
     partitions: frozenset[TopicPartition] = ALL,
     leaders: dict[TopicPartition, BrokerId | NoLeader] = LEADERS,
 ) -> frozenset[TopicPartition]:
     """Add a debt and route it; return the partitions that no longer exist."""
-    queue.add_debt(owed, partitions)
+    queue.add_debt(owed_debt, partitions)
     unroutable: frozenset[TopicPartition] = frozenset()
-    for marker_debt, waiting in queue.take_waiting():
-        unroutable |= queue.route(marker_debt, waiting, leaders.__getitem__)
+    for marker_debt, waiting_partitions in queue.take_waiting():
+        unroutable |= queue.route(marker_debt, waiting_partitions, leaders.__getitem__)
     return unroutable
 
 
@@ -73,14 +73,14 @@ def test_markers_carry_the_identity_the_end_was_prepared_with(
     state: TransactionState, *, committed: bool
 ) -> None:
     txn = entry(state, epoch=32_767, next_pid=1000)
-    owed = debt_of(
+    owed_debt = debt_of(
         txn,
         to_complete(txn, now_ms=NOW_MS),
         txn_partition=10,
         coordinator_epoch=CoordinatorEpoch(3),
     )
     queue = MarkerQueue(release_rules=LATEST_RULES)
-    owe_and_route(queue, owed, frozenset({FOO_0}))
+    owe_and_route(queue, owed_debt, frozenset({FOO_0}))
     (batch,) = queue.take_batches()
     (marker,) = batch.command.markers
     assert (marker.producer_id, marker.producer_epoch) == (7, 32_767)
@@ -105,14 +105,14 @@ def test_a_debt_names_the_rule_of_its_epoch(
         next_pid=next_pid,
         client_version=TransactionVersion(version),
     )
-    owed = debt_of(
+    owed_debt = debt_of(
         txn,
         to_complete(txn, now_ms=NOW_MS),
         txn_partition=10,
         coordinator_epoch=CoordinatorEpoch(3),
         fences=fences,
     )
-    assert owed.epoch_rule == rule
+    assert owed_debt.epoch_rule == rule
 
 
 @pytest.mark.parametrize(
@@ -161,10 +161,10 @@ def test_partitions_that_are_gone_are_reported_and_not_sent() -> None:
 def test_partitions_without_a_known_leader_are_looked_at_again() -> None:
     leaders = {**LEADERS, FOO_0: NoLeader.UNKNOWN}
     queue = MarkerQueue(release_rules=LATEST_RULES)
-    owed = debt()
-    assert owe_and_route(queue, owed, frozenset({FOO_0}), leaders) == frozenset()
+    owed_debt = debt()
+    assert owe_and_route(queue, owed_debt, frozenset({FOO_0}), leaders) == frozenset()
     assert (queue.leader_unknown_count, queue.take_batches()) == (1, [])
-    assert queue.take_waiting() == [(owed, frozenset({FOO_0}))]
+    assert queue.take_waiting() == [(owed_debt, frozenset({FOO_0}))]
     assert queue.leader_unknown_count == 0
 
 
@@ -229,9 +229,9 @@ def test_a_missing_producer_id_ends_the_reading_of_an_answer() -> None:
         owe_and_route(queue, debt(pid=pid), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
     whole_reply = marker_reply(batch.command)
-    cut = WriteTxnMarkersReply(results=(whole_reply.results[0], whole_reply.results[2]))
-    assert [outcome.debt.producer_id for outcome in queue.on_reply(batch, cut)] == [7]
-    assert [outcome.debt.producer_id for outcome in queue.outcomes(batch, cut)] == [7]
+    cut_reply = WriteTxnMarkersReply(results=(whole_reply.results[0], whole_reply.results[2]))
+    assert [outcome.debt.producer_id for outcome in queue.on_reply(batch, cut_reply)] == [7]
+    assert [outcome.debt.producer_id for outcome in queue.outcomes(batch, cut_reply)] == [7]
 
 
 def test_an_error_that_no_leader_gives_ends_the_reading_too() -> None:
@@ -272,12 +272,12 @@ def test_an_answer_without_a_request_is_a_breach() -> None:
 
 def test_an_older_debt_never_deletes_a_newer_one() -> None:
     queue = MarkerQueue(release_rules=LATEST_RULES)
-    older, newer = debt(epoch=3), debt(epoch=4)
-    queue.add_debt(older, ALL)
-    queue.add_debt(newer, ALL)
-    assert not queue.forget_debt(older)
-    assert queue.forget_debt(newer)
-    assert not queue.forget_debt(newer)
+    older_debt, newer_debt = debt(epoch=3), debt(epoch=4)
+    queue.add_debt(older_debt, ALL)
+    queue.add_debt(newer_debt, ALL)
+    assert not queue.forget_debt(older_debt)
+    assert queue.forget_debt(newer_debt)
+    assert not queue.forget_debt(newer_debt)
     assert queue.debt_count == 0
 
 
@@ -321,23 +321,25 @@ def test_dropping_leaves_no_empty_queue_behind() -> None:
 
 def test_what_is_in_no_queue_is_not_sent_again() -> None:
     queue = MarkerQueue(release_rules=LATEST_RULES)
-    owed, other = debt(), debt_of_other()
+    owed_debt, other_debt = debt(), debt_of_other()
     assert queue.sendings() == {}
-    queue.add_debt(owed, ALL)
-    queue.route_later(other, ALL)
+    queue.add_debt(owed_debt, ALL)
+    queue.route_later(other_debt, ALL)
     under_way = MarkerSending.UNDER_WAY
-    assert queue.sendings()[owed.transactional_id] == dict.fromkeys(ALL, (under_way, None))
-    for marker_debt, waiting in queue.take_waiting():
-        queue.route(marker_debt, waiting, {**LEADERS, BAR_0: NoLeader.UNKNOWN}.__getitem__)
+    assert queue.sendings()[owed_debt.transactional_id] == dict.fromkeys(ALL, (under_way, None))
+    for marker_debt, waiting_partitions in queue.take_waiting():
+        queue.route(
+            marker_debt, waiting_partitions, {**LEADERS, BAR_0: NoLeader.UNKNOWN}.__getitem__
+        )
     queue.take_batches()
-    assert queue.sendings()[owed.transactional_id] == {
+    assert queue.sendings()[owed_debt.transactional_id] == {
         FOO_0: (under_way, B1),
         FOO_1: (under_way, B2),
         BAR_0: (MarkerSending.LEADERLESS, None),
     }
     (batch, _) = list(queue._in_flight.values())
     queue.on_reply(batch, WriteTxnMarkersReply(results=()))  # Kafka 2.4: neither done nor repeated
-    assert FOO_0 not in queue.sendings()[owed.transactional_id]
+    assert FOO_0 not in queue.sendings()[owed_debt.transactional_id]
 
 
 def debt_of_other() -> Debt:

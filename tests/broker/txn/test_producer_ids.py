@@ -137,8 +137,8 @@ def allocation_command(epoch: int = 3) -> AllocateProducerIdsCommand:
 def test_blocks_follow_each_other() -> None:
     allocator = ProducerIdAllocator()
     allocator, first_block = allocator.allocate(allocation_command(), broker_epoch=3)
-    allocator, second = allocator.allocate(allocation_command(), broker_epoch=3)
-    assert (first_block, second) == (FIRST_BLOCK, SECOND_BLOCK)
+    allocator, second_block = allocator.allocate(allocation_command(), broker_epoch=3)
+    assert (first_block, second_block) == (FIRST_BLOCK, SECOND_BLOCK)
     assert allocator == ProducerIdAllocator(next_producer_id=2_000)
 
 

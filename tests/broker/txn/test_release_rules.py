@@ -61,12 +61,12 @@ def fence(
 ) -> TxnTransition | ErrorCode:
     """The record of a fence, or the error that it ends with; a new producer id is at hand."""
     outcome = None
-    for fresh in (None, FRESH):
+    for fresh_id in (None, FRESH):
         outcome = decide_fence(
             txn,
             finalized_version=finalized,
             now_ms=NOW_MS,
-            fresh_producer_id=fresh,
+            fresh_producer_id=fresh_id,
             by_timeout=by_timeout,
             release_rules=rules,
         )
@@ -107,17 +107,17 @@ def end(txn: TxnMetadata, rules: Rules, *, epoch: int, committed: bool) -> objec
     ],
 )
 def test_a_partition_outside_of_the_transaction(rules: Rules, expected: ErrorCode) -> None:
-    verified = decide_verify(entry(ONGOING), _verify(), release_rules=rules)
-    assert isinstance(verified, PartitionsVerified)
-    assert verified.partition_errors == ((FOO_0, ErrorCode.none), (FOO_1, expected))
+    verification = decide_verify(entry(ONGOING), _verify(), release_rules=rules)
+    assert isinstance(verification, PartitionsVerified)
+    assert verification.partition_errors == ((FOO_0, ErrorCode.none), (FOO_1, expected))
 
 
 def test_verification_while_a_move_is_under_way() -> None:
     txn = entry(ONGOING, pending=ONGOING)
     assert isinstance(decide_verify(txn, _verify(), release_rules=LATEST_RULES), PartitionsVerified)
-    refused = decide_verify(txn, _verify(), release_rules=Rules(verify_ignores_pending=False))
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.concurrent_transactions
+    rejection = decide_verify(txn, _verify(), release_rules=Rules(verify_ignores_pending=False))
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is ErrorCode.concurrent_transactions
 
 
 def test_adding_with_the_identity_that_an_overflow_is_about_to_bring() -> None:
@@ -137,23 +137,23 @@ def test_adding_with_the_identity_that_an_overflow_is_about_to_bring() -> None:
 
 
 def test_a_pending_move_still_refuses_the_right_identity_of_old() -> None:
-    refused = decide_add_partitions(
+    rejection = decide_add_partitions(
         entry(ONGOING, pending=ONGOING),
         _add(),
         now_ms=NOW_MS,
         release_rules=Rules(pending_comes_before_identity=False),
     )
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.concurrent_transactions
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is ErrorCode.concurrent_transactions
 
 
 @pytest.mark.parametrize(
     ("rules", "expected"), [(LATEST_RULES, TV_2), (Rules(client_version_is_kept=False), TV_0)]
 )
 def test_the_version_that_an_entry_remembers(rules: Rules, expected: TransactionVersion) -> None:
-    added = decide_add_partitions(entry(), _add(), now_ms=NOW_MS, release_rules=rules)
-    assert isinstance(added, Decision)
-    assert added.records[0].client_version is expected
+    add_decision = decide_add_partitions(entry(), _add(), now_ms=NOW_MS, release_rules=rules)
+    assert isinstance(add_decision, Decision)
+    assert add_decision.records[0].client_version is expected
 
 
 def _verify() -> VerifyPartitions:
@@ -181,11 +181,11 @@ def _add(*, pid: int = 7, epoch: int = 5) -> AddPartitions:
 def test_a_late_commit_that_meets_the_timeouts_abort() -> None:
     txn = entry(COMPLETE_ABORT, epoch=6)
     assert end(txn, LATEST_RULES, epoch=5, committed=True) is ErrorCode.invalid_txn_state
-    mended = Rules(late_commit_is_fenced=True)
-    assert end(txn, mended, epoch=5, committed=True) is ErrorCode.producer_fenced
-    assert end(txn, mended, epoch=6, committed=True) is ErrorCode.invalid_txn_state
+    mended_rules = Rules(late_commit_is_fenced=True)
+    assert end(txn, mended_rules, epoch=5, committed=True) is ErrorCode.producer_fenced
+    assert end(txn, mended_rules, epoch=6, committed=True) is ErrorCode.invalid_txn_state
     after_commit = entry(TransactionState.COMPLETE_COMMIT, epoch=6)
-    assert end(after_commit, mended, epoch=5, committed=False) is ErrorCode.invalid_txn_state
+    assert end(after_commit, mended_rules, epoch=5, committed=False) is ErrorCode.invalid_txn_state
 
 
 @pytest.mark.parametrize("state", [EMPTY, TransactionState.COMPLETE_COMMIT, COMPLETE_ABORT])
@@ -208,8 +208,8 @@ def test_while_markers_are_sent_an_end_waits_or_is_judged() -> None:
     waiting_rules = Rules(prepared_ends_are_concurrent=True)
     for (epoch, committed), error in shipped.items():
         assert end(txn, LATEST_RULES, epoch=epoch, committed=committed) is error
-        waiting = end(txn, waiting_rules, epoch=epoch, committed=committed)
-        assert waiting is ErrorCode.concurrent_transactions
+        end_error = end(txn, waiting_rules, epoch=epoch, committed=committed)
+        assert end_error is ErrorCode.concurrent_transactions
 
 
 def test_the_timeout_raises_the_epoch() -> None:
@@ -228,24 +228,24 @@ def test_a_fence_whose_record_was_lost_is_repeated() -> None:
     txn = entry(ONGOING, client_version=TV_0)
     fence_transition = fence(txn, LATEST_RULES, finalized=TV_0)
     assert isinstance(fence_transition, TxnTransition)
-    lost = withdraw(begin(txn, fence_transition, now_ms=NOW_MS), fence_transition)
-    assert lost.producer_epoch == 6
-    assert fence_epoch_of(lost, release_rules=LATEST_RULES) == 6
-    assert fence_epoch_of(lost, Rules(failed_fence_keeps_epoch=False)) == 7
+    withdrawn_txn = withdraw(begin(txn, fence_transition, now_ms=NOW_MS), fence_transition)
+    assert withdrawn_txn.producer_epoch == 6
+    assert fence_epoch_of(withdrawn_txn, release_rules=LATEST_RULES) == 6
+    assert fence_epoch_of(withdrawn_txn, Rules(failed_fence_keeps_epoch=False)) == 7
 
 
 def test_a_fence_of_version_2_raises_the_epoch_once() -> None:
     txn = entry(ONGOING)
-    single_fence, twice = fence(txn, LATEST_RULES), fence(txn, Rules(fence_bumps_once=False))
+    single_fence, double_fence = fence(txn, LATEST_RULES), fence(txn, Rules(fence_bumps_once=False))
     assert isinstance(single_fence, TxnTransition)
-    assert isinstance(twice, TxnTransition)
+    assert isinstance(double_fence, TxnTransition)
     assert (single_fence.producer_epoch, single_fence.last_producer_epoch) == (6, 5)
-    assert (twice.producer_epoch, twice.last_producer_epoch) == (7, 6)
-    begun = begin(txn, twice, now_ms=NOW_MS)
-    assert begun.producer_epoch == 6, "the fence holds before it is logged"
-    prepared = apply(begun, twice, release_rules=LATEST_RULES)
-    assert prepared is not None
-    assert to_complete(prepared, now_ms=NOW_MS).producer_epoch == 7
+    assert (double_fence.producer_epoch, double_fence.last_producer_epoch) == (7, 6)
+    begun_txn = begin(txn, double_fence, now_ms=NOW_MS)
+    assert begun_txn.producer_epoch == 6, "the fence holds before it is logged"
+    prepared_txn = apply(begun_txn, double_fence, release_rules=LATEST_RULES)
+    assert prepared_txn is not None
+    assert to_complete(prepared_txn, now_ms=NOW_MS).producer_epoch == 7
 
 
 def test_a_double_fence_has_no_room_at_the_last_epochs() -> None:
@@ -265,10 +265,10 @@ def test_a_fence_of_version_2_at_the_exhausted_epoch() -> None:
         record = fence(txn, rules)
         assert isinstance(record, TxnTransition)
         assert (record.producer_epoch, record.next_producer_id) == (PRODUCER_EPOCH_MAX, next_pid)
-        prepared = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=LATEST_RULES)
-        assert prepared is not None
-        completed = to_complete(prepared, now_ms=NOW_MS)
-        assert (completed.producer_id, completed.producer_epoch) == complete
+        prepared_txn = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=LATEST_RULES)
+        assert prepared_txn is not None
+        complete_transition = to_complete(prepared_txn, now_ms=NOW_MS)
+        assert (complete_transition.producer_id, complete_transition.producer_epoch) == complete
 
 
 @pytest.mark.parametrize("finalized", [TV_0, TV_2])
@@ -303,24 +303,24 @@ def test_swapped_producer_ids_in_the_log() -> None:
     txn = entry(ONGOING, epoch=EXHAUSTED)
     record = to_prepared_v2(txn, committed=True, fresh_producer_id=FRESH, now_ms=NOW_MS)
     for rules, ids in ((LATEST_RULES, (7, 1000)), (Rules(swapped_ids_are_logged=False), (-1, -1))):
-        found = decode_record(
+        transition = decode_record(
             encode_key(TID),
             encode_value(record, finalized_version=TV_2, release_rules=rules),
             release_rules=LATEST_RULES,
         )
-        assert isinstance(found, TxnTransition)
-        assert (found.prev_producer_id, found.next_producer_id) == ids
-        assert found.client_version is TV_2
+        assert isinstance(transition, TxnTransition)
+        assert (transition.prev_producer_id, transition.next_producer_id) == ids
+        assert transition.client_version is TV_2
 
 
 def test_tags_are_of_no_meaning_to_a_release_without_transactions_v2() -> None:
     record = to_prepared_v2(entry(ONGOING), committed=True, fresh_producer_id=None, now_ms=NOW_MS)
     record_value = encode_value(record, finalized_version=TV_2, release_rules=LATEST_RULES)
-    found = decode_record(
+    transition = decode_record(
         encode_key(TID), record_value, release_rules=Rules(client_version_is_kept=False)
     )
-    assert isinstance(found, TxnTransition)
-    assert (found.client_version, found.prev_producer_id) == (TV_0, -1)
+    assert isinstance(transition, TxnTransition)
+    assert (transition.client_version, transition.prev_producer_id) == (TV_0, -1)
 
 
 def test_a_new_session_after_a_transaction() -> None:
@@ -339,26 +339,34 @@ def test_a_new_session_after_a_transaction() -> None:
         assert session is not None
         assert session.start_timestamp_ms == start_ms
         assert session.prev_producer_id == 7
-        loaded = apply(None, record, release_rules=rules)
-        assert loaded is not None
-        assert loaded.start_timestamp_ms == -1, "gone with the coordinator's memory"
+        loaded_txn = apply(None, record, release_rules=rules)
+        assert loaded_txn is not None
+        assert loaded_txn.start_timestamp_ms == -1, "gone with the coordinator's memory"
 
 
 def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
     old_rules = Rules(moves_replace_whole_entry=False)
     txn = entry(EMPTY, prev_pid=3, next_pid=9)
-    opened = to_ongoing(txn, partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS)
+    open_transition = to_ongoing(
+        txn, partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS
+    )
     for rules, ids in ((LATEST_RULES, (7, 9)), (old_rules, (3, 9))):
-        moved = apply(begin(txn, opened, now_ms=NOW_MS), opened, release_rules=rules)
-        assert moved is not None
-        assert (moved.prev_producer_id, moved.next_producer_id) == ids
-        ended = to_prepared_v2(moved, committed=True, fresh_producer_id=None, now_ms=NOW_MS)
-        prepared = apply(begin(moved, ended, now_ms=NOW_MS), ended, release_rules=rules)
-        assert prepared is not None
-        assert (prepared.prev_producer_id, prepared.next_producer_id) == (ids[0], -1)
-        completion = to_complete(prepared, now_ms=NOW_MS)
+        moved_txn = apply(
+            begin(txn, open_transition, now_ms=NOW_MS), open_transition, release_rules=rules
+        )
+        assert moved_txn is not None
+        assert (moved_txn.prev_producer_id, moved_txn.next_producer_id) == ids
+        end_transition = to_prepared_v2(
+            moved_txn, committed=True, fresh_producer_id=None, now_ms=NOW_MS
+        )
+        prepared_txn = apply(
+            begin(moved_txn, end_transition, now_ms=NOW_MS), end_transition, release_rules=rules
+        )
+        assert prepared_txn is not None
+        assert (prepared_txn.prev_producer_id, prepared_txn.next_producer_id) == (ids[0], -1)
+        completion = to_complete(prepared_txn, now_ms=NOW_MS)
         complete = apply(
-            begin(prepared, completion, now_ms=NOW_MS), completion, release_rules=rules
+            begin(prepared_txn, completion, now_ms=NOW_MS), completion, release_rules=rules
         )
         assert complete is not None
         assert complete.prev_producer_id == 7
@@ -372,8 +380,10 @@ def test_flexible_records_are_read_since_3_5() -> None:
     )
     with pytest.raises(CorruptLogRecordError, match="unknown version 1"):
         decode_record(encode_key(TID), record_value, release_rules=old_rules)
-    plain = encode_value(_session(), finalized_version=TV_0, release_rules=LATEST_RULES)
-    assert isinstance(decode_record(encode_key(TID), plain, release_rules=old_rules), TxnTransition)
+    plain_value = encode_value(_session(), finalized_version=TV_0, release_rules=LATEST_RULES)
+    assert isinstance(
+        decode_record(encode_key(TID), plain_value, release_rules=old_rules), TxnTransition
+    )
 
 
 def test_a_record_of_the_future_ends_a_load_of_old() -> None:
@@ -384,9 +394,9 @@ def test_a_record_of_the_future_ends_a_load_of_old() -> None:
     future = Record(key=encode_key(TID), value=b"\x00\x09" + bytes(40))
     log = [build_batch([record], timestamp_ms=NOW_MS) for record in (future, known_record)]
     assert list(read_log(log, release_rules=LATEST_RULES).entries) == [TID]
-    stopped = read_log(log, release_rules=Rules(unknown_records_are_skipped=False))
-    assert stopped.entries == {}
-    assert stopped.read_error is not None
+    stopped_load = read_log(log, release_rules=Rules(unknown_records_are_skipped=False))
+    assert stopped_load.entries == {}
+    assert stopped_load.read_error is not None
 
 
 def _session() -> TxnTransition:
@@ -429,8 +439,10 @@ def test_an_end_from_a_future_epoch(committed: bool) -> None:
     assert isinstance(decision.reply, Rejection)
     assert decision.reply.error is ErrorCode.invalid_producer_epoch
     assert not decision.effects, "no marker is owed"
-    stale = msgspec.structs.replace(command, producer_epoch=ProducerEpoch(txn.producer_epoch - 1))
-    for refused, rules in ((command, LATEST_RULES), (stale, old_rules)):
-        outcome = decide_end_txn(txn, refused, now_ms=NOW_MS, release_rules=rules)
+    stale_command = msgspec.structs.replace(
+        command, producer_epoch=ProducerEpoch(txn.producer_epoch - 1)
+    )
+    for refused_command, rules in ((command, LATEST_RULES), (stale_command, old_rules)):
+        outcome = decide_end_txn(txn, refused_command, now_ms=NOW_MS, release_rules=rules)
         assert isinstance(outcome, Rejection)
         assert outcome.error is ErrorCode.producer_fenced

@@ -43,7 +43,7 @@ CELLS = [
 
 
 def transition(state: TransactionState, **fields: object) -> TxnTransition:
-    given: dict[str, object] = {
+    transition_fields: dict[str, object] = {
         "transactional_id": "txn-1",
         "producer_id": 7,
         "prev_producer_id": 7,
@@ -58,7 +58,7 @@ def transition(state: TransactionState, **fields: object) -> TxnTransition:
         "client_version": TransactionVersion.TV_2,
         **fields,
     }
-    return TxnTransition(**given)  # type: ignore[arg-type]
+    return TxnTransition(**transition_fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("version", "target", "source", "allowed"), CELLS)
@@ -208,13 +208,15 @@ def test_what_the_targets_compute_passes_both_checks() -> None:
         now_ms=NOW_MS,
     )
     check_complete(begin(entry(COMPLETE_COMMIT), session, now_ms=NOW_MS), session)
-    opened = to_ongoing(
+    open_transition = to_ongoing(
         txn, partitions=frozenset({FOO_0}), client_version=TransactionVersion.TV_2, now_ms=NOW_MS
     )
-    check_complete(begin(txn, opened, now_ms=NOW_MS), opened)
+    check_complete(begin(txn, open_transition, now_ms=NOW_MS), open_transition)
     open_ = entry(ONGOING, epoch=32_766)
-    ended = to_prepared_v2(open_, committed=True, fresh_producer_id=ProducerId(1000), now_ms=NOW_MS)
-    check_complete(begin(open_, ended, now_ms=NOW_MS), ended)
-    prepared = entry(PREPARE_COMMIT, epoch=32_767, last_epoch=32_766, next_pid=1000)
-    complete = to_complete(prepared, now_ms=NOW_MS)
-    check_complete(begin(prepared, complete, now_ms=NOW_MS), complete)
+    end_transition = to_prepared_v2(
+        open_, committed=True, fresh_producer_id=ProducerId(1000), now_ms=NOW_MS
+    )
+    check_complete(begin(open_, end_transition, now_ms=NOW_MS), end_transition)
+    prepared_txn = entry(PREPARE_COMMIT, epoch=32_767, last_epoch=32_766, next_pid=1000)
+    complete = to_complete(prepared_txn, now_ms=NOW_MS)
+    check_complete(begin(prepared_txn, complete, now_ms=NOW_MS), complete)

@@ -53,16 +53,16 @@ def test_a_fence_of_version_1_takes_hold_before_it_is_logged_and_is_remembered()
     fence = to_prepared_v1(OPEN, committed=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6))
     pending = begin(OPEN, fence, now_ms=NOW_MS)
     assert (pending.producer_epoch, pending.last_producer_epoch) == (6, -1)
-    failed = withdraw(pending, fence)
-    assert failed == entry(TransactionState.ONGOING, epoch=6, failed_fence=True)
+    failed_txn = withdraw(pending, fence)
+    assert failed_txn == entry(TransactionState.ONGOING, epoch=6, failed_fence=True)
     # KAFKA-9666: not raised again
-    assert fence_epoch_of(failed, release_rules=LATEST_RULES) == 6
+    assert fence_epoch_of(failed_txn, release_rules=LATEST_RULES) == 6
 
 
 def test_a_withdrawn_move_keeps_the_memory_of_a_failed_fence() -> None:
-    failed = entry(TransactionState.ONGOING, failed_fence=True)
-    move = to_prepared_v2(failed, committed=False, fresh_producer_id=None, now_ms=NOW_MS)
-    assert withdraw(begin(failed, move, now_ms=NOW_MS), move) == failed
+    failed_txn = entry(TransactionState.ONGOING, failed_fence=True)
+    move = to_prepared_v2(failed_txn, committed=False, fresh_producer_id=None, now_ms=NOW_MS)
+    assert withdraw(begin(failed_txn, move, now_ms=NOW_MS), move) == failed_txn
 
 
 @pytest.mark.parametrize(("epoch", "fence"), [(0, 1), (32_766, 32_767), (32_767, 32_767)])
@@ -173,9 +173,9 @@ def test_an_illegal_move_leaves_no_trace(txn: object, record: TxnRecord) -> None
 def test_acknowledged_partitions_are_taken_off(
     state: TransactionState, pending: TransactionState
 ) -> None:
-    both = frozenset({FOO_0, FOO_1})
+    both_partitions = frozenset({FOO_0, FOO_1})
     entry_after = acknowledge_markers(
-        entry(state, partitions=both, pending=pending), frozenset({FOO_0})
+        entry(state, partitions=both_partitions, pending=pending), frozenset({FOO_0})
     )
     assert entry_after == entry(state, partitions=frozenset({FOO_1}), pending=pending)
 
@@ -228,7 +228,7 @@ def test_the_first_partition_starts_the_transaction(
 
 
 @pytest.mark.parametrize(
-    ("epoch", "committed", "fresh", "to_epoch", "next_pid"),
+    ("epoch", "committed", "fresh_id", "to_epoch", "next_pid"),
     [
         (5, True, None, 6, -1),
         (5, False, None, 6, -1),
@@ -238,12 +238,12 @@ def test_the_first_partition_starts_the_transaction(
     ],
 )
 def test_an_end_under_version_2_bumps_the_epoch(
-    epoch: int, committed: bool, fresh: ProducerId | None, to_epoch: int, next_pid: int
+    epoch: int, committed: bool, fresh_id: ProducerId | None, to_epoch: int, next_pid: int
 ) -> None:
     target = to_prepared_v2(
         entry(TransactionState.ONGOING, epoch=epoch),
         committed=committed,
-        fresh_producer_id=fresh,
+        fresh_producer_id=fresh_id,
         now_ms=NOW_MS,
     )
     assert target.producer_epoch == to_epoch
@@ -257,8 +257,12 @@ def test_an_empty_abort_starts_when_it_ends() -> None:
 
 
 def test_completion_keeps_the_start_and_hands_over_on_overflow() -> None:
-    prepared = entry(TransactionState.PREPARE_ABORT, epoch=32_767, last_epoch=32_766, next_pid=1000)
-    completed_entry = apply(None, to_complete(prepared, now_ms=NOW_MS), release_rules=LATEST_RULES)
+    prepared_txn = entry(
+        TransactionState.PREPARE_ABORT, epoch=32_767, last_epoch=32_766, next_pid=1000
+    )
+    completed_entry = apply(
+        None, to_complete(prepared_txn, now_ms=NOW_MS), release_rules=LATEST_RULES
+    )
     assert completed_entry == entry(
         TransactionState.COMPLETE_ABORT,
         pid=1000,
@@ -270,10 +274,10 @@ def test_completion_keeps_the_start_and_hands_over_on_overflow() -> None:
 
 
 def test_a_next_producer_id_means_nothing_under_version_1() -> None:
-    prepared = entry(
+    prepared_txn = entry(
         TransactionState.PREPARE_COMMIT, next_pid=1000, client_version=TransactionVersion.TV_0
     )
-    assert to_complete(prepared, now_ms=NOW_MS).producer_id == 7
+    assert to_complete(prepared_txn, now_ms=NOW_MS).producer_id == 7
 
 
 def test_only_a_prepared_transaction_is_completed() -> None:
@@ -284,25 +288,33 @@ def test_only_a_prepared_transaction_is_completed() -> None:
 @pytest.mark.parametrize("committed", [True, False])
 def test_an_end_under_version_1_keeps_the_epoch_before(committed: bool) -> None:
     txn = entry(TransactionState.ONGOING, epoch=5, last_epoch=4)
-    ended = to_prepared_v1(txn, committed=committed, now_ms=NOW_MS)
-    assert (ended.producer_epoch, ended.last_producer_epoch) == (5, 4)
-    assert ended.state is (
+    end_transition = to_prepared_v1(txn, committed=committed, now_ms=NOW_MS)
+    assert (end_transition.producer_epoch, end_transition.last_producer_epoch) == (5, 4)
+    assert end_transition.state is (
         TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
     )
-    fenced = to_prepared_v1(txn, committed=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6))
-    assert (fenced.producer_epoch, fenced.last_producer_epoch) == (6, -1)
-    assert (ended.fences_epoch, fenced.fences_epoch) == (False, True)
+    fenced_transition = to_prepared_v1(
+        txn, committed=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6)
+    )
+    assert (fenced_transition.producer_epoch, fenced_transition.last_producer_epoch) == (6, -1)
+    assert (end_transition.fences_epoch, fenced_transition.fences_epoch) == (False, True)
 
 
 def test_a_lost_fence_is_remembered() -> None:
     """A later record that could not be written does not clear ``has_failed_epoch_fence``."""
     txn = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_ABORT)
-    ended = to_prepared_v1(txn, committed=False, now_ms=NOW_MS)
-    fenced = to_prepared_v1(txn, committed=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6))
+    end_transition = to_prepared_v1(txn, committed=False, now_ms=NOW_MS)
+    fenced_transition = to_prepared_v1(
+        txn, committed=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6)
+    )
     tombstone = Tombstone(transactional_id=TID)
-    for record, knows_fence in ((ended, False), (tombstone, False), (fenced, True)):
+    for record, knows_fence in (
+        (end_transition, False),
+        (tombstone, False),
+        (fenced_transition, True),
+    ):
         withdrawn = withdraw(txn, record)
         assert (withdrawn.pending_state, withdrawn.has_failed_epoch_fence) == (None, knows_fence)
-    after_fence = withdraw(txn, fenced)
-    for record in (ended, tombstone):
+    after_fence = withdraw(txn, fenced_transition)
+    for record in (end_transition, tombstone):
         assert withdraw(after_fence, record).has_failed_epoch_fence

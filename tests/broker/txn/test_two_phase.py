@@ -37,9 +37,9 @@ def identity(pid: int, epoch: int) -> ProducerIdAndEpoch:
 def entry_after(txn: TxnMetadata, decision: KeptDecision) -> TxnMetadata:
     """The entry once the record of a decision is written."""
     (record,) = decision.records
-    moved = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=LATEST_RULES)
-    assert moved is not None
-    return moved
+    moved_txn = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=LATEST_RULES)
+    assert moved_txn is not None
+    return moved_txn
 
 
 def keep_prepared(txn: TxnMetadata) -> tuple[TxnMetadata, PreparedKept]:
@@ -77,17 +77,17 @@ def end(txn: TxnMetadata, pid: int, epoch: int, *, version: TransactionVersion =
 
 def complete_entry(txn: TxnMetadata, outcome: object) -> TxnMetadata:
     assert not isinstance(outcome, NeedsProducerId | Rejection)
-    prepared = entry_after(txn, outcome)  # type: ignore[arg-type]
-    pending = begin(prepared, to_complete(prepared, now_ms=NOW_MS), now_ms=NOW_MS)
+    prepared_txn = entry_after(txn, outcome)  # type: ignore[arg-type]
+    pending = begin(prepared_txn, to_complete(prepared_txn, now_ms=NOW_MS), now_ms=NOW_MS)
     completed_entry = apply(
-        pending, to_complete(prepared, now_ms=NOW_MS), release_rules=LATEST_RULES
+        pending, to_complete(prepared_txn, now_ms=NOW_MS), release_rules=LATEST_RULES
     )
     assert completed_entry is not None
     return completed_entry
 
 
 @pytest.mark.parametrize(
-    ("epoch", "first_identity", "second", "went_on"),
+    ("epoch", "first_identity", "second_identity", "went_on"),
     [
         (5, (7, 6), (7, 7), (7, 8)),
         (LAST - 2, (7, LAST - 1), (7, LAST), (2000, 0)),
@@ -95,29 +95,32 @@ def complete_entry(txn: TxnMetadata, outcome: object) -> TxnMetadata:
     ],
 )
 def test_each_caller_gets_the_next_identity_and_the_transaction_stays(
-    epoch: int, first_identity: tuple[int, int], second: tuple[int, int], went_on: tuple[int, int]
+    epoch: int,
+    first_identity: tuple[int, int],
+    second_identity: tuple[int, int],
+    went_on: tuple[int, int],
 ) -> None:
     txn = entry(S.ONGOING, epoch=epoch)
     after_first, reply = keep_prepared(txn)
-    twice, second_reply = keep_prepared(after_first)
+    txn_kept_twice, second_reply = keep_prepared(after_first)
     assert (reply.producer_id, reply.producer_epoch) == first_identity
-    assert (second_reply.producer_id, second_reply.producer_epoch) == second
+    assert (second_reply.producer_id, second_reply.producer_epoch) == second_identity
     assert reply.ongoing_identity == second_reply.ongoing_identity == identity(7, epoch)
-    assert (twice.state, twice.partitions, twice.start_timestamp_ms) == (
+    assert (txn_kept_twice.state, txn_kept_twice.partitions, txn_kept_twice.start_timestamp_ms) == (
         S.ONGOING,
         txn.partitions,
         txn.start_timestamp_ms,
     )
-    assert twice.txn_timeout_ms == txn.txn_timeout_ms
-    outcome = end(twice, *second)
+    assert txn_kept_twice.txn_timeout_ms == txn.txn_timeout_ms
+    outcome = end(txn_kept_twice, *second_identity)
     assert not isinstance(outcome, Rejection)
-    completed_entry = complete_entry(twice, outcome)
+    completed_entry = complete_entry(txn_kept_twice, outcome)
     assert (completed_entry.producer_id, completed_entry.producer_epoch, completed_entry.state) == (
         *went_on,
         S.COMPLETE_COMMIT,
     )
     # The answer was lost: the same request is answered alike.
-    retried = end(completed_entry, *second)
+    retried = end(completed_entry, *second_identity)
     assert not isinstance(retried, Rejection | NeedsProducerId)
     assert retried.reply == identity(*went_on)  # type: ignore[attr-defined]
 
@@ -125,15 +128,15 @@ def test_each_caller_gets_the_next_identity_and_the_transaction_stays(
 @pytest.mark.parametrize("keeps", [True, False])
 def test_an_open_transaction_is_kept_for_who_asks_for_that(*, keeps: bool) -> None:
     txn = entry(S.ONGOING)
-    decided = decide_init_producer_id(
+    init_decision = decide_init_producer_id(
         txn,
         InitProducerId(transactional_id=TID, timeout_ms=1_000, keep_prepared=keeps),
         finalized_version=TV_2,
         now_ms=NOW_MS,
         release_rules=LATEST_RULES,
     )
-    kept = decide_keep(txn, finalized_version=TV_2, now_ms=NOW_MS, fresh_producer_id=None)
-    assert (decided == kept) is keeps
+    kept_decision = decide_keep(txn, finalized_version=TV_2, now_ms=NOW_MS, fresh_producer_id=None)
+    assert (init_decision == kept_decision) is keeps
 
 
 @pytest.mark.parametrize(
@@ -225,6 +228,8 @@ def test_the_next_identity_is_logged_and_a_shipped_broker_does_not_read_it() -> 
     read = decode_record(encode_key(TID), record_value, release_rules=LATEST_RULES)
     assert isinstance(read, TxnTransition)
     assert (read.next_producer_id, read.next_producer_epoch) == (7, 6)
-    loaded = apply(None, read, release_rules=LATEST_RULES)
-    assert loaded is not None
-    assert without_next_epoch(loaded) == replace(loaded, next_producer_epoch=ProducerEpoch(-1))
+    loaded_txn = apply(None, read, release_rules=LATEST_RULES)
+    assert loaded_txn is not None
+    assert without_next_epoch(loaded_txn) == replace(
+        loaded_txn, next_producer_epoch=ProducerEpoch(-1)
+    )

@@ -38,7 +38,7 @@ def coordinator_answer(
     *,
     pid: int = 7,
     epoch: int = 0,
-    listed: bool = True,
+    lists_partition: bool = True,
     timeout_ms: int = 60_000,
 ) -> CoordinatedTxn:
     return CoordinatedTxn(
@@ -47,18 +47,23 @@ def coordinator_answer(
         state=state,
         producer_id=pid,
         producer_epoch=epoch,
-        lists_partition=listed,
+        lists_partition=lists_partition,
         timeout_ms=timeout_ms,
     )
 
 
 @pytest.mark.parametrize(
-    ("transactional_id", "coordinated", "verdict", "words"),
+    ("transactional_id", "coordinated", "verdict", "expected_words"),
     [
         (None, None, OpenTxnStatus.HANGING, "no coordinator knows producer id 7"),
         ("app", None, OpenTxnStatus.HANGING, "has forgotten transactional id app"),
         ("app", coordinator_answer(pid=8), OpenTxnStatus.HANGING, "goes on with producer id 8"),
-        ("app", coordinator_answer(listed=False), OpenTxnStatus.HANGING, "without this partition"),
+        (
+            "app",
+            coordinator_answer(lists_partition=False),
+            OpenTxnStatus.HANGING,
+            "without this partition",
+        ),
         (
             "app",
             coordinator_answer("PrepareAbort", epoch=1),
@@ -85,11 +90,11 @@ def test_an_open_transaction_is_judged_by_what_its_coordinator_says(
     transactional_id: str | None,
     coordinated: CoordinatedTxn | None,
     verdict: OpenTxnStatus,
-    words: str,
+    expected_words: str,
 ) -> None:
     judged_status, reason = OpenTxnStatus.judge(7, 0, transactional_id, coordinated)
     assert judged_status is verdict
-    assert words in reason
+    assert expected_words in reason
 
 
 @pytest.mark.parametrize(
@@ -123,8 +128,8 @@ def test_the_command_that_tells_who_holds_readers_back_names_the_partition() -> 
 
 def test_advice_to_abort_says_that_it_discards_records() -> None:
     for decision in (PastDecision.ABORTED, PastDecision.UNKNOWN):
-        decided = DecisionEvidence(decision=decision, because="a log says so")
-        advice = f"{decided}. {DecisionEvidence.with_guess('repair', decided)}"
+        evidence = DecisionEvidence(decision=decision, because="a log says so")
+        advice = f"{evidence}. {DecisionEvidence.with_guess('repair', evidence)}"
         assert "discards its records" in advice
 
 
@@ -293,24 +298,28 @@ COMMITTED, ABORTED, UNKNOWN = PastDecision.COMMITTED, PastDecision.ABORTED, Past
 def test_by_state_epoch_and_clock(
     state: str, epoch: int, start_ms: int | None, expected: PastDecision
 ) -> None:
-    newest = NewestTxn(state=state, producer_id=PID, producer_epoch=epoch, start_time_ms=start_ms)
-    assert DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest).decision is expected
+    newest_txn = NewestTxn(
+        state=state, producer_id=PID, producer_epoch=epoch, start_time_ms=start_ms
+    )
+    assert DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest_txn).decision is expected
 
 
 def test_who_has_gone_on_tells_nothing() -> None:
     assert DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, None).decision is UNKNOWN
-    newest = NewestTxn(
+    newest_txn = NewestTxn(
         state="CompleteCommit", producer_id=8, producer_epoch=0, start_time_ms=BEFORE
     )
-    decided = DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest)
-    assert decided.decision is UNKNOWN
-    assert "goes on as producer 8" in str(decided)
+    evidence = DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest_txn)
+    assert evidence.decision is UNKNOWN
+    assert "goes on as producer 8" in str(evidence)
 
 
 def test_it_says_which_marker_ends_it() -> None:
     def advice_for(state: str) -> str:
-        newest = NewestTxn(state=state, producer_id=PID, producer_epoch=EPOCH, start_time_ms=BEFORE)
-        return str(DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest))
+        newest_txn = NewestTxn(
+            state=state, producer_id=PID, producer_epoch=EPOCH, start_time_ms=BEFORE
+        )
+        return str(DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest_txn))
 
     assert "was in that transaction and has had its marker" in advice_for("CompleteCommit")
     assert advice_for("CompleteAbort").startswith("It was not committed: end it with ABORT")
@@ -337,8 +346,8 @@ NO_MARKER = PartitionMarkers(complete_since_ms=BEFORE_ALL_MARKERS_MS)
 
 
 def by_log(log: list[CoordinatorRecord], producer_id: int = PID) -> DecisionEvidence | None:
-    due = DueDecisions.for_partition(HERE, producer_id, EPOCH, log)
-    return DecisionEvidence.from_log(due, NO_MARKER, last_write_ms=WRITTEN_MS)
+    due_decisions = DueDecisions.for_partition(HERE, producer_id, EPOCH, log)
+    return DecisionEvidence.from_log(due_decisions, NO_MARKER, last_write_ms=WRITTEN_MS)
 
 
 @pytest.mark.parametrize(
@@ -361,8 +370,8 @@ def by_log(log: list[CoordinatorRecord], producer_id: int = PID) -> DecisionEvid
 def test_the_log_tells_of_transactions_that_are_long_over(
     log: list[CoordinatorRecord], expected: PastDecision | None
 ) -> None:
-    decided = by_log(log)
-    assert (None if decided is None else decided.decision) == expected
+    evidence = by_log(log)
+    assert (None if evidence is None else evidence.decision) == expected
     assert by_log(log, PID + 1) is None
 
 
@@ -409,11 +418,15 @@ def _prev(record: TxnTransition) -> int:
 
 def test_the_previous_id_is_logged_only_around_the_end() -> None:
     first_transition = to_first(TID, producer_id=ProducerId(7), timeout_ms=1_000, now_ms=NOW_MS)
-    opened = to_ongoing(entry(), partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS)
-    assert (_prev(first_transition), _prev(opened)) == (-1, -1)
-    assert record_to_log(record_to_log(opened)) == record_to_log(opened)
-    ended = to_prepared_v2(entry(S.ONGOING), committed=True, fresh_producer_id=None, now_ms=NOW_MS)
-    assert _prev(ended) == 7
+    open_transition = to_ongoing(
+        entry(), partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS
+    )
+    assert (_prev(first_transition), _prev(open_transition)) == (-1, -1)
+    assert record_to_log(record_to_log(open_transition)) == record_to_log(open_transition)
+    end_transition = to_prepared_v2(
+        entry(S.ONGOING), committed=True, fresh_producer_id=None, now_ms=NOW_MS
+    )
+    assert _prev(end_transition) == 7
     rotated = to_complete(entry(S.PREPARE_COMMIT, next_pid=FRESH), now_ms=NOW_MS)
     assert (_prev(rotated), rotated.producer_id) == (7, FRESH)
 

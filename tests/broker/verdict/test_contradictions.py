@@ -14,17 +14,22 @@ HERE, THERE = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def decision(
-    outcome: str, at: int, *, begun: int | None = None, epoch: int = 0, where: TopicPartition = HERE
+    outcome: str,
+    at: int,
+    *,
+    start_ms: int | None = None,
+    epoch: int = 0,
+    topic_partition: TopicPartition = HERE,
 ) -> CoordinatorRecord:
     """A decision, written as ``C`` or ``A``, at a time."""
     return CoordinatorRecord(
         state={"C": "PrepareCommit", "A": "PrepareAbort"}[outcome],
         producer_id=7,
         producer_epoch=epoch,
-        partitions=frozenset({where}),
+        partitions=frozenset({topic_partition}),
         is_v2=epoch > 0,
         timestamp_ms=at,
-        start_timestamp_ms=at - 5 if begun is None else begun,
+        start_timestamp_ms=at - 5 if start_ms is None else start_ms,
     )
 
 
@@ -61,13 +66,13 @@ def marker(
             id="lost-with-the-same-outcome",
         ),
         pytest.param(
-            [decision("C", 10), decision("A", 30, begun=12)],
+            [decision("C", 10), decision("A", 30, start_ms=12)],
             [marker("C", 11), marker("C", 20), marker("A", 31)],
             [20],
             id="late-marker-tears-the-next",
         ),
         pytest.param(
-            [decision("C", 10), decision("A", 30, begun=25)],
+            [decision("C", 10), decision("A", 30, start_ms=25)],
             [marker("C", 11), marker("C", 20), marker("A", 31)],
             [],
             id="a-late-record-repaired-before-the-next",
@@ -79,7 +84,7 @@ def marker(
             id="two-in-a-millisecond",
         ),
         pytest.param(
-            [decision("C", 10), decision("A", 10, begun=10)],
+            [decision("C", 10), decision("A", 10, start_ms=10)],
             [marker("C", 10), marker("A", 10, offset=12)],
             [],
             id="all-in-a-millisecond",
@@ -91,25 +96,25 @@ def marker(
             id="epochs-order-them",
         ),
         pytest.param(
-            [decision("A", 20, begun=11, epoch=2)],
+            [decision("A", 20, start_ms=11, epoch=2)],
             [marker("C", 10, epoch=1)],
             [],
             id="of-a-forgotten-decision",
         ),
         pytest.param(
-            [decision("C", 20, begun=1, epoch=3)],
+            [decision("C", 20, start_ms=1, epoch=3)],
             [marker("A", 10, epoch=1)],
             [],
             id="of-an-older-epoch",
         ),
         pytest.param(
-            [decision("C", 20, begun=1, epoch=2)],
+            [decision("C", 20, start_ms=1, epoch=2)],
             [marker("A", 21, epoch=1), marker("C", 22, epoch=2)],
             [21],
             id="an-operators-with-the-epoch-of-records",
         ),
         pytest.param(
-            [decision("C", 10, where=THERE)], [marker("A", 11)], [], id="another-decision"
+            [decision("C", 10, topic_partition=THERE)], [marker("A", 11)], [], id="another-decision"
         ),
     ],
 )
@@ -117,8 +122,8 @@ def test_a_marker_contradicts_a_decision_whose_records_it_has_ended(
     decisions: list[CoordinatorRecord], markers: list[ProducerMarker], wrong_offsets: list[int]
 ) -> None:
     wrong_data = list(contradictions(HERE, 7, "app", decisions, markers))
-    assert [wrong.offset for wrong in wrong_data] == wrong_offsets
-    for wrong in wrong_data:
-        ended_by = next(ending for ending in markers if ending.offset == wrong.offset)
-        assert wrong.is_commit != ended_by.is_commit
+    assert [wrong_batch.offset for wrong_batch in wrong_data] == wrong_offsets
+    for wrong_batch in wrong_data:
+        ended_by = next(ending for ending in markers if ending.offset == wrong_batch.offset)
+        assert wrong_batch.is_commit != ended_by.is_commit
     assert not list(contradictions(HERE, 8, "app", decisions, markers)), "another producer"

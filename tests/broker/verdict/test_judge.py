@@ -119,9 +119,9 @@ def test_an_open_transaction_ends_with_its_producer_or_at_its_timeout() -> None:
 
 
 def test_a_fence_that_is_being_written_ends_the_transaction_before() -> None:
-    fenced = msgspec.structs.replace(ONGOING, producer_epoch=1)
-    assert judge_cluster(cluster(transactions=(fenced,))).state is VerdictState.HANGS
-    ending = msgspec.structs.replace(fenced, is_ending=True)
+    fenced_txn = msgspec.structs.replace(ONGOING, producer_epoch=1)
+    assert judge_cluster(cluster(transactions=(fenced_txn,))).state is VerdictState.HANGS
+    ending = msgspec.structs.replace(fenced_txn, is_ending=True)
     assert judge_cluster(cluster(transactions=(ending,))).state is VerdictState.OPEN
 
 
@@ -183,9 +183,9 @@ def test_a_decided_transaction_waits_for_its_marker_or_for_an_operator(
 
 
 def test_what_no_coordinator_knows_hangs_and_an_operator_ends_it() -> None:
-    decided = DecisionEvidence(decision=PastDecision.ABORTED, because="a log says so")
+    evidence = DecisionEvidence(decision=PastDecision.ABORTED, because="a log says so")
     log = msgspec.structs.replace(
-        LOG, open_txns=(msgspec.structs.replace(OPENED, decided=decided),)
+        LOG, open_txns=(msgspec.structs.replace(OPENED, decided=evidence),)
     )
     verdict, partition = verdict_on(cluster(log))
     assert verdict.state is VerdictState.HANGS
@@ -211,10 +211,10 @@ def test_while_a_coordinator_does_not_serve_nothing_is_said_to_hang() -> None:
     assert partition.ends.by is EndsBy.COORDINATOR
     assert "no broker serves __transaction_state-3" in verdict.headline
     assert partition.sentences[2].startswith("Whether it hangs is not known")
-    many = judge_cluster(cluster(unserved_coordinators=tuple(range(12))))
-    assert "__transaction_state-9 and 2 more" in many.headline
-    known = judge_cluster(cluster(unserved_coordinators=(3,), transactions=(ONGOING,)))
-    assert known.state is VerdictState.OPEN
+    many_verdict = judge_cluster(cluster(unserved_coordinators=tuple(range(12))))
+    assert "__transaction_state-9 and 2 more" in many_verdict.headline
+    one_verdict = judge_cluster(cluster(unserved_coordinators=(3,), transactions=(ONGOING,)))
+    assert one_verdict.state is VerdictState.OPEN
 
 
 @pytest.mark.parametrize(
@@ -260,8 +260,8 @@ def test_a_marker_above_the_high_watermark_waits_for_replicas() -> None:
     verdict, partition = verdict_on(cluster(msgspec.structs.replace(LOG, open_txns=())))
     assert verdict.state is VerdictState.WAITS
     assert partition.cause is Cause.UNREPLICATED
-    unknown = msgspec.structs.replace(LOG, open_txns=(), is_watermark_known=False)
-    assert judge_partition(unknown, cluster(unknown)).cause is Cause.WRITTEN
+    unknown_log = msgspec.structs.replace(LOG, open_txns=(), is_watermark_known=False)
+    assert judge_partition(unknown_log, cluster(unknown_log)).cause is Cause.WRITTEN
     assert partition.ends is not None
     assert partition.ends.by is EndsBy.REPLICATION
 
@@ -276,8 +276,8 @@ def test_records_that_are_deleted_do_not_end_a_hang() -> None:
 
 
 def test_a_hang_behind_the_holder_is_the_headline() -> None:
-    other = msgspec.structs.replace(OPENED, producer_id=8, first_offset=2)
-    log = msgspec.structs.replace(LOG, open_txns=(other, OPENED))
+    other_txn = msgspec.structs.replace(OPENED, producer_id=8, first_offset=2)
+    log = msgspec.structs.replace(LOG, open_txns=(other_txn, OPENED))
     verdict, partition = verdict_on(cluster(log, transactions=(ONGOING,)))
     assert partition.holder is not None
     assert partition.holder.transactional_id == "app"
@@ -285,8 +285,8 @@ def test_a_hang_behind_the_holder_is_the_headline() -> None:
     assert "Transactions that are open behind it: 1." in partition.sentences
     beyond = msgspec.structs.replace(log, last_stable_offset=0)
     assert judge_partition(beyond, cluster(beyond)).holder is None, "another marker holds them"
-    ended = msgspec.structs.replace(log, log_start=3, last_stable_offset=4, high_watermark=4)
-    assert judge_partition(ended, cluster(ended)).holder is None, "its survey was older"
+    ended_log = msgspec.structs.replace(log, log_start=3, last_stable_offset=4, high_watermark=4)
+    assert judge_partition(ended_log, cluster(ended_log)).holder is None, "its survey was older"
 
 
 WRONG = WrongData(
@@ -300,7 +300,7 @@ WRONG = WrongData(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "headline"),
+    ("wrong_batch", "headline"),
     [
         (
             WRONG,
@@ -314,20 +314,22 @@ WRONG = WrongData(
         ),
     ],
 )
-def test_wrong_data_is_told_until_its_records_are_deleted(wrong: WrongData, headline: str) -> None:
+def test_wrong_data_is_told_until_its_records_are_deleted(
+    wrong_batch: WrongData, headline: str
+) -> None:
     log = msgspec.structs.replace(HEALTHY_LOG, partition=HERE)
-    verdict, partition = verdict_on(cluster(log, wrong_data=(wrong,)))
+    verdict, partition = verdict_on(cluster(log, wrong_data=(wrong_batch,)))
     assert (verdict.state, verdict.headline) == (VerdictState.WRONG_DATA, headline)
     assert partition.ends is not None
     assert partition.ends.by is EndsBy.NOTHING
     deleted = msgspec.structs.replace(log, log_start=3)
-    assert judge_cluster(cluster(deleted, wrong_data=(wrong,))).state is VerdictState.HEALTHY
-    hanging = judge_cluster(cluster(LOG, wrong_data=(wrong,)))
+    assert judge_cluster(cluster(deleted, wrong_data=(wrong_batch,))).state is VerdictState.HEALTHY
+    hanging = judge_cluster(cluster(LOG, wrong_data=(wrong_batch,)))
     assert hanging.state is VerdictState.HANGS, "that can be ended"
 
 
 @pytest.mark.parametrize(
-    ("unfinished", "state", "headline"),
+    ("unfinished_transaction", "state", "headline"),
     [
         (
             transaction("Ongoing", THERE),
@@ -352,10 +354,14 @@ def test_wrong_data_is_told_until_its_records_are_deleted(wrong: WrongData, head
     ],
 )
 def test_a_coordinator_may_have_what_no_partition_has(
-    unfinished: TransactionFacts, state: VerdictState, headline: str
+    unfinished_transaction: TransactionFacts, state: VerdictState, headline: str
 ) -> None:
-    ended = transaction("CompleteCommit")
-    facts = ClusterFacts(now_ms=0, partitions=(HEALTHY_LOG,), transactions=(ended, unfinished))
+    ended_transaction = transaction("CompleteCommit")
+    facts = ClusterFacts(
+        now_ms=0,
+        partitions=(HEALTHY_LOG,),
+        transactions=(ended_transaction, unfinished_transaction),
+    )
     verdict = judge_cluster(facts)
     assert (verdict.state, verdict.headline) == (state, headline)
 

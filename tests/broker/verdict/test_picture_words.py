@@ -82,8 +82,10 @@ def test_what_is_not_recorded_is_said() -> None:
 def test_a_coordinator_is_told_by_its_state_and_what_it_owes(
     state: str, owed_count: int, last_outcome: bool | None, sentence: str
 ) -> None:
-    told = coordinator_sentence("app", state, owed_count=owed_count, last_outcome=last_outcome)
-    assert told == sentence
+    told_sentence = coordinator_sentence(
+        "app", state, owed_count=owed_count, last_outcome=last_outcome
+    )
+    assert told_sentence == sentence
 
 
 def test_each_way_to_owe_a_marker_has_its_own_words() -> None:

@@ -33,7 +33,7 @@ PARTITION = TopicPartition("t", 0)
 
 
 def standing(
-    cause: Cause, holder: BlockingTxn | None = None, *, other_holders: int = 0
+    cause: Cause, holder: BlockingTxn | None = None, *, other_holder_count: int = 0
 ) -> ReaderStanding:
     return ReaderStanding(
         partition=PARTITION,
@@ -41,7 +41,7 @@ def standing(
         last_stable_offset=1,
         high_watermark=4,
         blocking_txn=holder,
-        later_open_count=other_holders,
+        later_open_count=other_holder_count,
     )
 
 
@@ -68,13 +68,13 @@ def holder(verdict: OpenTxnStatus) -> BlockingTxn:
 def test_the_words_say_what_holds_readers_and_what_to_do(
     verdict: OpenTxnStatus, advice: str
 ) -> None:
-    first_sentence, second, third, last_sentence = standing_sentences(
-        standing(Cause.HANGING, holder(verdict), other_holders=2)
+    first_sentence, second_sentence, third_sentence, last_sentence = standing_sentences(
+        standing(Cause.HANGING, holder(verdict), other_holder_count=2)
     )
     assert first_sentence == withheld_sentence(1, 4)
-    assert "producer id 7, epoch 0" in second
-    assert "2 s ago; so it is." in second
-    assert advice in third
+    assert "producer id 7, epoch 0" in second_sentence
+    assert "2 s ago; so it is." in second_sentence
+    assert advice in third_sentence
     assert last_sentence == "Transactions that are open behind it: 2."
 
 
@@ -109,28 +109,28 @@ def test_a_command_is_that_of_the_cluster() -> None:
 def test_what_was_decided_is_said_and_a_guess_is_asked_for(
     decision: PastDecision, guess: str
 ) -> None:
-    decided = DecisionEvidence(decision=decision, because="a log says so")
-    hanging = msgspec.structs.replace(holder(OpenTxnStatus.HANGING), decided=decided)
+    evidence = DecisionEvidence(decision=decision, because="a log says so")
+    hanging = msgspec.structs.replace(holder(OpenTxnStatus.HANGING), decided=evidence)
     advice = standing_sentences(standing(Cause.HANGING, hanging))[2]
-    assert f"It hangs. {decided}. To end it: " in advice
+    assert f"It hangs. {evidence}. To end it: " in advice
     assert advice.endswith(guess or "--yes")
     assert standing_advice(standing(Cause.HANGING, hanging)) == f"It hangs. {decided}."
     assert standing_advice(standing(Cause.UNREPLICATED, hanging)) == ""
 
 
 def test_where_nothing_is_open_replication_may_hold_the_end() -> None:
-    nothing = standing(Cause.NOTHING)
-    assert "No transaction holds readers back" in standing_sentences(nothing)[0]
-    assert len(standing_sentences(nothing)) == 2
-    late = ReaderStanding(
+    idle_standing = standing(Cause.NOTHING)
+    assert "No transaction holds readers back" in standing_sentences(idle_standing)[0]
+    assert len(standing_sentences(idle_standing)) == 2
+    late_standing = ReaderStanding(
         partition=PARTITION,
         cause=Cause.UNREPLICATED,
         last_stable_offset=1,
         high_watermark=4,
         not_in_sync=[3],
     )
-    assert "matter of replication" in standing_sentences(late)[1]
-    assert "Replicas [3]" in standing_sentences(late)[2]
+    assert "matter of replication" in standing_sentences(late_standing)[1]
+    assert "Replicas [3]" in standing_sentences(late_standing)[2]
 
 
 def test_a_transaction_that_is_alone_has_none_behind_it() -> None:
@@ -138,26 +138,26 @@ def test_a_transaction_that_is_alone_has_none_behind_it() -> None:
 
 
 def test_share_groups_that_wait_there_are_named_up_to_ten() -> None:
-    alive = standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE))
+    alive_standing = standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE))
     share_groups = [
         ("g", None),
         *((f"g{offset}", offset) for offset in range(NAMED_GROUPS_MAX + 1)),
     ]
-    named = msgspec.structs.replace(alive, share_groups=share_groups)
-    assert standing_sentences(named)[:-1] == standing_sentences(alive)
-    assert standing_sentences(named)[-1] == (
+    standing_with_groups = msgspec.structs.replace(alive_standing, share_groups=share_groups)
+    assert standing_sentences(standing_with_groups)[:-1] == standing_sentences(alive_standing)
+    assert standing_sentences(standing_with_groups)[-1] == (
         "Share groups with read_committed get nothing from there on either: g, g0 (start offset 0),"
         f" {', '.join(f'g{at} (start offset {at})' for at in range(1, NAMED_GROUPS_MAX - 1))}"
         " and 2 more."
     )
-    ten = msgspec.structs.replace(alive, share_groups=[("g", None)] * NAMED_GROUPS_MAX)
+    ten = msgspec.structs.replace(alive_standing, share_groups=[("g", None)] * NAMED_GROUPS_MAX)
     assert standing_sentences(ten)[-1].endswith("g, g.")
 
 
 def test_what_is_not_on_all_replicas_is_no_transaction() -> None:
-    written = standing_sentences(standing(Cause.WRITTEN))
-    assert len(written) == 2
-    assert "No transaction is open there" in written[1]
+    sentences = standing_sentences(standing(Cause.WRITTEN))
+    assert len(sentences) == 2
+    assert "No transaction is open there" in sentences[1]
 
 
 @pytest.mark.parametrize("status", [OpenTxnStatus.HANGING, OpenTxnStatus.ALIVE])
@@ -168,12 +168,12 @@ def test_a_command_ends_its_sentence_and_names_what_was_meant(
     lines, expected = [], []
     for name in HOSTILE_NAMES:
         blocking_txn = msgspec.structs.replace(holder(status), transactional_id=name)
-        held = msgspec.structs.replace(
+        held_standing = msgspec.structs.replace(
             standing(Cause.HANGING, blocking_txn),
             partition=TopicPartition(name, 0),
             program=command_line(PROGRAM),
         )
-        advice = standing_sentences(held)[2]
+        advice = standing_sentences(held_standing)[2]
         lines.append(ShellText(advice[advice.index(f" {PROGRAM} ") :]))
         if status is OpenTxnStatus.ALIVE:
             expected.append(["forceTerminateTransaction", *option("--transactionalId", name)])
@@ -203,7 +203,7 @@ def test_a_summary_calls_a_timestamp_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "owed", "last_outcome", "sentence"),
+    ("state", "owed_count", "last_outcome", "sentence"),
     [
         ("Ongoing", 0, None, "app is open"),
         ("PrepareCommit", 2, None, "app is decided: commit; 2 markers are owed"),
@@ -215,10 +215,10 @@ def test_a_summary_calls_a_timestamp_one() -> None:
     ],
 )
 def test_a_coordinator_is_told_in_a_sentence(
-    state: str, owed: int, last_outcome: bool | None, sentence: str
+    state: str, owed_count: int, last_outcome: bool | None, sentence: str
 ) -> None:
     assert (
-        words.coordinator_sentence("app", state, owed_count=owed, last_outcome=last_outcome)
+        words.coordinator_sentence("app", state, owed_count=owed_count, last_outcome=last_outcome)
         == sentence
     )
 

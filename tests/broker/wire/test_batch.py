@@ -12,7 +12,7 @@ def test_everything_named_can_be_had_from_one_place() -> None:
 
 
 def test_a_produced_batch_becomes_one_of_the_log_and_is_read_back() -> None:
-    produced = batch.build_batch(
+    produced_batch = batch.build_batch(
         [batch.Record(key=b"k", value=b"v")],
         timestamp_ms=1700000000123,
         producer_id=1000,
@@ -20,7 +20,7 @@ def test_a_produced_batch_becomes_one_of_the_log_and_is_read_back() -> None:
         base_sequence=0,
         transactional=True,
     )
-    stored = batch.assign(produced, base_offset=42, leader_epoch=3)
+    stored_batch = batch.assign(produced_batch, base_offset=42, leader_epoch=3)
     marker = batch.control_batch(
         producer_id=1000,
         producer_epoch=0,
@@ -30,7 +30,7 @@ def test_a_produced_batch_becomes_one_of_the_log_and_is_read_back() -> None:
         leader_epoch=3,
         timestamp_ms=1700000000200,
     )
-    log = stored + marker
+    log = stored_batch + marker
     [(_, batch_data), (position, end)] = batch.iter_batches(log)
     assert (batch_data.base_offset, end.base_offset) == (42, 43)
     assert batch.crc_is_valid(log, batch_data)

@@ -103,8 +103,8 @@ def test_the_key_of_an_only_record(
 def test_the_key_of_an_only_record_with_a_long_timestamp() -> None:
     batch = build_batch([Record(key=b"k", timestamp_ms=100)], timestamp_ms=0, base_offset=9)
     header = read_batch_header(batch)
-    moved = filtered_batch(header, read_records(batch), delete_horizon_ms=1 << 40)
-    assert list(batch_keys(moved, read_batch_header(moved))) == [(9, b"k", False)]
+    moved_batch = filtered_batch(header, read_records(batch), delete_horizon_ms=1 << 40)
+    assert list(batch_keys(moved_batch, read_batch_header(moved_batch))) == [(9, b"k", False)]
 
 
 def test_a_single_record_that_is_not_the_first_of_its_batch() -> None:
@@ -113,9 +113,9 @@ def test_a_single_record_that_is_not_the_first_of_its_batch() -> None:
         read_batch_header(batch), read_records(batch)[3:], delete_horizon_ms=None
     )
     assert list(batch_keys(last_record, read_batch_header(last_record))) == [(43, b"", True)]
-    odd = bytearray(build_batch([Record(key=b"k")], timestamp_ms=5, base_offset=9))
-    odd[64] = 2  # the delta of its offset: nobody has checked it
-    assert list(batch_keys(bytes(odd), read_batch_header(odd))) == [(10, b"k", False)]
+    odd_batch = bytearray(build_batch([Record(key=b"k")], timestamp_ms=5, base_offset=9))
+    odd_batch[64] = 2  # the delta of its offset: nobody has checked it
+    assert list(batch_keys(bytes(odd_batch), read_batch_header(odd_batch))) == [(10, b"k", False)]
 
 
 def test_the_key_of_a_record_that_is_cut_off_can_not_be_read() -> None:
@@ -141,9 +141,16 @@ def payload_with(**changes: int) -> bytes:
         [Record(key=b"k", value=b"v", headers=(("h", b"x"),))], timestamp_ms=5, base_offset=9
     )
     payload = bytearray(payload_of(batch, read_batch_header(batch)))
-    places = {"length": 0, "key": 4, "value": 6, "headers": 8, "header_key": 9, "header_value": 11}
+    positions = {
+        "length": 0,
+        "key": 4,
+        "value": 6,
+        "headers": 8,
+        "header_key": 9,
+        "header_value": 11,
+    }
     for field_name, byte in changes.items():
-        payload[places[field_name]] = byte
+        payload[positions[field_name]] = byte
     return bytes(payload)
 
 
@@ -268,22 +275,22 @@ def test_a_marker_with_a_horizon_says_the_same() -> None:
 
 def recode(batch: bytes, codec: int, *, codec_level: int | None = None) -> bytes:
     header = read_batch_header(batch)
-    written = recoded_batch(
+    rewritten_batch = recoded_batch(
         header, payload_of(batch, header), codec=codec, level=codec_level, size_max=1 << 30
     )
-    assert isinstance(written, bytes)
-    assert crc_is_valid(written, read_batch_header(written))
-    return written
+    assert isinstance(rewritten_batch, bytes)
+    assert crc_is_valid(rewritten_batch, read_batch_header(rewritten_batch))
+    return rewritten_batch
 
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("codec_level", [None, 1])
 def test_a_batch_in_another_codec(codec: int, codec_level: int | None) -> None:
     batch = batch_of_records(codec=GZIP, transactional=True)
-    written = recode(batch, codec, codec_level=codec_level)
-    recoded_header = read_batch_header(written)
+    rewritten_batch = recode(batch, codec, codec_level=codec_level)
+    recoded_header = read_batch_header(rewritten_batch)
     assert recoded_header.compression == codec
-    assert read_records(written) == read_records(batch)
+    assert read_records(rewritten_batch) == read_records(batch)
     assert recoded_header.is_transactional
     assert (
         recoded_header.producer_id,
@@ -312,16 +319,18 @@ def test_a_recoded_batch_numbers_its_records_anew() -> None:
         base_sequence=header.base_sequence,
         records_count=2,
     )
-    written = recode(batch, NONE)
-    assert not read_batch_header(written).is_log_append_time
-    assert [record.offset for record in read_records(written)] == [40, 41]
-    assert [record.key for record in read_records(written)] == [b"b", b"a"]
+    rewritten_batch = recode(batch, NONE)
+    assert not read_batch_header(rewritten_batch).is_log_append_time
+    assert [record.offset for record in read_records(rewritten_batch)] == [40, 41]
+    assert [record.key for record in read_records(rewritten_batch)] == [b"b", b"a"]
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_large_records_are_recoded_among_small_ones(codec: int) -> None:
-    large = bytes(range(256)) * 8_000
-    records = [Record(key=b"k", value=value) for value in (b"a", large, b"c", None, b"d" * 70_000)]
+    large_value = bytes(range(256)) * 8_000
+    records = [
+        Record(key=b"k", value=value) for value in (b"a", large_value, b"c", None, b"d" * 70_000)
+    ]
     records += [Record(headers=(("h", None), ("", b"x" * 300)))]
     batch = build_batch(records, timestamp_ms=200)
     assert read_records(recode(batch, codec)) == read_records(batch)
@@ -330,12 +339,12 @@ def test_large_records_are_recoded_among_small_ones(codec: int) -> None:
 def test_lengths_in_more_bytes_than_they_need_are_written_in_fewer() -> None:
     batch = build_batch([Record(key=b"k", value=b"v")], timestamp_ms=200)
     header, payload = read_batch_header(batch), payload_of(batch, read_batch_header(batch))
-    for short, long in (
+    for short_length, long_length in (
         (b"\x02k", b"\x82\x00k"),
         (b"\x02v", b"\x82\x00v"),
         (b"v\x00", b"v\x80\x00"),
     ):
-        wasteful = payload.replace(short, long)
+        wasteful = payload.replace(short_length, long_length)
         wasteful = bytes((wasteful[0] + 2,)) + wasteful[1:]
         assert recoded_batch(header, wasteful, codec=NONE, size_max=1_000) == batch
 
@@ -391,15 +400,15 @@ def batch(payload: bytes = b"records", **changes: int) -> bytes:
 def test_header_reads_back_what_was_packed(
     values: dict[str, int], payload: bytes, prefix: bytes
 ) -> None:
-    packed = pack_batch(payload, **values)
-    header = read_batch_header(prefix + packed, len(prefix))
+    packed_batch = pack_batch(payload, **values)
+    header = read_batch_header(prefix + packed_batch, len(prefix))
     assert (
         values.items() <= {field_name: getattr(header, field_name) for field_name in values}.items()
     )
     assert header.magic == 2
-    assert header.size == len(packed) == 61 + len(payload)
-    assert header.crc == crc_of(packed) == crc32c.crc32c(packed[21:])
-    assert crc_is_valid(prefix + packed, header, len(prefix))
+    assert header.size == len(packed_batch) == 61 + len(payload)
+    assert header.crc == crc_of(packed_batch) == crc32c.crc32c(packed_batch[21:])
+    assert crc_is_valid(prefix + packed_batch, header, len(prefix))
 
 
 @pytest.mark.parametrize(
@@ -462,23 +471,23 @@ def test_too_few_bytes_for_a_header() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1, 3, 127, -1])
 def test_other_magic_is_refused_and_named(magic: int) -> None:
-    old = bytearray(batch())
-    old[16] = magic & 0xFF
+    old_batch = bytearray(batch())
+    old_batch[16] = magic & 0xFF
     with pytest.raises(CorruptBatchError, match=f"magic {magic} is not 2"):
-        read_batch_header(old)
+        read_batch_header(old_batch)
 
 
 @pytest.mark.parametrize("length", [48, 0, -1, -(2**31)])
 def test_length_below_the_least_is_refused(length: int) -> None:
-    short = bytearray(batch())
-    struct.pack_into(">i", short, 8, length)
+    short_batch = bytearray(batch())
+    struct.pack_into(">i", short_batch, 8, length)
     with pytest.raises(CorruptBatchError, match=f"length {length} is below 49"):
-        read_batch_header(short)
+        read_batch_header(short_batch)
     with pytest.raises(CorruptBatchError, match=f"length {length} is below 49"):
-        list(iter_batches(short))
+        list(iter_batches(short_batch))
     # Seen even where the header itself is cut off.
     with pytest.raises(CorruptBatchError, match=f"length {length} is below 49"):
-        list(iter_batches(short[:20]))
+        list(iter_batches(short_batch[:20]))
 
 
 # Walking

@@ -151,10 +151,10 @@ def test_array_that_claims_too_much_is_refused_without_reserving_for_it(length: 
 
 def test_values_for_other_versions_are_left_out() -> None:
     values = {"throttle_time": 0, "error_code": 0, "producer_id": 5, "producer_epoch": 1}
-    old = build(response_class(END_TXN, 1), **values)
-    new = build(response_class(END_TXN, 5), **values)
-    assert not hasattr(old, "producer_id")
-    assert (new.producer_id, new.producer_epoch) == (5, 1)
+    old_message = build(response_class(END_TXN, 1), **values)
+    new_message = build(response_class(END_TXN, 5), **values)
+    assert not hasattr(old_message, "producer_id")
+    assert (new_message.producer_id, new_message.producer_epoch) == (5, 1)
 
 
 def test_builder_of_a_class_is_always_the_same() -> None:
@@ -175,9 +175,9 @@ def test_field_without_default_is_needed() -> None:
 
 def test_milliseconds_and_numbers_are_as_good_as_durations_and_enumerations() -> None:
     cls = response_class(END_TXN, 1)
-    plain = build(cls, throttle_time=1500, error_code=51)
+    plain_message = build(cls, throttle_time=1500, error_code=51)
     kio = build(cls, throttle_time=timedelta(seconds=1.5), error_code=51)
-    assert encode_body(plain) == encode_body(kio) == bytes.fromhex("000005dc0033")
+    assert encode_body(plain_message) == encode_body(kio) == bytes.fromhex("000005dc0033")
 
 
 def test_messages_made_by_their_own_constructor_are_encoded_too() -> None:
@@ -275,19 +275,19 @@ def test_arbitrary_responses_are_messages_or_refused(api: tuple[int, int], body:
 
 def test_a_request_with_too_many_elements_can_not_be_read() -> None:
     header = RequestHeader(16, 4, 1, None, 0)
-    most = REQUEST_ELEMENTS_MAX
+    most_elements = REQUEST_ELEMENTS_MAX
 
     def body(count: int) -> bytes:
         return uvarint(count + 1) + b"\x02x" * count + b"\0"
 
-    assert len(decode_request(header, body(most)).states_filter) == most
+    assert len(decode_request(header, body(most_elements)).states_filter) == most_elements
     with pytest.raises(MalformedFrameError, match="more elements than a request may have"):
-        decode_request(header, body(most + 1))
+        decode_request(header, body(most_elements + 1))
 
 
 def test_a_header_with_too_many_tags_can_not_be_read() -> None:
-    def frame(tags: int) -> bytes:
-        return b"\0\x10\0\4\0\0\0\1\xff\xff" + uvarint(tags) + b"\x64\0" * tags
+    def frame(tag_count: int) -> bytes:
+        return b"\0\x10\0\4\0\0\0\1\xff\xff" + uvarint(tag_count) + b"\x64\0" * tag_count
 
     assert read_request_header(frame(HEADER_TAGS_MAX)).api_key == 16
     with pytest.raises(MalformedFrameError, match="tagged fields"):
@@ -402,12 +402,12 @@ def test_known_tag_is_read() -> None:
     assert end == len(body)
 
 
-@pytest.mark.parametrize("present", [False, True])
-def test_struct_that_may_be_null_has_a_byte_before_it(*, present: bool) -> None:
-    struct = "01 0274 00000001 00" if present else "ff"
+@pytest.mark.parametrize("is_present", [False, True])
+def test_struct_that_may_be_null_has_a_byte_before_it(*, is_present: bool) -> None:
+    struct = "01 0274 00000001 00" if is_present else "ff"
     body = bytes.fromhex(f"01 00000009 {struct} 00")
     message, end = reader(request_class(75, 0))(body, 0, len(body))
-    assert (message.cursor is not None) == present
+    assert (message.cursor is not None) == is_present
     assert end == len(body)
 
 
@@ -540,7 +540,7 @@ def test_constructor_reports_what_it_has_no_field_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "elements"),
+    ("message", "element_count"),
     [
         (build(response_class(26, 5), throttle_time=0, error_code=0), 0),
         (
@@ -559,12 +559,12 @@ def test_constructor_reports_what_it_has_no_field_for() -> None:
     ],
     ids=["no elements", "elements"],
 )
-def test_steps_give_the_same_bytes(message: Any, elements: int) -> None:
+def test_steps_give_the_same_bytes(message: Any, element_count: int) -> None:
     for _ in ("compiled", "found"):
-        pieces: list[bytes] = []
-        steps_taken = sum(encode_in_steps(message, pieces))
-        assert b"".join(pieces) == encode_body(message)
-        assert (steps_taken > 0) is (elements > 0)
+        encoded_pieces: list[bytes] = []
+        steps_taken = sum(encode_in_steps(message, encoded_pieces))
+        assert b"".join(encoded_pieces) == encode_body(message)
+        assert (steps_taken > 0) is (element_count > 0)
 
 
 def test_elements_of_elements_are_steps_too() -> None:
@@ -582,21 +582,21 @@ def test_elements_of_elements_are_steps_too() -> None:
         configs=(),
     )
     message = build(request_class(19, 4), topics=[topic], timeout=1)
-    pieces: list[bytes] = []
-    assert sum(encode_in_steps(message, pieces)) > 0
-    assert b"".join(pieces) == encode_body(message)
+    encoded_pieces: list[bytes] = []
+    assert sum(encode_in_steps(message, encoded_pieces)) > 0
+    assert b"".join(encoded_pieces) == encode_body(message)
 
 
 def test_strings_are_steps_too() -> None:
     message = build(request_class(15, 0), groups=tuple(map(str, range(STEP_STRINGS + 1))))
-    pieces: list[bytes] = []
-    assert [*encode_in_steps(message, pieces)] == [STEP_ELEMENTS, STEP_ELEMENTS]
-    assert b"".join(pieces) == encode_body(message)
+    encoded_pieces: list[bytes] = []
+    assert [*encode_in_steps(message, encoded_pieces)] == [STEP_ELEMENTS, STEP_ELEMENTS]
+    assert b"".join(encoded_pieces) == encode_body(message)
 
 
 def test_an_element_that_is_there_again_is_encoded_once_and_written_as_often() -> None:
     schema = request_schema(19, 4)
-    first_topic, second = (
+    first_topic, second_topic = (
         build(
             schema.CreatableTopic,
             name=name,
@@ -607,10 +607,12 @@ def test_an_element_that_is_there_again_is_encoded_once_and_written_as_often() -
         )
         for name in ("t", "u")
     )
-    message = build(request_class(19, 4), topics=(first_topic, second, first_topic), timeout=1)
-    pieces: list[bytes] = []
-    assert sum(encode_in_steps(message, pieces)) > 0
-    assert b"".join(pieces) == encode_body(message)
+    message = build(
+        request_class(19, 4), topics=(first_topic, second_topic, first_topic), timeout=1
+    )
+    encoded_pieces: list[bytes] = []
+    assert sum(encode_in_steps(message, encoded_pieces)) > 0
+    assert b"".join(encoded_pieces) == encode_body(message)
 
 
 def test_missing_value_is_an_error() -> None:
@@ -620,8 +622,8 @@ def test_missing_value_is_an_error() -> None:
 
 def test_tag_at_its_default_is_left_out() -> None:
     cls, schema = response_class(18, 4), response_schema(18, 4)
-    plain = build(cls, error_code=0, api_keys=(), throttle_time=0)
-    assert encode_body(plain) == bytes.fromhex("0000010000000000")
+    plain_message = build(cls, error_code=0, api_keys=(), throttle_time=0)
+    assert encode_body(plain_message) == bytes.fromhex("0000010000000000")
     feature = build(schema.FinalizedFeatureKey, name="f", max_version_level=2, min_version_level=1)
     tagged = build(cls, error_code=0, api_keys=(), throttle_time=0, finalized_features=(feature,))
     assert encode_body(tagged) == bytes.fromhex("0000 01 00000000 01 02 08 02 0266 0002 0001 00")
@@ -636,12 +638,12 @@ def test_lengths_around_their_limits(size: int) -> None:
     assert entity_reader(cls)(encode_body(message), 0)[0] == message
 
 
-@pytest.mark.parametrize("present", [False, True])
-def test_encoder_struct_that_may_be_null_has_a_byte_before_it(*, present: bool) -> None:
+@pytest.mark.parametrize("is_present", [False, True])
+def test_encoder_struct_that_may_be_null_has_a_byte_before_it(*, is_present: bool) -> None:
     cls, schema = request_class(75, 0), request_schema(75, 0)
-    cursor = build(schema.Cursor, topic_name="t", partition_index=1) if present else None
+    cursor = build(schema.Cursor, topic_name="t", partition_index=1) if is_present else None
     message = build(cls, topics=(), response_partition_limit=9, cursor=cursor)
-    struct = "01 0274 00000001 00" if present else "ff"
+    struct = "01 0274 00000001 00" if is_present else "ff"
     assert encode_body(message) == bytes.fromhex(f"01 00000009 {struct} 00")
 
 

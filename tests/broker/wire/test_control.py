@@ -24,8 +24,8 @@ def marker(*, committed: bool = True, **changes: int) -> bytes:
 
 def control(key: bytes | None, record_value: bytes | None) -> bytes:
     """A control batch of one record with this key and value."""
-    plain = build_batch([Record(key=key, value=record_value)], timestamp_ms=0)
-    return holding(plain[61:], records_count=1)
+    plain_batch = build_batch([Record(key=key, value=record_value)], timestamp_ms=0)
+    return holding(plain_batch[61:], records_count=1)
 
 
 def holding(records: bytes, *, records_count: int) -> bytes:

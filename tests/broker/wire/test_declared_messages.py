@@ -86,9 +86,9 @@ def test_a_class_remade_has_the_same_fields_and_other_elements() -> None:
 
 def test_its_bytes_are_those_of_any_message() -> None:
     cls = message("Pair", "Two.", "name string", "number int16 = 3", flexible=False)
-    pieces: list[bytes] = []
-    writer(cls)(cls(name="ab"), pieces.append)
-    data = b"".join(pieces)
+    encoded_pieces: list[bytes] = []
+    writer(cls)(cls(name="ab"), encoded_pieces.append)
+    data = b"".join(encoded_pieces)
     assert data == b"\x00\x02ab\x00\x03"
     assert reader(cls)(data, 0, len(data)) == (cls(name="ab", number=3), len(data))
 

@@ -37,8 +37,8 @@ def test_the_newest_of_all_records_is_found(deltas: list[int], size: int, ahead:
 
 
 def test_only_old_records_have_an_old_newest() -> None:
-    first_records, second = records_of(), records_of(-5)
-    assert newest_delta_ms(second[len(first_records) :], 0, 1) == -5
+    first_records, second_records = records_of(), records_of(-5)
+    assert newest_delta_ms(second_records[len(first_records) :], 0, 1) == -5
 
 
 @pytest.mark.parametrize("count", [1, 3, 100])
@@ -149,9 +149,9 @@ def with_headers(*counts: int) -> bytes:
 )
 def test_many_headers_are_walked_over_with_breaks(counts: tuple[int, ...]) -> None:
     record_bytes = with_headers(*counts)
-    pieces = list(walk_in_steps(record_bytes, 0, len(counts)))
-    assert max(pieces) <= 2 * WALK_PIECES
-    assert sum(counts) <= sum(pieces) <= sum(counts) + len(counts)
+    step_lengths = list(walk_in_steps(record_bytes, 0, len(counts)))
+    assert max(step_lengths) <= 2 * WALK_PIECES
+    assert sum(counts) <= sum(step_lengths) <= sum(counts) + len(counts)
     assert newest_delta_ms(record_bytes, 0, len(counts)) == len(counts) - 1
     assert newest_delta_ms(record_bytes, 0, len(counts) + 1) is None
     assert newest_delta_ms(record_bytes[:-1], 0, len(counts)) is None

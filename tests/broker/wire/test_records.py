@@ -248,10 +248,10 @@ def test_changed_byte_is_noticed_or_harmless(
 ) -> None:
     built = bytearray(build_batch(records, timestamp_ms=0))
     built[BatchHeader.SIZE + position % (len(built) - BatchHeader.SIZE)] = value
-    changed: Any = bytes(built)
+    changed_bytes: Any = bytes(built)
     with contextlib.suppress(CorruptBatchError):
-        assert len(read_records(changed)) == len(records)
-        assert len(list(iter_batches(changed))) == 1
+        assert len(read_records(changed_bytes)) == len(records)
+        assert len(list(iter_batches(changed_bytes))) == 1
 
 
 @pytest.mark.slow
@@ -280,11 +280,15 @@ def test_only_record_reads_what_coordinators_write(key: bytes, record_value: byt
 def test_only_record_leaves_to_others_what_coordinators_do_not_write() -> None:
     headed = build_batch([Record(key=b"k", value=b"v", headers=(("h", b""),))], timestamp_ms=1)
     assert only_record(headed, read_batch_header(headed)) is None
-    long = build_batch([Record(key=b"k", value=bytes(20_000))], timestamp_ms=1)
-    assert only_record(long, read_batch_header(long)) is None
-    cut = bytearray(build_batch([Record(key=b"k", value=b"v")], timestamp_ms=1)[: BatchHeader.SIZE])
-    cut[8:12] = (BatchHeader.SIZE - 12).to_bytes(4, "big")  # its size: nothing is missing, by that
-    assert only_record(bytes(cut), read_batch_header(cut)) is None
+    long_batch = build_batch([Record(key=b"k", value=bytes(20_000))], timestamp_ms=1)
+    assert only_record(long_batch, read_batch_header(long_batch)) is None
+    cut_batch = bytearray(
+        build_batch([Record(key=b"k", value=b"v")], timestamp_ms=1)[: BatchHeader.SIZE]
+    )
+    cut_batch[8:12] = (BatchHeader.SIZE - 12).to_bytes(
+        4, "big"
+    )  # its size: nothing is missing, by that
+    assert only_record(bytes(cut_batch), read_batch_header(cut_batch)) is None
 
 
 @given(
@@ -309,10 +313,10 @@ def test_records_are_shared_out_in_order_over_batches_that_are_full(
     batches = list(in_batches(sizes, encode, batch_bytes_max=limit))
     assert [size for items, _ in batches for size in items] == sizes
     following_ones = [*batches[1:], None] if batches else []
-    for (items, pieces), following in zip(batches, following_ones, strict=True):
-        assert pieces == [encode(size, number) for number, size in enumerate(items)]
+    for (items, encoded_items), next_items in zip(batches, following_ones, strict=True):
+        assert encoded_items == [encode(size, number) for number, size in enumerate(items)]
         assert bytes_of(items) <= limit or len(items) == 1
-        assert following is None or bytes_of([*items, following[0][0]]) > limit
+        assert next_items is None or bytes_of([*items, next_items[0][0]]) > limit
 
 
 needs_cramjam = pytest.mark.skipif(
@@ -405,22 +409,22 @@ def test_many_members_of_gzip_are_not_little_work() -> None:
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 def test_much_work_is_done_in_a_room(codec: int) -> None:
     data = bytes(range(256)) * 8_000
-    packed = PackedRecords(codec, compress(codec, data), len(data))
-    with mmap.mmap(-1, packed.room_bytes) as room:
+    packed_records = PackedRecords(codec, compress(codec, data), len(data))
+    with mmap.mmap(-1, packed_records.room_bytes) as buffer:
         for _ in range(2):  # whatever was there before
-            with packed.unpack(room) as unpacked:
+            with packed_records.unpack(buffer) as unpacked:
                 assert unpacked == data
         with pytest.raises(UnpacksTooLargeError, match=f"{len(data) - 1} bytes"):
-            packed._replace(bytes_max=len(data) - 1).unpack(room)
+            packed_records._replace(bytes_max=len(data) - 1).unpack(buffer)
         with pytest.raises(CorruptBatchError, match=CODEC_NAMES[codec]):
-            packed._replace(data=packed.data[:-1]).unpack(room)
+            packed_records._replace(data=packed_records.data[:-1]).unpack(buffer)
         if codec == GZIP:
-            with packed._replace(data=packed.data * 2, bytes_max=len(data) * 2).unpack(
-                mmap.mmap(-1, 2 * len(data) + 1)
-            ) as unpacked:
+            with packed_records._replace(
+                data=packed_records.data * 2, bytes_max=len(data) * 2
+            ).unpack(mmap.mmap(-1, 2 * len(data) + 1)) as unpacked:
                 assert unpacked == data * 2
             with pytest.raises(CorruptBatchError):
-                packed._replace(data=packed.data + b"rest").unpack(room)
+                packed_records._replace(data=packed_records.data + b"rest").unpack(buffer)
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
@@ -453,15 +457,15 @@ def test_a_bare_snappy_block_that_is_cut_off_is_refused() -> None:
 
 @needs_cramjam
 def test_snappy_is_written_in_blocks_of_snappy_java() -> None:
-    written = compress(SNAPPY, bytes(70_000))
-    assert written.startswith(b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01")
+    snappy_bytes = compress(SNAPPY, bytes(70_000))
+    assert snappy_bytes.startswith(b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01")
     sizes = []
     position = 16
-    while position < len(written):
-        sizes.append(int.from_bytes(written[position : position + 4], "big"))
+    while position < len(snappy_bytes):
+        sizes.append(int.from_bytes(snappy_bytes[position : position + 4], "big"))
         position += 4 + sizes[-1]
     assert len(sizes) == 3
-    assert position == len(written)
+    assert position == len(snappy_bytes)
 
 
 @pytest.mark.parametrize(

@@ -58,11 +58,11 @@ def test_rest_of_a_chunk_waits_for_more() -> None:
     assert reader.receive_data(b"lf" + frame_of(b"next")) == [b"half", b"next"]
 
 
-@pytest.mark.parametrize("cut", [2, 4, 7])
-def test_a_frame_that_will_never_be_whole_is_thrown_away(cut: int) -> None:
+@pytest.mark.parametrize("byte_count", [2, 4, 7])
+def test_a_frame_that_will_never_be_whole_is_thrown_away(byte_count: int) -> None:
     reader = FrameReader(100)
-    reader.receive_data(bytes([0, 0, 0, 5, 1, 2, 3, 4, 5])[:cut])
-    assert reader.buffered_bytes == cut
+    reader.receive_data(bytes([0, 0, 0, 5, 1, 2, 3, 4, 5])[:byte_count])
+    assert reader.buffered_bytes == byte_count
     reader.forget()
     assert reader.buffered_bytes == 0
     assert reader.receive_data(bytes([0, 0, 0, 1, 9])) == [bytes([9])]
@@ -142,7 +142,11 @@ def test_frames_do_not_depend_on_where_the_stream_is_cut(
     payloads: list[bytes], cuts: list[int]
 ) -> None:
     frame_bytes = b"".join(frame_of(payload) for payload in payloads)
-    ends = [0, *sorted(min(cut, len(frame_bytes)) for cut in cuts), len(frame_bytes)]
+    ends = [
+        0,
+        *sorted(min(cut_position, len(frame_bytes)) for cut_position in cuts),
+        len(frame_bytes),
+    ]
     chunks = [frame_bytes[start:end] for start, end in pairwise(ends)]
     reader = FrameReader(50)
     assert feed_chunks(reader, chunks) == payloads
@@ -152,13 +156,13 @@ def test_frames_do_not_depend_on_where_the_stream_is_cut(
 @given(chunks=st.lists(st.binary(max_size=30), max_size=20))
 def test_arbitrary_bytes_are_frames_or_refused(chunks: list[bytes]) -> None:
     reader = FrameReader(1 << 20)
-    received = 0
+    received_size = 0
     with contextlib.suppress(MalformedFrameError):
         for chunk in chunks:
-            received += len(chunk)
+            received_size += len(chunk)
             for frame in reader.receive_data(chunk):
-                received -= len(frame) + 4
-            assert reader.buffered_bytes == received
+                received_size -= len(frame) + 4
+            assert reader.buffered_bytes == received_size
 
 
 @pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\n", b"POST /api/v1/faults", b"PRI * HTTP/2"])

@@ -43,9 +43,9 @@ def test_a_field_is_changed_wherever_it_stands_and_nothing_else() -> None:
     group = codec.build(schema.OffsetFetchResponseGroup, group_id="g", topics=(topic,))
     answer = codec.build(schema.OffsetFetchResponse, throttle_time=0, groups=(group,))
     off = rewrite_field(answer, "committed_offset", lambda offset: offset + 5)
-    (found,) = off.groups[0].topics
-    assert [row.committed_offset for row in found.partitions] == [5, 15]
-    assert [row.partition_index for row in found.partitions] == [0, 1]
+    (found_topic,) = off.groups[0].topics
+    assert [row.committed_offset for row in found_topic.partitions] == [5, 15]
+    assert [row.partition_index for row in found_topic.partitions] == [0, 1]
     assert rewrite_field(answer, "no_such_field", lambda _: 1) is answer
     assert codec.encode_body(off) != codec.encode_body(answer)
 
@@ -65,11 +65,15 @@ def test_rows_that_are_made_when_they_are_encoded_are_changed_too() -> None:
         base_offset=0,
         record_errors=LazyRows(error, range(3)),
     )
-    changed = rewrite_field(part, "batch_index_error_message", lambda _: "new")
-    assert [record_error.batch_index_error_message for record_error in changed.record_errors] == [
-        "new"
-    ] * 3
-    assert [record_error.batch_index for record_error in changed.record_errors] == [0, 1, 2]
+    changed_partition = rewrite_field(part, "batch_index_error_message", lambda _: "new")
+    assert [
+        record_error.batch_index_error_message for record_error in changed_partition.record_errors
+    ] == ["new"] * 3
+    assert [record_error.batch_index for record_error in changed_partition.record_errors] == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_an_entry_is_put_behind_those_of_a_list_also_where_there_are_none() -> None:
@@ -95,12 +99,12 @@ def test_an_entry_is_put_behind_those_of_a_list_also_where_there_are_none() -> N
         rows = topic.partitions[0].aborted_transactions
         return [(row.producer_id, row.first_offset) for row in rows]
 
-    old = codec.build(schema.AbortedTransaction, producer_id=1, first_offset=0)
-    for entries, entries_after in ((None, []), ((), []), ((old,), [(1, 0)])):
-        changed = with_list_element(answer(entries), "aborted_transactions", entry)
-        assert aborted_rows(changed) == [*entries_after, (7, 3)]
-        assert codec.encode_body(changed)
-    assert with_list_element(old, "aborted_transactions", entry) is old
+    old_entry = codec.build(schema.AbortedTransaction, producer_id=1, first_offset=0)
+    for entries, entries_after in ((None, []), ((), []), ((old_entry,), [(1, 0)])):
+        changed_answer = with_list_element(answer(entries), "aborted_transactions", entry)
+        assert aborted_rows(changed_answer) == [*entries_after, (7, 3)]
+        assert codec.encode_body(changed_answer)
+    assert with_list_element(old_entry, "aborted_transactions", entry) is old_entry
 
 
 def test_an_entry_that_a_list_can_not_have_is_named() -> None:
@@ -111,9 +115,9 @@ def test_an_entry_that_a_list_can_not_have_is_named() -> None:
         element_misfit(FETCH, "aborted_transactions", {"producer_id": 7})
         == "first_offset is missing"
     )
-    wrong = element_misfit(FETCH, "aborted_transactions", {"producer": 7, "first_offset": 3})
-    assert wrong is not None
-    assert wrong.startswith("no field 'producer'; did you mean producer_id?")
+    misfit = element_misfit(FETCH, "aborted_transactions", {"producer": 7, "first_offset": 3})
+    assert misfit is not None
+    assert misfit.startswith("no field 'producer'; did you mean producer_id?")
     text = element_misfit(FETCH, "aborted_transactions", {"producer_id": "x", "first_offset": 3})
     assert text == "producer_id is a number"
     assert element_misfit(METADATA, "replica_nodes", {"a": 1}) == "it is no list of rows"

@@ -229,16 +229,16 @@ async def _until_ends(consumer: Any, partitions: list[Any]) -> list[ConsumedReco
     consumer.assign(partitions)
     await consumer.seek_to_beginning()
     ends = await consumer.end_offsets(partitions)
-    consumed: list[ConsumedRecord] = []
+    consumed_records: list[ConsumedRecord] = []
     while True:
         positions = [await consumer.position(partition) for partition in partitions]
         if all(
             position >= ends[partition]
             for position, partition in zip(positions, partitions, strict=True)
         ):
-            return consumed
+            return consumed_records
         for records in (await consumer.getmany(timeout_ms=20)).values():
-            consumed += map(consumed_record, records)
+            consumed_records += map(consumed_record, records)
 
 
 class DriverMember(ManagedResource):
@@ -282,10 +282,12 @@ class DriverMember(ManagedResource):
         self._starting.result()
         await self._listener.turn.acquire()
         batches = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=record_count)
-        consumed = [consumed_record(record) for records in batches.values() for record in records]
-        if not consumed:
+        consumed_records = [
+            consumed_record(record) for records in batches.values() for record in records
+        ]
+        if not consumed_records:
             self._listener.turn.release()
-        return consumed
+        return consumed_records
 
     def metadata(self) -> Any:
         return self._settings["group_id"]

@@ -254,12 +254,12 @@ class DriverMember(ManagedResource):
         self._consumer.close()
 
     def poll(self, record_count: int) -> list[ConsumedRecord]:
-        consumed = []
+        consumed_records = []
         for message in self._consumer.consume(record_count, timeout=POLL_MS / 1000):
             if (error := message.error()) is not None:
                 raise KafkaException(error)
-            consumed.append(_consumed_record(message))
-        return consumed
+            consumed_records.append(_consumed_record(message))
+        return consumed_records
 
     def metadata(self) -> Any:
         return self._consumer.consumer_group_metadata()
@@ -304,7 +304,7 @@ def _code(error: Exception) -> int | None:
 
 def _until_ends(consumer: Consumer, pending_partitions: set[int]) -> list[ConsumedRecord]:
     """Read until every partition has said that its end is reached."""
-    consumed: list[ConsumedRecord] = []
+    consumed_records: list[ConsumedRecord] = []
     deadline_s = time.monotonic() + PATIENCE_S
     while pending_partitions:
         message = consumer.poll(1.0)
@@ -313,12 +313,12 @@ def _until_ends(consumer: Consumer, pending_partitions: set[int]) -> list[Consum
             continue
         error = message.error()
         if error is None:
-            consumed.append(_consumed_record(message))
+            consumed_records.append(_consumed_record(message))
         elif error.code() == KafkaError._PARTITION_EOF:
             pending_partitions.discard(message.partition())
         else:
             raise KafkaException(error)
-    return consumed
+    return consumed_records
 
 
 def _consumed_record(message: Message) -> ConsumedRecord:

@@ -229,13 +229,13 @@ def _until_ends(consumer: Any, partitions: list[Any]) -> list[ConsumedRecord]:
     consumer.assign(partitions)
     consumer.seek_to_beginning()
     ends = consumer.end_offsets(partitions)
-    consumed: list[ConsumedRecord] = []
+    consumed_records: list[ConsumedRecord] = []
     deadline_s = time.monotonic() + PATIENCE_S
     while any(consumer.position(partition) < ends[partition] for partition in partitions):
         assert time.monotonic() < deadline_s, f"the ends {ends} were not reached"
         for records in consumer.poll(timeout_ms=100).values():
-            consumed += map(consumed_record, records)
-    return consumed
+            consumed_records += map(consumed_record, records)
+    return consumed_records
 
 
 class DriverMember(ManagedResource):

@@ -133,16 +133,16 @@ def endpoints(shop: Shop) -> None:
 def api_versions(shop: Shop) -> None:
     """kafka-broker-api-versions: each broker, and versions as Kafka 4.4 has them."""
     printed_lines = shop.tools.ask("kafka-broker-api-versions").stdout.splitlines()
-    heads = [
+    head_lines = [
         printed_line for printed_line in printed_lines if not printed_line.startswith(("\t", ")"))
     ]
-    addresses = {re.sub(r" \(id: .*", "", head) for head in heads}
+    addresses = {re.sub(r" \(id: .*", "", head) for head in head_lines}
     expect("brokers", addresses, set(shop.tools.bootstrap.split(",")))
     for api, versions in _SUPPORTED_VERSIONS.items():
         lines = [
             printed_line for printed_line in printed_lines if printed_line.startswith(f"\t{api}: ")
         ]
-        expect(f"brokers that tell of {api}", len(lines), len(heads))
+        expect(f"brokers that tell of {api}", len(lines), len(head_lines))
         for line in lines:
             expect(api, re.sub(r" \[.*", "", line.partition(": ")[2]), versions)
 

@@ -26,28 +26,28 @@ _HOLES: Final = {
 Answer = TypeVar("Answer")
 
 
-class Unexpected(Exception):
+class UnexpectedAnswerError(Exception):
     """A tool's output differs from the expected output."""
 
 
 def require(subject: str, holds: object) -> None:
-    """Raise ``Unexpected`` unless ``holds`` is true."""
+    """Raise ``UnexpectedAnswerError`` unless ``holds`` is true."""
     if not holds:
-        raise Unexpected(f"{subject}: does not hold")
+        raise UnexpectedAnswerError(f"{subject}: does not hold")
 
 
 def expect(subject: str, actual: object, expected: object) -> None:
-    """Raise ``Unexpected`` unless the actual value is the expected one."""
+    """Raise ``UnexpectedAnswerError`` unless the actual value is the expected one."""
     if actual != expected:
-        raise Unexpected(f"{subject}: expected {expected!r}, found {actual!r}")
+        raise UnexpectedAnswerError(f"{subject}: expected {expected!r}, found {actual!r}")
 
 
 def expect_output(result: ToolResult, template: str, *, code: int = 0) -> ToolResult:
     """Raise ``Unexpected`` unless the tool ended with this status and printed exactly this text."""
     if result.code != code:
-        raise Unexpected(f"exit status {result.code}: {result.stdout}{result.stderr}")
+        raise UnexpectedAnswerError(f"exit status {result.code}: {result.stdout}{result.stderr}")
     if not re.fullmatch(_pattern(template), lean(result.stdout)):
-        raise Unexpected(f"expected {lean(template)!r}, found {lean(result.stdout)!r}")
+        raise UnexpectedAnswerError(f"expected {lean(template)!r}, found {lean(result.stdout)!r}")
     return result
 
 
@@ -56,7 +56,7 @@ def expect_refusal(result: ToolResult, template: str) -> None:
     expect("exit status", result.code, 1)
     output = lean(result.stdout + result.stderr)
     if not any(re.search(_pattern(template), printed_line) for printed_line in output.splitlines()):
-        raise Unexpected(f"expected {template!r}, found {output!r}")
+        raise UnexpectedAnswerError(f"expected {template!r}, found {output!r}")
 
 
 def eventually(check: Callable[[], Answer]) -> Answer:
@@ -69,7 +69,7 @@ def eventually(check: Callable[[], Answer]) -> Answer:
     while True:
         try:
             return check()
-        except Unexpected:
+        except UnexpectedAnswerError:
             if time.monotonic() > deadline_s:
                 raise
             time.sleep(_PACE_S)

@@ -5,7 +5,12 @@ from __future__ import annotations
 import csv
 from typing import Final
 
-from tests.clients.kafka_tools.expect import Unexpected, eventually, expect, expect_output
+from tests.clients.kafka_tools.expect import (
+    UnexpectedAnswerError,
+    eventually,
+    expect,
+    expect_output,
+)
 from tests.clients.kafka_tools.shop import Shop
 from tests.support.apache_kafka import ToolResult
 
@@ -127,12 +132,12 @@ def streams_reset(shop: Shop) -> None:
 def _consume(shop: Shop, topic: str, group: str, protocol: str) -> None:
     """Consume three of four records, so that a lag is left."""
     shop.tools.ask("kafka-console-producer", "--topic", topic, stdin="one\ntwo\nthree\nfour\n")
-    consumed = shop.tools.ask(
+    consumer_output = shop.tools.ask(
         "kafka-console-consumer",
         *("--topic", topic, "--from-beginning", "--group", group, "--max-messages", "3"),
         *("--command-property", f"group.protocol={protocol}", "--timeout-ms", "30000"),
     )
-    expect("records", consumed.stdout.splitlines(), ["one", "two", "three"])
+    expect("records", consumer_output.stdout.splitlines(), ["one", "two", "three"])
 
 
 def _ask_groups_tool(shop: Shop, *options: str) -> ToolResult:
@@ -149,6 +154,6 @@ def _groups(shop: Shop, group: str, *options: str) -> ToolResult:
 
 def _rows_of(group: str, result: ToolResult) -> ToolResult:
     if result.code != 0:
-        raise Unexpected(f"exit status {result.code}: {result.stdout}{result.stderr}")
+        raise UnexpectedAnswerError(f"exit status {result.code}: {result.stdout}{result.stderr}")
     rows = [row for row in result.stdout.splitlines() if row.split(" ")[0] == group]
     return ToolResult(result.code, "\n".join(rows), result.stderr)

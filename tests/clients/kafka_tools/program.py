@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tests.clients.kafka_tools import cluster, groups, records, secured, topics, transactions
-from tests.clients.kafka_tools.expect import Unexpected
+from tests.clients.kafka_tools.expect import UnexpectedAnswerError
 from tests.clients.kafka_tools.runner import ToolError
 from tests.clients.kafka_tools.shop import Shop
 from tests.clients.kafka_tools.transactions_command import CheckFailure
@@ -73,27 +73,35 @@ def main(argv: Sequence[str] | None = None) -> int:
         ]
     variables = (*_NEEDED, *(_NEEDED_SECURED if set(SECURED) & set(check_names) else ()))
     missing = [variable_name for variable_name in variables if not os.environ.get(variable_name)]
-    unknown = [check_name for check_name in check_names if check_name not in CHECKS]
-    if missing or unknown:
-        sys.stderr.write(f"not set: {missing}; unknown: {unknown}; known: {' '.join(CHECKS)}\n")
+    unknown_names = [check_name for check_name in check_names if check_name not in CHECKS]
+    if missing or unknown_names:
+        sys.stderr.write(
+            f"not set: {missing}; unknown: {unknown_names}; known: {' '.join(CHECKS)}\n"
+        )
         return 2
-    failed = 0
+    failed_count = 0
     with Shop(os.environ) as shop:
         for check_name in check_names:
             reason = _failure(shop, CHECKS[check_name])
-            failed += reason is not None
+            failed_count += reason is not None
             line = f"PASS {check_name}" if reason is None else f"FAIL {check_name}: {reason}"
             sys.stdout.write(f"{line}\n")
             sys.stdout.flush()
-    sys.stdout.write(f"{len(check_names) - failed} passed, {failed} failed\n")
-    return 1 if failed else 0
+    sys.stdout.write(f"{len(check_names) - failed_count} passed, {failed_count} failed\n")
+    return 1 if failed_count else 0
 
 
 def _failure(shop: Shop, check: Callable[[Shop], None]) -> str | None:
     """Why it failed, in one line."""
     try:
         check(shop)
-    except (Unexpected, CheckFailure, ToolError, ApacheKafkaError, ForeignClientError) as failure:
+    except (
+        UnexpectedAnswerError,
+        CheckFailure,
+        ToolError,
+        ApacheKafkaError,
+        ForeignClientError,
+    ) as failure:
         return str(failure).replace("\n", " ⏎ ")
     return None
 

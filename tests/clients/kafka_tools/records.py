@@ -22,13 +22,13 @@ def produce(shop: Shop) -> None:
     expected = []
     for codec_index, codec in enumerate(_CODECS):
         lines = f"codec:{codec},empty:\tkey-{codec}\t{codec * 50}\nlast:h\tnext-ä\tvalue\n"
-        produced = shop.tools.ask(
+        producer_output = shop.tools.ask(
             "kafka-console-producer",
             *("--topic", topic, "--compression-codec", codec, "--command-property", "acks=all"),
             *("--reader-property", "parse.key=true", "--reader-property", "parse.headers=true"),
             stdin=lines,
         )
-        expect_output(produced, "")
+        expect_output(producer_output, "")
         offset = 2 * codec_index
         head = "CreateTime:<n> Partition:0 Offset:"
         expected += [
@@ -37,26 +37,26 @@ def produce(shop: Shop) -> None:
         ]
     properties = ("key", "headers", "offset", "partition", "timestamp")
     options = [f"--formatter-property=print.{property_name}=true" for property_name in properties]
-    consumed = shop.tools.ask(
+    consumer_output = shop.tools.ask(
         "kafka-console-consumer",
         *("--topic", topic, "--from-beginning", "--max-messages", str(len(expected))),
         *("--group", shop.unique_name("produce"), "--timeout-ms", "30000", *options),
     )
-    expect_output(consumed, "\n".join(expected))
-    require("counted", f"Processed a total of {len(expected)} messages" in consumed.stderr)
+    expect_output(consumer_output, "\n".join(expected))
+    require("counted", f"Processed a total of {len(expected)} messages" in consumer_output.stderr)
 
 
 def idempotent(shop: Shop) -> None:
     """The console's producer is idempotent: one producer per run, one sequence per partition."""
     topic = shop.new_topic("idempotent", partitions=3)
     keys = [f"k{key_number}" for key_number in range(60)]
-    produced = shop.tools.ask(
+    producer_output = shop.tools.ask(
         "kafka-console-producer",
         *("--topic", topic, "--command-property", "enable.idempotence=true"),
         *("--command-property", "batch.size=200", "--reader-property", "parse.key=true"),
         stdin="".join(f"{key}\tvalue of {key}\n" for key in keys),
     )
-    expect_output(produced, "")
+    expect_output(producer_output, "")
     ends = shop.tools.ask("kafka-get-offsets", "--topic", topic).stdout.split()
     counts = [int(end.rpartition(":")[2]) for end in ends]
     expect("records", sum(counts), len(keys))
@@ -136,12 +136,12 @@ def performance(shop: Shop) -> None:
         expect_output(report_of_run, f"{count}{report}")
     values = shop.values(topic, "read_committed", count=400)
     expect("records", len(values), 400)
-    consumed = shop.tools.ask(
+    consumer_output = shop.tools.ask(
         "kafka-consumer-perf-test",
         *("--topic", topic, "--num-records", "400", "--timeout", "30000"),
         *("--group", shop.unique_name("measured")),
     )
-    head, row = consumed.stdout.splitlines()
+    head, row = consumer_output.stdout.splitlines()
     expect("columns", len(head.split(", ")), len(row.split(", ")))
     expect("records consumed", row.split(", ")[4], "400")
 
@@ -150,24 +150,24 @@ def verifiable(shop: Shop) -> None:
     """kafka-verifiable-producer and -consumer, as system tests use them; both protocols."""
     topic = shop.new_topic("verified")
     # In a JVM of its own: what it reports last is reported while its JVM ends.
-    produced = run_kafka_tool(
+    producer_output = run_kafka_tool(
         "org.apache.kafka.tools.VerifiableProducer",
         *("--bootstrap-server", shop.tools.bootstrap, "--topic", topic),
         *("--max-messages", "5", "--acks", "-1"),
     )
-    expect("exit status", produced.code, 0)
-    events = [json.loads(printed_line) for printed_line in produced.stdout.splitlines()]
+    expect("exit status", producer_output.code, 0)
+    events = [json.loads(printed_line) for printed_line in producer_output.stdout.splitlines()]
     offsets = [event["offset"] for event in events if event["name"] == "producer_send_success"]
     expect("offsets", offsets, [0, 1, 2, 3, 4])
     (data,) = (event for event in events if event["name"] == "tool_data")
     expect("acknowledged", (data["sent"], data["acked"]), (5, 5))
     for protocol in _PROTOCOLS:
-        consumed = shop.tools.ask(
+        consumer_output = shop.tools.ask(
             "kafka-verifiable-consumer",
             *("--topic", topic, "--group-id", shop.unique_name(f"verified-{protocol}")),
             *("--max-messages", "5", "--reset-policy", "earliest", "--group-protocol", protocol),
         )
-        events = [json.loads(printed_line) for printed_line in consumed.stdout.splitlines()]
+        events = [json.loads(printed_line) for printed_line in consumer_output.stdout.splitlines()]
         names = [event["name"] for event in events]
         require(f"begins and ends as told: {names}", names[0] == "startup_complete")
         expect("last", names[-1], "shutdown_complete")

@@ -103,8 +103,10 @@ class Tools(ManagedResource):
             timer.cancel()
         if not printed_line:
             self._end_process()
-            words = " ".join((name, *args))
-            raise ToolError(f"{words}: no answer in {_PATIENCE_S:.0f} s, or the tools' JVM ended")
+            command_line = " ".join((name, *args))
+            raise ToolError(
+                f"{command_line}: no answer in {_PATIENCE_S:.0f} s, or the tools' JVM ended"
+            )
         answer = json.loads(printed_line)
         return ToolResult(answer["code"], answer["stdout"], answer["stderr"])
 

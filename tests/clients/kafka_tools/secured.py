@@ -103,7 +103,7 @@ def _transact(shop: Shop, listener: str, config: str, stem: str) -> None:
         *("--transactional-id", transactional_id, "--transaction-duration-ms", "5"),
     )
     expect_output(perf_test, "20 records sent<any>")
-    consumed = _run(
+    consumer_output = _run(
         shop,
         listener,
         config,
@@ -111,7 +111,7 @@ def _transact(shop: Shop, listener: str, config: str, stem: str) -> None:
         *("--topic", topic, "--from-beginning", "--isolation-level", "read_committed"),
         *("--max-messages", "20", "--timeout-ms", "30000", "--group", shop.unique_name(stem)),
     )
-    expect("records", (consumed.code, len(consumed.stdout.splitlines())), (0, 20))
+    expect("records", (consumer_output.code, len(consumer_output.stdout.splitlines())), (0, 20))
     description = _run(
         shop,
         listener,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from tests.clients.kafka_tools.expect import Unexpected, eventually, expect_output
+from tests.clients.kafka_tools.expect import UnexpectedAnswerError, eventually, expect_output
 from tests.clients.kafka_tools.runner import Tools
 from tests.support.foreign_clients import run_java
 
@@ -72,7 +72,7 @@ class Shop:
         transactional_id = self.unique_name(stem)
         run = run_java("OpenTransaction", self.tools.bootstrap, transactional_id, f"left-{stem}")
         if run.code != 0:
-            raise Unexpected(f"no open transaction: {run.stdout}{run.stderr}")
+            raise UnexpectedAnswerError(f"no open transaction: {run.stdout}{run.stderr}")
         return transactional_id, str(json.loads(run.stdout)["topic"])
 
     def values(
@@ -90,5 +90,7 @@ class Shop:
             *("--group", self.unique_name(f"of-{topic}-{isolation}-{count}-{patience_ms}")),
         )
         if result.code != 0:
-            raise Unexpected(f"exit status {result.code}: {result.stdout}{result.stderr}")
+            raise UnexpectedAnswerError(
+                f"exit status {result.code}: {result.stdout}{result.stderr}"
+            )
         return result.stdout.splitlines()

@@ -6,7 +6,7 @@ import json
 from typing import Final
 
 from tests.clients.kafka_tools.expect import (
-    Unexpected,
+    UnexpectedAnswerError,
     eventually,
     expect,
     expect_output,
@@ -105,8 +105,8 @@ cleanup.policy=compact,delete, DEFAULT_CONFIG:log.cleanup.policy=delete}}
         shop.tools.ask(tool, "--alter", *entity, "--add-config", "retention.ms=banana"),
         "Invalid value banana for configuration retention.ms: Not a number of type LONG",
     )
-    everything = shop.tools.ask(tool, "--describe", "--all", *entity)
-    rows = [row.strip() for row in everything.stdout.splitlines()[1:]]
+    describe_result = shop.tools.ask(tool, "--describe", "--all", *entity)
+    rows = [row.strip() for row in describe_result.stdout.splitlines()[1:]]
     require(f"more than {_ALL_CONFIGS_MIN} configs", len(rows) > _ALL_CONFIGS_MIN)
     require(
         "max.message.bytes is the broker's",
@@ -290,4 +290,4 @@ def leader_election(shop: Shop) -> None:
 def reassignments(shop: Shop) -> None:
     listing = shop.tools.ask("kafka-reassign-partitions", "--list")
     if listing.code != 0 or "reassignments" not in listing.stdout:
-        raise Unexpected(f"exit status {listing.code}: {listing.stdout}{listing.stderr}")
+        raise UnexpectedAnswerError(f"exit status {listing.code}: {listing.stdout}{listing.stderr}")

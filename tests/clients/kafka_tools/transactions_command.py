@@ -161,17 +161,17 @@ def run_checks(scene: Scene, report: Callable[[str], object]) -> int:
         ("abort-by-producer", functools.partial(_check_abort_by_producer, scene)),
         ("force-terminate", functools.partial(_check_force_terminate, scene)),
     ]
-    failed = 0
+    failed_count = 0
     for name, check in checks:
         try:
             check()
         except (CheckFailure, ToolError) as failure:
-            failed += 1
+            failed_count += 1
             report(f"FAIL {name}: {str(failure).replace(chr(10), ' ')}")
         else:
             report(f"PASS {name}")
-    report(f"{len(checks) - failed} passed, {failed} failed")
-    return failed
+    report(f"{len(checks) - failed_count} passed, {failed_count} failed")
+    return failed_count
 
 
 def make_hang(bootstrap: str, partition: Partition) -> None:
@@ -219,10 +219,10 @@ def _check_list_filters(scene: Scene) -> None:
     matching = _list(scene, "--transactional-id-pattern", "crashed-.*")
     _require("pattern", scene.open_id in {row["TransactionalId"] for row in matching})
     _expect("a pattern nobody fits", _list(scene, "--transactional-id-pattern", "nobody-.*"), [])
-    old = _list(scene, "--duration-filter", str(HOUR_MS))
-    _require("an hour old", scene.open_id not in {row["TransactionalId"] for row in old})
-    young = _list(scene, "--duration-filter", "1")
-    _require("a moment old", scene.open_id in {row["TransactionalId"] for row in young})
+    old_rows = _list(scene, "--duration-filter", str(HOUR_MS))
+    _require("an hour old", scene.open_id not in {row["TransactionalId"] for row in old_rows})
+    young_rows = _list(scene, "--duration-filter", "1")
+    _require("a moment old", scene.open_id in {row["TransactionalId"] for row in young_rows})
 
 
 def _check_describe(scene: Scene) -> None:

@@ -102,8 +102,12 @@ class TxnsimBench(Bench):
         return self
 
     def complaints(self) -> Mapping[str, str]:
-        printed = {server_name: server.log_tail() for server_name, server in self._servers.items()}
-        return {name: text for name, text in printed.items() if any(bug in text for bug in BUGS)}
+        logs_by_server = {
+            server_name: server.log_tail() for server_name, server in self._servers.items()
+        }
+        return {
+            name: text for name, text in logs_by_server.items() if any(bug in text for bug in BUGS)
+        }
 
     def _plain(self, transaction_version: int) -> str:
         return self._server(f"txnsim@{transaction_version}", transaction_version).bootstrap
@@ -176,7 +180,7 @@ class ApacheBench(Bench):
         return self._kafkas[transaction_version]
 
 
-class GivenBench(Bench):
+class ForeignBench(Bench):
     """A cluster that was started elsewhere."""
 
     unsupported_checks = SECURED

@@ -45,9 +45,9 @@ class Matrix:
         self.details: list[str] = []
         """For each program that failed, the end of what it said."""
 
-    def ask(self, questions: Sequence[Question], *, lanes: int) -> list[Result]:
+    def ask(self, questions: Sequence[Question], *, lane_count: int) -> list[Result]:
         """Put all questions, side by side, and wait for all answers."""
-        executor = ThreadPoolExecutor(lanes)
+        executor = ThreadPoolExecutor(lane_count)
         futures: list[Future[list[Result]]] = []
         try:
             futures += [executor.submit(self._ask, question) for question in questions]
@@ -79,12 +79,12 @@ class Matrix:
 
     def _judge(self, question: Question, output: Output) -> list[Result]:
         results = judge(question, output)
-        failed = [check_result for check_result in results if check_result.is_failure]
+        failed_results = [check_result for check_result in results if check_result.is_failure]
         printed_lines = {printed_line.text.rstrip() for printed_line in output.lines}
-        for check_result in failed:
+        for check_result in failed_results:
             if f"FAIL {check_result.check}: {check_result.reason}" not in printed_lines:
                 say(f"FAIL {question.name} {check_result.check}: {check_result.reason}")
-        if failed:
+        if failed_results:
             tail = "\n".join(printed_line.text for printed_line in output.lines[-TAIL_LINES:])
             indented_tail = textwrap.indent(tail, "  ")
             with self._lock:
@@ -100,9 +100,9 @@ class Matrix:
     def _report_line(self, question: Question, line: Line) -> None:
         report = report_in(line.text)
         if report is not None:
-            word = "PASS" if report.passed else "FAIL"
+            outcome = "PASS" if report.passed else "FAIL"
             reason = f": {report.reason}" if report.reason else ""
-            say(f"{word} {question.name} {report.check}{reason} ({line.second:.1f} s)")
+            say(f"{outcome} {question.name} {report.check}{reason} ({line.second:.1f} s)")
 
     def _same_result_for_all(
         self, question: Question, verdict: CheckVerdict, error: Exception

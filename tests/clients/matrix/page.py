@@ -116,10 +116,10 @@ never for time, and adds no retries that hide an error. The roster
 
 def matrix() -> Table:
     """A row per client, a column per check."""
-    stored = load()
+    stored_clients = load()
     rows = []
     for client in sorted(clients(), key=lambda client: (client.language, client.name)):
-        stored_client = stored.get(client.name)
+        stored_client = stored_clients.get(client.name)
         cells = tuple(_cell(stored_client, check, _levels(check)) for check in CHECKS)
         rows.append((client.language, client.name, client.version, *cells))
     return ("Language", "Client", "Version", *(f"`{check}`" for check in CHECKS)), rows
@@ -146,13 +146,13 @@ def further_checks() -> Table:
 
 
 def _further(
-    roster: Sequence[Client], stored: Mapping[str, StoredClient]
+    roster: Sequence[Client], stored_clients: Mapping[str, StoredClient]
 ) -> Iterator[tuple[str, ...]]:
     for client in roster:
         names = sorted((check for check in client.checks if check not in CHECKS), key=rank)
-        stored_client = stored.get(client.name)
-        for everywhere, transaction_versions in ((True, LEVELS), (False, (NEWEST,))):
-            client_checks = [name for name in names if (name in client.everywhere) is everywhere]
+        stored_client = stored_clients.get(client.name)
+        for is_everywhere, transaction_versions in ((True, LEVELS), (False, (NEWEST,))):
+            client_checks = [name for name in names if (name in client.everywhere) is is_everywhere]
             if client_checks:
                 cells = ", ".join(
                     f"`{check_name}` {_cell(stored_client, check_name, transaction_versions)}"

@@ -38,10 +38,10 @@ class Limit(NamedTuple):
 
 def checks_at(client: Client, transaction_version: int) -> tuple[str, ...]:
     """What belongs into this client's cells of the level, limits included, in the table's order."""
-    everywhere = {*CORE, *client.everywhere}
+    core_checks = {*CORE, *client.everywhere}
     limited = [key.partition("@")[0] for key in client.limits]
     names = dict.fromkeys((*client.checks, *limited))
-    return tuple(check for check in names if transaction_version == NEWEST or check in everywhere)
+    return tuple(check for check in names if transaction_version == NEWEST or check in core_checks)
 
 
 def limit_of(client: Client, check: str, transaction_version: int) -> str | None:

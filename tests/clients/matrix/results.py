@@ -49,11 +49,11 @@ def load(file: Path = FILE) -> dict[str, StoredClient]:
     }
 
 
-def save(stored: Mapping[str, StoredClient], file: Path = FILE) -> None:
+def save(stored_clients: Mapping[str, StoredClient], file: Path = FILE) -> None:
     """Write the results, one line for each check."""
     clients = []
-    for client_name in sorted(stored):
-        client = stored[client_name]
+    for client_name in sorted(stored_clients):
+        client = stored_clients[client_name]
         checks = ",\n".join(
             f"   {json.dumps(check)}: {json.dumps({str(n): verdicts[n] for n in sorted(verdicts)})}"
             for check, verdicts in sorted(
@@ -75,7 +75,7 @@ def rank(check: str) -> tuple[int, str]:
 
 
 def merge_results(
-    stored: Mapping[str, StoredClient], clients: Sequence[Client], results: Iterable[Result]
+    stored_clients: Mapping[str, StoredClient], clients: Sequence[Client], results: Iterable[Result]
 ) -> dict[str, StoredClient]:
     """The stored results, with new results of these clients; limits come from the roster."""
     verdicts: dict[str, dict[str, dict[int, CheckVerdict]]] = {
@@ -91,7 +91,7 @@ def merge_results(
     for result in results:
         verdicts[result.client].setdefault(result.check, {})[result.level] = result.verdict
     return {
-        **stored,
+        **stored_clients,
         **{
             client.name: StoredClient(client.version, client.language, verdicts[client.name])
             for client in clients
@@ -99,16 +99,19 @@ def merge_results(
     }
 
 
-def disagreements(stored: Mapping[str, StoredClient], roster: Sequence[Client]) -> list[str]:
+def disagreements(
+    stored_clients: Mapping[str, StoredClient], roster: Sequence[Client]
+) -> list[str]:
     """The checks that the file lacks, that the roster lacks, or that did not pass."""
     problems = [
-        f"{name}: not in the roster" for name in stored.keys() - {client.name for client in roster}
+        f"{name}: not in the roster"
+        for name in stored_clients.keys() - {client.name for client in roster}
     ]
     for client in roster:
-        if client.name not in stored:
+        if client.name not in stored_clients:
             problems.append(f"{client.name}: never run")
             continue
-        stored_client = stored[client.name]
+        stored_client = stored_clients[client.name]
         if stored_client.version != client.version:
             problems.append(f"{client.name}: run as {stored_client.version}, is {client.version}")
         expected_cells = {

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.clients.matrix import results as stored_results
-from tests.clients.matrix.bench import ApacheBench, Bench, GivenBench, TxnsimBench
+from tests.clients.matrix.bench import ApacheBench, Bench, ForeignBench, TxnsimBench
 from tests.clients.matrix.client import Client
 from tests.clients.matrix.matrix import Matrix, say
 from tests.clients.matrix.questions import LEVELS, questions
@@ -39,9 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
     roster = {client.name: client for client in clients()}
-    unknown = sorted(set(options.client) - set(roster))
-    if unknown:
-        parser.error(f"no client {', '.join(unknown)}; there are: {', '.join(roster)}")
+    unknown_names = sorted(set(options.client) - set(roster))
+    if unknown_names:
+        parser.error(f"no client {', '.join(unknown_names)}; there are: {', '.join(roster)}")
     if options.write and (options.check or options.level or options.bootstrap):
         parser.error("--write keeps whole clients: every check, every level, against txnsim")
     if options.write and options.target != "txnsim":
@@ -50,8 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--write keeps the clients of the roster")
     chosen_clients = [roster[name] for name in options.client or roster]
     if options.program:
-        words = shlex.split(options.program)
-        chosen_clients = [Client("yours", "as it is", "yours", lambda: words)]
+        command_line = shlex.split(options.program)
+        chosen_clients = [Client("yours", "as it is", "yours", lambda: command_line)]
     if options.build:
         return _build(chosen_clients)
     bench = _bench(options)
@@ -63,12 +63,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             excluded=bench.unsupported_checks,
         )
         matrix = Matrix(bench)
-        results = matrix.ask(selected, lanes=options.lanes)
+        results = matrix.ask(selected, lane_count=options.lanes)
         bugs = bench.complaints()
     for limit in limits:
         say(f"LIMIT {limit.client.name}@{limit.level} {limit.check}: {limit.reason}")
-    for bug_name, printed in bugs.items():
-        say(f"FAIL {bug_name}: printed what it must never print\n{printed}")
+    for bug_name, log_text in bugs.items():
+        say(f"FAIL {bug_name}: printed what it must never print\n{log_text}")
     for detail in matrix.details:
         say(detail)
     if options.json:
@@ -80,13 +80,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             stored_results.merge_results(stored_results.load(), chosen_clients, results)
         )
         _make_page()
-    failed = sum(result.is_failure for result in results) + len(bugs)
+    failed_count = sum(result.is_failure for result in results) + len(bugs)
     missing = sum(result.verdict is CheckVerdict.MISSING for result in results)
     if missing:
         say(f"{missing} of the failed ones could not be asked: no toolchain")
-    passed = sum(result.verdict is CheckVerdict.PASSED for result in results)
-    say(f"{passed} passed, {failed} failed")
-    return 0 if passed and not failed else 1
+    passed_count = sum(result.verdict is CheckVerdict.PASSED for result in results)
+    say(f"{passed_count} passed, {failed_count} failed")
+    return 0 if passed_count and not failed_count else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -128,9 +128,9 @@ def _build(chosen_clients: Sequence[Client]) -> int:
         outcomes = builders.map(
             lambda group: [_builds(client) for client in group], by_language.values()
         )
-        failed = sum(not is_made for group in outcomes for is_made in group)
-    say(f"{len(chosen_clients) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+        failed_count = sum(not is_made for group in outcomes for is_made in group)
+    say(f"{len(chosen_clients) - failed_count} passed, {failed_count} failed")
+    return 1 if failed_count else 0
 
 
 def _builds(client: Client) -> bool:
@@ -152,7 +152,7 @@ def _make_page() -> None:
 
 def _bench(options: argparse.Namespace) -> Bench:
     if options.bootstrap:
-        return GivenBench(options.bootstrap)
+        return ForeignBench(options.bootstrap)
     return ApacheBench() if options.target == "apache" else TxnsimBench()
 
 

@@ -36,10 +36,10 @@ def client(
 
 
 def judge_lines(
-    *texts: str, code: int = 0, stopped: bool = False, checks: Sequence[str] = CHECK_NAMES
+    *texts: str, code: int = 0, is_stopped: bool = False, checks: Sequence[str] = CHECK_NAMES
 ) -> list[Result]:
     lines = [Line(second, text) for second, text in enumerate(texts, start=1)]
-    return judge(Question(client(), 2, tuple(checks)), Output(lines, code, stopped))
+    return judge(Question(client(), 2, tuple(checks)), Output(lines, code, is_stopped))
 
 
 def verdict_by_check(results: Sequence[Result]) -> dict[str, str]:
@@ -69,7 +69,7 @@ def test_a_check_that_was_not_reported_has_failed() -> None:
 
 
 def test_a_program_that_was_stopped_owes_the_rest() -> None:
-    results = judge_lines("PASS commit", code=-9, stopped=True)
+    results = judge_lines("PASS commit", code=-9, is_stopped=True)
     assert verdict_by_check(results) == {"commit": "passed", "abort": "failed"}
     assert "time was over" in results[1].reason
 
@@ -181,10 +181,10 @@ def test_further_checks_begin_with_words_of_the_client() -> None:
 
 
 def test_results_come_back_as_they_were_kept(tmp_path: Path) -> None:
-    stored = merge_results({}, [client_of_results()], RESULTS)
-    save(stored, tmp_path / "results.json")
-    assert load(tmp_path / "results.json") == stored
-    assert stored["some"].verdicts == {
+    stored_clients = merge_results({}, [client_of_results()], RESULTS)
+    save(stored_clients, tmp_path / "results.json")
+    assert load(tmp_path / "results.json") == stored_clients
+    assert stored_clients["some"].verdicts == {
         "commit": {0: CheckVerdict.LIMIT, 1: CheckVerdict.PASSED, 2: CheckVerdict.PASSED},
         "tls": {2: CheckVerdict.LIMIT},
         "sasl": {2: CheckVerdict.PASSED},
@@ -196,9 +196,9 @@ def test_nothing_is_kept_where_nothing_is(tmp_path: Path) -> None:
 
 
 def test_a_new_run_replaces_its_clients_and_no_other() -> None:
-    stored = merge_results({}, [client_of_results(), client_of_results("other")], RESULTS)
-    updated = merge_results(stored, [client_of_results(version="2.0")], [])
-    assert updated["other"] == stored["other"]
+    stored_clients = merge_results({}, [client_of_results(), client_of_results("other")], RESULTS)
+    updated = merge_results(stored_clients, [client_of_results(version="2.0")], [])
+    assert updated["other"] == stored_clients["other"]
     assert updated["some"].version == "2.0"
     assert "sasl" not in updated["some"].verdicts
 
@@ -211,10 +211,14 @@ def test_a_whole_run_agrees_with_the_roster() -> None:
 
 
 def test_every_disagreement_is_told() -> None:
-    stored = merge_results({}, [client_of_results(), client_of_results("gone")], RESULTS[:2])
-    stored["some"].verdicts["commit"][2] = CheckVerdict.FAILED  # type: ignore[index]
-    stored["some"].verdicts["fence"] = {2: CheckVerdict.PASSED}  # type: ignore[index]
-    assert disagreements(stored, [client_of_results(version="1.1"), client_of_results("new")]) == [
+    stored_clients = merge_results(
+        {}, [client_of_results(), client_of_results("gone")], RESULTS[:2]
+    )
+    stored_clients["some"].verdicts["commit"][2] = CheckVerdict.FAILED  # type: ignore[index]
+    stored_clients["some"].verdicts["fence"] = {2: CheckVerdict.PASSED}  # type: ignore[index]
+    assert disagreements(
+        stored_clients, [client_of_results(version="1.1"), client_of_results("new")]
+    ) == [
         "gone: not in the roster",
         "new: never run",
         "some: commit@2 is stored as failed",

@@ -45,7 +45,7 @@ def test_a_program_without_its_toolchain_says_which_one_is_not_there(client: Cli
 
 def test_every_check_of_a_missing_client_is_missing() -> None:
     selected, _limits = questions(FOREIGN)
-    results = Matrix(Bench()).ask(selected, lanes=2)
+    results = Matrix(Bench()).ask(selected, lane_count=2)
     assert len(results) == sum(len(question.checks) for question in selected)
     assert {check_result.verdict for check_result in results} == {CheckVerdict.MISSING}
     assert all("not found" in check_result.reason for check_result in results)

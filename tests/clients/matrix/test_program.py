@@ -25,8 +25,8 @@ sys.exit(failed)
 def test_a_program_of_ones_own_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = tmp_path / "mine.py"
     program.write_text(PROGRAM)
-    words = ["--program", f"{sys.executable} {program}", "--level", "2"]
-    assert run.main([*words, "--check", "produce", "fence"]) == 1
+    arguments = ["--program", f"{sys.executable} {program}", "--level", "2"]
+    assert run.main([*arguments, "--check", "produce", "fence"]) == 1
     output = capsys.readouterr().out
     assert "PASS yours@2 produce" in output
     assert "FAIL yours@2 fence: the second producer was not told" in output

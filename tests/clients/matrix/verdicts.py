@@ -134,11 +134,11 @@ def _fault(results: Sequence[Result], unknown_checks: Sequence[str], output: Out
         return f"reported twice or unasked: {', '.join(unknown_checks)}"
     counts = [_COUNT_RE.fullmatch(printed_line.text.rstrip()) for printed_line in output.lines]
     totals = [(int(count[1]), int(count[2])) for count in counts if count is not None]
-    failed = sum(check_result.is_failure for check_result in results)
+    failed_count = sum(check_result.is_failure for check_result in results)
     if not totals:
         return f"exit status {output.code} and no count"
-    if totals[-1] != (len(results) - failed, failed):
+    if totals[-1] != (len(results) - failed_count, failed_count):
         return f"counts {totals[-1][0]} passed, {totals[-1][1]} failed, but printed otherwise"
-    if output.code != (1 if failed else 0):
-        return f"exit status {output.code} with {failed} failed"
+    if output.code != (1 if failed_count else 0):
+        return f"exit status {output.code} with {failed_count} failed"
     return ""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.clients.python import groups, secured, transactions
-from tests.clients.python.lab import Lab, Secured
+from tests.clients.python.lab import Lab, SecuredListeners
 from tests.support.console import say
 
 CHECKS: Final[dict[str, Callable[[Lab], None]]] = {
@@ -36,24 +36,24 @@ LIBRARIES: Final = ("aiokafka", "confluent_kafka", "kafka_python")
 USAGE: Final = 2
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run the checks that are asked for."""
     checks = dict(CHECKS)
-    library, *check_names = words or [""]
+    library, *check_names = arguments or [""]
     if library == "kafka_python":
         from tests.clients.python.admin import admin
 
         checks["admin"] = admin
-    unknown = sorted(set(check_names) - set(checks))
-    if library not in LIBRARIES or unknown or "TXNSIM_BOOTSTRAP" not in os.environ:
+    unknown_names = sorted(set(check_names) - set(checks))
+    if library not in LIBRARIES or unknown_names or "TXNSIM_BOOTSTRAP" not in os.environ:
         sys.stderr.write(f"{__doc__}\nchecks: {', '.join(checks)}\n")
         return USAGE
     chosen_checks = {check_name: checks[check_name] for check_name in check_names or checks}
-    failed = sum(
+    failed_count = sum(
         not _passes(library, check_name, check) for check_name, check in chosen_checks.items()
     )
-    say(f"{len(chosen_checks) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+    say(f"{len(chosen_checks) - failed_count} passed, {failed_count} failed")
+    return 1 if failed_count else 0
 
 
 def _passes(library: str, check_name: str, check: Callable[[Lab], None]) -> bool:
@@ -80,7 +80,7 @@ def _lab(library: str, check: str) -> Lab:
         name=f"{os.environ['TXNSIM_RUN']}-{check}",
         secured=None
         if directory is None
-        else Secured(
+        else SecuredListeners(
             os.environ["TXNSIM_SASL_BOOTSTRAP"], os.environ["TXNSIM_TLS_BOOTSTRAP"], Path(directory)
         ),
     )

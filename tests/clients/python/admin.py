@@ -17,9 +17,9 @@ def admin(lab: Lab) -> None:
     partition = TopicPartition(topic, 0)
     client: Any = KafkaAdminClient(bootstrap_servers=lab.bootstrap.split(","))
     try:
-        with lab.driver.producer(lab.name) as producer, lab.driver.producer() as plain:
+        with lab.driver.producer(lab.name) as producer, lab.driver.producer() as plain_producer:
             producer.init()
-            plain.send(topic, [Record(b"before")])
+            plain_producer.send(topic, [Record(b"before")])
             producer.begin()
             producer.send(topic, [Record(b"open")])
             by_id = {
@@ -47,7 +47,7 @@ def admin(lab: Lab) -> None:
                 producer_state.coordinator_epoch,
             )
             client.abort_transaction(spec)
-            plain.send(topic, [Record(b"behind")])
+            plain_producer.send(topic, [Record(b"behind")])
             lab.until_read(topic, [b"before", b"behind"])
             producer.abort()
         until("it is over", lambda: _state(client, lab.name) == "CompleteAbort")

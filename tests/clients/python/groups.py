@@ -189,7 +189,7 @@ def rebalance(lab: Lab) -> None:
                     ),
                 )
                 first_worker.commit(inputs, group_metadata)
-            shared: set[str] = set()
+            shared_flags: set[str] = set()
 
             def is_done() -> bool:
                 first_worker.step()
@@ -198,11 +198,11 @@ def rebalance(lab: Lab) -> None:
                     first_worker.member.assigned_partitions()
                     and second_worker.member.assigned_partitions()
                 ):
-                    shared.add("yes")
+                    shared_flags.add("yes")
                 return pipeline.is_done()
 
             until("all inputs are taken", is_done)
-            expect("both had partitions", {"yes"}, shared)
+            expect("both had partitions", {"yes"}, shared_flags)
     pipeline.expect_each_input_once()
 
 

@@ -12,7 +12,7 @@ from tests.clients.drivers.base import PATIENCE_S, ConsumedRecord, Driver
 TIMEOUT_MS: Final = 3_000
 
 
-class Secured(NamedTuple):
+class SecuredListeners(NamedTuple):
     """The listeners of a cluster that asks for credentials."""
 
     sasl: str
@@ -41,7 +41,7 @@ class Lab:
         name: str,
         timeout_ms: int = TIMEOUT_MS,
         pass_time: Callable[[], None] = lambda: None,
-        secured: Secured | None = None,
+        secured: SecuredListeners | None = None,
     ) -> None:
         self.driver = driver
         self.bootstrap = bootstrap
@@ -51,7 +51,7 @@ class Lab:
         self._secured = secured
 
     @property
-    def secured(self) -> Secured:
+    def secured(self) -> SecuredListeners:
         assert self._secured is not None, "no secured listeners are known"
         return self._secured
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.clients.drivers.base import Driver, Record
 from tests.clients.drivers.logins import Login, by_certificate, by_password
-from tests.clients.python.lab import Lab, Secured, create_topic, expect, until_read, values
+from tests.clients.python.lab import Lab, SecuredListeners, create_topic, expect, until_read, values
 
 SCRAM = "SCRAM-SHA-256"
 ADMIN = "admin"
@@ -25,7 +25,7 @@ def tls(lab: Lab) -> None:
     transact(type(lab.driver), lab.secured, login, lab.name)
 
 
-def transact(library: type[Driver], secured: Secured, login: Login, name: str) -> None:
+def transact(library: type[Driver], secured: SecuredListeners, login: Login, name: str) -> None:
     """Commit, abort and read as this user; an administrator makes the topic."""
     topic = f"{name}-{login.mechanism or login.user}".lower()
     admin = by_password(secured.directory, SCRAM, ADMIN)
@@ -44,7 +44,7 @@ def transact(library: type[Driver], secured: Secured, login: Login, name: str) -
     expect(f"{login.mechanism}: uncommitted", [b"never"] * 2 + [b"then"] * 2, all_values)
 
 
-def refuse_password(library: type[Driver], secured: Secured) -> None:
+def refuse_password(library: type[Driver], secured: SecuredListeners) -> None:
     """The library reports a wrong password by its own error for it."""
     wrong_login = by_password(secured.directory, SCRAM)._replace(password="wrong")
     driver = library(secured.sasl, wrong_login)

@@ -116,12 +116,12 @@ def abort(lab: Lab) -> None:
 def read_committed(lab: Lab) -> None:
     """An open transaction holds back what others wrote behind it."""
     driver, topic = lab.driver, lab.topic("open")
-    with driver.producer(lab.name) as producer, driver.producer() as plain:
+    with driver.producer(lab.name) as producer, driver.producer() as plain_producer:
         producer.init()
-        plain.send(topic, [Record(b"before")])
+        plain_producer.send(topic, [Record(b"before")])
         producer.begin()
         producer.send(topic, [Record(b"open")])
-        plain.send(topic, [Record(b"behind")])
+        plain_producer.send(topic, [Record(b"behind")])
         expect("committed", [b"before"], values(driver.read(topic, committed=True)))
         all_values = values(driver.read(topic, committed=False))
         expect("uncommitted", [b"before", b"open", b"behind"], all_values)
@@ -132,16 +132,20 @@ def read_committed(lab: Lab) -> None:
 def fence(lab: Lab) -> None:
     """A second producer with the id fences the first, and goes on."""
     driver, topic = lab.driver, lab.topic("fence", PARTITIONS)
-    with driver.producer(lab.name) as old, driver.producer(lab.name) as new:
-        old.init()
-        old.begin()
-        old.send(topic, [Record(b"old", partition_index) for partition_index in range(PARTITIONS)])
-        new.init()  # aborts what the old one has open
-        new.begin()
-        new.send(topic, [Record(b"new", partition_index) for partition_index in range(PARTITIONS)])
-        error = error_of(old.commit)
+    with driver.producer(lab.name) as old_producer, driver.producer(lab.name) as new_producer:
+        old_producer.init()
+        old_producer.begin()
+        old_producer.send(
+            topic, [Record(b"old", partition_index) for partition_index in range(PARTITIONS)]
+        )
+        new_producer.init()  # aborts what the old one has open
+        new_producer.begin()
+        new_producer.send(
+            topic, [Record(b"new", partition_index) for partition_index in range(PARTITIONS)]
+        )
+        error = error_of(old_producer.commit)
         assert driver.is_fenced(error), f"not how it says that it is fenced: {error!r}"
-        new.commit()
+        new_producer.commit()
         lab.until_read(topic, [b"new"] * PARTITIONS)
 
 
@@ -168,5 +172,5 @@ def timeout(lab: Lab) -> None:
 
 
 def _write_behind(driver: Driver, topic: str) -> None:
-    with driver.producer() as plain:
-        plain.send(topic, [Record(b"behind", 0), Record(b"behind", 1)])
+    with driver.producer() as plain_producer:
+        plain_producer.send(topic, [Record(b"behind", 0), Record(b"behind", 1)])

@@ -97,7 +97,7 @@ class Verdict(NamedTuple):
         return worked and not self.lost and not self.without_leave
 
 
-def judge(produced: set[tuple[int, int]], events: Sequence[Event]) -> Verdict:
+def judge(produced_records: set[tuple[int, int]], events: Sequence[Event]) -> Verdict:
     """Judge the lines that all members printed."""
     accepted_ns: dict[tuple[int, int], int] = {}
     for event in events:
@@ -107,11 +107,11 @@ def judge(produced: set[tuple[int, int]], events: Sequence[Event]) -> Verdict:
     deliveries = [event for event in events if event.kind == "got"]
     positions = [(event.partition, event.offset) for event in deliveries]
     return Verdict(
-        produced=len(produced),
+        produced=len(produced_records),
         delivered=dict(Counter(event.library for event in deliveries)),
         again=len(positions) - len(set(positions)),
         failed=dict(Counter(event.library for event in events if event.kind == "failed")),
-        lost=sorted(produced - set(accepted_ns)),
+        lost=sorted(produced_records - set(accepted_ns)),
         without_leave=sorted(
             position
             for event, position in zip(deliveries, positions, strict=True)
@@ -274,7 +274,7 @@ def configure(bootstrap: str) -> None:
         outcome.result()
 
 
-def play(strikes: int, seed: int) -> Verdict:
+def play(strike_count: int, seed: int) -> Verdict:
     """Play the whole story, and print each strike."""
     random_source = random.Random(seed)
     with cluster() as (server, control), ExitStack() as stack:
@@ -283,7 +283,7 @@ def play(strikes: int, seed: int) -> Verdict:
         feed = Feed(server.bootstrap)
         stack.callback(feed.stop)
         time.sleep(2 * PAUSE_S)
-        for nth in range(strikes):
+        for nth in range(strike_count):
             try:
                 description = strike(
                     control, STRIKE_TARGETS[nth % len(STRIKE_TARGETS)], random_source
@@ -317,8 +317,8 @@ def main() -> int:
     }
     for check, is_good in checks.items():
         print("PASS" if is_good else "FAIL", check)
-    failed = list(checks.values()).count(False)
-    print(f"{len(checks) - failed} passed, {failed} failed")
+    failed_count = list(checks.values()).count(False)
+    print(f"{len(checks) - failed_count} passed, {failed_count} failed")
     return 0 if verdict.is_good else 1
 
 

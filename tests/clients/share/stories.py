@@ -101,7 +101,7 @@ KafkaAnswers = dict[str, list[tuple[str, list[str]]]]
 
 def play_stories(bootstrap: str, stories: Path) -> StoryAnswers:
     """The answers of a cluster to the stories of a file."""
-    completed = subprocess.run(
+    finished_process = subprocess.run(
         [*share_program("ShareStories"), bootstrap, str(stories), str(THREADS)],
         capture_output=True,
         text=True,
@@ -109,7 +109,7 @@ def play_stories(bootstrap: str, stories: Path) -> StoryAnswers:
         check=True,
     )
     answers: StoryAnswers = {}
-    for printed_line in completed.stdout.splitlines():
+    for printed_line in finished_process.stdout.splitlines():
         story, command, answer = printed_line.split("\t", 2)
         answers.setdefault(story, []).append((command, answer))
     return dict(sorted(answers.items()))
@@ -117,20 +117,20 @@ def play_stories(bootstrap: str, stories: Path) -> StoryAnswers:
 
 def stored_answers(name: str) -> KafkaAnswers:
     """The stored answers of real brokers, by story."""
-    stored: KafkaAnswers = {}
+    answers_by_story: KafkaAnswers = {}
     path = HERE / f"{name}.tsv"
     for line in path.read_text().splitlines() if path.exists() else ():
         story, command, *answers = line.split("\t")
-        stored.setdefault(story, []).append((command, answers))
-    return stored
+        answers_by_story.setdefault(story, []).append((command, answers))
+    return answers_by_story
 
 
 def store_answers(name: str, answers_now: StoryAnswers) -> None:
     """Add answers to those that are kept; a story whose commands have changed begins anew."""
-    stored = stored_answers(name)
+    answers_by_story = stored_answers(name)
     lines = []
     for story, commands in answers_now.items():
-        stored_commands = stored.get(story, [])
+        stored_commands = answers_by_story.get(story, [])
         if [command for command, _ in stored_commands] != [command for command, _ in commands]:
             stored_commands = [(command, []) for command, _ in commands]
         for (command, answer), (_, answers) in zip(commands, stored_commands, strict=True):
@@ -183,28 +183,29 @@ def play(book_name: str, only: Sequence[str] = ()) -> dict[str, list[str]]:
         if not only or story in only
     }
     assert answers
-    remaining: dict[str, list[str]] = {story: [] for story in answers}
+    remaining_answers: dict[str, list[str]] = {story: [] for story in answers}
     for _ in range(TELLINGS):
         with txnsim(book) as bootstrap, tempfile.TemporaryDirectory() as directory:
             part_file = Path(directory) / "part.txt"
             part_file.write_text(
                 "\n".join(
                     "\n".join((f"story {story}", *(command for command, _ in answers[story])))
-                    for story in remaining
+                    for story in remaining_answers
                 )
             )
-            remaining = differences(
-                play_stories(bootstrap, part_file), {story: answers[story] for story in remaining}
+            remaining_answers = differences(
+                play_stories(bootstrap, part_file),
+                {story: answers[story] for story in remaining_answers},
             )
-        if not remaining:
+        if not remaining_answers:
             break
-    return remaining
+    return remaining_answers
 
 
-def record(book_name: str, times: int) -> None:
+def record(book_name: str, repeat_count: int) -> None:
     """Play a book ``times`` times, each time on a fresh real broker, and store the answers."""
     book = BOOKS[book_name]
-    for _ in range(times):
+    for _ in range(repeat_count):
         with ApacheKafka(
             properties={**_EVERYWHERE, **book.properties}, jvm_options=("-Xmx700m",)
         ) as kafka:

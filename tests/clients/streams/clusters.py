@@ -47,7 +47,7 @@ Cluster = TxnsimServer | ApacheKafka
 
 
 def simulated_cluster(
-    directory: Path, *, transaction_version: int, standbys: int = 0
+    directory: Path, *, transaction_version: int, standby_count: int = 0
 ) -> TxnsimServer:
     """Three brokers with a control port; not yet started.
 
@@ -57,7 +57,7 @@ def simulated_cluster(
         standbys: Of each task of a streams group.
     """
     config = directory / "cluster.yaml"
-    config.write_text(f"{_SIMULATED}  group_streams_num_standby_replicas: {standbys}\n")
+    config.write_text(f"{_SIMULATED}  group_streams_num_standby_replicas: {standby_count}\n")
     return TxnsimServer(
         transaction_version=transaction_version,
         brokers=len(BROKERS),

@@ -158,18 +158,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--stores", action="store_true", help="state stores are transactional")
     options = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(128 + signal.SIGTERM))
-    passed = failed = 0
+    passed_count = failed_count = 0
     for time_number in range(1, options.times + 1):
         for protocol in _PROTOCOLS[options.protocol]:
             begun_s = time.monotonic()
             problems = _run(protocol, seed=time_number, stores=options.stores)
-            passed, failed = passed + (not problems), failed + bool(problems)
+            passed_count, failed_count = (
+                passed_count + (not problems),
+                failed_count + bool(problems),
+            )
             duration = f"{time.monotonic() - begun_s:.0f} s"
             say(f"{'FAIL' if problems else 'PASS'} {protocol}, time {time_number} ({duration})")
             for problem in problems:
                 say("  " + " ⏎ ".join(problem.splitlines()))
-    say(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    say(f"{passed_count} passed, {failed_count} failed")
+    return 1 if failed_count else 0
 
 
 def _run(protocol: str, *, seed: int, stores: bool) -> list[str]:
@@ -180,7 +183,7 @@ def _run(protocol: str, *, seed: int, stores: bool) -> list[str]:
             transaction_version=2,
             seed=seed,
             protocol=protocol,
-            standbys=1,
+            standby_count=1,
             settings=settings,
             replaces_threads=True,
         ) as lab:

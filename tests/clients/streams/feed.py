@@ -56,13 +56,13 @@ class Feeder:
         self._chance = chance
         self._refused: list[KafkaError] = []
 
-    def feed(self, rounds: int) -> None:
+    def feed(self, round_count: int) -> None:
         """So many words for each partition; done when they are acknowledged.
 
         Raises:
             KafkaException: The cluster did not take them.
         """
-        for _ in range(rounds):
+        for _ in range(round_count):
             for partition in range(self._partitions):
                 word = self._chance.choice(WORDS)
                 self._ledger.feed(word)
@@ -76,16 +76,16 @@ class Feeder:
             )
             raise KafkaException(failure)
 
-    def feeding(self) -> Feeding:
+    def feeding(self) -> FeedThread:
         """Go on feeding while a block runs."""
-        return Feeding(self)
+        return FeedThread(self)
 
     def _note_delivery(self, error: KafkaError | None, _message: object) -> None:
         if error is not None:
             self._refused.append(error)
 
 
-class Feeding(ManagedResource):
+class FeedThread(ManagedResource):
     """Feeds from a thread of its own while the block runs, so that every transaction has both:
     words that are passed on and counts that are written.
     """
@@ -96,7 +96,7 @@ class Feeding(ManagedResource):
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="feeder")
 
-    def __enter__(self) -> Feeding:
+    def __enter__(self) -> FeedThread:
         self._thread.start()
         return self
 

@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.write and (is_real or options.point is not None):
         parser.error("--write keeps a whole plan, against txnsim")
     kills = 0 if is_real else options.kills
-    plan = plan_of(options.level, seed=options.seed, kills=kills)
+    plan = plan_of(options.level, seed=options.seed, kill_count=kills)
     if options.point is not None:
         plan = select_kills(plan, options.point)
         if not plan:

@@ -23,7 +23,7 @@ from tests.clients.streams.clusters import (
     simulated_cluster,
 )
 from tests.clients.streams.control import ControlPort
-from tests.clients.streams.feed import Feeder, Feeding, Reader, create_topics
+from tests.clients.streams.feed import Feeder, FeedThread, Reader, create_topics
 from tests.clients.streams.ledger import Ledger
 from tests.clients.streams.plan import INSTANCES
 from tests.support.lifetime import ManagedResource
@@ -90,13 +90,13 @@ class Lab(ManagedResource):
         seed: int,
         is_real: bool = False,
         protocol: str = "classic",
-        standbys: int = 0,
+        standby_count: int = 0,
         settings: Mapping[str, str] | None = None,
         replaces_threads: bool = False,
     ) -> None:
         self._settings = {**_STREAMS, **_PROTOCOLS[protocol], **(settings or {})}
         if protocol == "classic":  # with the streams protocol the brokers say how many
-            self._settings["num.standby.replicas"] = str(standbys)
+            self._settings["num.standby.replicas"] = str(standby_count)
         self.join_api = "JoinGroup" if protocol == "classic" else "StreamsGroupHeartbeat"
         """What an instance joins its group with."""
         self._directory = tempfile.TemporaryDirectory(prefix="txnsim-streams-")
@@ -104,7 +104,9 @@ class Lab(ManagedResource):
         self.cluster = (
             real_cluster(transaction_version=transaction_version)
             if is_real
-            else simulated_cluster(root, transaction_version=transaction_version, standbys=standbys)
+            else simulated_cluster(
+                root, transaction_version=transaction_version, standby_count=standby_count
+            )
         )
         self._root = root
         self._replaces_threads = replaces_threads
@@ -166,10 +168,10 @@ class Lab(ManagedResource):
 
     # Doing
 
-    def feed(self, rounds: int) -> None:
-        self._feeder.feed(rounds)
+    def feed(self, round_count: int) -> None:
+        self._feeder.feed(round_count)
 
-    def feeding(self) -> Feeding:
+    def feeding(self) -> FeedThread:
         return self._feeder.feeding()
 
     def settle(self) -> None:
@@ -280,9 +282,9 @@ class Lab(ManagedResource):
                 "find-hanging", "--broker-id", str(broker), "--max-transaction-timeout", "0"
             )
             problems += [f"hanging on broker {broker}: {transaction}" for transaction in hanging]
-        printed = self.cluster.log_tail()
-        if "Traceback" in printed or "failed by a bug" in printed:
-            problems.append(f"the server printed:\n{printed}")
+        log_text = self.cluster.log_tail()
+        if "Traceback" in log_text or "failed by a bug" in log_text:
+            problems.append(f"the server printed:\n{log_text}")
         return problems
 
     def _read_again(self) -> tuple[str, ...]:

@@ -36,21 +36,23 @@ A seed gives the same plan again. How often each point was struck in the last ru
 
 def kills() -> Table:
     """The table of kills: a row for each point, a column for each level."""
-    stored = load()
-    heads = tuple(f"at {level}" for level in sorted(stored))
-    rows = [(point.stage, point.name, point.victim, *_cells(point, stored)) for point in POINTS]
+    stored_runs = load()
+    level_headings = tuple(f"at {level}" for level in sorted(stored_runs))
+    rows = [
+        (point.stage, point.name, point.victim, *_cells(point, stored_runs)) for point in POINTS
+    ]
     rows.append(
-        ("", "**all**", "", *(f"{sum(run.kills.values())}" for _, run in _by_level(stored)))
+        ("", "**all**", "", *(f"{sum(run.kills.values())}" for _, run in _by_level(stored_runs)))
     )
-    return ("When", "Point", "Killed", *heads), rows
+    return ("When", "Point", "Killed", *level_headings), rows
 
 
-def _cells(point: Point, stored: Mapping[int, KillRun]) -> list[str]:
+def _cells(point: Point, stored_runs: Mapping[int, KillRun]) -> list[str]:
     return [
         str(run.kills.get(point.name, 0)) if level in point.levels else "–"
-        for level, run in _by_level(stored)
+        for level, run in _by_level(stored_runs)
     ]
 
 
-def _by_level(stored: Mapping[int, KillRun]) -> list[tuple[int, KillRun]]:
-    return sorted(stored.items())
+def _by_level(stored_runs: Mapping[int, KillRun]) -> list[tuple[int, KillRun]]:
+    return sorted(stored_runs.items())

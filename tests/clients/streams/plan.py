@@ -24,7 +24,7 @@ class Kill(NamedTuple):
     """The next kill strikes the same instance while it starts again."""
 
 
-def plan_of(transaction_version: int, *, seed: int, kills: int) -> tuple[Kill, ...]:
+def plan_of(transaction_version: int, *, seed: int, kill_count: int) -> tuple[Kill, ...]:
     """The plan of a seed.
 
     Each point comes once before any comes again. A point that strikes a start follows a kill in
@@ -37,8 +37,8 @@ def plan_of(transaction_version: int, *, seed: int, kills: int) -> tuple[Kill, .
     """
     chance = random.Random(f"{seed}/{transaction_version}")
     plan: list[Kill] = []
-    while len(plan) < kills:
-        plan += _round(transaction_version, kill_count=kills - len(plan), chance=chance)
+    while len(plan) < kill_count:
+        plan += _round(transaction_version, kill_count=kill_count - len(plan), chance=chance)
     return tuple(plan)
 
 

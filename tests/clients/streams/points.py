@@ -38,7 +38,7 @@ class Victim(StrEnum):
     LEADER = "a partition leader"
 
 
-class IdentifiedBy(StrEnum):
+class IdentityKind(StrEnum):
     """The field by which a rule recognises requests of the victim's transaction."""
 
     CLIENT = "client_id"
@@ -73,7 +73,7 @@ class Point(NamedTuple):
     """A fault point."""
     victim: Victim
     api: str | None = None
-    identified_by: IdentifiedBy = IdentifiedBy.CLIENT
+    identified_by: IdentityKind = IdentityKind.CLIENT
     struck_broker: StruckBroker = StruckBroker.ANY
     fate: RequestFate = RequestFate.AT_ONCE
     """Of broken brokers' requests nothing is left: only said where an application dies."""
@@ -111,7 +111,7 @@ def _markers(
     name: str, stage: Stage, victim: Victim, struck_broker: StruckBroker = StruckBroker.ANY
 ) -> Point:
     return Point(
-        name, stage, _PEER, victim, _MARKERS, IdentifiedBy.PRODUCER, struck_broker,
+        name, stage, _PEER, victim, _MARKERS, IdentityKind.PRODUCER, struck_broker,
         fate=RequestFate.BACK, every=True, committed=True, states=("PrepareCommit",),
     )  # fmt: skip
 
@@ -122,9 +122,9 @@ _ADD: Final = (
     Point("AddOffsetsToTxn is late", Stage.ADD, _REQUEST, _APP, "AddOffsetsToTxn",
           fate=RequestFate.LATE, levels=OLD_FLOW, states=_BEGUN),
     Point("a leader asks the coordinator late", Stage.ADD, _PEER, _APP, "AddPartitionsToTxn",
-          IdentifiedBy.TRANSACTION, counts=True, fate=RequestFate.BACK, states=_BEGUN),
+          IdentityKind.TRANSACTION, counts=True, fate=RequestFate.BACK, states=_BEGUN),
     Point("a leader asks, the coordinator dies", Stage.ADD, _PEER, _COORDINATOR,
-          "AddPartitionsToTxn", IdentifiedBy.TRANSACTION, counts=True, states=_BEGUN),
+          "AddPartitionsToTxn", IdentityKind.TRANSACTION, counts=True, states=_BEGUN),
 )  # fmt: skip
 
 _PRODUCE: Final = (
@@ -193,15 +193,15 @@ _RESTART: Final = (
     Point("before InitProducerId, the coordinator", Stage.RESTART, _REQUEST, _COORDINATOR,
           "InitProducerId", states=_LEFT_OPEN, at_start=True),
     Point("between PrepareAbort and the markers, the coordinator", Stage.RESTART, _PEER,
-          _COORDINATOR, _MARKERS, IdentifiedBy.PRODUCER, every=True, committed=False,
+          _COORDINATOR, _MARKERS, IdentityKind.PRODUCER, every=True, committed=False,
           states=("PrepareAbort",), at_start=True),
 )  # fmt: skip
 
 _LOAD: Final = (
     Point("the next coordinator reads its log", Stage.LOAD, "coordinator.load", _APP,
-          identified_by=IdentifiedBy.LOG, fate=RequestFate.BACK, states=()),
+          identified_by=IdentityKind.LOG, fate=RequestFate.BACK, states=()),
     Point("the next coordinator dies while it reads its log", Stage.LOAD, "coordinator.load",
-          _COORDINATOR, identified_by=IdentifiedBy.LOG, states=()),
+          _COORDINATOR, identified_by=IdentityKind.LOG, states=()),
 )  # fmt: skip
 
 POINTS: Final = (

@@ -9,7 +9,7 @@ from tests.clients.streams.application import Application
 from tests.clients.streams.clusters import BROKERS
 from tests.clients.streams.lab import OUTPUT, POSITIONS, TRANSACTIONS, Lab, LabError
 from tests.clients.streams.plan import Kill
-from tests.clients.streams.points import IdentifiedBy, RequestFate, Stage, StruckBroker, Victim
+from tests.clients.streams.points import IdentityKind, RequestFate, Stage, StruckBroker, Victim
 
 _RULE: Final = "kill"
 _WITNESS: Final = "witness"
@@ -97,13 +97,13 @@ class Strike:
         if not point.every:
             rule["limit"] = 1
         match point.identified_by:
-            case IdentifiedBy.CLIENT:
+            case IdentityKind.CLIENT:
                 rule["client_id"] = self._application.producer_client_id
-            case IdentifiedBy.TRANSACTION:
+            case IdentityKind.TRANSACTION:
                 rule["transactional_id"] = self._id
-            case IdentifiedBy.PRODUCER:
+            case IdentityKind.PRODUCER:
                 rule["producer_id"] = self._producer_id
-            case IdentifiedBy.LOG:
+            case IdentityKind.LOG:
                 partition = self._lab.coordinator_partition(self._application)
                 rule |= {"topic": TRANSACTIONS, "partition": partition}
         return rule | self._brokers()
@@ -148,7 +148,7 @@ class Strike:
             control.arm(self._rule())
             if is_between:
                 control.arm(self._marker_witness())
-            if self._point.identified_by is IdentifiedBy.LOG:
+            if self._point.identified_by is IdentityKind.LOG:
                 self._coordinator = self._move_coordinator()
             control.disarm(caught_rule)
         self._await_strike()
@@ -237,15 +237,17 @@ class Strike:
             return "no marker has been written"
         held_at = self._leader if self._point.struck_broker is StruckBroker.LEADER else self._group
         leaders = {partition[:2]: partition.leader for partition in self._lab.control.partitions()}
-        owed = [
+        owed_partitions = [
             (partition["topic"], partition["partition"]) for partition in description["partitions"]
         ]
-        elsewhere = [partition for partition in owed if leaders[partition] != held_at]
-        if not owed or elsewhere:
-            return f"markers are owed to {owed}, held is what goes to broker {held_at}"
-        positions_owed = any(topic == POSITIONS for topic, _ in owed)
+        misplaced_partitions = [
+            partition for partition in owed_partitions if leaders[partition] != held_at
+        ]
+        if not owed_partitions or misplaced_partitions:
+            return f"markers are owed to {owed_partitions}, held is what goes to broker {held_at}"
+        positions_owed = any(topic == POSITIONS for topic, _ in owed_partitions)
         if positions_owed != (self._point.struck_broker is StruckBroker.GROUP_COORDINATOR):
-            return f"markers are owed to {owed}"
+            return f"markers are owed to {owed_partitions}"
         return None
 
     # Killing

@@ -20,21 +20,21 @@ LEVELS = (0, 1, 2)
 
 
 def test_a_seed_gives_one_plan() -> None:
-    assert plan_of(2, seed=5, kills=20) == plan_of(2, seed=5, kills=20)
-    assert plan_of(2, seed=5, kills=20) != plan_of(2, seed=6, kills=20)
+    assert plan_of(2, seed=5, kill_count=20) == plan_of(2, seed=5, kill_count=20)
+    assert plan_of(2, seed=5, kill_count=20) != plan_of(2, seed=6, kill_count=20)
 
 
 @pytest.mark.parametrize("finalized", LEVELS)
 def test_each_point_comes_once_before_any_comes_again(finalized: int) -> None:
     points = points_at(finalized)
-    names = [kill.point.name for kill in plan_of(finalized, seed=1, kills=len(points))]
+    names = [kill.point.name for kill in plan_of(finalized, seed=1, kill_count=len(points))]
     assert {*names} == {point.name for point in points}
 
 
 @pytest.mark.parametrize("finalized", LEVELS)
 @pytest.mark.parametrize("plan_seed", range(10))
 def test_a_short_plan_has_the_indispensable_stages(finalized: int, plan_seed: int) -> None:
-    plan = plan_of(finalized, seed=plan_seed, kills=20)
+    plan = plan_of(finalized, seed=plan_seed, kill_count=20)
     assert len(plan) >= 20
     for stage in NEVER_LEFT_OUT:
         stage_kills = [kill for kill in plan if kill.point.stage is stage]
@@ -42,18 +42,18 @@ def test_a_short_plan_has_the_indispensable_stages(finalized: int, plan_seed: in
 
 
 @pytest.mark.parametrize("finalized", LEVELS)
-@pytest.mark.parametrize("kills", [3, 20, 70])
+@pytest.mark.parametrize("kill_count", [3, 20, 70])
 @pytest.mark.parametrize("plan_seed", range(10))
 def test_a_start_is_struck_after_a_death_in_a_transaction(
-    finalized: int, kills: int, plan_seed: int
+    finalized: int, kill_count: int, plan_seed: int
 ) -> None:
-    expect_starts_after_deaths(plan_of(finalized, seed=plan_seed, kills=kills))
+    expect_starts_after_deaths(plan_of(finalized, seed=plan_seed, kill_count=kill_count))
 
 
 @pytest.mark.parametrize("point_words", ["InitProducerId", "coordinator", "after TxnOffsetCommit"])
 @pytest.mark.parametrize("plan_seed", range(10))
 def test_so_it_is_in_a_part_of_a_plan(point_words: str, plan_seed: int) -> None:
-    plan = plan_of(2, seed=plan_seed, kills=70)
+    plan = plan_of(2, seed=plan_seed, kill_count=70)
     selected = select_kills(plan, point_words)
     expected_points = [kill.point for kill in plan if point_words in kill.point.name]
     assert [kill.point for kill in selected if point_words in kill.point.name] == expected_points
@@ -61,7 +61,7 @@ def test_so_it_is_in_a_part_of_a_plan(point_words: str, plan_seed: int) -> None:
 
 
 def test_of_a_plan_without_such_points_nothing_is_left() -> None:
-    assert select_kills(plan_of(2, seed=1, kills=20), "no such words") == ()
+    assert select_kills(plan_of(2, seed=1, kill_count=20), "no such words") == ()
 
 
 def expect_starts_after_deaths(plan: Sequence[Kill]) -> None:
@@ -148,10 +148,10 @@ def test_a_run_comes_back_as_it_was_kept(tmp_path: Path) -> None:
     names = [point.name for point in points_at(2)][:3]
     runs = {2: KillRun(7, dict.fromkeys(reversed(names), 1)), 0: KillRun(1, {names[0]: 2})}
     save(runs, tmp_path / "kills.json")
-    loaded = load(tmp_path / "kills.json")
-    assert loaded == runs
-    assert list(loaded) == [0, 2]
-    assert list(loaded[2].kills) == names
+    loaded_runs = load(tmp_path / "kills.json")
+    assert loaded_runs == runs
+    assert list(loaded_runs) == [0, 2]
+    assert list(loaded_runs[2].kills) == names
 
 
 def test_nothing_is_kept_where_nothing_is(tmp_path: Path) -> None:

@@ -31,32 +31,32 @@ Answers = Mapping[str, tuple[Any, ...]]
 
 def recording_complaints(rule: Rule) -> Iterator[str]:
     """A line for each mistake in the recorded questions that a rule names."""
-    for recorded in rule.elsewhere.recorded if rule.elsewhere else ():
-        yield from _wrong(rule, recorded)
+    for recorded_proof in rule.elsewhere.recorded if rule.elsewhere else ():
+        yield from _wrong(rule, recorded_proof)
 
 
-def _wrong(rule: Rule, recorded: RecordedProof) -> Iterator[str]:
-    if not path_of(recorded.file).exists():
-        yield f"{rule.id}: no transcript {recorded.file}"
+def _wrong(rule: Rule, recorded_proof: RecordedProof) -> Iterator[str]:
+    if not path_of(recorded_proof.file).exists():
+        yield f"{rule.id}: no transcript {recorded_proof.file}"
         return
-    transaction_versions = answers_by_level(recorded.file)
+    transaction_versions = answers_by_level(recorded_proof.file)
     for level in rule.levels:
         # Who may do what is no matter of transaction.version: a guest is asked at one level.
         answers = transaction_versions.get(level) or transaction_versions.get(None)
         if answers is None:
-            yield f"{rule.id}: {recorded.file} was not played at {level}"
+            yield f"{rule.id}: {recorded_proof.file} was not played at {level}"
             continue
-        for question in recorded.asked:
+        for question in recorded_proof.asked:
             if question not in answers:
-                yield f"{rule.id}: {recorded.file} does not ask {question!r}"
-            elif not any(_shows(rule, recorded, answer) for answer in answers[question]):
-                yield f"{rule.id}: {recorded.file} is answered otherwise to {question!r}"
+                yield f"{rule.id}: {recorded_proof.file} does not ask {question!r}"
+            elif not any(_shows(rule, recorded_proof, answer) for answer in answers[question]):
+                yield f"{rule.id}: {recorded_proof.file} is answered otherwise to {question!r}"
 
 
-def _shows(rule: Rule, recorded: RecordedProof, answer: Any) -> bool:
-    if recorded.says:
+def _shows(rule: Rule, recorded_proof: RecordedProof, answer: Any) -> bool:
+    if recorded_proof.says:
         answer_text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
-        return recorded.says in answer_text
+        return recorded_proof.says in answer_text
     return bool(set(_errors(answer)) & set(rule.answers))
 
 

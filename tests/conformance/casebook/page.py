@@ -29,13 +29,15 @@ HEAD: Final = ("Rule", "What is decided", "Answer", "Decided in", "Shown by")
 def introduction(kafka: str) -> str:
     rules = [rule for file in rule_files() for rule in file.rules]
     rules_shown = sum(rule.elsewhere is None for rule in rules)
-    recorded = sum(rule.elsewhere is not None and bool(rule.elsewhere.recorded) for rule in rules)
+    recorded_count = sum(
+        rule.elsewhere is not None and bool(rule.elsewhere.recorded) for rule in rules
+    )
     return INTRODUCTION.format(
         kafka=kafka,
         rules=len(rules),
         shown=rules_shown,
-        recorded=recorded,
-        others=len(rules) - rules_shown - recorded,
+        recorded=recorded_count,
+        others=len(rules) - rules_shown - recorded_count,
         cases=len(cases()),
         plays=sum(len(case.text.levels) for case in cases()),
     )
@@ -73,18 +75,18 @@ def _row(file: RuleFile, rule: Rule, proofs: list[Case]) -> tuple[str, ...]:
 
 
 def _proof(rule: Rule, proofs: list[Case]) -> str:
-    elsewhere = rule.elsewhere
-    if elsewhere is None:
+    proof = rule.elsewhere
+    if proof is None:
         return _case_links(proofs)
-    reason = " ".join(elsewhere.why.split())
-    if elsewhere.test:
-        path, _, name = elsewhere.test.partition("::")
+    reason = " ".join(proof.why.split())
+    if proof.test:
+        path, _, name = proof.test.partition("::")
         return f"[{name}](../{path}). {reason}"
-    if elsewhere.recorded:
+    if proof.recorded:
         links = (
             f"[{recorded_file.file}](../tests/conformance/transcripts/{recorded_file.file}.jsonl): "
             + ", ".join(f"`{question}`" for question in recorded_file.asked)
-            for recorded_file in elsewhere.recorded
+            for recorded_file in proof.recorded
         )
         return f"{'; '.join(links)}. {reason}"
     return f"[DEVIATIONS](../DEVIATIONS.md). {reason}"

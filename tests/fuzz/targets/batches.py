@@ -148,17 +148,17 @@ def _append(batch: bytes, config: LogConfig) -> None:
     if isinstance(append_client(log, batch, guard=guard, now_ms=NOW_MS), Appended):
         log.advance_high_watermark(log.log_end_offset)
         log.check_invariants()
-        stored = log.read(0, max_bytes=1 << 30)
-        assert isinstance(stored, LogRead)
-        read_batch_header(b"".join(stored.records))
+        log_read = log.read(0, max_bytes=1 << 30)
+        assert isinstance(log_read, LogRead)
+        read_batch_header(b"".join(log_read.records))
     elif log.snapshot() != snapshot_before:
         raise Violation("a batch that was refused has left a trace")
 
 
 def _packed_seeds() -> Iterator[bytes]:
     for codec in CODECS:
-        for plain in (b"", b"v", b"value" * 300, bytes(5_000)):
-            yield bytes((codec,)) + compress(codec, plain)
+        for plain_bytes in (b"", b"v", b"value" * 300, bytes(5_000)):
+            yield bytes((codec,)) + compress(codec, plain_bytes)
     # One bare block, as librdkafka writes; several gzip members, as Java allows.
     yield bytes((SNAPPY,)) + b"\x05\x10hello"
     yield bytes((GZIP,)) + compress(GZIP, b"a") * 3
@@ -169,12 +169,12 @@ def _play_packed(fuzz_bytes: bytes) -> None:
         return
     codec = fuzz_bytes[0] % 6
     try:
-        plain = decompress(codec, fuzz_bytes[1:], _UNPACKED_MAX)
+        plain_bytes = decompress(codec, fuzz_bytes[1:], _UNPACKED_MAX)
     except UnpacksTooLargeError:
         return
     except BadInputError:
         return
-    if codec in CODECS and decompress(codec, compress(codec, plain)) != plain:
+    if codec in CODECS and decompress(codec, compress(codec, plain_bytes)) != plain_bytes:
         raise Violation(f"codec {codec} does not give back what it was given")
 
 

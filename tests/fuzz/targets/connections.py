@@ -358,10 +358,10 @@ class _ConnectionPlayer:
 
     def _wait_ms(self, share: float) -> float:
         """The longest wait of this share of the neighbour's turns."""
-        turns = 0
+        turn_count = 0
         for wait_ms, count in sorted(self._by_wait.items()):
-            turns += count
-            if turns >= share * self._transactions:
+            turn_count += count
+            if turn_count >= share * self._transactions:
                 return wait_ms
         return 0.0
 

@@ -165,14 +165,16 @@ def _play_replica(fuzz_bytes: bytes) -> None:
         recovery_point=flags >> 4, cleaned_until=3 if flags & 4 else None
     )
     with contextlib.suppress(ConfigError):
-        stored = load_replica(
+        loaded_replica = load_replica(
             replica,
             config=LogConfig(rules=LATEST_RULES),
             checkpointed_offsets=checkpointed,
             was_clean=bool(flags & 2),
             now_ms=NOW_MS,
         )
-        stored.log.read(stored.log.log_start_offset, max_bytes=1 << 20, isolation=_COMMITTED)
+        loaded_replica.log.read(
+            loaded_replica.log.log_start_offset, max_bytes=1 << 20, isolation=_COMMITTED
+        )
     with contextlib.suppress(BadInputError):
         summarize(replica)
 

@@ -42,9 +42,9 @@ def _read(stream: bytes, step: int) -> tuple[list[bytes], bool]:
     frames: list[bytes] = []
     taken_bytes = 0
     for start in range(0, len(stream), step):
-        piece = stream[start : start + step]
+        chunk = stream[start : start + step]
         try:
-            frames_read = reader.receive_data(piece)
+            frames_read = reader.receive_data(chunk)
         except MalformedFrameError:
             return _frames_of(stream)[0], True
         frames += frames_read

@@ -48,8 +48,10 @@ def _play_consumers(fuzz_bytes: bytes) -> None:
                 driver.join(member_id, topic_regex=REGEXES[detail % 3])
                 driver.look_up()
             case 2:
-                owned = frozenset(() if member is None else member.assigned)
-                driver.beat(member_id, epoch, owned_partitions=owned if detail & 1 else None)
+                owned_partitions = frozenset(() if member is None else member.assigned)
+                driver.beat(
+                    member_id, epoch, owned_partitions=owned_partitions if detail & 1 else None
+                )
             case 3:
                 driver.beat(member_id, -2 if detail & 1 else -1, instance_id=instance)
             case 4:
@@ -75,10 +77,10 @@ def _play_consumers(fuzz_bytes: bytes) -> None:
 def _check_consumers(driver: ConsumerDriver) -> None:
     group = driver.group
     members = group.members.values()
-    consumed = {name for member in members for name in group.topics_of(member)}
-    if group.tally.topics_hash(IMAGE) != topics_hash(consumed, IMAGE):
+    consumed_topics = {name for member in members for name in group.topics_of(member)}
+    if group.tally.topics_hash(IMAGE) != topics_hash(consumed_topics, IMAGE):
         raise Violation("the hash is not that of the topics consumed")
-    if any(group.has_subscriber(name) != (name in consumed) for name in NAMES):
+    if any(group.has_subscriber(name) != (name in consumed_topics) for name in NAMES):
         raise Violation("topics are counted that nobody consumes, or the other way round")
     regexes = [member.topic_regex for member in members if member.topic_regex]
     if group.tally.regexes != {regex: regexes.count(regex) for regex in regexes}:
@@ -86,8 +88,8 @@ def _check_consumers(driver: ConsumerDriver) -> None:
     owners = [partition for member in members for partition in member.assigned]
     if len(owners) != len(set(owners)):
         raise Violation("a partition has two owners")
-    replayed = driver.replay_log()
-    if (replayed.members, replayed.target, replayed.epoch) != (
+    replayed_group = driver.replay_log()
+    if (replayed_group.members, replayed_group.target, replayed_group.epoch) != (
         group.members,
         group.target,
         group.epoch,
@@ -133,9 +135,9 @@ def _act(driver: ClassicDriver, act: int, member_id: str, detail: int) -> None:
 
 def _check_classic(driver: ClassicDriver) -> None:
     group = driver.group
-    joining = sum(member.awaiting_join is not None for member in group.members.values())
-    if group.awaiting_join_count != joining:
-        raise Violation(f"{group.awaiting_join_count} members are counted, {joining} wait")
+    joining_count = sum(member.awaiting_join is not None for member in group.members.values())
+    if group.awaiting_join_count != joining_count:
+        raise Violation(f"{group.awaiting_join_count} members are counted, {joining_count} wait")
     sets = [{name for name, _ in member.protocols} for member in group.members.values()]
     common = set.intersection(*sets) if sets else set()
     for name in ("range", "sticky", "none"):

@@ -155,10 +155,11 @@ class _HttpPlayer:
             return
         for pattern, path_template, methods in self._operations:
             if pattern.fullmatch(path) and method.lower() in methods:
-                declared = self._paths[path_template][method.lower()]["responses"]
-                if str(status) not in declared:
+                declared_statuses = self._paths[path_template][method.lower()]["responses"]
+                if str(status) not in declared_statuses:
                     raise Violation(
-                        f"{method} {path_template} is answered {status}, declared: {declared}"
+                        f"{method} {path_template} is answered {status}, "
+                        f"declared: {declared_statuses}"
                     )
                 return
 
@@ -201,11 +202,11 @@ async def _answer_status(
     """The status that is answered; None where it takes too long."""
     statuses: list[int] = []
     disconnected = asyncio.Event()
-    pieces = [body[: len(body) // 2], body[len(body) // 2 :]]
+    chunks = [body[: len(body) // 2], body[len(body) // 2 :]]
 
     async def receive() -> dict[str, Any]:
-        if pieces:
-            return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
+        if chunks:
+            return {"type": "http.request", "body": chunks.pop(0), "more_body": bool(chunks)}
         await disconnected.wait()
         return {"type": "http.disconnect"}
 

@@ -116,8 +116,8 @@ def _handle(session: SaslSession, frame: bytes, *, was_known: bool) -> None:
         return
     if header.api_key != _API_VERSIONS:
         raise Violation(f"API {header.api_key} is handled before it is known who asks")
-    low, high = SHIPPED.accepted[_API_VERSIONS]
-    if low <= header.api_version <= high:
+    lowest_version, highest_version = SHIPPED.accepted[_API_VERSIONS]
+    if lowest_version <= header.api_version <= highest_version:
         message = codec.decode_request(header, frame)
         request = SimpleNamespace(api_version=header.api_version, message=message)
         session.expect_handshake(cast(Request, request))
@@ -134,8 +134,8 @@ def _final_message(session: SaslSession) -> bytes:
         server.set_client_first("n,,n=alice,r=clientnonce")
         client.set_server_first(server.get_server_first())
         token: bytes = client.get_client_final().encode()
-        raw = session.state is SaslState.RAW_TOKENS
-        return token if raw else _request(36, 2, auth_bytes=token)
+        is_raw = session.state is SaslState.RAW_TOKENS
+        return token if is_raw else _request(36, 2, auth_bytes=token)
     return b""
 
 

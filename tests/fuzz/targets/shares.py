@@ -93,12 +93,12 @@ def _change_topics(driver: ShareDriver, detail: int) -> None:
 
 def _check_members(driver: ShareDriver) -> None:
     group = driver.group
-    consumed = {
+    consumed_topics = {
         topic_name for member in group.members.values() for topic_name in member.topic_names
     }
-    if any(group.has_subscriber(name) != (name in consumed) for name in NAMES):
+    if any(group.has_subscriber(name) != (name in consumed_topics) for name in NAMES):
         raise Violation("topics are counted that nobody consumes, or the other way round")
-    if group.tally.topics_hash(driver.image) != topics_hash(consumed, driver.image):
+    if group.tally.topics_hash(driver.image) != topics_hash(consumed_topics, driver.image):
         raise Violation("the hash is not that of the topics consumed")
     if len(group.members) >= _MEMBERS:
         raise Violation("the group has more members than it may have")
@@ -133,7 +133,10 @@ def _check_records(player: Player) -> None:
     ranges = [(batch.first_offset, batch.last_offset) for batch in partition.in_flight_ranges()]
     if any(first_offset > last_offset for first_offset, last_offset in ranges):
         raise Violation("a range ends before it begins")
-    if any(earlier[1] >= later[0] for earlier, later in itertools.pairwise(ranges)):
+    if any(
+        earlier_range[1] >= later_range[0]
+        for earlier_range, later_range in itertools.pairwise(ranges)
+    ):
         raise Violation("a record is there twice")
     if not partition.start_offset <= partition.next_fetch_offset() <= partition.end_offset + 1:
         raise Violation("the next fetch begins elsewhere than in the records and behind them")
@@ -209,16 +212,16 @@ def _batch(choices: Iterator[int]) -> StateBatch:
 
 
 def _check_combined(
-    shard: ShareStateShard, key: ShareKey, newer: tuple[StateBatch, ...], start: int
+    shard: ShareStateShard, key: ShareKey, newer_batches: tuple[StateBatch, ...], start: int
 ) -> None:
     """Check that each offset has its strongest state, and equal neighbours are joined."""
     state = shard.states.get(key)
-    older = () if state is None else state.batches
-    if len(older) + len(newer) < 2 or any(
-        batch.last_offset < batch.first_offset for batch in (*older, *newer)
+    older_batches = () if state is None else state.batches
+    if len(older_batches) + len(newer_batches) < 2 or any(
+        batch.last_offset < batch.first_offset for batch in (*older_batches, *newer_batches)
     ):
         return
-    combined = run_to_end(combine_in_steps(older, newer, start_offset=start))
+    combined = run_to_end(combine_in_steps(older_batches, newer_batches, start_offset=start))
     if len(combined) > 1 and combined != run_to_end(
         combine_in_steps((), combined, start_offset=start)
     ):
@@ -226,7 +229,7 @@ def _check_combined(
     for offset in range(max(start, 0), 24):
         covering = [
             (batch.delivery_count, batch.delivery_state)
-            for batch in (*older, *newer)
+            for batch in (*older_batches, *newer_batches)
             if batch.first_offset <= offset <= batch.last_offset
         ]
         combined_here = [

@@ -133,8 +133,8 @@ def _act(driver: StreamsDriver, steps: _Steps, topology: tuple[Subtopology, ...]
                 member_id, 0, topology=(steps.below(2), topology), process_id=process, **options
             )
         case 2 | 3 if member is not None:
-            owned = Tasks() if steps.below(4) == 3 else member.assigned.tasks
-            driver.send(member_id, epoch - steps.below(8) // 7, owned=owned, **options)
+            owned_tasks = Tasks() if steps.below(4) == 3 else member.assigned.tasks
+            driver.send(member_id, epoch - steps.below(8) // 7, owned=owned_tasks, **options)
         case 4 if member is not None:
             offsets = tuple((task, steps.below(9)) for task in sorted(member.assigned.active))
             if epoch > 0:

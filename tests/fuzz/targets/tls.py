@@ -158,7 +158,7 @@ def _shake(door: _TlsListener, transport: _Transport, kind: int, payload: bytes)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     client = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
-    sent = 0
+    sent_bytes = 0
     for _ in range(_FLIGHTS_MAX):
         is_done = False
         with contextlib.suppress(ssl.SSLWantReadError):
@@ -171,10 +171,10 @@ def _shake(door: _TlsListener, transport: _Transport, kind: int, payload: bytes)
                 return False
         if is_done:
             client.write(_HELLO)
-        flight = _change_flight(outgoing.read(), sent, changes)
+        flight = _change_flight(outgoing.read(), sent_bytes, changes)
         if stop is not None:
-            flight = flight[: max(0, stop - sent)]
-        sent += len(flight)
+            flight = flight[: max(0, stop - sent_bytes)]
+        sent_bytes += len(flight)
         _feed(door, transport, flight)
         if is_done:
             return stop is None and not changes
@@ -184,12 +184,12 @@ def _shake(door: _TlsListener, transport: _Transport, kind: int, payload: bytes)
 
 
 def _change_flight(flight: bytes, sent_before: int, changes: bytes) -> bytes:
-    changed = bytearray(flight)
+    changed_flight = bytearray(flight)
     for index in range(0, len(changes) - _CHANGE + 1, _CHANGE):
         position = int.from_bytes(changes[index : index + 2], "big") - sent_before
-        if 0 <= position < len(changed):
-            changed[position] ^= changes[index + 2]
-    return bytes(changed)
+        if 0 <= position < len(changed_flight):
+            changed_flight[position] ^= changes[index + 2]
+    return bytes(changed_flight)
 
 
 def _feed(door: _TlsListener, transport: _Transport, fuzz_bytes: bytes) -> None:

@@ -213,5 +213,5 @@ def recorded(change: str, run: str) -> Recording:
     """A run of a story, recorded aside: once a browser is there, Playwright has a loop running in
     this thread.
     """
-    with ThreadPoolExecutor(1) as aside:
-        return aside.submit(recording_of_run, change, run).result()
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(recording_of_run, change, run).result()

@@ -195,9 +195,9 @@ class DrawnCluster:
         return [broker["id"] for broker in self.ask("GET", "brokers") if broker["state"] == state]
 
     def _kill(self) -> None:
-        running = self._brokers("running")
-        if len(running) > 1:
-            self.ask("POST", f"brokers/{self._random.choice(running)}/kill")
+        running_brokers = self._brokers("running")
+        if len(running_brokers) > 1:
+            self.ask("POST", f"brokers/{self._random.choice(running_brokers)}/kill")
 
     def _start(self) -> None:
         for broker_id in self._brokers("down")[:1]:
@@ -205,17 +205,17 @@ class DrawnCluster:
 
     def _move(self) -> None:
         partition = self._partition()
-        place = {"topic": partition.topic, "partition": partition.partition}
-        self.ask("POST", "leaders", {**place, "leader": self._random.randrange(1, 4)})
+        partition_fields = {"topic": partition.topic, "partition": partition.partition}
+        self.ask("POST", "leaders", {**partition_fields, "leader": self._random.randrange(1, 4)})
 
     def _arm(self) -> None:
         self._rule_count += 1
-        place = {"point": self._random.choice(("peer.request", "peer.response"))}
+        point_fields = {"point": self._random.choice(("peer.request", "peer.response"))}
         action = self._random.choice(
             ({"do": "hold"}, {"do": "drop"}, {"do": "delay", "delay_ms": 3_000})
         )
         rule = {"id": f"rule-{self._rule_count}", "api": "WriteTxnMarkers", "limit": 1}
-        self.ask("POST", "faults", {**rule, **place, "action": action})
+        self.ask("POST", "faults", {**rule, **point_fields, "action": action})
 
     def _disarm(self) -> None:
         for fault in self.ask("GET", "faults"):
@@ -246,44 +246,48 @@ class DrawnCluster:
                 topics = await self._admin.describe_topics(None)
         except (ClientError, TimeoutError):
             return {}
-        listed = await self._listed()
+        listed_transactions = await self._listed()
         return {
-            str(place): await self._look_at(place, partition.leader_id, listed)
+            str(topic_partition): await self._look_at(
+                topic_partition, partition.leader_id, listed_transactions
+            )
             for topic in topics
             if topic.name in TOPICS
             for partition in topic.partitions
-            for place in (TopicPartition(topic.name, partition.partition),)
+            for topic_partition in (TopicPartition(topic.name, partition.partition),)
         }
 
     async def _listed(self) -> set[tuple[int, TopicPartition]] | None:
         """Producer id and partition of each transaction at the coordinators; None without an
         answer.
         """
-        listed = set()
+        listed_transactions = set()
         for transactional_id in (*IDS, GHOST):
             try:
                 async with asyncio.timeout(ANSWER_S):
-                    described = await self._admin.describe_transaction(transactional_id)
+                    description = await self._admin.describe_transaction(transactional_id)
             except ClientError as error:
                 if "TRANSACTIONAL_ID_NOT_FOUND" in str(error).upper().replace(" ", "_"):
                     continue
                 return None
             except TimeoutError:
                 return None
-            listed |= {(described.producer_id, partition) for partition in described.partitions}
-        return listed
+            listed_transactions |= {
+                (description.producer_id, partition) for partition in description.partitions
+            }
+        return listed_transactions
 
     async def _look_at(
         self,
         partition: TopicPartition,
         leader_id: int,
-        listed: set[tuple[int, TopicPartition]] | None,
+        listed_transactions: set[tuple[int, TopicPartition]] | None,
     ) -> OutsidePartition:
-        unanswered = OutsidePartition(
+        unanswered_partition = OutsidePartition(
             leader_id=leader_id, stable_offset=None, has_unlisted=None, why=None
         )
         if leader_id < 0:
-            return unanswered
+            return unanswered_partition
         try:
             async with asyncio.timeout(ANSWER_S):
                 producers = await self._admin.producers_of(partition)
@@ -293,11 +297,11 @@ class DrawnCluster:
                 now_ms = self._cluster.clock.now_ms()
                 explanation = await explain(self._admin, partition, now_ms=now_ms)
         except (ClientError, TimeoutError):
-            return unanswered
+            return unanswered_partition
         has_unlisted = None
-        if listed is not None:
+        if listed_transactions is not None:
             has_unlisted = any(
-                (producer.producer_id, partition) not in listed
+                (producer.producer_id, partition) not in listed_transactions
                 for producer in producers
                 if producer.txn_start_offset is not None
             )

@@ -38,8 +38,10 @@ def main() -> None:
     story = Image.open(PICTURES / "story-light.png").convert("RGB")
     story.quantize(32, dither=Image.Dither.NONE).save(DOCS / "page-stage.png", optimize=True)
     # By octree: the few orange ones are kept as well.
-    few = sheet.quantize(COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-    few.save(DOCS / "page-views.png", optimize=True)
+    reduced_sheet = sheet.quantize(
+        COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE
+    )
+    reduced_sheet.save(DOCS / "page-views.png", optimize=True)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def commit_at(bootstrap: str, topic: str, partitions: int, number: int, pause_s:
     client = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"steady-{number}"})
     client.init_transactions()
     BEGUN.wait()
-    due = time.monotonic()
+    due_s = time.monotonic()
     turn = number
     while True:
         client.begin_transaction()
@@ -54,8 +54,10 @@ def commit_at(bootstrap: str, topic: str, partitions: int, number: int, pause_s:
             client.flush()
             client.abort_transaction()
         turn += 1
-        due = max(due + pause_s, time.monotonic() - pause_s)  # what can't be kept up is not made up
-        time.sleep(max(0.0, due - time.monotonic()))
+        due_s = max(
+            due_s + pause_s, time.monotonic() - pause_s
+        )  # what can't be kept up is not made up
+        time.sleep(max(0.0, due_s - time.monotonic()))
 
 
 BEGUN: Final = threading.Barrier(PRODUCERS + 1)
@@ -65,8 +67,8 @@ def main() -> None:
     """Commit transactions until standard input ends."""
     bootstrap, topic, partitions, rate = sys.argv[1:]
     for producer_number in range(PRODUCERS):
-        words = (bootstrap, topic, int(partitions), producer_number, PRODUCERS / int(rate))
-        threading.Thread(target=commit_at, args=words, daemon=True).start()
+        arguments = (bootstrap, topic, int(partitions), producer_number, PRODUCERS / int(rate))
+        threading.Thread(target=commit_at, args=arguments, daemon=True).start()
     BEGUN.wait()
     print("all have begun", flush=True)
     sys.stdin.read()

@@ -63,5 +63,5 @@ def one_record(client: Producer) -> None:
     client.flush()
 
 
-def is_known(page: Page, words: str) -> None:
-    page.wait_for_selector(f".knows:has-text('{words}')")
+def is_known(page: Page, expected_text: str) -> None:
+    page.wait_for_selector(f".knows:has-text('{expected_text}')")

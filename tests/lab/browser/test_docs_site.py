@@ -44,9 +44,9 @@ RESULTS: Final = "dialog[aria-label=Search] a[role=option]"
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that contains the built site."""
-    above = tmp_path_factory.mktemp("documents")
-    docs_site.build(above / "project", built_site())
-    return above
+    parent_folder = tmp_path_factory.mktemp("documents")
+    docs_site.build(parent_folder / "project", built_site())
+    return parent_folder
 
 
 @pytest.fixture
@@ -57,10 +57,10 @@ def page(browser: Browser) -> Iterator[Page]:
     context.close()
 
 
-def search(page: Page, words: str) -> list[str]:
+def search(page: Page, query: str) -> list[str]:
     """The first results, by a click into the search and typing."""
     page.locator(".md-search__button").click()
-    page.get_by_role("combobox").fill(words)
+    page.get_by_role("combobox").fill(query)
     page.locator(RESULTS).first.wait_for()
     return [str(link.get_attribute("href")) for link in page.locator(RESULTS).all()[:SHOWN]]
 
@@ -68,21 +68,21 @@ def search(page: Page, words: str) -> list[str]:
 def test_twelve_questions_are_answered_from_disk_by_two_clicks(site: Path, page: Page) -> None:
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url))
-    unanswered = {}
+    unanswered_questions = {}
     for question, (question_words, answer) in QUESTIONS.items():
         page.goto((site / "project/index.html").as_uri())
         links = search(page, question_words)
         direct = [link for link in links if f"/{answer}?" in link]
         by_index = [link for link in links if "/docs/index.html?" in link]
         if not direct + by_index:
-            unanswered[question] = links
+            unanswered_questions[question] = links
             continue
         page.locator(f'{RESULTS}[href="{(direct + by_index)[0]}"]').click()
         if not direct:
             page.locator(f'article a[href="{Path(answer).name}"]').first.click()
         page.wait_for_url(f"**/{answer}*")
         assert page.locator("article h1").count() == 1
-    assert unanswered == {}
+    assert unanswered_questions == {}
     assert {url.partition(":")[0] for url in urls} == {"file"}
 
 
@@ -102,5 +102,5 @@ def test_a_story_plays_where_the_site_is_served_and_says_the_command_on_disk(
 
 
 def test_the_site_is_whole_without_what_it_was_made_of(site: Path, tmp_path: Path) -> None:
-    moved = shutil.copytree(site / "project", tmp_path / "elsewhere")
-    assert list(docs_site.dead_links(moved)) == []
+    moved_site = shutil.copytree(site / "project", tmp_path / "elsewhere")
+    assert list(docs_site.dead_links(moved_site)) == []

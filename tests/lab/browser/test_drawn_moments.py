@@ -71,93 +71,109 @@ def told(verdict: dict[str, Any]) -> tuple[object, ...]:
     return verdict["state"], ageless(verdict["headline"]), judged_rows(verdict)
 
 
-def shown_moment(page: Page, drawn: DrawnCluster) -> dict[str, Any]:
+def shown_moment(page: Page, drawn_cluster: DrawnCluster) -> dict[str, Any]:
     """What the page shows when it had the time to hear of all that was done."""
-    position = drawn.ask("GET", "verdict")["position"] if drawn.is_recording else None
+    position = (
+        drawn_cluster.ask("GET", "verdict")["position"] if drawn_cluster.is_recording else None
+    )
     settling = {"patienceMs": SETTLES_MS, "position": position}
     moment: dict[str, Any] = page.evaluate(SETTLED_MOMENT, settling)
     return moment
 
 
-def differences_of_page(drawn: DrawnCluster, moment: dict[str, Any]) -> list[str]:
+def differences_of_page(drawn_cluster: DrawnCluster, moment: dict[str, Any]) -> list[str]:
     """The differences between the page and the judge's verdict on the event that the page shows."""
-    verdict = drawn.ask("GET", f"verdict?at={moment['event']}")
+    verdict = drawn_cluster.ask("GET", f"verdict?at={moment['event']}")
     if verdict is None:
         return []  # the ring has dropped the event
     rows = {name: (ageless(row[0]), row[1]) for name, row in moment["rows"].items()}
-    judged = judged_rows(verdict)
+    rows_by_name = judged_rows(verdict)
     differences = []
     if verdict["state"] != moment["verdict"]:
         differences.append(f"page {moment['verdict']}, /verdict {verdict['state']}")
     if ageless(verdict["headline"]) not in ageless(moment["headline"]):
         differences.append(f"page {moment['headline']!r}, /verdict {verdict['headline']!r}")
     differences += [
-        f"{name}: page {row}, /verdict {judged.get(name)}"
+        f"{name}: page {row}, /verdict {rows_by_name.get(name)}"
         for name, row in rows.items()
-        if row != judged.get(name) and row[0] not in ("deleted", "not there")
+        if row != rows_by_name.get(name) and row[0] not in ("deleted", "not there")
     ]
     return differences
 
 
-def differences_outside(verdict: dict[str, Any], outside: dict[str, OutsidePartition]) -> list[str]:
+def differences_outside(
+    verdict: dict[str, Any], outside_partitions: dict[str, OutsidePartition]
+) -> list[str]:
     """The differences between the verdict and what clients see."""
     differences = []
-    judged_by_name = {judged["partition"]: judged for judged in verdict["partitions"]}
-    for name, partition in outside.items():
-        judged = judged_by_name.get(name)
-        if judged is None:
+    judged_by_name = {
+        judged_partition["partition"]: judged_partition
+        for judged_partition in verdict["partitions"]
+    }
+    for name, partition in outside_partitions.items():
+        judged_partition = judged_by_name.get(name)
+        if judged_partition is None:
             differences.append(f"{name} is there, and is not judged")
             continue
         if partition.stable_offset is None:
             continue
-        states = {open_txn["state"] for open_txn in judged["open_txns"]}
-        if judged["stands_at"] != partition.stable_offset:
-            differences.append(f"{name}: {judged['stands_at']}, clients {partition.stable_offset}")
+        states = {open_txn["state"] for open_txn in judged_partition["open_txns"]}
+        if judged_partition["stands_at"] != partition.stable_offset:
+            differences.append(
+                f"{name}: {judged_partition['stands_at']}, clients {partition.stable_offset}"
+            )
         if partition.has_unlisted is not None and partition.has_unlisted != ("hangs" in states):
             differences.append(f"{name}: unlisted {partition.has_unlisted}, judged {states}")
-        if partition.why is not None and judged["state"] != "wrong-data":
-            why, standing = ageless(partition.why), ageless(judged["standing"])
-            if why != standing and not (why[:4] == standing[:4] == "open"):
-                differences.append(f"{name}: why {why!r}, /verdict {standing!r}")
+        if partition.why is not None and judged_partition["state"] != "wrong-data":
+            outside_standing, judged_standing = (
+                ageless(partition.why),
+                ageless(judged_partition["standing"]),
+            )
+            if outside_standing != judged_standing and not (
+                outside_standing[:4] == judged_standing[:4] == "open"
+            ):
+                differences.append(
+                    f"{name}: why {outside_standing!r}, /verdict {judged_standing!r}"
+                )
     return differences
 
 
-@pytest.mark.parametrize("moments", [30, pytest.param(1_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("moment_count", [30, pytest.param(1_000, marks=pytest.mark.nightly)])
 def test_the_page_says_what_is_so_or_how_far_it_is_behind(
-    new_page: Any, browser: object, moments: int
+    new_page: Any, browser: object, moment_count: int
 ) -> None:
     seen_states = set()
     compared_count = behind_count = 0
     with (
         TxnsimServer(arguments=("--ui", "--http", "0")) as server,
-        DrawnCluster(server, seed=moments) as drawn,
+        DrawnCluster(server, seed=moment_count) as drawn_cluster,
     ):
         page = new_page(server.http, expects=("409", "404", "503", "net::ERR_"))
-        for _ in range(moments):
+        for _ in range(moment_count):
             for _ in range(ACTIONS_BETWEEN_MOMENTS):
-                drawn.step()
-            moment = shown_moment(page, drawn)
-            context = [*drawn.steps[-12:], moment]
+                drawn_cluster.step()
+            moment = shown_moment(page, drawn_cluster)
+            context = [*drawn_cluster.steps[-12:], moment]
             if not moment["isLive"]:
                 behind_count += 1
                 assert SAYS_ITS_AGE.search(moment["age"] + moment["headline"]), context
                 continue
             assert moment["lag"] == "0", context
-            assert drawn.is_recording, context
+            assert drawn_cluster.is_recording, context
             if moment["event"] is not None:
-                assert differences_of_page(drawn, moment) == [], context
-            before = drawn.ask("GET", "verdict")
-            outside = drawn.look()
-            after = drawn.ask("GET", "verdict")
-            if told(before) != told(after):
+                assert differences_of_page(drawn_cluster, moment) == [], context
+            verdict_before = drawn_cluster.ask("GET", "verdict")
+            outside_partitions = drawn_cluster.look()
+            verdict_after = drawn_cluster.ask("GET", "verdict")
+            if told(verdict_before) != told(verdict_after):
                 continue  # it has changed while clients looked
-            assert differences_outside(after, outside) == [], context
-            last = shown_moment(page, drawn)
-            if last["isLive"] and last["event"] is not None and not drawn.has_gap:
-                newest = drawn.ask("GET", "verdict")
-                if told(newest) == told(after):
-                    assert last["verdict"] == newest["state"], [*context, last]
+            assert differences_outside(verdict_after, outside_partitions) == [], context
+            last = shown_moment(page, drawn_cluster)
+            if last["isLive"] and last["event"] is not None and not drawn_cluster.has_gap:
+                newest_verdict = drawn_cluster.ask("GET", "verdict")
+                if told(newest_verdict) == told(verdict_after):
+                    assert last["verdict"] == newest_verdict["state"], [*context, last]
             compared_count += 1
-            seen_states.add(after["state"])
-    assert compared_count > moments / 3, "nothing is shown where nothing is compared"
+            seen_states.add(verdict_after["state"])
+    assert compared_count > moment_count / 3, "nothing is shown where nothing is compared"
     assert {"healthy", "open", "hangs"} <= seen_states

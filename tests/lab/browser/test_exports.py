@@ -49,12 +49,14 @@ def test_mermaid_reads_our_diagrams_as_they_are_meant(browser: Browser) -> None:
         text = mermaid.convert(run)
         diagram = page.evaluate("text => mermaid.parse(text)", text)
         assert diagram["diagramType"] == "sequence"
-        drawn = page.evaluate("async text => (await mermaid.render('one', text)).svg", text)
+        svg = page.evaluate("async text => (await mermaid.render('one', text)).svg", text)
         notes, messages = text.count("Note over"), text.count("->>") + text.count("--x")
-        assert drawn.count('class="noteText') == notes > 0
-        assert drawn.count('class="messageText') == messages > 0
-    broken = mermaid.convert(runs[0]).replace("Note over", "Note above", 1)
-    complaint = page.evaluate("text => mermaid.parse(text).then(() => '', e => e.message)", broken)
+        assert svg.count('class="noteText') == notes > 0
+        assert svg.count('class="messageText') == messages > 0
+    broken_diagram = mermaid.convert(runs[0]).replace("Note over", "Note above", 1)
+    complaint = page.evaluate(
+        "text => mermaid.parse(text).then(() => '', e => e.message)", broken_diagram
+    )
     assert "Parse error" in complaint
     page.context.close()
 
@@ -104,9 +106,9 @@ def test_chrome_reads_our_traces_as_they_are_meant(name: str, run: str, tmp_path
         for slices_of_thread in states
         for slice_before, slice_after in pairwise(slices_of_thread)
     )
-    sent = [row for row in trace_events if row["ph"] == "s"]
+    sent_rows = [row for row in trace_events if row["ph"] == "s"]
     assert sorted(arrow[0][1] for arrow in trace_seen["arrows"]) == sorted(
-        row["ts"] for row in sent
+        row["ts"] for row in sent_rows
     )
 
 
@@ -115,5 +117,5 @@ def test_an_arrow_of_another_category_than_its_slices_is_lost_in_chrome(tmp_path
     assert read_by_chrome(text, tmp_path / "good.json")["arrows"]
     trace_events = json.loads(text)["traceEvents"]
     other_rows = [row | {"cat": "other"} if row["ph"] in "sf" else row for row in trace_events]
-    broken = json.dumps({"traceEvents": other_rows})
-    assert not read_by_chrome(broken, tmp_path / "broken.json")["arrows"]
+    broken_trace = json.dumps({"traceEvents": other_rows})
+    assert not read_by_chrome(broken_trace, tmp_path / "broken.json")["arrows"]

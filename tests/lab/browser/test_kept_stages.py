@@ -73,9 +73,9 @@ def test_the_stage_is_as_it_was_kept(name: str, server: TxnsimServer, new_page: 
     assert off < DIFFERENT
 
 
-def screen_reader_text(page: Page, steps: int) -> str:
+def screen_reader_text(page: Page, step_count: int) -> str:
     """The roles, names and texts that a screen reader finds on the stage after some steps."""
-    page.evaluate(PAUSED, ["z01", "V-", steps])
+    page.evaluate(PAUSED, ["z01", "V-", step_count])
     page.wait_for_function(
         "() => __sim.explained.value?.at === __sim.events[__sim.at.value].i"
         " && document.querySelector('#why:not(.stale)')"

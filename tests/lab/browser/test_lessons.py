@@ -79,11 +79,12 @@ def play_first_lesson(page: Page, see_story: Callable[[], None]) -> int:
             see_story()
         press(page, "#lesson-next")
     page.wait_for_selector("#lesson-end")
-    predictions = sum(bool(lesson_part.ask) for lesson_part in lesson_one.parts)
-    assert f"{predictions} of your {predictions} predictions came true." in page.inner_text(
-        "#lesson-end"
+    prediction_count = sum(bool(lesson_part.ask) for lesson_part in lesson_one.parts)
+    assert (
+        f"{prediction_count} of your {prediction_count} predictions came true."
+        in page.inner_text("#lesson-end")
     )
-    return predictions
+    return prediction_count
 
 
 def assert_story_can_be_played(server: TxnsimServer, page: Page, folder: Path) -> None:
@@ -192,12 +193,12 @@ def test_l11_is_played_on_the_page_of_the_cluster_that_its_command_starts(
     command = [str(installed_txnsim()), "lesson", "L11"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path
-    ) as started:
-        assert started.stdin is not None
-        assert started.stdout is not None
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
         output = ""
         while (page_link := re.search(r"(http\S+#lesson=L11&part=0)", output)) is None:
-            printed_line = started.stdout.readline()
+            printed_line = process.stdout.readline()
             assert printed_line, output
             output += printed_line
         page = new_page(page_link[1])
@@ -220,8 +221,8 @@ def test_l11_is_played_on_the_page_of_the_cluster_that_its_command_starts(
         press(page, "#lesson-next")
         page.wait_for_selector("#lesson-end")
         page.close()
-        started.stdin.close()  # the lesson in the terminal is left, and its cluster ends
-        assert started.wait(60) == 1
+        process.stdin.close()  # the lesson in the terminal is left, and its cluster ends
+        assert process.wait(60) == 1
 
 
 def predict(page: Page, lesson_id: str, number: int) -> None:

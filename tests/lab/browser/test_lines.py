@@ -32,7 +32,7 @@ GLANCE: Final = """(trace) => {
 ORDER: Final = ("i", "t", "n", "l", "p", "k", "tx", "d")
 
 
-def line(**changed: Any) -> str:
+def line(**changed_fields: Any) -> str:
     """An event as the trace's writer writes it."""
     default_event = {
         "i": 7,
@@ -43,7 +43,7 @@ def line(**changed: Any) -> str:
         "k": "log.append",
         "tx": "app/7:0",
     }
-    event = default_event | {"d": {"tp": "t-0", "base": 5}} | changed
+    event = default_event | {"d": {"tp": "t-0", "base": 5}} | changed_fields
     return json.dumps(
         {name: event[name] for name in ORDER if event[name] is not None},
         separators=(",", ":"),

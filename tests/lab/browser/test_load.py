@@ -45,10 +45,10 @@ def test_under_load_there_is_a_rate_a_pause_and_only_what_hangs(
         " && document.querySelector('.row.now') && document.querySelectorAll('.row').length > 10"
     )
     page.click("#pause")
-    where = page.inner_text(".where:not(#rate)")
+    position_text = page.inner_text(".where:not(#rate)")
     so = page.evaluate("__page['store.js'].events.length")
     page.wait_for_function(f"() => __page['store.js'].events.length > {so} + 500")
-    assert page.inner_text(".where:not(#rate)").split(" / ")[0] == where.split(" / ")[0]
+    assert page.inner_text(".where:not(#rate)").split(" / ")[0] == position_text.split(" / ")[0]
     page.wait_for_selector("#past")
     page.evaluate("clearInterval(__flood)")
 

@@ -54,12 +54,12 @@ class Newcomer:
         self.page = page
         self.clicks = 0
 
-    def choose(self, words: str) -> None:
-        self.page.get_by_role("button", name=words).first.click()
+    def choose(self, button_name: str) -> None:
+        self.page.get_by_role("button", name=button_name).first.click()
         self.clicks += 1
 
-    def sees(self, words: str, where: str = "body") -> None:
-        self.page.locator(where).filter(has_text=words).first.wait_for()
+    def sees(self, expected_text: str, selector: str = "body") -> None:
+        self.page.locator(selector).filter(has_text=expected_text).first.wait_for()
 
 
 def test_from_the_address_to_a_hang_its_reason_and_its_repair(
@@ -139,15 +139,18 @@ def test_every_term_on_the_screen_is_among_the_words(
         if number == 8:
             page.wait_for_selector("table.zoo")
         terms |= set(page.evaluate(TERMS))
-    words = page.evaluate("Object.keys(__page['words.js'].WORD_MEANINGS)")
-    known_words = {part.lower() for word in words for part in word.split(", ")} | {*words, *PLAIN}
+    known_terms = page.evaluate("Object.keys(__page['words.js'].WORD_MEANINGS)")
+    known_words = {part.lower() for term in known_terms for part in term.split(", ")} | {
+        *known_terms,
+        *PLAIN,
+    }
     terms_in_lower_case = {term_word.lower() for term_word in terms}
     missing = {
-        word
-        for word in terms_in_lower_case
-        if word not in known_words
+        term
+        for term in terms_in_lower_case
+        if term not in known_words
         and not any(
-            word in (f"{known_word}s", known_word.removesuffix("s")) for known_word in known_words
+            term in (f"{known_word}s", known_word.removesuffix("s")) for known_word in known_words
         )
     }
     assert sorted(missing) == []

@@ -22,8 +22,8 @@ def open_file(new_page: Any, tmp_path: Path) -> Any:
 
     def opened(*runs: str, redact: bool = False) -> Page:
         path = tmp_path / "run.html"
-        named = [(f"z01 {run}", recorded("z01", run)) for run in runs]
-        path.write_text(one_file(named, redact=redact), encoding="utf-8")
+        named_recordings = [(f"z01 {run}", recorded("z01", run)) for run in runs]
+        path.write_text(one_file(named_recordings, redact=redact), encoding="utf-8")
         urls: list[str] = []
         page: Page = new_page(path.as_uri(), offline=True, urls=urls)
         assert [url for url in urls if not url.startswith(("file:", "data:"))] == []

@@ -182,9 +182,9 @@ RATE: Final = 200
 SAMPLES: Final = 240
 
 
-@pytest.mark.parametrize("samples", [SAMPLES, pytest.param(1_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("sample_count", [SAMPLES, pytest.param(1_000, marks=pytest.mark.nightly)])
 def test_no_headline_contradicts_what_is_explained_of_its_event_while_clients_commit(
-    new_page: Any, samples: int
+    new_page: Any, sample_count: int
 ) -> None:
     """The picture was of the newest event, and the headline of one that was long past."""
     with TxnsimServer(arguments=("--ui", "--http", "0", "--topic", "steady:4")) as server:
@@ -194,9 +194,9 @@ def test_no_headline_contradicts_what_is_explained_of_its_event_while_clients_co
             page.wait_for_selector("[data-verdict]")
             page.evaluate(SAMPLE)
             for so, path, body in (
-                (samples // 3, "practise", {}),
-                (2 * samples // 3, "repairs", {"topic": "orders", "partition": 0}),
-                (samples, "", {}),
+                (sample_count // 3, "practise", {}),
+                (2 * sample_count // 3, "repairs", {"topic": "orders", "partition": 0}),
+                (sample_count, "", {}),
             ):
                 page.wait_for_function("(so) => __samples.length >= so", arg=so)
                 if path:
@@ -204,7 +204,7 @@ def test_no_headline_contradicts_what_is_explained_of_its_event_while_clients_co
             # A busy machine judges few events in the time of so many samples.
             page.wait_for_function(
                 "(so) => new Set(__samples.map((one) => one.event ?? '')).size > so",
-                arg=samples / 20,
+                arg=sample_count / 20,
             )
             samples_taken = page.evaluate("__samples")
             are_of_one_moment(take_samples(page))
@@ -225,10 +225,10 @@ def test_no_headline_contradicts_what_is_explained_of_its_event_while_clients_co
     }
     assert {event: verdict_by_event[event] for event in compared} == compared
     # It has compared something, while very much happened.
-    assert max(compared) - min(compared) > samples
-    assert len(compared) > samples / 40
+    assert max(compared) - min(compared) > sample_count
+    assert len(compared) > sample_count / 40
     assert {"hangs", "waits"} <= set(compared.values())
-    assert sum(sample["event"] is not None for sample in samples_taken) > samples / 2
+    assert sum(sample["event"] is not None for sample in samples_taken) > sample_count / 2
 
 
 def ask(server: TxnsimServer, path: str, body: object) -> None:

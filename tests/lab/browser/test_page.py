@@ -332,8 +332,8 @@ def test_every_field_that_a_rule_has_is_in_the_form(
             "action": {"do": "crash", "broker": 3, "lose_unflushed": True, "restart_after_ms": 100},
         },
     ]  # fmt: skip
-    tried = {name for rule in rules for name in rule}
-    assert tried == set(FaultRule.__struct_fields__)
+    tried_fields = {name for rule in rules for name in rule}
+    assert tried_fields == set(FaultRule.__struct_fields__)
     for rule in rules:
         fill_in(page, rule)
         page.click("#arm")
@@ -431,8 +431,8 @@ def test_where_nothing_is_recorded_the_page_says_so_and_offers_to(
     browser: object, new_page: Any
 ) -> None:
     assert browser
-    with TxnsimServer(arguments=("--http", "0")) as quiet:
-        context_page = new_page(quiet.http, expects=("409 (Conflict)", "net::ERR_"))
+    with TxnsimServer(arguments=("--http", "0")) as quiet_server:
+        context_page = new_page(quiet_server.http, expects=("409 (Conflict)", "net::ERR_"))
         context_page.get_by_role("button", name="Record from now on").click()
         context_page.wait_for_selector(".link-state.live")
         context_page.close()  # before the server ends, whose refusals it would complain about
@@ -442,9 +442,9 @@ def test_where_nothing_is_recorded_the_page_does_not_say_that_nothing_is_there(
     browser: object, new_page: Any
 ) -> None:
     assert browser
-    with TxnsimServer(arguments=("--http", "0")) as quiet:
-        ask(quiet.http, "/api/v1/practise", {})
-        page = new_page(quiet.http, expects=("409 (Conflict)", "net::ERR_"))
+    with TxnsimServer(arguments=("--http", "0")) as quiet_server:
+        ask(quiet_server.http, "/api/v1/practise", {})
+        page = new_page(quiet_server.http, expects=("409 (Conflict)", "net::ERR_"))
         page.wait_for_selector("#off")
         for number in range(1, 8):
             page.keyboard.press(str(number))
@@ -452,14 +452,16 @@ def test_where_nothing_is_recorded_the_page_does_not_say_that_nothing_is_there(
                 f"() => __page['store.js'].shownView.value === '{VIEWS[number - 1]}'"
             )
             # Both in one look: the list of lessons may come between two.
-            alone = "document.querySelector('main .view').innerText"
+            view_script = "document.querySelector('main .view').innerText"
             unrecorded_text = "document.querySelector('#unrecorded').innerText"
-            assert page.evaluate(f"() => {alone} === {unrecorded_text}")
+            assert page.evaluate(f"() => {view_script} === {unrecorded_text}")
             body_text = page.inner_text("body")
             assert [
                 claim for claim in ("yet at", "is written", "is shown here") if claim in body_text
             ] == []
-        assert f"--bootstrap-server {quiet.bootstrap.split(',')[0]} find-hanging" in body_text
+        assert (
+            f"--bootstrap-server {quiet_server.bootstrap.split(',')[0]} find-hanging" in body_text
+        )
         page.keyboard.press("1")
         page.get_by_role("button", name="Record from now on").click()
         page.wait_for_selector(".cause.hangs")

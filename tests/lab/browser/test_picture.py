@@ -67,12 +67,12 @@ def test_marker_and_record_are_curves_into_the_log_and_the_reader_stands_at_the_
     assert page.locator(".drawn .flight[marker-end]").count() == 2
     assert page.locator(".drawn .batch.hanging").count() == 1
     # One axis of time: it is seen that the record came behind the marker, and after the answer.
-    marker, wall, answered = [
-        page.locator(f".drawn {what}").bounding_box()
-        for what in (".batch.ABORT rect", ".batch.hanging rect", ".box.aborted")
+    marker, wall, answer_box = [
+        page.locator(f".drawn {selector}").bounding_box()
+        for selector in (".batch.ABORT rect", ".batch.hanging rect", ".box.aborted")
     ]
     assert marker["x"] + marker["width"] < wall["x"]
-    assert answered["x"] < wall["x"]
+    assert answer_box["x"] < wall["x"]
     reader = page.locator(".drawn .figure").bounding_box()
     assert reader["x"] + reader["width"] <= wall["x"]
     assert page.evaluate(WHOLE)
@@ -154,8 +154,8 @@ def test_presented_no_text_is_too_small_for_the_back_row(
 def test_the_page_has_few_sizes_of_type(server: TxnsimServer, new_page: Any) -> None:
     page = new_page(server.http, viewport={"width": 1280, "height": 720})
     play_run(page, "z01", "V-")
-    outside = page.evaluate(SIZES.replace("px * scale", "px"))
-    assert {round(px) for px in outside.values()} <= {12, 14, 16, 20}
+    font_sizes = page.evaluate(SIZES.replace("px * scale", "px"))
+    assert {round(px) for px in font_sizes.values()} <= {12, 14, 16, 20}
 
 
 def test_a_picture_is_saved_as_svg_and_png_and_embedded(
@@ -165,10 +165,14 @@ def test_a_picture_is_saved_as_svg_and_png_and_embedded(
     play_run(page, "z01", "V-")
     with page.expect_download() as saved:
         page.get_by_role("button", name="SVG").click()
-    drawn = ElementTree.parse(saved.value.path()).getroot()
-    texts = [text_element.text for text_element in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    svg_root = ElementTree.parse(saved.value.path()).getroot()
+    texts = [
+        text_element.text for text_element in svg_root.iter("{http://www.w3.org/2000/svg}text")
+    ]
     assert "open from here · no marker will come" in texts
-    fills = {rectangle.get("fill") for rectangle in drawn.iter("{http://www.w3.org/2000/svg}rect")}
+    fills = {
+        rectangle.get("fill") for rectangle in svg_root.iter("{http://www.w3.org/2000/svg}rect")
+    }
     assert "rgb(255, 255, 255)" in fills
     with page.expect_download() as saved:
         page.get_by_role("button", name="PNG").click()
@@ -180,8 +184,8 @@ def test_a_picture_is_saved_as_svg_and_png_and_embedded(
     page.wait_for_function("() => location.hash.includes('at=')")
     inside = new_page(page.url.replace("view=stage", "view=stage&embed=1"), unfolded=False)
     inside.wait_for_selector("#verdict.hangs")
-    for hidden in ("header", "nav", "aside", ".story"):
-        assert inside.locator(hidden).first.is_hidden()
+    for selector in ("header", "nav", "aside", ".story"):
+        assert inside.locator(selector).first.is_hidden()
     assert inside.locator("svg.drawn").is_visible()
     inside.keyboard.press("ArrowLeft")
     inside.wait_for_function("() => location.hash.includes('embed=1')")

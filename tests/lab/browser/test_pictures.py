@@ -47,10 +47,10 @@ def test_every_picture_is_accessible(
     violations_by_picture = {}
     page = context.new_page()
     for picture in PICTURES:
-        drawn = (ROOT / FOLDER / f"ten-{picture.name}.svg").read_text("utf-8")
+        svg = (ROOT / FOLDER / f"ten-{picture.name}.svg").read_text("utf-8")
         page.set_content(
             '<!doctype html><html lang="en"><head><title>A picture</title>'
-            f'<meta name="color-scheme" content="light dark"></head><body><main><h1>It</h1>{drawn}'
+            f'<meta name="color-scheme" content="light dark"></head><body><main><h1>It</h1>{svg}'
             "</main></body></html>"
         )
         texts, faint = page.evaluate(FAINT)

@@ -40,8 +40,8 @@ READ: Final = """async ([text, positions]) => {
 
 
 def _as_sorted_json(value: object) -> str:
-    plain = msgspec.json.decode(msgspec.json.encode(value))
-    return msgspec.json.encode(_sort_keys(plain)).decode()
+    plain_value = msgspec.json.decode(msgspec.json.encode(value))
+    return msgspec.json.encode(_sort_keys(plain_value)).decode()
 
 
 def _sort_keys(value: Any) -> Any:
@@ -71,18 +71,18 @@ def test_the_browsers_state_is_the_readers_at_fifty_events_of_every_scenario(
     server: TxnsimServer, new_page: Any, part: int
 ) -> None:
     page = new_page(server.http)
-    wrong: dict[str, list[int]] = {}
-    with ThreadPoolExecutor(1) as aside:  # Playwright has a loop running in this thread
+    wrong_positions: dict[str, list[int]] = {}
+    with ThreadPoolExecutor(1) as executor:  # Playwright has a loop running in this thread
         for scenario in list(scenarios().values())[part::PARTS]:
             label = next(iter(scenario.runs))
-            text = aside.submit(trace_of_run, scenario.name, label).result()
+            text = executor.submit(trace_of_run, scenario.name, label).result()
             run = Recording.from_lines(scenario.name, text.splitlines())
             event_indexes = [event.i for event in run.events]
             positions = event_indexes[:: max(1, len(event_indexes) // AT_RANDOM)]
             different_positions = differences(page, text, run, positions)
             if different_positions:
-                wrong[f"{scenario.name} {label}"] = different_positions
-    assert wrong == {}
+                wrong_positions[f"{scenario.name} {label}"] = different_positions
+    assert wrong_positions == {}
 
 
 def test_a_long_recording_is_whole_and_every_state_of_it_can_be_reached(
@@ -94,9 +94,9 @@ def test_a_long_recording_is_whole_and_every_state_of_it_can_be_reached(
     ]
     for turn in range(LONG // 2):
         batch = {"tp": "t-0", "base": turn, "last": turn, "pid": 7, "epoch": 0, "seq": turn}
-        where = "broker/1/log/t-0"
-        events.append((where, "log.append", (), "app/7:0", batch | {"txn": False}))
-        events.append((where, "log.lso", (len(events) - 1,), "", {"tp": "t-0", "to": turn + 1}))
+        node_name = "broker/1/log/t-0"
+        events.append((node_name, "log.append", (), "app/7:0", batch | {"txn": False}))
+        events.append((node_name, "log.lso", (len(events) - 1,), "", {"tp": "t-0", "to": turn + 1}))
     run = small(("broker/1/log/t-0",), *events)
     positions = [0, 999, 1_000, 49_999, 50_000, 50_001, LONG - 3, LONG]
     assert differences(page, run.to_lines(), run, positions) == []
@@ -114,8 +114,13 @@ def test_a_snapshot_tells_which_positions_are_pending(server: TxnsimServer, new_
     """The page kept what was pending before, and did not read what the snapshot tells."""
     pending = {"group": "gone", "tp": "t-0", "offset": 1}
     positions = [{"group": "g", "tp": "t-0", "offset": 5, "pid": 7}, {**pending, "group": "done"}]
-    nothing: dict[str, object] = {"brokers": [], "faults": [], "partitions": [], "transactions": []}
-    snapshot = {**nothing, "part": 0, "trace": "full", "positions": positions}
+    empty_state: dict[str, object] = {
+        "brokers": [],
+        "faults": [],
+        "partitions": [],
+        "transactions": [],
+    }
+    snapshot = {**empty_state, "part": 0, "trace": "full", "positions": positions}
     run = small(
         ("broker/1",),
         ("broker/1", "group.offset_pending", (), "app/7:0", pending),
@@ -203,8 +208,8 @@ def test_an_old_hang_is_found_without_a_look_at_what_was_written_since(
     write_batches(range(2, 3), pid=7, epoch=0, seq=0, txn=True)
     write_batches(range(3, LONG // 2))
     end = LONG // 2 - open_offset
-    anew = {"role": "leader", "epoch": 1, "tp": "t-0", "end": end}
-    events.append((node, "node.role", (), "", anew))
+    role_data = {"role": "leader", "epoch": 1, "tp": "t-0", "end": end}
+    events.append((node, "node.role", (), "", role_data))
     write_batches(range(end, LONG))
     page = new_page(server.http)
     parsed, tape = look_at_recording(page, small((node,), *events), TAPE, len(events) - 1, 2)
@@ -257,12 +262,12 @@ def test_a_recorded_run_says_so_and_offers_nothing_that_it_can_not_do(
     page.wait_for_selector(".link-state.done")
     assert "recorded run" in page.inner_text("#verdict")
     assert page.inner_text("#live") == "Now"
-    for key, words in (
+    for key, shown_text in (
         ("6", "This is a recorded run: faults"),
         ("7", "This is a recorded run: brok"),
     ):
         page.keyboard.press(key)
-        page.wait_for_selector(f"main :text('{words}')")
+        page.wait_for_selector(f"main :text('{shown_text}')")
         assert page.locator("main section.view button").count() == 0
     page.keyboard.press("8")
     page.click("#to-live")
@@ -294,10 +299,10 @@ def test_a_head_that_the_ring_has_dropped_is_named_and_the_rest_begins_with_a_sn
     with TxnsimServer(arguments=("--ui", "--http", "0", "--config", str(config))) as txnsim_server:
         page = new_page(txnsim_server.http)
         page.wait_for_selector(".link-state.live")
-        moves = 0
+        move_count = 0
         while not page.evaluate(MOVE):  # leaders that move fill the trace
-            moves += 3
-            assert moves < 3_000, "a ring of 40,000 bytes has dropped nothing"
+            move_count += 3
+            assert move_count < 3_000, "a ring of 40,000 bytes has dropped nothing"
         page.reload()
         page.wait_for_selector("#gap")
         assert "is no longer kept" in page.inner_text("#gap")

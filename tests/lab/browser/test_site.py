@@ -85,9 +85,9 @@ def serve_folder(folder: Path, headers: dict[str, str] | None = None) -> Iterato
 @pytest.fixture(scope="module")
 def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder above the site, which is below a path as project pages are."""
-    above = tmp_path_factory.mktemp("pages")
-    shutil.copytree(built_site(), above / "project")
-    return above
+    parent_folder = tmp_path_factory.mktemp("pages")
+    shutil.copytree(built_site(), parent_folder / "project")
+    return parent_folder
 
 
 def play_z01(page: Page) -> None:
@@ -146,12 +146,14 @@ def test_without_a_network_stories_are_told_and_the_first_lesson_is_played_by_ke
     # Nothing comes from the browser's own cache: only the service worker has the files.
     with serve_folder(site, {"Cache-Control": "no-store"}) as url:
         # With the server gone the browser says that it found no newer service worker.
-        visited = new_page(f"{url}project/", expects=("when fetching the script",))
-        wait_until_kept(visited)
-        names = visited.evaluate(KEPT_FILES)  # unpacked: the browser keeps compiled code of such
+        visited_page = new_page(f"{url}project/", expects=("when fetching the script",))
+        wait_until_kept(visited_page)
+        names = visited_page.evaluate(
+            KEPT_FILES
+        )  # unpacked: the browser keeps compiled code of such
         assert set(PACKED) <= set(names)
         assert not set(PACKED.values()) & set(names)
-    page = visited.context.new_page()  # the server is gone
+    page = visited_page.context.new_page()  # the server is gone
     page.goto(f"{url}project/")
     page.locator(".first").wait_for()
     for alias, run in STORIES:
@@ -191,9 +193,9 @@ def test_lessons_that_need_a_cluster_are_named_and_not_offered(
         page = new_page(f"{url}project/#lesson=L10&part=0")  # a link from elsewhere
         page.get_by_role("alert").get_by_text("txnsim lesson L10 starts one").wait_for()
         page.locator("#all-lessons").click()
-        elsewhere = page.locator("#lessons-elsewhere").first
-        elsewhere.wait_for()
-        assert "L10 and L11 need a cluster" in elsewhere.inner_text()
+        elsewhere_link = page.locator("#lessons-elsewhere").first
+        elsewhere_link.wait_for()
+        assert "L10 and L11 need a cluster" in elsewhere_link.inner_text()
         assert page.locator("#lesson-L9").count() == 1
         assert page.locator("#lesson-L10").count() == 0
 

@@ -115,17 +115,17 @@ def test_every_telling_is_the_same_in_webassembly(part: int, site: Path, tmp_pat
     assert_same(islice(every, part, None, PARTS), site, tmp_path)
 
 
-def assert_same(chosen: Iterable[ScenarioRun], site: Path, folder: Path) -> None:
+def assert_same(chosen_runs: Iterable[ScenarioRun], site: Path, folder: Path) -> None:
     """Check that the site's runs have the same traces and histories, byte by byte."""
-    scenario_runs = list(chosen)
+    scenario_runs = list(chosen_runs)
     assert scenario_runs
     names = [
         (scenario_run.scenario.name, scenario_run.run, scenario_run.take)
         for scenario_run in scenario_runs
     ]
     hashes_there = run_python_in_site(site, folder / "site", TELL, names)
-    with ThreadPoolExecutor(1) as aside:  # Playwright may keep a loop running in this thread
-        hashes_here = list(aside.map(hash_of, scenario_runs))
+    with ThreadPoolExecutor(1) as executor:  # Playwright may keep a loop running in this thread
+        hashes_here = list(executor.map(hash_of, scenario_runs))
     assert [
         name
         for name, hash_here, its in zip(names, hashes_here, hashes_there, strict=True)
@@ -138,11 +138,11 @@ def test_lessons_come_to_the_same_answers_and_goals_in_webassembly(
     site: Path, tmp_path: Path
 ) -> None:
     outcomes_there = run_python_in_site(site, tmp_path / "site", PLAY, None)
-    with ThreadPoolExecutor(1) as aside:
+    with ThreadPoolExecutor(1) as executor:
         for lesson_name, lesson in lessons().items():
             if lesson.cluster is not None:
                 continue  # the site has none
-            parts = aside.submit(solve_lesson, lesson).result().values()
+            parts = executor.submit(solve_lesson, lesson).result().values()
             assert outcomes_there[lesson_name] == [
                 [lesson_part.answer, lesson_part.is_reached] for lesson_part in parts
             ]

@@ -19,5 +19,5 @@ def test_each_slide_is_a_page(tmp_path: Path) -> None:
     page = tmp_path / "slides.html"
     page.write_text(handouts.slides(), "utf-8")
     handouts.print_pdf(page)
-    printed = page.with_suffix(".pdf").read_bytes()
-    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == len(PICTURES) + 1
+    pdf_bytes = page.with_suffix(".pdf").read_bytes()
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf_bytes)) == len(PICTURES) + 1

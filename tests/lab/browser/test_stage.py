@@ -72,8 +72,8 @@ def test_a_late_marker_belongs_to_the_transaction_that_it_was_for(
     page = new_page(server.http)
     play_run(page, "z21", "TV2")
     cells = page.locator(".partition:has-text('t-0') .cell").all_inner_texts()
-    whose = [cell_text.split("\n")[-1] for cell_text in cells[:5]]
-    assert whose == ["app/1", "app/1", "app/2", "app/1", "app/2"]
+    owners = [cell_text.split("\n")[-1] for cell_text in cells[:5]]
+    assert owners == ["app/1", "app/1", "app/2", "app/1", "app/2"]
     assert page.get_attribute("#verdict", "data-verdict") == "wrong-data"
     assert "t-0" in page.inner_text("#verdict")
 
@@ -148,20 +148,23 @@ def test_a_question_about_what_is_taken_back_is_taken_back_too(
     server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(server.http)
-    answered = "() => __sim.explained.value?.at === __sim.events[__sim.at.value].i"
+    answered_condition = "() => __sim.explained.value?.at === __sim.events[__sim.at.value].i"
     page.evaluate(PAUSED, ["z01", "V-", 3])
-    page.wait_for_function(answered)  # else the question that is held may be asked already
-    late: list[Any] = []
+    page.wait_for_function(
+        answered_condition
+    )  # else the question that is held may be asked already
+    late_routes: list[Any] = []
     page.route(
-        "**/api/v1/explain*", lambda route: late.append(route) if not late else route.continue_()
+        "**/api/v1/explain*",
+        lambda route: late_routes.append(route) if not late_routes else route.continue_(),
     )
     with page.expect_request("**/api/v1/explain*"):
         page.evaluate("""async () => __page["api.js"].sendRunCommand("go", { steps: 1 })""")
-    while not late:
+    while not late_routes:
         page.wait_for_timeout(10)
     page.evaluate("""async () => __page["api.js"].sendRunCommand("back", { stops: 1 })""")
-    late[0].continue_()
-    page.wait_for_function(answered)
+    late_routes[0].continue_()
+    page.wait_for_function(answered_condition)
 
 
 def test_what_is_late_for_an_earlier_choice_is_not_shown(
@@ -169,17 +172,17 @@ def test_what_is_late_for_an_earlier_choice_is_not_shown(
 ) -> None:
     page = new_page(server.http)
     page.evaluate(PAUSED, ["z01", "V-", 3])
-    late: list[Any] = []
+    late_routes: list[Any] = []
     page.route(
         "**/api/v1/runs/*/trace*",
-        lambda route: late.append(route) if not late else route.continue_(),
+        lambda route: late_routes.append(route) if not late_routes else route.continue_(),
     )
     with page.expect_request("**/api/v1/runs/*/trace*"):
         page.evaluate("""() => void (__earlier = __page["api.js"].sendRunCommand("go", {}))""")
-    while not late:
+    while not late_routes:
         page.wait_for_timeout(10)
     page.evaluate("""async () => await __page["api.js"].playRun("z05", "V-", "armed")""")
-    late[0].continue_()
+    late_routes[0].continue_()
     page.evaluate("async () => await __earlier")
     assert page.locator(".title").inner_text().endswith(" · without verification")
 
@@ -225,7 +228,9 @@ def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
 
 
 def test_messages_move_where_motion_is_wanted(server: TxnsimServer, new_page: Any) -> None:
-    moving = "document.getAnimations().filter((one) => one.animationName === 'travel').length"
+    moving_script = (
+        "document.getAnimations().filter((one) => one.animationName === 'travel').length"
+    )
     for motion in ("no-preference", "reduce"):
         page = new_page(server.http, reduced_motion=motion, bypass_csp=True)
         # They stand still: who looks late would find that they have ended.
@@ -234,7 +239,7 @@ def test_messages_move_where_motion_is_wanted(server: TxnsimServer, new_page: An
         page.keyboard.press("ArrowLeft")
         page.keyboard.press("ArrowRight")
         page.wait_for_selector(".message.released")
-        assert (page.evaluate(moving) > 0) == (motion == "no-preference")
+        assert (page.evaluate(moving_script) > 0) == (motion == "no-preference")
 
 
 def test_a_step_that_was_foreseen_or_seen_is_explained_at_once(
@@ -341,8 +346,8 @@ def test_what_is_done_is_said_and_keys_without_an_aim_say_so(
     expect_said("It hangs now. This shows how, from its first step.")
     page.keyboard.press("l")
     with urllib.request.urlopen(f"{fresh_server.http}/api/v1/explain") as answer:
-        newest = json.load(answer)["at"]
-    page.wait_for_function("(at) => __sim.events.at(-1)?.i >= at", arg=newest)
+        newest_index = json.load(answer)["at"]
+    page.wait_for_function("(at) => __sim.events.at(-1)?.i >= at", arg=newest_index)
     page.keyboard.press(",")
     page.click("#repair")  # at an event of the past: it is done now
     expect_said("The ABORT marker is written on orders-0.")
@@ -524,9 +529,9 @@ def test_the_bar_has_the_words_of_the_judge(
 
 def held_by_rule(action: str, pid: int, tp: str) -> tuple[Row, ...]:
     rule = {"rule": "late", "point": "peer.request", "action": action}
-    about = [{"pid": pid, "partitions": [tp]}]
+    subjects = [{"pid": pid, "partitions": [tp]}]
     count = int(not action.startswith("delay"))
-    hit = {**rule, "api": "WriteTxnMarkers", "held": count, "struck": 1, "about": about}
+    hit = {**rule, "api": "WriteTxnMarkers", "held": count, "struck": 1, "about": subjects}
     message = {"api": "WriteTxnMarkers", "peer": "broker/1", "response": False, "correlation": 1}
     return (
         ("fault", "fault.arm", (), "", rule),
@@ -536,7 +541,7 @@ def held_by_rule(action: str, pid: int, tp: str) -> tuple[Row, ...]:
 
 
 @pytest.mark.parametrize(
-    ("action", "pid", "tp", "later", "expected_lines"),
+    ("action", "pid", "tp", "later_count", "expected_lines"),
     [
         ("hold", 7, "t-0", 0, ["ABORT marker held by late"]),
         # Any held WriteTxnMarkers was taken for that of every marker.
@@ -553,12 +558,12 @@ def test_what_is_on_its_way_is_held_only_by_what_holds_it(
     action: str,
     pid: int,
     tp: str,
-    later: int,
+    later_count: int,
     expected_lines: list[str],
 ) -> None:
     page = new_page(server.http)
     page.wait_for_selector(".link-state.live")
-    later_events = [("client/other", "note", (), "", {"text": "later"})] * later
+    later_events = [("client/other", "note", (), "", {"text": "later"})] * later_count
     events = (LEADS, *ABORTS, owes("app", 7), *held_by_rule(action, pid, tp), *later_events)
     show(page, small(NODES, *events, level="brief"))
     until_judged(page)
@@ -593,16 +598,17 @@ TAKEN: Final = """(rows) => {
 
 
 @pytest.mark.parametrize(
-    ("action", "how", "offers"), [("hold", "held", 1), ("delay 9000 ms", "delayed", 0)]
+    ("action", "message_class", "offer_count"),
+    [("hold", "held", 1), ("delay 9000 ms", "delayed", 0)],
 )
 def test_only_what_is_held_is_released_by_hand(
-    fresh_server: TxnsimServer, new_page: Any, action: str, how: str, offers: int
+    fresh_server: TxnsimServer, new_page: Any, action: str, message_class: str, offer_count: int
 ) -> None:
     """No release shortens a delay, and the page would have said that it goes on."""
     page = new_page(fresh_server.http)
     judge_what_is_made(page)
     page.wait_for_selector(".link-state.live")
     page.evaluate(TAKEN, [LEADS, *ABORTS, owes("app", 7), *held_by_rule(action, 7, "t-0")])
-    message = page.locator(f".message.{how}")
+    message = page.locator(f".message.{message_class}")
     message.wait_for()
-    assert message.get_by_role("button", name="Release").count() == offers
+    assert message.get_by_role("button", name="Release").count() == offer_count

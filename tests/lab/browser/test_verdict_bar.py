@@ -203,11 +203,11 @@ def test_a_marker_that_is_not_sent_again_is_not_on_its_way(
 
 
 @pytest.mark.parametrize(
-    ("part", "torn", "application", "asked"),
+    ("part", "torn_text", "application", "asked"),
     [(3, "“r2”", "aborted ✓", "abort"), (4, "“r2”", "committed ✓", "commit")],
 )
 def test_wrong_data_is_red_and_the_record_is_drawn(
-    part: int, torn: str, application: str, asked: str, *, server: TxnsimServer, new_page: Any
+    part: int, torn_text: str, application: str, asked: str, *, server: TxnsimServer, new_page: Any
 ) -> None:
     """Green stood over a transaction that was torn (lesson L3), and over a write that was lost.
     The application's row was of a transaction that the application never had.
@@ -215,8 +215,8 @@ def test_wrong_data_is_red_and_the_record_is_drawn(
     page = new_page(f"{server.http}/#lesson=L3&part={part}")
     answer_part(page)
     assert page.get_attribute("#verdict", "data-verdict") == "wrong-data"
-    wrong = page.locator(".drawn .batch.wrong-data")
-    assert any(torn in text for text in wrong.all_text_contents())
+    wrong_batches = page.locator(".drawn .batch.wrong-data")
+    assert any(torn_text in text for text in wrong_batches.all_text_contents())
     texts = picture_texts(page)
     assert f"asks to {asked} | {application} | COORDINATOR" in texts
     assert "APPLICATION · app |" in texts
@@ -389,8 +389,8 @@ def test_while_a_question_is_open_no_view_and_no_title_tells_its_answer(
     for key in ("1", "2", "3", "4", "5", "6", "7", "8", "9", "s", "s", "1"):
         page.keyboard.press(key)
         page.wait_for_function("() => document.querySelector('main .view')")
-        told = page.inner_text("body") + page.title() + page.content()
-        assert [answer for answer in answers if answer and answer in told] == []
+        page_text = page.inner_text("body") + page.title() + page.content()
+        assert [answer for answer in answers if answer and answer in page_text] == []
         assert key == "8" or title not in page.inner_text("body")  # a title may tell it
         assert key not in "234567" or page.locator("#hidden-view").count() == 1
         assert page.locator("tr.hangs, tr.waits, tr.open, .batch.wrong-data").count() == 0

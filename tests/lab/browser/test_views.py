@@ -53,11 +53,11 @@ def test_lanes_are_read_as_a_picture(server: TxnsimServer, new_page: Any) -> Non
     page.wait_for_function(
         "() => document.querySelector('.lane-box svg').textContent.includes('Metadata')"
     )
-    wide = page.locator(".lane-box svg").first.bounding_box()
+    wide_box = page.locator(".lane-box svg").first.bounding_box()
     page.focus(".lane-box")
     page.keyboard.press("-")
     page.wait_for_function(
-        f"() => document.querySelector('.lane-box svg').clientWidth < {wide['width'] - 100}"
+        f"() => document.querySelector('.lane-box svg').clientWidth < {wide_box['width'] - 100}"
     )
     # Held up to the cursor.
     page.keyboard.press("1")

@@ -76,7 +76,7 @@ def survey_runs(
 
 
 @pytest.mark.parametrize(
-    ("trace_level", "chosen"),
+    ("trace_level", "choice"),
     [
         pytest.param(TraceLevel.BRIEF, main_runs, marks=pytest.mark.slow),
         pytest.param(TraceLevel.BRIEF, scenario_runs, marks=pytest.mark.thorough),
@@ -86,9 +86,9 @@ def survey_runs(
 )
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_every_event_has_a_cause_and_a_reader_knows_the_state(
-    scenario: Scenario, trace_level: TraceLevel, chosen: Choice
+    scenario: Scenario, trace_level: TraceLevel, choice: Choice
 ) -> None:
-    survey, differences = survey_runs(chosen([scenario]), trace_level)
+    survey, differences = survey_runs(choice([scenario]), trace_level)
     assert differences == []
     assert dict(survey.orphans) == {}, survey.examples
     assert dict(survey.strays) == {}
@@ -101,17 +101,21 @@ def test_every_event_has_a_cause_and_a_reader_knows_the_state(
 @pytest.mark.costly
 @pytest.mark.slow
 def test_every_kind_of_event_occurs_in_some_story_or_in_a_test_that_is_named() -> None:
-    unseen = KINDS.keys() - ELSEWHERE.keys()
-    full = ((scenario_run, TraceLevel.FULL, OTHER_SEED) for scenario_run in first_runs(SCENARIOS))
+    unseen_kinds = KINDS.keys() - ELSEWHERE.keys()
+    full_runs = (
+        (scenario_run, TraceLevel.FULL, OTHER_SEED) for scenario_run in first_runs(SCENARIOS)
+    )
     brief = (
         (scenario_run, TraceLevel.BRIEF, SEED_DEFAULT) for scenario_run in main_runs(SCENARIOS)
     )
-    for scenario_run, level, seed in (*full, *brief):
+    for scenario_run, level, seed in (*full_runs, *brief):
         trace = tell_once(scenario_run, trace_level=level, seed=seed).result.trace
-        unseen -= {event_kind for event_kind in unseen if f'"k":"{event_kind}"'.encode() in trace}
-        if not unseen:
+        unseen_kinds -= {
+            event_kind for event_kind in unseen_kinds if f'"k":"{event_kind}"'.encode() in trace
+        }
+        if not unseen_kinds:
             break
-    assert sorted(unseen) == []
+    assert sorted(unseen_kinds) == []
     for test in filter(None, ELSEWHERE.values()):
         path, _, name = test.partition("::")
         assert f"def {name}(" in (ROOT / path).read_text(), test

@@ -48,20 +48,22 @@ def check(result: RunResult) -> None:
 @pytest.mark.parametrize(("run", "player"), list(castings()))
 async def test_every_take_comes_to_its_declared_verdict(run: str, player: str) -> None:
     casting = Casting(player=player)
-    armed, disarmed, control = [
+    armed, disarmed_result, control = [
         await run_in_real_time(ScenarioRun(scenario=STORY, run=run, take=take), casting)
         for take in ("armed", "disarmed", "control")
     ]
-    for result in (armed, disarmed, control):
+    for result in (armed, disarmed_result, control):
         check(result)
     assert armed.verdict.observed == (HANGS if run == "V-" else ())
-    assert armed.players == disarmed.players == (player if player != "own" else "own client",)
+    assert (
+        armed.players == disarmed_result.players == (player if player != "own" else "own client",)
+    )
     assert "hold Produce of late-producer" in sentences(armed)
     assert "hold Produce of late-producer" in sentences(control)
-    assert "Produce" not in sentences(disarmed)
-    fates = {wrote.value: wrote.outcome for wrote in observations_of(armed, Wrote)}
-    assert fates["late"] == "unknown"
-    assert {wrote.outcome for wrote in observations_of(control, Wrote)} == {"ok"}
+    assert "Produce" not in sentences(disarmed_result)
+    outcome_by_value = {write.value: write.outcome for write in observations_of(armed, Wrote)}
+    assert outcome_by_value["late"] == "unknown"
+    assert {write.outcome for write in observations_of(control, Wrote)} == {"ok"}
 
 
 @pytest.mark.slow
@@ -102,7 +104,7 @@ async def test_the_story_tells_what_became_of_the_record_and_of_the_reader(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("run", "broken", "verdict"),
+    ("run", "broken_fields", "verdict"),
     [
         ("V+", {"mode": "V-"}, HANGS),
         ("TV2", {"mode": "V-"}, HANGS),
@@ -111,10 +113,10 @@ async def test_the_story_tells_what_became_of_the_record_and_of_the_reader(
     ],
 )
 async def test_a_defence_that_is_missing_or_another_one_is_noticed(
-    run: str, broken: dict[str, Any], verdict: tuple[str, ...]
+    run: str, broken_fields: dict[str, Any], verdict: tuple[str, ...]
 ) -> None:
     def edit(document: dict[str, Any]) -> None:
-        document["runs"][run].update(broken)
+        document["runs"][run].update(broken_fields)
         document["steps"] = [step for step in document["steps"] if "reads" not in str(step)]
 
     scenario_run = ScenarioRun(scenario=late_produce(edit), run=run)
@@ -133,12 +135,12 @@ async def test_a_program_of_somebody_else_can_play_the_application(run: str) -> 
         program=f"'{sys.executable}' '{ROOT / 'tests/lab/catalogue/late_program.py'}'"
     )
     armed = await run_in_real_time(ScenarioRun(scenario=STORY, run=run), casting)
-    disarmed = await run_in_real_time(
+    disarmed_result = await run_in_real_time(
         ScenarioRun(scenario=STORY, run=run, take="disarmed"), casting
     )
     check(armed)
-    check(disarmed)
-    assert armed.players == disarmed.players == ("a program",)
+    check(disarmed_result)
+    assert armed.players == disarmed_result.players == ("a program",)
     assert ("ABORT marker" in sentences(armed)) is (run in ("V-", "V+"))
     assert "first" not in sentences(armed)
 
@@ -163,14 +165,14 @@ async def test_the_demo_comes_to_the_same_verdicts_each_time() -> None:
         return process.returncode, output
 
     outcomes = await asyncio.gather(*(demo() for _ in range(DEMOS)))
-    differing = []
+    differing_verdicts = []
     for status, output in outcomes:
         runs = msgspec.json.decode(output)
         assert len(runs) == 2 * 3
-        differing += [run for run in runs if not run["as_declared"]]
-        assert differing or status == 0
-    assert not differing, [
-        (run_row["run"], run_row["take"], run_row["verdict"]) for run_row in differing
+        differing_verdicts += [run for run in runs if not run["as_declared"]]
+        assert differing_verdicts or status == 0
+    assert not differing_verdicts, [
+        (run_row["run"], run_row["take"], run_row["verdict"]) for run_row in differing_verdicts
     ]
 
 
@@ -194,8 +196,8 @@ def test_it_is_told_without_leaving_anything_behind(choice: list[str]) -> None:
     )  # fmt: skip
     lines = process.stderr.splitlines()
     expected = re.compile(r"Executing |\d of 3 runs, ")
-    odd = [line for line in lines if not expected.match(line)]
-    assert (process.returncode, odd) == (0, []), process.stdout
+    unexpected_lines = [line for line in lines if not expected.match(line)]
+    assert (process.returncode, unexpected_lines) == (0, []), process.stdout
 
 
 @pytest.fixture
@@ -221,9 +223,9 @@ def test_an_installed_wheel_has_its_scenarios_and_runs_in_an_empty_directory(
     empty = tmp_path / "empty"
     empty.mkdir()
 
-    def txnsim(*words: str) -> subprocess.CompletedProcess[str]:
+    def txnsim(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "txnsim.cli.main", *words],
+            [sys.executable, "-m", "txnsim.cli.main", *arguments],
             cwd=empty,
             env={**os.environ, "PYTHONPATH": str(installed)},
             capture_output=True,

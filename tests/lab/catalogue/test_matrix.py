@@ -43,25 +43,25 @@ def complaint(result: RunResult) -> str:
     if result.as_declared:
         return ""
     findings = [result.verdict, *([result.cured] if result.cured is not None else [])]
-    wrong = [
+    differences = [
         f"{finding.observed}, declared {finding.expected}: {finding.because}"
         for finding in findings
     ]
-    return f"{result.run} {result.take}: {' / '.join(wrong)}"
+    return f"{result.run} {result.take}: {' / '.join(differences)}"
 
 
 @pytest.mark.parametrize(
-    "chosen",
+    "choice",
     [
         pytest.param(main_runs, marks=pytest.mark.slow),
         pytest.param(scenario_runs, marks=pytest.mark.thorough),
     ],
 )
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_every_telling_comes_to_what_is_declared(scenario: Scenario, chosen: Choice) -> None:
+def test_every_telling_comes_to_what_is_declared(scenario: Scenario, choice: Choice) -> None:
     results = [
         tell_once(scenario_run, trace_level=TraceLevel.BRIEF).result
-        for scenario_run in chosen([scenario])
+        for scenario_run in choice([scenario])
     ]
     assert [complaint(result) for result in results if not result.as_declared] == []
 
@@ -96,18 +96,18 @@ def test_told_again_it_has_the_same_trace(scenario: Scenario) -> None:
 
 @pytest.mark.costly
 @pytest.mark.parametrize(
-    "chosen",
+    "choice",
     [
         pytest.param(first_runs, marks=pytest.mark.slow),
         pytest.param(scenario_runs, marks=pytest.mark.thorough),
     ],
 )
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_verdicts_do_not_hang_on_the_seed(scenario: Scenario, chosen: Choice) -> None:
+def test_verdicts_do_not_hang_on_the_seed(scenario: Scenario, choice: Choice) -> None:
     """Other latencies, the same anomalies: nothing in a story may be a race."""
     results = [
         tell_once(scenario_run, trace_level=TraceLevel.FULL, seed=OTHER_SEED).result
-        for scenario_run in chosen([scenario])
+        for scenario_run in choice([scenario])
     ]
     assert [complaint(result) for result in results if not result.as_declared] == []
 

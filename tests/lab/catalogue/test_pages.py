@@ -115,15 +115,15 @@ def test_every_animal_has_a_scenario() -> None:
 
 @pytest.mark.parametrize("anomaly", ZOO)
 def test_an_anomaly_happens_where_it_is_documented_to(anomaly: str) -> None:
-    declared: dict[str, set[bool]] = defaultdict(set)
+    declared_by_mode: dict[str, set[bool]] = defaultdict(set)
     for run in anomalies()[anomaly].runs.values():
-        declared[run.mode].add(bool(run.verdict))
-    wrong = {
-        mode: (expected, declared[mode])
+        declared_by_mode[run.mode].add(bool(run.verdict))
+    differences = {
+        mode: (expected, declared_by_mode[mode])
         for mode, expected in zip(MODES, ZOO[anomaly], strict=True)
-        if declared[mode] not in HAPPENS[expected]
+        if declared_by_mode[mode] not in HAPPENS[expected]
     }
-    assert not wrong
+    assert not differences
 
 
 @pytest.mark.parametrize("anomaly", ZOO)
@@ -267,7 +267,7 @@ def test_a_wrong_word_is_refused_with_what_the_page_shows(
 
 
 def test_the_page_names_everything_that_a_file_may_say() -> None:
-    words = {
+    field_names = {
         *(act.rstrip("_") for act in Step.choices()),
         *(do for can in FIELDS_BY_CALL.values() for do in can),
         *FIELDS_BY_CLUSTER_ACT,
@@ -277,7 +277,9 @@ def test_the_page_names_everything_that_a_file_may_say() -> None:
         *Expectation.model_fields,
     }
     missing = [
-        word for word in sorted(words) if f"`{word.rstrip('_').replace('_', '-')}" not in PAGE
+        field_name
+        for field_name in sorted(field_names)
+        if f"`{field_name.rstrip('_').replace('_', '-')}" not in PAGE
     ]
     assert missing == []
 
@@ -309,8 +311,8 @@ def as_an_operator_sees(facts: ClusterFacts) -> ClusterFacts:
             msgspec.structs.replace(partition, readers=None) for partition in facts.partitions
         ),
         owed_markers=tuple(
-            msgspec.structs.replace(owed, sending=MarkerSending.UNTOLD, held_by=None)
-            for owed in facts.owed_markers
+            msgspec.structs.replace(owed_marker, sending=MarkerSending.UNTOLD, held_by=None)
+            for owed_marker in facts.owed_markers
         ),
         wrong_data=(),
     )
@@ -332,9 +334,9 @@ def test_an_operator_and_a_reader_of_the_trace_hear_the_same(name: str, run: str
             operator_explanation = await explain(
                 await running_story.operator.admin(), partition, now_ms=now_ms
             )
-            followed = FollowedTrace.of(tracer.events(0), tracer.nodes)
-            followed.state.at_us = (now_ms - followed.state.wall_ms) * 1000
-            facts = as_an_operator_sees(followed.facts(str(partition)))
+            followed_trace = FollowedTrace.of(tracer.events(0), tracer.nodes)
+            followed_trace.state.at_us = (now_ms - followed_trace.state.wall_ms) * 1000
+            facts = as_an_operator_sees(followed_trace.facts(str(partition)))
             traced_verdict = judge_partition(facts.partitions[0], facts)
             sentence_pairs.append((operator_explanation.sentences, traced_verdict.sentences))
 
@@ -375,12 +377,14 @@ def test_a_header_is_all_that_a_replay_needs(
         scenario=catalog.find(header["scenario"])[1], run=header["run"], take=header["take"]
     )
     assert header["mode"] == second_run.mode
-    replayed = run_in_virtual_time(
+    replayed_trace = run_in_virtual_time(
         second_run, seed=header["seed"], trace_level=TraceLevel(header["level"])
     ).trace
     assert (
-        Recording.from_lines("replay", replayed.splitlines()).trailer["hash"].startswith("sha256:")
+        Recording.from_lines("replay", replayed_trace.splitlines())
+        .trailer["hash"]
+        .startswith("sha256:")
     )
-    assert replayed == first_trace
+    assert replayed_trace == first_trace
     other_trace = run_in_virtual_time(second_run, seed=SEED + 1, trace_level=trace_level).trace
     assert other_trace != first_trace, "the seed matters, so that equal traces mean something"

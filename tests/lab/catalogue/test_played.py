@@ -62,19 +62,19 @@ class ConfluentPlayer(ApplicationPlayer):
 
     async def send(self, record_value: str, topic_partition: TopicPartition) -> None:
         loop = asyncio.get_running_loop()
-        delivered = self._delivered = loop.create_future()
+        delivered_future = self._delivered = loop.create_future()
 
         def tell(error: KafkaError | None, message: Message) -> None:
             offset = message.offset()
             loop.call_soon_threadsafe(settle, error, -1 if offset is None else offset)
 
         def settle(error: KafkaError | None, offset: int) -> None:
-            if delivered.done():
+            if delivered_future.done():
                 return
             if error is None:
-                delivered.set_result(offset)
+                delivered_future.set_result(offset)
             else:
-                delivered.set_exception(ClientError(f"confluent-kafka: {error}"))
+                delivered_future.set_exception(ClientError(f"confluent-kafka: {error}"))
 
         self._producer.produce(
             topic_partition.topic,
@@ -141,7 +141,7 @@ async def test_kafka_python_commits_a_record_that_it_has_aborted(run: str) -> No
     armed = await run_in_real_time(ScenarioRun(scenario=late_scenario, run=run), KAFKA_PYTHON)
     check(armed)
     assert armed.players == ("kafka-python",)
-    outcomes = {wrote.value: wrote.outcome for wrote in observations_of(armed, Wrote)}
+    outcomes = {write.value: write.outcome for write in observations_of(armed, Wrote)}
     assert outcomes == {"r1": "unknown", "r2": "ok"}
     ends = observations_of(armed, Ended)
     assert [(end.transaction, end.commit, end.outcome) for end in ends] == [
@@ -164,7 +164,7 @@ async def test_librdkafka_has_its_next_transaction_torn_by_its_first_commit(run:
     armed = await run_in_real_time(ScenarioRun(scenario=late_scenario, run=run), confluent())
     check(armed)
     assert armed.players == ("confluent-kafka",)
-    assert {wrote.outcome for wrote in observations_of(armed, Wrote)} == {"ok"}
+    assert {write.outcome for write in observations_of(armed, Wrote)} == {"ok"}
     assert {end.outcome for end in observations_of(armed, Ended)} == {"ok"}
     check(
         await run_in_real_time(
@@ -366,8 +366,10 @@ def test_it_answers_from_memory_until_it_has_dropped_its_entries() -> None:
 
 
 def test_it_can_append_nothing_meanwhile() -> None:
-    moved = call("commit", broker=1, error="NOT_COORDINATOR", once=True)
-    result = play_steps([*BEGUN, HOLD, AWAY, moved, call("commit", broker=2), {"release": "old"}])
+    commit_step = call("commit", broker=1, error="NOT_COORDINATOR", once=True)
+    result = play_steps(
+        [*BEGUN, HOLD, AWAY, commit_step, call("commit", broker=2), {"release": "old"}]
+    )
     assert result.as_declared, result.verdict
 
 

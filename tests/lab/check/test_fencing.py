@@ -26,17 +26,19 @@ def in_a_transaction() -> HistoryBuilder:
 def test_told_that_it_never_began_what_it_had_begun() -> None:
     history_builder = in_a_transaction()
     history_builder.wait(5)
-    ended = history_builder.commit(**WRONG_STATE)
+    end_number = history_builder.commit(**WRONG_STATE)
     (anomaly,) = false_fencing(history_builder.history)
-    assert anomaly.evidence == (1, ended)
+    assert anomaly.evidence == (1, end_number)
 
 
 def test_fenced_in_time_by_nobody() -> None:
     history_builder = in_a_transaction()
-    refused = history_builder.write("T1", "r2", outcome=FAILED, error="INVALID_PRODUCER_EPOCH")
+    refused_number = history_builder.write(
+        "T1", "r2", outcome=FAILED, error="INVALID_PRODUCER_EPOCH"
+    )
     history_builder.write("T1", "r3", outcome=FAILED, error="INVALID_PRODUCER_EPOCH")
     (anomaly,) = false_fencing(history_builder.history)
-    assert anomaly.evidence == (1, refused)
+    assert anomaly.evidence == (1, refused_number)
     assert "timeout of 60000 ms had not passed" in anomaly.because
 
 
@@ -271,7 +273,7 @@ def test_every_request_may_be_forged(end: Callable[..., int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("following", "epoch", "false"),
+    ("next_fields", "epoch", "false"),
     [
         pytest.param({"next_producer_epoch": 1}, 1, True, id="raised by the end"),
         pytest.param({"next_producer_epoch": 1}, 0, False, id="raised, and the old one was sent"),
@@ -285,11 +287,13 @@ def test_every_request_may_be_forged(end: Callable[..., int]) -> None:
         ),
     ],
 )
-def test_an_end_may_raise_the_epoch(following: dict[str, int], epoch: int, *, false: bool) -> None:
+def test_an_end_may_raise_the_epoch(
+    next_fields: dict[str, int], epoch: int, *, false: bool
+) -> None:
     history_builder = HistoryBuilder()
     history_builder.initialise()
     history_builder.begin("T0")
-    history_builder.commit("T0", **identity_fields(0), **following)
+    history_builder.commit("T0", **identity_fields(0), **next_fields)
     history_builder.begin()
     history_builder.commit(**FENCED, **identity_fields(epoch))
     assert bool(false_fencing(history_builder.history)) is false
@@ -591,7 +595,7 @@ def test_an_unknown_outcome_between_two_answers_may_have_been_a_success() -> Non
 
 
 @pytest.mark.parametrize(
-    ("fields", "start_ms", "stuck"),
+    ("fields", "start_ms", "is_stuck"),
     [
         pytest.param({}, None, False, id="granted"),
         pytest.param({"outcome": UNKNOWN}, None, False, id="perhaps granted"),
@@ -601,7 +605,7 @@ def test_an_unknown_outcome_between_two_answers_may_have_been_a_success() -> Non
     ],
 )
 def test_two_looks_without_a_start_are_of_one_transaction_if_nothing_was_granted(
-    fields: dict[str, Any], start_ms: int | None, *, stuck: bool
+    fields: dict[str, Any], start_ms: int | None, *, is_stuck: bool
 ) -> None:
     history_builder = HistoryBuilder()
     history_builder.describe("PrepareCommit", start_ms=start_ms)
@@ -609,7 +613,7 @@ def test_two_looks_without_a_start_are_of_one_transaction_if_nothing_was_granted
     history_builder.initialise(**fields)
     history_builder.wait(2)
     history_builder.describe("PrepareCommit", start_ms=start_ms)
-    assert bool(stuck_coordinators(history_builder.history)) is stuck
+    assert bool(stuck_coordinators(history_builder.history)) is is_stuck
 
 
 def test_an_id_that_was_seen_once_is_not_stuck_whatever_its_timeout() -> None:

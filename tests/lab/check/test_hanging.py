@@ -28,7 +28,7 @@ def test_open_then_not_listed_then_still_open_is_hanging() -> None:
     history_builder = HistoryBuilder()
     ghost(history_builder)
     first_look = history_builder.list_producers((7, 1), (9, None))
-    denied = history_builder.describe("CompleteAbort")
+    denied_number = history_builder.describe("CompleteAbort")
     second_look = history_builder.list_producers((7, 1))
     read = history_builder.read(1, {}, 1, high_watermark=3)
     (hanging_transaction,) = hanging(history_builder.history)
@@ -38,7 +38,7 @@ def test_open_then_not_listed_then_still_open_is_hanging() -> None:
         hanging_transaction.start_offset,
     ) == (T0, 7, 1)
     assert (hanging_transaction.last_stable_offset, hanging_transaction.high_watermark) == (1, 3)
-    assert hanging_transaction.evidence == (first_look, denied, second_look, read)
+    assert hanging_transaction.evidence == (first_look, denied_number, second_look, read)
 
 
 def test_readers_that_are_held_at_its_start_show_that_it_is_open() -> None:
@@ -52,7 +52,7 @@ def test_readers_that_are_held_at_its_start_show_that_it_is_open() -> None:
 
 
 @pytest.mark.parametrize(
-    "word",
+    "say",
     [
         pytest.param(lambda history_builder: history_builder.describe("Empty"), id="Empty"),
         pytest.param(
@@ -80,18 +80,18 @@ def test_readers_that_are_held_at_its_start_show_that_it_is_open() -> None:
         ),
     ],
 )
-def test_ways_to_say_that_nobody_owns_it(word: Callable[[HistoryBuilder], int]) -> None:
+def test_ways_to_say_that_nobody_owns_it(say: Callable[[HistoryBuilder], int]) -> None:
     history_builder = HistoryBuilder()
     ghost(history_builder)
     history_builder.list_producers((7, 1))
-    word(history_builder)
+    say(history_builder)
     history_builder.list_producers((7, 1))
     history_builder.read(1, {}, 1, high_watermark=3)
     assert len(hanging(history_builder.history)) == 1
 
 
 @pytest.mark.parametrize(
-    "word",
+    "say",
     [
         pytest.param(lambda history_builder: history_builder.describe("Ongoing", T0), id="alive"),
         pytest.param(
@@ -121,12 +121,12 @@ def test_ways_to_say_that_nobody_owns_it(word: Callable[[HistoryBuilder], int]) 
         ),
     ],
 )
-def test_words_that_do_not_disown_it(word: Callable[[HistoryBuilder], int]) -> None:
+def test_words_that_do_not_disown_it(say: Callable[[HistoryBuilder], int]) -> None:
     history_builder = HistoryBuilder()
     ghost(history_builder)
     history_builder.initialise(transactional_id="shares the id", producer_id=7)
     history_builder.list_producers((7, 1))
-    word(history_builder)
+    say(history_builder)
     history_builder.list_producers((7, 1))
     history_builder.read(1, {}, 1, high_watermark=3)
     assert hanging(history_builder.history) == ()
@@ -227,9 +227,9 @@ def test_it_holds_the_records_of_its_producer_behind_its_start() -> None:
     history_builder.write("T2", "r2", 2, producer_id=8)
     history_builder.write("T1", "r3", 3, producer_id=7, partition=1)
     are_held = [
-        hanging_transaction.holds(wrote)
-        for wrote in list(history_builder.history)[-4:]
-        if isinstance(wrote, Wrote)
+        hanging_transaction.holds(write)
+        for write in list(history_builder.history)[-4:]
+        if isinstance(write, Wrote)
     ]
     assert are_held == [True, False, False, False]
 
@@ -390,10 +390,10 @@ def test_what_the_cleaner_leaves_behind_a_hanging_transaction_convicts() -> None
     history_builder = HistoryBuilder()
     hangs(history_builder)
     write_behind_ghost(history_builder)
-    cleaned = history_builder.clean()
+    clean_number = history_builder.clean()
     read = everything(history_builder)
     (anomaly,) = uncleanable_logs(history_builder.history)
-    assert {cleaned, read} <= set(anomaly.evidence)
+    assert {clean_number, read} <= set(anomaly.evidence)
     assert "key 'x'" in anomaly.because
 
 
@@ -439,11 +439,11 @@ def test_behind_a_transaction_that_is_alive_the_cleaner_waits() -> None:
 
 def test_positions_of_an_aborted_transaction_are_never_to_be_seen() -> None:
     history_builder = HistoryBuilder()
-    sent = history_builder.send_offsets("T1", 20)
+    send_number = history_builder.send_offsets("T1", 20)
     history_builder.abort()
     read = history_builder.positions(20)
     (anomaly,) = positions_before_decision(history_builder.history)
-    assert anomaly.evidence == (sent, read)
+    assert anomaly.evidence == (send_number, read)
 
 
 def test_nor_those_whose_commit_nobody_has_asked_for_yet() -> None:

@@ -233,8 +233,8 @@ def test_an_input_of_an_abort_needs_its_output_where_outputs_name_their_inputs()
         "the position of g on in-0 was 2, and no member of the group has processed 0"
     )
     assert anomaly.evidence == (0, 5)
-    refused = polled_in_an_abort(redone="T2", outcome=Outcome.FAILED)
-    assert len(skipped_input(refused.history)) == 1
+    refused_poll = polled_in_an_abort(redone="T2", outcome=Outcome.FAILED)
+    assert len(skipped_input(refused_poll.history)) == 1
 
 
 @pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.UNKNOWN])
@@ -255,8 +255,8 @@ def test_outputs_of_another_group_say_nothing_of_this_one() -> None:
 
 
 def test_an_observation_knows_its_partition() -> None:
-    wrote = Wrote(at_ms=1, who="p", topic="t", partition=2, value="r1")
-    assert wrote.place == TopicPartition("t", 2)
+    write = Wrote(at_ms=1, who="p", topic="t", partition=2, value="r1")
+    assert write.place == TopicPartition("t", 2)
     assert Position(topic="in", partition=1, offset=10).place == TopicPartition("in", 1)
 
 
@@ -267,10 +267,10 @@ def test_each_kind_has_a_name_of_its_own() -> None:
 
 def test_what_is_not_said_is_the_usual_case() -> None:
     text = b'{"seen":"wrote","at_ms":1,"who":"p","topic":"t","partition":0,"value":"r1"}'
-    wrote = msgspec.json.decode(text, type=Seen)
-    assert isinstance(wrote, Wrote)
-    assert (wrote.outcome, wrote.transaction, wrote.offset) == (Outcome.OK, None, -1)
-    assert msgspec.json.encode(wrote) == text
+    write = msgspec.json.decode(text, type=Seen)
+    assert isinstance(write, Wrote)
+    assert (write.outcome, write.transaction, write.offset) == (Outcome.OK, None, -1)
+    assert msgspec.json.encode(write) == text
     read = Read(at_ms=1, who="r", topic="t", partition=0, asked=0, next_offset=0)
     assert read.isolation is Isolation.READ_COMMITTED
 

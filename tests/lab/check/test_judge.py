@@ -31,12 +31,12 @@ def test_a_verdict_names_each_kind_once_in_order() -> None:
     assert not verdict.healthy
 
 
-@pytest.mark.parametrize("second", ["T1", "T2", None])
-def test_a_value_of_two_records_is_refused(second: str | None) -> None:
+@pytest.mark.parametrize("second_transaction", ["T1", "T2", None])
+def test_a_value_of_two_records_is_refused(second_transaction: str | None) -> None:
     history_builder = HistoryBuilder()
     history_builder.write("T1", "r0", 0)
     history_builder.write("T1", "r1", 1)
-    history_builder.write(second, "r1", 2)
+    history_builder.write(second_transaction, "r1", 2)
     with pytest.raises(
         HistoryError, match=r"observations 2 and 3: the value 'r1' names two records of t-0"
     ):

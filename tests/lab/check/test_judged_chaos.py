@@ -94,13 +94,13 @@ class JudgedChaos(Chaos):
             client_name, client_name.split("/", maxsplit=1)[0], transaction_label
         )
         try:
-            sent = [
+            send_futures = [
                 producer.send(
                     topic_partition.topic, topic_partition.partition, transaction_label.encode()
                 )
                 for topic_partition in PLACES
             ]
-            answers = await asyncio.gather(*sent, return_exceptions=True)
+            answers = await asyncio.gather(*send_futures, return_exceptions=True)
             for topic_partition, answer in zip(PLACES, answers, strict=True):
                 self._wrote(producer, client_name, transaction_label, topic_partition, answer)
             for answer in answers:

@@ -78,7 +78,7 @@ def test_two_that_replaced_the_same_version_lost_an_update() -> None:
 
 
 @pytest.mark.parametrize(
-    "second",
+    "second_fields",
     [
         pytest.param({"keys": {0: "y"}}, id="another key"),
         pytest.param({"isolation": Isolation.READ_UNCOMMITTED}, id="not isolated"),
@@ -87,13 +87,13 @@ def test_two_that_replaced_the_same_version_lost_an_update() -> None:
         pytest.param({"transaction": None}, id="outside of the transaction"),
     ],
 )
-def test_who_did_not_read_the_same_replaced_something_else(second: dict[str, Any]) -> None:
+def test_who_did_not_read_the_same_replaced_something_else(second_fields: dict[str, Any]) -> None:
     history_builder = HistoryBuilder()
     history_builder.write(None, "v0", 0, key="x")
     for transaction_label in "AB":
         fields: dict[str, Any] = {"keys": {0: "x"}, "transaction": transaction_label}
         history_builder.read(
-            0, {0: "v0"}, 1, **(fields | (second if transaction_label == "B" else {}))
+            0, {0: "v0"}, 1, **(fields | (second_fields if transaction_label == "B" else {}))
         )
         history_builder.write(transaction_label, f"by {transaction_label}", 1, key="x")
         history_builder.write(transaction_label, f"{transaction_label} without a key")
@@ -167,15 +167,15 @@ def test_an_error_tells_no_position_that_could_be_replaced() -> None:
 
 def test_who_read_a_list_without_a_record_and_depends_on_it_read_skewed() -> None:
     history_builder = HistoryBuilder()
-    missed = history_builder.read(0, {}, 0, transaction="A", whole=True)
-    wrote = history_builder.write("B", "b0", 0)
+    missed_number = history_builder.read(0, {}, 0, transaction="A", whole=True)
+    write_number = history_builder.write("B", "b0", 0)
     history_builder.write("B", "b1", 0, partition=1)
     commit_all(history_builder, "B")
     read = history_builder.read(0, {0: "b1"}, 2, transaction="A", partition=1)
     assert read_skews(history_builder.history) == (), "A may still abort"
     commit_all(history_builder, "A")
     (anomaly,) = read_skews(history_builder.history)
-    assert {missed, wrote, read} <= set(anomaly.evidence)
+    assert {missed_number, write_number, read} <= set(anomaly.evidence)
     assert anomaly.because == "A read t-0 before B wrote 'b0' there, and A read B's 'b1' at t-1"
 
 
@@ -212,11 +212,11 @@ def test_a_circle_of_two_that_did_not_see_one_another_is_no_read_skew() -> None:
 def test_what_was_acknowledged_outside_of_a_transaction_must_come() -> None:
     history_builder = HistoryBuilder()
     history_builder.write(None, "r0", outcome=UNKNOWN)
-    wrote = history_builder.write(None, "r1", 1)
+    write_number = history_builder.write(None, "r1", 1)
     history_builder.write(None, "r2", 2)
     read = history_builder.read(0, {2: "r2"}, 3)
     (anomaly,) = losses(history_builder.history)
-    assert (anomaly.kind, anomaly.evidence) == ("lost-write", (wrote, read))
+    assert (anomaly.kind, anomaly.evidence) == ("lost-write", (write_number, read))
     assert anomaly.because.startswith("'r1' on t-0 was acknowledged")
 
 
@@ -267,16 +267,18 @@ def test_an_aborted_transaction_loses_nothing() -> None:
 
 def test_what_a_hanging_transaction_holds_of_a_commit_is_lost() -> None:
     history_builder = HistoryBuilder()
-    wrote = history_builder.write("T2", "r2", 1, producer_id=7)
-    elsewhere = history_builder.write("T2", "r3", 0, producer_id=7, partition=1)
+    write_number = history_builder.write("T2", "r2", 1, producer_id=7)
+    other_number = history_builder.write("T2", "r3", 0, producer_id=7, partition=1)
     committed = history_builder.commit("T2")
     hangs(history_builder)
     read = history_builder.read(0, {0: "r3"}, 2, partition=1)
-    lost, torn = sorted(losses(history_builder.history), key=lambda anomaly: anomaly.kind)
-    assert (lost.kind, torn.kind) == ("lost-write", "torn-transaction")
-    assert {wrote, committed} <= set(lost.evidence)
-    assert {wrote, read, committed} <= set(torn.evidence)
-    assert elsewhere not in lost.evidence
+    lost_write, torn_transaction = sorted(
+        losses(history_builder.history), key=lambda anomaly: anomaly.kind
+    )
+    assert (lost_write.kind, torn_transaction.kind) == ("lost-write", "torn-transaction")
+    assert {write_number, committed} <= set(lost_write.evidence)
+    assert {write_number, read, committed} <= set(torn_transaction.evidence)
+    assert other_number not in lost_write.evidence
 
 
 def test_what_somebody_has_read_before_it_hung_is_not_lost_by_that() -> None:
@@ -342,12 +344,12 @@ def test_a_record_that_was_acknowledged_twice_is_one_record() -> None:
 
 def test_a_record_of_an_aborted_transaction_convicts_who_gave_it() -> None:
     history_builder = HistoryBuilder()
-    wrote = history_builder.write("T1", "r1", outcome=UNKNOWN)
-    ended = history_builder.abort()
+    write_number = history_builder.write("T1", "r1", outcome=UNKNOWN)
+    end_number = history_builder.abort()
     read = history_builder.read(0, {5: "r1"}, 6)
     history_builder.read(0, {5: "r1"}, 6)
     (anomaly,) = aborted_reads(history_builder.history)
-    assert anomaly.evidence == (wrote, ended, read)
+    assert anomaly.evidence == (write_number, end_number, read)
     assert "'r1' at t-0@5" in anomaly.because
 
 
@@ -384,13 +386,13 @@ def test_an_open_transaction_is_not_aborted() -> None:
 def test_a_record_read_before_its_transaction_has_finished_writing_is_intermediate() -> None:
     history_builder = HistoryBuilder()
     history_builder.write("T1", "r0", 0, partition=1)
-    early = history_builder.write("T1", "r1", 1)
+    early_number = history_builder.write("T1", "r1", 1)
     read = history_builder.read(0, {1: "r1"}, 2)
     history_builder.write("T1", "r2", outcome=UNKNOWN)
-    late = history_builder.write("T1", "r3")
+    late_number = history_builder.write("T1", "r3")
     history_builder.commit()
     (anomaly,) = intermediate_reads(history_builder.history)
-    assert anomaly.evidence == (early, read, late)
+    assert anomaly.evidence == (early_number, read, late_number)
 
 
 @pytest.mark.parametrize(("asked_ms", "intermediate"), [(2000, False), (1999, False), (2001, True)])
@@ -457,9 +459,9 @@ def test_an_item_at_two_places_of_a_topic_is_a_duplicate() -> None:
     history_builder.write("T1", "r1", 0, item="order 1")
     history_builder.write("T2", "r1'", 0, item="order 1", partition=1)
     first_read = history_builder.read(0, {0: "r1"}, 1)
-    second = history_builder.read(0, {0: "r1'"}, 1, partition=1)
+    second_read = history_builder.read(0, {0: "r1'"}, 1, partition=1)
     (anomaly,) = duplicates(history_builder.history)
-    assert anomaly.evidence == (first_read, second)
+    assert anomaly.evidence == (first_read, second_read)
     assert anomaly.because == (
         'item \'order 1\' on t is visible 2 times: "r1" at t-0@0, "r1\'" at t-1@0'.replace(
             '"r1"', "'r1'"

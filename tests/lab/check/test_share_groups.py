@@ -84,17 +84,17 @@ def test_an_acknowledged_range_is_closed_and_of_its_group() -> None:
     ],
 )
 def test_a_lock_holds_until_its_owner_says_anything_of_it(meanwhile: Seen, is_told: bool) -> None:
-    first_fetch, second = share_fetch(200, "m1", 0, lock_ms=1_000), share_fetch(600, "m2", 0)
-    assert bool(two_owners(History([first_fetch, meanwhile, second]))) == is_told
+    first_fetch, second_fetch = share_fetch(200, "m1", 0, lock_ms=1_000), share_fetch(600, "m2", 0)
+    assert bool(two_owners(History([first_fetch, meanwhile, second_fetch]))) == is_told
 
 
 def test_what_is_said_after_the_second_delivery_ends_no_lock() -> None:
-    first_fetch, second = share_fetch(200, "m1", 0, lock_ms=1_000), share_fetch(600, "m2", 0)
-    late = share_acknowledgement(700, 0, 0, asked_ms=650)
-    (anomaly,) = two_owners(History([first_fetch, second, late]))
+    first_fetch, second_fetch = share_fetch(200, "m1", 0, lock_ms=1_000), share_fetch(600, "m2", 0)
+    late_acknowledgement = share_acknowledgement(700, 0, 0, asked_ms=650)
+    (anomaly,) = two_owners(History([first_fetch, second_fetch, late_acknowledgement]))
     assert anomaly.evidence == (0, 1)
     assert not two_owners(
-        History([first_fetch, second, share_acknowledgement(700, 0, 0, asked_ms=590)])
+        History([first_fetch, second_fetch, share_acknowledgement(700, 0, 0, asked_ms=590)])
     )
 
 
@@ -132,5 +132,10 @@ def test_what_may_be_gone_or_came_later_is_not_demanded(
     ]
     history = History(sorted(observations, key=lambda observation: observation.at_ms))
     assert not never_delivered(history)
-    missed: list[Seen] = [start(10, 0), wrote(50, 0), share_fetch(200, "m1", 1), start(300, 2)]
-    assert [anomaly.evidence for anomaly in never_delivered(History(missed))] == [(1, 3)]
+    missed_history: list[Seen] = [
+        start(10, 0),
+        wrote(50, 0),
+        share_fetch(200, "m1", 1),
+        start(300, 2),
+    ]
+    assert [anomaly.evidence for anomaly in never_delivered(History(missed_history))] == [(1, 3)]

@@ -79,12 +79,12 @@ def test_positions_inputs_and_what_coordinators_list_are_renamed_too() -> None:
         "T1", "r1", 0, of=(Position(topic="in", partition=0, offset=4),), asked_ms=3_500
     )
     history_builder.describe("Ongoing", T0)
-    _, _, positions, wrote, described = with_distinct_topics(history_builder.history)
+    _, _, positions, write, description = with_distinct_topics(history_builder.history)
     assert isinstance(positions, PositionsRead)
-    assert isinstance(described, Described)
+    assert isinstance(description, Described)
     assert [position.topic for position in positions.positions] == ["in#2"]
-    assert [input_position.topic for input_position in getattr(wrote, "of", ())] == ["in#2"]
-    assert described.partitions == (T0, TopicPartition("t#2", 0))
+    assert [input_position.topic for input_position in getattr(write, "of", ())] == ["in#2"]
+    assert description.partitions == (T0, TopicPartition("t#2", 0))
 
 
 def test_a_key_of_a_record_in_doubt_excuses_the_cleaner() -> None:

@@ -18,11 +18,11 @@ def misses(history_builder: HistoryBuilder) -> dict[int, int]:
 
 def test_who_goes_on_behind_a_record_without_getting_it_has_missed_it() -> None:
     history_builder = HistoryBuilder()
-    lost = history_builder.write(None, "r1", 3)
+    lost_number = history_builder.write(None, "r1", 3)
     history_builder.read(0, {}, 3)
-    passed = history_builder.read(3, {}, 4)
+    passing_number = history_builder.read(3, {}, 4)
     history_builder.read(3, {}, 5)
-    assert misses(history_builder) == {lost: passed}
+    assert misses(history_builder) == {lost_number: passing_number}
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_only_answers_to_read_committed_readers_count(fields: dict[str, Any]) ->
 
 def test_another_record_at_the_place_is_a_miss() -> None:
     history_builder = HistoryBuilder()
-    lost = history_builder.write(None, "r2", 1)
+    lost_number = history_builder.write(None, "r2", 1)
     read = history_builder.read(0, {1: "r1"}, 2)
-    assert misses(history_builder) == {lost: read}
+    assert misses(history_builder) == {lost_number: read}
 
 
 def test_a_record_that_is_elsewhere_is_not_lost() -> None:
@@ -52,10 +52,10 @@ def test_a_record_that_is_elsewhere_is_not_lost() -> None:
 
 def test_a_record_that_vanished_is_missed() -> None:
     history_builder = HistoryBuilder()
-    lost = history_builder.write(None, "r1", 0)
+    lost_number = history_builder.write(None, "r1", 0)
     history_builder.read(0, {0: "r1"}, 1)
     read = history_builder.read(0, {}, 1)
-    assert misses(history_builder) == {lost: read}
+    assert misses(history_builder) == {lost_number: read}
 
 
 def test_tombstones_and_refused_records_are_demanded_by_nobody() -> None:
@@ -64,16 +64,16 @@ def test_tombstones_and_refused_records_are_demanded_by_nobody() -> None:
     history_builder.write(None, "r1", 1, outcome=FAILED)
     history_builder.write(None, "r2", outcome=UNKNOWN)
     history_builder.read(0, {2: None}, 3)
-    sights = visibility(history_builder.history)
-    assert sights.misses == {}
-    assert sights.sights == {}
+    record_visibility = visibility(history_builder.history)
+    assert record_visibility.misses == {}
+    assert record_visibility.sights == {}
     tombstone = history_builder.history[0]
     assert isinstance(tombstone, Wrote)
-    assert sights.sights_of(tombstone) == ()
+    assert record_visibility.sights_of(tombstone) == ()
 
 
 @pytest.mark.parametrize(
-    ("later", "lost"),
+    ("later_fields", "is_missed"),
     [
         pytest.param({"offset": 1, "key": "x"}, False, id="superseded"),
         pytest.param({"offset": -1, "key": "x"}, False, id="superseded somewhere"),
@@ -84,13 +84,13 @@ def test_tombstones_and_refused_records_are_demanded_by_nobody() -> None:
     ],
 )
 def test_the_cleaner_may_take_what_a_later_record_of_its_key_supersedes(
-    later: dict[str, Any], *, lost: bool
+    later_fields: dict[str, Any], *, is_missed: bool
 ) -> None:
     history_builder = HistoryBuilder()
     history_builder.write(None, "old", 0, key="x")
-    history_builder.write(None, "new", **later)
+    history_builder.write(None, "new", **later_fields)
     history_builder.read(0, {}, 1)
-    assert (0 in misses(history_builder)) is lost
+    assert (0 in misses(history_builder)) is is_missed
 
 
 def test_a_record_that_only_a_reader_knows_supersedes_too() -> None:
@@ -119,7 +119,7 @@ def test_what_is_at_an_offset_is_what_was_read_there() -> None:
     history_builder.write(None, "r4")
     history_builder.read(0, {1: "r1"}, 2)
     log = writers_by_offset(history_builder.history, visibility(history_builder.history))[T0]
-    assert {offset: wrote.value for offset, wrote in log.items()} == {1: "r1", 2: "r3"}
+    assert {offset: write.value for offset, write in log.items()} == {1: "r1", 2: "r3"}
 
 
 def test_a_value_of_several_transactions_is_nobodys() -> None:
@@ -127,9 +127,9 @@ def test_a_value_of_several_transactions_is_nobodys() -> None:
     history_builder.write("T1", "r1", outcome=UNKNOWN)
     history_builder.write("T2", "r1", outcome=UNKNOWN)
     read = history_builder.read(0, {0: "r1", 1: "nobody's"}, 2)
-    sights = visibility(history_builder.history)
-    assert writers_by_offset(history_builder.history, sights) == {}
-    assert sights.sights[T0, "r1"] == (Sight(read, 0),)
+    record_visibility = visibility(history_builder.history)
+    assert writers_by_offset(history_builder.history, record_visibility) == {}
+    assert record_visibility.sights[T0, "r1"] == (Sight(read, 0),)
 
 
 def test_of_two_records_at_one_offset_that_which_was_read_counts_or_neither() -> None:
@@ -143,7 +143,7 @@ def test_of_two_records_at_one_offset_that_which_was_read_counts_or_neither() ->
 
     def log() -> dict[int, str | None]:
         log = writers_by_offset(history_builder.history, visibility(history_builder.history))[T0]
-        return {offset: wrote.value for offset, wrote in log.items()}
+        return {offset: write.value for offset, write in log.items()}
 
     assert log() == {1: "r3"}
     history_builder.read(0, {0: "r2"}, 1)
@@ -168,10 +168,10 @@ def write_record(
 
 def test_records_that_were_turned_around_convict() -> None:
     history_builder = HistoryBuilder()
-    low = write_record(history_builder, "A", 0, 1)
-    high = write_record(history_builder, "B", 1, 0)
+    low_number = write_record(history_builder, "A", 0, 1)
+    high_number = write_record(history_builder, "B", 1, 0)
     (anomaly,) = out_of_order(history_builder.history)
-    assert anomaly.evidence == (low, high)
+    assert anomaly.evidence == (low_number, high_number)
     assert "sent 'A' before 'B'" in anomaly.because
 
 
@@ -188,11 +188,11 @@ def test_behind_the_largest_sequence_they_begin_anew() -> None:
 def test_a_record_that_was_overtaken_and_is_refused_for_ever_convicts() -> None:
     history_builder = HistoryBuilder()
     write_record(history_builder, "A", 0, outcome=FAILED, error="NOT_ENOUGH_REPLICAS")
-    high = write_record(history_builder, "B", 1, 0)
-    low = write_record(history_builder, "A", 0, **REFUSED)
+    high_number = write_record(history_builder, "B", 1, 0)
+    low_number = write_record(history_builder, "A", 0, **REFUSED)
     history_builder.read(0, {0: "B"}, 1)
     (anomaly,) = out_of_order(history_builder.history)
-    assert anomaly.evidence == (high, low)
+    assert anomaly.evidence == (high_number, low_number)
 
 
 def test_refused_before_the_other_was_taken_it_may_still_be_sent() -> None:

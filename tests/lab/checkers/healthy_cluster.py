@@ -175,10 +175,10 @@ class HealthyCluster:
 
     # Chance and time
 
-    def _pick(self, among: int) -> int:
+    def _pick(self, choice_count: int) -> int:
         number = next(self._choices, None)
         self._stopped = number is None
-        return (number or 0) % among
+        return (number or 0) % choice_count
 
     def _note_observation(
         self, observation_class: type[Observation], client_name: str, **fields: object
@@ -221,13 +221,13 @@ class HealthyCluster:
 
     def _replace(self) -> None:
         producer = self._producer()
-        old, transaction_label = producer.who, producer.label
+        old_client, transaction_label = producer.who, producer.label
         producer.instance += 1
         self._initialise(producer)
         if transaction_label is not None and self._pick(2):
             self._note_observation(
                 Ended,
-                old,
+                old_client,
                 transaction=transaction_label,
                 commit=True,
                 outcome=Outcome.FAILED,
@@ -480,20 +480,20 @@ class HealthyCluster:
             self._readers[client_name, topic_partition] = log.start
             return
         dirty = client_name == "dirty"
-        following = max(asked_offset, min(asked_offset + upto, log.end if dirty else log.stable))
+        next_offset = max(asked_offset, min(asked_offset + upto, log.end if dirty else log.stable))
         records = tuple(
             Record(offset=offset, value=entry.value, key=entry.key)
             for offset, entry in sorted(log.entries.items())
-            if asked_offset <= offset < following and entry.value != MARKER
+            if asked_offset <= offset < next_offset and entry.value != MARKER
             if dirty or entry.label not in log.aborted
         )
-        self._readers[client_name, topic_partition] = following
+        self._readers[client_name, topic_partition] = next_offset
         self._note_observation(
             Read,
             client_name,
             isolation=Isolation.READ_UNCOMMITTED if dirty else Isolation.READ_COMMITTED,
             records=records,
-            next_offset=following,
+            next_offset=next_offset,
             last_stable_offset=-1 if dirty else log.stable,
             high_watermark=log.end,
             **common,
@@ -605,12 +605,12 @@ class HealthyCluster:
         if self._pick(4):
             return
         effect, outcome = self._outcome()
-        asked_ms, old = self._now_ms, self.logs
-        late = (None, self._read, self._write_plainly, self._look_as_operator)[self._pick(4)]
+        asked_ms, old_logs = self._now_ms, self.logs
+        late_action = (None, self._read, self._write_plainly, self._look_as_operator)[self._pick(4)]
         self._note_observation(Deleted, "operator", topic="t", asked_ms=asked_ms, outcome=outcome)
-        if late is not None:
+        if late_action is not None:
             self._sent_ms = asked_ms
-            late()
+            late_action()
             self._sent_ms = None
         if effect:
-            self.logs = {topic_partition: Log() for topic_partition in old}
+            self.logs = {topic_partition: Log() for topic_partition in old_logs}

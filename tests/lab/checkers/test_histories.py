@@ -49,7 +49,7 @@ def test_no_beginning_of_a_healthy_history_is_convicted(path: Path) -> None:
     verdicts = {str(judge(history.until(length))) for length in range(len(history) + 1)}
     # Some tell of a trouble that was mended, and are unhealthy in the middle; in one of them what
     # was under way has not been told yet.
-    mended = {
+    mended_kinds = {
         "false-fencing.under-way": {"false-fencing"},
         "refused-producer.goes-on": {"refused-producer"},
         "starving-reader.goes-on": {"starving-reader"},
@@ -59,18 +59,18 @@ def test_no_beginning_of_a_healthy_history_is_convicted(path: Path) -> None:
         "stuck-coordinator.finished": {"stuck-coordinator"},
         "stuck-coordinator.not-healed": {"stuck-coordinator"},
     }
-    assert verdicts <= {HEALTHY} | mended.get(path.stem, set())
+    assert verdicts <= {HEALTHY} | mended_kinds.get(path.stem, set())
 
 
 def test_every_kind_has_a_textbook_history_and_a_healthy_neighbour() -> None:
-    convicted: set[str] = set()
+    convicted_kinds: set[str] = set()
     acquitted: set[str] = set()
     for path in HISTORIES:
         verdict = declared_verdict(path)
         if verdict == HEALTHY:
             acquitted.add(path.stem.partition(".")[0].replace("torn-commit", "torn-transaction"))
-        convicted.update(verdict.split(", "))
-    assert convicted - {HEALTHY} == set(Kind)
+        convicted_kinds.update(verdict.split(", "))
+    assert convicted_kinds - {HEALTHY} == set(Kind)
     assert acquitted == set(Kind)
 
 

@@ -62,10 +62,10 @@ def test_a_healthy_history_is_never_convicted(chance: Chance) -> None:
 
 
 @settings(max_examples=100)
-@given(chance=CHANCES, cut=st.integers(0, 400))
-def test_nor_is_any_beginning_of_it(chance: Chance, cut: int) -> None:
+@given(chance=CHANCES, length=st.integers(0, 400))
+def test_nor_is_any_beginning_of_it(chance: Chance, length: int) -> None:
     history = HealthyCluster(chance.numbers()).run()
-    assert str(judge(history.until(cut))) == "healthy"
+    assert str(judge(history.until(length))) == "healthy"
 
 
 def test_healthy_histories_are_not_empty_talk() -> None:
@@ -98,9 +98,17 @@ def history_of_two_records(*, commit: bool) -> list[Seen]:
     story.initialise("z", "z", producer_id=99)
     story.begin("Z", "z", "z")
     for partition in (0, 1):
-        where = {"topic": "z", "partition": partition}
-        whose = {"producer_id": 99, "producer_epoch": 0, "sequence": 0}
-        story.write("Z", f"z{partition}", 0, who="z", item=f"item {partition}", **where, **whose)
+        place_fields = {"topic": "z", "partition": partition}
+        producer_fields = {"producer_id": 99, "producer_epoch": 0, "sequence": 0}
+        story.write(
+            "Z",
+            f"z{partition}",
+            0,
+            who="z",
+            item=f"item {partition}",
+            **place_fields,
+            **producer_fields,
+        )
     story.send_offsets("Z", 5, who="z", group="z")
     (story.commit if commit else story.abort)("Z", "z")
     for partition in (0, 1):

@@ -54,7 +54,7 @@ def healthy(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def wrong(tmp_path: Path) -> str:
+def wrong_history(tmp_path: Path) -> str:
     path = tmp_path / "wrong.jsonl"
     path.write_bytes(b"# a story\n" + History([WROTE, ABORTED, READ]).to_lines())
     return str(path)
@@ -66,32 +66,34 @@ def test_a_healthy_history_is_told_so(healthy: str, capsys: pytest.CaptureFixtur
 
 
 def test_anomalies_are_told_with_their_evidence(
-    healthy: str, wrong: str, capsys: pytest.CaptureFixture[str]
+    healthy: str, wrong_history: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["check", healthy, wrong]) == 1
+    assert main(["check", healthy, wrong_history]) == 1
     printed_lines = capsys.readouterr().out.splitlines()
-    assert printed_lines[1] == f"{wrong}: aborted-read (3 observations)"
+    assert printed_lines[1] == f"{wrong_history}: aborted-read (3 observations)"
     assert printed_lines[2] == "  aborted-read: r read 'r1' at t-0@0, but T1 was not committed"
     assert [line.split()[0] for line in printed_lines[3:]] == ["1", "2", "3"]
     assert json.loads(printed_lines[5].split(maxsplit=1)[1])["seen"] == "read"
 
 
-def test_programs_get_the_same_as_json(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "--json", wrong]) == 1
+def test_programs_get_the_same_as_json(
+    wrong_history: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "--json", wrong_history]) == 1
     (report,) = json.loads(capsys.readouterr().out)
     assert report["verdict"] == ["aborted-read"]
     assert report["observations"] == 3
     (anomaly,) = report["anomalies"]
     assert anomaly["kind"] == "aborted-read"
-    assert [piece["number"] for piece in anomaly["evidence"]] == [1, 2, 3]
+    assert [observation["number"] for observation in anomaly["evidence"]] == [1, 2, 3]
     assert anomaly["evidence"][1]["observation"]["commit"] is False
 
 
 def test_a_history_may_come_through_a_pipe(
-    wrong: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    wrong_history: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
-        "sys.stdin", io.TextIOWrapper(io.BytesIO(Path(wrong).read_bytes()), "utf-8")
+        "sys.stdin", io.TextIOWrapper(io.BytesIO(Path(wrong_history).read_bytes()), "utf-8")
     )
     assert main(["check", "-"]) == 1
     assert capsys.readouterr().out.startswith("-: aborted-read")
@@ -134,10 +136,10 @@ def test_a_file_that_is_not_there_is_told(
 # ``txnsim proxy`` as a process: it says where it is, and ends in order; what can't be is named.
 
 
-def arguments(*words: str) -> argparse.Namespace:
+def arguments(*options: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     proxy.add_arguments(parser)
-    return parser.parse_args(["--bootstrap-server", "127.0.0.1:1", *words])
+    return parser.parse_args(["--bootstrap-server", "127.0.0.1:1", *options])
 
 
 def test_arguments_become_options(tmp_path: Path) -> None:
@@ -159,7 +161,7 @@ def test_arguments_become_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "named"),
+    ("options", "expected_text"),
     [
         (("--peer", "kafka:9094"), "--peer kafka:9094"),
         (("--certificate", "c.pem"), "--key"),
@@ -167,9 +169,9 @@ def test_arguments_become_options(tmp_path: Path) -> None:
         (("--wait", "-1"), "--wait -1"),
     ],
 )
-def test_what_makes_no_sense_is_named(words: tuple[str, ...], named: str) -> None:
-    with pytest.raises(ConfigError, match=named):
-        proxy.options_from(arguments(*words))
+def test_what_makes_no_sense_is_named(options: tuple[str, ...], expected_text: str) -> None:
+    with pytest.raises(ConfigError, match=expected_text):
+        proxy.options_from(arguments(*options))
 
 
 def test_a_cluster_that_does_not_answer_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,18 +182,18 @@ def test_a_cluster_that_does_not_answer_is_named(capsys: pytest.CaptureFixture[s
 def test_gssapi_for_look_ups_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "client.properties"
     config.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\n")
-    words = ["--bootstrap-server", "127.0.0.1:1", "--command-config", str(config)]
-    assert main(["proxy", *words]) == 2
+    options = ["--bootstrap-server", "127.0.0.1:1", "--command-config", str(config)]
+    assert main(["proxy", *options]) == 2
     assert "GSSAPI" in capsys.readouterr().err
 
 
 @pytest.mark.slow
 def test_it_says_where_it_is_and_ends_in_order(tmp_path: Path) -> None:
-    ready = tmp_path / "ready.json"
+    ready_file = tmp_path / "ready.json"
     with TxnsimServer(arguments=("--brokers", "1")) as server:
         command = [
             *(sys.executable, "-m", "txnsim", "proxy", "--bootstrap-server", server.bootstrap),
-            *("--port", "0", "--http", "0", "--ready-file", str(ready), "--until-eof"),
+            *("--port", "0", "--http", "0", "--ready-file", str(ready_file), "--until-eof"),
         ]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ)
@@ -203,7 +205,7 @@ def test_it_says_where_it_is_and_ends_in_order(tmp_path: Path) -> None:
                 lines_said.append(printed_line)
                 if "stop with" in printed_line:
                     break
-            facts = json.loads(ready.read_text())
+            facts = json.loads(ready_file.read_text())
             assert facts["bootstrap"] != server.bootstrap
             health = httpx.get(f"{facts['http']}/healthz", timeout=60).json()
             assert health["bootstrap"] == facts["bootstrap"]
@@ -211,7 +213,7 @@ def test_it_says_where_it_is_and_ends_in_order(tmp_path: Path) -> None:
             assert any("GSSAPI" in line for line in lines_said)
             process.stdin.close()
             assert process.wait(timeout=60) == 0
-    assert not ready.exists()
+    assert not ready_file.exists()
 
 
 # ``practise``
@@ -229,11 +231,11 @@ def typed(
 
     def type_it(line: str) -> tuple[int, str]:
         capsys.readouterr()
-        program, *words = line.partition(" (")[0].split()
+        program, *arguments = line.partition(" (")[0].split()
         assert program == "txnsim"
-        status = main(words)
-        printed = capsys.readouterr()
-        return status, printed.out + printed.err
+        status = main(arguments)
+        output = capsys.readouterr()
+        return status, output.out + output.err
 
     return type_it
 
@@ -269,10 +271,12 @@ def test_it_goes_on_with_copies_of_disks(tmp_path: Path, typed: Typed) -> None:
     directories = sorted(map(str, disks.iterdir()))
     assert len(directories) == 3
     with TxnsimServer(practise=True, arguments=("--http", "0", *directories)) as server:
-        printed = server.wait_for_output("docs/practise.md")
-        assert "loaded " in printed
+        printed_output = server.wait_for_output("docs/practise.md")
+        assert "loaded " in printed_output
         command_lines = [
-            printed_line for printed_line in printed.splitlines() if "find-hanging" in printed_line
+            printed_line
+            for printed_line in printed_output.splitlines()
+            if "find-hanging" in printed_line
         ]
         status, output = typed(command_lines[0])
     assert status == 3
@@ -317,8 +321,8 @@ def test_a_known_miss_has_no_folder(tmp_path: Path) -> None:
         tmp_path / file_name for file_name in ("known.txt", "misses", "exam.html")
     )
     known_file.write_text("commit-lost@2\n")
-    written = ("--known", str(known_file), "--misses", str(folders), "--report", str(report))
-    assert sat(YES, *written, "--only", "reads-open") == 1
+    file_options = ("--known", str(known_file), "--misses", str(folders), "--report", str(report))
+    assert sat(YES, *file_options, "--only", "reads-open") == 1
     assert [folder.name for folder in folders.iterdir()] == ["reads-open-2"]
     assert "misses/reads-open-2/" in report.read_text()
     assert "misses/commit-lost-2/" not in report.read_text()

@@ -17,8 +17,8 @@ def test_without_a_story_it_lists_what_there_is(capsys: pytest.CaptureFixture[st
     assert main(["explore"]) == 0
     assert "broker-dies" in capsys.readouterr().out
     assert main(["explore", "--json"]) == 0
-    listed = json.loads(capsys.readouterr().out)
-    assert {"name", "title", "of"} == set(listed[0])
+    listed_explorations = json.loads(capsys.readouterr().out)
+    assert {"name", "title", "of"} == set(listed_explorations[0])
 
 
 def test_what_is_found_is_printed_with_a_command_that_plays_it(
@@ -98,7 +98,7 @@ disturbances:
 
 
 @pytest.mark.parametrize(
-    ("sound", "wrong", "place"),
+    ("sound_text", "wrong_text", "position"),
     [
         ("  p:\n", "  ghost:\n", "7: tracks.ghost: "),
         ("do: commit", "do: fly", "10: tracks.p.2.do: "),
@@ -119,14 +119,18 @@ disturbances:
     ],
 )
 def test_steps_that_no_scenario_has_are_refused_and_not_explored(
-    sound: str, wrong: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    sound_text: str,
+    wrong_text: str,
+    position: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert sound in SOUND
+    assert sound_text in SOUND
     file = tmp_path / "wrong.yaml"
-    file.write_text(SOUND.replace(sound, wrong))
+    file.write_text(SOUND.replace(sound_text, wrong_text))
     assert main(["explore", str(file), "--way", ""]) == 2
     complaint = capsys.readouterr().err
-    assert f"{file}:{place}" in complaint
+    assert f"{file}:{position}" in complaint
 
 
 def test_a_track_without_calls_and_a_file_without_tracks_are_refused(

@@ -40,9 +40,9 @@ COMMANDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("command_name", COMMANDS)
 def test_ctrl_c_ends_it_with_what_is_known(command_name: str, tmp_path: Path) -> None:
-    words, part_of_result = COMMANDS[command_name]
+    arguments, part_of_result = COMMANDS[command_name]
     with subprocess.Popen(
-        [sys.executable, "-m", "txnsim.cli.main", *words],
+        [sys.executable, "-m", "txnsim.cli.main", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=tmp_path,

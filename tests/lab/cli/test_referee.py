@@ -30,28 +30,28 @@ def test_one_run_is_played_again_on_its_side(
     fix: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trace = tmp_path / "trace.jsonl"
-    alone = ("--explore", "stale-coordinator", "--way", WAY, "--trace", str(trace))
+    way_options = ("--explore", "stale-coordinator", "--way", WAY, "--trace", str(trace))
     designs = ("4.4", str(fix))
-    assert main(["referee", *designs, "--on", "A", *alone]) == 3
+    assert main(["referee", *designs, "--on", "A", *way_options]) == 3
     assert "false-fencing: " in capsys.readouterr().out
     assert trace.read_bytes()
-    assert main(["referee", *designs, "--on", "B", *alone]) == 0
+    assert main(["referee", *designs, "--on", "B", *way_options]) == 0
     assert "Nothing is wrong at its end." in capsys.readouterr().out
 
 
 def test_the_command_writes_each_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, comment = tmp_path / "v.html", tmp_path / "v.md"
-    words = ["--explore", "none", "--stories", "none", "--seeds", "0..1", "--jobs", "1"]
+    arguments = ["--explore", "none", "--stories", "none", "--seeds", "0..1", "--jobs", "1"]
     files = ["--html", str(page), "--markdown", str(comment)]
-    assert main(["referee", "4.4", "4.4", *words, *files]) == 0
+    assert main(["referee", "4.4", "4.4", *arguments, *files]) == 0
     assert "0 explorations" in capsys.readouterr().out
     assert page.read_text().startswith("<!doctype html>")
     assert "**A** `4.4`" in comment.read_text()
-    assert main(["referee", "4.4", "4.4", *words[:4], "--seeds", "none"]) == 2
+    assert main(["referee", "4.4", "4.4", *arguments[:4], "--seeds", "none"]) == 2
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("arguments", "complaint"),
     [
         (("4.4", "no"), "'no': no part of a design"),
         (("4.4", "4.4", "--way", ""), "--way needs --on"),
@@ -62,7 +62,7 @@ def test_the_command_writes_each_form(tmp_path: Path, capsys: pytest.CaptureFixt
     ],
 )
 def test_a_wrong_argument_is_named(
-    words: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["referee", *words]) == 2
+    assert main(["referee", *arguments]) == 2
     assert complaint in capsys.readouterr().err

@@ -76,7 +76,7 @@ def test_the_command_ends_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ["practise", "upgrade"],
         ["practise", "upgrade", "--from", "1.0"],
@@ -84,5 +84,5 @@ def test_the_command_ends_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
         ["practise", "upgrade", "--from", "4.4", "--to", "4.3"],
     ],
 )
-def test_a_misuse_has_its_status(words: list[str]) -> None:
-    assert main(words) == 2
+def test_a_misuse_has_its_status(arguments: list[str]) -> None:
+    assert main(arguments) == 2

@@ -61,9 +61,9 @@ def test_a_broker_that_answers_as_kafka_passes_and_is_left_clean(kafka: Simulate
     assert run.outcome_count(CaseOutcome.PASSED) >= 90
     assert run.left_behind == ()
     assert [name for name in names_on(kafka) if name.startswith(NAME_PREFIX)] == []
-    kept_rules, broken = run.rules()
+    kept_rules, broken_rules = run.rules()
     assert "end.v5.commit" in kept_rules
-    assert not broken
+    assert not broken_rules
 
 
 @pytest.mark.costly
@@ -85,9 +85,9 @@ def test_an_answer_of_its_own_is_shown_beside_kafkas_with_its_rule(kafka: Simula
 @pytest.mark.costly
 def test_an_older_release_has_answers_of_its_own() -> None:
     only = ("coordinator/fencing",)
-    with SimulatedKafka(brokers=1, settings=settings_for("3.9"), as_version="3.9") as older:
-        assert run_cases(older, *only, release="3.9").outcome_count(CaseOutcome.DIFFERS) == 0
-        assert run_cases(older, *only, release="4.4").outcome_count(CaseOutcome.DIFFERS) > 0
+    with SimulatedKafka(brokers=1, settings=settings_for("3.9"), as_version="3.9") as older_kafka:
+        assert run_cases(older_kafka, *only, release="3.9").outcome_count(CaseOutcome.DIFFERS) == 0
+        assert run_cases(older_kafka, *only, release="4.4").outcome_count(CaseOutcome.DIFFERS) > 0
 
 
 def test_cases_that_need_more_of_a_cluster_do_not_apply() -> None:
@@ -112,7 +112,7 @@ def _refuse_beside_others(kafka: SimulatedKafka, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("options", "reason"),
     [
         (["--release", "3.6"], "Kafka 3.6 was not asked; answers are known of 3.9, 4.4"),
         (["--only", "no/such"], "no case is called no/such"),
@@ -120,9 +120,9 @@ def _refuse_beside_others(kafka: SimulatedKafka, capsys: pytest.CaptureFixture[s
     ],
 )
 def test_what_can_not_be_played_is_said(
-    kafka: SimulatedKafka, capsys: pytest.CaptureFixture[str], words: list[str], reason: str
+    kafka: SimulatedKafka, capsys: pytest.CaptureFixture[str], options: list[str], reason: str
 ) -> None:
-    assert main(["conformance", kafka.bootstrap, *words]) == 2
+    assert main(["conformance", kafka.bootstrap, *options]) == 2
     assert reason in capsys.readouterr().err
 
 
@@ -138,8 +138,8 @@ def test_results_as_json_and_for_junit(
     kafka: SimulatedKafka, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "results.xml"
-    words = ["--only", "coordinator/markers", "--only", "leader/deaths", "--junit", str(file)]
-    assert main(["conformance", kafka.bootstrap, *words, "--json"]) == 0
+    options = ["--only", "coordinator/markers", "--only", "leader/deaths", "--junit", str(file)]
+    assert main(["conformance", kafka.bootstrap, *options, "--json"]) == 0
     out = capsys.readouterr().out
     report = json.loads(out[out.index("{") :])  # lines of the cluster's log come first
     suite = ElementTree.parse(file).getroot()
@@ -171,28 +171,30 @@ def test_tls_and_a_login_lead_to_the_broker_too(
         config = ["--command-config", str(tmp_path / "admin.properties")]
         only = ["--only", "coordinator/end_txn/commit"]
         assert main(["conformance", address, *config, *only]) == 0
-        wrong = tmp_path / "wrong.properties"
+        wrong_file = tmp_path / "wrong.properties"
         file_text = (tmp_path / "admin.properties").read_text()
-        wrong.write_text(file_text.replace('password="', 'password="not-'))
-        assert main(["conformance", address, "--command-config", str(wrong), *only]) != 0
+        wrong_file.write_text(file_text.replace('password="', 'password="not-'))
+        assert main(["conformance", address, "--command-config", str(wrong_file), *only]) != 0
     assert "5 passed, 0 differs" in capsys.readouterr().out
 
 
 def test_what_a_broker_needs_is_a_file_of_settings(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["conformance", "--needs"]) == 0
-    printed = dict(printed_line.split("=") for printed_line in capsys.readouterr().out.splitlines())
-    assert printed == needed_settings()
-    assert printed["group.initial.rebalance.delay.ms"] == "0"
-    assert "group.consumer.assignment.interval.ms" in printed
+    printed_settings = dict(
+        printed_line.split("=") for printed_line in capsys.readouterr().out.splitlines()
+    )
+    assert printed_settings == needed_settings()
+    assert printed_settings["group.initial.rebalance.delay.ms"] == "0"
+    assert "group.consumer.assignment.interval.ms" in printed_settings
 
 
 def test_a_broker_needs_no_setting_that_its_release_lacks(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["conformance", "--needs", "--release", "3.9"]) == 0
-    printed = capsys.readouterr().out
-    assert "group.initial.rebalance.delay.ms=0" in printed
-    assert "group.consumer.assignment.interval.ms" not in printed
+    output = capsys.readouterr().out
+    assert "group.initial.rebalance.delay.ms=0" in output
+    assert "group.consumer.assignment.interval.ms" not in output
 
 
 def test_a_prefix_and_the_number_of_a_broker_do_not_tell_answers_apart() -> None:
@@ -212,18 +214,18 @@ def test_a_prefix_and_the_number_of_a_broker_do_not_tell_answers_apart() -> None
 @pytest.mark.costly
 def test_a_prefix_does_not_change_the_hash_of_a_name() -> None:
     assert java_hash("billing") == 0xFFFFFFFF & -109829509
-    first_prefix, second = (prefix_without_hash(NAME_PREFIX) for _ in range(2))
-    assert first_prefix != second
+    first_prefix, second_prefix = (prefix_without_hash(NAME_PREFIX) for _ in range(2))
+    assert first_prefix != second_prefix
     assert java_hash(f"{first_prefix}billing") == java_hash("billing")
     assert first_prefix.startswith(NAME_PREFIX)
 
 
 def test_the_reference_is_asked_where_a_release_answers_the_same() -> None:
-    older, newest = Answers.of_release("3.9"), Answers.of_release("4.4")
-    assert older.kafka == "3.9.2"
+    older_answers, newest_answers = Answers.of_release("3.9"), Answers.of_release("4.4")
+    assert older_answers.kafka == "3.9.2"
     case = ("coordinator/end_txn", "commit-v4", 0)
-    assert older.of_case(*case) == newest.of_case(*case)
-    assert older.of_case("coordinator/end_txn", "no-such", 0) is None
+    assert older_answers.of_case(*case) == newest_answers.of_case(*case)
+    assert older_answers.of_case("coordinator/end_txn", "no-such", 0) is None
 
 
 def test_what_is_stopped_is_cleaned_up_and_tells_what_is_known_and_what_is_left(

@@ -32,7 +32,7 @@ steps:
 """
 
 
-class Checked:
+class CheckedClient:
     """An HTTP client that holds every answer against the document, and knows what it has asked."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
@@ -44,26 +44,26 @@ class Checked:
         """Send a request, and check the status and the answer's schema."""
         answer = await self._client.request(method, path, json=json)
         assert answer.status_code == status, f"{method} {path}: {answer.status_code} {answer.text}"
-        where, operation = self._operation(method.lower(), path.partition("?")[0])
-        self.asked.add((method.lower(), where))
+        path_template, operation = self._operation(method.lower(), path.partition("?")[0])
+        self.asked.add((method.lower(), path_template))
         if json is not None:
             self._validate(json, operation["requestBody"]["content"]["application/json"]["schema"])
-        declared = operation["responses"][str(status)].get("content")
-        if declared is None:
+        declared_content = operation["responses"][str(status)].get("content")
+        if declared_content is None:
             assert not answer.content
             return None
         media_type = answer.headers["content-type"].partition(";")[0]
-        assert media_type in declared, f"{method} {path}: {media_type}"
+        assert media_type in declared_content, f"{method} {path}: {media_type}"
         if media_type != "application/json":
             return answer.text
-        self._validate(answer.json(), declared[media_type]["schema"])
+        self._validate(answer.json(), declared_content[media_type]["schema"])
         return answer.json()
 
     def _operation(self, method: str, path: str) -> tuple[str, dict[str, Any]]:
-        for where, methods in self.document["paths"].items():
-            pattern = re.sub(r"{\w+}", "[^/]+", where)
+        for path_template, methods in self.document["paths"].items():
+            pattern = re.sub(r"{\w+}", "[^/]+", path_template)
             if re.fullmatch(pattern, path) and method in methods:
-                return where, methods[method]
+                return path_template, methods[method]
         raise AssertionError(f"{method} {path} is not in the document")
 
     def _validate(self, value: Any, schema: dict[str, Any]) -> None:
@@ -72,7 +72,7 @@ class Checked:
 
 
 @asynccontextmanager
-async def control_port() -> AsyncIterator[tuple[SimCluster, Checked]]:
+async def control_port() -> AsyncIterator[tuple[SimCluster, CheckedClient]]:
     async with real_cluster(trace_level=TraceLevel.BRIEF, broker_heartbeat_interval_ms=100) as sim:
         api = ControlApi(sim)
         transport = httpx.ASGITransport(app=api.app())
@@ -80,7 +80,7 @@ async def control_port() -> AsyncIterator[tuple[SimCluster, Checked]]:
             async with httpx.AsyncClient(
                 transport=transport, base_url="http://localhost", timeout=60
             ) as client:
-                yield sim, Checked(client)
+                yield sim, CheckedClient(client)
         finally:
             api.close()
 
@@ -101,15 +101,15 @@ async def test_every_operation_answers_as_the_document_says() -> None:
         await brokers(ask)
         await practise_and_repair(ask)
         await rounds(ask)
-        described = {
+        described_operations = {
             (method, path) for path, methods in ask.document["paths"].items() for method in methods
         }
         # Streams have no end; tests/broker/http/test_events.py hears them.
         streams = {("get", "/api/v1/events"), ("get", "/api/v1/events/packed")}
-        assert described - ask.asked == streams
+        assert described_operations - ask.asked == streams
 
 
-async def practise_and_repair(ask: Checked) -> None:
+async def practise_and_repair(ask: CheckedClient) -> None:
     await ask("POST", "/api/v1/practise", 200)
     (explained,) = (await ask("GET", "/api/v1/explain?partition=orders-0", 200))["partitions"]
     assert explained["cause"] == "hanging transaction"
@@ -119,7 +119,7 @@ async def practise_and_repair(ask: Checked) -> None:
     await ask("POST", "/api/v1/repairs", 404, {"topic": "nowhere", "partition": 0})
 
 
-async def clock_and_trace(ask: Checked) -> None:
+async def clock_and_trace(ask: CheckedClient) -> None:
     await ask("GET", "/api/v1/clock", 200)
     await ask("POST", "/api/v1/clock", 200, {"advance_ms": 5})
     await ask("POST", "/api/v1/clock", 422, {"advance_ms": -5})
@@ -132,7 +132,7 @@ async def clock_and_trace(ask: Checked) -> None:
     await ask("GET", "/api/v1/explain?of=7", 404)
 
 
-async def topics(ask: Checked) -> None:
+async def topics(ask: CheckedClient) -> None:
     await ask("GET", "/api/v1/topics", 200)
     await ask(
         "POST", "/api/v1/topics", 201, {"name": "more", "configs": {"cleanup.policy": "delete"}}
@@ -144,7 +144,7 @@ async def topics(ask: Checked) -> None:
     await ask("GET", "/api/v1/transactions/nobody", 404)
 
 
-async def transactions_and_faults(sim: SimCluster, ask: Checked) -> None:
+async def transactions_and_faults(sim: SimCluster, ask: CheckedClient) -> None:
     async with client_of(sim.environment, sim) as app:
         producer = await begin_transaction(app, "app")
         await producer.send("orders", 0, b"v")
@@ -161,9 +161,9 @@ async def transactions_and_faults(sim: SimCluster, ask: Checked) -> None:
         await ask("POST", "/api/v1/verdicts", 200, history)
         await ask("GET", "/api/v1/assertions/no-hanging-transactions", 200)
         await ask("GET", "/api/v1/topics/orders/committed?settle_ms=0", 200)
-        owed = {"input": ["v"], "output": "orders", "settle_ms": 0}
-        await ask("POST", "/api/v1/assertions/exactly-once", 409, owed)
-        await ask("POST", "/api/v1/assertions/exactly-once", 200, {**owed, "input": []})
+        assertion_fields = {"input": ["v"], "output": "orders", "settle_ms": 0}
+        await ask("POST", "/api/v1/assertions/exactly-once", 409, assertion_fields)
+        await ask("POST", "/api/v1/assertions/exactly-once", 200, {**assertion_fields, "input": []})
         await ask("POST", "/api/v1/faults", 201, HOLD)
         await ask("POST", "/api/v1/faults", 409, HOLD)
         await ask("POST", "/api/v1/faults/plan", 201, [{**HOLD, "id": "other"}])
@@ -181,7 +181,7 @@ async def transactions_and_faults(sim: SimCluster, ask: Checked) -> None:
     await ask("POST", "/api/v1/faults/verify", 200)
 
 
-async def scenarios(ask: Checked) -> None:
+async def scenarios(ask: CheckedClient) -> None:
     await ask("GET", "/api/v1/scenarios", 200)
     await ask("GET", "/api/v1/scenarios/z01", 200)
     run = await ask("POST", "/api/v1/runs?wait_ms=0", 202, {"yaml": SCENARIO})
@@ -211,9 +211,9 @@ async def scenarios(ask: Checked) -> None:
     await ask("GET", "/api/v1/lessons/L10/parts/0/now", 200)
     begin = {"name": "z01", "runs": ["V-"], "paused": True, "lesson": "L1"}
     run = await ask("POST", "/api/v1/runs?wait_ms=60000", 200, begin)
-    where = f"/api/v1/lessons/L1/parts/1/answer?of={run['id']}"
+    answer_url = f"/api/v1/lessons/L1/parts/1/answer?of={run['id']}"
     await ask("POST", f"/api/v1/runs/{run['id']}/go?wait_ms=60000", 200, {"steps": 9})
-    assert (await ask("GET", where, 200))["key"] == "1"
+    assert (await ask("GET", answer_url, 200))["key"] == "1"
     await ask(
         "POST", f"/api/v1/runs/{run['id']}/inputs?wait_ms=60000", 200, {"step": {"advance": "5m"}}
     )
@@ -224,7 +224,7 @@ async def scenarios(ask: Checked) -> None:
     await ask("POST", f"{run_url}/back", 409)
 
 
-async def brokers(ask: Checked) -> None:
+async def brokers(ask: CheckedClient) -> None:
     await ask("GET", "/api/v1/brokers", 200)
     await ask("GET", "/api/v1/brokers/3", 200)
     await ask("GET", "/api/v1/brokers/3/log-dir", 200)
@@ -240,7 +240,7 @@ async def brokers(ask: Checked) -> None:
     await ask("POST", "/api/v1/brokers/2/stop", 200)
 
 
-async def rounds(ask: Checked) -> None:
+async def rounds(ask: CheckedClient) -> None:
     await ask("POST", "/api/v1/snapshots", 201, {"name": "base"})
     await ask("GET", "/api/v1/snapshots", 200)
     reset = await ask("POST", "/api/v1/reset", 200, {"to": "base"})

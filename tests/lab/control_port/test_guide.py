@@ -52,11 +52,11 @@ async def test_the_guide_shows_what_is_answered() -> None:
         api.close()
 
 
-def request_of(words: list[str]) -> tuple[str, str]:
+def request_of(arguments: list[str]) -> tuple[str, str]:
     """Method and URL of a curl command."""
-    (url,) = (word for word in words if word.startswith("http://"))
-    implied = "POST" if "-d" in words else "GET"
-    return (words[words.index("-X") + 1] if "-X" in words else implied), url
+    (url,) = (argument for argument in arguments if argument.startswith("http://"))
+    implied = "POST" if "-d" in arguments else "GET"
+    return (arguments[arguments.index("-X") + 1] if "-X" in arguments else implied), url
 
 
 def body(example: Example) -> str | None:
@@ -64,11 +64,15 @@ def body(example: Example) -> str | None:
     return example_words[example_words.index("-d") + 1] if "-d" in example_words else None
 
 
-def begins_as(text: str, printed: str) -> bool:
+def begins_as(text: str, shown_text: str) -> bool:
     """Whether the output begins as the text does before its first …, with any port numbers."""
-    expected_part, cut, _ = printed.partition("…")
+    expected_part, ellipsis, _ = shown_text.partition("…")
     expected_text, printed_text = _without_ports(expected_part), _without_ports(text)
-    return printed_text.startswith(expected_text) if cut else printed_text.strip() == expected_text
+    return (
+        printed_text.startswith(expected_text)
+        if ellipsis
+        else printed_text.strip() == expected_text
+    )
 
 
 def _without_ports(text: str) -> str:

@@ -60,9 +60,9 @@ async def test_what_can_not_be_played_here_is_refused_with_its_reason() -> None:
 async def test_a_client_that_notes_without_end_is_stopped() -> None:
     async with control_port() as (_, ask):
         await ask("POST", "/api/v1/lessons/L10/begin", 200, {})
-        half = [NOTED] * (NOTED_MAX // 2)
-        await ask("POST", "/api/v1/lessons/L10/seen", 200, half)
-        await ask("POST", "/api/v1/lessons/L10/seen", 200, half)
+        half_notes = [NOTED] * (NOTED_MAX // 2)
+        await ask("POST", "/api/v1/lessons/L10/seen", 200, half_notes)
+        await ask("POST", "/api/v1/lessons/L10/seen", 200, half_notes)
         await ask("POST", "/api/v1/lessons/L10/seen", 413, [NOTED])
 
 
@@ -70,8 +70,8 @@ async def test_a_history_that_can_not_be_judged_says_why() -> None:
     async with control_port() as (_, ask):
         await ask("POST", "/api/v1/lessons/L10/begin", 200, {})
         place_fields = {"at_ms": 1, "who": "a", "topic": "l10-first", "partition": 0}
-        wrote = {"seen": "wrote", "value": "x", **place_fields}
-        twice = [{**wrote, "transaction": "T1"}, {**wrote, "transaction": "T2"}]
-        await ask("POST", "/api/v1/lessons/L10/seen", 200, twice)
+        write_fields = {"seen": "wrote", "value": "x", **place_fields}
+        two_writes = [{**write_fields, "transaction": "T1"}, {**write_fields, "transaction": "T2"}]
+        await ask("POST", "/api/v1/lessons/L10/seen", 200, two_writes)
         refusal = await ask("GET", "/api/v1/lessons/L10/parts/0/now", 422)
         assert "names two records of l10-first-0" in refusal["error"]

@@ -53,10 +53,10 @@ def driver(program: str) -> str:
 def compare_programs(
     program: str, other_program: str, *, minutes: float = 0.0
 ) -> tuple[DriverComparison, list[str]]:
-    situations: list[str] = []
+    situation_names: list[str] = []
 
     def tell(name: str, _difference: SituationDifference | None) -> None:
-        situations.append(name)
+        situation_names.append(name)
 
     async def asked() -> DriverComparison:
         return await compare(
@@ -71,25 +71,25 @@ def compare_programs(
             report_difference=tell,
         )
 
-    return asyncio.run(asked()), situations
+    return asyncio.run(asked()), situation_names
 
 
 def test_a_driver_is_like_itself() -> None:
-    comparison, situations = compare_programs(YES, YES)
+    comparison, situation_names = compare_programs(YES, YES)
     assert comparison.differences == ()
-    assert situations == ["lag-is-zero@2", "seek-to-marker@2"]
+    assert situation_names == ["lag-is-zero@2", "seek-to-marker@2"]
     assert comparison.situations == 2
 
 
 def test_where_nothing_applies_nothing_was_compared(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("--only", SOME[0], "--transaction-version", "2", "--minutes", "0")
-    assert main(["exam", "compare", driver(NO), driver(NO), *words]) == 2
+    options = ("--only", SOME[0], "--transaction-version", "2", "--minutes", "0")
+    assert main(["exam", "compare", driver(NO), driver(NO), *options]) == 2
     assert "nothing was compared" in capsys.readouterr().err
 
 
 @pytest.mark.costly
 def test_where_two_drivers_part_both_results_are_told_and_variants_are_drawn_near() -> None:
-    comparison, situations = compare_programs(YES, NO, minutes=0.05)
+    comparison, situation_names = compare_programs(YES, NO, minutes=0.05)
     first_difference = comparison.differences[0]
     assert (first_difference.situation, first_difference.one.outcome) == (
         "lag-is-zero",
@@ -98,10 +98,10 @@ def test_where_two_drivers_part_both_results_are_told_and_variants_are_drawn_nea
     assert first_difference.other.outcome is SituationOutcome.DOES_NOT_APPLY
     assert first_difference.times == 2
     assert first_difference.about == ("spring-kafka #1587",)
-    drawn = [difference for difference in comparison.differences if difference.drawn]
-    assert comparison.variants >= len(drawn) > 0
-    assert {difference.situation for difference in drawn} <= set(SOME)
-    assert len(situations) == comparison.situations + comparison.variants
+    drawn_differences = [difference for difference in comparison.differences if difference.drawn]
+    assert comparison.variants >= len(drawn_differences) > 0
+    assert {difference.situation for difference in drawn_differences} <= set(SOME)
+    assert len(situation_names) == comparison.situations + comparison.variants
 
 
 def result(outcome: SituationOutcome, **fields: Any) -> Result:
@@ -109,11 +109,11 @@ def result(outcome: SituationOutcome, **fields: Any) -> Result:
 
 
 def test_what_a_user_would_see_parts_two_results() -> None:
-    passed = result(SituationOutcome.PASSED, seconds=1.0, errors=("a",))
-    assert not results_differ(passed, result(SituationOutcome.PASSED, seconds=2.0))
-    assert results_differ(passed, result(SituationOutcome.MISSED))
+    passed_result = result(SituationOutcome.PASSED, seconds=1.0, errors=("a",))
+    assert not results_differ(passed_result, result(SituationOutcome.PASSED, seconds=2.0))
+    assert results_differ(passed_result, result(SituationOutcome.MISSED))
     assert results_differ(
-        passed, result(SituationOutcome.PASSED, choices=("it closes the producer",))
+        passed_result, result(SituationOutcome.PASSED, choices=("it closes the producer",))
     )
 
 
@@ -126,10 +126,13 @@ def test_hints_bring_situations_with_their_words_to_the_front() -> None:
 
 
 def test_a_seed_draws_the_same_variants() -> None:
-    near = [(situation, 2) for situation in choose_situations(SITUATIONS, SOME)]
-    words = [[drawn for _, _, drawn in islice(variants(near, seed), 20)] for seed in (1, 1, 2)]
-    assert words[0] == words[1] != words[2]
-    assert all(any(act in line for act in ACTS) for line in words[0])
+    chosen_questions = [(situation, 2) for situation in choose_situations(SITUATIONS, SOME)]
+    drawn_variants = [
+        [variant for _, _, variant in islice(variants(chosen_questions, seed), 20)]
+        for seed in (1, 1, 2)
+    ]
+    assert drawn_variants[0] == drawn_variants[1] != drawn_variants[2]
+    assert all(any(act in line for act in ACTS) for line in drawn_variants[0])
     assert list(variants([], 1)) == []
 
 
@@ -160,21 +163,30 @@ def test_acts_come_before_their_commands_and_what_can_not_be_done_is_noted(
             order.append(str(number))
 
     app = Played()
-    changed: Any = with_acts(play, [(2, "act"), (3, "refused")])
-    asyncio.run(changed(app))
+    changed_play: Any = with_acts(play, [(2, "act"), (3, "refused")])
+    asyncio.run(changed_play(app))
     assert order == ["1", "act", "2", "3"]
     assert app.steps == ["not done: no other replica"]
 
 
 def test_the_command_tells_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["exam", "compare", driver(YES), driver(NO), "--only", "lag-is-zero", "--minutes", "0"]
-    assert main([*words, "--transaction-version", "2"]) == 1
+    arguments = [
+        "exam",
+        "compare",
+        driver(YES),
+        driver(NO),
+        "--only",
+        "lag-is-zero",
+        "--minutes",
+        "0",
+    ]
+    assert main([*arguments, "--transaction-version", "2"]) == 1
     out = capsys.readouterr().out
     assert "lag-is-zero@2 (spring-kafka #1587)" in out
     assert "  A missed: " in out
     assert "  B does not apply: " in out
     assert "Known bugs that look so: spring-kafka #1587." in out
-    assert main([*words, "--level-a", "1", "--level-b", "2", "--json"]) == 1
+    assert main([*arguments, "--level-a", "1", "--level-b", "2", "--json"]) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["one"].endswith("at transaction.version 1")
     assert [difference["one"]["level"] for difference in report["differences"]] == [1]

@@ -144,8 +144,8 @@ def test_a_driver_that_can_do_nothing_is_not_blamed() -> None:
 def test_of_whom_nothing_can_be_asked_it_is_not_said_that_nothing_was_missed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = ("--only", "commit-lost", "--transaction-version", "2")
-    assert main(["exam", "run", "--driver", driver(KNOWS_ITS_NAME), *words]) == 2
+    options = ("--only", "commit-lost", "--transaction-version", "2")
+    assert main(["exam", "run", "--driver", driver(KNOWS_ITS_NAME), *options]) == 2
     assert "nothing was asked" in capsys.readouterr().err
 
 
@@ -256,14 +256,14 @@ async def test_a_driver_may_listen() -> None:
 
 def test_where_one_of_two_things_fails_the_other_gives_no_further_command() -> None:
     async def played_together() -> int:
-        begun = asyncio.Event()
+        begin_event = asyncio.Event()
 
         async def endless() -> None:
-            begun.set()
+            begin_event.set()
             await asyncio.Event().wait()
 
         async def fails() -> None:
-            await begun.wait()
+            await begin_event.wait()
             raise MissError("it fails")
 
         with pytest.raises(MissError, match="it fails"):
@@ -273,15 +273,17 @@ def test_where_one_of_two_things_fails_the_other_gives_no_further_command() -> N
     assert asyncio.run(played_together()) == 1
 
 
-@pytest.mark.parametrize("raised", [TimeoutError("0 of 1 strikes"), RetriableError("EndTxn")])
-def test_what_the_cluster_does_not_do_ends_no_sitting(raised: Exception) -> None:
+@pytest.mark.parametrize("error", [TimeoutError("0 of 1 strikes"), RetriableError("EndTxn")])
+def test_what_the_cluster_does_not_do_ends_no_sitting(error: Exception) -> None:
     async def play(_: Application) -> None:
-        raise raised
+        raise error
 
-    broken = situation("broken", "middle", "?")(play)
-    [outcome] = asyncio.run(run_exam(driver(KNOWS_ITS_NAME), [broken], levels=(2,))).results
+    broken_situation = situation("broken", "middle", "?")(play)
+    [outcome] = asyncio.run(
+        run_exam(driver(KNOWS_ITS_NAME), [broken_situation], levels=(2,))
+    ).results
     assert outcome.outcome is SituationOutcome.DOES_NOT_APPLY
-    assert str(raised) in outcome.because[0]
+    assert str(error) in outcome.because[0]
 
 
 # What a session with a library notes, and how it says what was missed.
@@ -340,9 +342,9 @@ async def test_another_end_than_the_expected_one_is_told_with_the_librarys_error
     entry = LedgerEntry(values=("a-1", "b-2"), reported_end=ReportedEnd.UNKNOWN)
     session.expect_end(entry, ReportedEnd.UNKNOWN)
     await session.do("commit")
-    with pytest.raises(MissError) as missed:
+    with pytest.raises(MissError) as error_info:
         session.expect_end(entry, ReportedEnd.COMMITTED)
-    assert str(missed.value) == (
+    assert str(error_info.value) == (
         'the library says "unknown" of the transaction with a-1, b-2, and "committed" was expected;'
         " its errors: commit: TIMED_OUT (retriable) too late"
     )
@@ -427,33 +429,33 @@ def test_positions_are_those_of_the_last_transaction_that_counts() -> None:
 
 
 async def test_a_leader_moves_and_a_broker_dies() -> None:
-    async with SimulatedTargets().open(2) as opened:
-        app = Application(opened, cast(Driver, None))
-        admin, topic_partition = await opened.target.admin(), TopicPartition("t", 1)
+    async with SimulatedTargets().open(2) as open_target:
+        app = Application(open_target, cast(Driver, None))
+        admin, topic_partition = await open_target.target.admin(), TopicPartition("t", 1)
         leader_before = await admin.leader_of(topic_partition)
         await app.move_leader_of(topic_partition)
-        leaders = opened.kafka.leaders
+        leaders = open_target.kafka.leaders
         assert await leaders.of("t", 1) not in (leader_before, 1)
         await app.move_leader_of(topic_partition, to=1)
         assert await leaders.of("t", 1) == 1
         await app.kill(leader_before)
-        assert (await opened.kafka.brokers.states())[leader_before] == "down"
+        assert (await open_target.kafka.brokers.states())[leader_before] == "down"
 
 
 async def test_what_moves_may_move_there_and_back_and_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with SimulatedTargets().open(2) as opened:
-        app = Application(opened, cast(Driver, None))
-        leader_before = await opened.kafka.leaders.of("t", 1)
-        move, moved = opened.target.move_leader, []
+    async with SimulatedTargets().open(2) as open_target:
+        app = Application(open_target, cast(Driver, None))
+        leader_before = await open_target.kafka.leaders.of("t", 1)
+        move, move_targets = open_target.target.move_leader, []
 
         async def noting(topic_partition: TopicPartition, to: int) -> None:
-            moved.append(to)
+            move_targets.append(to)
             await move(topic_partition, to)
 
-        monkeypatch.setattr(opened.target, "move_leader", noting)
+        monkeypatch.setattr(open_target.target, "move_leader", noting)
         app.moves = MOVE_COUNT
         await app.move_leader(1)
-        moved_there, back, on = moved
+        moved_there, back, on = move_targets
         assert back == leader_before
         assert len({moved_there, back, on}) == 3
 
@@ -467,17 +469,17 @@ def test_each_situation_that_moves_once_has_a_neighbour() -> None:
 
 
 async def test_ids_and_groups_have_homes() -> None:
-    async with SimulatedTargets().open(2) as opened:
-        topics, app = opened.kafka.topics, Application(opened, cast(Driver, None))
-        home = await opened.target.home_of_id("shop")
+    async with SimulatedTargets().open(2) as open_target:
+        topics, app = open_target.kafka.topics, Application(open_target, cast(Driver, None))
+        home = await open_target.target.home_of_id("shop")
         assert home == await topics.of_transactional_id("shop")
         assert await app.home_of_group("g") == await topics.of_group("g")
 
 
 async def test_one_broker_coordinates_a_group_and_leads_but_not_the_transaction() -> None:
-    async with SimulatedTargets().open(2) as opened:
-        app = Application(opened, cast(Driver, None))
-        leaders, groups = opened.kafka.leaders, await app.home_of_group("g")
+    async with SimulatedTargets().open(2) as open_target:
+        app = Application(open_target, cast(Driver, None))
+        leaders, groups = open_target.kafka.leaders, await app.home_of_group("g")
         coordinator = await leaders.coordinator_of("shop")
         await app.move_leader_of(groups, to=coordinator)
         await app.with_leader("g", 0)
@@ -486,12 +488,12 @@ async def test_one_broker_coordinates_a_group_and_leads_but_not_the_transaction(
 
 
 async def test_what_only_a_simulator_can_do_is_not_asked_of_others() -> None:
-    async with SimulatedTargets().open(2) as opened:
-        real = msgspec.structs.replace(opened, simulator=None)
+    async with SimulatedTargets().open(2) as open_target:
+        real_target = msgspec.structs.replace(open_target, simulator=None)
         with pytest.raises(NotAskedError, match="only a simulated cluster"):
-            _ = Application(real, cast(Driver, None)).kafka
-        assert await real.recording() == b""
-        assert await opened.recording()
+            _ = Application(real_target, cast(Driver, None)).kafka
+        assert await real_target.recording() == b""
+        assert await open_target.recording()
 
 
 async def test_a_situation_that_wants_another_release_is_not_asked() -> None:
@@ -507,28 +509,28 @@ async def test_a_situation_that_wants_another_release_is_not_asked() -> None:
     "fixture", FIXTURE_TOPICS, ids=lambda fixture_topic: fixture_topic.expected.topic
 )
 async def test_a_fixture_topic_says_what_a_reader_gets(fixture: FixtureTopic) -> None:
-    async with SimulatedTargets().open(2) as opened:
-        topic_partition = TopicPartition(await write_fixture(opened.target, fixture), 0)
-        admin = await opened.target.admin()
+    async with SimulatedTargets().open(2) as open_target:
+        topic_partition = TopicPartition(await write_fixture(open_target.target, fixture), 0)
+        admin = await open_target.target.admin()
         records = await read_topic(admin, topic_partition.topic, settle_ms=0)
         committed = [
             (record.value or b"").decode() for record in records if record.fate is Fate.COMMITTED
         ]
         assert short_values(committed) == fixture.expected.values
-        stable = await admin.offset_of(
+        stable_offset = await admin.offset_of(
             topic_partition, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED
         )
-        assert stable == fixture.expected.stable
+        assert stable_offset == fixture.expected.stable
         assert await admin.offset_of(topic_partition, LATEST_TIMESTAMP) == fixture.expected.end
 
 
 async def test_an_answer_is_cut_in_the_middle_of_a_large_batch() -> None:
-    (large,) = (
+    (large_fixture,) = (
         fixture_topic for fixture_topic in FIXTURE_TOPICS if fixture_topic.expected.topic == "large"
     )
-    async with SimulatedTargets().open(2) as opened:
-        await write_fixture(opened.target, large)
-        kafka = opened.kafka
+    async with SimulatedTargets().open(2) as open_target:
+        await write_fixture(open_target.target, large_fixture)
+        kafka = open_target.kafka
         leader = kafka.cluster.brokers[BrokerId(await kafka.leaders.of("large"))]
         read = leader.replicas.hosted[TopicPartition("large", 0)].read(0, max_bytes=1 << 20)
         assert isinstance(read, LogRead)
@@ -541,9 +543,9 @@ async def test_the_cleaner_has_left_an_empty_batch() -> None:
         for fixture_topic in FIXTURE_TOPICS
         if fixture_topic.expected.topic == "compacted"
     )
-    async with SimulatedTargets().open(2) as opened:
-        await write_fixture(opened.target, compacted)
-        kafka = opened.kafka
+    async with SimulatedTargets().open(2) as open_target:
+        await write_fixture(open_target.target, compacted)
+        kafka = open_target.kafka
         leader = kafka.cluster.brokers[BrokerId(await kafka.leaders.of("compacted"))]
         log = leader.replicas.hosted[TopicPartition("compacted", 0)]
         counts = [int.from_bytes(batch[57:61]) for batch in log.batches()]

@@ -43,7 +43,7 @@ def test_who_says_the_truth_misses_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "wrong"),
+    ("answer", "expected_beginning"),
     [
         ({"values": ("a", "open", "b")}, "open: values a op b; expected: a. A transaction is open"),
         ({"end": 5}, "open: end 5; expected: 2"),
@@ -51,9 +51,9 @@ def test_who_says_the_truth_misses_nothing() -> None:
         ({}, "open: nothing is said of it"),
     ],
 )
-def test_what_is_wrong_is_named(answer: dict[str, object], wrong: str) -> None:
+def test_what_is_wrong_is_named(answer: dict[str, object], expected_beginning: str) -> None:
     (miss,) = misses(WANTED, right(**answer))
-    assert miss.startswith(wrong)
+    assert miss.startswith(expected_beginning)
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ def test_a_reader_that_says_nothing_has_missed_all(
 async def test_a_group_has_read_all_topics() -> None:
     async with cluster_with_fixture_topics() as kafka:
         cluster = (await kafka.rebuilt.admin()).cluster
-        places = [
+        topic_partitions = [
             TopicPartition(expected_topic.topic, 0)
             for expected_topic in expected_topics(on_disk=False)
         ]
-        positions = await committed_positions(cluster, GROUP, places)
-    assert [positions[topic_partition] for topic_partition in places] == [
+        positions = await committed_positions(cluster, GROUP, topic_partitions)
+    assert [positions[topic_partition] for topic_partition in topic_partitions] == [
         expected_topic.stable for expected_topic in expected_topics(on_disk=False)
     ]
 
@@ -105,7 +105,9 @@ async def test_directories_have_every_topic_and_one_that_is_cut_short() -> None:
     files = await directories()
     logs = {path.split("/")[1]: len(data) for path, data in files.items() if path.endswith(".log")}
     assert {f"{expected_topic.topic}-0" for expected_topic in WANTED} <= logs.keys()
-    cut = files["broker-1/cut-short-0/00000000000000000000.log"]
-    length_position = cut.rindex(b"\x00" * 7 + b"\x03")
-    length = int.from_bytes(cut[length_position + 8 : length_position + 12])
-    assert len(cut) - length_position - 12 < length, "the last batch says more bytes than there are"
+    cut_log = files["broker-1/cut-short-0/00000000000000000000.log"]
+    length_position = cut_log.rindex(b"\x00" * 7 + b"\x03")
+    length = int.from_bytes(cut_log[length_position + 8 : length_position + 12])
+    assert len(cut_log) - length_position - 12 < length, (
+        "the last batch says more bytes than there are"
+    )

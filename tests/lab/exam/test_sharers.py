@@ -31,11 +31,13 @@ def sharers(*answers: Answer | LibraryError) -> Sharers:
 
 
 async def test_what_is_accepted_or_rejected_is_not_given_again() -> None:
-    for how in ("accept", "reject"):
+    for acknowledge_type in ("accept", "reject"):
         group = sharers(got("a"), DONE, DONE, got("b", "a"))
         assert await group.get() == ["a"]
-        await group.must_acknowledge(how)
-        with pytest.raises(MissError, match=f"the library called a {how}ed, and gives it again"):
+        await group.must_acknowledge(acknowledge_type)
+        with pytest.raises(
+            MissError, match=f"the library called a {acknowledge_type}ed, and gives it again"
+        ):
             await group.poll()
 
 

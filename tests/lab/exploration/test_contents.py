@@ -38,7 +38,7 @@ def test_unequal_values_have_unequal_digests() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "other"),
+    ("value", "other_value"),
     [
         (b"batch", memoryview(b"batch")),
         ([1, 2], (1, 2)),
@@ -47,5 +47,5 @@ def test_unequal_values_have_unequal_digests() -> None:
         (Pair(b"x", [1]), Pair(bytearray(b"x"), (1,))),
     ],
 )
-def test_what_holds_the_same_has_one_digest(value: object, other: object) -> None:
-    assert digest_of(value) == digest_of(other)
+def test_what_holds_the_same_has_one_digest(value: object, other_value: object) -> None:
+    assert digest_of(value) == digest_of(other_value)

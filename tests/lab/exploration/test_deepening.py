@@ -33,26 +33,28 @@ def the_anomaly(exploration: Exploration, *, deviations_max: int) -> AnomalyFoun
 
 def test_a_quiet_network_leaves_no_anomaly_in_any_of_them() -> None:
     for exploration in explorations().values():
-        quiet = replay(exploration, ())
-        assert quiet.way == ()
-        assert quiet.played_run.findings == (), exploration.name
-        assert len(quiet.steps) > 5
+        quiet_replay = replay(exploration, ())
+        assert quiet_replay.way == ()
+        assert quiet_replay.played_run.findings == (), exploration.name
+        assert len(quiet_replay.steps) > 5
 
 
 def test_one_death_hangs_a_commit_of_4_3_and_the_way_repeats_it() -> None:
-    found = the_anomaly(find("z27"), deviations_max=1)
-    assert STUCK in found.kinds
-    assert [deviation.option_name for deviation in found.way] == ["begins: broker 2 dies"]
-    assert [found.steps[index] for index in found.deviating_steps] == ["begins: broker 2 dies"]
-    again = replay(find("broker-dies"), found.way)
-    assert again.played_run.kinds == found.kinds
-    assert again.steps == found.steps
+    found_anomaly = the_anomaly(find("z27"), deviations_max=1)
+    assert STUCK in found_anomaly.kinds
+    assert [deviation.option_name for deviation in found_anomaly.way] == ["begins: broker 2 dies"]
+    assert [found_anomaly.steps[index] for index in found_anomaly.deviating_steps] == [
+        "begins: broker 2 dies"
+    ]
+    second_replay = replay(find("broker-dies"), found_anomaly.way)
+    assert second_replay.played_run.kinds == found_anomaly.kinds
+    assert second_replay.steps == found_anomaly.steps
 
 
 def test_a_late_unload_refuses_a_commit_of_4_4() -> None:
-    found = the_anomaly(find("stale-coordinator"), deviations_max=1)
-    assert found.kinds == ("false-fencing",)
-    assert len(found.way) == 1
+    found_anomaly = the_anomaly(find("stale-coordinator"), deviations_max=1)
+    assert found_anomaly.kinds == ("false-fencing",)
+    assert len(found_anomaly.way) == 1
 
 
 def test_one_death_hangs_nothing_of_4_2() -> None:
@@ -67,16 +69,16 @@ def test_a_search_without_a_limit_is_complete_and_counts_each_state_once() -> No
     result = search(exploration)
     assert result.is_complete
     assert (result.broken, result.cut, result.found_ends) == (0, 0, ())
-    twice = search(exploration, lane_count=2)
-    assert twice.is_complete
-    assert twice.states >= result.states > 1
+    parallel_search = search(exploration, lane_count=2)
+    assert parallel_search.is_complete
+    assert parallel_search.states >= result.states > 1
 
 
 def test_a_late_produce_hangs_where_nothing_is_verified() -> None:
-    found = the_anomaly(find("late-produce-after-abort"), deviations_max=3)
-    assert STUCK in found.kinds
-    assert len(found.way) == 2
-    assert any("ms pass" in step for step in found.steps)
+    found_anomaly = the_anomaly(find("late-produce-after-abort"), deviations_max=3)
+    assert STUCK in found_anomaly.kinds
+    assert len(found_anomaly.way) == 2
+    assert any("ms pass" in step for step in found_anomaly.steps)
 
 
 def test_a_limit_of_deviations_above_three_is_followed() -> None:
@@ -101,14 +103,14 @@ def test_a_run_that_can_not_be_played_is_an_error() -> None:
 
 def test_a_guard_that_a_marker_leaves_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(VerificationEntries, "on_marker", lambda _self, *_ids, **_rules: None)
-    found = the_anomaly(changed(find("late-produce"), mode="V+"), deviations_max=3)
-    assert STUCK in found.kinds
+    found_anomaly = the_anomaly(changed(find("late-produce"), mode="V+"), deviations_max=3)
+    assert STUCK in found_anomaly.kinds
 
 
 def test_a_marker_that_is_not_sent_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MarkerQueue, "route_later", lambda _self, _debt, _partitions: None)
-    found = the_anomaly(changed(find("broker-dies"), as_version="4.2"), deviations_max=2)
-    assert found.kinds
+    found_anomaly = the_anomaly(changed(find("broker-dies"), as_version="4.2"), deviations_max=2)
+    assert found_anomaly.kinds
 
 
 def test_positions_that_an_abort_commits_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,5 +120,5 @@ def test_positions_that_an_abort_commits_are_found(monkeypatch: pytest.MonkeyPat
         apply_marker(offsets, producer_id, **{**marker, "committed": True})
 
     monkeypatch.setattr(GroupOffsets, "apply_marker", commit)
-    found = the_anomaly(find("positions"), deviations_max=2)
-    assert found.kinds == ("positions-before-decision",)
+    found_anomaly = the_anomaly(find("positions"), deviations_max=2)
+    assert found_anomaly.kinds == ("positions-before-decision",)

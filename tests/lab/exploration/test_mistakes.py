@@ -41,7 +41,7 @@ def test_a_sound_file_has_none() -> None:
 
 def test_a_step_that_does_not_exist_is_told_where_it_stands() -> None:
     kill = {"cluster": {"do": "fly"}}
-    for changes, place in (
+    for changes, field_path in (
         ({"before": [kill]}, ("before", 0)),
         ({"tracks": {"p": [{"do": "commit"}, {"do": "fly"}]}}, ("tracks", "p", 1)),
         ({"disturbances": [{"name": "d", "steps": [kill]}]}, ("disturbances", 0, "steps", 0)),
@@ -54,9 +54,9 @@ def test_a_step_that_does_not_exist_is_told_where_it_stands() -> None:
             ("disturbances", 0, "steps", 0, 1),
         ),
     ):
-        found = mistakes(**changes)
-        assert found, place
-        assert {path[: len(place)] for path, _ in found} == {place}
+        found_mistakes = mistakes(**changes)
+        assert found_mistakes, field_path
+        assert {path[: len(field_path)] for path, _ in found_mistakes} == {field_path}
 
 
 def test_an_actor_that_is_not_there_is_told_once() -> None:
@@ -66,7 +66,7 @@ def test_an_actor_that_is_not_there_is_told_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "place"),
+    ("changes", "field_path"),
     [
         ({"twins": [["p", "q"]]}, ("twins", 0, 1)),
         ({"bounds": {"client-apis": ["None"]}}, ("bounds", "client-apis", 0)),
@@ -75,6 +75,6 @@ def test_an_actor_that_is_not_there_is_told_once() -> None:
     ],
 )
 def test_names_that_are_not_there_are_told(
-    changes: dict[str, Any], place: tuple[str | int, ...]
+    changes: dict[str, Any], field_path: tuple[str | int, ...]
 ) -> None:
-    assert [path for path, _ in mistakes(**changes)] == [place]
+    assert [path for path, _ in mistakes(**changes)] == [field_path]

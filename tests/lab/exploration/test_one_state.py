@@ -43,19 +43,19 @@ class Graph:
         self._next_states: dict[tuple[int, str], int] = {}
 
     def note(
-        self, previous: tuple[int, str] | None, fingerprint: int, options: frozenset[str]
+        self, previous_note: tuple[int, str] | None, fingerprint: int, options: frozenset[str]
     ) -> None:
         """Note a state and the choice that led to it."""
         assert self._options.setdefault(fingerprint, options) == options
-        if previous is None:
+        if previous_note is None:
             return
-        self.met_again += previous in self._next_states
-        next_state = self._next_states.setdefault(previous, fingerprint)
-        assert next_state == fingerprint, f"{previous[1]!r} leads to two states"
+        self.met_again += previous_note in self._next_states
+        next_state = self._next_states.setdefault(previous_note, fingerprint)
+        assert next_state == fingerprint, f"{previous_note[1]!r} leads to two states"
 
 
 @pytest.mark.parametrize(
-    ("name", "walks"),
+    ("name", "walk_count"),
     [
         ("two-producers", 30),
         ("stale-coordinator", 20),
@@ -66,9 +66,9 @@ class Graph:
         pytest.param("one-producer-twice", 200, marks=pytest.mark.slow),
     ],
 )
-def test_states_that_are_taken_for_one_go_on_alike(name: str, walks: int) -> None:
+def test_states_that_are_taken_for_one_go_on_alike(name: str, walk_count: int) -> None:
     quieten()
     exploration, graph = explorations()[name], Graph()
-    for seed in range(walks):
+    for seed in range(walk_count):
         play(exploration.plan, director=Conductor(exploration, Walk(seed, graph)))
-    assert graph.met_again > walks / 2
+    assert graph.met_again > walk_count / 2

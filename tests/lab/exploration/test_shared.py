@@ -42,7 +42,7 @@ def test_what_a_child_adds_and_counts_its_parent_sees() -> None:
 
 def test_a_lane_is_taken_by_one_until_it_is_given_back() -> None:
     lanes = Lanes(3)
-    taken = [lanes.take() for _ in range(3)]
-    assert taken == [1, 2, None], "lane 0 is the first process's"
+    taken_lanes = [lanes.take() for _ in range(3)]
+    assert taken_lanes == [1, 2, None], "lane 0 is the first process's"
     lanes.give_back(2)
     assert lanes.take() == 2

@@ -80,10 +80,10 @@ async def test_a_hanging_transaction_is_explained_and_ended() -> None:
         }
         assert verdicts == {"orders-0": "hanging"}
         assert explanation["state"]["logs"]["orders-0"]["producers"]["0"]["first"] == 1
-        where = {"topic": "orders", "partition": 0}
-        assert len((await ask.post("/api/v1/repairs", json=where)).json()) == 1
-        (healed,) = (await ask.get(f"{EXPLAIN}?partition=orders-0")).json()["partitions"]
-        assert healed["cause"] == "nothing"
+        partition_fields = {"topic": "orders", "partition": 0}
+        assert len((await ask.post("/api/v1/repairs", json=partition_fields)).json()) == 1
+        (healed_partition,) = (await ask.get(f"{EXPLAIN}?partition=orders-0")).json()["partitions"]
+        assert healed_partition["cause"] == "nothing"
         # What the control port asks for itself is no part of what happens.
         lines = (await ask.get("/api/v1/trace")).text.splitlines()
         apis_asked = {
@@ -129,8 +129,8 @@ async def test_what_can_not_be_made_in_time_is_refused_and_may_be_asked_again(
 
 async def test_where_no_broker_lives_a_client_is_refused_and_told_so() -> None:
     async with port(brokers=1) as ask:
-        stopped = await ask.post("/api/v1/brokers/1/stop?wait_ms=30000")
-        assert stopped.json()["fenced"]
+        stop_answer = await ask.post("/api/v1/brokers/1/stop?wait_ms=30000")
+        assert stop_answer.json()["fenced"]
         topic_partition = {"topic": "orders", "partition": 0}
         for path, request_body in (
             ("practise", None),
@@ -151,8 +151,8 @@ def _transactions(tracer: Tracer, numbers: range) -> None:
         entry: dict[str, Any] = {"pid": pid, "epoch": 0, "partitions": ["t-0"], "pending": None}
         fields = {"tp": "t-0", "pid": pid, "epoch": 0}
         if not number % 10:
-            led = {"tp": "t-0", "role": "leader", "epoch": number, "end": number}
-            tracer.emit("node.role", "broker/1", data=led)
+            role_data = {"tp": "t-0", "role": "leader", "epoch": number, "end": number}
+            tracer.emit("node.role", "broker/1", data=role_data)
         tracer.emit("txn.complete", coordinator, tx=tx, data={**entry, "state": "Ongoing"})
         batch = {**fields, "base": number, "last": number, "seq": number, "txn": True}
         tracer.emit("log.append", log, tx=tx, data=batch)
@@ -174,7 +174,7 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     clock = count()
     tracer = Tracer(lambda: next(clock), level=TraceLevel.BRIEF, ring_bytes=400_000)
     program = command_line("txnsim")
-    living = explaining._LiveTraceReader(program)
+    live_reader = explaining._LiveTraceReader(program)
     explain = partial(explaining._explanation, partition_name=None, repair_program=program)
     read: list[str] = []
 
@@ -184,13 +184,13 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
 
     original_of = Recording.from_lines
     monkeypatch.setattr(Recording, "from_lines", read_and_count)
-    rounds = 40
-    for round_number in range(rounds):
+    round_count = 40
+    for round_number in range(round_count):
         _transactions(tracer, range(100 * round_number, 100 * (round_number + 1)))
-        newest = len(tracer) - 1
-        for event_index in (newest - 70, newest):
+        newest_index = len(tracer) - 1
+        for event_index in (newest_index - 70, newest_index):
             reads_before = len(read)
-            explanation = living.make_task(tracer, event_index, explain)()
+            explanation = live_reader.make_task(tracer, event_index, explain)()
             assert len(read) <= reads_before + 1
             expected = explaining._read_pieces(tracer.pieces(), event_index, explain)
             read.pop()
@@ -201,18 +201,20 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     # The ring has dropped three times what it keeps; what is remembered goes with it.
     kept_events = len(tracer) - tracer.first_index
     assert tracer.first_index >= 3 * kept_events
-    kept = living._followed.faults_and_decisions
+    faults_and_decisions = live_reader._followed.faults_and_decisions
     assert (
-        sum(map(len, kept.decisions.values())) == len(kept.decision_order) <= kept_events // 5 + 1
+        sum(map(len, faults_and_decisions.decisions.values()))
+        == len(faults_and_decisions.decision_order)
+        <= kept_events // 5 + 1
     )
     # The past is told from the beginning, and what is read in order goes on.
-    past = living.make_task(tracer, tracer.first_index, explain)()
+    past = live_reader.make_task(tracer, tracer.first_index, explain)()
     assert _are_equal(past, explaining._read_pieces(tracer.pieces(), tracer.first_index, explain))
     read.clear()
-    assert living.make_task(tracer, None, explain)().at == newest
+    assert live_reader.make_task(tracer, None, explain)().at == newest_index
     assert read == []
-    with pytest.raises(BadInputError, match=f"no event {newest + 1}: the trace has"):
-        living.make_task(tracer, newest + 1, explain)()
+    with pytest.raises(BadInputError, match=f"no event {newest_index + 1}: the trace has"):
+        live_reader.make_task(tracer, newest_index + 1, explain)()
 
 
 # ``judging``: Histories through the control port: an onlooker's looks, and the judges.
@@ -269,9 +271,9 @@ async def test_judging_has_a_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> N
     async with port() as ask:
         assert (await ask.post(VERDICTS, json=[])).status_code == 200
         monkeypatch.setattr(_judging.judges, "judge", endless)
-        refused = await ask.post(VERDICTS, json=[])
-        assert refused.status_code == 422
-        assert "txnsim check" in refused.text
+        refused_answer = await ask.post(VERDICTS, json=[])
+        assert refused_answer.status_code == 422
+        assert "txnsim check" in refused_answer.text
 
 
 @patch.object(WorkThread, "do", do_at_once)
@@ -377,12 +379,12 @@ async def test_faults_health_looks_and_refusals() -> None:
     async with real_cluster(brokers=1, topics=(("orders", 1),)) as sim:
         (broker,) = sim.metadata.image.brokers.values()
         peers = (NodeAddress(1, broker.host, broker.port),)
-        front = FaultProxy(
+        front_proxy = FaultProxy(
             sim.environment,
             ProxyOptions(bootstrap=sim.bootstrap, port=0, peer_port=0, peers=peers),
         )
-        await front.start()
-        api = ProxyApi(front)
+        await front_proxy.start()
+        api = ProxyApi(front_proxy)
         transport = httpx.ASGITransport(api.app(AccessRules(is_loopback=False)))
         async with httpx.AsyncClient(transport=transport, base_url="http://proxy") as client:
 
@@ -390,14 +392,14 @@ async def test_faults_health_looks_and_refusals() -> None:
                 answer = await client.request(method, path, json=request_body)
                 return answer.status_code, answer.json()
 
-            assert (await ask("get", "/healthz"))[1]["bootstrap"] == front.bootstrap
+            assert (await ask("get", "/healthz"))[1]["bootstrap"] == front_proxy.bootstrap
             status, view = await ask("get", "/api/v1/cluster")
             assert (status, view["upstream"]) == (200, sim.bootstrap)
             assert [listener["side"] for listener in view["listeners"]] == ["client", "peer"]
             assert (await ask("get", "/openapi.json"))[1]["info"]["title"].endswith("control port")
 
             assert (await ask("post", "/api/v1/faults", HOLD))[0] == 201
-            wire = await WireClient.open(*front.clients.address(1))
+            wire = await WireClient.open(*front_proxy.clients.address(1))
             wire.send(wire.metadata())
             assert (await ask("get", "/api/v1/faults/late/wait"))[1]["held"] == 1
             assert (await ask("post", "/api/v1/faults/late/release"))[1] == {"released": 1}
@@ -422,12 +424,12 @@ async def test_faults_health_looks_and_refusals() -> None:
             ):
                 status, problem = await ask(method, path, request_body)
                 assert (status, "a fault proxy can't do this" in problem["error"]) == (501, True)
-            late = {"id": "x", "point": "log.append", "action": {"do": "hold"}}
-            status, problem = await ask("post", "/api/v1/faults", late)
+            late_rule = {"id": "x", "point": "log.append", "action": {"do": "hold"}}
+            status, problem = await ask("post", "/api/v1/faults", late_rule)
             assert (status, "only the simulator" in problem["error"]) == (501, True)
             assert (await ask("get", "/api/v1/nothing"))[0] == 404
         api.close()
-        await front.stop()
+        await front_proxy.stop()
 
 
 # A hang that is made on request, and its cure: who asks, and what is not known.
@@ -455,8 +457,8 @@ async def test_a_hang_is_made_and_ended_where_the_listener_in_clear_has_no_right
             assert (practice.status_code, practice.json().get("hangs")) == (200, "orders-0"), (
                 practice.text
             )
-            where = {"topic": "orders", "partition": 0}
-            assert len((await ask.post("/api/v1/repairs", json=where)).json()) == 1
+            partition_fields = {"topic": "orders", "partition": 0}
+            assert len((await ask.post("/api/v1/repairs", json=partition_fields)).json()) == 1
         api.close()
 
 
@@ -471,11 +473,14 @@ async def ask_of_a_recording() -> None:
     async with control_port.port() as client:
         assert (await verdict(client))["position"] is None
         await client.post("/api/v1/trace", json={"level": "brief"})
-        described = await verdict(client)
-        assert (described["position"] >= 0, described["is_recording"]) == (True, True)
-        at = await client.get("/api/v1/verdict", params={"at": described["position"]})
+        cluster_verdict = await verdict(client)
+        assert (cluster_verdict["position"] >= 0, cluster_verdict["is_recording"]) == (True, True)
+        at = await client.get("/api/v1/verdict", params={"at": cluster_verdict["position"]})
         assert at.status_code == 200, at.text
-        assert (at.json()["state"], at.json()["position"]) == ("healthy", described["position"])
+        assert (at.json()["state"], at.json()["position"]) == (
+            "healthy",
+            cluster_verdict["position"],
+        )
         assert (await client.get("/api/v1/verdict?at=1000000")).status_code == 404
         await client.post("/api/v1/trace", json={"level": "off"})
         stopped = await verdict(client)

@@ -18,14 +18,14 @@ def has_markers(args: tuple[Any, ...], _named: object) -> bool:
     )
 
 
-def has_epoch(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
-    entry = args[0].find(named["producer_id"])
-    return entry is not None and bool(entry.producer_epoch != named["producer_epoch"])
+def has_epoch(args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    entry = args[0].find(keywords["producer_id"])
+    return entry is not None and bool(entry.producer_epoch != keywords["producer_epoch"])
 
 
-def has_stray(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
+def has_stray(args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
     return any(
-        not named["log_start_offset"] < offset <= named["end_offset"]
+        not keywords["log_start_offset"] < offset <= keywords["end_offset"]
         for offset in args[0]._by_offset
     )
 
@@ -50,11 +50,11 @@ def is_another(args: tuple[Any, ...], _named: object) -> Callable[[], bool]:
     return lambda: bool(known_entries() != known_before)
 
 
-def are_old(_result: object, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
-    now_ms, old_ms = named["now_ms"], named["expiration_ms"]
+def are_old(_result: object, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    now_ms, old_ms = keywords["now_ms"], keywords["expiration_ms"]
     return any(now_ms - entry.last_timestamp >= old_ms for entry in args[0].by_id.values())
 
 
-def is_owned(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
-    partition = named["partition"] if "partition" in named else args[1]
+def is_owned(args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    partition = keywords["partition"] if "partition" in keywords else args[1]
     return partition in args[0].owned or partition in args[0].loading

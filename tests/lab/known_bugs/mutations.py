@@ -84,10 +84,10 @@ class Mutation(msgspec.Struct, frozen=True):
 
 
 def _as_if_new(function: Any) -> Any:
-    def wrong(txn: Any, command: Any, **named: Any) -> Any:
+    def wrong(txn: Any, command: Any, **keywords: Any) -> Any:
         if is_old(None, (txn, command), {}):
             command = _but(command, producer_epoch=txn.producer_epoch)
-        return function(txn, command, **named)
+        return function(txn, command, **keywords)
 
     return wrong
 
@@ -102,21 +102,21 @@ def _open_ids_expire(result: Any, txn: Any, *, now_ms: int, expiration_ms: int) 
 
 
 def _same_epoch(function: Any) -> Any:
-    def wrong(txn: Any, **named: Any) -> Any:
-        return function(txn, **{**named, "producer_epoch": max(0, txn.producer_epoch)})
+    def wrong(txn: Any, **keywords: Any) -> Any:
+        return function(txn, **{**keywords, "producer_epoch": max(0, txn.producer_epoch)})
 
     return wrong
 
 
 def _without_partitions(function: Any) -> Any:
-    def wrong(records: Any, **named: Any) -> Any:
-        emptied = [
+    def wrong(records: Any, **keywords: Any) -> Any:
+        emptied_records = [
             _but(record, partitions=frozenset())
             if getattr(record, "state", None) in PREPARED_STATES
             else record
             for record in records
         ]
-        return function(emptied, **named)
+        return function(emptied_records, **keywords)
 
     return wrong
 
@@ -196,8 +196,8 @@ _COORDINATOR: Final[Mapping[str, Mutation]] = {
         "decide_init_producer_id",
         Patch(
             lambda function: (
-                lambda txn, command, **named: function(
-                    txn, _but(command, expected_identity=None), **named
+                lambda txn, command, **keywords: function(
+                    txn, _but(command, expected_identity=None), **keywords
                 )
             ),
             lambda _result, args, _named: args[1].expected_identity is not None,
@@ -225,7 +225,7 @@ _COORDINATOR: Final[Mapping[str, Mutation]] = {
     "load-misses-last-record": Mutation(
         txn_service,
         "read_in_steps",
-        Patch(lambda function: lambda chunks, **named: function(list(chunks)[:-1], **named)),
+        Patch(lambda function: lambda chunks, **keywords: function(list(chunks)[:-1], **keywords)),
         "a coordinator that loads does not read the last batch",
     ),
     "same-block-of-ids": Mutation(
@@ -358,13 +358,13 @@ _MARKERS: Final[Mapping[str, Mutation]] = {
 
 
 def _epoch_stays(function: Any) -> Any:
-    def wrong(state: PartitionProducers, **named: Any) -> Any:
-        entry = state.find(named["producer_id"])
+    def wrong(state: PartitionProducers, **keywords: Any) -> Any:
+        entry = state.find(keywords["producer_id"])
         epoch = None if entry is None else entry.producer_epoch
-        ended = function(state, **named)
+        result = function(state, **keywords)
         if epoch is not None:
-            state.by_id[named["producer_id"]].producer_epoch = epoch
-        return ended
+            state.by_id[keywords["producer_id"]].producer_epoch = epoch
+        return result
 
     return wrong
 
@@ -383,10 +383,12 @@ def _newest_is_first(function: Any) -> Any:
 
 
 def _open_ones_expire(result: Any, state: Any, *, now_ms: int, expiration_ms: int, **_: Any) -> Any:
-    old = [entry for entry in state.entries() if now_ms - entry.last_timestamp >= expiration_ms]
-    for entry in old:
+    old_entries = [
+        entry for entry in state.entries() if now_ms - entry.last_timestamp >= expiration_ms
+    ]
+    for entry in old_entries:
         state._ongoing.pop(state.by_id.pop(entry.producer_id).txn_first_offset, None)
-    return (*result, *(entry.producer_id for entry in old))
+    return (*result, *(entry.producer_id for entry in old_entries))
 
 
 _PRODUCERS: Final[Mapping[str, Mutation]] = {
@@ -471,10 +473,10 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
         "ask",
         Patch(
             lambda function: (
-                lambda queues, **named: (
+                lambda queues, **keywords: (
                     _verified_queue(queues)
-                    if queues.coordinator_of(named["transactional_id"]) is None
-                    else function(queues, **named)
+                    if queues.coordinator_of(keywords["transactional_id"]) is None
+                    else function(queues, **keywords)
                 )
             )
         ),
@@ -485,10 +487,10 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
         "_fail_txn",
         Patch(
             lambda function: (
-                lambda queues, request, error, **named: (
+                lambda queues, request, error, **keywords: (
                     queues._resolve_txn(request, {})
                     if error is ErrorCode.network_exception
-                    else function(queues, request, error, **named)
+                    else function(queues, request, error, **keywords)
                 )
             ),
             lambda _result, args, _named: args[2] is ErrorCode.network_exception,
@@ -500,17 +502,17 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
         "ask",
         Patch(
             lambda function: (
-                lambda queues, **named: function(
+                lambda queues, **keywords: function(
                     queues,
                     **{
-                        **named,
-                        "partitions": named["partitions"][:1]
-                        if named["operation"] is TransactionOperation.ADD_PARTITION
-                        else named["partitions"],
+                        **keywords,
+                        "partitions": keywords["partitions"][:1]
+                        if keywords["operation"] is TransactionOperation.ADD_PARTITION
+                        else keywords["partitions"],
                     },
                 )
             ),
-            lambda _result, _args, named: len(named["partitions"]) > 1,
+            lambda _result, _args, keywords: len(keywords["partitions"]) > 1,
         ),
         "a Produce of transactions v2 adds only the first of its partitions",
     ),
@@ -740,11 +742,11 @@ def _pending_go(result: Any, shard: GroupShard, group: Any, **_: Any) -> Any:
 
 
 def _with_the_marker(function: Any) -> Any:
-    def wrong(offsets: Any, producer_id: Any, *, marker_offset: int, **named: Any) -> Any:
+    def wrong(offsets: Any, producer_id: Any, *, marker_offset: int, **keywords: Any) -> Any:
         for pending in offsets._pending.get(producer_id, {}).values():
             for topic_partition, (record, _) in pending.items():
                 pending[topic_partition] = record, marker_offset
-        return function(offsets, producer_id, marker_offset=marker_offset, **named)
+        return function(offsets, producer_id, marker_offset=marker_offset, **keywords)
 
     return wrong
 

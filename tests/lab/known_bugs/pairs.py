@@ -76,7 +76,7 @@ class Cast(NamedTuple):
         )
 
 
-class Lasting(NamedTuple):
+class LastingFact(NamedTuple):
     """A state that lasts from one time to another, such as a fault."""
 
     what: str
@@ -101,22 +101,22 @@ def touches(played_act: PlayedAct, cast: Cast) -> Iterator[Touch]:
     act: dict[str, Any] = played_act.step.get("cluster", {})
     actor, request_name = str(call.get("who", "")), Act(played_act.step).request_name
     is_alone = call.get("plain") or (call.get("do") == "commit-offsets" and actor in cast.groups)
-    things = {call.get("partition"), act.get("partition"), *call.get("beside", ())}
-    things |= {call.get("transactional-id"), act.get("coordinator-of")}
+    subjects = {call.get("partition"), act.get("partition"), *call.get("beside", ())}
+    subjects |= {call.get("transactional-id"), act.get("coordinator-of")}
     if not call.get("plain"):
-        things.add(cast.ids.get(actor))
+        subjects.add(cast.ids.get(actor))
     if call.get("do") in _OF_GROUPS:
         group = call.get("group") or cast.groups.get(call.get("member", actor))
-        things.add(None if group is None else f"__consumer_offsets@{group}")
+        subjects.add(None if group is None else f"__consumer_offsets@{group}")
     if topic := act.get("topic"):
-        things |= {
+        subjects |= {
             place_name for place_name in cast.places if place_name.rpartition("-")[0] == topic
         }
-        things |= {f"__consumer_offsets@{group}" for group in cast.groups.values()}
+        subjects |= {f"__consumer_offsets@{group}" for group in cast.groups.values()}
     if act or "arm" in played_act.step or "advance" in played_act.step:
-        things.add(CLUSTER)
+        subjects.add(CLUSTER)
     for subject in sorted(
-        {_subject_of_name(subject_name) for subject_name in things if subject_name is not None}
+        {_subject_of_name(subject_name) for subject_name in subjects if subject_name is not None}
     ):
         yield Touch(
             request_name + " plain" * bool(is_alone),
@@ -131,10 +131,10 @@ def _subject_of_name(subject: str) -> str:
     return subject.removeprefix("__transaction_state@")
 
 
-def lasting(every: Iterable[PlayedAct], cast: Cast) -> Iterator[Lasting]:
+def lasting(every: Iterable[PlayedAct], cast: Cast) -> Iterator[LastingFact]:
     """The lasting states of a run: open transactions with their subjects, faults, outages."""
     end_us = max((played_act.at_us + played_act.took_us for played_act in every), default=0)
-    touched: dict[str, dict[str, tuple[str, int]]] = {}
+    touched_by_actor: dict[str, dict[str, tuple[str, int]]] = {}
     faults: dict[Any, tuple[str, int]] = {}
     for played_act in every:
         call, after_us = played_act.step.get("call", {}), played_act.at_us + played_act.took_us
@@ -145,26 +145,28 @@ def lasting(every: Iterable[PlayedAct], cast: Cast) -> Iterator[Lasting]:
                     condition = (
                         "open transaction" if touch.thing == cast.ids[actor] else f"open {do}"
                     )
-                    touched.setdefault(actor, {}).setdefault(touch.thing, (condition, after_us))
+                    touched_by_actor.setdefault(actor, {}).setdefault(
+                        touch.thing, (condition, after_us)
+                    )
         elif do in ("commit", "abort"):
-            for subject, (condition, from_us) in touched.pop(actor, {}).items():
-                yield Lasting(condition, subject, actor, from_us, played_act.at_us)
+            for subject, (condition, from_us) in touched_by_actor.pop(actor, {}).items():
+                yield LastingFact(condition, subject, actor, from_us, played_act.at_us)
         act, rule = played_act.step.get("cluster", {}), played_act.step.get("arm", {})
         if rule:
-            named = f"{rule['action']['do']} {rule.get('api', rule['point'])}"
-            faults[rule["id"]] = (named, after_us)
+            fault_name = f"{rule['action']['do']} {rule.get('api', rule['point'])}"
+            faults[rule["id"]] = (fault_name, after_us)
         elif act.get("do") in _ENDS:
             faults[_ENDS[act["do"]], act["broker"]] = (f"cluster {act['do']}", after_us)
-        ended = faults.pop(
+        ended_fault = faults.pop(
             played_act.step.get("disarm") or (act.get("do"), act.get("broker")), None
         )
-        if ended is not None:
-            yield Lasting(ended[0], CLUSTER, "", ended[1], played_act.at_us)
-    for actor, things in touched.items():
-        for subject, (condition, from_us) in things.items():
-            yield Lasting(condition, subject, actor, from_us, end_us)
+        if ended_fault is not None:
+            yield LastingFact(ended_fault[0], CLUSTER, "", ended_fault[1], played_act.at_us)
+    for actor, touches_by_subject in touched_by_actor.items():
+        for subject, (condition, from_us) in touches_by_subject.items():
+            yield LastingFact(condition, subject, actor, from_us, end_us)
     for condition, from_us in faults.values():
-        yield Lasting(condition, CLUSTER, "", from_us, end_us)
+        yield LastingFact(condition, CLUSTER, "", from_us, end_us)
 
 
 def met(every: tuple[PlayedAct, ...], cast: Cast) -> set[tuple[str, str]]:
@@ -176,12 +178,12 @@ def met(every: tuple[PlayedAct, ...], cast: Cast) -> set[tuple[str, str]]:
         for touch in touches(played_act, cast)
     ]
     return {
-        (long.what, touch.what)
-        for long in lasting(every, cast)
+        (lasting_fact.what, touch.what)
+        for lasting_fact in lasting(every, cast)
         for touch in acts
-        if touch.thing == long.thing
-        and touch.who != long.who
-        and long.from_us < touch.at_us < long.until_us
+        if touch.thing == lasting_fact.thing
+        and touch.who != lasting_fact.who
+        and lasting_fact.from_us < touch.at_us < lasting_fact.until_us
     }
 
 
@@ -207,27 +209,32 @@ class Table:
             for played_act in every:
                 for touch in touches(played_act, cast):
                     acts[kind_of(touch.thing)].add(touch.what)
-            kinds |= {long.what: kind_of(long.thing) for long in lasting(every, cast)}
-        everywhere = {act for act in acts["partition"] if act.startswith("cluster ")}
+            kinds |= {
+                lasting_fact.what: kind_of(lasting_fact.thing)
+                for lasting_fact in lasting(every, cast)
+            }
+        cluster_acts = {act for act in acts["partition"] if act.startswith("cluster ")}
         for act_kind in ("group", "id"):
-            acts[act_kind] |= everywhere | acts["partition"].intersection(_ON_LOGS)
+            acts[act_kind] |= cluster_acts | acts["partition"].intersection(_ON_LOGS)
         self._acts = {act_name: acts[act_kind] for act_name, act_kind in kinds.items()}
 
     def lines(self) -> Iterator[str]:
         """A row for each thing that lasts: what met it, the rarest first; then what never did."""
-        for long, acts in sorted(self._acts.items()):
-            row = sorted((self.pairs[long, act], act) for act in acts)
-            yield f"{long}: {', '.join(f'{act} {count}' for count, act in row if count)}"
-            never = [act for count, act in row if not count and not reason(long, act)]
-            yield f"    never: {', '.join(never) or 'none'}"
-        for long, unable, why in UNABLE:
-            yield f"can't be: {long} with {', '.join(sorted(unable))}: {why}"
+        for lasting_fact, acts in sorted(self._acts.items()):
+            row = sorted((self.pairs[lasting_fact, act], act) for act in acts)
+            yield f"{lasting_fact}: {', '.join(f'{act} {count}' for count, act in row if count)}"
+            never_met = [act for count, act in row if not count and not reason(lasting_fact, act)]
+            yield f"    never: {', '.join(never_met) or 'none'}"
+        for lasting_fact, unable, unable_reason in UNABLE:
+            yield f"can't be: {lasting_fact} with {', '.join(sorted(unable))}: {unable_reason}"
 
 
-def reason(long: str, act: str) -> str:
+def reason(lasting_fact: str, act: str) -> str:
     """Why an act can't meet what lasts; empty where it can."""
     reasons = (
-        reason for pattern, acts, reason in UNABLE if act in acts and re.fullmatch(pattern, long)
+        reason
+        for pattern, acts, reason in UNABLE
+        if act in acts and re.fullmatch(pattern, lasting_fact)
     )
     return next(reasons, "")
 

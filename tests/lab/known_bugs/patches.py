@@ -42,24 +42,26 @@ def does_nothing(
 def but_not(when: Callable[..., bool], answer: Any = None) -> Patch:
 
     def patch(function: Any) -> Any:
-        def wrong(*args: Any, **named: Any) -> Any:
-            return answer if when(*args, **named) else function(*args, **named)
+        def wrong(*args: Any, **keywords: Any) -> Any:
+            return answer if when(*args, **keywords) else function(*args, **keywords)
 
         return wrong
 
-    return Patch(patch, lambda _, args, named: when(*args, **named))
+    return Patch(patch, lambda _, args, keywords: when(*args, **keywords))
 
 
 def makes(change: Callable[..., Any]) -> Patch:
     """The answer is changed: ``change(answer, *args, **named)``."""
 
     def patch(function: Any) -> Any:
-        def wrong(*args: Any, **named: Any) -> Any:
-            return change(function(*args, **named), *args, **named)
+        def wrong(*args: Any, **keywords: Any) -> Any:
+            return change(function(*args, **keywords), *args, **keywords)
 
         return wrong
 
-    return Patch(patch, lambda result, args, named: bool(change(result, *args, **named) != result))
+    return Patch(
+        patch, lambda result, args, keywords: bool(change(result, *args, **keywords) != result)
+    )
 
 
 def changes(change: Callable[..., Any]) -> Patch:
@@ -69,6 +71,8 @@ def changes(change: Callable[..., Any]) -> Patch:
 
 def with_named_arguments(**changed: Any) -> Patch:
     return Patch(
-        lambda function: lambda *args, **named: function(*args, **{**named, **changed}),
-        lambda _result, _args, named: any(named.get(name) != changed[name] for name in changed),
+        lambda function: lambda *args, **keywords: function(*args, **{**keywords, **changed}),
+        lambda _result, _args, keywords: any(
+            keywords.get(name) != changed[name] for name in changed
+        ),
     )

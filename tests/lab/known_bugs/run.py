@@ -86,9 +86,9 @@ def bug_in(*mutation_names: str) -> Iterator[None]:
             for mutation_name in mutation_names
             if mutation_name in MUTATIONS
         ]:
-            sound = vars(mutation.owner)[mutation.name]
-            setattr(mutation.owner, mutation.name, mutation.patch.wrong(sound))
-            stack.callback(setattr, mutation.owner, mutation.name, sound)
+            original = vars(mutation.owner)[mutation.name]
+            setattr(mutation.owner, mutation.name, mutation.patch.wrong(original))
+            stack.callback(setattr, mutation.owner, mutation.name, original)
         yield
 
 
@@ -104,49 +104,55 @@ def watching() -> Iterator[set[str]]:
     """The code as it is, with a note of each bug that would have made a difference: of mutations by
     the calls of their functions, of switches by being asked for.
     """
-    reached: set[str] = set()
+    reached_names: set[str] = set()
     with ExitStack() as stack:
         for mutation_name, mutation in MUTATIONS.items():
-            owner, sound = mutation.owner, vars(mutation.owner)[mutation.name]
-            if isinstance(sound, property):
-                reached.add(mutation_name)
+            owner, original = mutation.owner, vars(mutation.owner)[mutation.name]
+            if isinstance(original, property):
+                reached_names.add(mutation_name)
                 continue
-            setattr(owner, mutation.name, _watch_function(sound, mutation_name, mutation, reached))
-            stack.callback(setattr, owner, mutation.name, sound)
+            setattr(
+                owner,
+                mutation.name,
+                _watch_function(original, mutation_name, mutation, reached_names),
+            )
+            stack.callback(setattr, owner, mutation.name, original)
         for cached in (config_keys, config_key):
             cached.cache_clear()  # what was asked for once is asked for again
         for mutation_name in switches():
             field = vars(Rules)[mutation_name]
-            setattr(Rules, mutation_name, property(_watch_switch(field, mutation_name, reached)))
+            setattr(
+                Rules, mutation_name, property(_watch_switch(field, mutation_name, reached_names))
+            )
             stack.callback(setattr, Rules, mutation_name, field)
-        yield reached
+        yield reached_names
 
 
 def _watch_function(
-    sound: Callable[..., Any], name: str, mutation: Mutation, reached: set[str]
+    original: Callable[..., Any], name: str, mutation: Mutation, reached_names: set[str]
 ) -> Callable[..., Any]:
     patch = mutation.patch
 
-    def watched(*args: Any, **named: Any) -> Any:
-        if name in reached:
-            return sound(*args, **named)
-        something_before = True if patch.before is None else patch.before(args, named)
+    def watched(*args: Any, **keywords: Any) -> Any:
+        if name in reached_names:
+            return original(*args, **keywords)
+        something_before = True if patch.before is None else patch.before(args, keywords)
         try:
-            result = sound(*args, **named)
+            result = original(*args, **keywords)
         except BaseException:
-            reached.add(name)
+            reached_names.add(name)
             raise
         was_something = something_before() if callable(something_before) else something_before
-        if was_something and patch.differs(result, args, named):
-            reached.add(name)
+        if was_something and patch.differs(result, args, keywords):
+            reached_names.add(name)
         return result
 
     return watched
 
 
-def _watch_switch(field: Any, name: str, reached: set[str]) -> Callable[[Rules], bool]:
+def _watch_switch(field: Any, name: str, reached_names: set[str]) -> Callable[[Rules], bool]:
     def asked(rules: Rules) -> bool:
-        reached.add(name)
+        reached_names.add(name)
         position: bool = field.__get__(rules)
         return position
 
@@ -199,17 +205,20 @@ def examine(
     while searches_left:
         seed = min(search.seeds for search in searches_left)
         began_ms, plan = cpu_ms(), draw(seed)
-        with watching() as reached:
-            sound = play(plan, cpu_s=SEED_S)
+        with watching() as reached_names:
+            sound_run = play(plan, cpu_s=SEED_S)
         sound_ms = cpu_ms() - began_ms
         searches_of_seed = [search for search in searches_left if search.seeds == seed]
         for search in searches_of_seed:
             search.seeds += 1
-            search.cpu_ms += 0 if search.bug in reached else sound_ms
-        reaching = [search for search in searches_of_seed if search.bug in reached]
-        alone = [[search] for search in reaching if search.noticed is not None]
-        for searches_played in ([search for search in reaching if search.noticed is None], *alone):
-            _play_plan(searches_played, plan, sound)
+            search.cpu_ms += 0 if search.bug in reached_names else sound_ms
+        reaching = [search for search in searches_of_seed if search.bug in reached_names]
+        lone_searches = [[search] for search in reaching if search.noticed is not None]
+        for searches_played in (
+            [search for search in reaching if search.noticed is None],
+            *lone_searches,
+        ):
+            _play_plan(searches_played, plan, sound_run)
         for search in searches_of_seed:
             is_over = search.kinds or search.cpu_ms >= cpu_s * 1_000
             if is_over:
@@ -226,48 +235,48 @@ def _search_so_far(answer: Answer | None) -> tuple[int, int, int | None]:
     )
 
 
-def _play_plan(searches: Sequence[_Search], plan: Plan, sound: PlayedRun) -> None:
+def _play_plan(searches: Sequence[_Search], plan: Plan, sound_run: PlayedRun) -> None:
     """Play a plan with all these bugs; with fewer of them where that makes a difference."""
     if not searches:
         return
     names = [search.bug for search in searches]
     began_ms = cpu_ms()
     with bug_in(*names):
-        played = play(with_bug(plan, *names), cpu_s=SEED_S)
-    kinds = tuple(sorted({*played.kinds} - {*sound.kinds}))
-    is_noticed = played.digest != sound.digest
+        played_run = play(with_bug(plan, *names), cpu_s=SEED_S)
+    kinds = tuple(sorted({*played_run.kinds} - {*sound_run.kinds}))
+    is_noticed = played_run.digest != sound_run.digest
     if len(searches) > 1 and (is_noticed or kinds):
-        half = len(searches) // 2
-        _play_plan(searches[:half], plan, sound)
-        _play_plan(searches[half:], plan, sound)
+        middle = len(searches) // 2
+        _play_plan(searches[:middle], plan, sound_run)
+        _play_plan(searches[middle:], plan, sound_run)
         return
     for search in searches:
         search.cpu_ms += cpu_ms() - began_ms
         if search.noticed is None and is_noticed:
             search.noticed = plan.seed
         if kinds:
-            search.kinds, search.found = kinds, played
+            search.kinds, search.found = kinds, played_run
 
 
 def finds_again(answer: Answer) -> bool:
     """Whether the recorded seed still finds the bug, with the present draws and judges."""
     plan = draw(answer.seeds - 1)
-    sound = play(plan, cpu_s=SEED_S)
+    sound_run = play(plan, cpu_s=SEED_S)
     with bug_in(answer.bug):
-        played = play(with_bug(plan, answer.bug), cpu_s=SEED_S)
-    return not {*answer.kinds}.isdisjoint({*played.kinds} - {*sound.kinds})
+        played_run = play(with_bug(plan, answer.bug), cpu_s=SEED_S)
+    return not {*answer.kinds}.isdisjoint({*played_run.kinds} - {*sound_run.kinds})
 
 
 def shrunk(answer: Answer) -> Answer:
     """The answer with the size of the smallest run; a run that takes long is left as it is."""
-    bad = with_bug(draw(answer.seeds - 1), answer.bug)
+    bad_plan = with_bug(draw(answer.seeds - 1), answer.bug)
     switch = None if answer.bug in MUTATIONS else (answer.bug, True)
     with bug_in(answer.bug):
-        kinds = play(bad, cpu_s=SHRUNK_S).kinds
+        kinds = play(bad_plan, cpu_s=SHRUNK_S).kinds
         if OVER_LIMIT_KIND in kinds:
             return answer
-        small = shrink(bad, kinds, switch=switch, tries_max=SHRINK_TRIES)
-    return msgspec.structs.replace(answer, shrunk=small.plan.size)
+        shrunk_result = shrink(bad_plan, kinds, switch=switch, tries_max=SHRINK_TRIES)
+    return msgspec.structs.replace(answer, shrunk=shrunk_result.plan.size)
 
 
 def answers() -> list[Answer]:
@@ -291,10 +300,10 @@ def main() -> None:
     args = parser.parse_args()
     quieten()
     answer_by_bug = {answer.bug: answer for answer in answers()}
-    for lost in [answer for answer in answer_by_bug.values() if args.again and answer.found]:
-        if not finds_again(lost):
-            print(f"{lost.bug}: seed {lost.seeds - 1} does not find it any more")
-            del answer_by_bug[lost.bug]
+    for lost_answer in [answer for answer in answer_by_bug.values() if args.again and answer.found]:
+        if not finds_again(lost_answer):
+            print(f"{lost_answer.bug}: seed {lost_answer.seeds - 1} does not find it any more")
+            del answer_by_bug[lost_answer.bug]
     first_part, _, parts = args.part.partition("/")
     names = () if args.table else (args.only or bugs())[int(first_part) :: int(parts)]
     for answer in examine(

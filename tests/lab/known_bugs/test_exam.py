@@ -31,9 +31,9 @@ def test_a_bug_is_found_by_what_the_same_seed_has_not_without_it(
     assert answer.noticed == 7
     assert answer.seeds == 1
     assert "stuck-coordinator" in answer.kinds
-    shrunk = run.shrunk(answer).shrunk
-    assert shrunk is not None
-    assert shrunk <= 4
+    shrunk_size = run.shrunk(answer).shrunk
+    assert shrunk_size is not None
+    assert shrunk_size <= 4
 
 
 @pytest.mark.slow
@@ -47,15 +47,15 @@ def test_what_changes_nothing_is_not_found(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("mutation_name", MUTATIONS)
 def test_a_mutation_is_in_force_for_its_exam_alone(mutation_name: str) -> None:
     mutation = MUTATIONS[mutation_name]
-    sound = vars(mutation.owner)[mutation.name]
+    original = vars(mutation.owner)[mutation.name]
     with run.bug_in(mutation_name):
-        wrong = vars(mutation.owner)[mutation.name]
-        assert wrong is not sound
-    assert vars(mutation.owner)[mutation.name] is sound
+        mutated_function = vars(mutation.owner)[mutation.name]
+        assert mutated_function is not original
+    assert vars(mutation.owner)[mutation.name] is original
     modules_with_wrong = [
         module.__name__
         for module in ours()
-        if any(attribute_value is wrong for attribute_value in vars(module).values())
+        if any(attribute_value is mutated_function for attribute_value in vars(module).values())
     ]
     assert modules_with_wrong == []
 
@@ -83,46 +83,46 @@ def test_a_run_with_a_mutation_comes_to_an_end(name: str) -> None:
     A finding may come of it, but not a complaint about arguments.
     """
     with run.bug_in(name):
-        played = play(leaderless_plan(as_version="4.2"), cpu_s=run.SEED_S)
-    assert [finding for finding in played.findings if "TypeError" in finding.because] == []
+        played_run = play(leaderless_plan(as_version="4.2"), cpu_s=run.SEED_S)
+    assert [finding for finding in played_run.findings if "TypeError" in finding.because] == []
 
 
 @pytest.mark.costly
 @pytest.mark.slow
 def test_where_a_bug_would_make_no_difference_its_run_is_the_sound_one() -> None:
     plan = leaderless_plan(as_version="4.2")
-    with run.watching() as reached:
-        sound = play(plan)
-    assert sound.digest == play(plan).digest
-    assert {"unknown-coordinator-verifies", "markers-without-leader-are-dropped"} <= reached
-    left_out = [bug_name for bug_name in run.bugs() if bug_name not in reached]
+    with run.watching() as reached_names:
+        sound_run = play(plan)
+    assert sound_run.digest == play(plan).digest
+    assert {"unknown-coordinator-verifies", "markers-without-leader-are-dropped"} <= reached_names
+    left_out = [bug_name for bug_name in run.bugs() if bug_name not in reached_names]
     assert len(left_out) > 60
     for name in left_out:
         with run.bug_in(name):
-            assert play(run.with_bug(plan, name)).digest == sound.digest, name
+            assert play(run.with_bug(plan, name)).digest == sound_run.digest, name
 
 
 def test_what_is_asked_of_a_rule_is_noted_and_the_rules_are_what_they_were() -> None:
     fields = dict(vars(Rules))
-    with run.watching() as reached:
+    with run.watching() as reached_names:
         assert LATEST_RULES.fence_bumps_once
-    assert "fence_bumps_once" in reached
+    assert "fence_bumps_once" in reached_names
     assert dict(vars(Rules)) == fields
 
 
 def test_a_search_goes_on_where_the_last_one_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[int] = []
+    drawn_seeds: list[int] = []
 
     def draw_and_note(seed: int) -> Plan:
-        drawn.append(seed)
+        drawn_seeds.append(seed)
         return as_4_2(seed)
 
     monkeypatch.setattr(run, "draw", draw_and_note)
     bug_name = "features_change_together"
     answer_before = run.Answer(bug=bug_name, found=False, seeds=40, cpu_s=5)
     *_, answer_after = run.examine([bug_name], cpu_s=5.01, answers_before={bug_name: answer_before})
-    assert drawn[0] == 40
-    assert answer_after.seeds == 40 + len(drawn)
+    assert drawn_seeds[0] == 40
+    assert answer_after.seeds == 40 + len(drawn_seeds)
     assert answer_after.cpu_s >= 5
 
 
@@ -132,14 +132,14 @@ def test_bugs_that_are_played_together_are_told_apart(monkeypatch: pytest.Monkey
     """The three bugs: one is found, one is noticed, and one makes no difference."""
     monkeypatch.setattr(run, "draw", as_4_2)
     names = ["markers-for-one-leader", "implicit_add_is_repeated", "no-snapshots"]
-    alone = [list(run.examine([name], cpu_s=0.01))[-1] for name in names]
+    lone_answers = [list(run.examine([name], cpu_s=0.01))[-1] for name in names]
     together = {answer.bug: answer for answer in run.examine(names, cpu_s=0.01)}
-    assert [(answer.found, answer.noticed) for answer in alone] == [
+    assert [(answer.found, answer.noticed) for answer in lone_answers] == [
         (True, 7),
         (False, 7),
         (False, None),
     ]
-    for answer_alone in alone:
+    for answer_alone in lone_answers:
         answer_together = together[answer_alone.bug]
         assert (answer_together.found, answer_together.kinds, answer_together.noticed) == (
             answer_alone.found,

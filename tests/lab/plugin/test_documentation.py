@@ -22,14 +22,14 @@ def examples() -> list[Block]:
 @pytest.mark.costly
 def test_every_example_passes(pytester: pytest.Pytester) -> None:
     """All in one run of pytest, each in a file that is named after its place."""
-    found = examples()
-    assert {block.page for block in found} == set(PAGES)
+    found_blocks = examples()
+    assert {block.page for block in found_blocks} == set(PAGES)
     pytester.makeini("[pytest]\naddopts = -p no:randomly -p no:cacheprovider -p no:asyncio\n")
-    for block in found:
+    for block in found_blocks:
         page = block.page.removesuffix(".md").replace("/", "_")
         (pytester.path / f"test_{page}_{block.line}.py").write_text(block.text)
     result = pytester.runpytest_subprocess("-W", "ignore::DeprecationWarning")
     outcomes = result.parseoutcomes()
     assert outcomes.keys() - {"warnings"} == {"passed"}
     # An example may be parametrized: one function, several tests.
-    assert outcomes["passed"] >= sum(block.text.count("def test_") for block in found)
+    assert outcomes["passed"] >= sum(block.text.count("def test_") for block in found_blocks)

@@ -61,20 +61,20 @@ def test_every_action_has_its_section() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_rule_is_the_same_in_yaml_and_python(name: str) -> None:
-    written = rule(yaml.safe_load(block(name, "yaml")))
-    assert name_of(type(written.action)) == name
-    assert rule(armed_in(block(name, "python"), written.id)) == written
+    yaml_rule = rule(yaml.safe_load(block(name, "yaml")))
+    assert name_of(type(yaml_rule.action)) == name
+    assert rule(armed_in(block(name, "python"), yaml_rule.id)) == yaml_rule
 
 
 @pytest.mark.parametrize("section_name", [*CROSSING, CLUSTER])
 def test_it_tells_what_happens_at_each_point_that_takes_it(section_name: str) -> None:
-    told = re.findall(r"^\| `?([^`|]+?)`? \|", SECTIONS[section_name], re.MULTILINE)
+    told_points = re.findall(r"^\| `?([^`|]+?)`? \|", SECTIONS[section_name], re.MULTILINE)
     expected = {
         "pass": ["every point"],
         "delay": ["as at hold"],
         CLUSTER: ["every point", "now"],
     }.get(section_name) or points(section_name)
-    assert [point for point in told if point not in ("Point", "---")] == expected
+    assert [point for point in told_points if point not in ("Point", "---")] == expected
     assert points("pass") == [str(point) for point, takes in TAKES.items() if takes]
     assert points("delay") == points("hold")
 
@@ -99,5 +99,5 @@ def test_every_example_passes(pytester: pytest.Pytester) -> None:
     for program_name, program in programs.items():
         (pytester.path / f"test_{program_name.replace('-', '_')}.py").write_text(program)
     result = pytester.runpytest_subprocess("-W", "ignore::DeprecationWarning")
-    cases = sum(2 if "parametrize" in program else 1 for program in programs.values())
-    result.assert_outcomes(passed=cases)
+    case_count = sum(2 if "parametrize" in program else 1 for program in programs.values())
+    result.assert_outcomes(passed=case_count)

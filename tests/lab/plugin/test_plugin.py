@@ -59,12 +59,12 @@ def test_every_test_has_a_cluster_of_its_own(suite: pytest.Pytester) -> None:
 def test_a_fault_of_the_shared_cluster_that_never_struck_fails_its_test(
     suite: pytest.Pytester, last_test: str
 ) -> None:
-    idle = f"""
+    idle_test = f"""
 def test_idle(txnsim_session_cluster, faults):
     {ARM}
 """
     passing = "\ndef test_passing(txnsim_session_cluster): pass\n"
-    suite.makepyfile(passing + idle if last_test == "a fault" else idle + passing)
+    suite.makepyfile(passing + idle_test if last_test == "a fault" else idle_test + passing)
     result = suite.runpytest_inprocess("-rN")  # the summary has it again where CI is set
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(["*never struck*", "*idle*"])

@@ -141,14 +141,14 @@ def switched_stories() -> Iterator[SwitchedStory]:
 
 def _counterpart(story: Scenario, run: Run) -> tuple[str, Run | None]:
     """The run that differs from this one by its switches alone, if the story has it."""
-    for label, other in story.runs.items():
-        is_like = (other.mode, other.as_version, other.settings) == (
+    for label, other_run in story.runs.items():
+        is_like = (other_run.mode, other_run.as_version, other_run.settings) == (
             run.mode,
             run.as_version,
             run.settings,
         )
-        if is_like and not other.rules:
-            return label, other
+        if is_like and not other_run.rules:
+            return label, other_run
     return "", None
 
 
@@ -166,15 +166,15 @@ def _verdict_text(kinds: Sequence[str]) -> str:
 
 def _story_command(story: Scenario, label: str) -> ShellText:
     name = story.aliases[0] if story.aliases else story.name
-    words = [*option("--mode", label), "--armed"]
-    return command_line("txnsim", "scenario", "run", *arguments(name, options=words))
+    options = [*option("--mode", label), "--armed"]
+    return command_line("txnsim", "scenario", "run", *arguments(name, options=options))
 
 
 def _way_command(result: WayResult) -> ShellText:
     designs = [f"{result.base},{result.switch}={position}" for position in ("off", "on")]
-    words = [
+    options = [
         *option("--on", "A"),
         *option("--explore", result.exploration),
         *option("--way", result.way),
     ]
-    return command_line("txnsim", "referee", *arguments(*designs, options=words))
+    return command_line("txnsim", "referee", *arguments(*designs, options=options))

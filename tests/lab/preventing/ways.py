@@ -120,11 +120,15 @@ def play_both(way_switch: WaySwitch) -> WayResult:
     kinds: list[tuple[str, ...]] = []
     for side in Side:
         way = read_way(way_switch.way)
-        replayed, failures = play_way(way_switch.exploration, way, designs, side)
+        replay_result, failures = play_way(way_switch.exploration, way, designs, side)
         assert not failures, "switches have no plug-ins"
-        if side is Side.A and replayed.way != way:
-            raise RuntimeError(f"{way_switch.exploration} does not go that way: {replayed.way}")
-        kinds.append(tuple(sorted({kind_of(finding) for finding in replayed.played_run.findings})))
+        if side is Side.A and replay_result.way != way:
+            raise RuntimeError(
+                f"{way_switch.exploration} does not go that way: {replay_result.way}"
+            )
+        kinds.append(
+            tuple(sorted({kind_of(finding) for finding in replay_result.played_run.findings}))
+        )
     return WayResult(
         exploration=way_switch.exploration,
         way=way_switch.way,

@@ -9,7 +9,7 @@ from txnsim_lab.proxy._connection_ends import BrokerEnd, ClientEnd
 from txnsim_lab.proxy._frame_stream import FrameHandling, FrameStream
 
 
-class Told:
+class EndListener:
     """Notes the calls that both ends of a connection make."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Wire(asyncio.Transport):
         self.asked.append("abort")
 
 
-def stream(written: list[bytes]) -> FrameStream:
+def stream(written_frames: list[bytes]) -> FrameStream:
     frame_stream = FrameStream(
         head_bytes=4,
         decide_handling=lambda *_: FrameHandling.PASS,
@@ -62,13 +62,13 @@ def stream(written: list[bytes]) -> FrameStream:
         on_frame_end=lambda: None,
         on_backlog_change=lambda: None,
     )
-    frame_stream.write = written.append
+    frame_stream.write = written_frames.append
     return frame_stream
 
 
 def test_a_side_is_paused_and_resumed_once_each() -> None:
-    listener_told, written, wire = Told(), list[bytes](), Wire()
-    end: Any = ClientEnd(listener_told, stream(written))
+    listener_told, written_frames, wire = EndListener(), list[bytes](), Wire()
+    end: Any = ClientEnd(listener_told, stream(written_frames))
     end.read(is_wanted=False)
     assert wire.asked == [], "there is no connection yet"
     end.connection_made(wire)
@@ -76,7 +76,7 @@ def test_a_side_is_paused_and_resumed_once_each() -> None:
         end.read(is_wanted=is_wanted)
     assert wire.asked == ["pause", "resume"]
     end.data_received(b"\0\0\0\1x")
-    assert written == [b"\0\0\0\1x"]
+    assert written_frames == [b"\0\0\0\1x"]
     end.pause_writing()
     assert end.is_full
     end.resume_writing()
@@ -86,7 +86,7 @@ def test_a_side_is_paused_and_resumed_once_each() -> None:
 
 
 def test_a_side_closes_if_it_is_there() -> None:
-    listener_told, wire = Told(), Wire()
+    listener_told, wire = EndListener(), Wire()
     end: Any = BrokerEnd(listener_told, stream([]))
     end.close()
     end.abort()

@@ -104,10 +104,10 @@ def built(api_key: int, version: int, **values: Any) -> bytes:
 
 def rewrite(api_key: int, version: int, frame: bytes) -> tuple[bytes, Any]:
     message = addresses.message_of(api_key, version, frame)
-    changed = addresses.rewrite_addresses(api_key, version, frame, message, proxy_address)
-    assert int.from_bytes(changed[:4], "big") == len(changed) - 4
-    assert changed[4:8] == frame[4:8]
-    return changed, codec.read_response(api_key, version, changed[4:])[1]
+    changed_frame = addresses.rewrite_addresses(api_key, version, frame, message, proxy_address)
+    assert int.from_bytes(changed_frame[:4], "big") == len(changed_frame) - 4
+    assert changed_frame[4:8] == frame[4:8]
+    return changed_frame, codec.read_response(api_key, version, changed_frame[4:])[1]
 
 
 @pytest.mark.parametrize("version", registry.versions(METADATA))
@@ -129,14 +129,20 @@ def test_a_coordinator_that_was_found_is_at_the_proxy_and_none_stays_none(versio
         "error_code": 0,
         "error_message": None,
     }
-    nowhere = {"node_id": -1, "host": "", "port": -1, "error_code": 15, "error_message": "no"}
-    for values, expected in ((address_fields, ("proxy-2", 19092)), (nowhere, ("", -1))):
+    no_coordinator = {
+        "node_id": -1,
+        "host": "",
+        "port": -1,
+        "error_code": 15,
+        "error_message": "no",
+    }
+    for values, expected in ((address_fields, ("proxy-2", 19092)), (no_coordinator, ("", -1))):
         rows: dict[str, Any] = {"coordinators": [{"key": "id", **values}]}
         frame = built(FIND_COORDINATOR, version, **(values if version < 4 else rows))
-        changed, message = rewrite(FIND_COORDINATOR, version, frame)
+        changed_frame, message = rewrite(FIND_COORDINATOR, version, frame)
         coordinator = message.coordinators[0] if version >= 4 else message
         assert (coordinator.host, coordinator.port) == expected
-        assert (changed == frame) is (values is nowhere)
+        assert (changed_frame == frame) is (values is no_coordinator)
 
 
 def test_a_list_of_controllers_stays_as_it_is() -> None:
@@ -162,13 +168,13 @@ def test_endpoints_at_the_end_are_found_and_nothing_else_changes(key: int, versi
         frame = built(key, version, node_endpoints=endpoints(*nodes))
         tail = addresses.tail_of([frame[:9], frame[9:]])
         assert addresses.ends_with_endpoints(tail) is bool(nodes)
-        changed, message = rewrite(key, version, frame)
+        changed_frame, message = rewrite(key, version, frame)
         assert [(row.host, row.port) for row in message.node_endpoints] == [
             (f"proxy-{node}", 19090 + node) for node in nodes
         ]
         assert [row.rack for row in message.node_endpoints] == [None, "rack-a", ""][: len(nodes)]
         if not nodes:
-            assert changed == frame
+            assert changed_frame == frame
 
 
 def test_endpoints_of_share_groups_are_rewritten() -> None:
@@ -187,18 +193,18 @@ def test_records_that_look_like_endpoints_are_no_endpoints() -> None:
 
 
 def test_the_tail_of_a_large_answer_is_not_all_of_it() -> None:
-    pieces = [bytes(50_000), b"a" * 20_000, b"b" * 20_000]
-    assert addresses.tail_of(pieces) == b"".join(pieces)[-32_768:]
-    assert len(addresses.tail_of(pieces[:1])) == 32_768
+    chunks = [bytes(50_000), b"a" * 20_000, b"b" * 20_000]
+    assert addresses.tail_of(chunks) == b"".join(chunks)[-32_768:]
+    assert len(addresses.tail_of(chunks[:1])) == 32_768
 
 
 @pytest.mark.parametrize("version", [0, 2, 3, 4])
 def test_versions_are_bounded_by_what_the_proxy_can_read(version: int) -> None:
     rows = [{"api_key": api_key, "max_version": 40} for api_key in (FETCH, 8, METADATA)]
     frame = built(18, version, api_keys=rows)
-    changed = addresses.limit_api_versions(version, frame)
-    assert len(changed) == len(frame)
-    _, message = codec.read_response(18, version, changed[4:])
+    changed_frame = addresses.limit_api_versions(version, frame)
+    assert len(changed_frame) == len(frame)
+    _, message = codec.read_response(18, version, changed_frame[4:])
     assert [api_key.max_version for api_key in message.api_keys] == [18, 40, 13]
     bounded_answer = built(18, version, api_keys=rows[1:2])
     assert addresses.limit_api_versions(version, bounded_answer) is bounded_answer
@@ -221,7 +227,7 @@ async def test_every_connection_of_a_client_goes_through_it_after_leaders_move(
     cluster: ProxiedCluster,
 ) -> None:
     tp = TopicPartition("orders", 0)
-    own = {address for broker in cluster.sim.metadata.image.brokers.values()
+    own_addresses = {address for broker in cluster.sim.metadata.image.brokers.values()
            for address in [(broker.host, broker.port)]}  # fmt: skip
     async with Cluster(
         cluster.proxy.bootstrap,
@@ -236,7 +242,9 @@ async def test_every_connection_of_a_client_goes_through_it_after_leaders_move(
             await producer.send("orders", 0, b"v")
             await producer.commit()
             cluster.move(tp)
-        assert {(broker.host, broker.port) for broker in client.view.brokers}.isdisjoint(own)
+        assert {(broker.host, broker.port) for broker in client.view.brokers}.isdisjoint(
+            own_addresses
+        )
     assert sum(listener.accepted_count for listener in cluster.proxy.clients) >= 3
 
 
@@ -414,7 +422,7 @@ def test_the_mechanism_is_read(version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "version", "is_refused", "tokens"),
+    ("mechanism", "version", "is_refused", "token_count"),
     [
         ("GSSAPI", 0, True, 0),
         ("GSSAPI", 1, True, 0),
@@ -426,10 +434,10 @@ def test_the_mechanism_is_read(version: int) -> None:
     ],
 )
 def test_what_passes_and_what_does_not(
-    mechanism: str, version: int, is_refused: bool, tokens: int
+    mechanism: str, version: int, is_refused: bool, token_count: int
 ) -> None:
     assert peek.is_refused(mechanism, version) is is_refused
-    assert peek.bare_token_count(mechanism, version) == tokens
+    assert peek.bare_token_count(mechanism, version) == token_count
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -485,14 +493,14 @@ async def test_a_port_that_is_none_or_taken_is_named(cluster: ProxiedCluster) ->
 async def test_a_node_that_is_new_while_clients_wait_gets_a_free_port_at_need(
     cluster: ProxiedCluster,
 ) -> None:
-    first_listeners, late = listeners_of(cluster), listeners_of(cluster)
+    first_listeners, late_listeners = listeners_of(cluster), listeners_of(cluster)
     await first_listeners.learn([NodeAddress(1, "a", 1)])
-    await late._learn_late([NodeAddress(1, "a", 1)])
-    assert late.address(1)[1] not in (40_001, 0)
-    await late._learn_late([NodeAddress(2, "a", 1)])
-    assert late.address(2)[1] == 40_002
+    await late_listeners._learn_late([NodeAddress(1, "a", 1)])
+    assert late_listeners.address(1)[1] not in (40_001, 0)
+    await late_listeners._learn_late([NodeAddress(2, "a", 1)])
+    assert late_listeners.address(2)[1] == 40_002
     await first_listeners.close()
-    await late.close()
+    await late_listeners.close()
 
 
 @within(run_proxied)
@@ -500,13 +508,13 @@ async def test_a_cluster_that_names_any_number_of_brokers_gets_so_many_listeners
     cluster: ProxiedCluster,
 ) -> None:
     """The proxy opens a listener per broker, so it limits their number."""
-    late = listeners_of(cluster, port=0)
+    listeners = listeners_of(cluster, port=0)
     with pytest.raises(ConfigError, match=f"{LISTENERS_MAX} of them already"):
-        await late._learn_late(
+        await listeners._learn_late(
             [NodeAddress(listener_number, "a", 1) for listener_number in range(LISTENERS_MAX + 1)]
         )
-    assert len(list(late)) == LISTENERS_MAX
-    await late.close()
+    assert len(list(listeners)) == LISTENERS_MAX
+    await listeners.close()
 
 
 @within(run_proxied, trace_level=TraceLevel.FULL)
@@ -595,11 +603,11 @@ def test_a_name_is_known_once_it_was_learned() -> None:
 
 def test_topics_that_are_named_need_no_names() -> None:
     names = TopicNames()
-    named = SimpleNamespace(name="orders")
-    assert not names.has_unknown_topic(SimpleNamespace(topic_data=[named]))
+    named_topic = SimpleNamespace(name="orders")
+    assert not names.has_unknown_topic(SimpleNamespace(topic_data=[named_topic]))
     assert not names.has_unknown_topic(SimpleNamespace(topics=None))
     assert not names.has_unknown_topic(SimpleNamespace())
-    names.learn(SimpleNamespace(topics=[named]))
+    names.learn(SimpleNamespace(topics=[named_topic]))
     assert names.names == {}
 
 
@@ -620,7 +628,7 @@ def test_anything_else_is_no_peer(text: str) -> None:
 def test_clients_are_told_where_to_connect() -> None:
     assert ProxyOptions(bootstrap="b:1").host_for_clients == "127.0.0.1"
     assert ProxyOptions(bootstrap="b:1", host="10.0.0.1").host_for_clients == "10.0.0.1"
-    everywhere = ProxyOptions(bootstrap="b:1", host="0.0.0.0", advertised_host="me.test")
-    assert everywhere.host_for_clients == "me.test"
+    open_options = ProxyOptions(bootstrap="b:1", host="0.0.0.0", advertised_host="me.test")
+    assert open_options.host_for_clients == "me.test"
     with pytest.raises(ConfigError, match="--advertised-host"):
         _ = ProxyOptions(bootstrap="b:1", host="0.0.0.0").host_for_clients

@@ -14,7 +14,7 @@ def frame(kind: bytes, size: int = 3) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-class Seen:
+class ObservedStream:
     """A stream whose frames say their course by their first letter, and what became of them."""
 
     def __init__(self) -> None:
@@ -41,8 +41,8 @@ class Seen:
             b"r": FrameHandling.NO_FRAME,
         }.get(kind, FrameHandling.PASS)
 
-    def take(self, pieces: list[bytes]) -> None:
-        self.taken.append(b"".join(pieces))
+    def take(self, chunks: list[bytes]) -> None:
+        self.taken.append(b"".join(chunks))
         self.written.append(b"<taken>")
         if self.holds:
             self.stream.pause()
@@ -56,7 +56,7 @@ class Seen:
 
 
 def test_a_chunk_of_frames_that_pass_is_written_as_it_came() -> None:
-    stream_end = Seen()
+    stream_end = ObservedStream()
     chunk = frame(b"p") * 5
     stream_end.stream.feed(chunk)
     assert stream_end.written == [chunk]
@@ -67,7 +67,7 @@ def test_a_chunk_of_frames_that_pass_is_written_as_it_came() -> None:
 def test_the_same_comes_out_however_bytes_come_in(letters: str, cuts: bytes) -> None:
     kinds = [letter.encode() for letter in letters]
     all_frames = b"".join(frame(kind, 4) for kind in kinds)
-    stream_end = Seen()
+    stream_end = ObservedStream()
     position = 0
     while position < len(all_frames):
         step = 1 + cuts[position % len(cuts)] % 11
@@ -79,7 +79,7 @@ def test_the_same_comes_out_however_bytes_come_in(letters: str, cuts: bytes) -> 
 
 
 def test_a_direction_that_is_stopped_keeps_what_comes_and_goes_on_in_order() -> None:
-    stream_end = Seen()
+    stream_end = ObservedStream()
     stream_end.holds = True
     stream_end.stream.feed(frame(b"p") + frame(b"w") + frame(b"p") + frame(b"w") + b"\0\0")
     assert (stream_end.bytes, len(stream_end.taken)) == (frame(b"p") + b"<taken>", 1)
@@ -94,7 +94,7 @@ def test_a_direction_that_is_stopped_keeps_what_comes_and_goes_on_in_order() -> 
 
 
 def test_ends_are_told_where_somebody_watches_them() -> None:
-    stream_end = Seen()
+    stream_end = ObservedStream()
     stream_end.stream.feed(frame(b"p"))
     stream_end.stream.watches_ends = True
     stream_end.stream.feed(frame(b"p")[:-1])
@@ -104,7 +104,7 @@ def test_ends_are_told_where_somebody_watches_them() -> None:
 
 
 def test_what_is_no_frame_passes_for_ever() -> None:
-    stream_end = Seen()
+    stream_end = ObservedStream()
     other_bytes = b"\xff\xff\xff\xffr any bytes"
     stream_end.stream.feed(other_bytes)
     stream_end.stream.feed(frame(b"w"))
@@ -112,7 +112,7 @@ def test_what_is_no_frame_passes_for_ever() -> None:
 
 
 def test_what_was_forgotten_is_never_written() -> None:
-    stream_end = Seen()
+    stream_end = ObservedStream()
     stream_end.stream.pause()
     stream_end.stream.feed(frame(b"p"))
     stream_end.stream.forget()

@@ -65,11 +65,11 @@ def test_two_plug_ins_for_one_decision_are_refused(tmp_path: Path) -> None:
 def test_a_plan_keeps_its_acts_in_a_cluster_of_the_design() -> None:
     plan = draw(3, SimulationOptions())
     for release, mode in (("2.8", "V-"), ("4.4", plan.world.mode)):
-        moved = read_design(f"{release},group.max.size=7").plan(plan)
-        assert moved.tracks == plan.tracks
-        assert moved.world.as_version == release
-        assert moved.world.mode == mode
-        assert moved.world.settings["group.max.size"] == 7
+        changed_plan = read_design(f"{release},group.max.size=7").plan(plan)
+        assert changed_plan.tracks == plan.tracks
+        assert changed_plan.world.as_version == release
+        assert changed_plan.world.mode == mode
+        assert changed_plan.world.settings["group.max.size"] == 7
 
 
 def test_an_exploration_of_an_old_release_is_played_in_that_of_the_design() -> None:

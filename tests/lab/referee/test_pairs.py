@@ -80,11 +80,11 @@ def test_the_death_of_a_broker_hangs_a_commit_of_4_3_alone() -> None:
 
 def kinds_on_way(way: str, design: str) -> set[str]:
     """The anomalies at the end of a way of the exploration stale-coordinator."""
-    replayed, failures = play_way(
+    replay_result, failures = play_way(
         "stale-coordinator", read_way(way), designs_of("4.4", design), Side.B
     )
     assert failures == ()
-    return {kind_of(finding) for finding in replayed.played_run.findings}
+    return {kind_of(finding) for finding in replay_result.played_run.findings}
 
 
 def test_both_plug_ins_of_the_page_cure_the_commit_that_is_refused(
@@ -127,9 +127,9 @@ def test_reading_to_the_high_watermark_alone_commits_what_was_refused(tmp_path: 
     plugin.write_text(plugin_text)
     designs = designs_of("4.4", str(plugin))
     kinds = [
-        {kind_of(finding) for finding in replayed.played_run.findings}
+        {kind_of(finding) for finding in replay_result.played_run.findings}
         for side in Side
-        for replayed, _ in [play_way("late-high-watermark", read_way(BEHIND), designs, side)]
+        for replay_result, _ in [play_way("late-high-watermark", read_way(BEHIND), designs, side)]
     ]
     assert kinds == [set(), {"aborted-read", WRONG_STATE}]
 
@@ -146,10 +146,10 @@ def test_a_plug_in_that_fails_is_told_with_its_line(tmp_path: Path) -> None:
         "from txnsim_lab.referee.plugin import replaces\n"
         '@replaces("txn.end")\ndef end(original, txn, command, **facts):\n    return txn.nothing\n'
     )
-    replayed, failures = play_way("two-producers", (), designs_of("4.4", str(plugin)), Side.B)
+    replay_result, failures = play_way("two-producers", (), designs_of("4.4", str(plugin)), Side.B)
     assert len(failures) == 1
     assert failures[0].startswith(f"txn.end: {plugin}:4: AttributeError")
-    assert replayed.steps
+    assert replay_result.steps
 
 
 def test_a_story_that_ends_under_one_design_alone_is_no_difference() -> None:

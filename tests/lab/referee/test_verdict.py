@@ -75,8 +75,10 @@ def test_the_example_is_the_run_that_is_easiest_to_follow() -> None:
 
 
 def test_what_was_not_played_to_its_end_is_named() -> None:
-    cut = side_of(is_complete=False, remark="its time was up", failures=("fix.py:3: KeyError",))
-    verdict = verdict_of(seed(1, side_of(), cut))
+    cut_side = side_of(
+        is_complete=False, remark="its time was up", failures=("fix.py:3: KeyError",)
+    )
+    verdict = verdict_of(seed(1, side_of(), cut_side))
     assert not verdict.is_complete
     assert verdict.remarks == ("B: fix.py:3: KeyError", "seed 1, B: its time was up")
     assert sentence_of(verdict) == "Neither design leaves an anomaly. Not all was played."
@@ -125,7 +127,7 @@ def test_a_command_is_understood_by_the_program() -> None:
     ]
     assert len(commands) == 3
     for command in commands:
-        program, *words = shlex.split(command)
-        args = parser_of(words[0]).parse_args(words)
+        program, *arguments = shlex.split(command)
+        args = parser_of(arguments[0]).parse_args(arguments)
         assert (program, args.a, args.b) == ("txnsim", "4.3", "4.4,fix.py")
         assert (args.seed is not None) + (args.run is not None) + (args.way is not None) == 1

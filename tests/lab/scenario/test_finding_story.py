@@ -38,14 +38,14 @@ def story(*others: TopicPartition, is_v2: bool = True, **fields: object) -> Find
     facts = FindingFacts(
         finding=msgspec.structs.replace(FINDING, **fields), is_v2=is_v2, other_partitions=others
     )
-    written = story_of(facts)
-    assert isinstance(written, FindingStory)
-    return written
+    finding_story = story_of(facts)
+    assert isinstance(finding_story, FindingStory)
+    return finding_story
 
 
 def test_it_is_a_scenario_with_the_verdict_and_the_guesses() -> None:
-    written = story(TopicPartition("payments", 2))
-    text = written.to_yaml(("lost-write", "torn-transaction"))
+    finding_story = story(TopicPartition("payments", 2))
+    text = finding_story.to_yaml(("lost-write", "torn-transaction"))
     scenario = read("found.yaml", text)
     assert scenario.name == "found-no-marker-orders-1-decision-0-9"
     assert scenario.runs["as-found"].verdict == ("lost-write", "torn-transaction")
@@ -56,8 +56,8 @@ def test_it_is_a_scenario_with_the_verdict_and_the_guesses() -> None:
     assert scenario.topics["orders"].replication_factor == 1, "its only replica dies"
     comments = [line for line in text.splitlines() if line.startswith("# ")]
     assert comments[0] == f"# It makes the finding {FINDING.id} of `txnsim logs decisions` again."
-    assert comments[1:] == [f"# Guessed: {guess}." for guess in written.guesses]
-    assert read("found.yaml", written.to_yaml()).runs["as-found"].verdict == ()
+    assert comments[1:] == [f"# Guessed: {guess}." for guess in finding_story.guesses]
+    assert read("found.yaml", finding_story.to_yaml()).runs["as-found"].verdict == ()
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_the_mode_is_that_of_the_producer(is_v2: bool, explained_by: str | None,
 
 def test_partitions_that_a_story_can_not_have_are_left_out_and_said() -> None:
     others = (TopicPartition("__consumer_offsets", 3), TopicPartition("payments", 100))
-    written = story(*others)
-    assert list(written.document["topics"]) == ["orders"]
-    assert any("2 of the decision's other partitions" in guess for guess in written.guesses)
+    finding_story = story(*others)
+    assert list(finding_story.document["topics"]) == ["orders"]
+    assert any("2 of the decision's other partitions" in guess for guess in finding_story.guesses)
 
 
 def test_positions_of_groups_are_no_story() -> None:

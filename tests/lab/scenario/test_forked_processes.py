@@ -97,8 +97,8 @@ async def test_a_helper_that_was_forked_early_imports_nothing_again(tmp_path: Pa
     assert (helper.stdout, helper.stderr, helper.returncode) == (FORKED_SAYS, "", 0)
 
 
-async def talk_to_child(child: Child, word: str) -> str:
-    await child.send(word.encode())
+async def talk_to_child(child: Child, message: str) -> str:
+    await child.send(message.encode())
     return (await child.hear()).decode()
 
 

@@ -78,8 +78,8 @@ def test_the_nearest_story_expects_every_refusal_and_is_none_where_that_does_not
     )
     (run,) = check(read("a.yaml", file_text + "\n".join(refused_steps))).runs
     assert run.nearest is None
-    late = step.replace("value: late", "value: late, background: late")
-    (run,) = check(read("a.yaml", file_text.replace(step, f"{late}\n- await: late"))).runs
+    late_step = step.replace("value: late", "value: late, background: late")
+    (run,) = check(read("a.yaml", file_text.replace(step, f"{late_step}\n- await: late"))).runs
     assert (run.verdict, run.nearest) == (HypothesisVerdict.IMPOSSIBLE, None)
 
 

@@ -69,8 +69,8 @@ def open_files_and_threads() -> tuple[int, int]:
 
 def resident_kib() -> int:
     gc.collect()
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") // 1024
+    page_count = int(Path("/proc/self/statm").read_text().split()[1])
+    return page_count * os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 @pytest.mark.costly
@@ -81,18 +81,18 @@ def test_two_hundred_stories_of_a_machine_leave_nothing_behind(
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     file = tmp_path / "story.json"  # JSON is YAML, too
-    came = Counter[str]()
+    verdict_counts = Counter[str]()
     for number in range(STORIES):
         if number == WARM:
             objects_before, resident = open_files_and_threads(), resident_kib()
         file.write_text(json.dumps(story(number)))
         status = main(["check-hypothesis", str(file), "--json"])
         report = json.loads(capsys.readouterr().out)
-        came[report["verdict"]] += 1
+        verdict_counts[report["verdict"]] += 1
         assert status == {"reproduced": 0, "wrong file": 2}.get(report["verdict"], 1)
     file.unlink()
     assert {path.name for path in tmp_path.rglob("*")} == {"temporary"}
     assert open_files_and_threads() == objects_before
     assert resident_kib() - resident < GROWTH_KIB_MAX
-    assert came.keys() == {*HypothesisVerdict, "wrong file"}, came
-    assert min(came.values()) >= STORIES // 20, came
+    assert verdict_counts.keys() == {*HypothesisVerdict, "wrong file"}, verdict_counts
+    assert min(verdict_counts.values()) >= STORIES // 20, verdict_counts

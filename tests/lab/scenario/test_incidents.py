@@ -41,14 +41,14 @@ def test_running_brokers_say_the_same(
     with TxnsimServer(brokers=len(directories), arguments=arguments) as server:
         command = ("txns", "--bootstrap-server", server.bootstrap, "decisions", "--json")
         assert main([*command]) == incident.status
-    living = json.loads(capsys.readouterr().out)
-    assert tuple(finding["state"] for finding in living["findings"]) == incident.states
+    live_report = json.loads(capsys.readouterr().out)
+    assert tuple(finding["state"] for finding in live_report["findings"]) == incident.states
     main(["logs", "decisions", *directories, "--json"])
     on_disk = json.loads(capsys.readouterr().out)
-    for report in (living, on_disk):
+    for report in (live_report, on_disk):
         for finding in report["findings"]:
             del finding["advice"]  # it has the brokers' address
-    assert living == on_disk
+    assert live_report == on_disk
 
 
 def test_the_page_shows_what_its_commands_print(

@@ -41,9 +41,9 @@ def test_what_is_no_input_is_refused(text: str, advice: str) -> None:
 def test_a_command_repeats_a_run_with_its_inputs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    where = ["scenario", "run", "z01", "--mode", "V-", "--quiet", "--trace", str(tmp_path)]
-    assert main([*where, "--armed", "--inputs", KILL]) in (0, 1)
+    arguments = ["scenario", "run", "z01", "--mode", "V-", "--quiet", "--trace", str(tmp_path)]
+    assert main([*arguments, "--armed", "--inputs", KILL]) in (0, 1)
     (trace,) = tmp_path.iterdir()
     assert b'"do":"step"' in trace.read_bytes()
-    assert main([*where, "--inputs", KILL]) == 2
+    assert main([*arguments, "--inputs", KILL]) == 2
     assert "one run and one take" in capsys.readouterr().err

@@ -274,11 +274,13 @@ def test_a_story_that_can_not_be_told_says_why_before_and_after_its_cure() -> No
     assert result.verdict.observed == (FAILED_VERDICT,)
     assert result.cured is None
     assert not result.as_declared
-    late = play_steps([{"advance": "1s"}], cure=[call("find-hanging", "operator", names="t-0")])
-    assert late.verdict.as_declared
-    assert late.cured is not None
-    assert late.cured.observed == (FAILED_VERDICT,)
-    assert not late.as_declared
+    late_result = play_steps(
+        [{"advance": "1s"}], cure=[call("find-hanging", "operator", names="t-0")]
+    )
+    assert late_result.verdict.as_declared
+    assert late_result.cured is not None
+    assert late_result.cured.observed == (FAILED_VERDICT,)
+    assert not late_result.as_declared
 
 
 async def test_a_story_is_told_in_real_time_as_well() -> None:
@@ -292,15 +294,15 @@ async def test_a_story_is_told_in_real_time_as_well() -> None:
 
 
 def test_somebody_else_plays_only_where_there_is_something_to_play() -> None:
-    nothing = ScenarioRun(scenario=small([{"advance": "1s"}]), run="V-")
-    assert casts_of(nothing, Casting(player="own")) == {}
+    idle_run = ScenarioRun(scenario=small([{"advance": "1s"}]), run="V-")
+    assert casts_of(idle_run, Casting(player="own")) == {}
     with pytest.raises(
         ConfigError, match="small has no application that another player could take"
     ):
-        casts_of(nothing, Casting(player="kafka-python"))
-    late = ScenarioRun(scenario=late_produce(), run="TV2")
+        casts_of(idle_run, Casting(player="kafka-python"))
+    late_run = ScenarioRun(scenario=late_produce(), run="TV2")
     with pytest.raises(ConfigError, match="kafka-python can't play in late-produce-"):
-        casts_of(late, Casting(player="kafka-python"))
+        casts_of(late_run, Casting(player="kafka-python"))
 
 
 IDENTITY = ProducerIdAndEpoch(producer_id=ProducerId(7), producer_epoch=ProducerEpoch(1))
@@ -313,11 +315,18 @@ def test_a_batch_is_one_observation_per_record() -> None:
     )
     recorder.note_write("P", "T1", batch, CallResult(offset=9))
     recorder.note_write("P", None, batch, CallResult(error="CONNECTION_LOST"))
-    first_wrote, second, third, _ = [wrote for _, wrote in recorder.history.all_of(Wrote)]
-    assert [(wrote.value, wrote.offset, wrote.sequence) for wrote in (first_wrote, second)] == [
+    first_write, second_write, third_write, _ = [
+        write for _, write in recorder.history.all_of(Wrote)
+    ]
+    named_writes = (first_write, second_write)
+    assert [(write.value, write.offset, write.sequence) for write in named_writes] == [
         ("a", 9, 4), ("b", 10, 5),
     ]  # fmt: skip
-    assert (third.offset, third.outcome, third.error) == (-1, "unknown", "CONNECTION_LOST")
+    assert (third_write.offset, third_write.outcome, third_write.error) == (
+        -1,
+        "unknown",
+        "CONNECTION_LOST",
+    )
 
 
 def test_what_belongs_to_no_transaction_is_no_part_of_one() -> None:
@@ -327,30 +336,37 @@ def test_what_belongs_to_no_transaction_is_no_part_of_one() -> None:
     assert list(recorder.history) == []
     recorder.note_begin("P", "app", "T1")
     recorder.note_end("P", "T1", CallResult(error="PRODUCER_FENCED"), committed=True, asked_ms=3)
-    began, ended = recorder.history
+    began, end = recorder.history
     assert isinstance(began, Began)
-    assert isinstance(ended, Ended)
-    assert (ended.outcome, ended.asked_ms) == ("failed", 3)
-    assert (ended.producer_epoch, ended.next_producer_epoch) == (None, None)
+    assert isinstance(end, Ended)
+    assert (end.outcome, end.asked_ms) == ("failed", 3)
+    assert (end.producer_epoch, end.next_producer_epoch) == (None, None)
 
 
 def test_the_identity_that_was_sent_is_noted_and_the_one_that_follows() -> None:
     recorder = Recorder(ManualClock())
-    following = ProducerIdAndEpoch(producer_id=ProducerId(8), producer_epoch=ProducerEpoch(0))
+    following_identity = ProducerIdAndEpoch(
+        producer_id=ProducerId(8), producer_epoch=ProducerEpoch(0)
+    )
     recorder.note_partitions_added("P", "T1", (), CallResult(), IDENTITY)
     recorder.note_sent_offsets("P", "T1", "g", {TopicPartition("in", 0): 5}, CallResult(), IDENTITY)
     recorder.note_end(
-        "P", "T1", CallResult(), committed=True, sent_identity=IDENTITY, next_identity=following
+        "P",
+        "T1",
+        CallResult(),
+        committed=True,
+        sent_identity=IDENTITY,
+        next_identity=following_identity,
     )
-    added, sent, ended = recorder.history
-    assert isinstance(added, Added)
-    assert isinstance(sent, SentOffsets)
-    assert isinstance(ended, Ended)
+    addition, sent_offsets, end = recorder.history
+    assert isinstance(addition, Added)
+    assert isinstance(sent_offsets, SentOffsets)
+    assert isinstance(end, Ended)
     assert {
         (observation.producer_id, observation.producer_epoch)
-        for observation in (added, sent, ended)
+        for observation in (addition, sent_offsets, end)
     } == {(7, 1)}
-    assert (ended.next_producer_id, ended.next_producer_epoch) == (8, 0)
+    assert (end.next_producer_id, end.next_producer_epoch) == (8, 0)
 
 
 def test_an_identity_that_was_refused_is_none() -> None:
@@ -372,11 +388,12 @@ async def test_one_hangs_and_two_look_like_it() -> None:
         async with Cluster(sim.bootstrap) as client:
             admin = Admin(client)
             answers = await admin.list_transactions()
-            listed = [
+            listed_descriptions = [
                 description for answer in answers.values() for description in _answer_found(answer)
             ]
             states = {
-                description.transactional_id: str(description.state) for description in listed
+                description.transactional_id: str(description.state)
+                for description in listed_descriptions
             }
             assert states == {"billing": "Empty", "report": "Ongoing", "shop": "PrepareCommit"}
             orders = TopicPartition("orders", 0)
@@ -389,8 +406,8 @@ def test_what_takes_long_can_be_ended_as_its_readers_are_advised() -> None:
     """This holds also if one broker coordinates and leads everything."""
 
     async def main(kafka: VirtualCluster) -> None:
-        places = [TopicPartition("orders", 1), TopicPartition("payments", 0)]
-        for topic_partition in (*places, kafka.home("report"), kafka.home("shop")):
+        topic_partitions = [TopicPartition("orders", 1), TopicPartition("payments", 0)]
+        for topic_partition in (*topic_partitions, kafka.home("report"), kafka.home("shop")):
             if kafka.leader(topic_partition) != ONE:
                 kafka.sim.move_leader(topic_partition, ONE)
         await make(kafka.sim)
@@ -419,8 +436,8 @@ async def test_open_transactions_coordinators_open_transactions_again_then_reade
     await write_committed(kafka, "orders", "a", "b")
     await write_aborted(kafka, "orders", "c")
     recorder = Recorder(kafka.rebuilt.environment.clock)
-    async with client(kafka) as outside:
-        await observe_partition(outside, TopicPartition("orders", 0), recorder, offset=1)
+    async with client(kafka) as outside_cluster:
+        await observe_partition(outside_cluster, TopicPartition("orders", 0), recorder, offset=1)
     kinds = [type(observation) for observation in recorder.history]
     assert kinds[:4] == [Producers, Listed, Described, Producers]
     assert set(kinds[4:]) == {Read}
@@ -442,10 +459,10 @@ async def test_open_transactions_coordinators_open_transactions_again_then_reade
 
 @within(run_virtual, settings={"auto.create.topics.enable": False})
 async def test_who_does_not_answer_ends_the_look(kafka: AsyncSimulatedKafka) -> None:
-    async with client(kafka, api_timeout_ms=500) as outside:
+    async with client(kafka, api_timeout_ms=500) as outside_cluster:
         with pytest.raises(ClientError):
             await observe_partition(
-                outside,
+                outside_cluster,
                 TopicPartition("nowhere", 0),
                 Recorder(kafka.rebuilt.environment.clock),
             )

@@ -57,7 +57,7 @@ def test_the_scenarios_that_come_along_are_in_order(scenario: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "field", "message"),
+    ("old_text", "new_text", "field", "message"),
     [
         ("title: A", "titel: A", "titel", "did you mean title?"),
         (
@@ -70,11 +70,11 @@ def test_the_scenarios_that_come_along_are_in_order(scenario: Any) -> None:
     ],
 )
 def test_a_wrong_file_is_refused_with_file_line_and_field(
-    old: str, new: str, field: str, message: str
+    old_text: str, new_text: str, field: str, message: str
 ) -> None:
-    assert old in TEXT
-    line = next(number for number, line in enumerate(TEXT.splitlines(), 1) if old in line)
-    complaints = problems(TEXT.replace(old, new, 1))
+    assert old_text in TEXT
+    line = next(number for number, line in enumerate(TEXT.splitlines(), 1) if old_text in line)
+    complaints = problems(TEXT.replace(old_text, new_text, 1))
     complaints_of_line = [
         complaint
         for complaint in complaints
@@ -140,20 +140,22 @@ def test_fields_are_taken_in_both_spellings_and_told_with_their_line() -> None:
     assert text_in_other_spelling != TEXT
     scenario_read, other_read = read("story.yaml", TEXT), read("story.yaml", text_in_other_spelling)
     assert other_read == scenario_read
-    slow = "{id: a, point: client.request, client-id: x, action: {do: delay, delay-ms: 5}}"
+    slow_rule = "{id: a, point: client.request, client-id: x, action: {do: delay, delay-ms: 5}}"
     assert "steps:\n" in TEXT
-    scenario = read("story.yaml", TEXT.replace("steps:\n", f"steps:\n  - arm: {slow}\n", 1))
+    scenario = read("story.yaml", TEXT.replace("steps:\n", f"steps:\n  - arm: {slow_rule}\n", 1))
     assert scenario.steps[0].arm is not None
     assert scenario.steps[0].arm.client_id == "x"
-    wrong = text_in_other_spelling.replace("wait_until: {struck: ", "wait_until: {struck: no-", 1)
+    wrong_text = text_in_other_spelling.replace(
+        "wait_until: {struck: ", "wait_until: {struck: no-", 1
+    )
     line = next(
         line_number
-        for line_number, line_text in enumerate(wrong.splitlines(), 1)
+        for line_number, line_text in enumerate(wrong_text.splitlines(), 1)
         if "struck: no-" in line_text
     )
-    assert problems(wrong)[0].startswith(f"story.yaml:{line}: steps.")
-    twice = TEXT.replace("do: begin}", "do: begin, member-id: a, member_id: b}", 1)
-    assert "member-id is given twice" in problems(twice)[0]
+    assert problems(wrong_text)[0].startswith(f"story.yaml:{line}: steps.")
+    repeating_text = TEXT.replace("do: begin}", "do: begin, member-id: a, member_id: b}", 1)
+    assert "member-id is given twice" in problems(repeating_text)[0]
 
 
 @pytest.mark.parametrize("bomb_name", BOMBS)
@@ -184,11 +186,11 @@ def test_every_scenario_that_comes_along_is_found_by_name_and_by_each_alias() ->
 
 def test_a_name_has_only_the_files_read_that_mention_it(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    real = catalog.load
+    real_load = catalog.load
 
     def load(path: Path) -> object:
         read.append(path.stem)
-        return real(path)
+        return real_load(path)
 
     monkeypatch.setattr(catalog, "load", load)
     catalog._load_once.cache_clear()
@@ -348,7 +350,7 @@ def test_a_new_story_is_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    "broken",
+    "broken_fields",
     [
         {"titel": "x"},
         {"topics": {"orders": 0}},
@@ -363,9 +365,9 @@ def test_a_new_story_is_accepted() -> None:
     ],
     ids=str,
 )
-def test_a_broken_one_is_not(broken: dict[str, Any]) -> None:
+def test_a_broken_one_is_not(broken_fields: dict[str, Any]) -> None:
     document = copy.deepcopy(yaml.safe_load(JSON_SCHEMA_TEXT))
-    document.update(broken)
+    document.update(broken_fields)
     assert complaints(document)
 
 
@@ -430,9 +432,9 @@ def test_a_run_turns_switches_and_settings_and_may_be_another_release() -> None:
 def test_leaders_are_where_the_story_wants_them() -> None:
     topic = Topic.model_validate({"partitions": 4, "configs": {"a": True, "b": 3}})
     assert leaders_of(topic, broker_count=3) == (1, 2, 3, 1)
-    wanted = new_topic("t", topic, broker_count=3)
-    assert wanted.assignments[1] == (1, (2, 3, 1))
-    assert wanted.configs == {"a": "true", "b": "3"}
+    wanted_topic = new_topic("t", topic, broker_count=3)
+    assert wanted_topic.assignments[1] == (1, (2, 3, 1))
+    assert wanted_topic.configs == {"a": "true", "b": "3"}
     placed = Topic.model_validate({"partitions": 1, "leaders": [3], "replication-factor": 2})
     assert new_topic("t", placed, broker_count=3).assignments == ((0, (3, 1)),)
     assert len(new_topic("t", topic, broker_count=1).assignments[0][1]) == 1
@@ -465,9 +467,9 @@ def row(error: int, offset: int = 0) -> SimpleNamespace:
 
 
 def test_an_answer_tells_its_first_telling_error_and_its_first_offset() -> None:
-    produced = SimpleNamespace(responses=[SimpleNamespace(partition_responses=[row(0, 4)])])
-    assert read_answer(produced) == CallResult(offset=4)
-    added = SimpleNamespace(
+    produce_answer = SimpleNamespace(responses=[SimpleNamespace(partition_responses=[row(0, 4)])])
+    assert read_answer(produce_answer) == CallResult(offset=4)
+    add_answer = SimpleNamespace(
         results_by_topic_v3_and_below=[
             SimpleNamespace(
                 results_by_partition=[
@@ -477,7 +479,7 @@ def test_an_answer_tells_its_first_telling_error_and_its_first_offset() -> None:
             )
         ]
     )
-    assert read_answer(added).error == "PRODUCER_FENCED"
+    assert read_answer(add_answer).error == "PRODUCER_FENCED"
     offsets = SimpleNamespace(topics=[SimpleNamespace(partitions=[row(0), row(51)])])
     assert read_answer(offsets).error == "CONCURRENT_TRANSACTIONS"
     assert read_answer(row(0)) == CallResult()
@@ -571,26 +573,29 @@ def test_the_story_of_the_mistakes_has_none() -> None:
 
 @pytest.mark.parametrize("first_mistake", MISTAKES)
 def test_two_mistakes_of_any_kind_are_named_at_once_and_no_others(first_mistake: str) -> None:
-    for second in MISTAKES:
+    for second_mistake in MISTAKES:
         text = MISTAKEN
-        for mistake_name in {first_mistake: 0, second: 0}:
-            right, wrong, _ = MISTAKES[mistake_name]
-            assert right in text
-            text = text.replace(right, wrong, 1)
-        pair = {first_mistake, second}
+        for mistake_name in {first_mistake: 0, second_mistake: 0}:
+            right_text, wrong_text, _ = MISTAKES[mistake_name]
+            assert right_text in text
+            text = text.replace(right_text, wrong_text, 1)
+        pair = {first_mistake, second_mistake}
         # A rule that is gone with its step is not missed.
-        hidden = {"rules"} if "points" in pair else set()
+        hidden_mistakes = {"rules"} if "points" in pair else set()
         mistakes = mistakes_in(text)
-        for mistake_name in pair - hidden:
-            words = MISTAKES[mistake_name][2]
-            assert any(words in mistake_line for mistake_line in mistakes), (pair, mistakes)
+        for mistake_name in pair - hidden_mistakes:
+            expected_words = MISTAKES[mistake_name][2]
+            assert any(expected_words in mistake_line for mistake_line in mistakes), (
+                pair,
+                mistakes,
+            )
         assert len(mistakes) <= len(pair), (pair, mistakes)
 
 
 def test_a_story_of_mistakes_alone_is_refused_with_all_of_them() -> None:
     text = MISTAKEN
-    for right, wrong, _ in MISTAKES.values():
-        text = text.replace(right, wrong, 1)
+    for right_text, wrong_text, _ in MISTAKES.values():
+        text = text.replace(right_text, wrong_text, 1)
     mistakes = mistakes_in(text)
     assert len(mistakes) in (len(MISTAKES) - 1, len(MISTAKES)), mistakes
     assert all(mistake_line.startswith("bad.yaml:") for mistake_line in mistakes)

@@ -95,11 +95,11 @@ def test_what_is_held_goes_on_when_it_is_released_and_is_awaited() -> None:
         {"await": {"call": "r1", "offset": 0}},
         call("commit"),
     ]
-    armed, disarmed = play_steps(steps), play_steps(steps, take="disarmed")
+    armed, disarmed_result = play_steps(steps), play_steps(steps, take="disarmed")
     assert armed.as_declared
-    assert disarmed.as_declared
+    assert disarmed_result.as_declared
     assert "hold Produce of P" in sentences(armed)
-    assert "hold" not in sentences(disarmed)
+    assert "hold" not in sentences(disarmed_result)
 
 
 def test_what_is_held_is_lost_where_the_story_wants_it() -> None:
@@ -112,10 +112,10 @@ def test_what_is_held_is_lost_where_the_story_wants_it() -> None:
         {"give-up": "r1"},
         call("abort"),
     ]
-    lost = play_steps(steps)
-    assert lost.as_declared
-    assert b'"msg.drop"' in lost.trace
-    assert b'"log.append"' not in lost.trace
+    lost_result = play_steps(steps)
+    assert lost_result.as_declared
+    assert b'"msg.drop"' in lost_result.trace
+    assert b'"log.append"' not in lost_result.trace
     held_answer = [*BEGUN, HOLD | {"hold": HOLD["hold"] | {"point": "client.response"}}, LATE]
     wait = {"wait-until": {"struck": "late"}}
     doubled = {"release": {"rule": "late", "as": "duplicate"}}
@@ -134,14 +134,14 @@ def test_who_gives_up_has_an_unknown_outcome_and_learns_nothing_later() -> None:
     ]
     result = play_steps(steps)
     assert result.as_declared
-    (wrote,) = observations_of(result, Wrote)
-    assert (wrote.outcome, wrote.error) == ("unknown", "REQUEST_TIMED_OUT")
+    (write,) = observations_of(result, Wrote)
+    assert (write.outcome, write.error) == ("unknown", "REQUEST_TIMED_OUT")
 
 
 def test_a_fault_that_never_strikes_fails_its_story() -> None:
     assert "the fault late never struck" in because([*BEGUN, HOLD, call("abort")])
-    early = [*BEGUN, HOLD, {"release": "late"}]
-    assert "there is nothing to release" in because(early)
+    early_steps = [*BEGUN, HOLD, {"release": "late"}]
+    assert "there is nothing to release" in because(early_steps)
 
 
 def test_a_fault_that_never_strikes_names_its_line_and_whom_it_may_mean() -> None:
@@ -247,11 +247,11 @@ def test_a_rule_can_be_taken_back_and_any_rule_be_armed() -> None:
 
 
 def test_an_answer_that_is_not_expected_fails_the_story() -> None:
-    wrong = [call("init-producer-id"), call("begin"), call("commit")]
-    assert because(wrong) == "P: commit is answered INVALID_TXN_STATE, expected NONE"
-    elsewhere = [*BEGUN, call("produce", partition="t-0", value="r1", offset=3)]
-    assert because(elsewhere) == "P: produce is at offset 0, expected 3"
-    assert play_steps([*wrong[:-1], call("commit", error="any")]).as_declared
+    wrong_steps = [call("init-producer-id"), call("begin"), call("commit")]
+    assert because(wrong_steps) == "P: commit is answered INVALID_TXN_STATE, expected NONE"
+    misplaced_steps = [*BEGUN, call("produce", partition="t-0", value="r1", offset=3)]
+    assert because(misplaced_steps) == "P: produce is at offset 0, expected 3"
+    assert play_steps([*wrong_steps[:-1], call("commit", error="any")]).as_declared
 
 
 def test_the_story_is_over_when_the_file_says_so_and_what_follows_is_not_excused() -> None:
@@ -261,7 +261,7 @@ def test_the_story_is_over_when_the_file_says_so_and_what_follows_is_not_excused
 
 
 @pytest.mark.parametrize(
-    ("by_run", "armed", "disarmed"),
+    ("by_run", "armed", "disarmed_error"),
     [
         (None, "NONE", "NONE"),
         ("FENCED", "FENCED", "FENCED"),
@@ -277,10 +277,10 @@ def test_the_story_is_over_when_the_file_says_so_and_what_follows_is_not_excused
     ],
 )
 def test_an_error_is_expected_by_run_mode_or_take(
-    by_run: ByRun | None, armed: str, disarmed: str
+    by_run: ByRun | None, armed: str, disarmed_error: str
 ) -> None:
     assert expected_error(by_run, ARMED) == armed
-    assert expected_error(by_run, DISARMED) == disarmed
+    assert expected_error(by_run, DISARMED) == disarmed_error
 
 
 def test_an_offset_is_expected_likewise() -> None:
@@ -309,9 +309,9 @@ def test_what_runs_expect_does_not_hold_for_a_control() -> None:
 
 def test_what_is_done_to_the_cluster_at_once_is_done_before_the_next_step() -> None:
     back = {"id": "back", "point": "now", "action": {"do": "clock", "by_ms": -10_000}}
-    nobody = {"id": "gone", "point": "now", "action": {"do": "crash", "broker": 9}}
+    unknown_broker_rule = {"id": "gone", "point": "now", "action": {"do": "crash", "broker": 9}}
     assert play_steps([{"arm": back}, {"wait-until": {"struck": "back"}}]).as_declared
-    assert "broker 9" in because([{"arm": nobody}])
+    assert "broker 9" in because([{"arm": unknown_broker_rule}])
 
 
 OPEN = [
@@ -338,11 +338,11 @@ def test_what_is_so_is_not_waited_for_in_vain(condition: dict[str, Any]) -> None
 
 
 def test_a_marker_is_waited_for() -> None:
-    slow = {"id": "slow", "point": "peer.request", "api": "WriteTxnMarkers",
+    slow_rule = {"id": "slow", "point": "peer.request", "api": "WriteTxnMarkers",
             "action": {"do": "delay", "delay_ms": 700}}  # fmt: skip
     steps = [
         *OPEN,
-        {"arm": slow},
+        {"arm": slow_rule},
         call("commit"),
         {"expect": {"partition": "t-0", "committed": [], "uncommitted": ["r1"], "stable": 0}},
         {"wait-until": {"marker": "t-0"}},
@@ -358,8 +358,8 @@ def test_what_never_comes_about_fails_the_story(monkeypatch: pytest.MonkeyPatch)
     result = play_steps([*OPEN, {"wait-until": {"transaction": {"id": "app", "is": "Dead"}}}])
     assert "in vain until app is Dead" in result.verdict.because[0]
     fault_rule = {"id": "never", "point": "client.request", "api": "DeleteTopics"}
-    struck = play_steps([{"hold": fault_rule}, {"wait-until": {"struck": "never"}}])
-    assert "0 of 1 strikes" in struck.verdict.because[0]
+    struck_result = play_steps([{"hold": fault_rule}, {"wait-until": {"struck": "never"}}])
+    assert "0 of 1 strikes" in struck_result.verdict.because[0]
 
 
 @pytest.mark.parametrize(
@@ -403,8 +403,8 @@ def test_who_waits_in_vain_is_told_what_is_the_case_and_what_still_holds(
         {"wait-until": condition},
     ]
     because = play_steps(steps).verdict.because[0]
-    where, _, waits_told = because.partition(": waited 1000 ms in vain until ")
-    assert re.fullmatch(r"small\.yaml:\d+: steps\.6\.wait-until", where)
+    location, _, waits_told = because.partition(": waited 1000 ms in vain until ")
+    assert re.fullmatch(r"small\.yaml:\d+: steps\.6\.wait-until", location)
     assert case in waits_told
     assert "slow" in waits_told, "a forgotten release"
 
@@ -427,13 +427,13 @@ def test_a_strike_that_is_waited_for_in_vain_names_what_still_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(conditions, "PATIENCE_MS", 1_000)
-    never = {"id": "never", "point": "client.request", "api": "DeleteTopics"}
+    never_rule = {"id": "never", "point": "client.request", "api": "DeleteTopics"}
     steps = [
         *OPEN,
         {"hold": HELD_RULE},
         call("commit", background="end"),
         {"wait-until": {"struck": "slow"}},
-        {"hold": never},
+        {"hold": never_rule},
     ]
     because = play_steps([*steps, {"wait-until": {"struck": "never"}}]).verdict.because[0]
     assert "0 of 1 strikes" in because
@@ -457,8 +457,11 @@ def test_a_flush_that_does_not_return_is_expected_to_have_no_answer() -> None:
     ]
     result = play_steps(steps, actors=actors)
     assert result.as_declared, result.verdict
-    late = [*steps[:-1], {"expect": {"unanswered": "flush"}}]
-    assert failure(play_steps(late, actors=actors)) == "flush is answered, expected no answer yet"
+    late_steps = [*steps[:-1], {"expect": {"unanswered": "flush"}}]
+    assert (
+        failure(play_steps(late_steps, actors=actors))
+        == "flush is answered, expected no answer yet"
+    )
 
 
 @pytest.mark.parametrize(
@@ -545,10 +548,10 @@ def test_replicas_and_configs_are_changed() -> None:
         *transaction("r1"),
     ]
     assert play_steps(steps).as_declared
-    wrong = play_steps([cluster_step("configure", topic="t", name="no.such", value="1")])
-    assert "steps.0.cluster: t: no.such: " in wrong.verdict.because[0]
-    nobody = play_steps([cluster_step("reassign", partition="t-0", replicas=[9])])
-    assert "steps.0.cluster: t-0 is not given to (9,)" in nobody.verdict.because[0]
+    wrong_result = play_steps([cluster_step("configure", topic="t", name="no.such", value="1")])
+    assert "steps.0.cluster: t: no.such: " in wrong_result.verdict.because[0]
+    nobody_result = play_steps([cluster_step("reassign", partition="t-0", replicas=[9])])
+    assert "steps.0.cluster: t-0 is not given to (9,)" in nobody_result.verdict.because[0]
 
 
 def test_a_log_is_rolled_cleaned_and_cut_when_the_story_says() -> None:
@@ -562,7 +565,7 @@ def test_a_log_is_rolled_cleaned_and_cut_when_the_story_says() -> None:
     ]
     assert [record.value for record in uncommitted[0].records] == ["b"]
 
-    short = {"t": {"partitions": 1, "configs": {"retention.ms": 1_000}}, "in": 1}
+    short_topics = {"t": {"partitions": 1, "configs": {"retention.ms": 1_000}}, "in": 1}
     aged = [
         append,
         cluster_step("roll", partition="t-0"),
@@ -570,8 +573,10 @@ def test_a_log_is_rolled_cleaned_and_cut_when_the_story_says() -> None:
         cluster_step("delete-old", partition="t-0"),
     ]
     expectation = {"expect": {"partition": "t-0", "high-watermark": 2}}
-    cut = play_steps([*aged, expectation], topics=short)
-    assert {read.log_start_offset for read in observations_of(cut, Read)} >= {2}, cut.verdict
+    cut_result = play_steps([*aged, expectation], topics=short_topics)
+    assert {read.log_start_offset for read in observations_of(cut_result, Read)} >= {2}, (
+        cut_result.verdict
+    )
 
 
 def test_topics_come_go_and_grow_in_the_middle_of_a_story() -> None:
@@ -592,8 +597,8 @@ def test_topics_come_go_and_grow_in_the_middle_of_a_story() -> None:
         "t-0", "t-1", "late-0", "late-1", "late-2",
     }  # fmt: skip
     steps_without_topic = [INIT, cluster_step("delete-topic", topic="t"), call("begin")]
-    refused = call("add-partitions", partitions="t-0", error="UNKNOWN_TOPIC_OR_PARTITION")
-    assert play_steps([*steps_without_topic, refused]).as_declared
+    refused_step = call("add-partitions", partitions="t-0", error="UNKNOWN_TOPIC_OR_PARTITION")
+    assert play_steps([*steps_without_topic, refused_step]).as_declared
     assert failure(
         play_steps(
             [cluster_step("delete-topic", topic="t"), cluster_step("delete-topic", topic="t")]
@@ -636,9 +641,11 @@ def test_an_id_begins_near_the_end_of_its_epochs() -> None:
         for observation in observations_of(result, Ended)
     }
     assert len({producer_id for producer_id, _ in identities}) == 2, "the id has rotated"
-    busy = [INIT, call("begin"), call("add-partitions", partitions="t-0")]
-    refused = play_steps([*busy, cluster_step("age", transactional_id="app", epoch=9)])
-    assert failure(refused) == ("INVALID_TXN_STATE: app is in Ongoing: only an idle id can be aged")
+    busy_steps = [INIT, call("begin"), call("add-partitions", partitions="t-0")]
+    refused_result = play_steps([*busy_steps, cluster_step("age", transactional_id="app", epoch=9)])
+    assert failure(refused_result) == (
+        "INVALID_TXN_STATE: app is in Ongoing: only an idle id can be aged"
+    )
     past = play_steps(
         [
             cluster_step("age", transactional_id="app", epoch=9),
@@ -651,8 +658,10 @@ def test_an_id_begins_near_the_end_of_its_epochs() -> None:
 def test_internal_topics_are_configured_and_reassigned_once_they_are_there() -> None:
     offsets = "__consumer_offsets"
     move = cluster_step("reassign", partition=f"{offsets}-0", replicas=[2, 3])
-    early = play_steps([move])
-    assert failure(early) == f"{offsets}-0 is not given to (2, 3): UNKNOWN_TOPIC_OR_PARTITION"
+    early_result = play_steps([move])
+    assert (
+        failure(early_result) == f"{offsets}-0 is not given to (2, 3): UNKNOWN_TOPIC_OR_PARTITION"
+    )
     steps_before = [INIT, call("begin"), call("add-offsets", group="g", always=True)]
     steps_before += [call("commit-offsets", group="g", offsets={"t-0": 1}), call("commit")]
     configure = cluster_step("configure", topic=offsets, name="retention.ms", value="1000")
@@ -731,14 +740,14 @@ def test_what_is_about_faults_says_so() -> None:
 
 
 def test_every_field_of_a_call_and_of_an_act_belongs_to_somebody() -> None:
-    used = {
+    used_names = {
         name
         for abilities in FIELDS_BY_CALL.values()
         for needs in abilities.values()
         for part in needs
         for name in part
     }
-    assert used | {"who", "do"} == set(Call.model_fields)
+    assert used_names | {"who", "do"} == set(Call.model_fields)
     acts = {
         name for needed, possible in FIELDS_BY_CLUSTER_ACT.values() for name in (*needed, *possible)
     }

@@ -91,20 +91,22 @@ def test_what_may_be_granted(
 # Positions of groups
 
 
-@pytest.mark.parametrize(("end", "broken"), [("commit", [UNSTABLE_POSITION]), ("abort", [])])
+@pytest.mark.parametrize(
+    ("end", "expected_kinds"), [("commit", [UNSTABLE_POSITION]), ("abort", [])]
+)
 def test_a_position_is_not_told_while_an_open_transaction_has_one(
-    end: str, broken: list[str]
+    end: str, expected_kinds: list[str]
 ) -> None:
     """A transaction whose abort is granted may have been aborted at its timeout before."""
     story = HistoryBuilder()
     story.send_offsets("T1", 5)
     story.positions(3, asked_ms=1_500)
     getattr(story, end)("T1", asked_ms=2_500)
-    assert kinds(story) == broken
+    assert kinds(story) == expected_kinds
 
 
 @pytest.mark.parametrize(
-    ("sent", "read", "end"),
+    ("sent_fields", "read", "end"),
     [
         pytest.param({"outcome": UNKNOWN}, {}, {}, id="nobody knows that it came"),
         pytest.param({}, {"asked_ms": 900}, {}, id="asked before"),
@@ -113,10 +115,10 @@ def test_a_position_is_not_told_while_an_open_transaction_has_one(
     ],
 )
 def test_where_a_position_may_be_told(
-    sent: dict[str, Any], read: dict[str, Any], end: dict[str, Any]
+    sent_fields: dict[str, Any], read: dict[str, Any], end: dict[str, Any]
 ) -> None:
     story = HistoryBuilder()
-    story.send_offsets("T1", 5, **sent)
+    story.send_offsets("T1", 5, **sent_fields)
     story.positions(3, **({"asked_ms": 1_500} | read))
     story.commit("T1", **({"asked_ms": 2_500} | end))
     assert UNSTABLE_POSITION not in kinds(story)
@@ -272,14 +274,14 @@ def test_what_a_register_forgets_is_called_lost_often() -> None:
 
 def lost_as_the_rule_reads(history: History, watchers: frozenset[str]) -> Iterator[str]:
     """The rule over all positions, anew for every reader: it takes the cube of their number."""
-    sent = {
+    sent_by_partition = {
         key: [write for write in every if write.may_count]
         for key, every in promises._positions(history).items()
     }
     for _, read in history.all_of(PositionsRead):
         asked_ms = read.at_ms if read.asked_ms is None else read.asked_ms
         for position in read.positions:
-            every = sent.get((read.group, position.place), [])
+            every = sent_by_partition.get((read.group, position.place), [])
             indexes = [
                 index
                 for index, write in enumerate(every)
@@ -292,8 +294,8 @@ def lost_as_the_rule_reads(history: History, watchers: frozenset[str]) -> Iterat
             if read.who in watchers:
                 continue
             certain = [write for write in every if write.is_certain and write.latest_ms < asked_ms]
-            plain = [write.earliest_ms for write in certain if write.transaction is None]
-            since_ms = max(plain, default=0)
+            plain_times = [write.earliest_ms for write in certain if write.transaction is None]
+            since_ms = max(plain_times, default=0)
             every = [
                 write
                 for write in every
@@ -337,7 +339,7 @@ def test_lost_positions_are_those_of_the_rule_as_it_reads() -> None:
     watchers, losses_found, healthy = frozenset({"m"}), 0, 0
     for seed in range(400):
         history = mixed_by_chance(SeededRng(seed).stream("mixed")).history
-        lost = [
+        lost_positions = [
             because
             for fault_kind, because in broken_promises(
                 history, keeps_positions=True, watchers=watchers
@@ -345,10 +347,10 @@ def test_lost_positions_are_those_of_the_rule_as_it_reads() -> None:
             if fault_kind == LOST_POSITION
         ]
         as_it_reads = [*lost_as_the_rule_reads(history, watchers)]
-        assert [loss.split(" of g")[0] for loss in lost] == [
+        assert [loss.split(" of g")[0] for loss in lost_positions] == [
             line.split(" at ")[0] for line in as_it_reads
         ], seed
-        losses_found, healthy = losses_found + len(lost), healthy + (not lost)
+        losses_found, healthy = losses_found + len(lost_positions), healthy + (not lost_positions)
     assert losses_found > 500
     assert healthy > 50
 
@@ -356,15 +358,15 @@ def test_lost_positions_are_those_of_the_rule_as_it_reads() -> None:
 Judge = Callable[[History, frozenset[str]], Iterator[promises.BrokenPromise]]
 
 
-def moves(how: str, count: int) -> History:
+def moves(move_kind: str, count: int) -> History:
     """A history in which a group commits ``count`` positions and reads each of them."""
     story, asked_ms = HistoryBuilder(), 500
     for record_number in range(count):
-        within = how == "transactions" or (
-            how == "first transactions" and record_number < count / 2
+        is_in_transaction = move_kind == "transactions" or (
+            move_kind == "first transactions" and record_number < count / 2
         )
-        offset = 7 if how == "one offset" else record_number
-        if within or (how == "both" and record_number % 2):
+        offset = 7 if move_kind == "one offset" else record_number
+        if is_in_transaction or (move_kind == "both" and record_number % 2):
             story.send_offsets(f"T{record_number}", offset, asked_ms=asked_ms)
             story.commit(f"T{record_number}", asked_ms=asked_ms + 1_000)
             asked_ms += 2_000
@@ -399,10 +401,10 @@ def steps(judge: Judge, history: History) -> int:
 
 @pytest.mark.parametrize("judge", [promises._lost_positions, promises._unstable_positions])
 @pytest.mark.parametrize(
-    "how", ["plain", "transactions", "both", "first transactions", "one offset"]
+    "move_kind", ["plain", "transactions", "both", "first transactions", "one offset"]
 )
-def test_twice_as_many_positions_take_twice_as_many_steps(how: str, judge: Judge) -> None:
-    assert steps(judge, moves(how, 400)) < 2.1 * steps(judge, moves(how, 200))
+def test_twice_as_many_positions_take_twice_as_many_steps(move_kind: str, judge: Judge) -> None:
+    assert steps(judge, moves(move_kind, 400)) < 2.1 * steps(judge, moves(move_kind, 200))
 
 
 # Each look at a cluster convicts one in which something is true too early, or no more.
@@ -505,19 +507,19 @@ def test_a_marker_is_replicated_when_all_in_sync_have_it_whatever_the_watermark(
 
 
 @pytest.mark.parametrize(
-    ("offset", "above", "early"), [(3, 1, True), (3, 0, False), (2, 1, False), (-1, 1, False)]
+    ("offset", "lag", "is_early"), [(3, 1, True), (3, 0, False), (2, 1, False), (-1, 1, False)]
 )
-def test_a_position_is_told_when_it_is_replicated(offset: int, above: int, early: bool) -> None:
+def test_a_position_is_told_when_it_is_replicated(offset: int, lag: int, is_early: bool) -> None:
     async def main(cluster: VirtualCluster) -> None:
         await use(cluster)
         topic = cluster.sim.metadata.image.topics[CONSUMER_OFFSETS_TOPIC]
         home = TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_for("g", len(topic.partitions)))
-        leader(cluster, home).replicas.led[home].high_watermark -= above
+        leader(cluster, home).replicas.led[home].high_watermark -= lag
         position = Position(topic=PLACE.topic, partition=PLACE.partition, offset=offset)
         read = PositionsRead(at_ms=1, who="monitor", group="g", positions=(position,))
         kinds_found = [
             fault_kind for fault_kind, _ in MomentChecks(cluster.sim).early_positions(read)
         ]
-        assert kinds_found == ([moments.EARLY_POSITION_KIND] if early else [])
+        assert kinds_found == ([moments.EARLY_POSITION_KIND] if is_early else [])
 
     run_cluster(main)

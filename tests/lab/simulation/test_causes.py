@@ -128,7 +128,7 @@ def with_a_marker(*, plus: int, often: bool) -> Plan:
         "coordinator_epoch": 0,
     }
     timeout = {"transactional_id": "own-id", "transaction_timeout": 10_000}
-    added = {
+    add_fields = {
         "v3_and_below_transactional_id": "own-id",
         "v3_and_below_producer_id": identity_fields["producer_id"],
         "v3_and_below_producer_epoch": epoch,
@@ -140,7 +140,7 @@ def with_a_marker(*, plus: int, often: bool) -> Plan:
         {"api": "InitProducerId", "fields": timeout},  # asks for a block of producer ids
         {"api": "InitProducerId", "fields": timeout},
         {"api": "WriteTxnMarkers", "version": 1, "to": {"leader": "t-0"}, "fields": markers},
-        {"api": "AddPartitionsToTxn", "fields": added},
+        {"api": "AddPartitionsToTxn", "fields": add_fields},
         {"api": "EndTxn", "fields": end},
     ]
     ask_fields = {"version": 0, "to": {"id": "own-id"}}
@@ -158,9 +158,9 @@ def test_a_marker_of_an_epoch_that_nobody_was_given_keeps_out_the_coordinators(
     (TransactionMarkerRequestCompletionHandler).
     """
     assert play(with_a_marker(plus=0, often=often)).kinds == ()
-    early = with_a_marker(plus=1, often=often)
-    assert play(early).kinds == ("stuck-coordinator",)
-    (cause,) = causes_of(early)
+    early_plan = with_a_marker(plus=1, often=often)
+    assert play(early_plan).kinds == ("stuck-coordinator",)
+    (cause,) = causes_of(early_plan)
     assert cause.name == "early-markers"
 
 
@@ -195,7 +195,7 @@ def test_cleaning_up_may_not_go_on_for_ever_either() -> None:
         endless_to_the_last()
 
 
-class Slow:
+class SlowObject:
     """An object whose deletion takes longer than the limit."""
 
     def __del__(self) -> None:
@@ -206,7 +206,7 @@ class Slow:
 
 def test_an_exception_that_a_finalizer_would_swallow_comes_behind_it() -> None:
     def busy() -> None:
-        Slow()
+        SlowObject()
         endless()
 
     with pytest.raises(OverLimitError), processor_limit(TINY_S, repeat_s=60):
@@ -214,16 +214,16 @@ def test_an_exception_that_a_finalizer_would_swallow_comes_behind_it() -> None:
 
 
 def test_other_threads_have_no_limit() -> None:
-    ended: list[bool] = []
+    end_flags: list[bool] = []
 
     def work() -> None:
         with processor_limit(TINY_S):
-            ended.append(True)
+            end_flags.append(True)
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert ended == [True]
+    assert end_flags == [True]
 
 
 async def stubborn(_guest: object) -> None:
@@ -257,9 +257,9 @@ def test_a_run_over_its_limit_is_a_finding_and_the_next_run_is_as_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plan = leaderless_plan()
-    alone = play(plan).digest
+    lone_digest = play(plan).digest
     assert OVER_LIMIT_KIND in play(plan, cpu_s=0.001).kinds
-    assert play(plan, cpu_s=60).digest == alone
+    assert play(plan, cpu_s=60).digest == lone_digest
     monkeypatch.setattr(seed_batch, "draw", lambda seed, wanted_plan: plan)
     row = row_of(7, SimulationOptions(), cpu_s=0.001)
     assert (row.seed, row.kinds, row.digest, row.mode) == (7, (OVER_LIMIT_KIND,), "", "TV2+")
@@ -300,8 +300,8 @@ def test_a_file_of_rows_is_gone_on_with(tmp_path: Path) -> None:
     with RowFile(path, SimulationOptions()) as file:
         assert file.rows == {}
         file.add(row)
-    with path.open("ab") as cut:
-        cut.write(b'{"seed": 3, "kin')
+    with path.open("ab") as cut_file:
+        cut_file.write(b'{"seed": 3, "kin')
     with RowFile(path, SimulationOptions()) as file:
         assert file.rows == {2: row}
         file.add(msgspec.structs.replace(row, seed=3))
@@ -329,9 +329,9 @@ def test_a_tally_says_what_was_not_exercised() -> None:
 
 @pytest.mark.costly
 def test_hashes_of_strings_repeat_in_other_processes() -> None:
-    words: Any = ["orders", "payments"]
-    hashes = [*in_pool(hash, words, process_count=1)]
-    program = f"print(*map(hash, {words}))"
+    texts: Any = ["orders", "payments"]
+    hashes = [*in_pool(hash, texts, process_count=1)]
+    program = f"print(*map(hash, {texts}))"
     process = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONHASHSEED": "0"},
@@ -379,13 +379,13 @@ def test_the_same_cluster_makes_no_difference() -> None:
 
 def test_only_the_cluster_is_another() -> None:
     plan = draw(3, SimulationOptions(as_version="4.3", rules={SWITCH: False}))
-    other = other_plan(plan, ["3.9", "log.segment.ms=9000", f"{SWITCH}=on"])
-    assert other.tracks == plan.tracks
-    assert other.seed == plan.seed
-    assert other.world.as_version == "3.9"
-    assert other.world.mode in ("V+", "V-")
-    assert other.world.rules == {SWITCH: True}
-    assert other.world.settings == {**plan.world.settings, "log.segment.ms": 9_000}
+    changed_plan = other_plan(plan, ["3.9", "log.segment.ms=9000", f"{SWITCH}=on"])
+    assert changed_plan.tracks == plan.tracks
+    assert changed_plan.seed == plan.seed
+    assert changed_plan.world.as_version == "3.9"
+    assert changed_plan.world.mode in ("V+", "V-")
+    assert changed_plan.world.rules == {SWITCH: True}
+    assert changed_plan.world.settings == {**plan.world.settings, "log.segment.ms": 9_000}
 
 
 @pytest.mark.parametrize(
@@ -412,17 +412,17 @@ def done_in(plan: Plan) -> list[str]:
 
 @pytest.mark.costly
 def test_what_a_finding_does_not_need_is_left_out() -> None:
-    small = shrink(leaderless_plan(), KINDS, switch=SHRINKING_SWITCH)
-    assert set(small.run.kinds) <= set(KINDS)
-    assert done_in(small.plan) == ["init-producer-id", "produce", "commit", "kill"]
-    assert small.plan.world.settings == {}
-    assert [*small.plan.world.topics] == ["t"]
+    shrunk_result = shrink(leaderless_plan(), KINDS, switch=SHRINKING_SWITCH)
+    assert set(shrunk_result.run.kinds) <= set(KINDS)
+    assert done_in(shrunk_result.plan) == ["init-producer-id", "produce", "commit", "kill"]
+    assert shrunk_result.plan.world.settings == {}
+    assert [*shrunk_result.plan.world.topics] == ["t"]
 
 
 def test_it_stops_after_so_many_tries() -> None:
-    small = shrink(leaderless_plan(), KINDS, tries_max=1)
-    assert small.try_count == 1
-    assert small.plan.size >= 9
+    shrunk_result = shrink(leaderless_plan(), KINDS, tries_max=1)
+    assert shrunk_result.try_count == 1
+    assert shrunk_result.plan.size >= 9
 
 
 def test_a_healthy_run_can_t_be_shrunk() -> None:

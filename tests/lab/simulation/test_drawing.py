@@ -81,7 +81,7 @@ def test_seeds_leave_features_out_and_have_one_replica_mostly() -> None:
         plan = draw(seed)
         features.update(plan.features)
         replicas.update(topic["replication-factor"] for topic in plan.world.topics.values())
-    drawn = defaults.CLIENT_FEATURES, defaults.CLUSTER_FEATURES, defaults.FURTHER_FEATURES
+    drawn_features = defaults.CLIENT_FEATURES, defaults.CLUSTER_FEATURES, defaults.FURTHER_FEATURES
     known_features = {
         HELD_FEATURE,
         KEYED_FEATURE,
@@ -97,7 +97,7 @@ def test_seeds_leave_features_out_and_have_one_replica_mostly() -> None:
         AMID_FAULTS_FEATURE,
         AMID_TRANSACTIONS_FEATURE,
         LEAVING_FEATURE,
-        *(feature_name for features in drawn for feature_name in features),
+        *(feature_name for features in drawn_features for feature_name in features),
     }
     assert set(features) <= set(known_features)
     assert len(features) >= len(known_features) - 1  # a power failure is seldom allowed
@@ -109,8 +109,8 @@ def test_seeds_leave_features_out_and_have_one_replica_mostly() -> None:
 def test_records_have_names_of_their_own() -> None:
     for seed in SEEDS:
         calls = [step.call for step in steps_of(draw(seed)) if step.call is not None]
-        sent = [call for call in calls if call.do != "configure-group"]
-        values = Counter(call.value for call in sent if call.value is not None)
+        sent_calls = [call for call in calls if call.do != "configure-group"]
+        values = Counter(call.value for call in sent_calls if call.value is not None)
         assert not values or max(values.values()) == 1
 
 
@@ -147,9 +147,9 @@ def plans() -> Iterator[Plan]:
 def test_every_question_can_be_put_and_most_are_answered() -> None:
     outcomes: Counter[str] = Counter()
     for plan in list(plans())[:16]:
-        played = play(plan)
-        assert [finding for finding in played.findings if finding.kind == "crash"] == []
-        outcomes += Counter(act.error for act in played.acts if "ask" in act.step)
+        played_run = play(plan)
+        assert [finding for finding in played_run.findings if finding.kind == "crash"] == []
+        outcomes += Counter(act.error for act in played_run.acts if "ask" in act.step)
     assert outcomes["NONE"] > sum(outcomes.values()) / 4
     assert len(outcomes) > 30
 
@@ -195,8 +195,11 @@ def test_what_he_was_told_is_what_he_says_next() -> None:
     plan = asking("ConsumerGroupHeartbeat", 1, to, **heartbeat, member_epoch=reference)
     (track,) = plan.tracks
     (act,) = track.acts
-    early = {**act.step["ask"], "fields": {**heartbeat, "member_epoch": {**reference, "plus": 5}}}
-    acts = (act, act, Act({"ask": early}, 0, 1, CURIOUS_FEATURE))
+    early_ask = {
+        **act.step["ask"],
+        "fields": {**heartbeat, "member_epoch": {**reference, "plus": 5}},
+    }
+    acts = (act, act, Act({"ask": early_ask}, 0, 1, CURIOUS_FEATURE))
     plan = msgspec.structs.replace(plan, tracks=(msgspec.structs.replace(track, acts=acts),))
     errors = [act.error for act in play(plan).acts]
     assert errors == ["NONE", "NONE", "FENCED_MEMBER_EPOCH"]
@@ -206,9 +209,9 @@ def test_what_he_was_told_is_what_he_says_next() -> None:
 def test_his_questions_are_no_steps_of_a_story_but_of_a_test() -> None:
     plan = next(plans())
     assert Plan.from_json(plan.to_json()) == plan
-    played = play(plan)
-    assert play(Plan.from_json(plan.to_json())).digest == played.digest
-    assert story_of(plan, msgspec.structs.replace(played, acts=played.acts[:3])) is None
+    played_run = play(plan)
+    assert play(Plan.from_json(plan.to_json())).digest == played_run.digest
+    assert story_of(plan, msgspec.structs.replace(played_run, acts=played_run.acts[:3])) is None
     assert "Plan.from_json" in pytest_of(plan)
 
 
@@ -247,17 +250,17 @@ def with_workload(name: str) -> Plan:
 
 
 def test_a_coroutine_of_the_users_takes_part() -> None:
-    played = play(with_workload("orders"))
-    assert played.kinds == ()
-    assert b'"value":"order"' in played.history
-    assert played.cells == {CoverageCell("", "workload", "NONE"): 1}
-    assert played.guest_commit_count == 1
+    played_run = play(with_workload("orders"))
+    assert played_run.kinds == ()
+    assert b'"value":"order"' in played_run.history
+    assert played_run.cells == {CoverageCell("", "workload", "NONE"): 1}
+    assert played_run.guest_commit_count == 1
 
 
 def test_what_it_asserts_is_a_finding() -> None:
-    played = play(with_workload("wrong"))
-    assert played.kinds == (CRASH_KIND,)
-    assert "two orders for one" in played.findings[0].because
+    played_run = play(with_workload("wrong"))
+    assert played_run.kinds == (CRASH_KIND,)
+    assert "two orders for one" in played_run.findings[0].because
 
 
 @pytest.mark.parametrize(
@@ -265,10 +268,10 @@ def test_what_it_asserts_is_a_finding() -> None:
     [("refuse_workload", "BrokerResponseError"), ("unreachable", "ConnectionRefusedError")],
 )
 def test_what_its_library_raises_ends_it_and_is_no_finding(name: str, error: str) -> None:
-    played = play(with_workload(name))
-    assert played.kinds == ()
-    assert played.cells == {CoverageCell("", "workload", error): 1}
-    assert played.guest_commit_count == 0
+    played_run = play(with_workload(name))
+    assert played_run.kinds == ()
+    assert played_run.cells == {CoverageCell("", "workload", error): 1}
+    assert played_run.guest_commit_count == 0
 
 
 def test_a_workload_that_is_not_there_is_refused() -> None:
@@ -292,10 +295,10 @@ def questions(plan: Plan) -> list[dict[str, Any]]:
     return [act.step["ask"] for act in plan.acts if "ask" in act.step]
 
 
-def field_texts(said: Any) -> Iterator[tuple[str, str]]:
+def field_texts(said_value: Any) -> Iterator[tuple[str, str]]:
     """The texts in a message, with the names of their fields."""
-    if isinstance(said, dict):
-        for name, value in said.items():
+    if isinstance(said_value, dict):
+        for name, value in said_value.items():
             for element in value if isinstance(value, list) else [value]:
                 if isinstance(element, str):
                     yield name, element
@@ -318,7 +321,7 @@ def test_what_he_changes_is_his_own() -> None:
         *("name", "topic", "topic_name", "topic_names", "group_id", "groups_names"),
         *("transactional_id", "transactional_ids", "resource_name"),
     }
-    own_texts = 0
+    own_text_count = 0
     for plan in plans_of_curiosity():
         for question in questions(plan):
             if question["api"].startswith(LOOKS):
@@ -328,8 +331,8 @@ def test_what_he_changes_is_his_own() -> None:
                     topic_text in plan.world.topics or topic_text in ("__consumer_offsets",)
                 ):
                     raise AssertionError((plan.seed, question))
-                own_texts += topic_text in OWN
-    assert own_texts > 500
+                own_text_count += topic_text in OWN
+    assert own_text_count > 500
 
 
 @pytest.mark.parametrize(
@@ -396,8 +399,8 @@ def test_a_run_becomes_a_scenario_that_has_the_same_verdict() -> None:
 
 def test_what_steps_can_t_say_is_no_story() -> None:
     plan = leaderless_plan()
-    played = msgspec.structs.replace(play(plan), findings=())
-    assert story_of(plan, played) is None
+    played_run = msgspec.structs.replace(play(plan), findings=())
+    assert story_of(plan, played_run) is None
 
 
 def test_a_test_holds_the_plan() -> None:
@@ -413,9 +416,9 @@ WANTED = SimulationOptions()
 
 
 def test_of_each_eight_seeds_one_is_played_and_always_the_same() -> None:
-    chosen = [*guided_seeds(range(100), WANTED)]
-    assert [seed // CANDIDATES_PER_RUN for seed in chosen] == [*range(13)]
-    assert chosen == [*guided_seeds(range(100), WANTED)]
+    chosen_seeds = [*guided_seeds(range(100), WANTED)]
+    assert [seed // CANDIDATES_PER_RUN for seed in chosen_seeds] == [*range(13)]
+    assert chosen_seeds == [*guided_seeds(range(100), WANTED)]
 
 
 @pytest.mark.costly
@@ -423,8 +426,8 @@ def test_what_is_chosen_has_more_pairs_than_what_comes_first() -> None:
     def pairs(seeds: list[int]) -> int:
         return len({pair for seed in seeds for pair in pairs_of(draw(seed))})
 
-    chosen = [*guided_seeds(range(40 * CANDIDATES_PER_RUN), WANTED)]
-    assert pairs(chosen) > 1.1 * pairs([*range(40)])
+    chosen_seeds = [*guided_seeds(range(40 * CANDIDATES_PER_RUN), WANTED)]
+    assert pairs(chosen_seeds) > 1.1 * pairs([*range(40)])
 
 
 def test_pairs_are_of_what_is_asked_for_and_what_that_may_meet() -> None:
@@ -437,9 +440,9 @@ def test_pairs_are_of_what_is_asked_for_and_what_that_may_meet() -> None:
     )
     track = Track(name="a1", acts=tuple(Act(step=step) for step in steps))
     plan = Plan(seed=1, world=World(mode="TV2+"), tracks=(track,), features=("kill",))
-    met = {"TV2+", "kill", "cluster kill", "arm client.response drop"}
+    met_acts = {"TV2+", "kill", "cluster kill", "arm client.response drop"}
     acts_of_plan = {"begin", "ask ListGroups", "observe"}
-    assert pairs_of(plan) == {(act, met_act) for act in acts_of_plan for met_act in met}
+    assert pairs_of(plan) == {(act, met_act) for act in acts_of_plan for met_act in met_acts}
 
 
 # Two hundred runs drawn from seeds: whatever they find has a name. A finding without one is a bug:

@@ -48,13 +48,13 @@ def acts_of_habit(plan: Plan, habit: str) -> list[Act]:
     return [act for act in plan.acts if act.habit == habit]
 
 
-def answers(played: PlayedRun, habit: str, plan: Plan) -> list[str]:
+def answers(played_run: PlayedRun, habit: str, plan: Plan) -> list[str]:
     steps = [act.step for act in acts_of_habit(plan, habit)]
-    return [act.error for act in played.acts if act.step in steps]
+    return [act.error for act in played_run.acts if act.step in steps]
 
 
 def test_a_seed_without_any_of_it_is_what_it_was() -> None:
-    later = {
+    later_features = {
         *defaults.FURTHER_FEATURES,
         HELD_FEATURE,
         KEYED_FEATURE,
@@ -68,9 +68,11 @@ def test_a_seed_without_any_of_it_is_what_it_was() -> None:
         SHARE_GROUPS_FEATURE,
         STREAMS_FEATURE,
     }
-    plain = [plan for plan in map(draw, SEEDS) if later.isdisjoint(plan.features)]
-    assert len(plain) > len(SEEDS) / 8
-    assert [with_further_features(plan, older_releases=["4.3"]) for plan in plain] == plain
+    plain_plans = [plan for plan in map(draw, SEEDS) if later_features.isdisjoint(plan.features)]
+    assert len(plain_plans) > len(SEEDS) / 8
+    assert [
+        with_further_features(plan, older_releases=["4.3"]) for plan in plain_plans
+    ] == plain_plans
 
 
 @pytest.mark.costly
@@ -103,14 +105,14 @@ def test_brokers_are_upgraded_and_their_bugs_are_those_of_both_releases() -> Non
 
 @pytest.mark.costly
 def test_an_id_of_one_user_is_old_before_its_first_transaction() -> None:
-    aged_tracks = 0
+    aged_track_count = 0
     for plan in having("long-lived-ids"):
         for track in plan.tracks:
             aged = [act for act in track.acts if act.habit == "long-lived-ids"]
             if aged:
                 assert track.acts[0] is aged[0]
-                aged_tracks += 1
-    assert aged_tracks > 5
+                aged_track_count += 1
+    assert aged_track_count > 5
     plan = next(plan for plan in having("long-lived-ids") if acts_of_habit(plan, "long-lived-ids"))
     assert "NONE" in answers(play(plan), "long-lived-ids", plan)
 
@@ -151,22 +153,22 @@ def test_leaders_move_while_something_is_held_and_can_move() -> None:
 
 @pytest.mark.costly
 def test_records_of_compacted_topics_have_keys_and_are_cleaned() -> None:
-    answered: set[str] = set()
+    errors: set[str] = set()
     for plan in list(having(KEYED_FEATURE))[:6]:
         compacted = {
             topic_name for topic_name, topic in plan.world.topics.items() if "configs" in topic
         }
-        answered |= {*answers(play(plan), KEYED_FEATURE, plan)}
+        errors |= {*answers(play(plan), KEYED_FEATURE, plan)}
         for act in plan.acts:
             call = act.step.get("call", {})
             if "key" in call and call["do"] == "produce":
                 assert call["partition"].rpartition("-")[0] in compacted
-    assert "NONE" in answered
+    assert "NONE" in errors
 
 
 @pytest.mark.costly
 def test_one_request_brings_records_to_partitions_that_one_broker_leads() -> None:
-    answered: set[str] = set()
+    errors: set[str] = set()
     joined = [
         plan for plan in having(JOINT_PRODUCE_FEATURE) if acts_of_habit(plan, JOINT_PRODUCE_FEATURE)
     ]
@@ -175,18 +177,18 @@ def test_one_request_brings_records_to_partitions_that_one_broker_leads() -> Non
         values: list[str] = []
         for act in acts_of_habit(plan, JOINT_PRODUCE_FEATURE):
             call = act.step["call"]
-            places = [call["partition"], *call["beside"]]
-            assert len({*places}) == len(places)
+            partitions = [call["partition"], *call["beside"]]
+            assert len({*partitions}) == len(partitions)
             leaders = {
                 plan.world.topics[topic_name]["leaders"][leader_index]
-                for topic_name, leader_index in map(split_partition_name, places)
+                for topic_name, leader_index in map(split_partition_name, partitions)
             }
             assert len(leaders) == 1
             values += [call["value"], *call["beside"].values()]
         assert len({*values}) == len(values)
     for plan in joined[:6]:
-        answered |= {*answers(play(plan), JOINT_PRODUCE_FEATURE, plan)}
-    assert "NONE" in answered
+        errors |= {*answers(play(plan), JOINT_PRODUCE_FEATURE, plan)}
+    assert "NONE" in errors
 
 
 def split_partition_name(partition_name: str) -> tuple[str, int]:
@@ -196,26 +198,26 @@ def split_partition_name(partition_name: str) -> tuple[str, int]:
 
 @pytest.mark.costly
 def test_somebody_watches_where_groups_stand() -> None:
-    answered: set[str] = set()
+    errors: set[str] = set()
     for plan in list(having(MONITORED_FEATURE))[:4]:
         assert [track.name for track in plan.tracks].count(MONITOR_ACTOR) == 1
         assert plan.groups
-        answered |= {*answers(play(plan), MONITORED_FEATURE, plan)}
-    assert "NONE" in answered
+        errors |= {*answers(play(plan), MONITORED_FEATURE, plan)}
+    assert "NONE" in errors
 
 
 @pytest.mark.costly
 def test_producers_commit_for_what_their_member_was_first() -> None:
-    answered: set[str] = set()
+    errors: set[str] = set()
     for plan in [
         plan for plan in having(REPLACED_FEATURE) if acts_of_habit(plan, REPLACED_FEATURE)
     ][:12]:
         for act in acts_of_habit(plan, REPLACED_FEATURE):
             call = act.step["call"]
             assert call["member-id"] == call["generation"] == f"{call['member']} first"
-        answered |= {*answers(play(plan), REPLACED_FEATURE, plan)}
-    assert "NONE" in answered
-    assert not answered.isdisjoint({"UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"})
+        errors |= {*answers(play(plan), REPLACED_FEATURE, plan)}
+    assert "NONE" in errors
+    assert not errors.isdisjoint({"UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"})
 
 
 @pytest.mark.costly
@@ -226,13 +228,13 @@ def test_positions_are_committed_in_transactions_and_outside_of_them() -> None:
         calls = [act.step["call"] for act in acts_of_habit(plan, MEMBER_COMMITS_FEATURE)]
         members = {track.name for track in plan.tracks if "group" in (track.actor or {})}
         assert {call["who"] for call in calls if "member" not in call} <= members
-    everything = [
+    group_calls = [
         call
         for plan in plans
         for call in (act.step["call"] for act in acts_of_habit(plan, MEMBER_COMMITS_FEATURE))
     ]
-    assert {call["do"] for call in everything} == {"commit-offsets", "poll", "seek"}
-    assert any("member" in call and call["offsets"] for call in everything)
+    assert {call["do"] for call in group_calls} == {"commit-offsets", "poll", "seek"}
+    assert any("member" in call and call["offsets"] for call in group_calls)
     assert any("NONE" in answers(play(plan), MEMBER_COMMITS_FEATURE, plan) for plan in plans[:3])
 
 
@@ -314,20 +316,20 @@ def test_partitions_of_an_open_transaction_are_looked_after_those_of_kafka_as_we
                     )
     cares = {*defaults.MAINTENANCE_ACTS, "roll"}
     for topic in ("__transaction_state", "__consumer_offsets"):
-        assert {do for do, where in actions_and_topics if where == topic} == cares
-    assert {do for do, where in actions_and_topics if where == "t1"} == cares
+        assert {do for do, action_topic in actions_and_topics if action_topic == topic} == cares
+    assert {do for do, action_topic in actions_and_topics if action_topic == "t1"} == cares
 
 
 @pytest.mark.costly
 def test_care_in_the_middle_of_a_transaction_comes_to_something() -> None:
-    answered: set[tuple[str, str]] = set()
+    answered_calls: set[tuple[str, str]] = set()
     for plan in list(having(AMID_TRANSACTIONS_FEATURE))[:12]:
         steps = [act.step for act in plan.acts if act.habit == AMID_TRANSACTIONS_FEATURE]
         for act in play(plan).acts:
             if act.step in steps:
                 request = act.step.get("cluster") or act.step["call"]
-                answered.add((request["do"], act.error))
-    assert {(do, "NONE") for do in (*defaults.MAINTENANCE_ACTS, "roll")} <= answered
+                answered_calls.add((request["do"], act.error))
+    assert {(do, "NONE") for do in (*defaults.MAINTENANCE_ACTS, "roll")} <= answered_calls
 
 
 @pytest.mark.costly
@@ -379,8 +381,10 @@ def test_a_program_goes_on_where_somebody_else_s_act_fails_in_its_track() -> Non
         call_act("commit"),
     )
     track = Track("w", acts, {"plays": "wire", "transactional-id": "x"}, "abort")
-    played = play(Plan(seed=1, world=world, tracks=(track,)))
-    names_and_successes = [(Act(act.step).request_name, act.error == "NONE") for act in played.acts]
+    played_run = play(Plan(seed=1, world=world, tracks=(track,)))
+    names_and_successes = [
+        (Act(act.step).request_name, act.error == "NONE") for act in played_run.acts
+    ]
     assert names_and_successes[-3:] == [
         ("cluster move-leader", False),
         ("producers", False),

@@ -57,13 +57,14 @@ def leader(cluster: VirtualCluster, topic_partition: TopicPartition = PLACE):  #
 
 def forget_a_transaction(cluster: VirtualCluster) -> None:
     home = cluster.home("tx")
-    for owned in leader(cluster, home).coordinator._ownership:
-        owned.entries.clear() if not owned.entries else owned.entries.update(
+    for owned_partition in leader(cluster, home).coordinator._ownership:
+        entries = owned_partition.entries
+        entries.update(
             {
                 name: type(txn)(
                     **{**{f: getattr(txn, f) for f in txn.__struct_fields__}, "producer_epoch": 77}
                 )
-                for name, txn in owned.entries.items()
+                for name, txn in entries.items()
             }
         )
 
@@ -127,8 +128,8 @@ def coordinate_what_another_leads(cluster: VirtualCluster) -> None:
     other_broker = next(
         broker for broker in cluster.sim.brokers.values() if home not in broker.replicas.led
     )
-    (owned, *_) = leader(cluster, home).coordinator._ownership
-    other_broker.coordinator._ownership.owned[owned.partition] = owned
+    (owned_partition, *_) = leader(cluster, home).coordinator._ownership
+    other_broker.coordinator._ownership.owned[owned_partition.partition] = owned_partition
 
 
 @pytest.mark.parametrize(
@@ -172,10 +173,10 @@ def test_a_move_that_was_not_replicated_in_time_may_stay_in_the_log() -> None:
     async def main(cluster: VirtualCluster) -> None:
         await use(cluster)
         homes = [*leader(cluster, cluster.home("tx")).coordinator._ownership]
-        known_entries = [dict(owned.entries) for owned in homes]
+        known_entries = [dict(owned_partition.entries) for owned_partition in homes]
         forget_a_transaction(cluster)
-        for owned, entries in zip(homes, known_entries, strict=True):
-            owned.withdrawn_transitions.update(entries)
+        for owned_partition, entries in zip(homes, known_entries, strict=True):
+            owned_partition.withdrawn_transitions.update(entries)
         assert violations(cluster.sim) == []
 
     run_cluster(main)
@@ -226,13 +227,15 @@ def test_an_id_that_was_granted_or_is_in_the_log_is_compared(
         await use(cluster)
         entry = await refuse_the_first_record(cluster, "new")
         home = cluster.home(transactional_id)
-        (owned,) = (
+        (other_owned,) = (
             owned_partition
             for owned_partition in leader(cluster, home).coordinator.owned_partitions()
             if owned_partition.partition == home.partition
         )
-        changed = replace(entry, transactional_id=TransactionalId(transactional_id), **changes)
-        owned.entries[changed.transactional_id] = changed
+        changed_entry = replace(
+            entry, transactional_id=TransactionalId(transactional_id), **changes
+        )
+        other_owned.entries[changed_entry.transactional_id] = changed_entry
         assert [fault_kind for fault_kind, _ in violations(cluster.sim)] == [FORGETFUL_COORDINATOR]
 
     run_cluster(main)

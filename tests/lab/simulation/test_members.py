@@ -26,15 +26,15 @@ from txnsim_lab.simulation.play import (
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def member(member_id: str, *places: TopicPartition, generation: int = 2) -> Any:
+def member(member_id: str, *partitions: TopicPartition, generation: int = 2) -> Any:
     return SimpleNamespace(
         is_joined=True,
         takes_part=True,
         polls_in_time=True,
         options=SimpleNamespace(group_id="g", protocol="classic"),
         metadata=GroupMetadata(generation=generation, member_id=member_id),
-        assigned=frozenset(places),
-        positions=dict.fromkeys(places, 5),
+        assigned=frozenset(partitions),
+        positions=dict.fromkeys(partitions, 5),
     )
 
 
@@ -85,9 +85,14 @@ def test_a_partition_of_two_members_that_the_coordinator_knows() -> None:
 
 def test_one_generation_has_one_assignment() -> None:
     assignments_told: Any = {}
-    for places, generation, broken in (((T0,), 2, 0), ((), 2, 0), ((T1,), 3, 0), ((T0,), 3, 1)):
-        members = around(m=member("m", *places, generation=generation))
-        assert len(list(changed_assignments(members, assignments_told))) == broken
+    for partitions, generation, broken_count in (
+        ((T0,), 2, 0),
+        ((), 2, 0),
+        ((T1,), 3, 0),
+        ((T0,), 3, 1),
+    ):
+        members = around(m=member("m", *partitions, generation=generation))
+        assert len(list(changed_assignments(members, assignments_told))) == broken_count
 
 
 @pytest.mark.parametrize(
@@ -149,8 +154,8 @@ def test_who_asks_of_a_consumer_group_and_may_not(
 
 def test_before_members_behind_may_commit_none_may() -> None:
     asked_call = Call.model_validate({"who": "m", "do": "commit-offsets", "generation": "m first"})
-    sound = cluster_of(consumer_group(since=1), behind_may=False)
-    assert why_old(around(m=member("m", T0)), sound, asked_call)
+    sound_cluster = cluster_of(consumer_group(since=1), behind_may=False)
+    assert why_old(around(m=member("m", T0)), sound_cluster, asked_call)
 
 
 def test_the_newest_coordinator_counts() -> None:

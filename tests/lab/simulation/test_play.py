@@ -25,15 +25,15 @@ def test_a_commit_without_a_leader_is_found_as_4_3_and_not_as_4_2() -> None:
 
 
 def test_what_was_done_and_answered_is_told() -> None:
-    played = play(leaderless_plan())
-    commits = [act for act in played.acts if act.step.get("call", {}).get("do") == "commit"]
+    played_run = play(leaderless_plan())
+    commits = [act for act in played_run.acts if act.step.get("call", {}).get("do") == "commit"]
     assert [commit.error for commit in commits] == ["NONE", "NONE"]
     assert commits[0].leaders["t-0"] == 0  # nobody leads it
     assert commits[0].states == {"p": "Ongoing"}
-    assert played.cells[CoverageCell("Ongoing", "commit", "NONE")] == 2
-    assert played.cells[CoverageCell("", "cluster kill", "NONE")] == 1
-    assert played.virtual_ms > 30_000
-    assert len(History.from_lines(played.history)) > 10
+    assert played_run.cells[CoverageCell("Ongoing", "commit", "NONE")] == 2
+    assert played_run.cells[CoverageCell("", "cluster kill", "NONE")] == 1
+    assert played_run.virtual_ms > 30_000
+    assert len(History.from_lines(played_run.history)) > 10
 
 
 def with_habit(on_error: str, *acts: Act) -> Plan:
@@ -61,8 +61,8 @@ NEXT = Act({"call": {"who": "p", "do": "begin"}}, unit=2)
 def test_somebody_who_is_refused_follows_his_habit(
     on_error: str, expected_calls: list[str]
 ) -> None:
-    played = play(with_habit(on_error, INIT, REFUSED, AFTER, NEXT))
-    assert [act.step["call"]["do"] for act in played.acts] == expected_calls
+    played_run = play(with_habit(on_error, INIT, REFUSED, AFTER, NEXT))
+    assert [act.step["call"]["do"] for act in played_run.acts] == expected_calls
 
 
 def test_a_cluster_that_is_healed_has_time_before_much_time_passes() -> None:
@@ -95,9 +95,9 @@ def test_an_id_is_not_aged_where_its_coordinator_dies_behind_its_answer() -> Non
     (aged,) = play(plan).acts
     kill = Act({"cluster": {"do": "kill", "broker": 1}}, aged.took_us // 1_000 - 25)
     tracks = (*plan.tracks, Track("", (kill,)))
-    played = play(msgspec.structs.replace(plan, tracks=tracks))
-    assert played.kinds == ()
-    assert [act.error for act in played.acts if act.step == step] == ["IN_VAIN"]
+    played_run = play(msgspec.structs.replace(plan, tracks=tracks))
+    assert played_run.kinds == ()
+    assert [act.error for act in played_run.acts if act.step == step] == ["IN_VAIN"]
 
 
 def test_an_abort_that_is_replicated_slowly_is_waited_for() -> None:
@@ -113,6 +113,6 @@ def test_an_abort_that_is_replicated_slowly_is_waited_for() -> None:
         topics={"t": {"partitions": 1, "replication-factor": 3, "leaders": [1]}},
         peer_latency_us=(60_000, 60_000),
     )
-    played = play(Plan(seed=16286, world=world, tracks=(Track("w", acts, actor),)))
-    assert played.kinds == ()
-    assert b'"value":"v"' in played.history
+    played_run = play(Plan(seed=16286, world=world, tracks=(Track("w", acts, actor),)))
+    assert played_run.kinds == ()
+    assert b'"value":"v"' in played_run.history

@@ -39,8 +39,8 @@ def test_a_finding_is_named_shrunk_told_and_written(tmp_path: Path) -> None:
     assert "  again: txnsim simulate --seed 7 --as-version 4.3" in lines
     story = tmp_path / "out" / "seed-7.yaml"
     assert f"  see it: txnsim scenario run {story} --armed --open" in lines
-    real = f"  ask a real Kafka: txnsim scenario run {story} --armed --on apache-4.4.0"
-    assert real in lines
+    real_line = f"  ask a real Kafka: txnsim scenario run {story} --armed --on apache-4.4.0"
+    assert real_line in lines
 
 
 @pytest.mark.costly

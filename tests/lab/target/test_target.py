@@ -77,7 +77,7 @@ class Brokers(SimDisks):
         await self.sim.start_broker(BrokerId(number))
 
 
-class Told:
+class StoryResult:
     """The result of a story, and what the story left in the cluster."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ def tell_story(
     looks: bool = True,
     faults: Sequence[FaultRule] = (),
     **cluster: Any,
-) -> Told:
+) -> StoryResult:
     """Tell a story on a cluster behind a proxy.
 
     Args:
@@ -110,15 +110,15 @@ def tell_story(
         faults: Of the cluster, for all of it.
         cluster: Settings.
     """
-    recorded_story = Told()
+    recorded_story = StoryResult()
 
     async def main(proxied_cluster: ProxiedCluster) -> None:
         for fault_rule in faults:
             proxied_cluster.sim.injector.arm(fault_rule)
-        own = with_prefixed_names(scenario, prefix)
-        scenario_run = ScenarioRun(scenario=own, run=run, take=take)
+        own_scenario = with_prefixed_names(scenario, prefix)
+        scenario_run = ScenarioRun(scenario=own_scenario, run=run, take=take)
         target = target_of(
-            own,
+            own_scenario,
             proxied_cluster.env,
             proxied_cluster.proxy,
             prefix=prefix,
@@ -140,15 +140,19 @@ def tell_story(
             admin = Admin(client)
             topics = await admin.describe_topics(None)
             recorded_story.topics = [topic.name for topic in topics]
-            places = [TopicPartition(t.name, n) for t in topics for n in range(len(t.partitions))]
-            for topic_partition, producers in (await admin.describe_producers(places)).items():
+            topic_partitions = [
+                TopicPartition(t.name, n) for t in topics for n in range(len(t.partitions))
+            ]
+            for topic_partition, producers in (
+                await admin.describe_producers(topic_partitions)
+            ).items():
                 assert not isinstance(producers, ClientError)
                 if any(producer.txn_start_offset is not None for producer in producers):
                     recorded_story.open.add(topic_partition.topic)
-            for listed in (await admin.list_transactions()).values():
-                assert isinstance(listed, tuple)
+            for listing in (await admin.list_transactions()).values():
+                assert isinstance(listing, tuple)
                 recorded_story.states |= {
-                    transaction.transactional_id: transaction.state for transaction in listed
+                    transaction.transactional_id: transaction.state for transaction in listing
                 }
 
     run_proxied(main, brokers=3, **cluster)
@@ -199,9 +203,9 @@ def deny(
     )
 
 
-def told_as(scenario: Scenario, *denied: AclBinding, **cluster: Any) -> Told:
+def told_as(scenario: Scenario, *denied_acls: AclBinding, **cluster: Any) -> StoryResult:
     """Play a story in V- as a user that has every right but those denied."""
-    security = SecurityOptions(has_authorizer=True, acls=(*EVERYTHING, *denied))
+    security = SecurityOptions(has_authorizer=True, acls=(*EVERYTHING, *denied_acls))
     return tell_story(
         scenario,
         security=security,
@@ -211,17 +215,17 @@ def told_as(scenario: Scenario, *denied: AclBinding, **cluster: Any) -> Told:
     )
 
 
-def leftover_rows(ended_story: Told) -> list[tuple[str, str, str]]:
+def leftover_rows(ended_story: StoryResult) -> list[tuple[str, str, str]]:
     """Kind, name and reason of each leftover."""
     assert ended_story.left is not None
     return [(leftover.kind, leftover.name, leftover.why) for leftover in ended_story.left]
 
 
 def test_a_topic_that_may_not_be_deleted_is_left_without_what_hangs_in_it() -> None:
-    denied = deny(ResourceType.TOPIC, PREFIX, AclOperation.DELETE)
+    denied_acls = deny(ResourceType.TOPIC, PREFIX, AclOperation.DELETE)
     steps = [INIT, call("begin"), call("produce", partition="t-0", value="ghost"),
              {"expect": {"partition": "t-0", "stable": 7}}]  # fmt: skip
-    ended_story = told_as(small(steps), *denied)
+    ended_story = told_as(small(steps), *denied_acls)
     reason = "TOPIC_AUTHORIZATION_FAILED, it takes DELETE on the topic"
     assert leftover_rows(ended_story) == [
         ("topic", f"{PREFIX}{name}", reason) for name in ("t", "in")
@@ -259,7 +263,7 @@ def test_what_hangs_among_positions_is_aborted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("denied", "reason"),
+    ("denied_acls", "reason"),
     [
         (
             deny(ResourceType.CLUSTER, CLUSTER_NAME, AclOperation.ALTER),
@@ -274,9 +278,9 @@ def test_what_hangs_among_positions_is_aborted() -> None:
     ],
 )
 def test_what_hangs_among_positions_is_left_where_it_may_not_be_aborted_or_seen(
-    denied: tuple[AclBinding, ...], reason: str
+    denied_acls: tuple[AclBinding, ...], reason: str
 ) -> None:
-    ended_story = told_as(small(GROUP_GHOST), *denied, looks=False)
+    ended_story = told_as(small(GROUP_GHOST), *denied_acls, looks=False)
     ((leftover_kind, name, because),) = leftover_rows(ended_story)
     assert (leftover_kind, because) == ("hanging transaction", reason)
     assert name.startswith("__consumer_offsets-")
@@ -296,13 +300,18 @@ def test_a_group_that_may_not_be_deleted_is_left_if_it_was_made(
 
 def test_what_can_not_be_seen_is_said_so() -> None:
     scenario = small(GROUP_GHOST)
-    unseen = (AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.READ, AclOperation.DELETE)
+    unseen_operations = (
+        AclOperation.DESCRIBE,
+        AclOperation.WRITE,
+        AclOperation.READ,
+        AclOperation.DELETE,
+    )
     ended_story = told_as(
         scenario,
         *deny(
             ResourceType.TRANSACTIONAL_ID, f"{PREFIX}app", AclOperation.DESCRIBE, AclOperation.WRITE
         ),
-        *deny(ResourceType.GROUP, f"{PREFIX}g", *unseen),
+        *deny(ResourceType.GROUP, f"{PREFIX}g", *unseen_operations),
     )
     assert leftover_rows(ended_story) == [
         (
@@ -352,7 +361,7 @@ def test_a_cluster_that_is_gone_leaves_everything() -> None:
 REAL_INIT = call("init-producer-id")
 
 
-def assert_as_declared(ended_story: Told) -> None:
+def assert_as_declared(ended_story: StoryResult) -> None:
     assert ended_story.result is not None
     assert ended_story.result.as_declared, ended_story.result.verdict
 
@@ -426,10 +435,10 @@ def test_what_is_ongoing_is_waited_for_until_its_coordinator_has_ended_it() -> N
 
 
 def test_leaders_move_brokers_die_and_topics_change() -> None:
-    where = {"partition": "t-0", "is": 3}
+    leader_condition = {"partition": "t-0", "is": 3}
     steps = [
         {"cluster": {"do": "move-leader", "partition": "t-0", "to": 3}},
-        {"wait-until": {"leader": where}},
+        {"wait-until": {"leader": leader_condition}},
         {"cluster": {"do": "reload-coordinator", "coordinator-of": "app"}},
         {"cluster": {"do": "reassign", "partition": "t-1", "replicas": [1, 3]}},
         {"cluster": {"do": "configure", "topic": "t", "name": "retention.ms", "value": "5000"}},
@@ -570,12 +579,20 @@ async def test_brokers_reach_each_other_through_the_proxy_and_the_controller_is_
     brokers = ApacheBrokers(options())
     await brokers.start({1: 5001, 2: 5002, 3: 5003})
     try:
-        second, controller = properties(brokers, "broker-2"), properties(brokers, "controller")
-        assert second["advertised.listeners"].endswith("INTERNAL://127.0.0.1:5002")
-        assert f"INTERNAL://127.0.0.1:{brokers.peers[1].port}" in second["listeners"]
-        assert (second["process.roles"], controller["process.roles"]) == ("broker", "controller")
-        assert second["controller.quorum.voters"] == controller["controller.quorum.voters"]
-        assert second["transaction.max.timeout.ms"] == "3600000"
+        broker_properties, controller = (
+            properties(brokers, "broker-2"),
+            properties(brokers, "controller"),
+        )
+        assert broker_properties["advertised.listeners"].endswith("INTERNAL://127.0.0.1:5002")
+        assert f"INTERNAL://127.0.0.1:{brokers.peers[1].port}" in broker_properties["listeners"]
+        assert (broker_properties["process.roles"], controller["process.roles"]) == (
+            "broker",
+            "controller",
+        )
+        assert (
+            broker_properties["controller.quorum.voters"] == controller["controller.quorum.voters"]
+        )
+        assert broker_properties["transaction.max.timeout.ms"] == "3600000"
         formatted = (tmp_path / "formatted").read_text().splitlines()
         assert len(formatted) == 4
         assert all("--feature transaction.version=2" in line for line in formatted)
@@ -618,15 +635,16 @@ async def test_storage_that_can_not_be_formatted_is_told(java: Path) -> None:
 async def test_no_process_that_formats_outlives_the_failure_of_another(
     java: Path, tmp_path: Path
 ) -> None:
-    ended = tmp_path / "ended"
+    end_file = tmp_path / "ended"
     write(
-        java, format_command=f'case "$*" in *broker-2*) exit 1;; esac; sleep 0.3; echo >> {ended}'
+        java,
+        format_command=f'case "$*" in *broker-2*) exit 1;; esac; sleep 0.3; echo >> {end_file}',
     )
     brokers = ApacheBrokers(options())
     try:
         with pytest.raises(ConfigError, match="could not be formatted"):
             await brokers.start({1: 5001, 2: 5002, 3: 5003})
-        assert ended.read_text() == "\n\n\n", "the controller and two brokers"
+        assert end_file.read_text() == "\n\n\n", "the controller and two brokers"
     finally:
         await brokers.stop()
 
@@ -717,9 +735,9 @@ def test_the_cleaner_is_waited_for_and_not_where_it_does_not_come() -> None:
         assert in_vain >= CLEANER_IDLE_MS
         await log_care.roll(care.admin, care.clock, T0)
         await care.append("a")
-        waited = await care.took_ms(log_care.clean(care.admin, care.clock, care.disks, T0))
+        waited_ms = await care.took_ms(log_care.clean(care.admin, care.clock, care.disks, T0))
         assert care.disks.cleaned_until(1, T0) == 2
-        assert waited < CLEANER_IDLE_MS
+        assert waited_ms < CLEANER_IDLE_MS
 
     run(main)
 
@@ -730,9 +748,9 @@ def test_retention_is_waited_for() -> None:
         await log_care.roll(care.admin, care.clock, T0)
         await care.append("b")
         await log_care.configure(care.admin, "t", "retention.bytes", "1")
-        waited = await care.took_ms(log_care.delete_old(care.admin, care.clock, care.disks, T0))
+        waited_ms = await care.took_ms(log_care.delete_old(care.admin, care.clock, care.disks, T0))
         assert care.disks.segments(1, T0) == [1]
-        assert waited < RETENTION_MAX_MS
+        assert waited_ms < RETENTION_MAX_MS
 
     run(main, log_retention_check_interval_ms=1_000)
 
@@ -821,8 +839,12 @@ def test_it_is_the_cluster_that_the_run_asks_for() -> None:
             assert target.injector is target.cluster.injector
             assert target.bootstrap == target.cluster.bootstrap
             assert (target.prefix, target.is_hidden(TopicPartition("t", 0))) == ("", False)
-            first_partition, two = ((number, (BrokerId(number + 1),)) for number in range(2))
-            await target.create_topic(TopicToCreate(name="t", assignments=(first_partition, two)))
+            first_partition, second_partition = (
+                (number, (BrokerId(number + 1),)) for number in range(2)
+            )
+            await target.create_topic(
+                TopicToCreate(name="t", assignments=(first_partition, second_partition))
+            )
             assert target.topics["t"] == 2
             with pytest.raises(TargetError, match="topic t: TOPIC_ALREADY_EXISTS"):
                 await target.create_topic(TopicToCreate(name="t", assignments=(first_partition,)))

@@ -32,7 +32,7 @@ def test_wrong_data_is_told_of_stories_whose_data_is_wrong(
     name: str, run: str, take: str, *, by_application: bool | None
 ) -> None:
     facts = FollowedTrace.of_recording(recording_of_run(name, run, take)).facts()
-    assert {wrong.by_application for wrong in facts.wrong_data} == (
+    assert {wrong_batch.by_application for wrong_batch in facts.wrong_data} == (
         set() if by_application is None else {by_application}
     )
     is_wrong = judge_cluster(facts).state is VerdictState.WRONG_DATA
@@ -64,10 +64,10 @@ def marked(offset: int, *, committed: bool) -> tuple[object, ...]:
 
 def applications(*events: tuple[object, ...]) -> Applications:
     run = small(NODES, *events)
-    followed = Applications()
+    followed_applications = Applications()
     for event in run.events:
-        followed.follow(event, run.nodes[event.n])
-    return followed
+        followed_applications.follow(event, run.nodes[event.n])
+    return followed_applications
 
 
 PRODUCED = (call("produce"), appended(0, 0), call("end"))
@@ -75,17 +75,17 @@ PRODUCED = (call("produce"), appended(0, 0), call("end"))
 
 def test_what_was_asked_is_what_was_sent_and_not_the_state_that_it_met() -> None:
     """The page once told a commit that met CompleteAbort as "it asked to abort"."""
-    refused = applications(
+    followed_applications = applications(
         *PRODUCED,
         asked(2, "commit", error="INVALID_PRODUCER_EPOCH"),
         result(2, "INVALID_TXN_STATE"),
     )
-    view = refused.view_of("app")
+    view = followed_applications.view_of("app")
     assert view is not None
     assert view.sentence == "The application asked to commit, and got INVALID_TXN_STATE."
-    unanswered = applications(*PRODUCED, asked(2, "commit")).view_of("app")
-    assert unanswered is not None
-    assert unanswered.sentence == "The application asked to commit, and has no answer."
+    unanswered_view = applications(*PRODUCED, asked(2, "commit")).view_of("app")
+    assert unanswered_view is not None
+    assert unanswered_view.sentence == "The application asked to commit, and has no answer."
     open_view = applications(*PRODUCED).view_of("app")
     assert open_view is not None
     assert open_view.sentence == "The application has not asked to end it."
@@ -93,29 +93,35 @@ def test_what_was_asked_is_what_was_sent_and_not_the_state_that_it_met() -> None
 
 
 def test_a_transaction_of_an_application_begins_with_its_first_request_after_the_last_end() -> None:
-    ended = (*PRODUCED, asked(2, "commit"), result(2))
-    view = applications(*ended).view_of("app")
+    ended_events = (*PRODUCED, asked(2, "commit"), result(2))
+    view = applications(*ended_events).view_of("app")
     assert view is not None
     assert [(move.at, move.text) for move in view.moves] == [
         (0, "open"), (2, "asks to commit"), (4, "committed ✓"),
     ]  # fmt: skip
-    next_view = applications(*ended, call("produce"), appended(5, 2), call("x")).view_of("app")
+    next_view = applications(*ended_events, call("produce"), appended(5, 2), call("x")).view_of(
+        "app"
+    )
     assert next_view is not None
     assert [(move.at, move.text) for move in next_view.moves] == [(5, "open")]
     init = (NODES[2], "txn.decide", (5,), TX, {"command": "InitProducerId"})
-    refused = (*PRODUCED, asked(2, "commit"), result(2, "INVALID_PRODUCER_EPOCH"))
-    anew = applications(*refused, call("init"), init, call("produce"), appended(7, 2))
-    new_view = anew.view_of("app")
+    refused_events = (*PRODUCED, asked(2, "commit"), result(2, "INVALID_PRODUCER_EPOCH"))
+    new_applications = applications(
+        *refused_events, call("init"), init, call("produce"), appended(7, 2)
+    )
+    new_view = new_applications.view_of("app")
     assert new_view is not None
     assert [(move.at, move.text) for move in new_view.moves] == [(7, "open")]
 
 
 def test_an_answer_that_contradicts_the_marker_is_wrong_data() -> None:
-    told = applications(*PRODUCED, asked(2, "commit"), result(2), marked(1, committed=False))
-    (wrong,) = told.wrong_data()
-    assert (wrong.partition, wrong.offset, wrong.is_commit) == (T_0, 1, True)
-    told.forget_partition("t-0")
-    assert list(told.wrong_data()) == []
+    followed_applications = applications(
+        *PRODUCED, asked(2, "commit"), result(2), marked(1, committed=False)
+    )
+    (wrong_batch,) = followed_applications.wrong_data()
+    assert (wrong_batch.partition, wrong_batch.offset, wrong_batch.is_commit) == (T_0, 1, True)
+    followed_applications.forget_partition("t-0")
+    assert list(followed_applications.wrong_data()) == []
 
 
 @pytest.mark.parametrize(
@@ -159,7 +165,7 @@ def test_what_it_does_not_know_is_no_contradiction(events: tuple[tuple[object, .
 
 
 def test_a_record_that_comes_late_belongs_to_the_transaction_that_sent_it() -> None:
-    late = (
+    late_events = (
         *PRODUCED,
         call("late"),
         call("end"),
@@ -169,25 +175,32 @@ def test_a_record_that_comes_late_belongs_to_the_transaction_that_sent_it() -> N
         appended(3, 2),
         marked(3, committed=True),
     )
-    (wrong,) = applications(*late).wrong_data()
-    assert (wrong.offset, wrong.is_commit) == (3, False)
+    (wrong_batch,) = applications(*late_events).wrong_data()
+    assert (wrong_batch.offset, wrong_batch.is_commit) == (3, False)
 
 
 def test_a_foreign_client_is_known_by_its_requests() -> None:
     request = (NODES[1], "msg.recv", (), "", {"api": "EndTxn", "peer": "client/x"})
     answer = (NODES[1], "msg.send", (2,), "", {"api": "EndTxn", "response": True})
-    sent = (NODES[1], "msg.recv", (), "", {"api": "Produce", "peer": "client/x"})
-    told = applications(
-        sent, appended(0, 0), request, asked(2, "commit"), answer, marked(1, committed=False)
+    produce_event = (NODES[1], "msg.recv", (), "", {"api": "Produce", "peer": "client/x"})
+    followed_applications = applications(
+        produce_event,
+        appended(0, 0),
+        request,
+        asked(2, "commit"),
+        answer,
+        marked(1, committed=False),
     )
-    (wrong,) = told.wrong_data()
-    assert wrong.is_commit
-    told.forget_all()
-    assert told.view_of("app") is None
+    (wrong_batch,) = followed_applications.wrong_data()
+    assert wrong_batch.is_commit
+    followed_applications.forget_all()
+    assert followed_applications.view_of("app") is None
 
 
 def test_what_is_forgotten_is_not_settled() -> None:
-    told = applications(*PRODUCED, asked(2, "commit"))
-    told.forget(3)
-    assert told.asked_ends == {}
-    assert all(not application.records for application in told.applications.values())
+    followed_applications = applications(*PRODUCED, asked(2, "commit"))
+    followed_applications.forget(3)
+    assert followed_applications.asked_ends == {}
+    assert all(
+        not application.records for application in followed_applications.applications.values()
+    )

@@ -40,8 +40,8 @@ def test_a_run_that_tells_nothing_more_is_said_so() -> None:
 
 
 def test_roles_with_very_many_events_are_not_matched_one_by_one() -> None:
-    many = [("broker/1", "note", (), "", {"text": "a"})] * (COMPARED_EVENTS_MAX + 1)
+    many_events = [("broker/1", "note", (), "", {"text": "a"})] * (COMPARED_EVENTS_MAX + 1)
     other_note = ("broker/1", "note", (), "", {"text": "b"})
-    divergence = diff(small(NODES, other_note, *many), small(NODES, *many))
+    divergence = diff(small(NODES, other_note, *many_events), small(NODES, *many_events))
     assert divergence is not None
     assert divergence.only_left == COMPARED_EVENTS_MAX + 2

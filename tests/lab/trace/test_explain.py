@@ -106,14 +106,14 @@ def test_what_holds_readers_back(events: tuple[tuple[object, ...], ...], cause: 
 
 
 @pytest.mark.parametrize(
-    ("about", "evidence"),
+    ("subject", "evidence"),
     [
         ({"pid": 7, "partitions": ["t-0"]}, (1, 2, 4, 7)),
         ({"id": "other", "pid": 8, "partitions": []}, (1, 2, 4)),
     ],
 )
 def test_what_is_held_of_it_is_part_of_the_evidence(
-    about: dict[str, object], evidence: tuple[int, ...]
+    subject: dict[str, object], evidence: tuple[int, ...]
 ) -> None:
     rule = {"rule": "late", "point": "peer.request", "action": "hold"}
     run = small(
@@ -125,7 +125,7 @@ def test_what_is_held_of_it_is_part_of_the_evidence(
         OPENED,
         HW,
         ("fault", "fault.arm", (), "", rule),
-        ("fault", "fault.hit", (), "", {**rule, "struck": 1, "held": 1, "about": [about]}),
+        ("fault", "fault.hit", (), "", {**rule, "struck": 1, "held": 1, "about": [subject]}),
     )
     assert explain_lso(run, "t-0").evidence == evidence
 
@@ -158,17 +158,17 @@ def test_a_marker_of_an_id_that_begins_alike_is_no_evidence() -> None:
 
 
 def test_what_hangs_in_a_topic_of_kafka_comes_first() -> None:
-    where = "__consumer_offsets-1"
-    nodes = (*NODES, f"broker/1/log/{where}")
-    leads = (*LEADS[:4], {"tp": where, "role": "leader", "epoch": 0})
+    partition_name = "__consumer_offsets-1"
+    nodes = (*NODES, f"broker/1/log/{partition_name}")
+    leads = (*LEADS[:4], {"tp": partition_name, "role": "leader", "epoch": 0})
     other_leads = (*LEADS[:4], {"tp": "a-0", "role": "leader", "epoch": 0})
-    data = {"tp": where, "pid": 9, "epoch": 0, "first": 3}
+    data = {"tp": partition_name, "pid": 9, "epoch": 0, "first": 3}
     hangs = (nodes[-1], "pid.open", (), "", data)
     run = small(nodes, other_leads, LEADS, leads, completed_move("Ongoing", "t-0"), OPENED, hangs)
-    followed = FollowedTrace.of_recording(run)
-    open_transactions = mismatches(judge_cluster(followed.facts()), followed)
-    assert explained_partitions(followed.state, open_transactions) == [
-        where,
+    followed_trace = FollowedTrace.of_recording(run)
+    open_transactions = mismatches(judge_cluster(followed_trace.facts()), followed_trace)
+    assert explained_partitions(followed_trace.state, open_transactions) == [
+        partition_name,
         "t-0",
         "a-0",
     ]
@@ -176,8 +176,8 @@ def test_what_hangs_in_a_topic_of_kafka_comes_first() -> None:
 
 def test_at_brief_nothing_is_said_of_a_marker_that_may_not_be_there() -> None:
     """A plain record that followers did not have yet was told as "the marker that ended it"."""
-    plain = (NODES[1], "log.append", (), "", {"tp": "t-0", "pid": -1, "base": 0, "last": 0})
-    lso_explanation = explain_lso(small(NODES, LEADS, plain, level="brief"), "t-0")
+    append_event = (NODES[1], "log.append", (), "", {"tp": "t-0", "pid": -1, "base": 0, "last": 0})
+    lso_explanation = explain_lso(small(NODES, LEADS, append_event, level="brief"), "t-0")
     assert lso_explanation.cause == "not yet on all replicas"
     assert lso_explanation.sentences[1].startswith(
         "No transaction is open there. What was written last"
@@ -209,7 +209,7 @@ def test_a_transaction_is_told_with_what_caused_its_last_move() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more_events", "words"),
+    ("more_events", "expected_words"),
     [
         ((), "The ABORT marker of t-0 is owed."),
         (((NODES[2], "marker.sent", (), TX, {"tp": "t-0"}),), "on its way and not acknowledged"),
@@ -220,16 +220,16 @@ def test_a_transaction_is_told_with_what_caused_its_last_move() -> None:
     ],
 )
 def test_markers_that_are_owed_are_told(
-    more_events: tuple[tuple[object, ...], ...], words: str
+    more_events: tuple[tuple[object, ...], ...], expected_words: str
 ) -> None:
     txn_explanation = explain_txn(
         small(NODES, completed_move("PrepareAbort", "t-0"), OWED, *more_events), "app"
     )
-    assert words in txn_explanation.sentences[-1]
+    assert expected_words in txn_explanation.sentences[-1]
 
 
 @pytest.mark.parametrize(
-    ("root", "words"),
+    ("root", "expected_words"),
     [
         (("client/app", "client.call", (), "", {"call": "commit"}), "who was asked to commit"),
         (
@@ -241,9 +241,9 @@ def test_markers_that_are_owed_are_told(
         ((NODES[0], "node.up", (), "", None), "node.up at broker 1"),
     ],
 )
-def test_the_root_of_a_move_is_named(root: tuple[object, ...], words: str) -> None:
+def test_the_root_of_a_move_is_named(root: tuple[object, ...], expected_words: str) -> None:
     move = (NODES[2], "txn.complete", (0,), TX, {**MOVE, "state": "Empty", "partitions": []})
-    assert words in explain_txn(small(NODES, root, move), "app").sentences[1]
+    assert expected_words in explain_txn(small(NODES, root, move), "app").sentences[1]
 
 
 def test_a_walk_skips_copies_but_not_the_root() -> None:
@@ -259,7 +259,7 @@ def test_a_walk_skips_copies_but_not_the_root() -> None:
 
 def test_both_views_of_an_open_transaction_stand_side_by_side() -> None:
     run = small(NODES, LEADS, completed_move("Ongoing", "t-0"), APPENDED, OPENED)
-    followed = FollowedTrace.of_recording(run)
-    (mismatch,) = mismatches(judge_cluster(followed.facts()), followed)
+    followed_trace = FollowedTrace.of_recording(run)
+    (mismatch,) = mismatches(judge_cluster(followed_trace.facts()), followed_trace)
     assert (mismatch.partition, mismatch.first, mismatch.state) == ("t-0", 0, "Ongoing")
     assert mismatch.verdict is OpenTxnStatus.ALIVE

@@ -16,9 +16,9 @@ def test_a_moment_says_what_a_reader_says_of_its_event() -> None:
 
 def test_between_two_moments_nothing_else_would_be_said() -> None:
     run = recording_of_run()
-    found = list(moments(run))
+    found_moments = list(moments(run))
     hung_index = hung_at(run)
-    last_moment = [moment for moment in found if moment.at <= hung_index][-1]
+    last_moment = [moment for moment in found_moments if moment.at <= hung_index][-1]
     (partition_then,) = (
         partition for partition in last_moment.partitions if partition.partition == "payments-0"
     )
@@ -28,7 +28,7 @@ def test_between_two_moments_nothing_else_would_be_said() -> None:
         explanation_then.cause,
         explanation_then.last_stable_offset,
     )
-    assert len(found) < len(run.events) / 2
+    assert len(found_moments) < len(run.events) / 2
 
 
 def test_a_long_trace_is_explained_from_where_the_work_is_bounded(
@@ -36,5 +36,5 @@ def test_a_long_trace_is_explained_from_where_the_work_is_bounded(
 ) -> None:
     monkeypatch.setattr("txnsim_lab.trace.explained_moments.ANSWERS_MAX", 50)
     run = recording_of_run()
-    found = list(moments(run))
-    assert found[0].at >= run.events[-50].i
+    found_moments = list(moments(run))
+    assert found_moments[0].at >= run.events[-50].i

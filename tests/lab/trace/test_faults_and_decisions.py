@@ -24,7 +24,7 @@ def decision(
     *events: tuple[Any, ...], entry: Mapping[str, Any] | None = None, epoch: int = 0
 ) -> PastDecision:
     run = small(NODES, *events)
-    decided = FaultsAndDecisions.from_events(run.events).decision_of(
+    evidence = FaultsAndDecisions.from_events(run.events).decision_of(
         T0,
         producer_id=7,
         producer_epoch=epoch,
@@ -33,7 +33,7 @@ def decision(
         last_timestamp_ms=9,
         transaction=entry,
     )
-    return decided.decision
+    return evidence.decision
 
 
 def marker_written(offset: int, *, tp: str = "t-0", pid: int = 7) -> tuple[Any, ...]:
@@ -83,8 +83,10 @@ def test_without_a_record_the_newest_state_may_do(
     assert decision(entry={**MOVE, "state": state, "started_ms": started_ms}) is expected
 
 
-def struck(*about: Mapping[str, Any], action: str = "hold", held_count: int = 1) -> tuple[Any, ...]:
-    data = {"rule": "late", "action": action, "held": held_count, "about": about}
+def struck(
+    *subject: Mapping[str, Any], action: str = "hold", held_count: int = 1
+) -> tuple[Any, ...]:
+    data = {"rule": "late", "action": action, "held": held_count, "about": subject}
     return ("fault", "fault.hit", (), "", data)
 
 

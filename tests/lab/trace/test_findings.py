@@ -27,8 +27,8 @@ def test_the_event_that_shows_a_finding_lies_before_its_cure(
     name: str, run: str, rule: str, state: VerdictState
 ) -> None:
     recording = recording_of_run(name, run, "armed")
-    told = {finding.rule: finding for finding in findings(recording)}
-    finding = told[rule]
+    finding_by_rule = {finding.rule: finding for finding in findings(recording)}
+    finding = finding_by_rule[rule]
     assert finding.shown_by is not None
     assert finding.shown_by < finding.at
     facts = FollowedTrace.of_recording(recording, at=finding.shown_by).facts()
@@ -43,7 +43,9 @@ def test_steps_lie_behind_each_other() -> None:
     recording = recording_of_run("z01", "V-", "armed")
     steps = story_steps(recording)
     assert [step.number for step in steps] == list(range(1, len(steps) + 1))
-    assert all(before.last + 1 == after.first for before, after in pairwise(steps))
+    assert all(
+        earlier_step.last + 1 == later_step.first for earlier_step, later_step in pairwise(steps)
+    )
     assert step_at(steps, steps[0].first - 1) is None
     assert step_at(steps, steps[2].last) == steps[2]
 
@@ -64,8 +66,8 @@ def test_a_sentence_of_another_shape_is_a_step_without_text() -> None:
 
 
 def test_two_runs_differ_first_where_one_hangs() -> None:
-    left, right = (recording_of_run("z01", run, "armed") for run in ("V-", "TV2"))
-    compared = run_difference(left, right)
+    left_run, right_run = (recording_of_run("z01", run, "armed") for run in ("V-", "TV2"))
+    compared = run_difference(left_run, right_run)
     assert all(row.left is None or row.right is None or row.text for row in compared.rows)
     assert compared.first is not None
     assert compared.rows[compared.first.row].text.startswith("The held request is released.")
@@ -74,4 +76,4 @@ def test_two_runs_differ_first_where_one_hangs() -> None:
         == "A transaction of app hangs on payments-0: readers get nothing from offset 1 on."
     )
     assert compared.first.right == "Produce is refused with INVALID_PRODUCER_EPOCH."
-    assert run_difference(left, left).first is None
+    assert run_difference(left_run, left_run).first is None

@@ -84,7 +84,7 @@ async def look(cluster: Cluster) -> ClientView:
             for partition, offset in offsets_found.items()
             if not isinstance(offset, ClientError)
         }
-    described = await admin.describe_transactions((*NAMES, "ghost"))
+    description_by_id = await admin.describe_transactions((*NAMES, "ghost"))
     producers = await admin.describe_producers(PARTITIONS)
     hanging = await admin.find_hanging(now_ms=cluster.clock.now_ms())
     return ClientView(
@@ -104,7 +104,7 @@ async def look(cluster: Cluster) -> ClientView:
         },
         transactions={
             name: msgspec.structs.replace(description, coordinator_id=0)
-            for name, description in described.items()
+            for name, description in description_by_id.items()
             if not isinstance(description, ClientError)
         },
         hanging=tuple(
@@ -139,14 +139,14 @@ async def live(cluster: VirtualCluster, random: Random) -> ClientView:
         }
         for producer in producers.values():
             await producer.init_transactions()
-        plain = Producer(client)
+        plain_producer = Producer(client)
         hung = 0
         for step in range(STEPS):
             partition = random.choice(PARTITIONS)
             match random.randrange(9):
                 case 0 | 1:
-                    plain.send("orders", partition.partition, b"%d" % step, key=b"plain")
-                    await plain.flush()
+                    plain_producer.send("orders", partition.partition, b"%d" % step, key=b"plain")
+                    await plain_producer.flush()
                 case 2 if hung < 2:
                     hung += 1
                     await hang(client, partition)
@@ -156,7 +156,7 @@ async def live(cluster: VirtualCluster, random: Random) -> ClientView:
                     await advance(producers[random.choice(NAMES)], random, partition, step)
         await asyncio.sleep(5)  # markers are written, followers have caught up
         seen_before_stop = await look(client)
-        for producer in (*producers.values(), plain):
+        for producer in (*producers.values(), plain_producer):
             await producer.close()
     return seen_before_stop
 
@@ -215,10 +215,10 @@ def options_of_loaded(paths: list[Path], *, now_ms: int) -> ClusterOptions:
 def test_what_was_written_and_loaded_is_the_same_cluster(
     seed: int, stop: str, tmp_path: Path
 ) -> None:
-    async def write_disks(cluster: VirtualCluster) -> Left:
+    async def write_disks(cluster: VirtualCluster) -> LeftCluster:
         configure(cluster)
         seen_live = await live(cluster, cluster.env.rng.stream("history"))
-        return Left(
+        return LeftCluster(
             seen=seen_live,
             image=cluster.sim.metadata.image,
             paths=write(cluster, tmp_path),
@@ -251,7 +251,7 @@ def test_what_was_written_and_loaded_is_the_same_cluster(
     )
 
 
-class Left(msgspec.Struct, frozen=True, kw_only=True):
+class LeftCluster(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a cluster at the moment when its directories were written."""
 
     seen: ClientView

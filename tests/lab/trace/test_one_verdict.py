@@ -137,11 +137,11 @@ class DrawnRun:
         await Admin(app).delete_records(self.partition(), -1)
 
     async def kill(self, _app: Cluster) -> None:
-        running = [
+        running_brokers = [
             broker_id for broker_id, member in self.cluster.sim.members.items() if member.is_running
         ]
-        if len(running) > 1:
-            await self.cluster.sim.kill_broker(self.random.choice(running))
+        if len(running_brokers) > 1:
+            await self.cluster.sim.kill_broker(self.random.choice(running_brokers))
 
     async def start(self, _app: Cluster) -> None:
         down = [
@@ -209,9 +209,11 @@ class DrawnRun:
         self.states.add(in_memory.state)
         differences = list(self.look_inside(in_memory))
         if not self.cluster.env.tracer.on:
-            traced = judge_cluster(self.followed.facts())
-            if traced.state is not VerdictState.UNKNOWN:
-                differences.append(f"nothing is recorded, and the trace says {traced.state}")
+            traced_verdict = judge_cluster(self.followed.facts())
+            if traced_verdict.state is not VerdictState.UNKNOWN:
+                differences.append(
+                    f"nothing is recorded, and the trace says {traced_verdict.state}"
+                )
         else:
             traced_facts = self.followed.facts()
             if self.has_gap:  # what contradicts may stand in the gap
@@ -242,24 +244,26 @@ class DrawnRun:
             if name not in INTERNAL_TOPICS
             for index in range(len(topic.partitions))
         }
-        judged = {partition.partition: partition for partition in verdict.partitions}
-        if {name for name in judged if not name.startswith("__")} != expected_names:
-            differences.append(f"partitions {sorted(judged)}, there are {sorted(expected_names)}")
+        judged_by_partition = {partition.partition: partition for partition in verdict.partitions}
+        if {name for name in judged_by_partition if not name.startswith("__")} != expected_names:
+            differences.append(
+                f"partitions {sorted(judged_by_partition)}, there are {sorted(expected_names)}"
+            )
         listing = {
             (str(partition), txn.producer_id)
             for broker in self.cluster.sim.brokers.values()
-            for owned in broker.coordinator.owned_partitions()
-            for txn in owned.entries.values()
+            for owned_partition in broker.coordinator.owned_partitions()
+            for txn in owned_partition.entries.values()
             for partition in txn.partitions
         }
         served = {
-            owned.partition
+            owned_partition.partition
             for broker in self.cluster.sim.brokers.values()
-            for owned in broker.coordinator.owned_partitions()
+            for owned_partition in broker.coordinator.owned_partitions()
         }
         coordinator_topic = image.topics.get("__transaction_state")
         all_served = coordinator_topic is None or len(served) == len(coordinator_topic.partitions)
-        for name in expected_names & judged.keys():
+        for name in expected_names & judged_by_partition.keys():
             topic_name, _, index = name.rpartition("-")
             topic_partition = TopicPartition(topic_name, int(index))
             partition_image = image.partition(topic_partition)
@@ -267,25 +271,29 @@ class DrawnRun:
             broker = self.cluster.sim.brokers.get(partition_image.leader)
             log = None if broker is None else broker.replicas.led.get(topic_partition)
             if log is None:
-                if judged[name].state is not VerdictState.NO_LEADER:
-                    differences.append(f"{name} has no leader, and is {judged[name].state}")
+                if judged_by_partition[name].state is not VerdictState.NO_LEADER:
+                    differences.append(
+                        f"{name} has no leader, and is {judged_by_partition[name].state}"
+                    )
                 continue
             has_unlisted = any(
                 (name, producer.producer_id) not in listing
                 for producer in log.producers.open_producers()
             )
-            hangs = judged[name].state is VerdictState.HANGS
+            hangs = judged_by_partition[name].state is VerdictState.HANGS
             if all_served and has_unlisted != hangs:
-                differences.append(f"{name}: unlisted {has_unlisted}, {judged[name].state}")
-            if judged[name].stands_at != log.last_stable_offset:
+                differences.append(
+                    f"{name}: unlisted {has_unlisted}, {judged_by_partition[name].state}"
+                )
+            if judged_by_partition[name].stands_at != log.last_stable_offset:
                 differences.append(f"{name} stands at {log.last_stable_offset}")
         return differences
 
-    async def ask_operator(self, app: Cluster, judged: PartitionVerdict) -> str | None:
+    async def ask_operator(self, app: Cluster, partition_verdict: PartitionVerdict) -> str | None:
         """The differences between the verdict and ``txns why``; None while it gets no answer."""
-        topic_name, _, index = judged.partition.rpartition("-")
+        topic_name, _, index = partition_verdict.partition.rpartition("-")
         topic_partition = TopicPartition(topic_name, int(index))
-        if judged.state is VerdictState.NO_LEADER or judged.wrong_data:
+        if partition_verdict.state is VerdictState.NO_LEADER or partition_verdict.wrong_data:
             return None
         try:
             async with asyncio.timeout(CLIENT_PATIENCE_S):
@@ -297,11 +305,15 @@ class DrawnRun:
         facts = await self.reader.read()
         if any(transaction.is_ending for transaction in facts.transactions):
             return None  # brokers don't tell clients that a fence is being written
-        again = judge_cluster(facts).of(topic_partition)
-        if again is None or _told(again) != _told(judged):
+        second_judgement = judge_cluster(facts).of(topic_partition)
+        if second_judgement is None or _told(second_judgement) != _told(partition_verdict):
             return None  # it has changed meanwhile
-        if explanation.verdict.state is not judged.state and judged.ends is not None:
-            return f"why says {explanation.verdict.state}, memory {judged.state}: {judged.headline}"
+        if (
+            explanation.verdict.state is not partition_verdict.state
+            and partition_verdict.ends is not None
+        ):
+            memory_text = f"{partition_verdict.state}: {partition_verdict.headline}"
+            return f"why says {explanation.verdict.state}, memory {memory_text}"
         return None
 
 
@@ -318,19 +330,19 @@ def _told(partition: PartitionVerdict) -> tuple[object, ...]:
             (open_txn.first_offset, open_txn.status, open_txn.transactional_id, open_txn.since_ms)
             for open_txn in partition.open_txns
         ),
-        tuple((wrong.offset, wrong.is_commit) for wrong in partition.wrong_data),
+        tuple((wrong_batch.offset, wrong_batch.is_commit) for wrong_batch in partition.wrong_data),
         partition.share_groups,
     )
 
 
-def _differences(in_memory: Verdict, traced: Verdict) -> list[str]:
+def _differences(in_memory: Verdict, traced_verdict: Verdict) -> list[str]:
     memory_sides, trace_sides = (
         {
             partition.partition: _told(partition)
             for partition in verdict.partitions
             if not partition.partition.startswith("__")
         }
-        for verdict in (in_memory, traced)
+        for verdict in (in_memory, traced_verdict)
     )
     return [
         f"brokers {memory_sides.get(name)}, the trace {trace_sides.get(name)}"
@@ -341,26 +353,26 @@ def _differences(in_memory: Verdict, traced: Verdict) -> list[str]:
         for ours, theirs in [
             (
                 sorted((txn.transactional_id, txn.state) for txn in in_memory.unfinished),
-                sorted((txn.transactional_id, txn.state) for txn in traced.unfinished),
+                sorted((txn.transactional_id, txn.state) for txn in traced_verdict.unfinished),
             )
         ]
         if ours != theirs
     ]
 
 
-def play(seed: int, steps: int = STEPS) -> tuple[set[VerdictState], list[str]]:
+def play(seed: int, step_count: int = STEPS) -> tuple[set[VerdictState], list[str]]:
     """Play a drawn run; the states that were seen, and the first differences with their steps."""
 
     async def story(cluster: VirtualCluster) -> tuple[set[VerdictState], list[str]]:
-        drawn = DrawnRun(cluster)
+        drawn_run = DrawnRun(cluster)
         async with cluster.client() as app:
-            for _ in range(steps):
-                await drawn.step(app)
-                differences = await drawn.compare(app)
+            for _ in range(step_count):
+                await drawn_run.step(app)
+                differences = await drawn_run.compare(app)
                 if differences:
-                    return drawn.states, [*drawn.steps, *differences]
+                    return drawn_run.states, [*drawn_run.steps, *differences]
         cluster.injector.disarm_all()
-        return drawn.states, []
+        return drawn_run.states, []
 
     return run_cluster(
         story,

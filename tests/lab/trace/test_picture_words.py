@@ -17,9 +17,9 @@ SHARE = {"group": "jobs", "tp": "t-0", "start": 1, "next": 3, "held": ["1-2:m"]}
 MEMBER = {"group": "app", "member": "m", "epoch": 1, "state": "STABLE", "active": ["0_0", "0_1"]}
 
 
-def words_of(followed: FollowedTrace) -> PictureWords:
-    facts = followed.facts()
-    return picture_words(followed, facts, judge_cluster(facts).partitions)
+def words_of(followed_trace: FollowedTrace) -> PictureWords:
+    facts = followed_trace.facts()
+    return picture_words(followed_trace, facts, judge_cluster(facts).partitions)
 
 
 def words(*events: tuple[object, ...]) -> PictureWords:
@@ -40,50 +40,52 @@ def row(node: str, kind: str, payload: dict[str, Any]) -> tuple[object, ...]:
 def test_application_and_coordinator_are_told_in_words(
     name: str, run: str, coordinator: str, application: str
 ) -> None:
-    told = words_of(FollowedTrace.of_recording(recording_of_run(name, run, "armed")))
-    assert told.coordinators["app"] == coordinator
-    assert told.applications["app"].status == application
+    picture_words = words_of(FollowedTrace.of_recording(recording_of_run(name, run, "armed")))
+    assert picture_words.coordinators["app"] == coordinator
+    assert picture_words.applications["app"].status == application
 
 
 def test_a_marker_that_is_given_up_is_not_on_its_way() -> None:
     """Kafka 2.4 does not send it again (lesson L4)."""
     recording = recording_of_run("z11", "V-/before", "armed")
     abandoned_at = next(event.i for event in recording.events if event.k == "marker.abandoned")
-    told = words_of(FollowedTrace.of_recording(recording, at=abandoned_at))
-    assert (told.markers["app t-1"].how, told.markers["app t-1"].text) == (
+    picture_words = words_of(FollowedTrace.of_recording(recording, at=abandoned_at))
+    assert (picture_words.markers["app t-1"].how, picture_words.markers["app t-1"].text) == (
         "refused", "not sent again",
     )  # fmt: skip
 
 
 def test_a_marker_that_is_written_again_says_why() -> None:
-    told = words_of(FollowedTrace.of_recording(recording_of_run("z12", "V-/before", "armed")))
-    assert any("was loaded anew" in reason for reason in told.repeated_markers.values())
+    picture_words = words_of(
+        FollowedTrace.of_recording(recording_of_run("z12", "V-/before", "armed"))
+    )
+    assert any("was loaded anew" in reason for reason in picture_words.repeated_markers.values())
 
 
 def test_only_an_operators_marker_is_said_to_be_one() -> None:
     """The coordinator's marker at 0 comes from a broker, the one at 4 from a client."""
-    told = words_of(FollowedTrace.of_recording(recording_of_run("z01", "V-", "armed")))
-    assert {place: marker.label for place, marker in told.operator_markers.items()} == {
-        "payments-0 4": "ABORT by an operator"
-    }
-    assert told.operator_markers["payments-0 4"].sentence == (
+    picture_words = words_of(FollowedTrace.of_recording(recording_of_run("z01", "V-", "armed")))
+    assert {
+        marker_key: marker.label for marker_key, marker in picture_words.operator_markers.items()
+    } == {"payments-0 4": "ABORT by an operator"}
+    assert picture_words.operator_markers["payments-0 4"].sentence == (
         "An operator has written the ABORT marker of app on payments-0."
     )
 
 
 def test_an_operators_marker_that_a_fault_held_is_still_the_operators() -> None:
     request = {"api": "WriteTxnMarkers", "peer": "client/operator", "response": False}
-    held: dict[str, Any] = {"rule": "r", "point": "client.request", "action": "hold"}
+    fault_hit: dict[str, Any] = {"rule": "r", "point": "client.request", "action": "hold"}
     marker = {"tp": "t-0", "offset": 3, "pid": 7, "epoch": 0, "committed": True}
-    followed = FollowedTrace.of_recording(
+    followed_trace = FollowedTrace.of_recording(
         small(
             NODES,
             row("broker/1", "msg.recv", request),
-            ("broker/1", "fault.hit", (0,), "", held),
+            ("broker/1", "fault.hit", (0,), "", fault_hit),
             ("broker/1/log/t-0", "marker.written", (1,), "", {**marker, "coordinator_epoch": 0}),
         )
     )
-    assert words_of(followed).operator_markers["t-0 3"].sentence == (
+    assert words_of(followed_trace).operator_markers["t-0 3"].sentence == (
         "An operator has written the COMMIT marker of a transaction of producer 7 on t-0."
     )
 

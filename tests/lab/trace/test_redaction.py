@@ -31,7 +31,7 @@ def test_a_sentence_loses_the_values_it_quotes_and_no_others() -> None:
         ("client/a", "client.call", (), "", {"args": {"records": ["secret-1", ""]}}),
         ("story", "note", (), "", {"text": "it reads secret-12 and secret-1 at 1"}),
     )
-    delivered, called, note = (event.d for event in redact_run(run).events)
-    assert delivered == {"key": None, "value": OMISSION_TEXT, "offset": 1}
+    delivered_data, called, note = (event.d for event in redact_run(run).events)
+    assert delivered_data == {"key": None, "value": OMISSION_TEXT, "offset": 1}
     assert called == {"args": {"records": [OMISSION_TEXT, ""]}}
     assert note == {"text": f"it reads {OMISSION_TEXT} and {OMISSION_TEXT} at 1"}

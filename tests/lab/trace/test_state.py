@@ -30,10 +30,10 @@ USER, COORDINATOR, LOG, BROKER, FAULT, FOLLOWER, OTHER, THIRD = range(len(NODES)
 TX = "app/7:0"
 
 
-def follow(*told: tuple[int, str, dict[str, Any]], tx: str = TX) -> TraceState:
+def follow(*event_rows: tuple[int, str, dict[str, Any]], tx: str = TX) -> TraceState:
     events = [
         Event(event_index, event_index * 1_000_000, node, event_index, (), kind, tx, data)
-        for event_index, (node, kind, data) in enumerate(told)
+        for event_index, (node, kind, data) in enumerate(event_rows)
     ]
     return state_at(events, NODES)
 
@@ -96,20 +96,22 @@ def test_a_new_leader_tells_of_the_log_that_it_finds() -> None:
 
 def test_how_many_replicas_there_are_is_known_where_the_leader_tells() -> None:
     role = {"tp": "t-0", "role": "leader", "epoch": 4, "replicas": 1}
-    alone = (BROKER, "node.role", role)
+    role_event = (BROKER, "node.role", role)
     grown = {"tp": "t-0", "role": "replicas", "replicas": 3}
     assert follow(LEADS).logs["t-0"]["replicas"] == 0, "an old trace"
-    assert follow(alone).logs["t-0"]["replicas"] == 1
-    log = follow(alone, (LOG, "log.append", batch(0, 2)), (LOG, "node.role", grown)).logs["t-0"]
+    assert follow(role_event).logs["t-0"]["replicas"] == 1
+    log = follow(role_event, (LOG, "log.append", batch(0, 2)), (LOG, "node.role", grown)).logs[
+        "t-0"
+    ]
     assert (log["replicas"], log["end"]) == (3, 3)
-    assert follow(alone, (FOLLOWER, "node.role", grown)).logs["t-0"]["replicas"] == 1
+    assert follow(role_event, (FOLLOWER, "node.role", grown)).logs["t-0"]["replicas"] == 1
 
 
 def test_a_marker_closes_and_an_expired_producer_is_forgotten() -> None:
-    closed = follow(LEADS, OPENS, (LOG, "marker.written", marker(1)))
-    assert closed.logs["t-0"]["end"] == 2
-    assert closed.logs["t-0"]["producers"]["7"]["first"] == -1
-    assert closed.logs["t-0"]["producers"]["7"]["coordinator_epoch"] == 3
+    closed_state = follow(LEADS, OPENS, (LOG, "marker.written", marker(1)))
+    assert closed_state.logs["t-0"]["end"] == 2
+    assert closed_state.logs["t-0"]["producers"]["7"]["first"] == -1
+    assert closed_state.logs["t-0"]["producers"]["7"]["coordinator_epoch"] == 3
     state_after = follow(LEADS, OPENS, (LOG, "pid.expire", {"tp": "t-0", "pid": 7}))
     assert state_after.logs["t-0"]["producers"] == {}
 
@@ -131,25 +133,34 @@ def test_an_entry_of_a_coordinator_takes_over_what_each_move_tells() -> None:
     )  # fmt: skip
     assert entry["node"] == "broker/3/txn/1"
     assert follow(completed_move("Ongoing"), completed_move("Dead")).transactions == {}
-    refused = (COORDINATOR, "txn.append", {"state": "PrepareCommit", "error": "NOT_COORDINATOR"})
+    refused_event = (
+        COORDINATOR,
+        "txn.append",
+        {"state": "PrepareCommit", "error": "NOT_COORDINATOR"},
+    )
     pending = (COORDINATOR, "txn.decide", {"pending": "PrepareCommit"})
     assert (
-        follow(completed_move("Ongoing"), pending, refused).transactions["app"]["pending"] is None
+        follow(completed_move("Ongoing"), pending, refused_event).transactions["app"]["pending"]
+        is None
     )
 
 
 def test_markers_are_owed_until_they_are_acknowledged_or_the_coordinator_moves() -> None:
-    prepared = completed_move("PrepareAbort", partitions=["t-0", "t-1"])
-    owed = (COORDINATOR, "marker.owed", {"tp": "t-0", "committed": False})
-    refused = (COORDINATOR, "marker.refused", {"tp": "t-0", "error": "NOT_LEADER_OR_FOLLOWER"})
-    state = follow(prepared, owed, refused)
+    prepare_event = completed_move("PrepareAbort", partitions=["t-0", "t-1"])
+    owed_event = (COORDINATOR, "marker.owed", {"tp": "t-0", "committed": False})
+    refused_event = (
+        COORDINATOR,
+        "marker.refused",
+        {"tp": "t-0", "error": "NOT_LEADER_OR_FOLLOWER"},
+    )
+    state = follow(prepare_event, owed_event, refused_event)
     assert state.owed[f"{TX} t-0"] == {
         "committed": False, "how": "refused", "error": "NOT_LEADER_OR_FOLLOWER", "i": 2,
     }  # fmt: skip
-    acked = follow(prepared, owed, (COORDINATOR, "marker.acked", {"tp": "t-0"}))
+    acked = follow(prepare_event, owed_event, (COORDINATOR, "marker.acked", {"tp": "t-0"}))
     assert acked.owed == {}
     assert acked.transactions["app"]["partitions"] == ["t-1"]
-    assert follow(prepared, owed, (COORDINATOR, "marker.cancelled", {})).owed == {}
+    assert follow(prepare_event, owed_event, (COORDINATOR, "marker.cancelled", {})).owed == {}
 
 
 def test_a_coordinator_that_loads_has_the_entries_of_its_part() -> None:
@@ -194,8 +205,8 @@ def test_a_snapshot_is_what_a_reader_begins_with() -> None:
             {"node": "broker/1/group/0", "group": "g", "tp": "t-1", "offset": 4, "pid": 7},
         ],
     }
-    added = (COORDINATOR, "group.offset_pending", {"group": "old", "tp": "t-0", "offset": 4})
-    state = follow(completed_move("PrepareAbort"), added, (BROKER, "snapshot", first_part))
+    added_event = (COORDINATOR, "group.offset_pending", {"group": "old", "tp": "t-0", "offset": 4})
+    state = follow(completed_move("PrepareAbort"), added_event, (BROKER, "snapshot", first_part))
     assert state.offsets == {"g t-1": 4}, "what waits for a marker"
     assert state.level == "brief"
     assert state.brokers == {"broker/1": "running"}
@@ -214,10 +225,10 @@ def test_the_state_at_an_event_knows_nothing_of_later_ones() -> None:
 
 
 def test_offsets_of_a_transaction_are_pending_until_it_ends() -> None:
-    added = (COORDINATOR, "group.offset_pending", {"group": "g", "tp": "t-0", "offset": 4})
-    assert follow(added).offsets == {"g t-0": 4}
-    ended = (COORDINATOR, "group.offset_abort", {"group": "g", "tp": "t-0", "offset": 4})
-    assert follow(added, ended).offsets == {}
+    added_event = (COORDINATOR, "group.offset_pending", {"group": "g", "tp": "t-0", "offset": 4})
+    assert follow(added_event).offsets == {"g t-0": 4}
+    abort_event = (COORDINATOR, "group.offset_abort", {"group": "g", "tp": "t-0", "offset": 4})
+    assert follow(added_event, abort_event).offsets == {}
 
 
 @pytest.mark.parametrize(
@@ -266,37 +277,46 @@ GONE = {"group": "a b", "tp": "t-0"}
 
 
 def test_a_share_partition_is_as_its_leader_tells_and_ends_with_it() -> None:
-    loaded = (share(BROKER, "load", 0), share(BROKER, "acquire", 0, "0-0:m"))
-    assert follow(*loaded).shares == {
+    load_events = (share(BROKER, "load", 0), share(BROKER, "acquire", 0, "0-0:m"))
+    assert follow(*load_events).shares == {
         "a b t-0": {
             "start": 0, "next": 1, "held": ["0-0:m"], "isolation": "read_committed",
             "node": "broker/1", "i": 1,
         }
     }  # fmt: skip
-    late = follow(share(BROKER, "load", 0), share(OTHER, "load", 4), share(BROKER, "persist", 1))
-    assert late.shares["a b t-0"]["start"] == 4, "who led before tells nothing of it any more"
+    late_state = follow(
+        share(BROKER, "load", 0), share(OTHER, "load", 4), share(BROKER, "persist", 1)
+    )
+    assert late_state.shares["a b t-0"]["start"] == 4, "who led before tells nothing of it any more"
     unloaded = follow(share(OTHER, "load", 4), (BROKER, "share.unload", GONE))
     assert list(unloaded.shares) == ["a b t-0"]
-    assert follow(*loaded, (BROKER, "share.unload", GONE)).shares == {}
-    down = follow(*loaded, (BROKER, "node.down", {"role": "broker"}))
+    assert follow(*load_events, (BROKER, "share.unload", GONE)).shares == {}
+    down = follow(*load_events, (BROKER, "node.down", {"role": "broker"}))
     assert down.shares == {}
     assert down.unserved_shares["a b t-0"]["held"] == ["0-0:m"], "what was known last is kept"
-    again = follow(*loaded, (BROKER, "node.down", {"role": "broker"}), share(OTHER, "load", 1))
-    assert (list(again.shares), again.unserved_shares) == (["a b t-0"], {})
-    assert list(follow(*loaded, (OTHER, "node.down", {"role": "broker"})).shares) == ["a b t-0"]
+    reloaded_state = follow(
+        *load_events, (BROKER, "node.down", {"role": "broker"}), share(OTHER, "load", 1)
+    )
+    assert (list(reloaded_state.shares), reloaded_state.unserved_shares) == (["a b t-0"], {})
+    assert list(follow(*load_events, (OTHER, "node.down", {"role": "broker"})).shares) == [
+        "a b t-0"
+    ]
     assert follow((BROKER, "share.load", {**GONE, "error": "NOT_COORDINATOR"})).shares == {}
-    older = (BROKER, "share.load", {**GONE, "start": 0, "end": 0})
+    older_event = (BROKER, "share.load", {**GONE, "start": 0, "end": 0})
     assert (
-        follow(older, (BROKER, "share.acquire", {**GONE, "member": "m", "ranges": []})).shares == {}
+        follow(older_event, (BROKER, "share.acquire", {**GONE, "member": "m", "ranges": []})).shares
+        == {}
     )
 
 
 # Streams groups
 
 
-async def _send_heartbeat(group_bench: GroupBench, member_id: str, epoch: int, *owned: str) -> int:
+async def _send_heartbeat(
+    group_bench: GroupBench, member_id: str, epoch: int, *task_ids: str
+) -> int:
     """Send a heartbeat of a member with these active tasks; return its new epoch."""
-    has = Tasks(active=tasks(*owned)) if owned or not epoch else None
+    has = Tasks(active=tasks(*task_ids)) if task_ids or not epoch else None
     reply = await group_bench.groups.streams_heartbeat(heartbeat(member_id, epoch, owned=has))
     assert isinstance(reply, StreamsReply), reply
     return reply.member_epoch
@@ -355,8 +375,10 @@ def test_members_of_streams_groups_go_with_the_broker_of_their_coordinator() -> 
     assert list(follow(at_three).streams) == ["g h m n"]
     for node, members_left in ((BROKER, ["g h m n"]), (THIRD, [])):
         broker_down = (node, "node.down", {"role": "broker"})
-        left = follow(at_three, broker_down)
-        assert list(left.streams) == members_left
-        assert len(left.streams) + len(left.unserved_streams) == 1, "it was known last"
+        state_after = follow(at_three, broker_down)
+        assert list(state_after.streams) == members_left
+        assert len(state_after.streams) + len(state_after.unserved_streams) == 1, (
+            "it was known last"
+        )
     served = follow(at_three, (THIRD, "node.down", {"role": "broker"}), at_three)
     assert (len(served.streams), served.unserved_streams) == (1, {})

@@ -81,8 +81,10 @@ def metadata(player: FramePlayer) -> None:
     """Topics by name and by id, known and unknown, in every version."""
     topic, topic_id = player.create_topic(partitions=3)
     for version in range(14):
-        named: list[dict[str, Any]] = [{"name": topic}]
-        player.ask("Metadata", version, "a topic", topics=named, allow_auto_topic_creation=False)
+        named_topics: list[dict[str, Any]] = [{"name": topic}]
+        player.ask(
+            "Metadata", version, "a topic", topics=named_topics, allow_auto_topic_creation=False
+        )
         if version >= 4:
             player.ask(
                 "Metadata",
@@ -118,10 +120,10 @@ def metadata(player: FramePlayer) -> None:
             include_cluster_authorized_operations=True,
             include_topic_authorized_operations=True,
         )
-    everything = player.ask_unrecorded("Metadata", 12, topics=None)
+    whole_metadata = player.ask_unrecorded("Metadata", 12, topics=None)
     player.note(
         "all topics",
-        [listed_topic for listed_topic in everything.topics if listed_topic.name == topic],
+        [listed_topic for listed_topic in whole_metadata.topics if listed_topic.name == topic],
     )
 
 
@@ -143,14 +145,14 @@ def create(
 
 def create_topics_by_hand(player: FramePlayer) -> None:
     """Create topics with explicit assignments, valid and faulty ones."""
-    own = {"partition_index": 0, "broker_ids": [1]}
+    own_assignment = {"partition_index": 0, "broker_ids": [1]}
     neither: dict[str, Any] = {"num_partitions": -1, "replication_factor": -1}
-    create(player, "assigned", name=player.full_name("m0"), assignments=[own], **neither)
+    create(player, "assigned", name=player.full_name("m0"), assignments=[own_assignment], **neither)
     create(
         player,
         "assigned, partitions",
         name=player.full_name("m1"),
-        assignments=[own],
+        assignments=[own_assignment],
         num_partitions=1,
         replication_factor=-1,
     )
@@ -158,19 +160,19 @@ def create_topics_by_hand(player: FramePlayer) -> None:
         player,
         "assigned, replicas",
         name=player.full_name("m2"),
-        assignments=[own],
+        assignments=[own_assignment],
         num_partitions=-1,
         replication_factor=1,
     )
-    create(player, "assigned, both", name=player.full_name("m2"), assignments=[own])
+    create(player, "assigned, both", name=player.full_name("m2"), assignments=[own_assignment])
     for note, assignments in (
         ("gap", [{"partition_index": 1, "broker_ids": [1]}]),
-        ("gap 2", [own, {"partition_index": 2, "broker_ids": [1]}]),
+        ("gap 2", [own_assignment, {"partition_index": 2, "broker_ids": [1]}]),
         ("unknown broker", [{"partition_index": 0, "broker_ids": [9]}]),
         ("twice", [{"partition_index": 0, "broker_ids": [1, 1]}]),
         ("empty", [{"partition_index": 0, "broker_ids": []}]),
-        ("same partition", [own, own]),
-        ("uneven", [own, {"partition_index": 1, "broker_ids": [1, 2]}]),
+        ("same partition", [own_assignment, own_assignment]),
+        ("uneven", [own_assignment, {"partition_index": 1, "broker_ids": [1, 2]}]),
     ):
         create(
             player,
@@ -217,7 +219,7 @@ def delete_topics(player: FramePlayer) -> None:
         player.note(f"DeleteTopics v{version}", answer)
         player.ask("DeleteTopics", version, "again", timeout=5_000, **deletion)
     name, topic_id = player.create_topic("by-id")
-    other, other_id = player.create_topic("other")
+    other_topic, other_id = player.create_topic("other")
 
     def delete(note: str, *topics: dict[str, Any]) -> None:
         player.ask("DeleteTopics", 6, note, timeout=5_000, topics=list(topics))
@@ -226,7 +228,7 @@ def delete_topics(player: FramePlayer) -> None:
     delete("neither", {"name": None})
     delete("unknown id", {"name": None, "topic_id": UNUSED_TOPIC_ID})
     delete("id twice", {"name": None, "topic_id": topic_id}, {"name": None, "topic_id": topic_id})
-    delete("name twice", {"name": other}, {"name": other})
+    delete("name twice", {"name": other_topic}, {"name": other_topic})
     delete("bad name", {"name": "a b"})
     delete("by id", {"name": None, "topic_id": topic_id})
     delete("by id again", {"name": None, "topic_id": topic_id})
@@ -234,7 +236,7 @@ def delete_topics(player: FramePlayer) -> None:
         "DeleteTopics",
         6,
         timeout=5_000,
-        topics=[{"name": None, "topic_id": other_id}, {"name": other}],
+        topics=[{"name": None, "topic_id": other_id}, {"name": other_topic}],
     )
     player.note(
         "same by id and name",

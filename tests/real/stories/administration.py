@@ -145,8 +145,8 @@ def group_cleanup(player: FramePlayer) -> None:
     )
     _limit_offsets(player, "700")
     partitions = [{"partition_index": partition_index} for partition_index in partition_indexes]
-    several = [{"name": topic, "partitions": partitions}]
-    player.ask("OffsetDelete", 0, "all of them", group_id=group, topics=several)
+    all_topics = [{"name": topic, "partitions": partitions}]
+    player.ask("OffsetDelete", 0, "all of them", group_id=group, topics=all_topics)
     player.ask("DeleteGroups", 2, "the group", groups_names=[group])
     player.note(
         "positions kept", count_positions(player.ask_unrecorded("OffsetFetch", 7, **fetch_fields))
@@ -166,13 +166,15 @@ def _limit_offsets(player: FramePlayer, limit: str | None) -> None:
     name, topic = "max.message.bytes", "__consumer_offsets"
     operation = DELETE if limit is None else SET
     config = {"name": name, "config_operation": operation, "value": limit}
-    where = {"resource_type": 2, "resource_name": topic}
-    player.ask_unrecorded("IncrementalAlterConfigs", 1, resources=[{**where, "configs": [config]}])
+    resource = {"resource_type": 2, "resource_name": topic}
+    player.ask_unrecorded(
+        "IncrementalAlterConfigs", 1, resources=[{**resource, "configs": [config]}]
+    )
     player.ask_until(
         lambda answer: answer.results[0].configs[0].value == (limit or "1048588"),
         "DescribeConfigs",
         4,
-        resources=[{**where, "configuration_keys": [name]}],
+        resources=[{**resource, "configuration_keys": [name]}],
     )
 
 
@@ -277,8 +279,8 @@ def scram_credentials(player: FramePlayer) -> None:
 
 
 def _describe_users(player: FramePlayer, note: str, users: list[str] | None) -> None:
-    named = None if users is None else [{"name": user_name} for user_name in users]
-    answer = player.ask_unrecorded("DescribeUserScramCredentials", 0, users=named)
+    named_users = None if users is None else [{"name": user_name} for user_name in users]
+    answer = player.ask_unrecorded("DescribeUserScramCredentials", 0, users=named_users)
     player.note(
         f"DescribeUserScramCredentials v0 {note}",
         {
@@ -305,11 +307,11 @@ def _until_told(player: FramePlayer, user: str, *, exists: bool) -> None:
     )
 
 
-def _upsert(name: str, mechanism: int = SHA_256, rounds: int = 4_096) -> dict[str, Any]:
+def _upsert(name: str, mechanism: int = SHA_256, round_count: int = 4_096) -> dict[str, Any]:
     return {
         "name": name,
         "mechanism": mechanism,
-        "iterations": rounds,
+        "iterations": round_count,
         "salt": SALT,
         "salted_password": bytes(32 if mechanism == SHA_256 else 64),
     }

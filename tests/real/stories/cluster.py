@@ -110,13 +110,13 @@ def move_log_dirs(player: FramePlayer) -> None:
                 dirs=[{"path": path, "topics": [{"name": name, "partitions": indexes}]}],
             )
         player.ask("AlterReplicaLogDirs", version, "nothing", dirs=[])
-        described = player.ask_unrecorded("DescribeLogDirs", 4, topics=None)
-        own = described.results[0].log_dir
+        log_dirs_answer = player.ask_unrecorded("DescribeLogDirs", 4, topics=None)
+        own_directory = log_dirs_answer.results[0].log_dir
         for note, dirs in (
-            ("where it is", [(own, topic, 0)]),
-            ("where it would be", [(own, topic, 7)]),
-            ("of no topic", [(own, player.full_name("absent"), 0)]),
-            ("here and there", [(own, topic, 0), ("/no/such/directory", topic, 0)]),
+            ("where it is", [(own_directory, topic, 0)]),
+            ("where it would be", [(own_directory, topic, 7)]),
+            ("of no topic", [(own_directory, player.full_name("absent"), 0)]),
+            ("here and there", [(own_directory, topic, 0), ("/no/such/directory", topic, 0)]),
         ):
             player.ask(
                 "AlterReplicaLogDirs",
@@ -174,17 +174,17 @@ def bad_quotas(player: FramePlayer) -> None:
     """Quotas for entities that are not allowed, and values that are not allowed."""
     name = player.full_name("u")
     user, address = ("user", name), ("ip", "192.0.2.1")
-    good, connections = ("producer_byte_rate", 1.0), ("connection_creation_rate", 1.0)
-    _alter(player, "of nobody", [], good)
-    _alter(player, "of an unknown kind", [("group", name)], good)
-    _alter(player, "of an empty kind", [("", name)], good)
-    _alter(player, "of an empty name", [("user", "")], good)
-    _alter(player, "of one kind twice", [user, ("user", "v")], good)
-    _alter(player, "of user and address", [user, address], good)
+    good_quota, connections = ("producer_byte_rate", 1.0), ("connection_creation_rate", 1.0)
+    _alter(player, "of nobody", [], good_quota)
+    _alter(player, "of an unknown kind", [("group", name)], good_quota)
+    _alter(player, "of an empty kind", [("", name)], good_quota)
+    _alter(player, "of an empty name", [("user", "")], good_quota)
+    _alter(player, "of one kind twice", [user, ("user", "v")], good_quota)
+    _alter(player, "of user and address", [user, address], good_quota)
     _alter(player, "of no address", [("ip", "not an address!")], connections)
     _alter(player, "an unknown key", [user], ("no_such_rate", 1.0))
     _alter(player, "a key of addresses", [user], connections)
-    _alter(player, "a key of users", [address], good)
+    _alter(player, "a key of users", [address], good_quota)
     _alter(player, "below zero", [user], ("producer_byte_rate", -1.0))
     _alter(player, "zero", [user], ("producer_byte_rate", 0.0))
     _alter(player, "half a byte", [user], ("producer_byte_rate", 1.5))
@@ -192,7 +192,7 @@ def bad_quotas(player: FramePlayer) -> None:
     _alter(player, "too many", [address], ("connection_creation_rate", 1e10))
     _alter(player, "not a number", [user], ("producer_byte_rate", float("nan")))
     _alter(player, "without end", [user], ("request_percentage", float("inf")))
-    _alter(player, "one key twice", [user], good, ("producer_byte_rate", 2.0))
+    _alter(player, "one key twice", [user], good_quota, ("producer_byte_rate", 2.0))
     _alter(player, "removing an unknown key", [user], ("no_such_rate", None))
     _alter(player, "nothing", [user])
     player.ask(

@@ -79,9 +79,9 @@ def describe_configs(player: FramePlayer) -> None:
                 ],
                 include_synonyms=synonyms,
             )
-    chosen = ["retention.ms", "nonsense", "cleanup.policy"]
+    config_names = ["retention.ms", "nonsense", "cleanup.policy"]
     for kind, name, keys in (
-        (2, topic, chosen),
+        (2, topic, config_names),
         (2, topic, []),
         (2, player.full_name("missing"), None),
         (2, "a b", None),
@@ -111,7 +111,8 @@ def describe_configs(player: FramePlayer) -> None:
         "DescribeConfigs",
         4,
         "twice",
-        resources=[{"resource_type": 2, "resource_name": topic, "configuration_keys": chosen}] * 2,
+        resources=[{"resource_type": 2, "resource_name": topic, "configuration_keys": config_names}]
+        * 2,
     )
     player.ask(
         "DescribeConfigs",
@@ -145,13 +146,13 @@ def describe_broker_configs(player: FramePlayer) -> None:
     answer = player.ask_unrecorded(
         "DescribeConfigs", 4, resources=[{**broker, "configuration_keys": None}]
     )
-    described = {config.name: config for config in answer.results[0].configs}
-    player.note("DescribeConfigs v4 names", sorted(described))
+    config_by_name = {config.name: config for config in answer.results[0].configs}
+    player.note("DescribeConfigs v4 names", sorted(config_by_name))
     player.note(
         "DescribeConfigs v4 of a place",
         {
             name: (config.read_only, config.is_sensitive, config.config_type)
-            for name, config in described.items()
+            for name, config in config_by_name.items()
             if name in OF_A_PLACE
         },
     )
@@ -215,8 +216,8 @@ def _wrong_values(key: ConfigKey) -> list[str]:
     values += [str(key.minimum - 1)] if key.minimum is not None else []
     values += [str(key.maximum + 1)] if key.maximum is not None else []
     if key.choices:
-        first = key.choices[0]
-        values += ["nonsense", first.lower(), f"{first},{first}", ""]
+        first_choice = key.choices[0]
+        values += ["nonsense", first_choice.lower(), f"{first_choice},{first_choice}", ""]
     elif key.type is ConfigType.LIST:
         values += ["a,a", ""]
     return values
@@ -224,7 +225,7 @@ def _wrong_values(key: ConfigKey) -> list[str]:
 
 def config_synonyms(player: FramePlayer) -> None:
     """Static configs in hours and minutes, and dynamic ones in ms over them."""
-    created = player.ask_unrecorded(
+    create_answer = player.ask_unrecorded(
         "CreateTopics",
         7,
         topics=[
@@ -237,7 +238,7 @@ def config_synonyms(player: FramePlayer) -> None:
             }
         ],
     )
-    _told_at_creation(player, "static", created)
+    _told_at_creation(player, "static", create_answer)
     _synonyms(player, "static")
     alter(player, "1", "in hours", ("log.retention.hours", 0, "7"), kind=4)
     alter(player, "", "in minutes", ("log.retention.minutes", 0, "7"), kind=4)

@@ -18,10 +18,10 @@ from txnsim_lab.conformance._book.frame_player import (
 )
 
 
-def _patch(batch: bytes, position: int, piece: bytes, *, crc: bool = True) -> bytes:
+def _patch(batch: bytes, position: int, new_bytes: bytes, *, crc: bool = True) -> bytes:
     """The batch with some bytes replaced, and with a correct checksum if ``crc``."""
     batch_data = bytearray(batch)
-    batch_data[position : position + len(piece)] = piece
+    batch_data[position : position + len(new_bytes)] = new_bytes
     if crc:
         batch_data[17:21] = struct.pack(">I", crc_of(batch_data))
     return bytes(batch_data)
@@ -284,7 +284,7 @@ def list_offsets(player: FramePlayer) -> None:
         ask("debugging", version, replica=-2)
         ask("follower", version, replica=5)
         ask("isolation 2", version, isolation=2)
-        twice = {"partition_index": 0, "timestamp": -1}
+        end_query = {"partition_index": 0, "timestamp": -1}
         player.ask(
             "ListOffsets",
             version,
@@ -293,7 +293,7 @@ def list_offsets(player: FramePlayer) -> None:
             topics=[
                 {
                     "name": topic,
-                    "partitions": [twice, twice, {"partition_index": 1, "timestamp": -2}],
+                    "partitions": [end_query, end_query, {"partition_index": 1, "timestamp": -2}],
                 }
             ],
         )

@@ -51,22 +51,24 @@ def describing(player: FramePlayer) -> None:
         ],
     )
     player.ask("DescribeProducers", 0, "none", topics=[])
-    idle = StoryTxn(player, "idle")
+    idle_txn = StoryTxn(player, "idle")
     txn = StoryTxn(player, "open")
     txn.add("add", topic, 3, 0, 1)
-    finished = StoryTxn(player, "done")
-    finished.quiet_add(topic)
-    finished.end("commit", 3)
-    finished.wait_until_ended("CompleteCommit")
+    finished_txn = StoryTxn(player, "done")
+    finished_txn.quiet_add(topic)
+    finished_txn.end("commit", 3)
+    finished_txn.wait_until_ended("CompleteCommit")
     player.ask(
         "DescribeTransactions",
         0,
         "several",
-        transactional_ids=[idle.id, "", player.full_name("nobody"), txn.id, finished.id],
+        transactional_ids=[idle_txn.id, "", player.full_name("nobody"), txn.id, finished_txn.id],
     )
-    player.ask("DescribeTransactions", 0, "same twice", transactional_ids=[idle.id, idle.id])
+    player.ask(
+        "DescribeTransactions", 0, "same twice", transactional_ids=[idle_txn.id, idle_txn.id]
+    )
     player.ask("DescribeTransactions", 0, "none", transactional_ids=[])
-    pids = [idle.pid, txn.pid, finished.pid]
+    pids = [idle_txn.pid, txn.pid, finished_txn.pid]
     for version in range(3):
         list_by_filters(player, version, txn, pids)
     for pattern in (*PATTERNS, txn.id):
@@ -183,9 +185,9 @@ def lasting_prepare(player: FramePlayer) -> None:
             txn.init("init", 4)
             txn.init("init expected", 4, expected=(txn.pid, txn.epoch))
             txn.init("init other", 4, expected=(txn.pid + 100_000, 0))
-            other = player.create_topic(f"other-{version}-{committed}")
+            other_topic = player.create_topic(f"other-{version}-{committed}")
             for api in (10, 11, 12, 13) if player.level else (10, 11):
-                txn.send("elsewhere", other, api, 0)
+                txn.send("elsewhere", other_topic, api, 0)
                 txn.send("here", topic, api, 1)
                 txn.send("here, marker's epoch", topic, api, 0, epoch=txn.epoch + 5)
             producers_of(player, topic, "prepared")

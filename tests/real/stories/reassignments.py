@@ -15,7 +15,7 @@ def reassign_alone(player: FramePlayer) -> None:
     """Reassignments on one broker: those that are rejected, and those that change nothing."""
     topic, _ = player.create_topic(partitions=2)
     for version in (0, 1):
-        for note, where, replicas in (
+        for note, partition_key, replicas in (
             ("as it is", (topic, 0), [1]),
             ("no such broker", (topic, 0), [1, NO_BROKER]),
             ("a negative broker", (topic, 0), [-1]),
@@ -26,10 +26,10 @@ def reassign_alone(player: FramePlayer) -> None:
             ("cancelled while nothing moves", (topic, 0), None),
             ("cancelled in no such partition", (topic, 7), None),
         ):
-            _alter(player, note, {where: replicas}, version=version)
+            _alter(player, note, {partition_key: replicas}, version=version)
         _alter(player, "some of each", {(topic, 0): [1], (topic, 1): [2]}, version=version)
         player.ask("AlterPartitionReassignments", version, "nothing", timeout=5_000, topics=[])
-        _alter(player, "at once", {(topic, 0): [1]}, version=version, timeout=0)
+        _alter(player, "at once", {(topic, 0): [1]}, version=version, timeout_ms=0)
     _alter(player, "another factor", {(topic, 0): [1, 1]}, may_change_factor=False)
     _alter(player, "nobody, the same factor", {(topic, 0): []}, may_change_factor=False)
     player.ask(
@@ -127,7 +127,7 @@ def _alter(
     *,
     version: int = 1,
     may_change_factor: bool = True,
-    timeout: int = 5_000,
+    timeout_ms: int = 5_000,
 ) -> None:
     topics: dict[str, list[dict[str, Any]]] = {}
     for (topic, replica_index), replicas in replicas_by_partition.items():
@@ -138,7 +138,7 @@ def _alter(
         "AlterPartitionReassignments",
         version,
         note,
-        timeout=timeout,
+        timeout=timeout_ms,
         allow_replication_factor_change=may_change_factor,
         topics=[
             {"name": topic_name, "partitions": partitions}

@@ -95,8 +95,8 @@ def group_configs(player: FramePlayer) -> None:
     )
     for name in GROUP_NUMBERS:
         for value in NUMBERS:
-            tried = f"{name}={value}"
-            alter(player, group, tried, (name, SET, value), kind=GROUP, validate_only=True)
+            tried_setting = f"{name}={value}"
+            alter(player, group, tried_setting, (name, SET, value), kind=GROUP, validate_only=True)
     for name, value in GROUP_WORDS:
         alter(player, group, f"{name}={value}", (name, SET, value), kind=GROUP, validate_only=True)
     session, heartbeat = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"

@@ -31,18 +31,20 @@ class SessionReader:
         self._player = player
         self._version = version
 
-    def ask(self, note: str, *requests: dict[str, Any], **more: Any) -> Any:
+    def ask(self, note: str, *requests: dict[str, Any], **more_fields: Any) -> Any:
         """Send the next fetch of the session; the first is a full one."""
-        answer = self.ask_out_of_turn(note, *requests, **more)
+        answer = self.ask_out_of_turn(note, *requests, **more_fields)
         if answer.error_code is ErrorCode.none:
             self.session_id, self.epoch = answer.session_id, self.epoch + 1
         return answer
 
-    def ask_out_of_turn(self, note: str, *requests: dict[str, Any], **more: Any) -> Any:
+    def ask_out_of_turn(self, note: str, *requests: dict[str, Any], **more_fields: Any) -> Any:
         """Send a fetch, and go on as if it had not been sent."""
         values = {"session_id": self.session_id, "session_epoch": self.epoch}
-        version = more.pop("version", self._version)
-        return self._player.ask("Fetch", version, note, **values | merge_requests(*requests) | more)
+        version = more_fields.pop("version", self._version)
+        return self._player.ask(
+            "Fetch", version, note, **values | merge_requests(*requests) | more_fields
+        )
 
     def close(self) -> None:
         self.ask_out_of_turn("closes", session_epoch=-1)
@@ -102,10 +104,10 @@ def session_life(player: FramePlayer) -> None:
         second_reader.ask("opens once more", fetch(topic))
         second_reader.ask_out_of_turn("closes and opens another", fetch(topic, 1), session_epoch=0)
         second_reader.ask_out_of_turn("the first is closed")
-        nothing = SessionReader(player, version)
-        nothing.ask("opens with nothing")
-        nothing.ask("forgets nothing, and everything")
-        nothing.ask_out_of_turn("was closed")
+        empty_reader = SessionReader(player, version)
+        empty_reader.ask("opens with nothing")
+        empty_reader.ask("forgets nothing, and everything")
+        empty_reader.ask_out_of_turn("was closed")
         last_reader = SessionReader(player, version)
         last_reader.ask("opens", fetch(topic))
         last_reader.ask(
@@ -154,16 +156,16 @@ def session_cache(player: FramePlayer) -> None:
         late_reader.ask(f"one too many, {reader_index}", fetch(topic), fetch(topic, partition=7))
     readers[0].close()
     readers[0] = SessionReader(player, 13)
-    opened = [SessionReader(player, 13) for _ in range(8)]
-    for reader in opened:
+    session_readers = [SessionReader(player, 13) for _ in range(8)]
+    for reader in session_readers:
         reader.ask_out_of_turn("one of eight finds the free slot", fetch(topic), session_epoch=-1)
     has_session = []
-    for reader in opened:
+    for reader in session_readers:
         answer = player.ask_unrecorded("Fetch", 13, **fetch(topic), session_id=0, session_epoch=0)
         reader.session_id = answer.session_id
         has_session.append(answer.session_id > 0)
     player.note("sessions found", sorted(has_session))
-    for reader in (*readers, *opened):
+    for reader in (*readers, *session_readers):
         reader.close()
 
 

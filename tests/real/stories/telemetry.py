@@ -60,14 +60,14 @@ def _without_subscription(player: FramePlayer) -> None:
 
 
 def _push_metrics(player: FramePlayer) -> None:
-    full, bomb = bytes(BYTES_MAX), bytes(BYTES_MAX + 1)
+    full_payload, bomb = bytes(BYTES_MAX), bytes(BYTES_MAX + 1)
     for number, (note, compression_type, metrics) in enumerate(
         (
             ("plain", 0, b"metrics"),
-            ("as much as may be", 0, full),
+            ("as much as may be", 0, full_payload),
             ("too much", 0, bomb),
             *((f"compressed by {kind}", kind, compress(kind, b"metrics")) for kind in range(1, 5)),
-            ("large when decompressed", 4, compress(4, full)),
+            ("large when decompressed", 4, compress(4, full_payload)),
             ("too large when decompressed", 4, compress(4, bomb)),
             ("not what it says", 1, b"metrics"),
             ("of no kind", 5, b"metrics"),
@@ -133,8 +133,8 @@ def _match_clients(player: FramePlayer) -> None:
         player.reconnect(client_id=client_id)
         player.ask_unrecorded("ApiVersions", 3, **_software("differ", "1.2"))
         answer = player.ask_unrecorded(GET, 0, client_instance_id=_client(number))
-        chosen = "yes" in answer.requested_metrics
-        player.note(f"{GET} v0 {match} of {client_id}", (answer.error_code, chosen))
+        is_chosen = "yes" in answer.requested_metrics
+        player.note(f"{GET} v0 {match} of {client_id}", (answer.error_code, is_chosen))
 
 
 # Asking

@@ -14,9 +14,9 @@ def create_partitions(player: FramePlayer) -> None:
     topic_and_id = player.create_topic(partitions=2)
     topic = topic_and_id[0]
 
-    def grow(note: str, count: int, version: int = 3, **more: Any) -> None:
-        dry = more.pop("validate_only", False)
-        values = {"name": topic, "count": count, "assignments": None, **more}
+    def grow(note: str, count: int, version: int = 3, **more_fields: Any) -> None:
+        dry = more_fields.pop("validate_only", False)
+        values = {"name": topic, "count": count, "assignments": None, **more_fields}
         player.ask(
             "CreatePartitions", version, note, topics=[values], timeout=5000, validate_only=dry
         )
@@ -42,10 +42,10 @@ def create_partitions(player: FramePlayer) -> None:
         grow(note, 4, assignments=[{"broker_ids": replicas} for replicas in brokers])
     grow("by hand", 3, assignments=[{"broker_ids": [1]}])
     grow("one more", 4, 0)
-    other = player.create_plain_topic("other")[0]
+    other_topic = player.create_plain_topic("other")[0]
     new_counts = [
         {"name": name, "count": 9, "assignments": None}
-        for name in (player.full_name("missing"), topic, other, topic)
+        for name in (player.full_name("missing"), topic, other_topic, topic)
     ]
     player.ask("CreatePartitions", 3, "twice", topics=new_counts, timeout=5000, validate_only=False)
     player.ask("CreatePartitions", 3, "none", topics=[], timeout=5000, validate_only=False)
@@ -68,13 +68,15 @@ def replace_configs(player: FramePlayer) -> None:
     """AlterConfigs, which replaces all configs of a topic or broker, accepted and refused."""
     topic = player.create_plain_topic()[0]
 
-    def alter(note: str, *configs: tuple[str, str | None], version: int = 2, **more: Any) -> None:
-        dry = more.pop("validate_only", False)
+    def alter(
+        note: str, *configs: tuple[str, str | None], version: int = 2, **more_fields: Any
+    ) -> None:
+        dry = more_fields.pop("validate_only", False)
         resource = {
             "resource_type": TOPIC,
             "resource_name": topic,
             "configs": [{"name": name, "value": config_value} for name, config_value in configs],
-            **more,
+            **more_fields,
         }
         player.ask("AlterConfigs", version, note, resources=[resource], validate_only=dry)
         player.await_metadata()
@@ -127,8 +129,10 @@ def replace_configs(player: FramePlayer) -> None:
             resource_name=resource_name,
         )
     player.ask("AlterConfigs", 2, "none", resources=[], validate_only=False)
-    twice = {"resource_type": TOPIC, "resource_name": topic, "configs": []}
-    player.ask_unanswered("AlterConfigs", 2, "twice", resources=[twice, twice], validate_only=False)
+    same_resource = {"resource_type": TOPIC, "resource_name": topic, "configs": []}
+    player.ask_unanswered(
+        "AlterConfigs", 2, "twice", resources=[same_resource, same_resource], validate_only=False
+    )
 
 
 def describe_log_dirs(player: FramePlayer) -> None:
@@ -142,10 +146,13 @@ def describe_log_dirs(player: FramePlayer) -> None:
     for version in range(1, 6):
         player.ask("DescribeLogDirs", version, "some", topics=[asked_partitions, missing])
         player.ask("DescribeLogDirs", version, "none", topics=[])
-        twice = [{"topic": topic, "partitions": [0, 0]}, {"topic": topic, "partitions": [1]}]
-        player.ask("DescribeLogDirs", version, "twice", topics=twice)
-        nothing = {"topic": topic, "partitions": []}
-        player.ask("DescribeLogDirs", version, "nothing of it", topics=[nothing])
+        repeated_topics = [
+            {"topic": topic, "partitions": [0, 0]},
+            {"topic": topic, "partitions": [1]},
+        ]
+        player.ask("DescribeLogDirs", version, "twice", topics=repeated_topics)
+        empty_topic = {"topic": topic, "partitions": []}
+        player.ask("DescribeLogDirs", version, "nothing of it", topics=[empty_topic])
 
 
 def elect_leaders(player: FramePlayer) -> None:

@@ -20,11 +20,11 @@ def test_each_order_has_one_receipt_though_the_handler_fails(bootstrap: str) -> 
     for order in ORDERS:
         producer.produce(orders, order)
     producer.flush()
-    tried = []
+    tried_orders = []
 
     def notify(order: str) -> None:
-        tried.append(order)
-        if order == "order 7" and tried.count(order) == 1:
+        tried_orders.append(order)
+        if order == "order 7" and tried_orders.count(order) == 1:
             raise ConnectionError("no network")
 
     async def serve() -> list[str]:
@@ -39,17 +39,17 @@ def test_each_order_has_one_receipt_though_the_handler_fails(bootstrap: str) -> 
             await service.start()
             return await asyncio.to_thread(read, bootstrap, receipts, len(ORDERS))
 
-    written = asyncio.run(asyncio.wait_for(serve(), PATIENCE_S))
+    written_receipts = asyncio.run(asyncio.wait_for(serve(), PATIENCE_S))
 
-    assert sorted(written) == sorted(f"receipt of {order}" for order in ORDERS)
-    assert tried.count("order 7") == 2
+    assert sorted(written_receipts) == sorted(f"receipt of {order}" for order in ORDERS)
+    assert tried_orders.count("order 7") == 2
 
 
 def create_topics(bootstrap: str, *topic_names: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [NewTopic(topic_name, 1, replication_factor=3) for topic_name in topic_names]
-    for created in admin.create_topics(topics).values():
-        created.result()
+    for creation in admin.create_topics(topics).values():
+        creation.result()
 
 
 def read(bootstrap: str, topic: str, count: int) -> list[str]:

@@ -50,8 +50,8 @@ def test_each_order_has_one_receipt_though_the_service_fails(
 def create_topics(bootstrap: str, *topic_names: str) -> None:
     topics = [NewTopic(topic_name, PARTITIONS, replication_factor=3) for topic_name in topic_names]
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for created in admin.create_topics(topics).values():
-        created.result()
+    for creation in admin.create_topics(topics).values():
+        creation.result()
 
 
 def write(bootstrap: str, topic: str) -> None:

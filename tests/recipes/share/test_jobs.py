@@ -18,19 +18,19 @@ def test_each_job_is_done_by_one_of_two_workers(bootstrap: str) -> None:
     jobs = f"jobs-{run}"
     topics = [NewTopic(jobs, 1, replication_factor=3)]
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for created in admin.create_topics(topics).values():
-        created.result()
+    for creation in admin.create_topics(topics).values():
+        creation.result()
     producer = Producer({"bootstrap.servers": bootstrap})
-    tried: Counter[str] = Counter()
-    done: Counter[str] = Counter()
+    try_counts: Counter[str] = Counter()
+    done_counts: Counter[str] = Counter()
 
     def handle(job: str) -> None:
-        tried[job] += 1
+        try_counts[job] += 1
         if job == "job 3":
             raise ValueError("it says nothing")
-        if job == "job 7" and tried[job] == 1:
+        if job == "job 7" and try_counts[job] == 1:
             raise ConnectionError("no network")
-        done[job] += 1
+        done_counts[job] += 1
 
     workers = [job_worker(bootstrap, group=f"workers-{run}", jobs=jobs) for _ in range(2)]
 
@@ -43,16 +43,16 @@ def test_each_job_is_done_by_one_of_two_workers(bootstrap: str) -> None:
                 work(worker, handle)
             if is_enough():
                 return
-        raise AssertionError(f"not in time: {tried}")
+        raise AssertionError(f"not in time: {try_counts}")
 
     # A new share group begins at the end of the log: only a member that is there gets a job.
-    until(lambda: done["first"], write="first")
+    until(lambda: done_counts["first"], write="first")
     for job in JOBS:
         producer.produce(jobs, job)
     producer.flush()
-    until(lambda: done.keys() >= set(JOBS) - {"job 3"} and tried["job 3"])
+    until(lambda: done_counts.keys() >= set(JOBS) - {"job 3"} and try_counts["job 3"])
     for worker in workers:
         worker.close()
 
-    assert {job: done[job] for job in JOBS} == {job: int(job != "job 3") for job in JOBS}
-    assert (tried["job 3"], tried["job 7"]) == (1, 2)
+    assert {job: done_counts[job] for job in JOBS} == {job: int(job != "job 3") for job in JOBS}
+    assert (try_counts["job 3"], try_counts["job 7"]) == (1, 2)

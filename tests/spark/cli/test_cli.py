@@ -155,16 +155,16 @@ class FakeSpark:
         self.stopped = True
 
 
-@pytest.mark.parametrize(("standing", "status"), [((), 0), ((ALERT,), 1)])
+@pytest.mark.parametrize(("standing_alerts", "status"), [((), 0), ((ALERT,), 1)])
 def test_an_alert_that_stands_at_the_end_is_in_the_exit_status(
-    standing: tuple[Alert, ...], status: int, monkeypatch: pytest.MonkeyPatch
+    standing_alerts: tuple[Alert, ...], status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Quick:
+    class QuickStream:
         """A stream that is told to stop at once."""
 
         def __init__(self, session: FakeSpark, read: StreamOptions, on_event: object) -> None:
             assert (session, read.topics) == (spark, ("t",))
-            self.standing_alerts = standing
+            self.standing_alerts = standing_alerts
 
         def start(self) -> None:
             """Do nothing."""
@@ -179,7 +179,7 @@ def test_an_alert_that_stands_at_the_end_is_in_the_exit_status(
         signal, "signal", lambda stop_signal, handler: handlers.update({stop_signal: handler})
     )
     monkeypatch.setattr("txnsim_spark.session.spark_session", lambda *_, **__: spark)
-    monkeypatch.setattr("txnsim_spark.streaming.stream.Stream", Quick)
+    monkeypatch.setattr("txnsim_spark.streaming.stream.Stream", QuickStream)
     assert main(["stream", *REQUIRED, "--bootstrap-server", "h:1"]) == status
     assert spark.stopped
     assert set(handlers) == {signal.SIGINT, signal.SIGTERM}
@@ -189,10 +189,10 @@ def test_an_alert_that_stands_at_the_end_is_in_the_exit_status(
 # tests/spark/pipeline/test_trace.py.
 
 
-def arguments(*words: str) -> argparse.Namespace:
+def arguments(*options: str) -> argparse.Namespace:
     parser = CommandParser()
     trace.add_arguments(parser.add_subparsers(dest="action"))
-    return parser.parse_args(list(words))
+    return parser.parse_args(list(options))
 
 
 def test_traces_a_place_and_a_master_are_taken() -> None:
@@ -252,11 +252,11 @@ def test_kinds_that_nobody_knows_are_named_and_no_fault(
 
 
 def test_unreadable_lines_are_shown_up_to_a_bound(capsys: pytest.CaptureFixture[str]) -> None:
-    torn = [
+    torn_lines = [
         {"file": f"{number}.jsonl", "reason": "cut off", "lines": 1, "text": "{"}
         for number in range(8)
     ]
-    assert trace._warn_of_unread(summary(unreadable=torn)) == 1
+    assert trace._warn_of_unread(summary(unreadable=torn_lines)) == 1
     printed_lines = capsys.readouterr().err.splitlines()
     assert printed_lines[0] == "txnsim: 0.jsonl: 1 × cut off: {"
     assert printed_lines[-1] == "txnsim: … and 3 more files like that"

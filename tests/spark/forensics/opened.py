@@ -56,9 +56,13 @@ def no_marker_since(_since_ms: int) -> PartitionMarkers:
     return PartitionMarkers(complete_since_ms=BEFORE_ALL_MARKERS_MS)
 
 
-def knowing(newest: TxnRecord | None = None, decision: TxnRecord | None = None) -> Coordinators:
+def knowing(
+    newest_record: TxnRecord | None = None, decision: TxnRecord | None = None
+) -> Coordinators:
     """The logs of a coordinator that has this entry, or no entry."""
-    entries = [] if newest is None else [CoordinatorEntry(newest=newest, decision=decision)]
+    entries = (
+        [] if newest_record is None else [CoordinatorEntry(newest=newest_record, decision=decision)]
+    )
     return coordinators_of(entries, forgotten_producers={}, partitions_on_disk=[0])
 
 

@@ -52,7 +52,7 @@ def test_the_newest_records_are_the_entries(broker: BrokerDir) -> None:
         move("PrepareCommit", HERE, at_ms=NOW + 5),
         move("Ongoing", HERE, name="gone", pid=8),
         Tombstone(transactional_id=TransactionalId("gone")),
-        move("CompleteCommit", name="rotated", pid=10, previous=9),
+        move("CompleteCommit", name="rotated", pid=10, previous_id=9),
     )
     coordinators, problems = read_entries(broker.stop())
     assert problems == []
@@ -90,12 +90,12 @@ def test_a_log_that_is_shorter_than_its_broker_noted_has_lost_its_end(broker: Br
 
 
 def test_another_replica_is_read_where_one_is_damaged(tmp_path: Path) -> None:
-    hurt, sound = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
+    hurt, sound_dir = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
     log = log_in(hurt.coordinator(move("Empty"), move("Ongoing", HERE)))
-    sound.coordinator(move("Empty"))
+    sound_dir.coordinator(move("Empty"))
     log.write_bytes(log.read_bytes()[:-1])
     problems: list[str] = []
-    states = states_in(hurt.stop(), sound.stop())
+    states = states_in(hurt.stop(), sound_dir.stop())
     coordinators = read_coordinators({0: [states[0], states[1]]}, problems.append)
     assert coordinators.is_complete
     (problem,) = problems
@@ -122,9 +122,9 @@ def test_a_record_that_can_not_be_understood_is_damage(broker: BrokerDir) -> Non
 
 def test_a_record_of_an_unknown_version_is_passed_over(broker: BrokerDir) -> None:
     folder = broker.coordinator(move("Empty"))
-    newer = build_batch([Record(key=b"\0\7\0\0", value=b"?")], timestamp_ms=NOW)
+    newer_batch = build_batch([Record(key=b"\0\7\0\0", value=b"?")], timestamp_ms=NOW)
     with log_in(folder).open("ab") as file:
-        file.write(assign(newer, base_offset=1, leader_epoch=0))
+        file.write(assign(newer_batch, base_offset=1, leader_epoch=0))
     coordinators, _ = read_entries(broker.stop())
     assert coordinators.is_complete
     assert list(coordinators.by_producer) == [7]
@@ -137,7 +137,7 @@ def test_what_concerns_some_producers(broker: BrokerDir, monkeypatch: pytest.Mon
         move("CompleteAbort", name="a", pid=1),
         move("PrepareCommit", HERE, name="b", pid=2),
         move("CompleteCommit", name="b", pid=2),
-        move("CompleteCommit", name="c", pid=4, previous=3),
+        move("CompleteCommit", name="c", pid=4, previous_id=3),
         move("PrepareCommit", HERE, name="owing", pid=5),
         *(move("Ongoing", HERE, name=name, pid=pid) for name, pid in (("d", 6), ("e", 7))),
         *(Tombstone(transactional_id=TransactionalId(name)) for name in ("d", "e")),

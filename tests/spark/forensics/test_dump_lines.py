@@ -36,11 +36,11 @@ def dump(name: str) -> list[str]:
 
 def summary_of(dumped_answer: DumpedAnswer) -> tuple[object, ...]:
     (partition,) = dumped_answer.partitions
-    opened = [(txn.producer_id, txn.start_offset, txn.verdict) for txn in partition.open]
+    open_rows = [(txn.producer_id, txn.start_offset, txn.verdict) for txn in partition.open]
     return (
         (partition.first_offset, partition.last_offset, partition.batches),
         (partition.commits, partition.aborts, partition.unread_markers),
-        opened,
+        open_rows,
         dumped_answer.understood,
     )
 
@@ -123,12 +123,12 @@ def test_what_collectors_put_around_a_line_changes_nothing(wrapping: str, releas
 
 @pytest.mark.parametrize("width", [80, 132, 200])
 def test_lines_that_a_terminal_has_cut_are_put_together(width: int) -> None:
-    cut = [
+    cut_lines = [
         f"{line[start : start + width].rstrip()}\n"
         for line in dump("log-2.5.1")
         for start in range(0, len(line.rstrip()), width)
     ]
-    partition = answer(cut).partitions[0]
+    partition = answer(cut_lines).partitions[0]
     assert (partition.batches, partition.last_offset) == (8, 9)
     assert [txn.start_offset for txn in partition.open] == [9]
 
@@ -136,11 +136,11 @@ def test_lines_that_a_terminal_has_cut_are_put_together(width: int) -> None:
 def test_a_batch_without_its_end_leaves_the_answer_open() -> None:
     log = dump("log-4.4.0")[:10]
     assert answer(log).understood
-    cut = [
+    cut_lines = [
         *log,
         "baseOffset: 9 lastOffset: 9 count: 1 baseSequence: 0 lastSequence: 0 producerId: 2\n",
     ]
-    dump_answer = answer(cut)
+    dump_answer = answer(cut_lines)
     assert not dump_answer.understood
     assert any("lack fields" in sentence for sentence in dump_answer.missing)
 

@@ -34,10 +34,10 @@ def batch(
     )
 
 
-def marker(offset: int, which: str) -> str:
+def marker(offset: int, marker_kind: str) -> str:
     return batch(offset, control=True) + (
         f"| offset: {offset} CreateTime: {NOW_MS} keySize: 4 valueSize: 6 sequence: -1 headerKeys:"
-        f" [] endTxnMarker: {which} coordinatorEpoch: 0\n"
+        f" [] endTxnMarker: {marker_kind} coordinatorEpoch: 0\n"
     )
 
 
@@ -128,17 +128,17 @@ def test_an_open_transaction_is_judged_by_the_coordinators_log(
 
 def test_the_last_entry_counts_and_a_deleted_one_is_none() -> None:
     deleted = entry("Empty", offset=2).partition("payload: ")[0] + "payload: <DELETE>\n"
-    later = COORDINATOR + entry("Ongoing", LISTED) + entry("Empty", offset=1)
-    assert verdict(ORDERS, batch(0), later)[0] is OpenTxnStatus.HANGING
-    assert answer_of_dumps(ORDERS, batch(0), later, deleted).entries == ()
+    later_dump = COORDINATOR + entry("Ongoing", LISTED) + entry("Empty", offset=1)
+    assert verdict(ORDERS, batch(0), later_dump)[0] is OpenTxnStatus.HANGING
+    assert answer_of_dumps(ORDERS, batch(0), later_dump, deleted).entries == ()
 
 
 def test_a_replica_of_the_coordinators_log_that_lags_convicts_no_one() -> None:
     whole_log = COORDINATOR + entry("Empty") + entry("Ongoing", LISTED, offset=1)
     lagging = COORDINATOR.replace("/disk/", "/other/") + entry("Empty")
     assert verdict(ORDERS, batch(0), whole_log, lagging)[0] is OpenTxnStatus.ALIVE
-    old = COORDINATOR + entry("Empty", at_ms=NOW_MS - 2 * HOUR_MS)
-    dump_answer, reason = verdict(ORDERS, batch(0), old)
+    old_dump = COORDINATOR + entry("Empty", at_ms=NOW_MS - 2 * HOUR_MS)
+    dump_answer, reason = verdict(ORDERS, batch(0), old_dump)
     assert dump_answer is OpenTxnStatus.UNKNOWN
     assert "may be old" in reason
 
@@ -150,13 +150,13 @@ def test_what_was_written_a_moment_ago_is_not_called_hanging() -> None:
 
 
 def test_an_entry_as_3_9_prints_it_is_read() -> None:
-    old = (
+    old_dump = (
         f"| offset: 0 CreateTime: {NOW_MS} keysize: 8 valuesize: 37 sequence: -1"
         " key: transaction_metadata::transactionalId=shop payload: producerId:7,producerEpoch:3,"
         "state=Ongoing,partitions=[my-orders-0,orders-0],txnLastUpdateTimestamp=1,"
         "txnTimeoutMs=60000\n"
     )
-    (entry,) = answer_of_dumps(COORDINATOR, old).entries
+    (entry,) = answer_of_dumps(COORDINATOR, old_dump).entries
     assert (entry.transactional_id, entry.state, entry.timeout_ms) == ("shop", "Ongoing", 60_000)
     assert entry.partitions == {TopicPartition("my-orders", 0), TopicPartition("orders", 0)}
 
@@ -220,8 +220,8 @@ def test_a_snapshot_and_the_log_behind_it_make_the_state() -> None:
     assert open_txns_in(snapshot_text, snapshot(9, producer_state(7, "None"))) == []
     dump_answer = answer_of_dumps(snapshot_text, SEGMENT_5, batch(5))
     assert not any("before the first dumped batch" in sentence for sentence in dump_answer.missing)
-    late = answer_of_dumps(snapshot_text, SEGMENT_5.replace("5.log", "8.log"), batch(8))
-    assert any("before the first dumped batch" in sentence for sentence in late.missing)
+    late_answer = answer_of_dumps(snapshot_text, SEGMENT_5.replace("5.log", "8.log"), batch(8))
+    assert any("before the first dumped batch" in sentence for sentence in late_answer.missing)
 
 
 def test_the_log_has_the_time_of_the_first_batch_of_a_snapshots_transaction() -> None:

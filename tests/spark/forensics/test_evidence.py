@@ -173,9 +173,9 @@ def test_missing_followers_are_named_and_do_no_harm() -> None:
 
 
 def test_replicas_are_told_in_a_few_words() -> None:
-    three = ReplicaAssignment(replicas=(1, 2, 3), in_sync=(1, 2), leader=2)
+    three_replicas = ReplicaAssignment(replicas=(1, 2, 3), in_sync=(1, 2), leader=2)
     assert evidence_for(
-        replaced_facts(assignment=three, brokers_seen=(1, 2))(FACTS)
+        replaced_facts(assignment=three_replicas, brokers_seen=(1, 2))(FACTS)
     ).replicas.summary == ("2 of 3 replicas seen, in sync {1,2}, leader 2; not seen: broker 3")
     headless = ReplicaAssignment(replicas=(1,), in_sync=(1,), leader=-1)
     assert evidence_for(replaced_facts(assignment=headless)(FACTS)).replicas.summary == (
@@ -252,7 +252,7 @@ def identities_of(known_topics: KnownTopics, *ids: str | None, partitions: int =
 
 
 @pytest.mark.parametrize(
-    ("topics", "ids", "stale"),
+    ("topics", "ids", "stale_brokers"),
     [
         (KnownTopics(), ("new", "new"), []),
         (KnownTopics(), ("new", None), []),
@@ -266,12 +266,14 @@ def identities_of(known_topics: KnownTopics, *ids: str | None, partitions: int =
     ],
 )
 def test_the_metadata_log_says_which_ones_are_stale(
-    topics: KnownTopics, ids: tuple[str | None, ...], stale: list[int]
+    topics: KnownTopics, ids: tuple[str | None, ...], stale_brokers: list[int]
 ) -> None:
     identities = identities_of(topics, *ids)
-    assert [evidence.broker for evidence in identities.stale] == stale
+    assert [evidence.broker for evidence in identities.stale] == stale_brokers
     assert identities.undecided == {}
-    assert [broker for broker in range(1, 4) if identities.is_stale(replica(broker))] == stale
+    assert [
+        broker for broker in range(1, 4) if identities.is_stale(replica(broker))
+    ] == stale_brokers
 
 
 @pytest.mark.parametrize(
@@ -302,7 +304,7 @@ def test_ids_are_compared_over_all_partitions_of_a_topic() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topics", "other_has_one", "stale"),
+    ("topics", "other_has_one", "is_stale"),
     [
         (KnownTopics(topic_ids=LIVES), True, True),
         (KnownTopics(topic_ids=LIVES), False, False),  # the files were left out of a copy
@@ -310,16 +312,16 @@ def test_ids_are_compared_over_all_partitions_of_a_topic() -> None:
     ],
 )
 def test_a_replica_without_an_id_beside_others_is_set_aside_by_its_broker(
-    topics: KnownTopics, *, other_has_one: bool, stale: bool
+    topics: KnownTopics, *, other_has_one: bool, is_stale: bool
 ) -> None:
     """As in LogManager.isStrayReplica, a replica without an id is stray where others have an id."""
     neighbour = (replica(1, partition=1), "new" if other_has_one else None)
     identities = identify_replicas([(replica(1), None), neighbour, (replica(2), "new")], topics)
-    assert identities.is_stale(replica(1)) is stale
+    assert identities.is_stale(replica(1)) is is_stale
     assert not identities.is_stale(replica(1, partition=1))
     assert not identities.is_stale(replica(2))
     assert identities.undecided == {}
-    if stale:
+    if is_stale:
         assert stale_words(identities.stale) == (
             "stale: orders, partition 0, on broker 1 has no partition.metadata: its broker sets it"
             " aside when it starts",
@@ -328,11 +330,13 @@ def test_a_replica_without_an_id_beside_others_is_set_aside_by_its_broker(
 
 def test_the_metadata_log_itself_is_not_stale() -> None:
     known_topics = KnownTopics(topic_ids={}, brokers=frozenset({1}))
-    other = (replica(1), "its own")
+    other_evidence = (replica(1), "its own")
     for topic_id in ("its own", None):
-        own = [(replica(1, "__cluster_metadata"), topic_id)]
-        assert identify_replicas(own, known_topics) == Identities()
-        assert not identify_replicas([*own, other], known_topics).is_stale(own[0][0])
+        own_evidence = [(replica(1, "__cluster_metadata"), topic_id)]
+        assert identify_replicas(own_evidence, known_topics) == Identities()
+        assert not identify_replicas([*own_evidence, other_evidence], known_topics).is_stale(
+            own_evidence[0][0]
+        )
 
 
 def test_people_read_a_line_per_topic_and_broker() -> None:
@@ -346,11 +350,11 @@ def test_people_read_a_line_per_topic_and_broker() -> None:
 @pytest.mark.parametrize(("copies", "forgets"), [((1, 2), False), ((1, 2), True), ((1,), False)])
 def test_directories_tell_it(tmp_path: Path, copies: tuple[int, ...], *, forgets: bool) -> None:
     identities = identities_in([remade_topic(tmp_path, copies=copies, forgets=forgets)])
-    stale = [
+    stale_rows = [
         (evidence.topic, evidence.broker, evidence.topic_id, evidence.living_topic_id)
         for evidence in identities.stale
     ]
-    assert stale == [("gone", 2, GONE_ID, None), ("orders", 2, OLD_ID, NEW_ID)]
+    assert stale_rows == [("gone", 2, GONE_ID, None), ("orders", 2, OLD_ID, NEW_ID)]
     assert identities.undecided == {}
 
 
@@ -383,11 +387,11 @@ def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_row_of_a_stale_replica_is_left_out() -> None:
-    stale = Stale(
+    stale_replica = Stale(
         topic="t", partition=0, topic_id="a", living_topic_id=None, broker=1, log_dir="/b"
     )
     rows = [{"log_dir": "/b", "topic": "t", "partition": partition} for partition in (0, 1)]
-    assert list(Identities(stale=(stale,)).living(rows)) == rows[1:]
+    assert list(Identities(stale=(stale_replica,)).living(rows)) == rows[1:]
 
 
 # Coordinators' entries, by producer id.
@@ -465,11 +469,16 @@ def test_entries_are_found_by_present_and_by_former_or_next_producer_id() -> Non
 
 def test_the_number_of_partitions_follows_from_where_ids_lie() -> None:
     coordinated_ids = [f"app-{id_number}" for id_number in range(60)]
-    places = {
+    all_evidence = {
         (coordinated_id, partition_for(coordinated_id, 50)) for coordinated_id in coordinated_ids
     }
-    few = frozenset(range(30))
-    assert partitions_of_log(few, {evidence for evidence in places if evidence[1] in few}) == 50
+    few_partitions = frozenset(range(30))
+    assert (
+        partitions_of_log(
+            few_partitions, {evidence for evidence in all_evidence if evidence[1] in few_partitions}
+        )
+        == 50
+    )
     assert partitions_of_log(frozenset(), ()) == 0
     assert partitions_of_log(frozenset({4}), ()) == 5
 
@@ -524,8 +533,8 @@ def test_the_newest_copy_counts(tmp_path: Path) -> None:
 
 
 def test_an_eligible_leader_counts_where_the_last_one_in_sync_has_stopped(tmp_path: Path) -> None:
-    stopped = partition(ID, replicas=(1,), isr=(), leader=-1, elr=(1,))
-    log_dir = copy_in(tmp_path / "b1", topic("orders", ID), stopped)
+    stopped_partition = partition(ID, replicas=(1,), isr=(), leader=-1, elr=(1,))
+    log_dir = copy_in(tmp_path / "b1", topic("orders", ID), stopped_partition)
     expected = ReplicaAssignment(replicas=(1,), in_sync=(1,), leader=-1)
     known_topics = known_topics_in([log_dir], print)
     assert known_topics.assignments == {TopicPartition("orders", 0): expected}
@@ -548,11 +557,11 @@ def test_deleted_topics_and_the_owners_of_whole_copies_are_told(tmp_path: Path) 
     write_metadata_log(
         broker_dir.path / StoredMetadata.FOLDER, [topic("orders", ID), remove_topic(ID)]
     )
-    torn = BrokerDir(tmp_path / "b2", 2)
-    write_metadata_log(torn.path / StoredMetadata.FOLDER, [topic("orders", ID)])
-    (log,) = torn.path.glob("*/*.log")
+    torn_broker = BrokerDir(tmp_path / "b2", 2)
+    write_metadata_log(torn_broker.path / StoredMetadata.FOLDER, [topic("orders", ID)])
+    (log,) = torn_broker.path.glob("*/*.log")
     log.write_bytes(log.read_bytes() + b"torn")
-    known_topics = known_topics_in([broker_dir.path, torn.path], print)
+    known_topics = known_topics_in([broker_dir.path, torn_broker.path], print)
     assert known_topics == KnownTopics(
         topic_ids={}, removed=frozenset({uuid_text(ID)}), brokers=frozenset({1}), age=(1, 2)
     )

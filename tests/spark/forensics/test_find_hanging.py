@@ -181,10 +181,10 @@ def test_no_more_segments_are_read_than_a_time_needs(tmp_path: Path, driver: Log
         for _ in range(4):
             driver.append(plain(timestamp=driver.now))
     replica = BrokerDir(tmp_path / "b").replica(driver)
-    where = str(tmp_path / "b")
+    log_dir = str(tmp_path / "b")
     segments = list(
         segments_of(
-            Replica(log_dir=where, broker=1, topic="orders", partition=0, path=str(replica))
+            Replica(log_dir=log_dir, broker=1, topic="orders", partition=0, path=str(replica))
         )
     )
     end = driver.log.log_end_offset
@@ -200,14 +200,14 @@ def test_no_more_segments_are_read_than_a_time_needs(tmp_path: Path, driver: Log
 def test_several_brokers_are_laid_side_by_side(tmp_path: Path, driver: LogDriver) -> None:
     """Broker 2 has the marker that broker 1 lacks, below what both have: no broker wrote that."""
     broker_with(tmp_path / "b1", driver, "Empty", broker=1)
-    other = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=300))
-    other.txn(0)
-    other.end(committed=True)
-    other.txn(1)
-    other.end(committed=False)
+    other_driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=300))
+    other_driver.txn(0)
+    other_driver.end(committed=True)
+    other_driver.txn(1)
+    other_driver.end(committed=False)
     for _ in range(5):
-        other.append(plain())
-    broker_with(tmp_path / "b2", other, "Empty", broker=2)
+        other_driver.append(plain())
+    broker_with(tmp_path / "b2", other_driver, "Empty", broker=2)
     finding = only_finding(report_on(tmp_path))
     assert (finding.verdict, finding.open_on, finding.against) == (
         OpenTxnStatus.REPLICAS_DISAGREE,
@@ -253,16 +253,16 @@ def test_a_torn_tail_is_told_and_not_counted(tmp_path: Path, driver: LogDriver) 
     report = report_on(broker.path)
     end = driver.log.log_end_offset - 1
     # What was below the high watermark is lost, unless the checkpoint is older than that.
-    (lost,) = report.source.problems
-    assert lost.endswith(
+    (problem,) = report.source.problems
+    assert problem.endswith(
         f"orders-0: the log ends at offset {end}, below its high watermark {end + 1}"
     )
     checkpoint = broker.path / names.FileName.HIGH_WATERMARKS
     checkpoint.write_text(checkpoint.read_text().replace(f"orders 0 {end + 1}", f"orders 0 {end}"))
     report = report_on(broker.path)
     assert only_finding(report).start_offset == 2
-    (cut,) = report.source.cut_off
-    assert cut.startswith(f"{last_log}, byte ")
+    (cut_off_line,) = report.source.cut_off
+    assert cut_off_line.startswith(f"{last_log}, byte ")
     assert report.source.problems == ()
     assert report.partitions[0].end_offset == end
 
@@ -306,10 +306,12 @@ def test_progress_is_told_now_and_then(
 ) -> None:
     monkeypatch.setattr(module, "_PROGRESS_EVERY", 1)
     broker = broker_with(tmp_path / "b", driver, "Empty", clean=False)
-    cut: list[str] = []
-    find_hanging(Search(paths=(broker.path,)), new_session=no_session, progress=cut.append)
-    assert cut[0] == "looked at 1 of 2 replicas"
-    assert "read part 1 of 1" in cut
+    progress_lines: list[str] = []
+    find_hanging(
+        Search(paths=(broker.path,)), new_session=no_session, progress=progress_lines.append
+    )
+    assert progress_lines[0] == "looked at 1 of 2 replicas"
+    assert "read part 1 of 1" in progress_lines
 
 
 def test_a_path_without_anything_of_kafka_is_refused(tmp_path: Path) -> None:
@@ -326,8 +328,8 @@ def test_what_a_kill_left_to_read_takes_the_extra(
     killed = broker_with(tmp_path / "killed", driver, "Ongoing", clean=False)
     with pytest.raises(MissingExtraError, match="the extra spark is not installed"):
         report_on(killed.path)
-    stopped = broker_with(tmp_path / "stopped", driver, "Ongoing")
-    assert only_finding(report_on(stopped.path)).verdict is OpenTxnStatus.ALIVE
+    stopped_broker = broker_with(tmp_path / "stopped", driver, "Ongoing")
+    assert only_finding(report_on(stopped_broker.path)).verdict is OpenTxnStatus.ALIVE
 
 
 def test_the_files_of_an_advanced_clock_are_one_line_with_the_time_to_ask_for(
@@ -343,9 +345,9 @@ def test_the_files_of_an_advanced_clock_are_one_line_with_the_time_to_ask_for(
     (problem,) = report.source.problems
     newest_text = time_text(newest_ms + 999)
     assert problem.endswith(f"other files: --as-of {newest_text} takes them")
-    later = report_on(broker.path, as_of_ms=time_ms_of(newest_text), now_ms=NOW + MINUTE)
-    assert later.source.problems == ()
-    assert only_finding(later).verdict is OpenTxnStatus.HANGING
+    later_report = report_on(broker.path, as_of_ms=time_ms_of(newest_text), now_ms=NOW + MINUTE)
+    assert later_report.source.problems == ()
+    assert only_finding(later_report).verdict is OpenTxnStatus.HANGING
 
 
 @pytest.mark.slow

@@ -224,7 +224,7 @@ def test_a_living_transaction_whose_timeout_is_over_is_said_to_be_aborted_soon()
 
 
 @pytest.mark.parametrize(
-    ("coordinators", "age_ms", "listed"),
+    ("coordinators", "age_ms", "is_listed"),
     [
         (NOBODY, 15 * MINUTE + 1, True),
         (NOBODY, 15 * MINUTE, False),
@@ -237,9 +237,9 @@ def test_a_living_transaction_whose_timeout_is_over_is_said_to_be_aborted_soon()
     ],
 )
 def test_kafkas_tool_lists_what_is_old_and_not_in_the_description(
-    coordinators: Coordinators, age_ms: int, *, listed: bool
+    coordinators: Coordinators, age_ms: int, *, is_listed: bool
 ) -> None:
-    assert listed_by_kafka(txn(age_ms=age_ms), HERE, coordinators, as_of_ms=NOW) is listed
+    assert listed_by_kafka(txn(age_ms=age_ms), HERE, coordinators, as_of_ms=NOW) is is_listed
 
 
 def test_a_transaction_is_late_five_minutes_after_its_timeout() -> None:
@@ -275,11 +275,11 @@ def test_two_replicas_share_what_the_older_leader_epoch_has_in_both() -> None:
     assert common_end(ends(1, 10), ends(2, 8)) == 8
     assert common_end(ends(1, 10, (0, 0)), ends(2, 12, (0, 0), (3, 6), (4, 9))) == 6
     assert common_end(ends(1, 10, (0, 0), (3, 6)), ends(2, 12, (0, 0), (3, 6))) == 10
-    unknown = ReplicaEnds(replica=ends(1, 10).replica, log_start_offset=0, end_offset=10)
-    assert common_end(unknown, ends(2, 12, (3, 6))) == 10
+    unknown_ends = ReplicaEnds(replica=ends(1, 10).replica, log_start_offset=0, end_offset=10)
+    assert common_end(unknown_ends, ends(2, 12, (3, 6))) == 10
 
 
-class Across(NamedTuple):
+class ReplicaCase(NamedTuple):
     """Replicas with their open transactions, and the expected list of lagging or other replicas."""
 
     replicas: list[ReplicaEnds]
@@ -293,28 +293,30 @@ TAIL = [ends(1, 9, (0, 0), (2, 7)), ends(2, 20, (0, 0))]
 """What broker 2 has from offset 7 on would be cut off."""
 LATER = [ends(1, 9, (0, 0), (2, 4)), ends(2, 9, (0, 0))]
 SPREADS = {
-    "open on every replica": Across(
+    "open on every replica": ReplicaCase(
         [ends(1, 9), ends(2, 9)], {1: txn(), 2: txn()}, fail_if_asked, [], []
     ),
-    "one has not come that far": Across(
+    "one has not come that far": ReplicaCase(
         [ends(1, 9), ends(2, 5)], {1: txn(5)}, fail_if_asked, [2], []
     ),
-    "one ended it within what both have": Across(
+    "one ended it within what both have": ReplicaCase(
         [ends(1, 9), ends(2, 9)], {1: txn(5)}, fail_if_asked, [], [2]
     ),
-    "also a shorter one": Across([ends(1, 9), ends(2, 7)], {1: txn(5)}, fail_if_asked, [], [2]),
-    "an end in a tail that goes does not count": Across(TAIL, {1: txn(5)}, markers, [2], []),
-    "without one there it was ended before": Across(TAIL, {1: txn(5)}, no_markers, [], [2]),
-    "open on another than the one that counts": Across(
+    "also a shorter one": ReplicaCase(
+        [ends(1, 9), ends(2, 7)], {1: txn(5)}, fail_if_asked, [], [2]
+    ),
+    "an end in a tail that goes does not count": ReplicaCase(TAIL, {1: txn(5)}, markers, [2], []),
+    "without one there it was ended before": ReplicaCase(TAIL, {1: txn(5)}, no_markers, [], [2]),
+    "open on another than the one that counts": ReplicaCase(
         [ends(1, 9), ends(2, 7), ends(3, 4)], {2: txn(5)}, no_markers, [3], [1]
     ),
-    "beginnings that differ": Across(
+    "beginnings that differ": ReplicaCase(
         [ends(1, 9), ends(2, 9)], {1: txn(5), 2: txn(3)}, fail_if_asked, [], [2]
     ),
-    "a beginning that was deleted with its segment": Across(
+    "a beginning that was deleted with its segment": ReplicaCase(
         [ends(1, 9), ends(2, 9, start=5)], {1: txn(3), 2: txn(5)}, fail_if_asked, [], []
     ),
-    "beginnings that differ beyond what both have": Across(
+    "beginnings that differ beyond what both have": ReplicaCase(
         LATER, {1: txn(5), 2: txn(6)}, fail_if_asked, [], []
     ),
 }
@@ -325,7 +327,7 @@ def opens(txn_by_broker: Mapping[int, OpenTxn]) -> dict[str, OpenTxn]:
 
 
 @pytest.mark.parametrize("case", SPREADS.values(), ids=SPREADS)
-def test_who_has_it_open(case: Across) -> None:
+def test_who_has_it_open(case: ReplicaCase) -> None:
     spread = spread_of(case.replicas, opens(case.opens), case.has_marker)
     assert spread is not None
     spreads = [
@@ -454,36 +456,43 @@ def test_what_could_not_be_read_to_its_end_may_have_ended() -> None:
 
 
 def test_a_time_in_the_future_does_not_hide_what_the_file_tells() -> None:
-    old = msgspec.structs.replace(FACTS.state, newest_ms=NOW - 20 * MINUTE)
-    facts = msgspec.structs.replace(FACTS, state=old)
+    old_state = msgspec.structs.replace(FACTS.state, newest_ms=NOW - 20 * MINUTE)
+    facts = msgspec.structs.replace(FACTS, state=old_state)
     conditions = msgspec.structs.replace(QUESTION, now_ms=NOW)
     finding = finding_on(facts, conditions, age_ms=-MINUTE)
     assert (finding.verdict, finding.listed_by_kafka) == (OpenTxnStatus.HANGING, False)
     assert finding.reason.endswith("so the time of the file counts")
-    young = finding_on(FACTS, conditions, age_ms=-MINUTE)
-    assert (young.verdict, young.recent_until_ms) == (OpenTxnStatus.RECENT, NOW + 15 * MINUTE)
+    young_finding = finding_on(FACTS, conditions, age_ms=-MINUTE)
+    assert (young_finding.verdict, young_finding.recent_until_ms) == (
+        OpenTxnStatus.RECENT,
+        NOW + 15 * MINUTE,
+    )
 
 
 def test_records_without_a_time_are_as_old_as_their_file() -> None:
-    old = msgspec.structs.replace(FACTS.state, newest_ms=NOW - 20 * MINUTE)
-    facts = msgspec.structs.replace(FACTS, state=old)
+    old_state = msgspec.structs.replace(FACTS.state, newest_ms=NOW - 20 * MINUTE)
+    facts = msgspec.structs.replace(FACTS, state=old_state)
     finding = finding_on(facts, msgspec.structs.replace(QUESTION, now_ms=NOW), age_ms=NOW + 5)
     assert (finding.last_timestamp_ms, finding.verdict) == (-5, OpenTxnStatus.HANGING)
     assert finding.reason.endswith("its records bear no time, so the time of the file counts")
-    young = finding_on(FACTS, msgspec.structs.replace(QUESTION, now_ms=NOW), age_ms=NOW + 5)
-    assert young.verdict is OpenTxnStatus.RECENT
+    young_finding = finding_on(FACTS, msgspec.structs.replace(QUESTION, now_ms=NOW), age_ms=NOW + 5)
+    assert young_finding.verdict is OpenTxnStatus.RECENT
 
 
 @pytest.mark.parametrize(
-    "lost",
+    "lost_fields",
     [
         {"recovery_point": 99},
         {"lost_end": "the log ends at offset 9, but there is a snapshot of offset 99"},
         {"ends": msgspec.structs.replace(ends(mark=None), end_offset=5)},
     ],
 )
-def test_where_the_end_of_the_log_is_lost_the_marker_may_be_too(lost: dict[str, object]) -> None:
-    facts = msgspec.structs.replace(FACTS, state=msgspec.structs.replace(FACTS.state, **lost))
+def test_where_the_end_of_the_log_is_lost_the_marker_may_be_too(
+    lost_fields: dict[str, object],
+) -> None:
+    facts = msgspec.structs.replace(
+        FACTS, state=msgspec.structs.replace(FACTS.state, **lost_fields)
+    )
     finding = finding_on(facts, msgspec.structs.replace(QUESTION, accepts_damage=True))
     assert (finding.verdict, finding.abort) == (OpenTxnStatus.UNKNOWN, None)
     assert finding.reason.startswith("it may have ended: the log ends at offset ")
@@ -574,8 +583,8 @@ def test_the_stable_offset_lies_between_the_logs_start_and_the_high_watermark() 
 def test_the_high_watermark_is_the_highest_that_a_replica_of_this_epoch_noted() -> None:
     """A follower knows of a high watermark up to replica.fetch.wait.max.ms after its leader."""
     assert stood(ends(mark=0), txn(5), replica_ends=(ends(2, mark=8), ends(3, mark=None))).lag == 3
-    newer = msgspec.structs.replace(ends(mark=6), epochs=((0, 0), (1, 6)))
-    assert stood(newer, txn(5), replica_ends=(ends(2, mark=9),)).high_watermark == 6
+    newer_ends = msgspec.structs.replace(ends(mark=6), epochs=((0, 0), (1, 6)))
+    assert stood(newer_ends, txn(5), replica_ends=(ends(2, mark=9),)).high_watermark == 6
 
 
 def test_a_beginning_that_is_gone_tells_no_time() -> None:
@@ -586,9 +595,12 @@ def test_a_beginning_that_is_gone_tells_no_time() -> None:
 
 def test_owed_markers_are_told_with_where_they_are_awaited() -> None:
     coordinators = knowing(record("PrepareCommit", HERE, TopicPartition("orders", 1)))
-    (owed,) = owed_by(coordinators, [finding_with(coordinators)])
-    assert (owed.transactional_id, owed.state) == ("app", "PrepareCommit")
-    assert (owed.open_on, owed.not_open_on) == (("orders-0",), ("orders-1",))
+    (owed_transaction,) = owed_by(coordinators, [finding_with(coordinators)])
+    assert (owed_transaction.transactional_id, owed_transaction.state) == ("app", "PrepareCommit")
+    assert (owed_transaction.open_on, owed_transaction.not_open_on) == (
+        ("orders-0",),
+        ("orders-1",),
+    )
 
 
 def test_a_report_is_what_its_schema_says() -> None:

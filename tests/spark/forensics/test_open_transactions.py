@@ -40,14 +40,14 @@ def open_by_one_walk(log_bytes: bytes) -> dict[int, OpenTxn]:
     open_txns = {}
     for producer_id, events in events_of(log_bytes).items():
         marks = [event_number for event_number, event in enumerate(events) if event.is_marker]
-        opening = [event for event in events[marks[-1] + 1 if marks else 0 :] if event.opens]
-        tail = [event.header for event in opening]
+        opening_events = [event for event in events[marks[-1] + 1 if marks else 0 :] if event.opens]
+        tail = [event.header for event in opening_events]
         if producer_id >= 0 and tail:
             open_txns[producer_id] = OpenTxn(
                 producer_id=producer_id,
                 producer_epoch=tail[-1].producer_epoch,
                 start_offset=tail[0].base_offset,
-                start_position=opening[0].position,
+                start_position=opening_events[0].position,
                 start_timestamp_ms=tail[0].max_timestamp_ms,
                 last_timestamp_ms=tail[-1].max_timestamp_ms,
                 coordinator_epoch=events[marks[-1]].coordinator_epoch if marks else None,
@@ -55,12 +55,12 @@ def open_by_one_walk(log_bytes: bytes) -> dict[int, OpenTxn]:
     return open_txns
 
 
-def cut_log(batch_data: bytes, places: set[int]) -> list[bytes]:
+def cut_log(batch_data: bytes, cut_batch_numbers: set[int]) -> list[bytes]:
     """The log in pieces that begin at these batches."""
     starts = [
         position
         for batch_number, (position, _) in enumerate(iter_batches(batch_data))
-        if batch_number in places
+        if batch_number in cut_batch_numbers
     ]
     edges = [0, *starts, len(batch_data)]
     return [batch_data[start:end] for start, end in pairwise(edges)]
@@ -69,24 +69,26 @@ def cut_log(batch_data: bytes, places: set[int]) -> list[bytes]:
 @pytest.mark.slow
 @given(acts(), st.sets(st.integers(1, 29)))
 def test_any_cut_of_a_log_into_pieces_merges_to_what_one_walk_says(
-    history: list[Act], places: set[int]
+    history: list[Act], cut_batch_numbers: set[int]
 ) -> None:
     segment_bytes = segment_of(history)
-    parts = cut_log(segment_bytes, places)
+    parts = cut_log(segment_bytes, cut_batch_numbers)
     starts = accumulate(map(len, parts), initial=0)
-    pieces = [fragments_of_piece(part, start) for part, start in zip(parts, starts, strict=False)]
-    assert open_transactions_after({}, pieces) == open_by_one_walk(segment_bytes)
+    piece_fragments = [
+        fragments_of_piece(part, start) for part, start in zip(parts, starts, strict=False)
+    ]
+    assert open_transactions_after({}, piece_fragments) == open_by_one_walk(segment_bytes)
 
 
 @given(acts(), st.integers(0, 29))
 def test_a_snapshot_stands_for_everything_below_it(history: list[Act], snapshot_index: int) -> None:
     segment_bytes = segment_of(history)
-    below, rest_of_log = (
+    log_below, rest_of_log = (
         [*cut_log(segment_bytes, {snapshot_index}), b""][:2]
         if snapshot_index
         else (b"", segment_bytes)
     )
-    seeds = {event.producer_id: entry_of(event) for event in open_by_one_walk(below).values()}
+    seeds = {event.producer_id: entry_of(event) for event in open_by_one_walk(log_below).values()}
     open_txns = open_transactions_after(seeds, [fragments_of_piece(rest_of_log)])
     expected = open_by_one_walk(segment_bytes)
     assert open_txns.keys() == expected.keys()
@@ -127,7 +129,7 @@ def test_a_producer_without_an_open_transaction_opens_nothing_by_its_snapshot() 
 
 def test_the_coordinator_epoch_of_a_snapshot_stays_until_a_marker_brings_another() -> None:
     seed = Fragment(producer_id=7, first_offset=-1, coordinator_epoch=3)
-    opened = Fragment(
+    open_fragment = Fragment(
         producer_id=7,
         first_offset=10,
         open_offset=10,
@@ -135,7 +137,7 @@ def test_the_coordinator_epoch_of_a_snapshot_stays_until_a_marker_brings_another
         open_last_timestamp_ms=6,
         open_epoch=0,
     )
-    open_txns = merge_fragments([opened, seed])
+    open_txns = merge_fragments([open_fragment, seed])
     assert open_txns is not None
     assert open_txns.coordinator_epoch == 3
 

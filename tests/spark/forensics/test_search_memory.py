@@ -24,8 +24,8 @@ from txnsim_spark.scan.segments import SegmentFile, replicas_in, segments_of
 class Job:
     """A scheduled search, and beside it one that reads everything."""
 
-    def __init__(self, growing: GrowingDir, state: Path) -> None:
-        self._growing = growing
+    def __init__(self, growing_dir: GrowingDir, state: Path) -> None:
+        self._growing = growing_dir
         self._state = state
 
     def run(self) -> tuple[int, int]:
@@ -54,7 +54,7 @@ def no_spark() -> NoReturn:
 
 
 @pytest.fixture
-def growing(tmp_path: Path) -> GrowingDir:
+def growing_dir(tmp_path: Path) -> GrowingDir:
     """A directory of several segments."""
     growing_dir = GrowingDir(tmp_path / "broker-1")
     growing_dir.grow(30)
@@ -62,18 +62,18 @@ def growing(tmp_path: Path) -> GrowingDir:
 
 
 @pytest.fixture
-def job(growing: GrowingDir, tmp_path: Path) -> Job:
-    job = Job(growing, tmp_path / "state")
-    assert report_since(growing.path).findings
+def job(growing_dir: GrowingDir, tmp_path: Path) -> Job:
+    job = Job(growing_dir, tmp_path / "state")
+    assert report_since(growing_dir.path).findings
     read, size = job.run()
     assert read == size > 0
     return job
 
 
-def segments(growing: GrowingDir) -> list[Path]:
+def segments(growing_dir: GrowingDir) -> list[Path]:
     """Return the segments of the log in order."""
     return [
-        segment_path for _, segment_path in names.Suffix.LOG.files_in(growing.path / "orders-0")
+        segment_path for _, segment_path in names.Suffix.LOG.files_in(growing_dir.path / "orders-0")
     ]
 
 
@@ -86,18 +86,18 @@ def size_of(*files: Path) -> int:
     return sum(file.stat().st_size for file in files)
 
 
-def test_what_is_new_is_read(growing: GrowingDir, job: Job) -> None:
+def test_what_is_new_is_read(growing_dir: GrowingDir, job: Job) -> None:
     for _ in range(3):
-        bytes_before = report_since(growing.path).source.scanned_bytes
-        growing.grow(11)
+        bytes_before = report_since(growing_dir.path).source.scanned_bytes
+        growing_dir.grow(11)
         read, size = job.run()
         assert read == size - bytes_before > 0
     assert job.run()[0] == 0
 
 
-def test_a_torn_end_is_read_again_until_it_is_whole(growing: GrowingDir, job: Job) -> None:
-    growing.grow()
-    last_segment = segments(growing)[-1]
+def test_a_torn_end_is_read_again_until_it_is_whole(growing_dir: GrowingDir, job: Job) -> None:
+    growing_dir.grow()
+    last_segment = segments(growing_dir)[-1]
     whole_segment = last_segment.read_bytes()
     last_segment.write_bytes(whole_segment[:-9])
     read, size = job.run()
@@ -107,10 +107,10 @@ def test_a_torn_end_is_read_again_until_it_is_whole(growing: GrowingDir, job: Jo
     assert job.run()[0] == 0
 
 
-def test_deleted_segments_are_forgotten(growing: GrowingDir, job: Job) -> None:
-    first_segment, second, *other_segments = segments(growing)
+def test_deleted_segments_are_forgotten(growing_dir: GrowingDir, job: Job) -> None:
+    first_segment, second_segment, *other_segments = segments(growing_dir)
     assert other_segments
-    for deleted_segment in (first_segment, second):
+    for deleted_segment in (first_segment, second_segment):
         deleted_segment.unlink()
     assert job.run()[0] == 0
     for deleted_segment in other_segments[:-1]:
@@ -118,8 +118,8 @@ def test_deleted_segments_are_forgotten(growing: GrowingDir, job: Job) -> None:
     assert job.run()[0] == 0
 
 
-def test_a_log_that_was_cut_back_is_read_again(growing: GrowingDir, job: Job) -> None:
-    *other_segments, last_segment = segments(growing)
+def test_a_log_that_was_cut_back_is_read_again(growing_dir: GrowingDir, job: Job) -> None:
+    *other_segments, last_segment = segments(growing_dir)
     last_segment.unlink()
     assert job.run()[0] == size_of(*other_segments), "the last batch that was read is gone"
     file_bytes = other_segments[-1].read_bytes()
@@ -127,34 +127,34 @@ def test_a_log_that_was_cut_back_is_read_again(growing: GrowingDir, job: Job) ->
     assert job.run()[0] > 0
 
 
-def test_a_new_leader_s_batches_are_read(growing: GrowingDir, job: Job) -> None:
-    last_segment = segments(growing)[-1]
+def test_a_new_leader_s_batches_are_read(growing_dir: GrowingDir, job: Job) -> None:
+    last_segment = segments(growing_dir)[-1]
     file_bytes = bytearray(last_segment.read_bytes())
     position, _ = last_batch_position(segment_of(last_segment))
     file_bytes[position + 12 : position + 16] = (5).to_bytes(4)  # its leader's epoch, in no CRC
     last_segment.write_bytes(file_bytes)
-    assert job.run()[0] == size_of(*segments(growing))
+    assert job.run()[0] == size_of(*segments(growing_dir))
     assert job.run()[0] == 0
 
 
-def test_another_topic_of_the_same_name_is_read(growing: GrowingDir, job: Job) -> None:
-    file = growing.path / "orders-0" / names.FileName.PARTITION_METADATA
+def test_another_topic_of_the_same_name_is_read(growing_dir: GrowingDir, job: Job) -> None:
+    file = growing_dir.path / "orders-0" / names.FileName.PARTITION_METADATA
     file_text = file.read_text()
     file.write_text(file_text.replace(file_text.split("topic_id: ")[1][:4], "BBBB"))
-    assert job.run()[0] == size_of(*segments(growing))
+    assert job.run()[0] == size_of(*segments(growing_dir))
 
 
-def test_damage_is_told_each_time(growing: GrowingDir, job: Job) -> None:
-    last_segment = segments(growing)[-1]
+def test_damage_is_told_each_time(growing_dir: GrowingDir, job: Job) -> None:
+    last_segment = segments(growing_dir)[-1]
     last_segment.write_bytes(last_segment.read_bytes() + bytes(100))
     for _ in range(2):
         assert job.run()[0] > 0
 
 
-def test_another_file_is_refused(growing: GrowingDir, tmp_path: Path) -> None:
+def test_another_file_is_refused(growing_dir: GrowingDir, tmp_path: Path) -> None:
     file = tmp_path / "other"
     nested, no_text = b"\x91" * 100_000, b"\x81\xa1\xff\x00"
     for data in (b"{}", msgspec.msgpack.encode({"version": 9}), nested, no_text):
         file.write_bytes(data)
         with pytest.raises(BadInputError, match=str(file)):
-            report_since(growing.path, since=file)
+            report_since(growing_dir.path, since=file)

@@ -74,7 +74,7 @@ OLD = old_message(0, offset=1) + old_message(1, offset=2)
 
 
 @pytest.mark.parametrize(
-    ("old_messages", "following", "gaps"),
+    ("old_messages", "next_offset", "gaps"),
     [
         ([plain(), OLD], 3, []),
         ([plain(), OLD], 5, [(3, 5)]),
@@ -85,12 +85,12 @@ OLD = old_message(0, offset=1) + old_message(1, offset=2)
     ids=["whole", "old end", "all old", "old middle", "gap behind old messages"],
 )
 def test_gaps_behind_messages_of_old_formats(
-    tmp_path: Path, old_messages: list[bytes], following: int, gaps: list[tuple[int, int]]
+    tmp_path: Path, old_messages: list[bytes], next_offset: int, gaps: list[tuple[int, int]]
 ) -> None:
     folder = broker_dir(tmp_path) / "orders-0"
     segment(folder, [])
     (folder / f"{0:020}.log").write_bytes(b"".join(old_messages))
-    segment(folder, [plain()], base_offset=following)
+    segment(folder, [plain()], base_offset=next_offset)
     (replica,) = replicas_in([tmp_path])
     notes = [
         segment for _, segment in walk_segments(segments_of(replica)) if isinstance(segment, Note)
@@ -121,14 +121,14 @@ def both(log_dir: Path) -> tuple[ReplicaRead, ReplicaRead, int]:
     """
     (replica,) = replicas_in([log_dir])
     state = state_of(replica, use_snapshots=False)
-    shared = in_sections(state.unread, 100)
-    assert len(shared) > 2 * len(state.unread)
-    rereads = sum(
+    small_sections = in_sections(state.unread, 100)
+    assert len(small_sections) > 2 * len(state.unread)
+    reread_count = sum(
         isinstance(content, Note) and content.kind is NoteKind.AGAIN
-        for _, content in walk_segments(shared)
+        for _, content in walk_segments(small_sections)
     )
-    apart_contents = read_tasks(state, ([segment] for segment in reversed(shared)))
-    return read_tasks(state, [state.unread]), apart_contents, rereads
+    apart_contents = read_tasks(state, ([segment] for segment in reversed(small_sections)))
+    return read_tasks(state, [state.unread]), apart_contents, reread_count
 
 
 def in_many_segments(log_dir: Path, *, is_clean: bool) -> list[Path]:
@@ -161,17 +161,17 @@ def test_one_flipped_bit_is_told_alike(tmp_path: Path, step: int, *, is_clean: b
     next section begins.
     """
     paths = in_many_segments(tmp_path, is_clean=is_clean)
-    alike = rereads = 0
+    alike_count = rereads = 0
     for path in paths[:1] + paths[-2:]:
         file_bytes = path.read_bytes()
         for position in range(0, len(file_bytes), step):
             overwrite(path, position, bytes([file_bytes[position] ^ 1 << position % 8]))
             whole_contents, apart_contents, twice = both(tmp_path)
             assert whole_contents == apart_contents, (path, position)
-            alike += not twice
+            alike_count += not twice
             rereads += bool(twice)
         path.write_bytes(file_bytes)
-    assert alike
+    assert alike_count
     assert rereads
 
 
@@ -265,10 +265,10 @@ def test_what_two_tables_tell(
 
 def test_missing_offsets_are_told(tmp_path: Path) -> None:
     folder = made_replica(broker_dir(tmp_path), busy_log())
-    _, second, *_ = logs_of(folder)
-    second.write_bytes(b"")
+    _, second_log, *_ = logs_of(folder)
+    second_log.write_bytes(b"")
     (gap,) = [segment for segment in rows_and_notes(tmp_path)[1] if segment.kind is NoteKind.GAP]
-    assert (gap.file, gap.from_offset) == (str(second), int(second.stem))
+    assert (gap.file, gap.from_offset) == (str(second_log), int(second_log.stem))
     assert gap.to_offset > gap.from_offset
 
 
@@ -277,11 +277,11 @@ def test_offsets_behind_a_tear_are_missing_where_the_log_goes_on(
     tmp_path: Path, is_clean: bool
 ) -> None:
     folder = made_replica(broker_dir(tmp_path, is_clean=is_clean), busy_log())
-    first_log, second, *_ = logs_of(folder)
+    first_log, second_log, *_ = logs_of(folder)
     cut(first_log, first_log.stat().st_size - 3)
     gaps = [segment for segment in rows_and_notes(tmp_path)[1] if segment.kind is NoteKind.GAP]
     # After a crash all behind the tear is cut off: nothing is left that a gap could lie before.
-    assert [gap.to_offset for gap in gaps] == ([int(second.stem)] if is_clean else [])
+    assert [gap.to_offset for gap in gaps] == ([int(second_log.stem)] if is_clean else [])
 
 
 def test_a_segment_that_can_not_be_read_is_told(tmp_path: Path) -> None:
@@ -318,7 +318,7 @@ def broker(tmp_path: Path) -> BrokerDir:
     return BrokerDir(tmp_path / "b")
 
 
-class Looked:
+class ReplicaLook:
     """The state of the only replica of a log directory."""
 
     def __init__(self, log_dir: Path, *, use_snapshots: bool = True) -> None:
@@ -341,7 +341,7 @@ def test_after_a_stop_in_order_nothing_is_left_to_read(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     broker.replica(driver)
-    snapshot_reading = Looked(broker.stop())
+    snapshot_reading = ReplicaLook(broker.stop())
     state = snapshot_reading.state
     assert (snapshot_reading.unread, state.unread_bytes, snapshot_reading.problems) == ([], 0, [])
     assert state.ends.end_offset == state.seeded_from == driver.log.log_end_offset
@@ -358,7 +358,7 @@ def test_after_a_kill_the_segments_behind_the_last_snapshot_are_left(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     remove_end_snapshot(broker.replica(driver))
-    snapshot_reading = Looked(broker.kill())
+    snapshot_reading = ReplicaLook(broker.kill())
     assert snapshot_reading.unread == snapshot_reading.segments[-1:]
     assert snapshot_reading.state.seeded_from == snapshot_reading.segments[-1]
     assert snapshot_reading.state.ends.end_offset == driver.log.log_end_offset
@@ -370,14 +370,14 @@ def test_after_a_kill_what_a_broker_would_recover_is_read_whatever_snapshots_say
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     broker.replica(driver)
-    assert Looked(broker.kill()).unread == [8]
+    assert ReplicaLook(broker.kill()).unread == [8]
 
 
 def test_a_mark_without_a_snapshot_at_the_end_says_nothing(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     remove_end_snapshot(broker.replica(driver))
-    snapshot_reading = Looked(broker.stop())
+    snapshot_reading = ReplicaLook(broker.stop())
     assert snapshot_reading.unread == snapshot_reading.segments[-1:]
     assert snapshot_reading.state.ends.end_offset == driver.log.log_end_offset
 
@@ -389,7 +389,7 @@ def test_a_snapshot_inside_a_segment_is_of_no_use_after_a_kill(broker: BrokerDir
     driver.append(plain())
     (log, *_) = names.Suffix.LOG.files_in(replica)
     log[1].write_bytes(b"".join(driver.log.batches()))
-    snapshot_reading = Looked(broker.kill())
+    snapshot_reading = ReplicaLook(broker.kill())
     assert (snapshot_reading.unread, snapshot_reading.state.seeded_from) == ([0], None)
     assert snapshot_reading.state.ends.end_offset == 2
 
@@ -400,7 +400,7 @@ def test_a_snapshot_that_can_not_be_read_is_passed_over_and_told(
     replica = broker.replica(driver)
     *_, (_, last_snapshot) = names.Suffix.SNAPSHOT.files_in(replica)
     last_snapshot.write_bytes(b"\0\1nonsense...")
-    snapshot_reading = Looked(broker.stop())
+    snapshot_reading = ReplicaLook(broker.stop())
     assert snapshot_reading.unread == snapshot_reading.segments[-1:]
     (problem,) = snapshot_reading.problems
     assert problem.startswith(f"{last_snapshot}: a producer snapshot with CRC")
@@ -409,20 +409,20 @@ def test_a_snapshot_that_can_not_be_read_is_passed_over_and_told(
 
 def test_without_snapshots_every_segment_is_left(broker: BrokerDir, driver: LogDriver) -> None:
     broker.replica(driver)
-    snapshot_reading = Looked(broker.stop(), use_snapshots=False)
+    snapshot_reading = ReplicaLook(broker.stop(), use_snapshots=False)
     assert snapshot_reading.unread == snapshot_reading.segments
     assert (snapshot_reading.state.seeds, snapshot_reading.state.seeded_from) == ({}, None)
 
 
 def test_an_empty_replica_is_read_to_its_end(broker: BrokerDir) -> None:
     broker.replica(LogDriver())
-    snapshot_reading = Looked(broker.stop())
+    snapshot_reading = ReplicaLook(broker.stop())
     assert (snapshot_reading.unread, snapshot_reading.state.ends.end_offset) == ([], 0)
 
 
 def test_a_replica_without_segments_is_empty(broker: BrokerDir) -> None:
     (broker.path / "orders-0").mkdir()
-    snapshot_reading = Looked(broker.stop())
+    snapshot_reading = ReplicaLook(broker.stop())
     assert (
         snapshot_reading.segments,
         snapshot_reading.state.ends.end_offset,
@@ -437,7 +437,7 @@ def test_a_replica_without_segments_is_empty(broker: BrokerDir) -> None:
 def test_the_log_starts_where_the_broker_noted_it(broker: BrokerDir, driver: LogDriver) -> None:
     broker.replica(driver)
     (broker.path / names.FileName.LOG_STARTS).write_text("0\n1\norders 0 3\n")
-    assert Looked(broker.stop()).state.ends.log_start_offset == 3
+    assert ReplicaLook(broker.stop()).state.ends.log_start_offset == 3
 
 
 @pytest.mark.parametrize("log_bytes", [b"nonsense\n", b"\xff\xfe"])
@@ -448,7 +448,7 @@ def test_notes_that_make_no_sense_are_told_and_left_out(
     broker.stop()
     (broker.path / names.FileName.HIGH_WATERMARKS).write_bytes(log_bytes)
     (replica / names.FileName.LEADER_EPOCHS).write_bytes(log_bytes)
-    snapshot_reading = Looked(broker.path)
+    snapshot_reading = ReplicaLook(broker.path)
     assert len(snapshot_reading.problems) == 2
     assert (snapshot_reading.state.ends.epochs, snapshot_reading.state.ends.high_watermark) == (
         (),
@@ -601,8 +601,8 @@ def test_the_batch_of_the_producer_is_there(log_dir: Path) -> None:
     "values", [{"producer_id": 8}, {"start_offset": 1}, {"start_offset": 5}], ids=str
 )
 def test_another_batch_is_not_the_producers(log_dir: Path, values: dict[str, int]) -> None:
-    other = msgspec.structs.replace(OPEN, **values)
-    assert start_batch_of(state_in(log_dir), other) is StartBatch.ANOTHERS
+    other_transaction = msgspec.structs.replace(OPEN, **values)
+    assert start_batch_of(state_in(log_dir), other_transaction) is StartBatch.ANOTHERS
 
 
 def test_behind_the_end_there_is_none(log_dir: Path) -> None:
@@ -611,24 +611,24 @@ def test_behind_the_end_there_is_none(log_dir: Path) -> None:
 
 
 def test_of_a_deleted_beginning_the_last_batch_is_looked_at(log_dir: Path) -> None:
-    first_log, second, *_ = logs_in(log_dir)
+    first_log, second_log, *_ = logs_in(log_dir)
     first_log.unlink()
-    second.unlink()
+    second_log.unlink()
     state = state_in(log_dir)
     assert state.ends.log_start_offset == 4
     assert start_batch_of(state, OPEN) is StartBatch.DELETED
-    other = msgspec.structs.replace(OPEN, producer_id=99)
-    assert start_batch_of(state, other) is StartBatch.NOT_THERE
+    other_transaction = msgspec.structs.replace(OPEN, producer_id=99)
+    assert start_batch_of(state, other_transaction) is StartBatch.NOT_THERE
 
 
 def test_missing_segments_leave_gaps(log_dir: Path) -> None:
     assert gaps_behind(state_in(log_dir), NOTHING_READ, 2) == ()
     missing = logs_in(log_dir)[-2]
-    following = int(logs_in(log_dir)[-1].stem)
+    next_offset = int(logs_in(log_dir)[-1].stem)
     missing.unlink()
-    gap = Gap(first_offset=int(missing.stem), next_offset=following)
+    gap = Gap(first_offset=int(missing.stem), next_offset=next_offset)
     assert gaps_behind(state_in(log_dir), NOTHING_READ, 2) == (gap,)
-    assert gaps_behind(state_in(log_dir), NOTHING_READ, following) == ()
+    assert gaps_behind(state_in(log_dir), NOTHING_READ, next_offset) == ()
 
 
 def test_what_was_read_is_not_looked_up_again(log_dir: Path) -> None:

@@ -104,8 +104,8 @@ def test_both_sides_are_told_in_order_of_time() -> None:
 
 
 def test_records_of_a_log_keep_its_order_whatever_time_they_bear() -> None:
-    late = msgspec.structs.replace(stay(5, 7, at_ms=26), first_timestamp_ms=99)
-    names = [event.event for event in timeline_of("app", STORY, [late]).events]
+    late_stay = msgspec.structs.replace(stay(5, 7, at_ms=26), first_timestamp_ms=99)
+    names = [event.event for event in timeline_of("app", STORY, [late_stay]).events]
     assert names.index("first") < names.index("last") < names.index("marker")
 
 
@@ -120,8 +120,8 @@ def test_what_lies_behind_the_marker_of_the_last_decision_was_in_no_transaction(
 
 
 def test_what_a_lost_marker_left_open_is_not_called_so() -> None:
-    later = (record(4, "Ongoing", ORDERS), record(5, "PrepareCommit", ORDERS))
-    timeline = timeline_of("app", (*STORY, *later), [stay(5, 7, at_ms=26), stay(8, None)])
+    later_records = (record(4, "Ongoing", ORDERS), record(5, "PrepareCommit", ORDERS))
+    timeline = timeline_of("app", (*STORY, *later_records), [stay(5, 7, at_ms=26), stay(8, None)])
     assert all("in no transaction" not in disagreement for disagreement in timeline.disagreements)
 
 
@@ -170,8 +170,8 @@ def test_each_marker_of_an_epoch_has_its_own_decision() -> None:
         record(2, "PrepareCommit", PAYMENTS, at_ms=50),
         record(3, "PrepareCommit", ORDERS, at_ms=50),
     )
-    repeated = stay(None, 8, at_ms=51)
-    stays = [stay(1, 3, at_ms=50, committed=False), stay(5, 7, at_ms=50), repeated]
+    repeated_stay = stay(None, 8, at_ms=51)
+    stays = [stay(1, 3, at_ms=50, committed=False), stay(5, 7, at_ms=50), repeated_stay]
     timeline = timeline_of("app", records, stays)
     assert timeline.disagreements == ()
     afters = [event.after_decision_ms for event in timeline.events if event.event == "marker"]
@@ -244,8 +244,8 @@ def test_disagreements(
     disagreements = timeline_of("app", records, [stay]).disagreements
     assert len(disagreements) == len(expected_lines)
     assert all(
-        words in disagreement
-        for words, disagreement in zip(expected_lines, disagreements, strict=True)
+        expected_line in disagreement
+        for expected_line, disagreement in zip(expected_lines, disagreements, strict=True)
     )
 
 
@@ -297,18 +297,30 @@ def test_a_row_per_transaction_of_each_replica(tmp_path: Path) -> None:
         for broker in (1, 2)
         for _ in range(3)
     ]
-    ended, repeated, opened = rows[:3]
-    assert (ended["first_offset"], ended["last_offset"], ended["records"]) == (0, 1, 2)
-    assert (ended["marker_offset"], ended["committed"], ended["coordinator_epoch"]) == (3, True, 0)
-    assert (ended["first_timestamp_ms"], ended["producer_epoch"]) == (NOW, 0)
-    assert (repeated["first_offset"], repeated["records"], repeated["marker_offset"]) == (
+    ended_row, repeated_row, open_row = rows[:3]
+    assert (ended_row["first_offset"], ended_row["last_offset"], ended_row["records"]) == (0, 1, 2)
+    assert (ended_row["marker_offset"], ended_row["committed"], ended_row["coordinator_epoch"]) == (
+        3,
+        True,
+        0,
+    )
+    assert (ended_row["first_timestamp_ms"], ended_row["producer_epoch"]) == (NOW, 0)
+    assert (
+        repeated_row["first_offset"],
+        repeated_row["records"],
+        repeated_row["marker_offset"],
+    ) == (
         None,
         0,
         4,
     )
-    assert repeated["producer_epoch"] == repeated["marker_epoch"] == 0
-    assert (opened["first_offset"], opened["last_offset"], opened["marker_offset"]) == (5, 6, None)
-    assert opened["committed"] is None
+    assert repeated_row["producer_epoch"] == repeated_row["marker_epoch"] == 0
+    assert (open_row["first_offset"], open_row["last_offset"], open_row["marker_offset"]) == (
+        5,
+        6,
+        None,
+    )
+    assert open_row["committed"] is None
 
 
 def test_nothing_of_a_producer_that_is_not_there(tmp_path: Path) -> None:
@@ -368,42 +380,50 @@ TIMELINE_READING_OPEN = {
 
 
 def test_a_record_of_all_replicas_is_told_once() -> None:
-    merged, differences = merged_records([transaction(2, 0), transaction(1, 0), transaction(1, 1)])
-    assert [(open_stay.offset, open_stay.brokers) for open_stay in merged] == [
+    merged_stays, differences = merged_records(
+        [transaction(2, 0), transaction(1, 0), transaction(1, 1)]
+    )
+    assert [(open_stay.offset, open_stay.brokers) for open_stay in merged_stays] == [
         (0, (1, 2)),
         (1, (1,)),
     ]
     assert differences == []
-    (partition,) = merged[0].partitions
+    (partition,) = merged_stays[0].partitions
     assert str(partition) == "orders-0"
 
 
 def test_other_records_at_one_offset_are_told() -> None:
-    merged, differences = merged_records([transaction(1, 0), transaction(2, 0, state="Empty")])
-    assert len(merged) == 2
+    merged_stays, differences = merged_records(
+        [transaction(1, 0), transaction(2, 0, state="Empty")]
+    )
+    assert len(merged_stays) == 2
     assert differences == ["__transaction_state-3: replicas hold different records at offset 0"]
 
 
 def test_a_tombstone_has_nothing_but_its_place() -> None:
-    nothing = dict.fromkeys(
+    null_fields = dict.fromkeys(
         (
             *("state", "producer_id", "producer_epoch", "timeout_ms", "partitions"),
             *("start_timestamp_ms", "client_transaction_version"),
         )
     )
-    ((record,), _) = merged_records([transaction(1, 0, **nothing)])
+    ((record,), _) = merged_records([transaction(1, 0, **null_fields)])
     assert (record.state, record.producer_id, record.partitions) == (None, -1, ())
 
 
 def test_replicas_that_are_behind_are_told() -> None:
-    (merged,), lagging = merged_txns(
+    (merged_txn,), lagging = merged_txns(
         [
             stay_of_timeline_reading(1),
             stay_of_timeline_reading(2),
             stay_of_timeline_reading(3, **TIMELINE_READING_OPEN),
         ]
     )
-    assert (merged.brokers, merged.committed, merged.producer_epoch) == ((1, 2), True, 1)
+    assert (merged_txn.brokers, merged_txn.committed, merged_txn.producer_epoch) == (
+        (1, 2),
+        True,
+        1,
+    )
     assert lagging == [
         "orders-0: on broker 3 the transaction from offset 5 on is open (last record at 6); "
         "elsewhere it commits at offset 7"

@@ -27,8 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put modules that read the corpus last: another process may be making it
     (``tests.ci.nightly``).
     """
-    late = {item.path for item in items if "corpus" in getattr(item, "fixturenames", ())}
-    items.sort(key=lambda item: item.path in late)
+    corpus_paths = {item.path for item in items if "corpus" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: item.path in corpus_paths)
 
 
 @pytest.fixture(scope="session")
@@ -74,8 +74,8 @@ def way(request: pytest.FixtureRequest) -> list[str]:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneSpark]:
     """A standalone Spark cluster: a master and its workers."""
-    with StandaloneSpark(tmp_path_factory.mktemp("cluster")) as running:
-        yield running
+    with StandaloneSpark(tmp_path_factory.mktemp("cluster")) as running_cluster:
+        yield running_cluster
 
 
 @pytest.fixture(scope="session")

@@ -91,12 +91,13 @@ def record_line(row: Row) -> str:
 
 def snapshot_line(row: Row) -> str:
     """A row of the table ``producer_state`` as a line."""
-    opened = row["open_offset"]
+    open_offset = row["open_offset"]
     fields = {
         "producerId": row["producer_id"],
         "producerEpoch": row["producer_epoch"],
         "coordinatorEpoch": _number_or_minus_one(row["coordinator_epoch"]),
-        "currentTxnFirstOffset": "OptionalLong" + (".empty" if opened is None else f"[{opened}]"),
+        "currentTxnFirstOffset": "OptionalLong"
+        + (".empty" if open_offset is None else f"[{open_offset}]"),
         "lastTimestamp": row["last_timestamp_ms"],
     }
     if row["last_offset"] is not None:

@@ -58,13 +58,15 @@ class Story:
             self._play_program(name, program)
         return {**self._told, "times": self._desk.times()}
 
-    def _count_segments(self, name: str, *words: str) -> None:
+    def _count_segments(self, name: str, *arguments: str) -> None:
         """Run a search, and count the segments that it requested from the store."""
         count_before = len(self._requested_urls())
-        full_command = [*words[:2], *self._store.settings, *words[2:], "--json"]
+        full_command = [*arguments[:2], *self._store.settings, *arguments[2:], "--json"]
         output = self._desk.run(*full_command, title=f"find-hanging, {name}", status=3)
         (self._desk.scratch / "found.json").write_text(output.stdout)
-        command_text = shlex.join(["txnsim", *words[:2]]) + f" $STORE {shlex.join(words[2:])}"
+        command_text = (
+            shlex.join(["txnsim", *arguments[:2]]) + f" $STORE {shlex.join(arguments[2:])}"
+        )
         command = f"$ {command_text} --json\n{output.stderr}"
         self._told[name] = command + self._count_requests(count_before)
 
@@ -82,10 +84,10 @@ class Story:
         # It needs no jar.
         settings = dict(setting.split("=", 1) for setting in settings_given if "fs.s3a" in setting)
         count_before = len(self._requested_urls())
-        printed = self._desk.run_program(
+        output = self._desk.run_program(
             f"SETTINGS = {settings!r}\n{program}", f"the program, {name}"
         )
-        self._told[name] = f"{printed.rstrip()}\n\n{self._count_requests(count_before)}"
+        self._told[name] = f"{output.rstrip()}\n\n{self._count_requests(count_before)}"
 
     def _count_requests(self, count_before: int) -> str:
         urls = set(self._requested_urls()[count_before:])

@@ -43,10 +43,10 @@ class MadeTrace:
             kind, node, parents=() if cause is None else (cause,), tx=tx, data=data
         )
 
-    def add_move(self, at_us: int, tx: str, state: str, **more: object) -> None:
+    def add_move(self, at_us: int, tx: str, state: str, **more_fields: object) -> None:
         """A move of the coordinator took effect."""
         epoch = int(tx.rpartition(":")[2])
-        fields = {"version": 0, "level": 1, "timeout_ms": 10, "partitions": ["t-0"], **more}
+        fields = {"version": 0, "level": 1, "timeout_ms": 10, "partitions": ["t-0"], **more_fields}
         pid = int(tx.rpartition("/")[2].partition(":")[0])
         self.add_event(
             at_us, "txn.complete", COORDINATOR, tx, state=state, pid=pid, epoch=epoch, **fields

@@ -79,7 +79,7 @@ class Story:
             billing.send(ORDERS, "order 1 is invoiced", key="customer-1")
             billing.finish(committed=False)
             _stand(raw, raw.offset(ORDERS, -1))
-            late = book.stamp_records(
+            late_records = book.stamp_records(
                 "order 2 is invoiced", "order 3 is invoiced", key="customer-2"
             )
             wait_for(
@@ -87,8 +87,8 @@ class Story:
                 lambda stable: stable == raw.offset(ORDERS, -1),
                 "the abort to be written",
             )
-            sent = billing.send_told(ORDERS, late, unasked=True)
-            self.start_offset = sent.base_offset
+            sent_batch = billing.send_told(ORDERS, late_records, unasked=True)
+            self.start_offset = sent_batch.base_offset
             for order_number in range(4, 9):
                 checkout.send(ORDERS, f"order {order_number}", key=f"customer-{order_number}")
                 checkout.finish()

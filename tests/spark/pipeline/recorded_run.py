@@ -92,7 +92,9 @@ async def _run(cluster: VirtualCluster, transaction_version: int) -> bytes:
 async def _shop(cluster: VirtualCluster, transactional_id: str) -> None:
     """Run an application with some transactions and random pauses between its records."""
     chance: Random = cluster.env.rng.stream(f"load.{transactional_id}")
-    places = [TopicPartition(topic, part) for topic, parts in TOPICS for part in range(parts)]
+    topic_partitions = [
+        TopicPartition(topic, part) for topic, parts in TOPICS for part in range(parts)
+    ]
     async with (
         cluster.client(transactional_id, **PATIENT) as client,
         Producer(client, transactional_id=transactional_id) as producer,
@@ -101,7 +103,7 @@ async def _shop(cluster: VirtualCluster, transactional_id: str) -> None:
         for transaction_number in range(TRANSACTIONS):
             await asyncio.sleep(chance.uniform(0.05, 1))
             producer.begin()
-            for partition in chance.sample(places, chance.randint(1, 3)):
+            for partition in chance.sample(topic_partitions, chance.randint(1, 3)):
                 await producer.send(
                     partition.topic,
                     partition.partition,

@@ -36,10 +36,10 @@ def options_for(bootstrap: str, topic: str, directory: str, *, once: bool = Fals
 
 def main(bootstrap: str, topic: str, directory: str, jars: str, point: str, nth: str) -> None:
     """Stream until the process is killed."""
-    reached = iter(range(1, int(nth) + 1))
+    numbers = iter(range(1, int(nth) + 1))
 
     def stand_still(batch: Path) -> None:
-        if next(reached) == int(nth):
+        if next(numbers) == int(nth):
             if point == "half":  # as if Spark had ended while it committed
                 (batch / DONE_NAME).unlink()
                 min(batch.glob("part-*")).unlink()
@@ -51,7 +51,7 @@ def main(bootstrap: str, topic: str, directory: str, jars: str, point: str, nth:
     )
     options = options_for(bootstrap, topic, directory)
     records_folder = Path(directory) / "sink" / RECORDS_NAME
-    sink = WatchedSink(spark, records_folder, written=stand_still)
+    sink = WatchedSink(spark, records_folder, note_written=stand_still)
     stream = Stream(spark, options, tell, records_sink=sink)
     stream.start()
     stream.wait(threading.Event())

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.spark
 
 def test_another_thread_s_frames_do_not_change_the_session_of_this_one(spark: SparkSession) -> None:
     copy = spark.newSession()
-    other = Thread(target=lambda: copy.createDataFrame([(1,)], "a int"))
-    other.start()
-    other.join()
+    other_thread = Thread(target=lambda: copy.createDataFrame([(1,)], "a int"))
+    other_thread.start()
+    other_thread.join()
     assert type(spark).getActiveSession() is copy, "PySpark's answer is right: no need for ours"
     session = active_session()
     assert session is not None

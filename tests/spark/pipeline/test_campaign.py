@@ -120,8 +120,8 @@ def test_a_worker_that_is_killed_costs_no_seed_and_doubles_none(
 ) -> None:
     out = tmp_path / "out"
     command = (sys.executable, "-c", CAMPAIGN_WHEN_RELEASED, cluster.url, str(out))
-    printed, ends = with_a_worker_killed(cluster, tmp_path / "marks", command)
-    assert printed == f"{len(ALIKE)}\n"
+    output, ends = with_a_worker_killed(cluster, tmp_path / "marks", command)
+    assert output == f"{len(ALIKE)}\n"
     assert ends > {"Success"}, "the task of the worker that was killed has failed"
     play_here, _ = on_this_machine(SimulationOptions(), process_count=2, cpu_s=LIMIT_S)
     local = CampaignFolder(tmp_path / "local", SimulationOptions())

@@ -34,7 +34,7 @@ left out.
 HEADER = ("trace", b"7")
 
 
-class Served(msgspec.Struct, frozen=True, kw_only=True):
+class ServedTopic(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster with a topic to read.
 
     Partition 0: a0 a1 committed, b0 aborted, c0 committed, d0 open, e0 of no transaction. Offsets:
@@ -46,8 +46,12 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     """Timestamp of a0; each record that follows is a second later."""
 
     def reader(self, spark: SparkSession, **options: str) -> DataFrameReader:
-        chosen = {} if "assign" in options else {"subscribe": TOPIC}
-        options_given = {"kafka.bootstrap.servers": self.target.bootstrap, **chosen, **options}
+        topic_options = {} if "assign" in options else {"subscribe": TOPIC}
+        options_given = {
+            "kafka.bootstrap.servers": self.target.bootstrap,
+            **topic_options,
+            **options,
+        }
         return spark.read.format("kafka").options(**options_given)
 
     def values(self, spark: SparkSession, **options: str) -> list[str]:
@@ -59,18 +63,18 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @pytest.fixture(scope="module", params=["txnsim", pytest.param("apache", marks=pytest.mark.real)])
-def served_topic(request: pytest.FixtureRequest) -> Iterator[Served]:
+def served_topic(request: pytest.FixtureRequest) -> Iterator[ServedTopic]:
     """The topic, on either cluster; its open transaction stays open."""
     with kafka_target(request.param, transaction_version=2) as target:
         target.create(TOPIC, 2)
         base_ms = target.ask(_fill_topics)
-        yield Served(target=target, base_ms=base_ms)
+        yield ServedTopic(target=target, base_ms=base_ms)
 
 
 async def _fill_topics(admin: Admin) -> int:
     cluster = admin.cluster
     base_ms = cluster.clock.now_ms() - 600_000
-    second = iter(range(100))
+    seconds = iter(range(100))
 
     async def send(producer: Producer, partition: int, record_value: str) -> None:
         await producer.send(
@@ -78,11 +82,11 @@ async def _fill_topics(admin: Admin) -> int:
             partition,
             record_value.encode(),
             key=record_value[0].encode(),
-            timestamp_ms=base_ms + next(second) * 1_000,
+            timestamp_ms=base_ms + next(seconds) * 1_000,
             headers=[HEADER] if record_value == "a0" else (),
         )
 
-    plain = Producer(cluster)
+    plain_producer = Producer(cluster)
     async with Producer(cluster, transactional_id="reads") as producer:
         await producer.init_transactions()
         for record_values, commit in ((["a0", "a1"], True), (["b0"], False), (["c0"], True)):
@@ -95,10 +99,10 @@ async def _fill_topics(admin: Admin) -> int:
     await holder.init_transactions()
     holder.begin()
     await send(holder, 0, "d0")
-    await send(plain, 0, "e0")
+    await send(plain_producer, 0, "e0")
     for record_value in ("p0", "p1"):
-        await send(plain, 1, record_value)
-    await plain.close()
+        await send(plain_producer, 1, record_value)
+    await plain_producer.close()
     return base_ms
 
 
@@ -108,7 +112,7 @@ COMMITTED_ONLY = {"kafka.isolation.level": "read_committed"}
 # Batch
 
 
-def test_each_isolation_reads_what_it_may(spark: SparkSession, served_topic: Served) -> None:
+def test_each_isolation_reads_what_it_may(spark: SparkSession, served_topic: ServedTopic) -> None:
     assert served_topic.values(spark) == EVERYTHING
     assert served_topic.values(spark, **COMMITTED_ONLY) == COMMITTED
     assert (
@@ -116,7 +120,7 @@ def test_each_isolation_reads_what_it_may(spark: SparkSession, served_topic: Ser
     )
 
 
-def test_columns_are_what_was_written(spark: SparkSession, served_topic: Served) -> None:
+def test_columns_are_what_was_written(spark: SparkSession, served_topic: ServedTopic) -> None:
     rows = served_topic.reader(spark, includeHeaders="true").load().toLocalIterator()
     row_by_value = {bytes(row["value"]).decode(): row for row in rows}
     first_row = row_by_value["a0"]
@@ -133,7 +137,7 @@ def test_columns_are_what_was_written(spark: SparkSession, served_topic: Served)
     }
 
 
-def test_offsets_are_taken_by_partition(spark: SparkSession, served_topic: Served) -> None:
+def test_offsets_are_taken_by_partition(spark: SparkSession, served_topic: ServedTopic) -> None:
     offsets_by_partition = {
         "startingOffsets": json.dumps({TOPIC: {"0": 1, "1": -2}}),
         "endingOffsets": json.dumps({TOPIC: {"0": 6, "1": 1}}),
@@ -147,7 +151,7 @@ def test_offsets_are_taken_by_partition(spark: SparkSession, served_topic: Serve
 
 
 def test_an_end_behind_the_stable_offset_is_lost_data_to_a_committed_reader(
-    spark: SparkSession, served_topic: Served
+    spark: SparkSession, served_topic: ServedTopic
 ) -> None:
     beyond = {"endingOffsets": json.dumps({TOPIC: {"0": 9, "1": -1}})}
     assert served_topic.values(spark, **beyond) == EVERYTHING
@@ -156,7 +160,7 @@ def test_an_end_behind_the_stable_offset_is_lost_data_to_a_committed_reader(
         served_topic.values(spark, **beyond, **soon, **COMMITTED_ONLY)
 
 
-def test_times_are_looked_up(spark: SparkSession, served_topic: Served) -> None:
+def test_times_are_looked_up(spark: SparkSession, served_topic: ServedTopic) -> None:
     # a0 a1 b0 c0 d0 e0 p0 p1 are of second 0, 1, 2 …
     by_partition = {
         "startingOffsetsByTimestamp": json.dumps(
@@ -168,13 +172,16 @@ def test_times_are_looked_up(spark: SparkSession, served_topic: Served) -> None:
     later_values = ["b0", "c0", "d0", "e0", "p0", "p1"]
     assert served_topic.values(spark, startingTimestamp=served_topic.time(5)) == later_values
     assert served_topic.values(spark, endingTimestamp=served_topic.time(7)) == ["a0", "a1", "p0"]
-    late = {"assign": json.dumps({TOPIC: [1]}), "startingTimestamp": served_topic.time(99)}
+    late_options = {"assign": json.dumps({TOPIC: [1]}), "startingTimestamp": served_topic.time(99)}
     with pytest.raises(Exception, match="No offset"):
-        served_topic.values(spark, **late)
-    assert served_topic.values(spark, **late, startingOffsetsByTimestampStrategy="latest") == []
+        served_topic.values(spark, **late_options)
+    assert (
+        served_topic.values(spark, **late_options, startingOffsetsByTimestampStrategy="latest")
+        == []
+    )
 
 
-def test_partitions_and_topics_are_chosen(spark: SparkSession, served_topic: Served) -> None:
+def test_partitions_and_topics_are_chosen(spark: SparkSession, served_topic: ServedTopic) -> None:
     servers = {"kafka.bootstrap.servers": served_topic.target.bootstrap}
     read = spark.read.format("kafka")
     progress_report = read.options(**servers, assign=json.dumps({TOPIC: [1]})).load()
@@ -207,7 +214,7 @@ def run(
     return query
 
 
-def stream(spark: SparkSession, served_topic: Served, **options: str) -> DataFrame:
+def stream(spark: SparkSession, served_topic: ServedTopic, **options: str) -> DataFrame:
     options_given = {
         "kafka.bootstrap.servers": served_topic.target.bootstrap,
         "subscribe": TOPIC,
@@ -222,7 +229,7 @@ def stream_values(spark: SparkSession, output_path: Path) -> list[str]:
 
 
 def test_a_stream_reads_all_in_bounded_batches(
-    spark: SparkSession, served_topic: Served, tmp_path: Path
+    spark: SparkSession, served_topic: ServedTopic, tmp_path: Path
 ) -> None:
     rows = stream(
         spark, served_topic, startingOffsets="earliest", maxOffsetsPerTrigger="4", **COMMITTED_ONLY
@@ -243,7 +250,7 @@ def test_a_stream_reads_all_in_bounded_batches(
 
 
 def test_a_stream_goes_on_where_its_checkpoint_says(
-    spark: SparkSession, served_topic: Served, tmp_path: Path
+    spark: SparkSession, served_topic: ServedTopic, tmp_path: Path
 ) -> None:
     topic = "going-on"
     served_topic.target.create(topic, 1)
@@ -260,7 +267,7 @@ def test_a_stream_goes_on_where_its_checkpoint_says(
 
 
 def test_a_stream_that_runs_takes_what_comes(
-    spark: SparkSession, served_topic: Served, tmp_path: Path
+    spark: SparkSession, served_topic: ServedTopic, tmp_path: Path
 ) -> None:
     topic = "coming"
     served_topic.target.create(topic, 1)
@@ -321,7 +328,7 @@ def written_records(target: KafkaTarget, topic: str, partitions: int) -> list[tu
 
 
 def test_a_batch_is_written_with_keys_headers_and_partitions(
-    spark: SparkSession, served_topic: Served
+    spark: SparkSession, served_topic: ServedTopic
 ) -> None:
     topic = "written"
     served_topic.target.create(topic, 3)
@@ -346,7 +353,7 @@ def test_a_batch_is_written_with_keys_headers_and_partitions(
 
 
 def test_a_key_finds_its_partition_as_javas_producer_has_it(
-    spark: SparkSession, served_topic: Served
+    spark: SparkSession, served_topic: ServedTopic
 ) -> None:
     topic = "keyed"
     served_topic.target.create(topic, 3)
@@ -365,7 +372,7 @@ KEYED = [
 
 
 def test_a_stream_is_written_from_topic_to_topic(
-    spark: SparkSession, served_topic: Served, tmp_path: Path
+    spark: SparkSession, served_topic: ServedTopic, tmp_path: Path
 ) -> None:
     topic = "copied"
     served_topic.target.create(topic, 1)

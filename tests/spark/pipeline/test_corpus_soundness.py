@@ -52,14 +52,14 @@ def test_damage_is_found_where_it_was_done(spark: SparkSession, corpus: Corpus) 
     assert {
         (violation.broker, Place(violation.topic, violation.partition)) for violation in violations
     } == {(violation.broker, violation.place) for violation in damage}
-    places = {
+    found_places = {
         (violation.broker, violation.file, violation.offset)
         for violation in violations
         if violation.rule in (Invariant.TORN, Invariant.CRC)
     }
     assert {
         (violation.broker, violation.file, violation.sound_end) for violation in damage
-    } <= places
+    } <= found_places
     # A broker cuts off what is torn; a batch of another CRC is more than an unclean stop leaves.
     assert {violation.rule for violation in violations if violation.severity is Severity.ERROR} == {
         Invariant.CRC
@@ -72,16 +72,16 @@ def test_a_life_has_all_transactions_that_ended(
 ) -> None:
     stage = corpus.stage("clean")
     timeline = read_timeline(by_spark(spark), corpus.brokers("clean"), transactional_id)
-    finished = [
+    finished_transactions = [
         violation for violation in stage.finished if violation.transactional_id == transactional_id
     ]
-    assert finished
+    assert finished_transactions
     markers = {
         (event.topic, event.partition, event.offset): event
         for event in timeline.events
         if event.event == "marker"
     }
-    spans = [(violation, span) for violation in finished for span in violation.spans]
+    spans = [(violation, span) for violation in finished_transactions for span in violation.spans]
     assert markers.keys() == {(*span.place, span.marker_offset) for _, span in spans}
     for violation, span in spans:
         marker = markers[span.place.topic, span.place.partition, span.marker_offset or -1]
@@ -95,16 +95,17 @@ def test_a_life_has_all_transactions_that_ended(
         for event in timeline.events
         if event.event == "first"
     }
-    opened = {
+    open_offsets = {
         (violation.topic, violation.partition, violation.first_offset)
         for violation in timeline.open
     }
-    assert firsts == {(*span.place, span.first_offset) for _, span in spans} | opened
+    assert firsts == {(*span.place, span.first_offset) for _, span in spans} | open_offsets
     decisions = [event for event in timeline.events if event.source == "coordinator"]
     for committed in (True, False):
-        decided = sum(event.committed is committed for event in decisions)
-        assert decided >= sum(
-            _has_decision(violation) and violation.committed is committed for violation in finished
+        decided_count = sum(event.committed is committed for event in decisions)
+        assert decided_count >= sum(
+            _has_decision(violation) and violation.committed is committed
+            for violation in finished_transactions
         )
 
 

@@ -110,18 +110,20 @@ def test_batches_are_those_that_leaders_acknowledged(
     of_sent = attrgetter("codec", "producer_id", "producer_epoch", "base_sequence")
     replicas = set(told_partitions(stage))
     ends = sound_ends(stage)
-    for sent in stage.sent:
-        if sent.place.topic in CLEANED or sent.place.topic == "trimmed":
+    for sent_batch in stage.sent:
+        if sent_batch.place.topic in CLEANED or sent_batch.place.topic == "trimmed":
             continue
-        expected = (*of_sent(sent), len(sent.records), sent.transactional)
+        expected = (*of_sent(sent_batch), len(sent_batch.records), sent_batch.transactional)
         for broker in (1, 2):
-            key = (broker, sent.place, sent.base_offset)
-            if moving(stage, sent.place):
+            key = (broker, sent_batch.place, sent_batch.base_offset)
+            if moving(stage, sent_batch.place):
                 # acks=-1: every replica in sync had it when it was acknowledged.
                 assert rows_by_place[key] == expected, key
-            elif (broker, sent.place) in replicas:
-                lost = sent.base_offset >= ends.get(sent.place, sent.base_offset + 1)
-                assert rows_by_place.get(key) == (None if lost else expected), key
+            elif (broker, sent_batch.place) in replicas:
+                is_lost = sent_batch.base_offset >= ends.get(
+                    sent_batch.place, sent_batch.base_offset + 1
+                )
+                assert rows_by_place.get(key) == (None if is_lost else expected), key
 
 
 @pytest.mark.parametrize("name", ["killed", "torn"])
@@ -134,22 +136,22 @@ def test_replicas_end_where_a_starting_broker_ends_them(
         end = row.segment_base_offset if row.last_offset is None else row.last_offset + 1
         key = (row.broker, partition_of(row))
         ends[key] = max(ends.get(key, 0), end)
-    loaded = {(truth.broker, truth.place): truth.end for truth in stage.loaded}
-    assert len(loaded) > 100
-    assert {key: ends[key] for key in loaded} == loaded
+    loaded_ends = {(truth.broker, truth.place): truth.end for truth in stage.loaded}
+    assert len(loaded_ends) > 100
+    assert {key: ends[key] for key in loaded_ends} == loaded_ends
 
 
 @at_every_stage
 def test_endings_are_the_transactions_that_ended(tables: Tables, corpus: Corpus, name: str) -> None:
     stage = corpus.stage(name)
     rows_by_place: dict[tuple[int, Place], set[tuple[int, int, int, bool]]] = {}
-    begun: dict[tuple[int, Place, int], int] = {}
+    first_offsets: dict[tuple[int, Place, int], int] = {}
     for row in tables.rows(name, "endings"):
         key = (row.broker, partition_of(row))
         marker = (row.marker_offset, row.producer_id, row.producer_epoch, row.is_commit)
         rows_by_place.setdefault(key, set()).add(marker)
         if row.first_offset is not None:
-            begun[*key, row.marker_offset] = row.first_offset
+            first_offsets[*key, row.marker_offset] = row.first_offset
     expected: dict[Place, set[tuple[int, int, int, bool]]] = {}
     firsts: dict[tuple[Place, int], int] = {}
     for truth in stage.finished:
@@ -159,7 +161,7 @@ def test_endings_are_the_transactions_that_ended(tables: Tables, corpus: Corpus,
             expected.setdefault(span.place, set()).add(marker)
             firsts[span.place, span.marker_offset] = span.first_offset
     starts = log_starts(stage)
-    owed = {truth.producer_id for truth in stage.listed if truth.state.startswith("Prepare")}
+    owed_ids = {truth.producer_id for truth in stage.listed if truth.state.startswith("Prepare")}
     lagging_replicas = {(2, truth.place) for truth in stage.open if truth.verdict == "lagging"}
     for broker, partition in told_partitions(stage):
         if (
@@ -175,8 +177,11 @@ def test_endings_are_the_transactions_that_ended(tables: Tables, corpus: Corpus,
         expected_endings = {truth for truth in expected.get(partition, set()) if truth[0] >= start}
         assert read_endings >= expected_endings, (broker, partition)
         # A coordinator that starts again sends the markers of what it had decided once more.
-        assert {truth[1] for truth in read_endings - expected_endings} <= owed, (broker, partition)
-    for (_, partition, marker_offset), first_offset in begun.items():
+        assert {truth[1] for truth in read_endings - expected_endings} <= owed_ids, (
+            broker,
+            partition,
+        )
+    for (_, partition, marker_offset), first_offset in first_offsets.items():
         if partition.topic not in CLEANED and (partition, marker_offset) in firsts:
             assert first_offset >= firsts[partition, marker_offset]
 
@@ -243,27 +248,29 @@ def test_the_newest_transaction_records_are_the_coordinators_entries(
     tables: Tables, corpus: Corpus, name: str
 ) -> None:
     stage = corpus.stage(name)
-    newest: dict[str, Row] = {}
+    newest_rows: dict[str, Row] = {}
     rows = tables.rows(name, "transactions", "offset")
     for row in rows:
         if row.broker != 1:
             continue
         assert row.problem is None
-        newest[row.transactional_id] = row
-    assert {truth for truth, row in newest.items() if row.is_tombstone} == set(stage.forgotten_ids)
+        newest_rows[row.transactional_id] = row
+    assert {truth for truth, row in newest_rows.items() if row.is_tombstone} == set(
+        stage.forgotten_ids
+    )
     of_both = attrgetter(
         *("transactional_id", "producer_id", "producer_epoch", "state", "timeout_ms")
     )
 
     def entry(truth: Any, began_ms: int | None) -> tuple[Any, ...]:
-        places = frozenset(
+        partitions = frozenset(
             Place(partition.topic, partition.partition) for partition in truth.partitions
         )
-        return (*of_both(truth), began_ms if truth.state == "Ongoing" else None, places)
+        return (*of_both(truth), began_ms if truth.state == "Ongoing" else None, partitions)
 
     rows_by_place = {
         entry(row, or_minus_one(row.start_timestamp_ms))
-        for row in newest.values()
+        for row in newest_rows.values()
         if not row.is_tombstone and row.transactional_id not in stage.writers
     }
     expected_endings = {entry(truth, truth.start_time_ms) for truth in stage.listed}
@@ -276,13 +283,13 @@ def test_the_newest_transaction_records_are_the_coordinators_entries(
 
 def test_versions_of_transaction_records_follow_the_level(tables: Tables, corpus: Corpus) -> None:
     rows = tables.rows("clean", "transactions")
-    written = [row for row in rows if row.broker == 1 and not row.is_tombstone]
+    written_rows = [row for row in rows if row.broker == 1 and not row.is_tombstone]
     versions: dict[str, set[int]] = {}
-    for row in written:
+    for row in written_rows:
         versions.setdefault(row.transactional_id, set()).add(row.value_version)
     assert versions["level-0"] == {0}
     assert versions["level-1"] == versions["level-2"] == {1}
-    levels = {row.client_transaction_version for row in written if row.value_version == 1}
+    levels = {row.client_transaction_version for row in written_rows if row.value_version == 1}
     assert 2 in levels
     assert levels <= {0, 1, 2}
 

@@ -159,8 +159,8 @@ def test_no_command_follows_from_broken_evidence(
         assert bool(finding.evidence.reasons) is (finding.evidence.status is not Status.SOUND)
     answer = ANSWERS.get(name)
     if answer is not None and answer.starts and name not in OTHERWISE:
-        listed = {row_of(finding) for finding in report.findings if finding.listed_by_kafka}
-        assert listed == set(answer.hanging)
+        listed_rows = {row_of(finding) for finding in report.findings if finding.listed_by_kafka}
+        assert listed_rows == set(answer.hanging)
 
 
 OTHERWISE: Final = {
@@ -295,7 +295,7 @@ def test_one_job_of_spark_reads_all_of_them_as_they_are_read_here(
         make_variant(variant, kept_stages, tmp_path / variant_name / "broker-1")
         for variant_name, variant in VARIANTS.items()
     ]
-    read_here = ReadHere(tuple(log_dirs))
+    read_here = LocalReading(tuple(log_dirs))
     assert len({state.replica.log_dir for state in read_here.states}) > 100
     read_here.assert_same(DirectoryReader(read_here.search_by_spark, lambda: spark, lambda _: None))
 
@@ -308,7 +308,7 @@ def test_sections_of_segments_tell_what_segments_tell(
     tmp_path: Path,
     small_sections: list[SegmentFile],
 ) -> None:
-    read_here = ReadHere(densely_indexed(kept_stages, tmp_path, VARIANTS.values()))
+    read_here = LocalReading(densely_indexed(kept_stages, tmp_path, VARIANTS.values()))
     read_here.assert_same(DirectoryReader(read_here.search_by_spark, lambda: spark, lambda _: None))
     assert len(small_sections) > 1_000
     sections_read_again = {
@@ -334,26 +334,28 @@ def test_processes_tell_what_one_process_tells(
     small_sections: list[SegmentFile],
     every: int,
 ) -> None:
-    read_here = ReadHere(densely_indexed(kept_stages, tmp_path, list(VARIANTS.values())[::every]))
+    read_here = LocalReading(
+        densely_indexed(kept_stages, tmp_path, list(VARIANTS.values())[::every])
+    )
     monkeypatch.setattr(engine, "PROCESSES_COST_MIN", 0)
     monkeypatch.setattr(engine, "can_fork", lambda: True)  # other tests may leave threads
     monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)
     monkeypatch.setattr(planning, "_OPEN_BYTES", 0)
-    alone = msgspec.structs.replace(read_here.search, never_spark=True)
-    read_here.assert_same(DirectoryReader(alone, no_session, lambda _: None))
+    local_search = msgspec.structs.replace(read_here.search, never_spark=True)
+    read_here.assert_same(DirectoryReader(local_search, no_session, lambda _: None))
     assert not small_sections, "a task of Spark, and a broker that runs, have one process for it"
     read_here.assert_same(DirectoryReader(read_here.search, no_session, lambda _: None))
     assert len(small_sections) > 1_000
 
 
-class ReadHere:
+class LocalReading:
     """Open transactions and notes in log directories, as this process reads them."""
 
     def __init__(self, log_dirs: tuple[Path, ...]) -> None:
         self.search = Search(paths=log_dirs, use_snapshots=False)
         self.search_by_spark = msgspec.structs.replace(self.search, with_spark=True)
-        alone = msgspec.structs.replace(self.search, never_spark=True)
-        self._reading = DirectoryReader(alone, no_session, lambda _: None)
+        local_search = msgspec.structs.replace(self.search, never_spark=True)
+        self._reading = DirectoryReader(local_search, no_session, lambda _: None)
         states = self._reading.states()
         self.states = [state for state in states if state.replica.topic not in NOT_JUDGED]
         self._merge_open = self._reading.open_transactions(self.states)
@@ -368,24 +370,27 @@ class ReadHere:
 @pytest.fixture
 def small_sections(monkeypatch: pytest.MonkeyPatch) -> list[SegmentFile]:
     """Cut segments every 150 bytes; the list gets the sections."""
-    cut: list[SegmentFile] = []
+    cut_segments: list[SegmentFile] = []
 
     def in_small_sections(segments: Sequence[SegmentFile], _: int) -> list[SegmentFile]:
-        shared = in_sections(segments, 150)
-        cut.extend(variant for variant in shared if variant.section is not None)
-        return shared
+        small_sections = in_sections(segments, 150)
+        cut_segments.extend(variant for variant in small_sections if variant.section is not None)
+        return small_sections
 
     monkeypatch.setattr(planning, "in_sections", in_small_sections)
-    return cut
+    return cut_segments
 
 
-def densely_indexed(kept_stages: Path, folder: Path, chosen: Iterable[Variant]) -> tuple[Path, ...]:
+def densely_indexed(
+    kept_stages: Path, folder: Path, chosen_variants: Iterable[Variant]
+) -> tuple[Path, ...]:
     """These variants, made of logs whose indexes have an entry for each batch."""
     indexed = shutil.copytree(kept_stages, folder / "kept")
     for path in indexed.rglob(f"*{names.Suffix.LOG}"):
         write_dense_index(path)
     return tuple(
-        make_variant(variant, indexed, folder / variant.name / "broker-1") for variant in chosen
+        make_variant(variant, indexed, folder / variant.name / "broker-1")
+        for variant in chosen_variants
     )
 
 
@@ -422,21 +427,21 @@ def test_a_control_record_of_an_unknown_type_is_an_error(
 def test_one_flipped_bit_gives_few_lines(kept_stages: Path, tmp_path: Path) -> None:
     """The test flips a bit in every sixth byte of a segment, one at a time."""
     log_dir = make_variant(VARIANTS["killed/untouched"], kept_stages, tmp_path / "b")
-    for other in log_dir.iterdir():
-        if other.is_dir() and other.name not in (QUIET, SPREAD):
-            files.to_itself(other)
+    for other_folder in log_dir.iterdir():
+        if other_folder.is_dir() and other_folder.name not in (QUIET, SPREAD):
+            files.to_itself(other_folder)
     expected = len(found_in(log_dir))
     path = files.logs(log_dir / QUIET)[1]
     file_bytes = path.read_bytes()
-    silent = []
+    silent_positions = []
     for position in range(0, len(file_bytes), 6):
         files.flip(path, position)
-        more = len(found_in(log_dir)) - expected
-        assert more <= LINES_MAX, position
-        if not more:
-            silent.append(position)
+        added_count = len(found_in(log_dir)) - expected
+        assert added_count <= LINES_MAX, position
+        if not added_count:
+            silent_positions.append(position)
         path.write_bytes(file_bytes)
-    assert silent == []
+    assert silent_positions == []
 
 
 @pytest.mark.usefixtures("without_java", "without_session")

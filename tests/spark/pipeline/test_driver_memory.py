@@ -74,7 +74,7 @@ def test_what_comes_to_the_driver_is_only_what_was_found(log: GeneratedLog, tmp_
         (finding.partition, finding.producer_id, finding.start_offset) for finding in hanging
     }
     assert len(hanging) == SCALE.hanging
-    written = list((tmp_path / "out").rglob("*.parquet"))
-    assert written
+    written_files = list((tmp_path / "out").rglob("*.parquet"))
+    assert written_files
     segments = Path(log.directory).rglob(f"*{names.Suffix.LOG}")
     assert sum(path.stat().st_size for path in segments) > 5_000_000

@@ -67,8 +67,8 @@ def dump_log(files: Iterable[Path], *options: str, may_fail: bool = False) -> Du
     lines_by_file: dict[Path, list[str]] = {}
     complaints = ""
     for share_of_files in _shares(files, 0 if may_fail else NAMES_LENGTH_MAX):
-        printed, complained = _run(share_of_files, options, may_fail=may_fail)
-        lines_by_file.update(_by_file(printed))
+        output, complained = _run(share_of_files, options, may_fail=may_fail)
+        lines_by_file.update(_by_file(output))
         complaints += complained
     return Dump(lines_by_file, complaints)
 
@@ -90,9 +90,9 @@ def _shares(files: Iterable[Path], length_max: int) -> Iterator[list[Path]]:
 def _run(files: Sequence[Path], options: Sequence[str], *, may_fail: bool) -> tuple[str, str]:
     libs = kafka_libs()
     java = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
-    *front, classpath = java_command(libs, options=java)
+    *java_arguments, classpath = java_command(libs, options=java)
     decoder = java_classes([SOURCE], name="dump", libs=libs)
-    command = [*front, f"{classpath}:{decoder}", MAIN_CLASS, *options]
+    command = [*java_arguments, f"{classpath}:{decoder}", MAIN_CLASS, *options]
     process = subprocess.run(
         [*command, "--files", ",".join(map(str, files))],
         stdin=subprocess.DEVNULL,
@@ -105,10 +105,10 @@ def _run(files: Sequence[Path], options: Sequence[str], *, may_fail: bool) -> tu
     return process.stdout, process.stderr
 
 
-def _by_file(printed: str) -> Iterator[tuple[Path, list[str]]]:
+def _by_file(output: str) -> Iterator[tuple[Path, list[str]]]:
     path: Path | None = None
     lines: list[str] = []
-    for printed_line in printed.splitlines():
+    for printed_line in output.splitlines():
         if printed_line.startswith(_BEGIN):
             if path is not None:
                 yield path, lines
@@ -136,8 +136,10 @@ class Stage(NamedTuple):
     def dump_of(self, *suffixes: str, topic: str = "", options: Sequence[str] = ()) -> Dump:
         """What Kafka's tool prints of the files with these suffixes."""
         dump = self.dumps.of(suffixes, topic, tuple(options))
-        mine = {path: lines for path, lines in dump.files.items() if path.parents[1] in self.paths}
-        return Dump(mine, dump.complaints)
+        own_files = {
+            path: lines for path, lines in dump.files.items() if path.parents[1] in self.paths
+        }
+        return Dump(own_files, dump.complaints)
 
     def rows(self, table: str, *order: str, **options: str) -> Iterator[dict[str, Any]]:
         """Rows of a table, sorted."""
@@ -159,8 +161,8 @@ class Dumps:
         key = (suffixes, topic, options)
         if key not in self._read:
             files = _files(self._log_dirs, suffixes, topic)
-            sound = (path for path in files if not _fails_the_tool(path))
-            self._read[key] = dump_log(sound, *options)
+            sound_files = (path for path in files if not _fails_the_tool(path))
+            self._read[key] = dump_log(sound_files, *options)
         return self._read[key]
 
 
@@ -185,14 +187,14 @@ def stages(
     spark: SparkSession, corpus: Corpus, tables: Tables, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Stage]:
     """The stages, each with the directories of two brokers."""
-    written = write_simulated_disks(tmp_path_factory.mktemp("written") / "disks")
+    written_disks = write_simulated_disks(tmp_path_factory.mktemp("written") / "disks")
     paths = {
         "clean": corpus.brokers("clean"),
         "killed": corpus.brokers("killed"),
-        "written": written,
+        "written": written_disks,
     }
     dumps = Dumps(paths)
-    of_written = Tables(spark, {"written": written})
+    of_written = Tables(spark, {"written": written_disks})
     return {
         name: Stage(name, of_written if name == "written" else tables, dumps, log_dirs)
         for name, log_dirs in paths.items()
@@ -246,7 +248,7 @@ def test_every_record_is_the_same(stage: Stage) -> None:
 
 def _without_control(line: str) -> str:
     """A line without the fields of a control record of the metadata log, which are not compared."""
-    front, mark, _ = line.partition("headerKeys: [] ")
+    text_before, mark, _ = line.partition("headerKeys: [] ")
     other_kinds = (
         "LeaderChange",
         "SnapshotHeader",
@@ -254,8 +256,8 @@ def _without_control(line: str) -> str:
         "KRaftVersion",
         "KRaftVoters",
     )
-    is_other = line[len(front + mark) :].startswith(other_kinds)
-    return (front + mark).rstrip() if is_other else line
+    is_other = line[len(text_before + mark) :].startswith(other_kinds)
+    return (text_before + mark).rstrip() if is_other else line
 
 
 def _choose_lines(
@@ -330,8 +332,8 @@ def _entries(lines: Sequence[str], base_offset: int) -> list[str]:
 
 def _files_with_complaints(complaints: str) -> set[Path]:
     """Files that the tool reports as not fitting the log."""
-    heads = (complaint_line.rpartition(":") for complaint_line in complaints.splitlines())
-    return {Path(path.strip()) for _, _, path in heads if path.endswith(("index",))}
+    complaint_parts = (complaint_line.rpartition(":") for complaint_line in complaints.splitlines())
+    return {Path(path.strip()) for _, _, path in complaint_parts if path.endswith(("index",))}
 
 
 def test_every_record_of_the_coordinators_is_the_same(stage: Stage) -> None:
@@ -390,19 +392,24 @@ _BETWEEN: Final = ("offset-gap 00000000000000000048", "offset-order 000000000000
 
 def _lines_about(folder: Path) -> list[str]:
     files = sorted(path for path in folder.iterdir() if path.suffix in (".log", ".snapshot"))
-    printed, complained = _run([*files], ["--deep-iteration"], may_fail=True)
-    lines = printed.splitlines()
-    odd = [line for line in lines if line.endswith("isvalid: false") or line.startswith("Found ")]
-    heads = ("Non-consecutive offsets in ", "  -1 is followed by ")
-    return [*odd, *(line for line in complained.splitlines() if not line.startswith(heads))]
+    output, complained = _run([*files], ["--deep-iteration"], may_fail=True)
+    lines = output.splitlines()
+    unsound_lines = [
+        line for line in lines if line.endswith("isvalid: false") or line.startswith("Found ")
+    ]
+    line_beginnings = ("Non-consecutive offsets in ", "  -1 is followed by ")
+    return [
+        *unsound_lines,
+        *(line for line in complained.splitlines() if not line.startswith(line_beginnings)),
+    ]
 
 
 def test_torn_ends_are_where_the_tool_sees_them(tables: Tables, corpus: Corpus) -> None:
-    torn = Stage("torn", tables, Dumps({}), corpus.brokers("torn"))
+    torn_stage = Stage("torn", tables, Dumps({}), corpus.brokers("torn"))
     cuts = {Path(row.file): row for row in tables.rows("torn", "errors") if row.is_cut}
     assert len(cuts) == len(corpus.stage("torn").damage)
     dump = _without_front(dump_log(sorted(cuts), may_fail=True).files)
-    rows = torn.rows("batches", "segment_base_offset", "position", checkCrc="true")
+    rows = torn_stage.rows("batches", "segment_base_offset", "position", checkCrc="true")
     lines_by_file = as_dumped.by_file(rows, Suffix.LOG, "segment_base_offset", as_dumped.batch_line)
     for path, cut in cuts.items():
         plain_lines = [line for line in dump[path] if not line.startswith("Found ")]

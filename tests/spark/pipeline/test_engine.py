@@ -123,10 +123,10 @@ def test_what_breaks_a_rule_is_the_same(spark: SparkSession, tmp_path: Path) -> 
     replica = tmp_path / "broker-2" / "orders-0"
     patch(replica / "00000000000000000025.log", 5, base_sequence=11)
     (replica / "00000000000000000048.txnindex").write_bytes(b"no")
-    planned = plan([tmp_path], task_bytes=2_000)
-    assert len(planned.tasks) > 2
+    verification_plan = plan([tmp_path], task_bytes=2_000)
+    assert len(verification_plan.tasks) > 2
     engine = Engine(lambda: spark, print)
-    violations = list(verify(engine, planned, EngineKind.SPARK))
+    violations = list(verify(engine, verification_plan, EngineKind.SPARK))
     assert len(violations) == 4  # two sequences, a file, a difference between replicas
-    assert violations == list(verify(engine, planned, EngineKind.HERE))
+    assert violations == list(verify(engine, verification_plan, EngineKind.HERE))
     assert main(["logs", "verify", str(tmp_path / "broker-1")]) == 0

@@ -127,22 +127,26 @@ def test_every_open_transaction_is_found_and_judged_rightly(
     assert reported_statuses(report, truth) == expected
     assert set(expected.values()) >= set(VERDICTS.values())
     assert report.source.transaction_log_gap == ""
-    lost = {problem.partition(": the log ends at offset ")[0] for problem in report.source.problems}
-    assert {Path(folder).name for folder in lost} <= {f"{topic}-{n}" for topic, n in incomplete}
+    lost_folders = {
+        problem.partition(": the log ends at offset ")[0] for problem in report.source.problems
+    }
+    assert {Path(folder).name for folder in lost_folders} <= {
+        f"{topic}-{n}" for topic, n in incomplete
+    }
 
 
 def ended_below_its_high_watermark(corpus: Corpus, stage: str) -> set[Place]:
     """Damaged partitions whose log ends below its checkpointed high watermark: a marker may be lost
     there. How far the checkpoint had come when the broker was killed differs from corpus to corpus.
     """
-    noted: dict[TopicPartition, int] = {}
+    noted_watermarks: dict[TopicPartition, int] = {}
     for log_dir in corpus.brokers(stage):
         checkpoint = log_dir / names.FileName.HIGH_WATERMARKS
-        noted |= decode_offsets(checkpoint.read_text(), error_prefix=str(checkpoint))
+        noted_watermarks |= decode_offsets(checkpoint.read_text(), error_prefix=str(checkpoint))
     return {
         truth.place
         for truth in corpus.stage(stage).damage
-        if noted.get(TopicPartition(*truth.place), 0) > truth.sound_end
+        if noted_watermarks.get(TopicPartition(*truth.place), 0) > truth.sound_end
     }
 
 
@@ -152,11 +156,13 @@ def test_what_kafkas_own_tool_listed_is_listed(corpus: Corpus, stage: str) -> No
     the marker that was torn off.
     """
     truth = corpus.stage(stage)
-    later = {Place("lonely", 0)} if stage == "clean" else {truth.place for truth in truth.damage}
+    excluded_partitions = (
+        {Place("lonely", 0)} if stage == "clean" else {truth.place for truth in truth.damage}
+    )
     rows = {
         row_of(finding) for finding in report_on(corpus, stage).findings if finding.listed_by_kafka
     }
-    assert {row for row in rows if row.place not in later} == set(truth.find_hanging)
+    assert {row for row in rows if row.place not in excluded_partitions} == set(truth.find_hanging)
     assert truth.find_hanging
 
 
@@ -168,18 +174,18 @@ def test_after_a_stop_in_order_no_segment_is_read(corpus: Corpus) -> None:
 
 def test_after_a_kill_only_what_lies_behind_the_last_snapshots_is_read(corpus: Corpus) -> None:
     source = report_on(corpus, "killed").source
-    everything = report_on(corpus, "killed", use_snapshots=False).source
+    whole_source = report_on(corpus, "killed", use_snapshots=False).source
     # A replica without a sound snapshot is read from its recovery point on, so all may be read; but
     # not all of each.
-    assert 0 < source.scanned <= everything.scanned
-    assert 0 < source.scanned_bytes < everything.scanned_bytes
+    assert 0 < source.scanned <= whole_source.scanned
+    assert 0 < source.scanned_bytes < whole_source.scanned_bytes
 
 
 def test_torn_ends_are_told_as_what_a_broker_cuts_off(corpus: Corpus) -> None:
-    cut = report_on(corpus, "torn", use_snapshots=False).source.cut_off
-    torn = {truth.place for truth in corpus.stage("torn").damage}
-    assert {line.rsplit("/", 2)[1] for line in cut} == {
-        f"{partition.topic}-{partition.partition}" for partition in torn
+    cut_off_lines = report_on(corpus, "torn", use_snapshots=False).source.cut_off
+    torn_places = {truth.place for truth in corpus.stage("torn").damage}
+    assert {line.rsplit("/", 2)[1] for line in cut_off_lines} == {
+        f"{partition.topic}-{partition.partition}" for partition in torn_places
     }
 
 
@@ -200,8 +206,10 @@ def test_a_replica_that_stopped_earlier_contradicts_nobody(corpus: Corpus) -> No
     report = report_on(corpus, "clean")
     assert all(partition_of(finding) != lagging.place for finding in report.findings)
     assert report.with_verdicts(OpenTxnStatus.REPLICAS_DISAGREE) == ()
-    alone = Search(paths=corpus.brokers("clean")[1:], topics=frozenset({lagging.place.topic}))
-    hanging = find_hanging(alone, new_session=no_session, progress=lambda _: None)
+    other_search = Search(
+        paths=corpus.brokers("clean")[1:], topics=frozenset({lagging.place.topic})
+    )
+    hanging = find_hanging(other_search, new_session=no_session, progress=lambda _: None)
     assert [finding.start_offset for finding in hanging.findings] == [lagging.start_offset]
 
 
@@ -242,9 +250,9 @@ def test_a_directory_that_stopped_in_order_is_judged_without_spark_being_there(
 ) -> None:
     """Run the command in a process that can't import PySpark, numpy or numba."""
     brokers = map(str, corpus.brokers("clean"))
-    words = ["logs", "find-hanging", "--json", "--max-transaction-timeout", "0", *brokers]
+    arguments = ["logs", "find-hanging", "--json", "--max-transaction-timeout", "0", *brokers]
     run = subprocess.run(
-        [sys.executable, "-c", WITHOUT_THE_EXTRA, *words],
+        [sys.executable, "-c", WITHOUT_THE_EXTRA, *arguments],
         capture_output=True,
         text=True,
         check=False,

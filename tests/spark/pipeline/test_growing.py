@@ -34,12 +34,12 @@ BATCH_S_MAX: Final = 240
 
 
 def check(
-    spark: SparkSession, growing: GrowingDir, file_name: str, out: Path, **bound: int
+    spark: SparkSession, growing_dir: GrowingDir, file_name: str, out: Path, **bound: int
 ) -> None:
     """Read the rest of the stream, and compare all its rows with those of a batch query."""
-    writer = follow(spark, str(growing.path), file_name, str(out), **bound)
+    writer = follow(spark, str(growing_dir.path), file_name, str(out), **bound)
     writer.trigger(availableNow=True).start().awaitTermination()
-    batch = spark.read.format("kafka_log").option("table", file_name).load(str(growing.path))
+    batch = spark.read.format("kafka_log").option("table", file_name).load(str(growing_dir.path))
     row_counts = count_rows(spark.read.parquet(str(out / file_name)).select(*batch.columns))
     assert row_counts
     assert row_counts == count_rows(batch)
@@ -51,18 +51,18 @@ def count_rows(frame: DataFrame) -> Counter[str]:
 
 @pytest.mark.parametrize("name", [pytest.param("records", marks=pytest.mark.nightly), "findings"])
 def test_a_stream_has_the_rows_of_a_batch(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    growing = GrowingDir(tmp_path / "broker-1")
+    growing_dir = GrowingDir(tmp_path / "broker-1")
     for _ in range(2):
-        growing.grow()
-        check(spark, growing, name, tmp_path / "out")
+        growing_dir.grow()
+        check(spark, growing_dir, name, tmp_path / "out")
 
 
 @pytest.mark.nightly
 def test_a_backlog_comes_in_batches_of_a_bound(spark: SparkSession, tmp_path: Path) -> None:
-    growing, out = GrowingDir(tmp_path / "broker-1"), tmp_path / "out"
-    growing.grow(20)
-    growing.stop()
-    check(spark, growing, "records", out, maxBytesPerTrigger=900)
+    growing_dir, out = GrowingDir(tmp_path / "broker-1"), tmp_path / "out"
+    growing_dir.grow(20)
+    growing_dir.stop()
+    check(spark, growing_dir, "records", out, maxBytesPerTrigger=900)
     assert len(numbers_in(out / COMMITTED)) > 2
 
 
@@ -77,20 +77,22 @@ def test_why_a_table_has_no_bound_is_said(spark: SparkSession, tmp_path: Path) -
 def test_a_stream_of_another_table_is_refused_on_a_used_checkpoint(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    growing, out = GrowingDir(tmp_path / "broker-1"), tmp_path / "out"
-    growing.grow()
-    follow(spark, str(growing.path), "records", str(out)).trigger(
+    growing_dir, out = GrowingDir(tmp_path / "broker-1"), tmp_path / "out"
+    growing_dir.grow()
+    follow(spark, str(growing_dir.path), "records", str(out)).trigger(
         availableNow=True
     ).start().awaitTermination()
     rows_before = spark.read.parquet(str(out / "records")).count()
-    growing.grow()
-    other = spark.readStream.format("kafka_log").option("table", "batches").load(str(growing.path))
-    writer = other.writeStream.format("parquet").option("path", str(out / "other"))
+    growing_dir.grow()
+    other_stream = (
+        spark.readStream.format("kafka_log").option("table", "batches").load(str(growing_dir.path))
+    )
+    writer = other_stream.writeStream.format("parquet").option("path", str(out / "other"))
     query = writer.option("checkpointLocation", str(out / "checkpoints/records"))
     with pytest.raises(StreamingQueryException, match="table records, not batches"):
         query.trigger(availableNow=True).start().awaitTermination()
     assert not list((out / "other").glob("*.parquet"))
-    check(spark, growing, "records", out)
+    check(spark, growing_dir, "records", out)
     assert spark.read.parquet(str(out / "records")).count() > rows_before
 
 
@@ -99,14 +101,14 @@ def test_a_stream_of_another_table_is_refused_on_a_used_checkpoint(
 def test_kills_lose_nothing_and_double_nothing(
     spark: SparkSession, tmp_path: Path, step: str
 ) -> None:
-    growing, out = GrowingDir(tmp_path / "broker-1"), tmp_path / "out"
+    growing_dir, out = GrowingDir(tmp_path / "broker-1"), tmp_path / "out"
     interrupted = 0
     for _ in range(KILLS):
-        growing.grow()
-        kill_behind(out / step, str(growing.path), str(out))
+        growing_dir.grow()
+        kill_behind(out / step, str(growing_dir.path), str(out))
         interrupted += numbers_in(out / PLANNED) - numbers_in(out / COMMITTED) != set()
     assert interrupted > KILLS // 2, "kills that strike between two batches show nothing"
-    check(spark, growing, "records", out)
+    check(spark, growing_dir, "records", out)
 
 
 def kill_behind(folder: Path, *arguments: str) -> None:
@@ -126,8 +128,10 @@ def kill_behind(folder: Path, *arguments: str) -> None:
         session = ["--session", str(process.pid)]
         subprocess.run(["pkill", "-KILL", *session], check=False)
         process.wait()
-        alive = ["pgrep", "--runstates", "D,R,S,T", *session]  # nobody may bury the JVM
-        wait_until(lambda: subprocess.run(alive, check=False, stdout=DEVNULL).returncode != 0)
+        pgrep_command = ["pgrep", "--runstates", "D,R,S,T", *session]  # nobody may bury the JVM
+        wait_until(
+            lambda: subprocess.run(pgrep_command, check=False, stdout=DEVNULL).returncode != 0
+        )
 
 
 def numbers_in(folder: Path) -> set[int]:

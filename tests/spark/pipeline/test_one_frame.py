@@ -76,7 +76,7 @@ ONE_AFTER_THE_OTHER: Final = [
 """Queries in an order that a data engineer has run: the third is the first again."""
 
 
-class Copied(msgspec.Struct, frozen=True, kw_only=True):
+class CopiedDirectory(msgspec.Struct, frozen=True, kw_only=True):
     """A log directory, and all rows of its copy."""
 
     logs: Path
@@ -93,7 +93,7 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @pytest.fixture(scope="module")
-def copied_tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Copied:
+def copied_tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> CopiedDirectory:
     root = tmp_path_factory.mktemp("one-frame")
     for broker in (1, 2):
         log_dir = broker_dir(root / "logs" / f"broker-{broker}", broker=broker)
@@ -103,7 +103,7 @@ def copied_tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory)
     frame.write.parquet(str(root / "copy"))
     rows = pq.read_table(root / "copy").to_pylist()
     assert len(rows) == 2 * 3 * 90
-    return Copied(logs=root / "logs", rows=rows)
+    return CopiedDirectory(logs=root / "logs", rows=rows)
 
 
 @pytest.fixture
@@ -131,12 +131,12 @@ def spark_answer(spark: SparkSession, frame: DataFrame, query: Query) -> list[tu
             for query_part in query.parts
         )
         sql = first_condition
-        for other in other_conditions:
-            sql = sql.union(other)
+        for other_condition in other_conditions:
+            sql = sql.union(other_condition)
     return as_sorted(tuple(row) for row in sql.collect())
 
 
-def play(spark: SparkSession, copied_tables: Copied, steps: Sequence[Query | str]) -> None:
+def play(spark: SparkSession, copied_tables: CopiedDirectory, steps: Sequence[Query | str]) -> None:
     """Check that each query of a new frame and a new view has the rows of the copy."""
     frame = spark.read.format("kafka_log").load(str(copied_tables.logs))
     spark.sql(
@@ -163,14 +163,14 @@ def play(spark: SparkSession, copied_tables: Copied, steps: Sequence[Query | str
 @pytest.mark.parametrize("setting", ["on", "off"])
 @pytest.mark.usefixtures("as_it_was")
 def test_a_query_does_not_hang_on_the_one_before(
-    spark: SparkSession, copied_tables: Copied, setting: str
+    spark: SparkSession, copied_tables: CopiedDirectory, setting: str
 ) -> None:
     play(spark, copied_tables, [setting, *ONE_AFTER_THE_OTHER])
 
 
 @pytest.mark.usefixtures("as_it_was")
 def test_it_does_not_where_the_session_hands_filters_over_as_it_registers(
-    spark: SparkSession, copied_tables: Copied
+    spark: SparkSession, copied_tables: CopiedDirectory
 ) -> None:
     spark.conf.set(PUSHDOWN, "true")
     register(spark)
@@ -195,7 +195,7 @@ def test_the_report_to_spark_shows_what_happens(
 @settings(max_examples=8)
 @pytest.mark.usefixtures("as_it_was")
 def test_drawn_queries_over_one_frame(
-    spark: SparkSession, copied_tables: Copied, steps: Sequence[Query | str]
+    spark: SparkSession, copied_tables: CopiedDirectory, steps: Sequence[Query | str]
 ) -> None:
     play(spark, copied_tables, steps)
 
@@ -203,10 +203,12 @@ def test_drawn_queries_over_one_frame(
 @pytest.mark.nightly  # half an hour
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.usefixtures("as_it_was")
-def test_two_thousand_drawn_plays(spark: SparkSession, copied_tables: Copied, part: int) -> None:
+def test_two_thousand_drawn_plays(
+    spark: SparkSession, copied_tables: CopiedDirectory, part: int
+) -> None:
     def play_all(plays: Sequence[Sequence[Query | str]]) -> None:
         play(spark, copied_tables, [step for steps in plays for step in ("uncache", "off", *steps)])
 
     play_all.__name__ = f"part_{part}"  # what is drawn follows from it
-    several = st.lists(PLAYS, min_size=PLAYS_EACH, max_size=PLAYS_EACH)
-    settings(max_examples=2_000 // PARTS // PLAYS_EACH)(given(plays=several)(play_all))()
+    several_plays = st.lists(PLAYS, min_size=PLAYS_EACH, max_size=PLAYS_EACH)
+    settings(max_examples=2_000 // PARTS // PLAYS_EACH)(given(plays=several_plays)(play_all))()

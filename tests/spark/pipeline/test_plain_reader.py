@@ -69,7 +69,7 @@ def log_dirs(tmp_path: Path) -> list[Path]:
         log_dir = broker_dir(tmp_path / f"broker-{broker}", broker=broker)
         replica(log_dir, busy_log(roll_bytes=500 * broker))
         replica(log_dir, busy_log(), TopicPartition("payments", broker))
-        stored = [
+        stored_batches = [
             record
             for codec in CODECS
             for record in (
@@ -86,7 +86,7 @@ def log_dirs(tmp_path: Path) -> list[Path]:
                 batch(0, count=50, record_value=LARGE, compression=codec),
             )
         ]
-        segment(log_dir / "all-0", stored, base_offset=8)
+        segment(log_dir / "all-0", stored_batches, base_offset=8)
         log_dirs_made.append(log_dir)
     return log_dirs_made
 

@@ -63,11 +63,11 @@ def test_the_old_log_is_named_and_does_not_hide_what_hangs(
     assert (finding.producer_id, finding.start_offset, finding.open_on) == (8, 1, (1,))
     assert finding.evidence.is_sound
     assert finding.command is not None
-    stale = [
+    stale_rows = [
         (stale_replica.topic, stale_replica.broker, stale_replica.topic_id)
         for stale_replica in report.source.stale
     ]
-    assert stale == [("gone", 2, GONE_ID), ("orders", 2, OLD_ID)]
+    assert stale_rows == [("gone", 2, GONE_ID), ("orders", 2, OLD_ID)]
     assert (report.source.replicas, report.source.problems) == (1, ())
     assert [partition.broker for partition in report.partitions] == [1]
 
@@ -172,12 +172,12 @@ def test_a_timeline_leaves_the_old_log_out(
 def test_describe_marks_the_old_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logs", "describe", "--json", str(remade_topic(tmp_path))]) == 0
     description = json.loads(capsys.readouterr().out)
-    stale = {
+    stale_rows = {
         (stale_replica["topic"], stale_replica["broker"], stale_replica["topic_id"])
         for stale_replica in description
         if stale_replica["is_stale"]
     }
-    assert stale == {("orders", 2, OLD_ID), ("gone", 2, GONE_ID)}
+    assert stale_rows == {("orders", 2, OLD_ID), ("gone", 2, GONE_ID)}
     main(["logs", "describe", str(tmp_path)])
     assert "orders-0 on broker 2 is stale: its topic was deleted" in capsys.readouterr().out
 

@@ -48,13 +48,13 @@ def test_spark_reads_what_the_share_coordinators_wrote(spark: SparkSession, tmp_
     rows = [row.asDict(recursive=True) for row in frame.collect()]
     logs = list((home / "data").rglob(f"{SHARE_STATE_TOPIC}*/*.log"))
     dump = dump_log(logs, "--share-group-state-decoder", "--deep-iteration").files
-    printed = [
+    printed_values = [
         _printed_fields(line)
         for path in sorted(dump)
         for line in dump[path]
         if line.startswith(RECORD) and " key: {" in line
     ]
-    assert sorted(map(repr, map(_values, rows))) == sorted(map(repr, printed))
+    assert sorted(map(repr, map(_values, rows))) == sorted(map(repr, printed_values))
     assert all(row["problem"] is None for row in rows)
     kinds = {(row["kind"], row["is_tombstone"]) for row in rows}
     assert kinds == {("snapshot", False), ("update", False), ("snapshot", True)}
@@ -84,8 +84,8 @@ async def _share_positions(bootstrap: str) -> tuple[GroupPosition, ...]:
                 async with Producer(client) as producer:
                     for state_value in STATES:
                         await producer.send(PLACE.topic, PLACE.partition, state_value.encode())
-                shared = await member.poll(max_wait_ms=2_000)
-                for acquired in shared.acquired:
+                share_answers = await member.poll(max_wait_ms=2_000)
+                for acquired in share_answers.acquired:
                     for record, _ in acquired.records:
                         member.acknowledge(PLACE, [record.offset], STATES[record.offset % 3])
                 await member.commit()
@@ -132,8 +132,8 @@ def _printed_fields(line: str) -> dict[str, Any]:
     if printed_value is None:
         return key_fields
     # An update has no such fields; a tagged one with its default is not printed.
-    nothing = dict.fromkeys(("stateEpoch", "createTimestamp", "writeTimestamp"))
-    data = {**nothing, "deliveryCompleteCount": -1, **printed_value["data"]}
+    null_fields = dict.fromkeys(("stateEpoch", "createTimestamp", "writeTimestamp"))
+    data = {**null_fields, "deliveryCompleteCount": -1, **printed_value["data"]}
     batches = [
         (
             state_batch["firstOffset"],

@@ -64,8 +64,8 @@ def shot(path: Path) -> None:
         )
         marks = {ORDERS: driver.log.high_watermark, PAYMENTS: 8}
         (log_dir / FileName.HIGH_WATERMARKS).write_text(encode_offsets(marks))
-    torn = path / "broker-2" / "payments-0" / f"{0:020d}.log"
-    torn.write_bytes(torn.read_bytes()[:-7])
+    torn_log = path / "broker-2" / "payments-0" / f"{0:020d}.log"
+    torn_log.write_bytes(torn_log.read_bytes()[:-7])
     first_dir = path / "broker-1"
     segment(first_dir / "__transaction_state-0", [transactions()])
     segment(first_dir / "__consumer_offsets-0", [offsets()])
@@ -108,11 +108,11 @@ def play_examples(spark: SparkSession, directory: Path) -> Iterator[tuple[re.Mat
     names_defined: dict[str, object] = {"spark": spark}
     texts = [page.read_text("utf-8") for page in PAGES]
     for example in chain.from_iterable(map(EXAMPLE.finditer, texts)):
-        printed = io.StringIO()
+        output = io.StringIO()
         code = re.sub(r"(['\"])shot", rf"\1{directory}/shot", example["code"])
-        with contextlib.redirect_stdout(printed):
+        with contextlib.redirect_stdout(output):
             exec(compile(code, str(PAGE), "exec"), names_defined)
-        yield example, re.sub(r"\n+\Z", "\n", printed.getvalue())
+        yield example, re.sub(r"\n+\Z", "\n", output.getvalue())
 
 
 @pytest.mark.nightly  # Spark takes it half a minute and more
@@ -120,8 +120,8 @@ def test_every_example_prints_what_the_page_shows(spark: SparkSession, tmp_path:
     shot(tmp_path / "shot")
     examples = list(play_examples(spark, tmp_path))
     assert len(examples) > 5
-    for example, printed in examples:
-        assert (example["shown"] or "") == printed, (
+    for example, output in examples:
+        assert (example["shown"] or "") == output, (
             "python -m tests.spark.pipeline.test_source_page --write"
         )
 
@@ -133,8 +133,8 @@ def test_every_option_is_on_the_page() -> None:
 
 def _rewrite_page(page: str, examples: Mapping[str, str]) -> str:
     def rewrite_block(example: re.Match[str]) -> str:
-        printed = examples[example["code"]]
-        output_block = f"\n```\n{printed}```\n" if printed else ""
+        output = examples[example["code"]]
+        output_block = f"\n```\n{output}```\n" if output else ""
         return f"```python\n{example['code']}```\n{output_block}"
 
     return EXAMPLE.sub(rewrite_block, page)
@@ -144,9 +144,7 @@ def _write() -> None:
     with tempfile.TemporaryDirectory() as name:
         shot(Path(name) / "shot")
         spark = spark_session("local[2]", config={"spark.driver.memory": "1g"})
-        examples = {
-            example["code"]: printed for example, printed in play_examples(spark, Path(name))
-        }
+        examples = {example["code"]: output for example, output in play_examples(spark, Path(name))}
         spark.stop()
     for page in PAGES:
         page.write_text(_rewrite_page(page.read_text("utf-8"), examples), "utf-8")

@@ -95,8 +95,8 @@ def offsets() -> bytes:
 
 def damage(log_dir: Path) -> None:
     """Damage files of every kind."""
-    torn = log_dir / "all-0" / names.Suffix.LOG.file_name(0)
-    torn.write_bytes(torn.read_bytes()[:-10])
+    torn_log = log_dir / "all-0" / names.Suffix.LOG.file_name(0)
+    torn_log.write_bytes(torn_log.read_bytes()[:-10])
     orders = log_dir / "orders-0"
     for suffix in (names.Suffix.TXN_INDEX, names.Suffix.SNAPSHOT):
         overwrite(suffix.files_in(orders)[0][1], 0, b"\x7f\x7f")
@@ -161,16 +161,18 @@ def test_damage_is_rows_and_no_job_dies_of_it(spark: SparkSession, logs: Path) -
 
 def test_what_a_query_does_not_want_is_not_read(spark: SparkSession, logs: Path) -> None:
     batches = read(spark, logs, "batches", taskBytes="1")
-    everything = batches.rdd.getNumPartitions()
-    chosen = {"taskBytes": "1", "topics": "orders", "partitions": "0", "producerIds": "7,8"}
-    first_rows = read(spark, logs / "broker-1", "batches", **chosen)
+    partition_count = batches.rdd.getNumPartitions()
+    chosen_options = {"taskBytes": "1", "topics": "orders", "partitions": "0", "producerIds": "7,8"}
+    first_rows = read(spark, logs / "broker-1", "batches", **chosen_options)
     segments = tuple(busy_log().log.local.segments)
-    assert first_rows.rdd.getNumPartitions() == len(segments) < everything
+    assert first_rows.rdd.getNumPartitions() == len(segments) < partition_count
     assert first_rows.count() == 60
     offsets_json = json.dumps({"orders": {"0": segments[-1].base_offset}})
-    late = read(spark, logs / "broker-1", "batches", **chosen, startingOffsets=offsets_json)
-    assert late.rdd.getNumPartitions() == 1
-    assert 0 < late.count() < 60
+    late_rows = read(
+        spark, logs / "broker-1", "batches", **chosen_options, startingOffsets=offsets_json
+    )
+    assert late_rows.rdd.getNumPartitions() == 1
+    assert 0 < late_rows.count() < 60
     assert batches.where("topic = 'nowhere'").count() == 0
 
 
@@ -201,9 +203,9 @@ def test_a_table_of_the_catalog_has_its_options_and_comments(
     try:
         comments = {row.col_name: row.comment for row in spark.sql("describe kept").collect()}
         assert comments["offset"] == "Of the record."
-        everything = spark.table("kept")
+        whole_table = spark.table("kept")
         count = len(table(logs / "broker-1", "records", options={"topics": "orders"}))
-        assert everything.count() == count
+        assert whole_table.count() == count
         offsets_option = 'startingOffsets \'{"orders": {"0": 145}}\''
         (row,) = spark.sql(
             f"select min(offset), min(timestamp) from kept with ({offsets_option})"
@@ -239,21 +241,23 @@ def test_a_file_that_goes_ends_a_dataframe_unless_option_or_session_pass_over_it
     segment(log_dir / "orders-1", [plain(), plain()])
     setting = "spark.sql.files.ignoreMissingFiles"
     plan = spark.read.format("kafka_log").option("table", "records")
-    planned, passing = plan.load(str(log_dir)), plan.option("ignoreMissingFiles", "true")
+    planned_frame, passing = plan.load(str(log_dir)), plan.option("ignoreMissingFiles", "true")
     passing_frame = passing.load(str(log_dir))
-    assert (planned.count(), passing_frame.count()) == (3, 3)
+    assert (planned_frame.count(), passing_frame.count()) == (3, 3)
     try:
         spark.conf.set(setting, "true")
         register(spark)
         of_session = spark.read.format("kafka_log").option("table", "records").load(str(log_dir))
-        strict = spark.read.format("kafka_log").options(table="records", ignoreMissingFiles="false")
-        strict_frame = strict.load(str(log_dir))
+        strict_reader = spark.read.format("kafka_log").options(
+            table="records", ignoreMissingFiles="false"
+        )
+        strict_frame = strict_reader.load(str(log_dir))
         assert (of_session.count(), strict_frame.count()) == (3, 3)
     finally:
         spark.conf.unset(setting)
         register(spark)
     deleted_log.unlink()
-    for frame in (planned, strict_frame):
+    for frame in (planned_frame, strict_frame):
         with pytest.raises(PySparkException) as refusal:
             frame.count()
         *frames, offsets_json = str(refusal.value).partition("SQLSTATE")[0].strip().splitlines()
@@ -267,7 +271,7 @@ def test_a_file_that_goes_ends_a_dataframe_unless_option_or_session_pass_over_it
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "expected_words"),
     [
         ({"tabel": "batches"}, "there is no option 'tabel'; did you mean table?"),
         ({"table": "batch"}, "option table: 'batch', expected one of"),
@@ -275,10 +279,10 @@ def test_a_file_that_goes_ends_a_dataframe_unless_option_or_session_pass_over_it
     ],
 )
 def test_what_is_wrong_is_said_where_it_is_read(
-    spark: SparkSession, options: dict[str, str], words: str
+    spark: SparkSession, options: dict[str, str], expected_words: str
 ) -> None:
     from pyspark.errors import PySparkException
 
     with pytest.raises(PySparkException) as refusal:
         spark.read.format("kafka_log").options(**options).load("/nowhere").count()
-    assert words in str(refusal.value)
+    assert expected_words in str(refusal.value)

@@ -40,12 +40,12 @@ def installed_package(environment: Path) -> Path:
     """
     venv.create(environment, with_pip=False, symlinks=True)
     python = environment / "bin" / "python"
-    own = Path(
+    own_folder = Path(
         sysconfig.get_path("purelib", vars={"base": str(environment), "platbase": str(environment)})
     )
     # A line of a .pth file names a folder; files of its kind in that folder are not followed, so a
     # txnsim that is installed there in edit mode stays out.
-    (own / "libraries.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    (own_folder / "libraries.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
     command = [*pip, "install", "--quiet", "--no-deps", str(REPOSITORY)]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -114,11 +114,13 @@ def page_folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(path: Path, command: Sequence[object], **more: str) -> subprocess.CompletedProcess[str]:
+def run(
+    path: Path, command: Sequence[object], **more_variables: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         list(map(str, command)),
         cwd=path,
-        env={**bare_environment(path), **quick_java(), **more},
+        env={**bare_environment(path), **quick_java(), **more_variables},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -189,15 +191,28 @@ def test_what_is_submitted_writes_delta_and_reads_it_again(page_folder: Path, py
     conf_arguments = [
         f"--conf={setting_name}={setting_value}" for setting_name, setting_value in settings.items()
     ]
-    where = ("brokers", page_folder / "findings")
-    command = (SUBMIT, "--master", "local[2]", "--jars", jars, *conf_arguments, "delta.py", *where)
+    folders = ("brokers", page_folder / "findings")
+    command = (
+        SUBMIT,
+        "--master",
+        "local[2]",
+        "--jars",
+        jars,
+        *conf_arguments,
+        "delta.py",
+        *folders,
+    )
     output = run(page_folder, command, PYSPARK_PYTHON=str(python))
     assert output.returncode == 0, output.stderr
     assert "same columns: True\nsame rows: True\n" in output.stdout
     (log,) = (page_folder / "findings" / "_delta_log").glob("*1.json")
-    added = [json.loads(line) for line in log.read_text().splitlines()]
+    log_actions = [json.loads(line) for line in log.read_text().splitlines()]
     assert (
-        sum(json.loads(action["add"]["stats"])["numRecords"] for action in added if "add" in action)
+        sum(
+            json.loads(action["add"]["stats"])["numRecords"]
+            for action in log_actions
+            if "add" in action
+        )
         == 2
     )
 
@@ -210,8 +225,8 @@ def test_workers_of_a_cluster_run_the_python_that_is_named_once(
         *("--executor-memory", WORKER_MEMORY, "--conf", f"spark.driver.host={HOST}"),
         *("--conf", f"spark.pyspark.python={python}"),
     )
-    where = (page_folder / "brokers", page_folder / "findings")
-    output = run(page_folder, (SUBMIT, "--master", cluster.url, *settings, "job.py", *where))
+    folders = (page_folder / "brokers", page_folder / "findings")
+    output = run(page_folder, (SUBMIT, "--master", cluster.url, *settings, "job.py", *folders))
     assert output.returncode == 0, output.stderr
     assert hanging(output.stdout) == 2
     assert f"batches: {BATCHES}\n" in output.stdout

@@ -74,9 +74,9 @@ Hanging = set[tuple[str, int, int, int]]
 """Topic, partition, producer id and start offset."""
 
 
-def hanging(printed: str) -> Hanging:
+def hanging(output: str) -> Hanging:
     """The findings in a program's output; ``spark-submit`` prints stderr in front of them."""
-    findings: list[dict[str, Any]] = json.loads(printed[printed.index("{") :])["findings"]
+    findings: list[dict[str, Any]] = json.loads(output[output.index("{") :])["findings"]
     return {
         (finding["topic"], finding["partition"], finding["producer_id"], finding["start_offset"])
         for finding in findings
@@ -110,10 +110,10 @@ def test_a_worker_that_is_killed_in_the_middle_changes_no_answer(
 ) -> None:
     disks = small_batches(LITTLE)
     command = (sys.executable, "-c", READ_WHEN_RELEASED, cluster.url, disks.directory)
-    printed, ends = with_a_worker_killed(cluster, tmp_path / "marks", command)
+    output, ends = with_a_worker_killed(cluster, tmp_path / "marks", command)
     sums = "SELECT count(*) AS a, sum(records) AS b, sum(base_offset) AS c FROM kafka_batches"
     (expected,) = (tuple(row.values()) for row in LogDatabase([Path(disks.directory)]).rows(sums))
-    assert tuple(map(int, printed.split())) == expected
+    assert tuple(map(int, output.split())) == expected
     assert ends > {"Success"}, "the task of the worker that was killed has failed"
 
 
@@ -131,12 +131,12 @@ def with_a_worker_killed(
         wait_for_both(process, marks)
         cluster.kill_worker(1)
         (marks / "released").touch()
-        printed, errors = process.communicate(timeout=TIMEOUT_S)
+        output, errors = process.communicate(timeout=TIMEOUT_S)
     finally:
         process.kill()
         cluster.replace_killed()
     assert process.returncode == 0, errors
-    return printed, {task_end["Task End Reason"]["Reason"] for task_end in cluster.task_ends()}
+    return output, {task_end["Task End Reason"]["Reason"] for task_end in cluster.task_ends()}
 
 
 def wait_for_both(process: subprocess.Popen[str], marks: Path) -> None:

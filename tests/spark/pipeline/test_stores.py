@@ -43,7 +43,7 @@ COMMANDS: Final = {
 TABLES: Final = ("batches", "records", "producer_state", "aborted", "errors", "leader_epochs")
 
 
-class Filled:
+class FilledStore:
     """A store with a copy of a local directory.
 
     Args:
@@ -82,14 +82,14 @@ def filled_store(
     tmp_path_factory: pytest.TempPathFactory,
     local: Path,
     spark: SparkSession,
-) -> Iterator[Filled]:
+) -> Iterator[FilledStore]:
     """The store with the directory; the session knows its settings."""
     with S3Store(tmp_path_factory.mktemp("store")) as store:
         for name, setting_value in store.config.items():
             if name.startswith("spark.hadoop."):
                 spark.conf.set(name.removeprefix("spark.hadoop."), setting_value)
         register(spark)
-        yield Filled(store, local)
+        yield FilledStore(store, local)
 
 
 def play_command(
@@ -97,7 +97,7 @@ def play_command(
 ) -> tuple[int, str]:
     """Run a command; returns its exit status and JSON."""
     capsys.readouterr()
-    arguments = [directory if word == "DIR" else word for word in COMMANDS[command]]
+    arguments = [directory if argument == "DIR" else argument for argument in COMMANDS[command]]
     status = main(["logs", *arguments, *settings, "--json"])
     output = capsys.readouterr()
     assert status != MISUSE_STATUS, output.err
@@ -106,7 +106,7 @@ def play_command(
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_says_of_a_store_what_it_says_of_a_directory(
-    filled_store: Filled, command: str, capsys: pytest.CaptureFixture[str]
+    filled_store: FilledStore, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows_of_store = play_command(
         capsys, command, f"{filled_store.uri}/clea[n]", filled_store.store.settings
@@ -131,7 +131,7 @@ def without_source(text: str) -> Any:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table_of_a_store_is_that_of_a_directory(
-    filled_store: Filled, table: str, spark: SparkSession
+    filled_store: FilledStore, table: str, spark: SparkSession
 ) -> None:
     store_rows = rows(spark, table, f"{filled_store.uri}/clean")
     local_rows = rows(spark, table, str(filled_store.local / "clean"))
@@ -145,7 +145,9 @@ def rows(spark: SparkSession, table: str, directory: str) -> list[str]:
     return [repr(row) for row in frame.collect()]
 
 
-def test_one_call_gives_the_findings_of_a_store(filled_store: Filled, spark: SparkSession) -> None:
+def test_one_call_gives_the_findings_of_a_store(
+    filled_store: FilledStore, spark: SparkSession
+) -> None:
     findings_of_store = find_hanging(spark, f"{filled_store.uri}/clean", as_of=AS_OF)
     findings_of_directory = find_hanging(spark, filled_store.local / "clean", as_of=AS_OF)
     finding_rows = sorted(map(repr, findings_of_directory.collect()))
@@ -157,52 +159,52 @@ def test_one_call_gives_the_findings_of_a_store(filled_store: Filled, spark: Spa
 
 
 def test_a_condition_on_the_directory_names_it_as_the_store_does(
-    filled_store: Filled, spark: SparkSession
+    filled_store: FilledStore, spark: SparkSession
 ) -> None:
     frame = spark.read.format("kafka_log").load(f"{filled_store.uri}/*")
-    chosen = frame.where(frame.log_dir == f"{filled_store.uri}/clean")
+    chosen_frame = frame.where(frame.log_dir == f"{filled_store.uri}/clean")
     assert {row.log_dir for row in frame.select("log_dir").distinct().collect()} == {
         f"{filled_store.uri}/clean",
         f"{filled_store.uri}/killed",
     }
-    assert chosen.count() == len(rows(spark, "batches", str(filled_store.local / "clean")))
+    assert chosen_frame.count() == len(rows(spark, "batches", str(filled_store.local / "clean")))
 
 
 def test_what_is_not_there_is_a_misuse(
-    filled_store: Filled, capsys: pytest.CaptureFixture[str]
+    filled_store: FilledStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["logs", "verify", f"{filled_store.uri}/none*"]) == 2
     assert f"{filled_store.uri}/none*" in capsys.readouterr().err
 
 
 def test_a_stream_follows_a_store(
-    filled_store: Filled, spark: SparkSession, tmp_path: Path
+    filled_store: FilledStore, spark: SparkSession, tmp_path: Path
 ) -> None:
-    growing = GrowingDir(tmp_path / "broker-1")
+    growing_dir = GrowingDir(tmp_path / "broker-1")
     directory = f"{filled_store.store.uri}/growing-{tmp_path.name}"
     for _ in range(2):  # the second one goes on from the checkpoint
-        growing.grow()
-        filled_store.store.upload(growing.path, directory.rpartition("/")[2])
+        growing_dir.grow()
+        filled_store.store.upload(growing_dir.path, directory.rpartition("/")[2])
         writer = follow(spark, directory, "records", str(tmp_path / "out"), maxFilesPerTrigger=2)
         writer.trigger(availableNow=True).start().awaitTermination()
         parquet = spark.read.parquet(str(tmp_path / "out" / "records"))
         rows_of_directory = (
-            spark.read.format("kafka_log").option("table", "records").load(str(growing.path))
+            spark.read.format("kafka_log").option("table", "records").load(str(growing_dir.path))
         )
         rows_of_store = [repr(row) for row in parquet.select(*rows_of_directory.columns).collect()]
         expected = sorted(map(repr, rows_of_directory.collect()))
-        renamed = [word.replace(directory, str(growing.path)) for word in rows_of_store]
+        renamed = [argument.replace(directory, str(growing_dir.path)) for argument in rows_of_store]
         assert sorted(renamed) == expected
-        assert not any(str(growing.path) in word for word in rows_of_store)
+        assert not any(str(growing_dir.path) in argument for argument in rows_of_store)
 
 
 def test_a_table_in_a_store_has_each_batch_of_a_stream_once(
-    filled_store: Filled, spark: SparkSession
+    filled_store: FilledStore, spark: SparkSession
 ) -> None:
     directory = f"{filled_store.store.uri}/sink"
     sink = TableSink(spark, directory, columns="value bigint")
     assert (sink.rows(), sink.knows("q")) == (None, False)
-    batches = [spark.createDataFrame([(word,)], "value bigint") for word in range(3)]
+    batches = [spark.createDataFrame([(number,)], "value bigint") for number in range(3)]
     for batch_number, rows in enumerate(batches):
         assert sink.write(rows, batch_number, query_id="q") == 1
         assert sink.write(rows, batch_number, query_id="q") is None

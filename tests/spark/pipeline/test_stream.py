@@ -144,14 +144,16 @@ def test_an_alert_names_who_holds_the_stream_back_while_the_connector_sees_nothi
         target.create("t", 2)
         write(target, "t", ["v0", "v1", "v2"])
         file = tmp_path / "alerts.jsonl"
-        with stream(target, tmp_path, "--alerts-to", str(file)) as running:
-            running.wait_for(lambda _: rows_taken(running) == 3)
+        with stream(target, tmp_path, "--alerts-to", str(file)) as running_stream:
+            running_stream.wait_for(lambda _: rows_taken(running_stream) == 3)
             ghost = haunt(target, TopicPartition("t", 1))
             write(target, "t", ["v3", "v4", "v5"])
-            running.wait_for(
-                lambda _: rows_taken(running) == 4 and bool(running.events_named("raised"))
+            running_stream.wait_for(
+                lambda _: (
+                    rows_taken(running_stream) == 4 and bool(running_stream.events_named("raised"))
+                )
             )
-            (alert,) = running.events_named("raised")
+            (alert,) = running_stream.events_named("raised")
             # v1 and its marker lie before the ghost, and in the simulator the marker of its abort.
             start = 2 if target.simulated is None else 3
             assert (alert["topic"], alert["partition"], alert["start_offset"]) == ("t", 1, start)
@@ -163,14 +165,16 @@ def test_an_alert_names_who_holds_the_stream_back_while_the_connector_sees_nothi
             assert alert["lag"] == alert["high_watermark"] - start > 0
             assert values(tmp_path / "sink") == ["v0", "v1", "v2", "v4"]
             program, *repair = shlex.split(alert["command"])
-            written = ("--audit-file", str(tmp_path / "audit.jsonl"))
-            assert (program, main([*repair, *written])) == ("txnsim", 0)
-            running.wait_for(
-                lambda _: rows_taken(running) == 6 and bool(running.events_named("ended"))
+            audit_options = ("--audit-file", str(tmp_path / "audit.jsonl"))
+            assert (program, main([*repair, *audit_options])) == ("txnsim", 0)
+            running_stream.wait_for(
+                lambda _: (
+                    rows_taken(running_stream) == 6 and bool(running_stream.events_named("ended"))
+                )
             )
-            assert running.terminate() == 0, running.log()
-        (ended,) = running.events_named("ended")
-        assert (ended["id"], ended["since_ms"]) == (alert["id"], alert["since_ms"])
+            assert running_stream.terminate() == 0, running_stream.log()
+        (end_event,) = running_stream.events_named("ended")
+        assert (end_event["id"], end_event["since_ms"]) == (alert["id"], alert["since_ms"])
         assert values(tmp_path / "sink") == ["v0", "v1", "v2", "v3", "v4", "v5"]
         documents = [json.loads(line) for line in file.read_text().splitlines()]
         assert [(document_line["event"], document_line["id"]) for document_line in documents] == [
@@ -212,18 +216,22 @@ def test_an_alert_stands_over_restarts_and_is_told_once(
     options = msgspec.structs.replace(
         options_for(target.bootstrap, "t", str(tmp_path), once=True), alerts_topic="alerts"
     )
-    (raised,) = alerts_in(take_the_rest(spark, options))
-    assert (raised.event, raised.producer_id) == ("raised", ghost.producer_id)
+    (raise_event,) = alerts_in(take_the_rest(spark, options))
+    assert (raise_event.event, raise_event.producer_id) == ("raised", ghost.producer_id)
     assert alerts_in(take_the_rest(spark, options)) == []
-    assert main(shlex.split(raised.command)[1:]) == 0
-    (ended,) = alerts_in(take_the_rest(spark, options))
-    assert (ended.event, ended.id, ended.since_ms) == ("ended", raised.id, raised.since_ms)
+    assert main(shlex.split(raise_event.command)[1:]) == 0
+    (end_event,) = alerts_in(take_the_rest(spark, options))
+    assert (end_event.event, end_event.id, end_event.since_ms) == (
+        "ended",
+        raise_event.id,
+        raise_event.since_ms,
+    )
     alerts = sorted(read(tmp_path / "sink", "alerts"), key=lambda row: str(row["at_ms"]))
     assert [(row["event"], row["id"]) for row in alerts] == [
-        ("raised", raised.id),
-        ("ended", raised.id),
+        ("raised", raise_event.id),
+        ("ended", raise_event.id),
     ]
-    assert sent(target, "alerts") == [(raised.id, "raised"), (raised.id, "ended")]
+    assert sent(target, "alerts") == [(raise_event.id, "raised"), (raise_event.id, "ended")]
 
 
 def alerts_in(events: Iterable[StreamEvent]) -> list[Alert]:
@@ -301,9 +309,9 @@ def fill(target: KafkaTarget, first_number: int, last_number: int) -> list[str]:
 def take_the_rest(spark: SparkSession, options: StreamOptions) -> list[StreamEvent]:
     """Stream the remaining records in this process; returns the events."""
     events: list[StreamEvent] = []
-    running = Stream(spark, options, events.append)
-    running.start()
-    running.wait(threading.Event())
+    running_stream = Stream(spark, options, events.append)
+    running_stream.start()
+    running_stream.wait(threading.Event())
     return events
 
 
@@ -332,9 +340,9 @@ def test_who_is_killed_within_a_commit_writes_that_batch_again(
     committed = fill(target, 0, 8)
     alerts = stream_until_killed(target, tmp_path, "half", 2)
     assert [event["event"] for event in alerts] == ["batch", "half"]
-    (half,) = (tmp_path / "sink" / "records").glob("query=*/batch=1")
-    assert list(half.glob("part-*"))
-    assert not (half / DONE_NAME).exists()
+    (half_batch,) = (tmp_path / "sink" / "records").glob("query=*/batch=1")
+    assert list(half_batch.glob("part-*"))
+    assert not (half_batch / DONE_NAME).exists()
     take_the_rest(spark, options_for(target.bootstrap, "t", str(tmp_path), once=True))
     assert values(tmp_path / "sink") == committed
 
@@ -363,14 +371,16 @@ def test_a_table_of_delta_lake_has_each_record_once(target: KafkaTarget, tmp_pat
     committed: list[str] = []
     for first_number in (0, 4, 8):
         committed += fill(target, first_number, first_number + 4)
-        with stream(target, tmp_path, *arguments) as running:
-            assert running.end() == 0, running.log()
-        assert sum(event["rows"] for event in running.events_named("batch")) == 8
+        with stream(target, tmp_path, *arguments) as running_stream:
+            assert running_stream.end() == 0, running_stream.log()
+        assert sum(event["rows"] for event in running_stream.events_named("batch")) == 8
         assert values(tmp_path / "sink") == committed
         if first_number == 0:  # as if killed before Spark had noted it: the batch is given again
             commits = tmp_path / "checkpoint" / "records" / "commits"
-            newest = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
-            for file_name in (f"{newest}", f".{newest}.crc"):
+            newest_version = max(
+                int(path.name) for path in commits.iterdir() if path.name.isdigit()
+            )
+            for file_name in (f"{newest_version}", f".{newest_version}.crc"):
                 (commits / file_name).unlink()
         else:
             shutil.rmtree(tmp_path / "checkpoint")
@@ -394,12 +404,12 @@ def test_a_lost_checkpoint_repeats_nothing_and_a_lost_sink_is_noticed(
     assert values(sink) == committed
     assert len({row["query"] for row in read(sink)}) == 2
     assert spark.read.parquet(f"{sink}/records").count() == len(committed)
-    newer = (tmp_path / "checkpoint").rename(tmp_path / "newer")
+    newer_checkpoint = (tmp_path / "checkpoint").rename(tmp_path / "newer")
     old_path.rename(tmp_path / "checkpoint")
     with pytest.raises(BadInputError, match="another checkpoint has gone on, at t-0, t-1"):
         take_the_rest(spark, options)
     shutil.rmtree(tmp_path / "checkpoint")
-    newer.rename(tmp_path / "checkpoint")
+    newer_checkpoint.rename(tmp_path / "checkpoint")
     shutil.rmtree(sink)
     with pytest.raises(BadInputError, match="holds nothing of this checkpoint"):
         take_the_rest(spark, options)

@@ -19,7 +19,7 @@ pytest.importorskip("duckdb", reason="the extra spark is not installed")
 ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
 
 
-def _replica(*, ended: bool) -> LogDriver:
+def _replica(*, is_ended: bool) -> LogDriver:
     """A replica of ``orders``: a committed and an aborted transaction, between those of another
     producer.
     """
@@ -29,7 +29,7 @@ def _replica(*, ended: bool) -> LogDriver:
     driver.end(committed=True)
     driver.txn(2)
     driver.end(committed=True, pid=99)
-    if ended:
+    if is_ended:
         driver.end(committed=False, coordinator_epoch=1)
     return driver
 
@@ -52,18 +52,18 @@ def disks(tmp_path: Path) -> Path:
     for broker in (1, 2):
         broker_dir = BrokerDir(tmp_path / f"broker-{broker}", broker)
         broker_dir.coordinator(*records)
-        broker_dir.replica(_replica(ended=broker == 1))
+        broker_dir.replica(_replica(is_ended=broker == 1))
         broker_dir.replica(hanging, "payments")
         broker_dir.replica(LogDriver(), "quiet")
         broker_dir.stop()
     return tmp_path
 
 
-Told = Callable[..., tuple[int, Any]]
+TellTimeline = Callable[..., tuple[int, Any]]
 
 
 @pytest.fixture
-def command_result(way: list[str], capsys: pytest.CaptureFixture[str]) -> Told:
+def command_result(way: list[str], capsys: pytest.CaptureFixture[str]) -> TellTimeline:
     """Exit status and JSON of a command."""
 
     def ask(*arguments: str) -> tuple[int, Any]:
@@ -73,7 +73,7 @@ def command_result(way: list[str], capsys: pytest.CaptureFixture[str]) -> Told:
     return ask
 
 
-def test_a_life_is_told_from_both_sides(disks: Path, command_result: Told) -> None:
+def test_a_life_is_told_from_both_sides(disks: Path, command_result: TellTimeline) -> None:
     status, timeline = command_result("timeline", "app", str(disks))
     assert status == 1
     assert timeline["producer_ids"] == [7]
@@ -96,8 +96,12 @@ def test_a_life_is_told_from_both_sides(disks: Path, command_result: Told) -> No
         ("last", 4, None, [1]),
         ("marker", 6, False, [1]),
     ]
-    (opened,) = timeline["open"]
-    assert (opened["topic"], opened["first_offset"], opened["state"]) == (
+    (open_transaction,) = timeline["open"]
+    assert (
+        open_transaction["topic"],
+        open_transaction["first_offset"],
+        open_transaction["state"],
+    ) == (
         "payments",
         0,
         "CompleteAbort",
@@ -111,7 +115,7 @@ def test_a_life_is_told_from_both_sides(disks: Path, command_result: Told) -> No
     ]
 
 
-def test_an_id_without_disagreement(disks: Path, command_result: Told) -> None:
+def test_an_id_without_disagreement(disks: Path, command_result: TellTimeline) -> None:
     status, timeline = command_result(
         "timeline", "other", str(disks / "broker-1"), "--topic", "quiet"
     )

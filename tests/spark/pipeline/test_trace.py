@@ -56,7 +56,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def odd_traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Directory with a trace whose last line is cut off, one of level brief, and an event
     stream.
     """
@@ -71,7 +71,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # An export costs Spark ten seconds and more of CPU, however little there is: there are two.
 
 
-class Exported(NamedTuple):
+class ExportedTables(NamedTuple):
     """Tables that the export command has written, and its output."""
 
     directory: Path
@@ -89,21 +89,21 @@ class Exported(NamedTuple):
 
 @pytest.fixture(scope="module")
 def exported_tables(
-    spark: SparkSession, odd: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Exported:
+    spark: SparkSession, odd_traces: Path, tmp_path_factory: pytest.TempPathFactory
+) -> ExportedTables:
     """The odd traces, by the command; it takes the session that runs."""
     to = tmp_path_factory.mktemp("exported") / "tables"
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = main(["trace", "export", str(odd), "--to", str(to), "--json"])
-    return Exported(to, status, out.getvalue(), err.getvalue())
+        status = main(["trace", "export", str(odd_traces), "--to", str(to), "--json"])
+    return ExportedTables(to, status, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")
 def export(
     spark: SparkSession,
     traces: Path,
-    exported_tables: Exported,
+    exported_tables: ExportedTables,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Path]:
     """The recorded run as views; returns the folder of their tables. Each file is read in pieces.
@@ -171,16 +171,19 @@ def test_transactions_have_the_outcomes_that_coordinators_reached(
     views: SparkSession, events: list[tuple[str, Event]]
 ) -> None:
     ends = {"CompleteCommit": "committed", "CompleteAbort": "aborted"}
-    reached = Counter(
+    outcome_counts = Counter(
         (run, event["tx"].split("/")[0], ends[event["d"]["state"]])
         for run, event in events
         if event["k"] == "txn.complete" and event["d"]["state"] in ends
     )
     query = "SELECT run, transactional_id, outcome, count(*) FROM trace_transactions GROUP BY ALL"
-    assert count_rows(views, query) == reached
+    assert count_rows(views, query) == outcome_counts
     for transaction_version in LEVELS:
         of_shop = [
-            sum(reached[f"level-{transaction_version}", shop, outcome] for outcome in ends.values())
+            sum(
+                outcome_counts[f"level-{transaction_version}", shop, outcome]
+                for outcome in ends.values()
+            )
             for shop in APPLICATIONS
         ]
         assert of_shop == [TRANSACTIONS] * len(APPLICATIONS)
@@ -193,19 +196,19 @@ def test_transactions_have_the_outcomes_that_coordinators_reached(
 def test_markers_are_as_late_as_their_events_say(
     views: SparkSession, events: list[tuple[str, Event]]
 ) -> None:
-    owed: dict[tuple[str, int, int, str], int] = {}
+    owed_times: dict[tuple[str, int, int, str], int] = {}
     delays: list[int] = []
     for run, event in events:
         if event["k"] in ("marker.owed", "marker.written"):
             event_fields = event["d"]
             key = (run, event_fields["pid"], event_fields["epoch"], event_fields["tp"])
             if event["k"] == "marker.owed":
-                owed[key] = event["t"]
+                owed_times[key] = event["t"]
             else:
-                delays.append(event["t"] - owed.pop(key))
+                delays.append(event["t"] - owed_times.pop(key))
     sql = views.sql("SELECT written_us - owed_us AS delay FROM trace_markers")
     assert sorted(row.delay for row in sql.toLocalIterator()) == sorted(delays)
-    assert not owed
+    assert not owed_times
 
 
 def test_last_stable_offsets_lag_as_their_events_say(
@@ -216,11 +219,13 @@ def test_last_stable_offsets_lag_as_their_events_say(
     for run, event in events:
         if event["k"] in ("log.hw", "log.lso"):
             partition = (run, event["d"]["tp"])
-            high, stable = marks.get(partition, (0, 0))
+            high_watermark, stable_offset = marks.get(partition, (0, 0))
             to = event["d"]["to"]
-            high, stable = (to, stable) if event["k"] == "log.hw" else (high, to)
-            marks[partition] = (high, stable)
-            worst[partition] = max(worst[partition], high - stable)
+            high_watermark, stable_offset = (
+                (to, stable_offset) if event["k"] == "log.hw" else (high_watermark, to)
+            )
+            marks[partition] = (high_watermark, stable_offset)
+            worst[partition] = max(worst[partition], high_watermark - stable_offset)
     rows = lso_lag_by_partition(views).toLocalIterator()
     lags = {(row.run, f"{row.topic}-{row.partition}"): row.lag_max for row in rows}
     assert {partition: lag for partition, lag in lags.items() if "__" not in partition[1]} == {
@@ -281,9 +286,9 @@ def test_both_engines_make_the_same_tables_and_analyses(views: SparkSession, tra
 
 
 def test_both_engines_read_an_export_and_odd_traces_alike(
-    exported_tables: Exported, odd: Path, spark: SparkSession
+    exported_tables: ExportedTables, odd_traces: Path, spark: SparkSession
 ) -> None:
-    of_traces = embedded_queries([str(odd)], are_exported=False)
+    of_traces = embedded_queries([str(odd_traces)], are_exported=False)
     of_export = embedded_queries([str(exported_tables.directory)], are_exported=True)
     assert of_traces is not None
     assert of_export is not None
@@ -295,8 +300,8 @@ def test_both_engines_read_an_export_and_odd_traces_alike(
         by_spark = of_files.select(*TABLES[file_name].names)
         expected = sorted(repr(row.asDict()) for row in by_spark.collect())
         assert rows_of(of_export, query) == expected, file_name
-        assert [row.replace(str(odd), "") for row in rows_of(of_traces, query)] == [
-            row.replace(f"{odd}", "") for row in expected
+        assert [row.replace(str(odd_traces), "") for row in rows_of(of_traces, query)] == [
+            row.replace(f"{odd_traces}", "") for row in expected
         ], file_name
 
 
@@ -327,18 +332,20 @@ def test_late_is_what_is_open_for_longer_than_asked_for(views: SparkSession) -> 
 def test_every_end_under_version_2_raises_the_epoch(views: SparkSession) -> None:
     columns = ANALYSES["epoch_bumps"].run(views).where("grouped_by = 'transaction_version'")
     by_end = {row.transaction_version: (row.by_end, row.by_timeout) for row in columns.collect()}
-    ended = count_rows(
+    end_counts = count_rows(
         views,
         "SELECT transaction_version, count(*) FROM trace_transactions"
         " WHERE decided_by = 'EndTxn' GROUP BY ALL",
     )
-    assert by_end == {0: (0, 1), 1: (0, 1), 2: (ended[(2,)], 1)}
+    assert by_end == {0: (0, 1), 1: (0, 1), 2: (end_counts[(2,)], 1)}
 
 
 # Odd traces
 
 
-def test_odd_lives_are_told_as_they_were(spark: SparkSession, exported_tables: Exported) -> None:
+def test_odd_lives_are_told_as_they_were(
+    spark: SparkSession, exported_tables: ExportedTables
+) -> None:
     def table_of(table: str) -> DataFrame:
         return exported_tables.rows(spark, table, runs="odd stream")
 
@@ -348,11 +355,18 @@ def test_odd_lives_are_told_as_they_were(spark: SparkSession, exported_tables: E
         ("a/b", 7, "aborted", True),
         ("a/b", 8, "undecided", False),
     ]
-    second = txn[1]
-    assert (second.began_us, second.asked_us, second.decided_us, second.completed_us) == (
-        *(20, 60, 70, 99),
+    second_row = txn[1]
+    assert (
+        second_row.began_us,
+        second_row.asked_us,
+        second_row.decided_us,
+        second_row.completed_us,
+    ) == (*(20, 60, 70, 99),)
+    assert (second_row.end_epoch, second_row.refusals, second_row.last_error) == (
+        4,
+        1,
+        "NOT_COORDINATOR",
     )
-    assert (second.end_epoch, second.refusals, second.last_error) == (4, 1, "NOT_COORDINATOR")
     (marker,) = table_of("markers").collect()
     assert (marker.owed_us, marker.written_us, marker.offset, marker.strays) == (70, 90, 8, 1)
     assert (marker.sends, marker.refused, marker.acked_us) == (2, 1, None)
@@ -369,7 +383,7 @@ def test_odd_lives_are_told_as_they_were(spark: SparkSession, exported_tables: E
 
 
 def test_brief_tells_how_often_markers_were_sent_and_how_long_answers_took(
-    spark: SparkSession, exported_tables: Exported
+    spark: SparkSession, exported_tables: ExportedTables
 ) -> None:
     def table_of(table: str) -> DataFrame:
         return exported_tables.rows(spark, table, runs="brief")
@@ -395,7 +409,10 @@ def test_brief_tells_how_often_markers_were_sent_and_how_long_answers_took(
 
 
 def test_what_is_no_event_and_what_nobody_knows_is_told(
-    spark: SparkSession, odd: Path, exported_tables: Exported, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession,
+    odd_traces: Path,
+    exported_tables: ExportedTables,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert exported_tables.status == 1
     report = json.loads(exported_tables.out)
@@ -413,7 +430,7 @@ def test_what_is_no_event_and_what_nobody_knows_is_told(
     (row,) = streamed.select("broker", "role", "topic").collect()
     assert tuple(row) == (3, "log", "s")
     # Once more to the same place: it is there already.
-    assert main(["trace", "export", str(odd), "--to", str(exported_tables.directory)]) == 2
+    assert main(["trace", "export", str(odd_traces), "--to", str(exported_tables.directory)]) == 2
     assert "is there already" in capsys.readouterr().err
 
 
@@ -422,10 +439,10 @@ def test_files_that_are_none_or_no_traces_are_named(
 ) -> None:
     with pytest.raises(TraceError, match=r"nowhere.jsonl: no such file"):
         export_traces(spark, [str(tmp_path / "nowhere.jsonl")], str(tmp_path / "to"))
-    other = tmp_path / "other.csv"
-    other.write_text("a,b\n1,2\n")
+    other_file = tmp_path / "other.csv"
+    other_file.write_text("a,b\n1,2\n")
     with pytest.raises(TraceError, match=r"other.csv: no trace: expected JSON lines"):
-        export_traces(spark, [str(traces), str(other)], str(tmp_path / "to"))
+        export_traces(spark, [str(traces), str(other_file)], str(tmp_path / "to"))
     with pytest.raises(TraceError, match="expected what `trace export` has written"):
         register_views(spark, str(tmp_path))
 

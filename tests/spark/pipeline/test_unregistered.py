@@ -22,36 +22,36 @@ THE_LINE: Final = "from txnsim_spark import register; register(spark)"
 
 
 @pytest.fixture
-def other(spark: SparkSession) -> SparkSession:
+def other_session(spark: SparkSession) -> SparkSession:
     """Another session of the same JVM, without settings and registration."""
     return spark.newSession()
 
 
 @pytest.mark.parametrize("setting", ["true", "false"])
 def test_a_directory_is_read_whatever_is_set(
-    other: SparkSession, tmp_path: Path, setting: str
+    other_session: SparkSession, tmp_path: Path, setting: str
 ) -> None:
     replica(broker_dir(tmp_path), busy_log())
-    other.conf.set(PUSHDOWN, setting)
-    frame = other.read.format("kafka_log").load(str(tmp_path))
+    other_session.conf.set(PUSHDOWN, setting)
+    frame = other_session.read.format("kafka_log").load(str(tmp_path))
     assert (frame.where("producer_id = 7").count(), frame.count()) == (30, 90)
 
 
 @pytest.mark.parametrize("uri", ["s3://bucket/logs", "gs://bucket/logs"])
-def test_a_store_is_refused_with_the_line_to_write(other: SparkSession, uri: str) -> None:
+def test_a_store_is_refused_with_the_line_to_write(other_session: SparkSession, uri: str) -> None:
     from pyspark.errors import PySparkException
 
     for table in ("batches", "findings"):
         with pytest.raises(PySparkException) as refusal:
-            other.read.format("kafka_log").option("table", table).load(uri).count()
+            other_session.read.format("kafka_log").option("table", table).load(uri).count()
         assert THE_LINE in str(refusal.value)
 
 
-def test_a_store_that_is_not_there_is_no_empty_one(other: SparkSession) -> None:
+def test_a_store_that_is_not_there_is_no_empty_one(other_session: SparkSession) -> None:
     from pyspark.errors import PySparkException
 
     (port,) = free_ports(1)
-    reader = other.read.format("kafka_log").options(
+    reader = other_session.read.format("kafka_log").options(
         **{
             "fs.s3a.endpoint": f"http://127.0.0.1:{port}",
             "fs.s3a.endpoint.region": "us-east-1",
@@ -64,7 +64,7 @@ def test_a_store_that_is_not_there_is_no_empty_one(other: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "expected_words"),
     [
         ({"topics": "payments"}, "no topic 'payments'; there are: orders"),
         ({"topics": ""}, "option topics: '', expected names"),
@@ -72,11 +72,11 @@ def test_a_store_that_is_not_there_is_no_empty_one(other: SparkSession) -> None:
     ],
 )
 def test_what_can_t_have_rows_is_refused(
-    other: SparkSession, tmp_path: Path, options: dict[str, str], words: str
+    other_session: SparkSession, tmp_path: Path, options: dict[str, str], expected_words: str
 ) -> None:
     from pyspark.errors import PySparkException
 
     replica(broker_dir(tmp_path), busy_log())
     with pytest.raises(PySparkException) as refusal:
-        other.read.format("kafka_log").options(**options).load(str(tmp_path)).count()
-    assert words in str(refusal.value)
+        other_session.read.format("kafka_log").options(**options).load(str(tmp_path)).count()
+    assert expected_words in str(refusal.value)

@@ -19,12 +19,12 @@ pytestmark = pytest.mark.spark
 
 
 def test_both_engines_say_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    growing = GrowingDir(tmp_path / "broker-1")
-    growing.grow(20)
-    growing.stop()
+    growing_dir = GrowingDir(tmp_path / "broker-1")
+    growing_dir.grow(20)
+    growing_dir.stop()
     options = {"producerIds": ",".join(map(str, PIDS))}
-    register_log_views(spark, str(growing.path), **options)
-    database = LogDatabase([growing.path], options)
+    register_log_views(spark, str(growing_dir.path), **options)
+    database = LogDatabase([growing_dir.path], options)
     for view in ("kafka_leaders", "kafka_partition_transactions", "leader", "kafka_outcomes"):
         embedded_rows = database.rows(f"SELECT * FROM {view}")
         spark_rows = [row.asDict(recursive=True) for row in spark.table(view).collect()]
@@ -33,16 +33,18 @@ def test_both_engines_say_the_same(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_view_in_sql_has_options_and_comments(spark: SparkSession, tmp_path: Path) -> None:
-    growing = GrowingDir(tmp_path / "broker-1")
-    growing.grow()
-    growing.stop()
-    options = f"OPTIONS (path '{growing.path}', table 'records', topics 'orders')"
+    growing_dir = GrowingDir(tmp_path / "broker-1")
+    growing_dir.grow()
+    growing_dir.stop()
+    options = f"OPTIONS (path '{growing_dir.path}', table 'records', topics 'orders')"
     spark.sql(f"CREATE TEMPORARY VIEW shot USING kafka_log {options}")
     try:
         frame = spark.read.format("kafka_log").options(table="records", topics="orders")
-        assert spark.table("shot").count() == frame.load(str(growing.path)).count() > 0
-        described = {row.col_name: row.comment for row in spark.sql("DESCRIBE shot").collect()}
-        assert described["topic"] == "Of the replica."
+        assert spark.table("shot").count() == frame.load(str(growing_dir.path)).count() > 0
+        comment_by_column = {
+            row.col_name: row.comment for row in spark.sql("DESCRIBE shot").collect()
+        }
+        assert comment_by_column["topic"] == "Of the replica."
     finally:
         spark.sql("DROP VIEW shot")
 

@@ -35,18 +35,18 @@ class Desk:
         self._times: list[tuple[str, float, float]] = []
         self._load = os.getloadavg()[0]
 
-    def tell_command(self, *words: str, title: str = "", status: int = 0) -> str:
+    def tell_command(self, *arguments: str, title: str = "", status: int = 0) -> str:
         """Note a command with its output on both streams."""
-        output = self.run(*words, title=title, status=status)
-        return self.as_shown(f"$ txnsim {shlex.join(words)}\n{output.stderr}{output.stdout}")
+        output = self.run(*arguments, title=title, status=status)
+        return self.as_shown(f"$ txnsim {shlex.join(arguments)}\n{output.stderr}{output.stdout}")
 
     def run(
-        self, *words: str, title: str = "", status: int = 0
+        self, *arguments: str, title: str = "", status: int = 0
     ) -> subprocess.CompletedProcess[str]:
         """Run a command of ``txnsim``; notes its time if there is a title."""
         began_s, before_s = time.monotonic(), _cpu_s()
         process = subprocess.run(
-            [sys.executable, "-m", "txnsim.cli.main", *words],
+            [sys.executable, "-m", "txnsim.cli.main", *arguments],
             cwd=self.scratch,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -56,7 +56,7 @@ class Desk:
         if title:
             self._times.append((title, time.monotonic() - began_s, _cpu_s() - before_s))
         assert process.returncode == status, (
-            words,
+            arguments,
             process.returncode,
             process.stdout,
             process.stderr,
@@ -78,15 +78,17 @@ class Desk:
 
     def times(self) -> str:
         """A table of the noted times, with the machine's cores and load."""
-        wide = max(len(title) for title, *_ in self._times)
-        rows = "".join(f"{title:{wide}}  {s:7.1f}  {cpu:6.1f}\n" for title, s, cpu in self._times)
+        title_width = max(len(title) for title, *_ in self._times)
+        rows = "".join(
+            f"{title:{title_width}}  {s:7.1f}  {cpu:6.1f}\n" for title, s, cpu in self._times
+        )
         cores = f"{os.cpu_count()} cores, load {self._load:.1f} before"
-        return f"{'':{wide}}  seconds  CPU, s\n{rows}{cores}\n"
+        return f"{'':{title_width}}  seconds  CPU, s\n{rows}{cores}\n"
 
 
 def _cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def names_in(page: Path) -> set[str]:

@@ -23,11 +23,11 @@ class WatchedSink(TableSink):
     """
 
     def __init__(
-        self, spark: SparkSession, path: Path, *, written: Callable[[Path], object]
+        self, spark: SparkSession, path: Path, *, note_written: Callable[[Path], object]
     ) -> None:
         super().__init__(spark, f"file://{path}", columns=RECORD_COLUMNS)
         self._place = path
-        self._written = written
+        self._written = note_written
 
     def write(self, rows: DataFrame, batch: int, *, query_id: str) -> int | None:
         """Write a batch, then call ``written`` with its folder."""

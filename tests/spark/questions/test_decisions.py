@@ -53,17 +53,17 @@ Change = Callable[[Path, int], None]
 
 
 def change_replicas(
-    disks: Path, change: Change, place: TopicPartition, number: int
+    disks: Path, change: Change, topic_partition: TopicPartition, number: int
 ) -> StoredMarker:
     """Change one marker of a partition on both brokers."""
-    replicas = sorted(disks.glob(f"broker-*/{names.directory_name(place)}"))
+    replicas = sorted(disks.glob(f"broker-*/{names.directory_name(topic_partition)}"))
     marker = markers_in(replicas[0])[number]
     for replica in replicas:
         change(replica, marker.offset)
     return marker
 
 
-@pytest.mark.parametrize("place", [ORDERS, POSITIONS], ids=str)
+@pytest.mark.parametrize("topic_partition", [ORDERS, POSITIONS], ids=str)
 @pytest.mark.parametrize("number", [0, 3, 4])
 @pytest.mark.parametrize(
     ("change", "state"),
@@ -74,13 +74,13 @@ def change_replicas(
     ],
 )
 def test_a_changed_marker_is_the_only_finding(
-    disks: Path, change: Change, state: AuditState, place: TopicPartition, number: int
+    disks: Path, change: Change, state: AuditState, topic_partition: TopicPartition, number: int
 ) -> None:
-    marker = change_replicas(disks, change, place, number)
+    marker = change_replicas(disks, change, topic_partition, number)
     report = decided(disks)
     (finding,) = report.findings
     assert (finding.state, finding.producer_id) == (state, marker.producer_id)
-    assert TopicPartition(finding.topic, finding.partition) == place
+    assert TopicPartition(finding.topic, finding.partition) == topic_partition
     assert finding.decision is not None
     assert finding.decision.outcome == ("commit" if marker.is_commit else "abort")
     assert report.agrees == report.decisions - 1
@@ -235,11 +235,11 @@ def test_findings_of_drawn_histories_are_the_faults_that_made_them(data: st.Data
     with tempfile.TemporaryDirectory() as folder:
         history.cluster.write(Path(folder) / "disks")
         report = decided(Path(folder) / "disks")
-    found = Counter(finding.state for finding in report.findings)
+    found_states = Counter(finding.state for finding in report.findings)
     if not history.truth:
-        assert (found, report.unknown) == (Counter(), 0)
+        assert (found_states, report.unknown) == (Counter(), 0)
     assert report.agrees + len(report.findings) + report.unknown >= report.decisions
     # Where faults of an epoch make up for each other, clocks of two leaders could explain it.
-    assert sum(found.values()) + report.unknown >= bool(history.truth)
+    assert sum(found_states.values()) + report.unknown >= bool(history.truth)
     if report.unknown == 0 and sum(history.truth.values()) == 1:
-        assert found == history.truth
+        assert found_states == history.truth

@@ -84,12 +84,12 @@ def test_numbers_are_read_as_signed_and_big_endian(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("log_bytes", "following"),
+    ("log_bytes", "next_position"),
     [(b"\x00\x05", 1), (b"\x80\x01\x05", 2), (b"\x80\x80", 2), (b"", 0)],
     ids=["one byte", "two bytes", "no end", "nothing"],
 )
-def test_a_varint_is_passed_over_up_to_the_end(log_bytes: bytes, following: int) -> None:
-    assert kernel.skip_varint(array(log_bytes), 0, len(log_bytes)) == following
+def test_a_varint_is_passed_over_up_to_the_end(log_bytes: bytes, next_position: int) -> None:
+    assert kernel.skip_varint(array(log_bytes), 0, len(log_bytes)) == next_position
 
 
 def with_bytes(position: int, log_bytes: bytes) -> bytes:
@@ -99,7 +99,7 @@ def with_bytes(position: int, log_bytes: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("damaged", "stop_reason"),
+    ("damaged_bytes", "stop_reason"),
     [
         *(
             (with_bytes(8, length.to_bytes(4, signed=True)), kernel.BAD_LENGTH)
@@ -114,10 +114,10 @@ def with_bytes(position: int, log_bytes: bytes) -> bytes:
         (bytes(1_000), kernel.BAD_LENGTH),
     ],
 )
-def test_the_walk_stops_where_no_batch_can_be(damaged: bytes, stop_reason: int) -> None:
-    sound = segment_of([act()])
-    rows, position, reason = scan(sound + damaged + sound)
-    assert (len(rows), position, reason) == (1, len(sound), stop_reason)
+def test_the_walk_stops_where_no_batch_can_be(damaged_bytes: bytes, stop_reason: int) -> None:
+    sound_bytes = segment_of([act()])
+    rows, position, reason = scan(sound_bytes + damaged_bytes + sound_bytes)
+    assert (len(rows), position, reason) == (1, len(sound_bytes), stop_reason)
 
 
 def test_less_than_a_header_is_left_behind_a_length_that_is_too_small() -> None:
@@ -170,13 +170,13 @@ def test_a_processor_without_the_instruction_takes_tables() -> None:
     assert process.stdout == "False [ True]\n", process.stderr
 
 
-def check_both_ways(log_bytes: bytes, pieces: list[tuple[int, int, int]]) -> list[bool]:
+def check_both_ways(log_bytes: bytes, byte_ranges: list[tuple[int, int, int]]) -> list[bool]:
     """Check each piece (start, size, stated CRC) by the instruction and by the tables."""
-    starts, sizes, stated = np.array(pieces, dtype=np.int64).reshape(-1, 3).T.copy()
-    valid = np.zeros(len(pieces), dtype=np.bool_)
+    starts, sizes, stated = np.array(byte_ranges, dtype=np.int64).reshape(-1, 3).T.copy()
+    valid = np.zeros(len(byte_ranges), dtype=np.bool_)
     buffer = np.frombuffer(log_bytes, dtype=np.uint8)
     check_by_tables(buffer, starts, sizes, stated, CRC_TABLES, valid)
-    by_tables = np.zeros(len(pieces), dtype=np.bool_)
+    by_tables = np.zeros(len(byte_ranges), dtype=np.bool_)
     check_crcs(buffer, starts, sizes, stated, by_tables)
     assert (by_tables == valid).all()
     return [bool(flag) for flag in valid]
@@ -195,15 +195,17 @@ def test_right_crcs_are_right_at_any_length_and_place(pieces: list[bytes]) -> No
 def test_a_bit_that_differs_is_noticed(piece: bytes, data: st.DataObject) -> None:
     position = data.draw(st.integers(0, len(piece) - 1))
     bit = 1 << data.draw(st.integers(0, 7))
-    damaged = piece[:position] + bytes([piece[position] ^ bit]) + piece[position + 1 :]
-    assert check_both_ways(damaged, [(0, len(piece), crc32c.crc32c(piece))]) == [False]
+    damaged_piece = piece[:position] + bytes([piece[position] ^ bit]) + piece[position + 1 :]
+    assert check_both_ways(damaged_piece, [(0, len(piece), crc32c.crc32c(piece))]) == [False]
 
 
 def test_one_that_is_wrong_leaves_the_others_alone() -> None:
     data = b"123456789" * 3
-    right = crc32c.crc32c(b"123456789")
-    assert right == 0xE3069283  # the check value that is published with the polynomial
-    assert check_both_ways(data, [(0, 9, right), (9, 9, right ^ 1), (18, 9, right)]) == [
+    right_crc = crc32c.crc32c(b"123456789")
+    assert right_crc == 0xE3069283  # the check value that is published with the polynomial
+    assert check_both_ways(
+        data, [(0, 9, right_crc), (9, 9, right_crc ^ 1), (18, 9, right_crc)]
+    ) == [
         True,
         False,
         True,
@@ -232,12 +234,15 @@ def fold_producer(log_bytes: bytes, file_position: int = 0) -> list[int]:
 
 
 def test_the_place_of_an_open_transaction_is_told_where_a_search_would_end_there() -> None:
-    first_segment, second = segment_of([act()], base_offset=5), segment_of([act()], base_offset=3)
+    first_segment, second_segment = (
+        segment_of([act()], base_offset=5),
+        segment_of([act()], base_offset=3),
+    )
     earlier_segment = segment_of([act(), act("commit")])
     assert fold_producer(earlier_segment + first_segment, 1_000)[fk.OPEN_POSITION] == 1_000 + len(
         earlier_segment
     )
-    row = fold_producer(first_segment + segment_of([act("commit")], base_offset=7) + second)
+    row = fold_producer(first_segment + segment_of([act("commit")], base_offset=7) + second_segment)
     assert (row[fk.OPEN_OFFSET], row[fk.OPEN_POSITION]) == (3, -1)
 
 

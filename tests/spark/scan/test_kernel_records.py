@@ -28,7 +28,7 @@ def in_python(batch: bytes) -> list[Record]:
 
 
 def read_compiled(
-    batches: list[bytes], *, room: int = 1_000, bytes_max: int = 1 << 20
+    batches: list[bytes], *, row_count: int = 1_000, bytes_max: int = 1 << 20
 ) -> list[Record]:
     """Read the records of several batches with the compiled reader."""
     headers = [read_batch_header(batch) for batch in batches]
@@ -39,7 +39,7 @@ def read_compiled(
     cursor = np.zeros(3, dtype=np.int64)
     records: list[Record] = []
     while cursor[0] < len(batches):
-        rows = kr.empty_record_table(room)
+        rows = kr.empty_record_table(row_count)
         count = kr.record_rows(buffer, starts, ends, counts, cursor, rows, bytes_max)
         records += records_of(
             buffer, rows[:count], [header.base_timestamp_ms for header in headers]
@@ -77,8 +77,8 @@ def piece(buffer: Bytes, value_at: int, size: int) -> bytes | None:
 
 
 def draw_records(chance: Any) -> bytes:
-    def draw_bytes(most: int) -> bytes | None:
-        return None if chance.random() < 0.2 else chance.randbytes(chance.randrange(most))
+    def draw_bytes(size_limit: int) -> bytes | None:
+        return None if chance.random() < 0.2 else chance.randbytes(chance.randrange(size_limit))
 
     records = [
         Record(
@@ -101,7 +101,7 @@ def test_sound_batches_have_the_records_that_python_finds() -> None:
     batches = [draw_records(chance) for _ in range(SEEDS)]
     expected = [record for batch in batches for record in in_python(batch)]
     assert read_compiled(batches) == expected
-    assert read_compiled(batches, room=3) == expected, "it goes on within a batch"
+    assert read_compiled(batches, row_count=3) == expected, "it goes on within a batch"
     assert read_compiled(batches, bytes_max=1) == expected, "a record at least"
 
 
@@ -111,13 +111,16 @@ def test_damaged_batches_have_the_records_in_front_of_the_damage() -> None:
     for _ in range(SEEDS):
         records = draw_records(chance)
         for _ in range(MUTATIONS):
-            damaged = bytearray(records)
-            damaged[chance.randrange(BatchHeader.SIZE, len(damaged))] = chance.choice(
-                (0, 1, 127, 255)
+            damaged_records = bytearray(records)
+            damaged_records[chance.randrange(BatchHeader.SIZE, len(damaged_records))] = (
+                chance.choice((0, 1, 127, 255))
             )
-            expected = in_python(bytes(damaged))
+            expected = in_python(bytes(damaged_records))
             shorter += len(expected) < read_batch_header(records).records_count
-            assert read_compiled([bytes(damaged), records]) == [*expected, *in_python(records)]
+            assert read_compiled([bytes(damaged_records), records]) == [
+                *expected,
+                *in_python(records),
+            ]
     assert shorter > SEEDS, "damage that is noticed"
 
 

@@ -53,11 +53,11 @@ def test_a_batch_that_came_meanwhile_does_not_make_the_end_damage(tmp_path: Path
     log_dir = broker_dir(tmp_path, is_clean=False)
     log = segment(log_dir / "orders-0", [plain()])
     log.write_bytes(log.read_bytes() + bytes(ALLOCATED))
-    (planned,) = segments_of(replicas_in([log_dir])[0])
-    damage = damage_of(log, end_position=planned.size)
+    (planned_segment,) = segments_of(replicas_in([log_dir])[0])
+    damage = damage_of(log, end_position=planned_segment.size)
     assert damage is not None
     overwrite(log, BATCH, plain())
-    assert is_log_end(planned, damage)
+    assert is_log_end(planned_segment, damage)
 
 
 def test_a_changed_length_is_no_end_where_the_index_knows_what_follows(tmp_path: Path) -> None:

@@ -30,8 +30,8 @@ def test_a_piece_is_as_large_as_was_asked_for_or_as_what_is_left(path: Path) -> 
 
 def test_the_memory_of_a_piece_is_used_again(path: Path) -> None:
     with pieces_of(path, 256) as file:
-        first_piece, second = file.read(0), file.read(256)
-        assert first_piece.ctypes.data == second.ctypes.data
+        first_piece, second_piece = file.read(0), file.read(256)
+        assert first_piece.ctypes.data == second_piece.ctypes.data
 
 
 def test_no_more_memory_is_taken_than_the_file_has_bytes(path: Path) -> None:
@@ -57,8 +57,8 @@ def test_a_piece_holds_at_least_a_header_and_a_marker(path: Path) -> None:
 
 def test_a_file_that_grows_ends_where_it_ended(path: Path) -> None:
     with pieces_of(path, 4_096) as file:
-        with path.open("ab") as more:
-            more.write(b"more")
+        with path.open("ab") as appended_file:
+            appended_file.write(b"more")
         assert bytes(file.read(0)) == DATA
 
 

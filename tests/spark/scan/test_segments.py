@@ -99,12 +99,12 @@ def test_a_replica_s_folder_can_be_named_itself(tmp_path: Path) -> None:
     assert log_dirs_in([tmp_path / "orders-1"]) == (tmp_path,)
 
 
-@pytest.mark.parametrize("fate", ["delete", "future", "stray"])
+@pytest.mark.parametrize("suffix", ["delete", "future", "stray"])
 def test_what_a_broker_does_not_serve_is_read_only_where_it_is_named(
-    tmp_path: Path, fate: str
+    tmp_path: Path, suffix: str
 ) -> None:
     broker_dir(tmp_path)
-    going = folder(tmp_path / f"orders-0.{UUID}-{fate}")
+    going = folder(tmp_path / f"orders-0.{UUID}-{suffix}")
     assert replicas_in([tmp_path]) == ()
     (replica,) = replicas_in([going])
     assert replica.topic_partition == ORDERS
@@ -305,9 +305,9 @@ def test_sections_are_the_segment_and_know_what_follows(path: Path) -> None:
     segment(path.parent, [plain()], base_offset=16)
     (replica,) = replicas_in([path.parent.parent])
     first_segment, last_segment = segments_of(replica)
-    shared = in_sections([first_segment, last_segment], 2 * BATCH)
-    assert shared[-1] == last_segment  # it is small, and what lies before it was flushed
-    sections = [segment.section for segment in shared[:-1]]
+    all_sections = in_sections([first_segment, last_segment], 2 * BATCH)
+    assert all_sections[-1] == last_segment  # it is small, and what lies before it was flushed
+    sections = [segment.section for segment in all_sections[:-1]]
     assert [
         (section.start, section.first_offset, section.next_offset)
         for section in sections
@@ -319,13 +319,16 @@ def test_sections_are_the_segment_and_know_what_follows(path: Path) -> None:
         (6 * BATCH, 12, 16),
     ]
     assert [section.has_followers for section in sections if section] == [True, True, True, False]
-    assert sum(segment.unread_bytes for segment in shared) == first_segment.size + last_segment.size
+    assert (
+        sum(segment.unread_bytes for segment in all_sections)
+        == first_segment.size + last_segment.size
+    )
     # Behind the recovery point, damage in one of them ends all that follow.
-    recovered = [
+    recovered_segments = [
         msgspec.structs.replace(segment, is_recovered=True)
         for segment in (first_segment, last_segment)
     ]
-    sections = [segment.section for segment in in_sections(recovered, 2 * BATCH)]
+    sections = [segment.section for segment in in_sections(recovered_segments, 2 * BATCH)]
     assert [section.has_followers for section in sections if section] == [
         True,
         True,
@@ -346,16 +349,16 @@ def test_small_segments_that_are_recovered_are_sections_where_they_are_much(path
     ][1:]
     section_bytes = sum(file.size for file in files)
     assert in_sections(files, section_bytes) == files
-    shared = in_sections(files, section_bytes - 1)
-    assert [Path(segment.path) for segment in shared] == later_logs
-    assert [segment.section.start for segment in shared if segment.section] == [0] * 4
+    small_sections = in_sections(files, section_bytes - 1)
+    assert [Path(segment.path) for segment in small_sections] == later_logs
+    assert [segment.section.start for segment in small_sections if segment.section] == [0] * 4
 
 
 DAMAGE = SegmentDamage(position=9, size=1, kind="crc", reason="")
 
 
 @pytest.mark.parametrize(
-    ("facts", "has_followers", "is_recovered", "alone"),
+    ("facts", "has_followers", "is_recovered", "is_alone"),
     [
         ({}, True, False, True),
         ({"damage": DAMAGE}, True, True, True),
@@ -371,24 +374,26 @@ DAMAGE = SegmentDamage(position=9, size=1, kind="crc", reason="")
     ],
 )
 def test_what_can_be_judged_apart(
-    path: Path, facts: dict[str, object], *, has_followers: bool, is_recovered: bool, alone: bool
+    path: Path, facts: dict[str, object], *, has_followers: bool, is_recovered: bool, is_alone: bool
 ) -> None:
     segment_file = msgspec.structs.replace(segment_file_of(path), is_recovered=is_recovered)
     section = Section(start=0, first_offset=4, next_offset=8, has_followers=has_followers)
-    examined = msgspec.structs.replace(
+    examined_segment = msgspec.structs.replace(
         SegmentExamination(damage=None, damaged_offset=8, gaps=()), **facts
     )
-    assert stands_alone(segment_file, section, examined) is alone
+    assert stands_alone(segment_file, section, examined_segment) is is_alone
 
 
 # ``seek``: The compiled walk of a search finds what a walk batch by batch finds, in damaged
 # segments too.
 
 
-Told = tuple[dict[int, LookedUpBatch], list[tuple[int, int]], BatchHeader | None, list[SegmentTail]]
+LookUpResult = tuple[
+    dict[int, LookedUpBatch], list[tuple[int, int]], BatchHeader | None, list[SegmentTail]
+]
 
 
-def read_facts(path: Path) -> Told:
+def read_facts(path: Path) -> LookUpResult:
     """The results of all lookups in a segment without an index."""
     replica = Replica(log_dir="b", broker=1, topic="orders", partition=0, path=str(path.parent))
     segment = SegmentFile(
@@ -398,12 +403,12 @@ def read_facts(path: Path) -> Told:
         next_base_offset=None,
         size=path.stat().st_size,
     )
-    recovered = msgspec.structs.replace(segment, is_recovered=True)
+    recovered_segment = msgspec.structs.replace(segment, is_recovered=True)
     return (
         batches_at(segment, range(0, 40, 3)),
         list(markers_in(segment, 4)),
         last_batch_of(segment),
-        [tail_of(segment), tail_of(recovered)],
+        [tail_of(segment), tail_of(recovered_segment)],
     )
 
 
@@ -470,8 +475,8 @@ def test_a_log_is_gone_through_from_its_recovery_point_on_unless_it_is_clean(
     broker_dir(tmp_path, is_clean=False)
     (tmp_path / names.FileName.RECOVERY_POINTS).write_text(encode_offsets({ORDERS: 20}))
     assert LogDirectory.read(tmp_path).recovered_from(ORDERS, 90) == 20
-    other = TopicPartition("orders", 1)
-    assert LogDirectory.read(tmp_path).recovered_from(other, 90) == 0
+    other_partition = TopicPartition("orders", 1)
+    assert LogDirectory.read(tmp_path).recovered_from(other_partition, 90) == 0
     (tmp_path / names.FileName.CLEAN_SHUTDOWN).touch()
     assert LogDirectory.read(tmp_path).recovered_from(ORDERS, 90) is None
 

@@ -190,7 +190,7 @@ def test_all_walks_stop_at_the_same_damage(
         segment_bytes[draw.draw(st.integers(0, len(segment_bytes) - 1))] = draw.draw(
             st.integers(0, 255)
         )
-    torn = bytes(segment_bytes[: draw.draw(st.integers(0, len(segment_bytes)))])
+    torn_bytes = bytes(segment_bytes[: draw.draw(st.integers(0, len(segment_bytes)))])
 
     def check(path: Path) -> None:
         damages: dict[str, list[SegmentDamage]] = {"batches": [], "fragments": [], "endings": []}
@@ -208,11 +208,11 @@ def test_all_walks_stop_at_the_same_damage(
         damage = damage_of(path, limits=bounds)
         expected = [] if damage is None else [damage]
         assert list(damages.values()) == [expected] * 3
-        assert (damage is None) == (end == len(torn))
+        assert (damage is None) == (end == len(torn_bytes))
         if damage is not None:
-            assert (damage.position, damage.size) == (end, len(torn) - end)
+            assert (damage.position, damage.size) == (end, len(torn_bytes) - end)
 
-    on_file(torn, check)
+    on_file(torn_bytes, check)
 
 
 @pytest.mark.parametrize(
@@ -226,15 +226,15 @@ def test_all_walks_stop_at_the_same_damage(
     ids=["header", "batch", "zeros", "format"],
 )
 def test_damage_is_told_with_its_place_and_reason(tail: bytes, kind: str, reason: str) -> None:
-    sound = segment_of([act(), act("commit")])
+    sound_bytes = segment_of([act(), act("commit")])
 
     def check(path: Path) -> None:
         damage = damage_of(path, limits=ScanLimits(piece_bytes=256))
         assert damage is not None
-        assert (damage.position, damage.size, damage.kind) == (len(sound), len(tail), kind)
+        assert (damage.position, damage.size, damage.kind) == (len(sound_bytes), len(tail), kind)
         assert reason in damage.reason
 
-    on_file(sound + tail, check)
+    on_file(sound_bytes + tail, check)
 
 
 def test_a_batch_may_be_larger_than_a_piece() -> None:
@@ -278,10 +278,10 @@ print(used_kb() - before_kb)
 GROWTH_MAX_KB = 64 << 10
 
 
-def growth_kb(small: Path, large: Path) -> int:
+def growth_kb(small_file: Path, large_file: Path) -> int:
     """How much more memory a process needs for a large segment after a small one."""
     process = subprocess.run(
-        [sys.executable, "-c", MEASURE, str(small), str(large)],
+        [sys.executable, "-c", MEASURE, str(small_file), str(large_file)],
         capture_output=True,
         text=True,
         check=False,
@@ -304,15 +304,15 @@ def test_memory_does_not_grow_with_the_segment_nor_with_its_batches(
 ) -> None:
     """640 megabytes, most of them holes: batches of a megabyte, and one of half a gigabyte."""
     header = bytearray(segment_of([act()])[: BatchHeader.SIZE])
-    large = tmp_path / "large.log"
-    with large.open("wb") as file:
+    large_file = tmp_path / "large.log"
+    with large_file.open("wb") as file:
         for size in [1 << 20] * 128 + [1 << 29]:
             header[8:12] = (size - BatchHeader.OVERHEAD).to_bytes(4)
             file.write(header)
             file.seek(size - len(header), 1)
         file.truncate()
-    assert large.stat().st_size == 640 << 20
-    assert growth_kb(small_segment, large) < GROWTH_MAX_KB
+    assert large_file.stat().st_size == 640 << 20
+    assert growth_kb(small_segment, large_file) < GROWTH_MAX_KB
 
 
 @pytest.mark.costly
@@ -327,9 +327,9 @@ def test_memory_does_not_grow_with_the_number_of_producers(
     marker_at = int.from_bytes(pair[8:12].tobytes()) + BatchHeader.OVERHEAD
     for position in (43, marker_at + 43):
         pairs[:, position : position + 8] = producers
-    large = tmp_path / "large.log"
-    large.write_bytes(pairs.tobytes())
-    assert growth_kb(small_segment, large) < GROWTH_MAX_KB
+    large_file = tmp_path / "large.log"
+    large_file.write_bytes(pairs.tobytes())
+    assert growth_kb(small_segment, large_file) < GROWTH_MAX_KB
 
 
 # One pass over a segment finds what separate walks find: damage, gaps, what producers did. That
@@ -375,16 +375,19 @@ def test_a_wrong_crc_is_where_separate_walks_find_it(
     def check(path: Path) -> None:
         examiner = Examiner(bounds)
         damages = examiner.examine(path, end_position=len(record_data), base_offset=0)
-        wrong = [
+        wrong_positions = [
             int(position)
             for table in batch_rows(path)
             for position in table[kernel.POSITION, ~crcs_are_right(path, table)]
         ]
-        torn = damage_of(path)
-        places = [*wrong[:1], *([] if torn is None else [torn.position])]
-        assert (damages.damage and damages.damage.position) == min(places, default=None)
-        sound = len(record_data) if damages.damage is None else damages.damage.position
-        for until, is_cut in ((sound, True), (len(record_data), False)):
+        torn_tail = damage_of(path)
+        damage_positions = [
+            *wrong_positions[:1],
+            *([] if torn_tail is None else [torn_tail.position]),
+        ]
+        assert (damages.damage and damages.damage.position) == min(damage_positions, default=None)
+        sound_size = len(record_data) if damages.damage is None else damages.damage.position
+        for until, is_cut in ((sound_size, True), (len(record_data), False)):
             walked = list(fragment_rows(path, end_position=until))
             assert rows_of(list(examiner.fragments(is_cut=is_cut))) == rows_of(walked)
             examiner.examine(path, end_position=len(record_data), base_offset=0)
@@ -394,8 +397,8 @@ def test_a_wrong_crc_is_where_separate_walks_find_it(
 
 @pytest.mark.parametrize("is_sound", [True, False])
 def test_a_batch_larger_than_a_piece(tmp_path: Path, is_sound: bool) -> None:
-    large = batch(0, transactional=True, record_value=b"v" * 5_000)
-    path = segment(tmp_path, [plain(), large, plain()])
+    large_batch = batch(0, transactional=True, record_value=b"v" * 5_000)
+    path = segment(tmp_path, [plain(), large_batch, plain()])
     file_size = path.stat().st_size
     (table,) = batch_rows(path)
     if not is_sound:
@@ -404,8 +407,8 @@ def test_a_batch_larger_than_a_piece(tmp_path: Path, is_sound: bool) -> None:
     damages = examiner.examine(path, end_position=file_size, base_offset=0)
     assert (damages.damage is None) == is_sound
     assert damages.damaged_offset == (3 if is_sound else 1)
-    opened = np.concatenate([*examiner.fragments(is_cut=True)])[:, fk.OPEN_OFFSET]
-    assert (1 in opened.tolist()) == is_sound
+    open_offsets = np.concatenate([*examiner.fragments(is_cut=True)])[:, fk.OPEN_OFFSET]
+    assert (1 in open_offsets.tolist()) == is_sound
 
 
 def test_more_producers_than_are_kept_are_walked_over_again(tmp_path: Path) -> None:
@@ -445,10 +448,10 @@ def surviving_segments(
 ) -> list[tuple[int, SegmentDamage | None]]:
     """The bytes left and the finding of each segment; every way of looking gives the same."""
     segments = segments_at(path)
-    cut = [(number.size, damage) for number, damage in cut_short(segments, is_cut=is_cut)]
-    examined = cut_short(examine_recovered(segments), is_cut=is_cut)
-    assert [(number.size, damage) for number, damage in examined] == cut
-    return cut
+    cut_segments = [(number.size, damage) for number, damage in cut_short(segments, is_cut=is_cut)]
+    examined_segments = cut_short(examine_recovered(segments), is_cut=is_cut)
+    assert [(number.size, damage) for number, damage in examined_segments] == cut_segments
+    return cut_segments
 
 
 def test_what_is_clean_is_not_gone_through(tmp_path: Path) -> None:
@@ -522,9 +525,9 @@ def test_runs_lie_within_so_many_bytes_or_are_one_batch() -> None:
 
 
 def test_every_batch_of_a_table_is_judged_for_itself(tmp_path: Path) -> None:
-    large = plain(record_value=b"v" * (PIECE_BYTES + 1))
-    path = segment(tmp_path, [plain(), large, plain(), plain()])
-    overwrite(path, BATCH + len(large) + BATCH - 1, b"!")
+    large_batch = plain(record_value=b"v" * (PIECE_BYTES + 1))
+    path = segment(tmp_path, [plain(), large_batch, plain(), plain()])
+    overwrite(path, BATCH + len(large_batch) + BATCH - 1, b"!")
     (table,) = batch_rows(path)
     assert crcs_are_right(path, table).tolist() == [True, True, False, True]
 

@@ -117,8 +117,8 @@ def _epochs(*epochs: tuple[int, int]) -> Damage:
 
 
 def _replace_entry(entry: T, **changes: int) -> T:
-    changed: T = msgspec.structs.replace(entry, **changes)
-    return changed
+    changed_entry: T = msgspec.structs.replace(entry, **changes)
+    return changed_entry
 
 
 DAMAGES: dict[str, tuple[Damage, str]] = {
@@ -213,8 +213,10 @@ def test_damage_is_found_and_nothing_else(log_dir: Path, damage: Damage, expecte
 
 
 def test_every_rule_has_its_damage() -> None:
-    rule_names = {word for _, expected in DAMAGES.values() for word in expected.split(", ")}
-    elsewhere = {
+    rule_names = {
+        rule_name for _, expected in DAMAGES.values() for rule_name in expected.split(", ")
+    }
+    rules_elsewhere = {
         Invariant.COORDINATOR_EPOCH,  # test_producer_rules
         Invariant.IDLE_MARKER,
         Invariant.UNREADABLE_MARKER,  # test_segment_walk
@@ -224,7 +226,7 @@ def test_every_rule_has_its_damage() -> None:
     }
     assert {text.split()[0] for text in rule_names} == {
         rule.value for rule in Invariant
-    } - elsewhere
+    } - rules_elsewhere
 
 
 def test_what_a_broker_makes_anew_is_a_notice_after_a_stop_out_of_order(log_dir: Path) -> None:
@@ -232,11 +234,11 @@ def test_what_a_broker_makes_anew_is_a_notice_after_a_stop_out_of_order(log_dir:
     _torn_at_the_end(log_dir / "orders-0")
     (log_dir / "orders-0" / f"{SECOND}.txnindex").write_bytes(b"odd")
     note_offset(log_dir, names.FileName.RECOVERY_POINTS, TopicPartition("orders", 0), 48)
-    torn, index = sorted(
+    torn_violation, index = sorted(
         (violation for violation in found_in(log_dir) if violation.partition == 0),
         key=lambda violation: violation.rule,
     )
-    assert (torn.rule, torn.severity) == (Invariant.TORN, Severity.NOTICE)
+    assert (torn_violation.rule, torn_violation.severity) == (Invariant.TORN, Severity.NOTICE)
     # In front of the recovery point nothing is made anew.
     assert (index.rule, index.severity) == (Invariant.UNREADABLE_FILE, Severity.ERROR)
 
@@ -248,8 +250,10 @@ def test_a_segment_that_begins_at_the_recovery_point_is_recovered(log_dir: Path)
     for suffix in (".index", ".timeindex", ".txnindex"):
         log.with_suffix(suffix).unlink(missing_ok=True)
     note_offset(log_dir, names.FileName.RECOVERY_POINTS, TopicPartition("orders", 0), base_offset)
-    torn = [violation for violation in found_in(log_dir) if violation.rule is Invariant.TORN]
-    assert [(violation.offset, violation.severity) for violation in torn] == [
+    torn_violations = [
+        violation for violation in found_in(log_dir) if violation.rule is Invariant.TORN
+    ]
+    assert [(violation.offset, violation.severity) for violation in torn_violations] == [
         (base_offset, Severity.NOTICE)
     ]
 

@@ -68,8 +68,11 @@ def test_a_coordinators_log_is_compacted_and_has_no_sequences(tmp_path: Path) ->
 
 def test_a_checkpoint_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / names.FileName.HIGH_WATERMARKS).write_text("7\n")
-    (broken,) = read_log_dir(tmp_path).broken_rules
-    assert (broken.rule, broken.file) == (Invariant.UNREADABLE_FILE, names.FileName.HIGH_WATERMARKS)
+    (broken_rule,) = read_log_dir(tmp_path).broken_rules
+    assert (broken_rule.rule, broken_rule.file) == (
+        Invariant.UNREADABLE_FILE,
+        names.FileName.HIGH_WATERMARKS,
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,5 +90,5 @@ def test_what_recovery_mends_is_a_notice(
     note_offset(tmp_path, names.FileName.RECOVERY_POINTS, ORDERS, 10)
     if clean:
         (tmp_path / names.FileName.CLEAN_SHUTDOWN).touch()
-    broken = BrokenRule(rule=rule, file="f", found="this", expected="that")
-    assert facts(tmp_path).finding(broken, segment_end=end).severity is severity
+    broken_rule = BrokenRule(rule=rule, file="f", found="this", expected="that")
+    assert facts(tmp_path).finding(broken_rule, segment_end=end).severity is severity

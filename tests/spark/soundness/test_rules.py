@@ -126,10 +126,10 @@ def test_what_a_leader_would_have_refused_is_found(
 
 
 def findings_of(producers: ProducerStates, rows: list[Row]) -> list[tuple[Invariant, int | None]]:
-    broken = Findings("f.log")
+    findings = Findings("f.log")
     for row in rows:
-        producers.take(row, broken)
-    return [(violation.rule, violation.offset) for violation in broken.all()]
+        producers.take(row, findings)
+    return [(violation.rule, violation.offset) for violation in findings.all()]
 
 
 def test_coordinators_write_without_sequences(tmp_path: Path) -> None:
@@ -144,8 +144,8 @@ def test_where_the_past_is_not_known_a_first_marker_may_end_something(tmp_path: 
 
 def test_an_abort_knows_since_when_others_are_open(tmp_path: Path) -> None:
     producers = ProducerStates(facts(tmp_path))
-    opened = [data(0, 0, pid=1), data(1, 0, pid=2)]
-    findings_of(producers, [*opened, marker(2, ABORT, pid=1), marker(3, ABORT, pid=2)])
+    open_batches = [data(0, 0, pid=1), data(1, 0, pid=2)]
+    findings_of(producers, [*open_batches, marker(2, ABORT, pid=1), marker(3, ABORT, pid=2)])
     findings_of(producers, [marker(4, ABORT, pid=3)])
     assert producers.aborted == [
         AbortedTxn(producer_id=1, first_offset=0, last_offset=2, last_stable_offset=1),
@@ -160,9 +160,9 @@ def test_a_state_goes_on_from_a_snapshot(tmp_path: Path) -> None:
         ProducerStates(facts(tmp_path)),
     )
     assert findings_of(all_producers, rows) == findings_of(first_producers, rows[:4]) == []
-    second = ProducerStates(facts(tmp_path), first_producers.state.to_snapshot())
-    assert findings_of(second, rows[4:]) == []
-    assert second.state.to_snapshot() == all_producers.state.to_snapshot()
+    second_producers = ProducerStates(facts(tmp_path), first_producers.state.to_snapshot())
+    assert findings_of(second_producers, rows[4:]) == []
+    assert second_producers.state.to_snapshot() == all_producers.state.to_snapshot()
 
 
 def test_batches_that_go_on_one_after_the_other_are_known() -> None:
@@ -252,8 +252,8 @@ def test_many_findings_of_one_kind_are_counted(tmp_path: Path) -> None:
     driver = LogDriver()
     for _ in range(SAME_FINDINGS_MAX + 7):
         driver.append(plain())
-    broken = [batch[:-1] + b"\xff" for batch in driver.log.batches()]
-    violations = examine(facts(tmp_path), segment(tmp_path, b"".join(broken))).broken_rules
+    broken_batches = [batch[:-1] + b"\xff" for batch in driver.log.batches()]
+    violations = examine(facts(tmp_path), segment(tmp_path, b"".join(broken_batches))).broken_rules
     assert len(violations) == SAME_FINDINGS_MAX + 1
     assert violations[-1].found == "7 more of these"
 
@@ -266,9 +266,9 @@ def test_offsets_in_the_range_of_comparison_are_summed_up(
     compared = msgspec.structs.replace(facts(tmp_path), compare_until=2)
     digests = examine(compared, violation).digests
     assert [(bucket, digest_count) for bucket, (digest_count, _) in digests.items()] == [(0, 2)]
-    changed = assign(batches[0], base_offset=0, leader_epoch=9)
-    other = segment(tmp_path, b"".join([changed, *batches[1:]]))
-    assert examine(compared, other).digests != digests
+    changed_batch = assign(batches[0], base_offset=0, leader_epoch=9)
+    other_path = segment(tmp_path, b"".join([changed_batch, *batches[1:]]))
+    assert examine(compared, other_path).digests != digests
 
 
 def test_a_checkpoint_tells_who_wrote_an_offset() -> None:
@@ -282,13 +282,13 @@ def test_a_checkpoint_tells_who_wrote_an_offset() -> None:
 
 
 def aborted_txn(
-    first_offset: int, marker: int, stable: int = 0, producer_id: int = 7
+    first_offset: int, marker: int, stable_offset: int = 0, producer_id: int = 7
 ) -> AbortedTxn:
     return AbortedTxn(
         producer_id=producer_id,
         first_offset=first_offset,
         last_offset=marker,
-        last_stable_offset=stable or marker + 1,
+        last_stable_offset=stable_offset or marker + 1,
     )
 
 
@@ -313,7 +313,7 @@ def test_an_index_has_what_was_aborted(
     assert [violation.rule for violation in violations] == rules
 
 
-def entry(producer_id: int = 7, *, opened: int = -1, at_ms: int = 50) -> SnapshotEntry:
+def entry(producer_id: int = 7, *, open_offset: int = -1, at_ms: int = 50) -> SnapshotEntry:
     return SnapshotEntry(
         producer_id=producer_id,
         producer_epoch=1,
@@ -322,7 +322,7 @@ def entry(producer_id: int = 7, *, opened: int = -1, at_ms: int = 50) -> Snapsho
         offset_delta=1,
         timestamp=at_ms,
         coordinator_epoch=0,
-        txn_first_offset=opened,
+        txn_first_offset=open_offset,
     )
 
 
@@ -343,13 +343,13 @@ NONE = "producer 7: no such producer"
     ("entries", "expected", "judged_from", "expected_findings"),
     [
         ([entry()], [entry()], 0, []),
-        ([entry(opened=3)], [entry()], 0, ["producer 7: txn_first_offset 3"]),
-        ([entry(opened=3)], [entry()], 21, []),
+        ([entry(open_offset=3)], [entry()], 0, ["producer 7: txn_first_offset 3"]),
+        ([entry(open_offset=3)], [entry()], 21, []),
         # A producer that is missing may have expired, unless its transaction is open.
         ([], [entry(at_ms=0)], 0, []),
         ([], [entry(at_ms=1)], 0, [NONE]),
         ([], [entry(at_ms=DAY_MS + 1)], 0, []),  # the file was copied without its time
-        ([], [entry(at_ms=0, opened=3)], 0, [NONE]),
+        ([], [entry(at_ms=0, open_offset=3)], 0, [NONE]),
         # What only the snapshot knows was deleted.
         ([entry()], [], 21, []),
         ([entry()], [], 20, ["producer 7 with a batch at offset 20"]),
@@ -375,7 +375,7 @@ def test_a_snapshot_says_what_the_log_leads_to(
         judged_from=judged_from,
         expiration_ms=DAY_MS,
     )
-    assert [broken.found for broken in verdict_lines] == expected_findings
+    assert [broken_rule.found for broken_rule in verdict_lines] == expected_findings
 
 
 # ``chain``: Segments put together: what only shows between them, and what a log may lack.

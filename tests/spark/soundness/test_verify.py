@@ -21,10 +21,12 @@ def log_dir(tmp_path: Path) -> Path:
 
 
 def test_each_segment_has_a_task_when_a_task_takes_no_more(log_dir: Path) -> None:
-    planned = plan([log_dir], task_bytes=1)
-    assert (planned.replica_count, planned.segment_count) == (2, 10)
-    assert [len(task) for task in planned.tasks] == [1] * 10
-    assert planned.total_bytes == sum(path.stat().st_size for path in log_dir.rglob("*.log"))
+    verification_plan = plan([log_dir], task_bytes=1)
+    assert (verification_plan.replica_count, verification_plan.segment_count) == (2, 10)
+    assert [len(task) for task in verification_plan.tasks] == [1] * 10
+    assert verification_plan.total_bytes == sum(
+        path.stat().st_size for path in log_dir.rglob("*.log")
+    )
 
 
 def test_there_is_more_than_one_task_for_little_work(log_dir: Path) -> None:
@@ -32,8 +34,8 @@ def test_there_is_more_than_one_task_for_little_work(log_dir: Path) -> None:
 
 
 def test_topics_can_be_chosen(log_dir: Path) -> None:
-    planned = plan([log_dir], frozenset({"payments"}))
-    assert {work.segment.topic for task in planned.tasks for work in task} == {"payments"}
+    verification_plan = plan([log_dir], frozenset({"payments"}))
+    assert {work.segment.topic for task in verification_plan.tasks for work in task} == {"payments"}
 
 
 def test_a_checkpoint_that_cannot_be_read_is_found_by_the_plan(log_dir: Path) -> None:
@@ -45,8 +47,8 @@ def test_a_checkpoint_that_cannot_be_read_is_found_by_the_plan(log_dir: Path) ->
 def test_where_nobody_noted_it_the_newest_segment_is_recovered(log_dir: Path) -> None:
     (log_dir / names.FileName.RECOVERY_POINTS).unlink()
     works = [work for task in plan([log_dir]).tasks for work in task]
-    newest = max(work.segment.base_offset for work in works)
-    assert {work.facts.recovery_point for work in works} == {newest}
+    newest_base = max(work.segment.base_offset for work in works)
+    assert {work.facts.recovery_point for work in works} == {newest_base}
 
 
 def test_what_holds_nothing_of_kafka_is_refused(tmp_path: Path) -> None:
@@ -55,11 +57,11 @@ def test_what_holds_nothing_of_kafka_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_segment_that_goes_while_it_is_verified_is_a_finding(log_dir: Path) -> None:
-    planned = plan([log_dir])
+    verification_plan = plan([log_dir])
     deleted_log = next((log_dir / "orders-0").glob("*.log"))
     deleted_log.unlink()
-    findings = list(verify(lone_engine(), planned, EngineKind.HERE))
-    unread = [finding for finding in findings if finding.rule is Invariant.UNREADABLE_FILE]
+    findings = list(verify(lone_engine(), verification_plan, EngineKind.HERE))
+    unread_findings = [finding for finding in findings if finding.rule is Invariant.UNREADABLE_FILE]
     assert (deleted_log.name, "No such file or directory") in {
-        (finding.file, finding.found) for finding in unread
+        (finding.file, finding.found) for finding in unread_findings
     }

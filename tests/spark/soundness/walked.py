@@ -14,5 +14,5 @@ def facts(log_dir: Path, *, topic: str = "orders") -> ReplicaFacts:
         is_clean=True, high_watermarks={}, recovery_points=None, log_starts={}, cleaned_offsets={}
     )
     path = str(log_dir / f"{topic}-0")
-    where = Replica(log_dir=str(log_dir), broker=1, topic=topic, partition=0, path=path)
-    return replica_facts(log_dir_facts, where)
+    replica = Replica(log_dir=str(log_dir), broker=1, topic=topic, partition=0, path=path)
+    return replica_facts(log_dir_facts, replica)

@@ -94,17 +94,19 @@ def test_names_sizes_and_times_are_those_of_the_store_now(tmp_path: Path) -> Non
 
 
 def test_a_folder_that_was_planned_on_this_machine_is_not_listed_again(tmp_path: Path) -> None:
-    planned = mirror_of(tmp_path, Fake(a_0=5))
-    (local_folder,) = planned.local_folders(["s3a://b/kafka"])
+    planned_mirror = mirror_of(tmp_path, Fake(a_0=5))
+    (local_folder,) = planned_mirror.local_folders(["s3a://b/kafka"])
     store = Fake(a_0=9)
-    worker = Mirror(planned.settings)
+    worker = Mirror(planned_mirror.settings)
     worker.__dict__["_store"] = store
     worker.fill([local_folder])
     assert store.listings == 0
-    elsewhere = Mirror(StoreSettings(root=str(tmp_path), listed_ms=planned.settings.listed_ms + 1))
-    elsewhere.__dict__["_store"] = store
+    other_mirror = Mirror(
+        StoreSettings(root=str(tmp_path), listed_ms=planned_mirror.settings.listed_ms + 1)
+    )
+    other_mirror.__dict__["_store"] = store
     for _ in range(2):
-        elsewhere.fill([local_folder])
+        other_mirror.fill([local_folder])
     assert store.listings == 1
     assert (local_folder / "a-0").stat().st_size == 9
 

@@ -170,7 +170,7 @@ def test_who_can_t_be_reached_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 # What is asked for early
 
 
-class Counting(NativeStore):
+class CountingStore(NativeStore):
     """A store without a server, each of whose bytes follows from its position."""
 
     def __init__(self) -> None:
@@ -189,15 +189,15 @@ def files(count: int, size: int = 1_000) -> list[FileStatus]:
     ]
 
 
-def read(opened: ObjectFile, position: int = 0, count: int = 9) -> bytes:
+def read(object_file: ObjectFile, position: int = 0, count: int = 9) -> bytes:
     buffer = bytearray(count)
-    filled = opened.read_into(memoryview(buffer), position)
-    opened.close()
+    filled = object_file.read_into(memoryview(buffer), position)
+    object_file.close()
     return bytes(buffer[:filled])
 
 
 def test_files_that_come_next_are_asked_for_once_each() -> None:
-    store = Counting()
+    store = CountingStore()
     expected = files(3 * REQUEST_THREADS)
     store.expect(expected)
     for number, file in enumerate(expected):
@@ -210,7 +210,7 @@ def test_files_that_come_next_are_asked_for_once_each() -> None:
 
 
 def test_files_that_are_passed_by_do_not_stop_the_others() -> None:
-    store = Counting()
+    store = CountingStore()
     expected = files(10 * REQUEST_THREADS)
     store.expect(expected)
     for file in expected[:: 3 * REQUEST_THREADS]:
@@ -218,11 +218,11 @@ def test_files_that_are_passed_by_do_not_stop_the_others() -> None:
 
 
 def test_a_file_that_has_changed_is_read_again() -> None:
-    store = Counting()
+    store = CountingStore()
     (file,) = files(1)
     read(store.open(file, is_sequential=True))
-    changed = FileStatus(uri=file.uri, is_folder=False, size=file.size, modified_ns=2)
-    read(store.open(changed, is_sequential=True))
+    changed_status = FileStatus(uri=file.uri, is_folder=False, size=file.size, modified_ns=2)
+    read(store.open(changed_status, is_sequential=True))
     assert store.asked[file.uri] == 2
 
 
@@ -231,18 +231,18 @@ def test_a_large_file_comes_block_by_block_and_by_ranges_elsewhere(
 ) -> None:
     monkeypatch.setattr("txnsim_spark.stores._native.BLOCK_BYTES", 100)
     monkeypatch.setattr("txnsim_spark.stores._native.SMALL_FILE_BYTES", 100)
-    store = Counting()
+    store = CountingStore()
     (file,) = files(1, size=250)
-    opened = store.open(file, is_sequential=True)
+    object_file = store.open(file, is_sequential=True)
     data = bytearray()
-    while part := read_on(opened, len(data)):
+    while part := read_on(object_file, len(data)):
         data += part
     assert bytes(data) == bytes(index % 251 for index in range(250))
     assert store.asked[file.uri] == 3
     assert read(store.open(file, is_sequential=False), 240, 20) == bytes(range(240, 250))
 
 
-def read_on(opened: ObjectFile, position: int) -> bytes:
+def read_on(object_file: ObjectFile, position: int) -> bytes:
     """Up to 64 bytes from a position on."""
     buffer = bytearray(64)
-    return bytes(buffer[: opened.read_into(memoryview(buffer), position)])
+    return bytes(buffer[: object_file.read_into(memoryview(buffer), position)])

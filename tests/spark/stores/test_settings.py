@@ -9,8 +9,8 @@ from txnsim_spark.stores.settings import StoreSettings
 
 def test_settings_go_to_a_worker_as_they_are() -> None:
     settings = StoreSettings(root="/r", conf={"fs.a": "1"})
-    packed = msgspec.msgpack.encode(settings)
-    assert msgspec.msgpack.decode(packed, type=StoreSettings) == settings
+    packed_settings = msgspec.msgpack.encode(settings)
+    assert msgspec.msgpack.decode(packed_settings, type=StoreSettings) == settings
 
 
 def test_a_later_setting_counts() -> None:

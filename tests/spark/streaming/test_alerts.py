@@ -17,73 +17,85 @@ GHOST = OldestOpenTxn(
 
 
 def lag(
-    *holders: OldestOpenTxn, stable: int = 3, high: int = 5, partition: int = 0
+    *holders: OldestOpenTxn, stable_offset: int = 3, high_watermark: int = 5, partition: int = 0
 ) -> PartitionLag:
     return PartitionLag(
         topic="t",
         partition=partition,
-        last_stable_offset=stable,
-        high_watermark=high,
+        last_stable_offset=stable_offset,
+        high_watermark=high_watermark,
         held_by=holders,
     )
 
 
-def probe(standing: tuple[Alert, ...], *rows: PartitionLag, at_ms: int) -> AlertChanges:
-    return compare_probe(standing, rows, probed_at_ms=at_ms, program=PROGRAM)
+def probe(standing_alerts: tuple[Alert, ...], *rows: PartitionLag, at_ms: int) -> AlertChanges:
+    return compare_probe(standing_alerts, rows, probed_at_ms=at_ms, program=PROGRAM)
 
 
 def test_an_alert_is_told_when_it_begins_and_when_it_is_over() -> None:
     first_probe = probe((), lag(GHOST), at_ms=1_000)
-    (raised,) = first_probe.events
-    assert (raised.event, raised.lag, raised.since_ms) == (AlertEvent.RAISED, 2, 1_000)
-    assert raised.command == "txnsim txns repair --topic t --partition 0 --yes"
-    second = probe(first_probe.standing_alerts, lag(GHOST, high=9), at_ms=2_000)
-    assert second.events == ()
-    (stands,) = second.standing_alerts
+    (raise_event,) = first_probe.events
+    assert (raise_event.event, raise_event.lag, raise_event.since_ms) == (
+        AlertEvent.RAISED,
+        2,
+        1_000,
+    )
+    assert raise_event.command == "txnsim txns repair --topic t --partition 0 --yes"
+    second_probe = probe(first_probe.standing_alerts, lag(GHOST, high_watermark=9), at_ms=2_000)
+    assert second_probe.events == ()
+    (stands,) = second_probe.standing_alerts
     assert (stands.lag, stands.at_ms, stands.since_ms) == (6, 2_000, 1_000)
-    third = probe(second.standing_alerts, lag(stable=10, high=10), at_ms=3_000)
-    (ended,) = third.events
-    assert (ended.event, ended.id, ended.lag) == (AlertEvent.ENDED, raised.id, 0)
-    assert (ended.at_ms, ended.since_ms) == (3_000, 1_000)
-    assert third.standing_alerts == ()
+    third_probe = probe(
+        second_probe.standing_alerts, lag(stable_offset=10, high_watermark=10), at_ms=3_000
+    )
+    (end_event,) = third_probe.events
+    assert (end_event.event, end_event.id, end_event.lag) == (AlertEvent.ENDED, raise_event.id, 0)
+    assert (end_event.at_ms, end_event.since_ms) == (3_000, 1_000)
+    assert third_probe.standing_alerts == ()
 
 
 def test_who_could_not_be_asked_keeps_its_alert() -> None:
-    standing = probe((), lag(GHOST), at_ms=1).standing_alerts
+    standing_alerts = probe((), lag(GHOST), at_ms=1).standing_alerts
     for row in (
         PartitionLag(error="nobody answers"),
         PartitionLag(topic="t", partition=0, error="no leader"),
         msgspec.structs.replace(lag(), error="its coordinator did not answer"),
         lag(partition=1),
     ):
-        assert probe(standing, row, at_ms=2) == AlertChanges(events=(), standing_alerts=standing)
+        assert probe(standing_alerts, row, at_ms=2) == AlertChanges(
+            events=(), standing_alerts=standing_alerts
+        )
 
 
 def test_only_what_hangs_raises_one() -> None:
-    alive = msgspec.structs.replace(GHOST, verdict=OpenTxnStatus.ALIVE)
-    decided = msgspec.structs.replace(GHOST, verdict=OpenTxnStatus.DECIDED)
-    assert probe((), lag(alive, decided), at_ms=1) == AlertChanges(events=(), standing_alerts=())
+    alive_transaction = msgspec.structs.replace(GHOST, verdict=OpenTxnStatus.ALIVE)
+    decided_transaction = msgspec.structs.replace(GHOST, verdict=OpenTxnStatus.DECIDED)
+    assert probe((), lag(alive_transaction, decided_transaction), at_ms=1) == AlertChanges(
+        events=(), standing_alerts=()
+    )
 
 
 def test_one_ends_as_the_next_begins() -> None:
-    standing = probe((), lag(GHOST), at_ms=1).standing_alerts
-    other = msgspec.structs.replace(GHOST, start_offset=8, transactional_id="app")
-    outcome = probe(standing, lag(other, stable=8, high=9), at_ms=2)
+    standing_alerts = probe((), lag(GHOST), at_ms=1).standing_alerts
+    other_transaction = msgspec.structs.replace(GHOST, start_offset=8, transactional_id="app")
+    outcome = probe(
+        standing_alerts, lag(other_transaction, stable_offset=8, high_watermark=9), at_ms=2
+    )
     assert [event.event for event in outcome.events] == [AlertEvent.ENDED, AlertEvent.RAISED]
     assert [alert.start_offset for alert in outcome.standing_alerts] == [8]
 
 
 def test_people_are_told_who_since_when_and_what_to_do() -> None:
-    named = msgspec.structs.replace(GHOST, transactional_id="app")
-    (raised,) = probe((), lag(named), at_ms=1).events
-    assert raised.sentence == (
+    named_transaction = msgspec.structs.replace(GHOST, transactional_id="app")
+    (raise_event,) = probe((), lag(named_transaction), at_ms=1).events
+    assert raise_event.sentence == (
         "HANGING t-0: 2 offsets are withheld behind offset 3; the transaction of producer 7 epoch 1"
         " (transactional id app) is open since offset 3 and its newest record is stamped"
         " 1970-01-01T00:00:00Z; nobody knows it."
         " To end it: txnsim txns repair --topic t --partition 0 --yes"
     )
-    (ended,) = probe((raised,), lag(stable=5), at_ms=9_001).events
-    assert ended.sentence == (
+    (end_event,) = probe((raise_event,), lag(stable_offset=5), at_ms=9_001).events
+    assert end_event.sentence == (
         "ENDED t-0: the transaction of producer 7 epoch 1 (transactional id app) at offset 3 is"
         " over after 9 s; lag is 0"
     )

@@ -75,8 +75,8 @@ async def test_a_transaction_that_is_young_is_a_lag_and_nobody_is_accused(
         await producer.init_transactions()
         producer.begin()
         await producer.send("orders", 2, b"open")
-        young = (await look(cluster))[2]
-        assert (young.lag, young.held_by) == (1, ())
+        young_lag = (await look(cluster))[2]
+        assert (young_lag.lag, young_lag.held_by) == (1, ())
         (holder,) = (await look(cluster, older_than_ms=0))[2].held_by
         assert (holder.verdict, holder.transactional_id) == (OpenTxnStatus.ALIVE, "app")
         await producer.abort()
@@ -103,7 +103,7 @@ async def test_a_topic_that_is_not_there_is_a_row_with_its_reason(
 
 
 def test_who_did_not_answer_is_told_and_nothing_is_concluded() -> None:
-    class Deaf(Admin):
+    class DeafAdmin(Admin):
         """A client whose brokers don't answer ListTransactions."""
 
         async def list_transactions(self, *_: object, **__: object) -> dict[int, object]:  # type: ignore[override]
@@ -112,7 +112,9 @@ def test_who_did_not_answer_is_told_and_nothing_is_concluded() -> None:
     async def story(virtual_cluster: VirtualCluster) -> None:
         async with virtual_cluster.client() as cluster:
             await make_hanging(Admin(cluster), GHOSTLY, "ghost")
-            rows = await probe_partitions(Deaf(cluster), ["orders"], now_ms=cluster.clock.now_ms())
+            rows = await probe_partitions(
+                DeafAdmin(cluster), ["orders"], now_ms=cluster.clock.now_ms()
+            )
             (row,) = (row for row in rows if row.partition == 0)
             assert (row.lag, row.held_by, row.error) == (1, (), "gone")
 
@@ -197,10 +199,14 @@ OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"t":{"0":4,"1":2}}\n'
 
 
 def test_what_has_not_begun_tells_nothing(tmp_path: Path) -> None:
-    fresh = Checkpoint(LocalFolder(tmp_path / "none"))
-    assert (fresh.query_id(), fresh.has_committed(), fresh.newest_offsets()) == (None, False, None)
+    new_checkpoint = Checkpoint(LocalFolder(tmp_path / "none"))
+    assert (
+        new_checkpoint.query_id(),
+        new_checkpoint.has_committed(),
+        new_checkpoint.newest_offsets(),
+    ) == (None, False, None)
     with pytest.raises(BadInputError, match="offsets/0 is missing"):
-        fresh.offsets(0)
+        new_checkpoint.offsets(0)
 
 
 def test_whose_it_is_and_where_a_batch_ends(tmp_path: Path) -> None:
@@ -273,5 +279,5 @@ def test_a_batch_that_is_repeated_after_a_crash_has_the_time_of_its_own_probe(
     planned_ms = began_ms - 3_600_000  # the stream was down for an hour; the transaction is new
     (own_row,) = reader.read(InputPartition(planned_ms))
     at_ms = dict(zip(LAG_TABLE.names, own_row, strict=True))["probed_at_ms"]
-    (raised,) = compare_probe((), [row], probed_at_ms=at_ms, program="txnsim txns").events
-    assert raised.since_ms >= began_ms
+    (raise_event,) = compare_probe((), [row], probed_at_ms=at_ms, program="txnsim txns").events
+    assert raise_event.since_ms >= began_ms

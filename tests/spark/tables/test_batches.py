@@ -237,15 +237,15 @@ def test_values_are_those_of_pyarrow(data: st.DataObject) -> None:
 def test_numbers_and_truths_are_those_of_pyarrow(rows: list[tuple[int, bool]]) -> None:
     # As the walk has them: every second number of a larger table.
     table = np.array([[number, 0] for number, _ in rows], dtype=np.int64).reshape(-1, 2)
-    absent = np.array([flag for _, flag in rows], dtype=np.bool_)
+    null_mask = np.array([flag for _, flag in rows], dtype=np.bool_)
     for arrow_type in (pa.int32(), pa.int64()):
         expected = pa.array(
-            table[:, 0].astype(arrow_type.to_pandas_dtype()), arrow_type, mask=absent
+            table[:, 0].astype(arrow_type.to_pandas_dtype()), arrow_type, mask=null_mask
         )
-        assert arrays.number_array(table[:, 0], arrow_type, absent_value=absent).equals(expected)
-    assert arrays.boolean_array(absent, pa.bool_()).equals(pa.array(absent))
-    assert arrays.boolean_array(~absent, pa.bool_(), absent_value=absent).equals(
-        pa.array(~absent, mask=absent)
+        assert arrays.number_array(table[:, 0], arrow_type, absent_value=null_mask).equals(expected)
+    assert arrays.boolean_array(null_mask, pa.bool_()).equals(pa.array(null_mask))
+    assert arrays.boolean_array(~null_mask, pa.bool_(), absent_value=null_mask).equals(
+        pa.array(~null_mask, mask=null_mask)
     )
 
 
@@ -256,13 +256,13 @@ def test_pieces_are_those_of_the_buffer(rows: list[tuple[bytes, bytes | None]]) 
         begins.append(len(buffer + between))
         buffer += between + (piece or b"")
     sizes = np.array([-1 if piece is None else len(piece) for _, piece in rows], dtype=np.int64)
-    data_array, places = np.frombuffer(buffer, dtype=np.uint8), np.array(begins, dtype=np.int64)
+    data_array, positions = np.frombuffer(buffer, dtype=np.uint8), np.array(begins, dtype=np.int64)
     expected = [piece for _, piece in rows]
-    array = arrays.piece_array(data_array, places, sizes, pa.binary())
+    array = arrays.piece_array(data_array, positions, sizes, pa.binary())
     array.validate(full=True)
     assert array.to_pylist() == expected
     texts = [None if piece is None else piece.decode("utf-8", "replace") for piece in expected]
-    assert arrays.piece_array(data_array, places, sizes, pa.string()).to_pylist() == texts
+    assert arrays.piece_array(data_array, positions, sizes, pa.string()).to_pylist() == texts
 
 
 @pytest.mark.parametrize("value", [5, None])
@@ -389,11 +389,11 @@ def test_times_of_appending_are_told(tmp_path: Path) -> None:
 
 def test_what_the_cleaner_has_left_are_rows_too(tmp_path: Path) -> None:
     """Gaps of offsets, a batch without records, a delete horizon."""
-    emptied = bytearray(marker(committed=True))
-    emptied[57:61] = bytes(4)
-    emptied[22] |= 0x40
+    emptied_batch = bytearray(marker(committed=True))
+    emptied_batch[57:61] = bytes(4)
+    emptied_batch[22] |= 0x40
     segment(broker_dir(tmp_path) / "orders-0", [plain()])
-    segment(tmp_path / "orders-0", [bytes(emptied)], base_offset=50)
+    segment(tmp_path / "orders-0", [bytes(emptied_batch)], base_offset=50)
     last_row = table(tmp_path, "batches")[-1]
     assert (last_row["base_offset"], last_row["records"], last_row["control_type"]) == (50, 0, None)
     assert (last_row["has_delete_horizon"], last_row["is_control"]) == (True, True)
@@ -467,7 +467,7 @@ COORDINATORS = {*DECODED_TABLES} - {"records"}
 @pytest.mark.parametrize("table", [name for name in OFFSET_COLUMNS if name not in COORDINATORS])
 def test_offsets_bound_the_partitions_that_they_name(logs: Path, table: str) -> None:
     first_column, last_column = OFFSET_COLUMNS[table]
-    everything = rows(logs, table)
+    all_rows = rows(logs, table)
     bounded_rows = rows(
         logs,
         table,
@@ -476,23 +476,23 @@ def test_offsets_bound_the_partitions_that_they_name(logs: Path, table: str) -> 
     )
     expected = [
         row
-        for row in everything
+        for row in all_rows
         if (row["topic"] == "orders" and row[last_column] >= 31 and row[first_column] < 90)
         or (row["topic"] == "payments" and row[first_column] < 12)
     ]
     assert bounded_rows == expected
     assert any(map(rows_of_topic("orders"), bounded_rows))
-    assert len(bounded_rows) < len(everything)
+    assert len(bounded_rows) < len(all_rows)
 
 
 @pytest.mark.parametrize("table", [name for name in TIME_COLUMNS if name not in COORDINATORS])
 def test_times_bound_all_partitions(logs: Path, table: str) -> None:
     column = TIME_COLUMNS[table]
-    everything = rows(logs, table)
-    times = sorted(row[column] for row in everything)
-    low, end = times[len(times) // 3], times[2 * len(times) // 3] + 1
-    bounded_rows = rows(logs, table, startTimestamp=str(low), endTimestamp=str(end))
-    assert bounded_rows == [row for row in everything if low <= row[column] < end]
+    all_rows = rows(logs, table)
+    times = sorted(row[column] for row in all_rows)
+    start_time, end = times[len(times) // 3], times[2 * len(times) // 3] + 1
+    bounded_rows = rows(logs, table, startTimestamp=str(start_time), endTimestamp=str(end))
+    assert bounded_rows == [row for row in all_rows if start_time <= row[column] < end]
     assert bounded_rows
 
 
@@ -510,13 +510,13 @@ def test_segments_out_of_bounds_are_not_read(logs: Path) -> None:
         tasks: Any = source.reader(schema_of("batches")).partitions()
         return sum(len(task.content[0].segments) for task in tasks)
 
-    everything = segments()
+    segment_count = segments()
     late_segments = segments(startTimestamp=str(NOW + 39_000))
     assert (
         late_segments
         == segments(startingOffsets=json.dumps({"payments": {"1": 119}}))
         == 1
-        < everything
+        < segment_count
     )
     assert segments(endingOffsets=json.dumps({"payments": {"1": 1}})) == 1
 
@@ -544,9 +544,9 @@ def test_beside_milliseconds_stands_the_time(
     segment(broker_dir(tmp_path) / "orders-0", [batch(0, timestamp=time_ms), plain()])
     for name, column in (("batches", "max_timestamp"), ("records", "timestamp")):
         for columns in ((column, f"{column}_ms"), (f"{column}_ms", column), (column,)):
-            row, other = table(tmp_path, name, columns=columns)
+            row, other_row = table(tmp_path, name, columns=columns)
             assert row.get(f"{column}_ms", time_ms) == time_ms
-            assert (row[column], other[column]) == (
+            assert (row[column], other_row[column]) == (
                 time,
                 datetime.fromtimestamp(NOW / 1_000, UTC),
             )

@@ -24,7 +24,7 @@ def looked_into(
     path: Path, *, producers: frozenset[int] | None = None, **options: str
 ) -> tuple[list[int], list[SegmentDamage]]:
     """The offsets of all records, and the complaints of the decoder."""
-    (only,) = segments_of(replicas_in([path])[0])
+    (only_segment,) = segments_of(replicas_in([path])[0])
     damages: list[SegmentDamage] = []
     job = TableJob(
         options=KafkaLogOptions.of({"path": str(path), "table": "records", **options}),
@@ -33,7 +33,7 @@ def looked_into(
     )
     offsets = [
         record.offset
-        for _, records in decoded_batches(only, job, damages.append)
+        for _, records in decoded_batches(only_segment, job, damages.append)
         for record in records
     ]
     return offsets, damages
@@ -63,26 +63,32 @@ def test_records_of_all_batches_come_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value_bytes", [64_000, PIECE_BYTES + 5])
 def test_batches_of_any_size_are_read(tmp_path: Path, value_bytes: int) -> None:
-    large = plain(record_value=b"v" * value_bytes)
-    segment(broker_dir(tmp_path) / "orders-0", [plain(), large, plain(), large])
+    large_batch = plain(record_value=b"v" * value_bytes)
+    segment(broker_dir(tmp_path) / "orders-0", [plain(), large_batch, plain(), large_batch])
     assert looked_into(tmp_path) == ([0, 1, 2, 3], [])
 
 
 def test_only_the_producers_that_are_wanted_are_decoded(tmp_path: Path) -> None:
-    damaged = bytearray(batch(0, pid=8))
-    damaged[61:] = b"\xff" * len(damaged[61:])
-    segment(broker_dir(tmp_path) / "orders-0", [batch(0, pid=7), bytes(damaged), batch(1, pid=7)])
+    damaged_batch = bytearray(batch(0, pid=8))
+    damaged_batch[61:] = b"\xff" * len(damaged_batch[61:])
+    segment(
+        broker_dir(tmp_path) / "orders-0", [batch(0, pid=7), bytes(damaged_batch), batch(1, pid=7)]
+    )
     assert looked_into(tmp_path, producers=frozenset({7})) == ([0, 2], [])
     assert looked_into(tmp_path, producers=frozenset({9})) == ([], [])
 
 
 def test_a_batch_that_is_not_what_it_says_is_told_and_the_next_one_is_read(tmp_path: Path) -> None:
-    damaged = bytearray(plain(3))
-    damaged[60] = 2  # records: one less than there are
-    segment(broker_dir(tmp_path) / "orders-0", [plain(), bytes(damaged), plain()])
+    damaged_batch = bytearray(plain(3))
+    damaged_batch[60] = 2  # records: one less than there are
+    segment(broker_dir(tmp_path) / "orders-0", [plain(), bytes(damaged_batch), plain()])
     offsets, (problem,) = looked_into(tmp_path)
     assert offsets == [0, 1, 2, 4]  # what came in front of the damage counts
-    assert (problem.position, problem.size, problem.kind) == (len(plain()), len(damaged), "records")
+    assert (problem.position, problem.size, problem.kind) == (
+        len(plain()),
+        len(damaged_batch),
+        "records",
+    )
     assert "bytes after the last record" in problem.reason
 
 
@@ -99,8 +105,8 @@ def test_a_batch_that_is_too_large_as_it_is_stored_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decoded, "STORED_BYTES_MAX", PIECE_BYTES)
-    large = plain(record_value=b"v" * PIECE_BYTES)
-    segment(broker_dir(tmp_path) / "orders-0", [plain(), large, plain()])
+    large_batch = plain(record_value=b"v" * PIECE_BYTES)
+    segment(broker_dir(tmp_path) / "orders-0", [plain(), large_batch, plain()])
     offsets, (problem,) = looked_into(tmp_path)
     assert offsets == [0, 2]
     assert "at most" in problem.reason
@@ -114,8 +120,8 @@ def test_a_batch_with_another_crc_is_left_out_where_crcs_are_computed(tmp_path: 
 
 
 def test_an_empty_batch_has_no_records(tmp_path: Path) -> None:
-    emptied = bytearray(build_batch([Record(value=b"v")], timestamp_ms=NOW))[:61]
-    emptied[8:12] = (49).to_bytes(4, "big")
-    emptied[57:61] = bytes(4)
-    segment(broker_dir(tmp_path) / "orders-0", [bytes(emptied), plain()])
+    emptied_batch = bytearray(build_batch([Record(value=b"v")], timestamp_ms=NOW))[:61]
+    emptied_batch[8:12] = (49).to_bytes(4, "big")
+    emptied_batch[57:61] = bytes(4)
+    segment(broker_dir(tmp_path) / "orders-0", [bytes(emptied_batch), plain()])
     assert looked_into(tmp_path) == ([1], [])

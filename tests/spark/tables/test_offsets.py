@@ -190,13 +190,13 @@ def test_groups_have_their_fields_as_json(tmp_path: Path) -> None:
         ),
     )  # fmt: skip
     epoch = EpochStored(group_id="g", group_epoch=6, metadata_hash=1)
-    stored, newer = rows_of(tmp_path, offsets_log_bytes(classic), offsets_log_bytes(epoch))
-    assert (stored["kind"], stored["group_id"]) == ("group_metadata", "g")
-    detail = json.loads(stored["detail"])
+    stored_row, newer_row = rows_of(tmp_path, offsets_log_bytes(classic), offsets_log_bytes(epoch))
+    assert (stored_row["kind"], stored_row["group_id"]) == ("group_metadata", "g")
+    detail = json.loads(stored_row["detail"])
     assert detail["generation"] == 3
     assert detail["members"][0]["subscription"] == "AAE="
-    assert newer["kind"] == "consumer_group_metadata"
-    assert json.loads(newer["detail"]) == {"epoch": 6, "metadata_hash": 1}
+    assert newer_row["kind"] == "consumer_group_metadata"
+    assert json.loads(newer_row["detail"]) == {"epoch": 6, "metadata_hash": 1}
 
 
 def test_streams_groups_have_their_tasks_and_topology_as_json(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_older_versions_are_told(
 
 
 @pytest.mark.parametrize(
-    ("key", "record_value", "kind", "words"),
+    ("key", "record_value", "kind", "expected_words"),
     [
         (b"\x00\x63g", b"\x00\x00", "unknown", "a key of version 99, which is no kind"),
         (b"\x00\x0bg", b"\x00\x00", "share_group_metadata", "unreadable record"),
@@ -268,11 +268,11 @@ def test_older_versions_are_told(
     ],
 )
 def test_what_can_t_be_read_is_a_row_that_says_so(
-    key: bytes, record_value: bytes | None, kind: str, words: str
+    key: bytes, record_value: bytes | None, kind: str, expected_words: str
 ) -> None:
     row = row_of(Record(key=key, value=record_value, offset=4), batch_of())
     assert row.problem is not None
-    assert words in row.problem
+    assert expected_words in row.problem
     assert (row.kind, row.group_id, row.offset) == (kind, None, 4)
 
 
@@ -367,11 +367,11 @@ def test_messages_of_old_formats_are_told_and_not_cut(tmp_path: Path, magic: int
 def test_what_lies_behind_a_cut_segment_goes_with_it(tmp_path: Path) -> None:
     broker_dir(tmp_path, is_clean=False)
     first_segment = segment(tmp_path / "orders-0", [plain(), plain()])
-    second = segment(tmp_path / "orders-0", [plain()], base_offset=2)
+    second_segment = segment(tmp_path / "orders-0", [plain()], base_offset=2)
     overwrite(first_segment, BATCH + 40, b"!")
     assert errors(tmp_path) == [
         (first_segment.name, "crc", BATCH, BATCH, True),
-        (second.name, "behind", 0, BATCH, True),
+        (second_segment.name, "behind", 0, BATCH, True),
     ]
     with pytest.raises(CorruptLogFileError, match="from offset 1 on; a starting broker cuts"):
         table(tmp_path, "batches")
@@ -394,12 +394,12 @@ def test_every_wrong_crc_is_told_where_all_are_computed(tmp_path: Path) -> None:
 def test_records_that_can_t_be_decoded_are_told_where_batches_are_looked_into(
     tmp_path: Path,
 ) -> None:
-    damaged = bytearray(plain(3))
-    damaged[60] = 9
-    path = segment(broker_dir(tmp_path) / "orders-0", [plain(), bytes(damaged), plain()])
+    damaged_batch = bytearray(plain(3))
+    damaged_batch[60] = 9
+    path = segment(broker_dir(tmp_path) / "orders-0", [plain(), bytes(damaged_batch), plain()])
     assert errors(tmp_path) == []
     assert errors(tmp_path, checkRecords="true") == [
-        (path.name, "records", BATCH, len(damaged), False)
+        (path.name, "records", BATCH, len(damaged_batch), False)
     ]
 
 

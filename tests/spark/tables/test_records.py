@@ -264,13 +264,13 @@ def test_small_segments_have_the_rows_together_that_each_has_alone(
         job = TableJob(options=options, columns=tuple(schema.names), by_replica=by_replica)
         return [rows.in_schema(schema) for rows in rows_of(Share(segments=segment_files), job)]
 
-    (joined,) = read(*segments)
-    alone = [batch for segment in segments for batch in read(segment)]
-    assert len(alone) > 4
-    assert joined.to_pylist() == pa.Table.from_batches(alone).to_pylist()
+    (joined_batch,) = read(*segments)
+    separate_batches = [batch for segment in segments for batch in read(segment)]
+    assert len(separate_batches) > 4
+    assert joined_batch.to_pylist() == pa.Table.from_batches(separate_batches).to_pylist()
     by_replica = read(*segments, by_replica=True)
     assert [len(set(record_batch["broker"].to_pylist())) for record_batch in by_replica] == [1, 1]
-    assert pa.Table.from_batches(by_replica).to_pylist() == joined.to_pylist()
+    assert pa.Table.from_batches(by_replica).to_pylist() == joined_batch.to_pylist()
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -442,7 +442,7 @@ def test_batches_of_several_codecs_come_in_order_without_the_damaged_one(
 ) -> None:
     monkeypatch.setattr(records, "BYTES_MAX", 40)  # several groups
     codecs = [ZSTD, NONE, GZIP, ZSTD, NONE, SNAPPY]
-    stored = [
+    stored_batches = [
         build_batch(
             [Record(value=b"%d-%d" % (codec_number, index) * 9) for index in range(2)],
             timestamp_ms=NOW,
@@ -450,9 +450,12 @@ def test_batches_of_several_codecs_come_in_order_without_the_damaged_one(
         )
         for codec_number, codec in enumerate(codecs)
     ]
-    damaged = bytearray(stored[3])
-    damaged[61:65] = b"none"
-    segment(broker_dir(tmp_path) / "orders-0", [*stored[:3], bytes(damaged), *stored[4:]])
+    damaged_batch = bytearray(stored_batches[3])
+    damaged_batch[61:65] = b"none"
+    segment(
+        broker_dir(tmp_path) / "orders-0",
+        [*stored_batches[:3], bytes(damaged_batch), *stored_batches[4:]],
+    )
     sound_numbers = [sound_number for sound_number in range(6) if sound_number != 3]
     with pytest.raises(CorruptLogFileError, match="the batch at offset 6 has another CRC"):
         table(tmp_path, "records")
@@ -521,11 +524,11 @@ def test_gaps_that_the_cleaner_left_stay_gaps(tmp_path: Path) -> None:
     assert [row["offset"] for row in table(tmp_path, "records")] == [0, 3]
 
 
-@pytest.mark.parametrize(("rows", "size"), [(4, 1 << 20), (1 << 13, 10)])
+@pytest.mark.parametrize(("row_count", "size"), [(4, 1 << 20), (1 << 13, 10)])
 def test_rows_are_handed_over_in_bounded_pieces(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, size: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_count: int, size: int
 ) -> None:
-    monkeypatch.setattr(records, "ROWS_MAX", rows)
+    monkeypatch.setattr(records, "ROWS_MAX", row_count)
     monkeypatch.setattr(records, "BYTES_MAX", size)
     segment(
         broker_dir(tmp_path) / "orders-0",
@@ -595,8 +598,8 @@ def test_numbers_words_and_nothing() -> None:
     assert r.boolean_column(numbers > 0)(pa.bool_()).to_pylist() == [True, False, True]
     assert r.word_column(numbers, "abcd")(pa.string()).to_pylist() == ["d", None, None]
     for number, word in ((1, "b"), (-1, None), (4, None)):
-        alike = np.full(2, number, dtype=np.int64)
-        assert r.word_column(alike, "abcd")(pa.string()).to_pylist() == [word, word]
+        alike_numbers = np.full(2, number, dtype=np.int64)
+        assert r.word_column(alike_numbers, "abcd")(pa.string()).to_pylist() == [word, word]
     assert r.word_column(numbers[:0], "abcd")(pa.string()).to_pylist() == []
     assert r.null_column(2)(pa.string()).to_pylist() == [None, None]
     assert r.constant_column(None, 2)(pa.int32()).to_pylist() == [None, None]
@@ -627,19 +630,22 @@ def test_small_batches_are_put_together_up_to_a_bound() -> None:
     def batch_of_values(*values: bytes) -> pa.RecordBatch:
         return pa.record_batch({"value": pa.array(values, pa.binary())})
 
-    many, large = batch_of_values(*[b"m"] * r.ROWS_MAX), batch_of_values(b"l" * r.JOINED_BYTES_MAX)
+    many_batch, large_batch = (
+        batch_of_values(*[b"m"] * r.ROWS_MAX),
+        batch_of_values(b"l" * r.JOINED_BYTES_MAX),
+    )
     small_batches = [
         batch_of_values(b"a"),
         batch_of_values(b"b", b"c"),
-        many,
+        many_batch,
         batch_of_values(b"d"),
-        large,
+        large_batch,
         batch_of_values(b"e"),
         batch_of_values(b"f"),
     ]
-    joined = list(r.join_batches(small_batches))
-    assert [record_batch.num_rows for record_batch in joined] == [3, r.ROWS_MAX, 1, 1, 2]
-    assert pa.Table.from_batches(joined) == pa.Table.from_batches(small_batches)
+    joined_batches = list(r.join_batches(small_batches))
+    assert [record_batch.num_rows for record_batch in joined_batches] == [3, r.ROWS_MAX, 1, 1, 2]
+    assert pa.Table.from_batches(joined_batches) == pa.Table.from_batches(small_batches)
     assert list(r.join_batches(())) == []
 
 
@@ -706,7 +712,7 @@ def test_nobody_goes_through_segments_for_their_names(
         column_name for column_name in TABLES["segments"].names if column_name not in WALK_COLUMNS
     ]
 
-    def never(*args: object, **named: object) -> None:
+    def never(*args: object, **keywords: object) -> None:
         raise AssertionError(args)
 
     monkeypatch.setattr(segments, "sound_rows", never)

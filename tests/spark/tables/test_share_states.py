@@ -69,14 +69,14 @@ def test_what_kafka_wrote_is_told_with_where_it_stands(tmp_path: Path) -> None:
         ],
     }
     times = {"create_timestamp_ms": 1_700_000_000_000, "write_timestamp_ms": 1_700_000_300_000}
-    about = {"kind": "snapshot", "key_version": 0, "state_epoch": 2}
-    assert snapshot == {**log_position, **state, **times, **about, "offset": 8}
-    nothing = dict.fromkeys((*times, "state_epoch"))
+    record_fields = {"kind": "snapshot", "key_version": 0, "state_epoch": 2}
+    assert snapshot == {**log_position, **state, **times, **record_fields, "offset": 8}
+    null_fields = dict.fromkeys((*times, "state_epoch"))
     assert update == {
-        **log_position, **state, **nothing, "kind": "update", "key_version": 1, "offset": 9,
+        **log_position, **state, **null_fields, "kind": "update", "key_version": 1, "offset": 9,
     }  # fmt: skip
     assert tombstone == {
-        **log_position, **dict.fromkeys(state), **nothing, "kind": "snapshot", "key_version": 0,
+        **log_position, **dict.fromkeys(state), **null_fields, "kind": "snapshot", "key_version": 0,
         "offset": 10, "is_tombstone": True,
     }  # fmt: skip
     assert (first_row["start_offset"], first_row["delivery_complete_count"]) == (None, None)
@@ -84,7 +84,7 @@ def test_what_kafka_wrote_is_told_with_where_it_stands(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "record_value", "kind", "words"),
+    ("key", "record_value", "kind", "expected_words"),
     [
         (b"\0\2" + KEY[2:], UPDATE, "unknown", "a key of version 2, which is no kind that is"),
         (b"", UPDATE, "unknown", "unreadable record of __share_group_state"),
@@ -95,11 +95,11 @@ def test_what_kafka_wrote_is_told_with_where_it_stands(tmp_path: Path) -> None:
     ],
 )
 def test_a_record_that_cannot_be_read_has_a_problem(
-    key: bytes, record_value: bytes | None, kind: str, words: str
+    key: bytes, record_value: bytes | None, kind: str, expected_words: str
 ) -> None:
     row = row_of(Record(key=key, value=record_value, offset=4))
     assert row.problem is not None
-    assert row.problem.startswith(words)
+    assert row.problem.startswith(expected_words)
     assert (row.kind, row.group_id, row.state_batches, row.offset) == (kind, None, None, 4)
 
 

@@ -47,7 +47,7 @@ def test_every_state_that_is_written_has_kafka_s_name(tmp_path: Path) -> None:
 def test_an_entry_is_told_in_both_versions(
     tmp_path: Path, transaction_version: TransactionVersion, version: int
 ) -> None:
-    entry = move("Ongoing", B_2, A_0, name="pay", pid=9, epoch=4, previous=8, timeout_ms=1_000)
+    entry = move("Ongoing", B_2, A_0, name="pay", pid=9, epoch=4, previous_id=8, timeout_ms=1_000)
     batch_data = encode_batch(
         [entry], finalized_version=transaction_version, now_ms=NOW, release_rules=LATEST_RULES
     )
@@ -120,7 +120,7 @@ def test_only_the_coordinators_log_is_read_and_no_control_batch(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("key", "record_value", "words"),
+    ("key", "record_value", "expected_words"),
     [
         (b"\x00\x07\x00\x01a", b"\x00\x00", "key of version 7, only 0 is known"),
         (b"\x00", b"\x00\x00", "unreadable record"),
@@ -135,11 +135,11 @@ def test_only_the_coordinators_log_is_read_and_no_control_batch(tmp_path: Path) 
     ],
 )
 def test_what_can_t_be_read_is_a_row_that_says_so(
-    key: bytes, record_value: bytes | None, words: str
+    key: bytes, record_value: bytes | None, expected_words: str
 ) -> None:
     row = row_of(record(key=key, record_value=record_value))
     assert row.problem is not None
-    assert words in row.problem
+    assert expected_words in row.problem
     assert (row.offset, row.timestamp_ms) == (5, NOW)
     assert row.value_version == version_of(record_value)
     assert (row.state, row.producer_id) == (None, None)
@@ -147,8 +147,8 @@ def test_what_can_t_be_read_is_a_row_that_says_so(
 
 @given(st.binary(max_size=40), st.none() | st.binary(max_size=60))
 def test_any_bytes_make_a_row(key: bytes, value: bytes | None) -> None:
-    for front in (b"", b"\x00\x00\x00\x01a"):
-        row = row_of(record(key=front + key, record_value=value))
+    for key_prefix in (b"", b"\x00\x00\x00\x01a"):
+        row = row_of(record(key=key_prefix + key, record_value=value))
         assert row.is_tombstone == (value is None)
         assert (row.problem is None) == (row.transactional_id is not None)
 

@@ -25,26 +25,28 @@ pytest.importorskip("duckdb", reason="the extra spark is not installed")
 
 
 @pytest.fixture
-def odd(tmp_path: Path) -> Path:
+def odd_traces(tmp_path: Path) -> Path:
     (tmp_path / "odd.jsonl").write_text(odd_lives())
-    with gzip.open(tmp_path / "brief.jsonl.gz", "wt") as packed:
-        packed.write(brief_lives())
+    with gzip.open(tmp_path / "brief.jsonl.gz", "wt") as packed_file:
+        packed_file.write(brief_lives())
     (tmp_path / "stream.sse").write_text(STREAM)
     (tmp_path / ".hidden").write_text("nothing of a trace")
     return tmp_path
 
 
-def test_files_folders_and_patterns_are_found(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    everything = small_files([str(odd)])
-    assert everything is not None
-    assert [path.name for path in everything] == ["brief.jsonl.gz", "odd.jsonl", "stream.sse"]
-    assert small_files([f"{odd}/*.jsonl"]) == (odd / "odd.jsonl",)
-    assert small_files([f"file://{odd}/odd.jsonl"]) == (odd / "odd.jsonl",)
-    monkeypatch.chdir(odd)
+def test_files_folders_and_patterns_are_found(
+    odd_traces: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    all_files = small_files([str(odd_traces)])
+    assert all_files is not None
+    assert [path.name for path in all_files] == ["brief.jsonl.gz", "odd.jsonl", "stream.sse"]
+    assert small_files([f"{odd_traces}/*.jsonl"]) == (odd_traces / "odd.jsonl",)
+    assert small_files([f"file://{odd_traces}/odd.jsonl"]) == (odd_traces / "odd.jsonl",)
+    monkeypatch.chdir(odd_traces)
     assert small_files(["*.sse"]) == (Path("stream.sse"),)
     assert small_files(["s3a://bucket/x.jsonl"]) is None
     monkeypatch.setattr(_small_traces, "SMALL_TRACES_BYTES_MAX", 10)
-    assert small_files([str(odd)]) is None
+    assert small_files([str(odd_traces)]) is None
 
 
 def test_a_packed_trace_counts_as_what_comes_out_of_it(
@@ -79,12 +81,12 @@ def test_a_line_that_is_too_long_is_refused_wherever_it_is(
     pack = gzip.compress if is_packed else bytes
     file = tmp_path / ("x.jsonl.gz" if is_packed else "x.jsonl")
     line = brief_lives().encode().partition(b"\n")[0] + b"\n"
-    before = line * lines_before
-    file.write_bytes(pack(before + bytes((3 << 20) + 1) + b"\n" + line))
+    text_before = line * lines_before
+    file.write_bytes(pack(text_before + bytes((3 << 20) + 1) + b"\n" + line))
     assert main(["trace", "analyse", str(file)]) == 2
     complaint = capsys.readouterr().err
-    assert f"{file}: line {lines_before + 1}, which begins at byte {len(before)}," in complaint
-    file.write_bytes(pack(before + 5 * (bytes(3 << 20) + b"\n")))
+    assert f"{file}: line {lines_before + 1}, which begins at byte {len(text_before)}," in complaint
+    file.write_bytes(pack(text_before + 5 * (bytes(3 << 20) + b"\n")))
     assert small_files([str(file)]) == (file,)
 
 
@@ -128,15 +130,15 @@ def test_a_file_is_measured_up_to_where_it_ended_then(
 def test_what_can_t_be_unpacked_is_no_trace(
     damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    packed = gzip.compress(brief_lives().encode())
-    middle = len(packed) // 2
-    damaged = {
-        "cut off": packed[:-12],
+    packed_lines = gzip.compress(brief_lives().encode())
+    middle = len(packed_lines) // 2
+    damaged_bytes = {
+        "cut off": packed_lines[:-12],
         "noise": bytes(range(1, 200)),
-        "changed": packed[:middle] + bytes(20) + packed[middle + 20 :],
+        "changed": packed_lines[:middle] + bytes(20) + packed_lines[middle + 20 :],
     }[damage]
     file = tmp_path / "damaged.jsonl.gz"
-    file.write_bytes(damaged)
+    file.write_bytes(damaged_bytes)
     assert main(["trace", "analyse", str(file)]) == 2
     complaint = capsys.readouterr().err
     assert f"{file}: it can't be unpacked: " in complaint
@@ -145,10 +147,10 @@ def test_what_can_t_be_unpacked_is_no_trace(
 
 @pytest.mark.parametrize("damage", ["cut off", "noise", "another program's"])
 def test_a_damaged_export_is_told(
-    damage: str, odd: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    damage: str, odd_traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     export = tmp_path / "export"
-    assert main(["trace", "export", str(odd / "brief.jsonl.gz"), "--to", str(export)]) == 0
+    assert main(["trace", "export", str(odd_traces / "brief.jsonl.gz"), "--to", str(export)]) == 0
     file = next(export.glob("runs/**/*.parquet"))
     content = file.read_bytes()
     if damage == "another program's":
@@ -157,25 +159,25 @@ def test_a_damaged_export_is_told(
     else:
         file.write_bytes(content[:-100] if damage == "cut off" else bytes(range(256)) * 8)
     capsys.readouterr()
-    for words in (
+    for arguments in (
         ("analyse", str(export)),
-        ("export", str(odd / "odd.jsonl"), "--to", str(export)),
+        ("export", str(odd_traces / "odd.jsonl"), "--to", str(export)),
     ):
-        assert main(["trace", *words]) == 2
+        assert main(["trace", *arguments]) == 2
         complaint = capsys.readouterr().err
         assert f"{export}: no export that can be read: " in complaint
         assert "Traceback" not in complaint
 
 
-def test_traces_become_tables(odd: Path) -> None:
-    ask = embedded_queries([str(odd)], are_exported=False)
+def test_traces_become_tables(odd_traces: Path) -> None:
+    ask = embedded_queries([str(odd_traces)], are_exported=False)
     assert ask is not None
     kinds = ask("SELECT run, outcome, count(*) AS many FROM trace_transactions GROUP BY ALL")
     assert sorted((kind["run"], kind["outcome"]) for kind in kinds) == [
         ("brief", "committed"), ("odd", "aborted"), ("odd", "committed"), ("odd", "undecided"),
     ]  # fmt: skip
-    (lost,) = ask("SELECT reason, text FROM trace_unreadable")
-    assert lost == {
+    (unreadable_row,) = ask("SELECT reason, text FROM trace_unreadable")
+    assert unreadable_row == {
         "reason": "17 events were lost by a slow listener",
         "text": '{"lost":17,"next":60}',
     }
@@ -204,19 +206,19 @@ def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
         embedded_queries([str(tmp_path)], are_exported=False)
 
 
-def test_ids_that_stand_out_come_behind_their_groups(odd: Path) -> None:
-    ask = embedded_queries([str(odd)], are_exported=False)
+def test_ids_that_stand_out_come_behind_their_groups(odd_traces: Path) -> None:
+    ask = embedded_queries([str(odd_traces)], are_exported=False)
     assert ask is not None
     rows = ask(ANALYSES["time_to_decide"].worst(1), late_after_ms=LATE_AFTER_MS)
     assert [row["grouped_by"] for row in rows] == ["all", "transaction_version", "transactional_id"]
     assert rows[-1]["transactional_id"] == "a"
-    late = ask(ANALYSES["late_transactions"].sql, late_after_ms=0)
-    assert late[0]["late"] == 1
+    late_rows = ask(ANALYSES["late_transactions"].sql, late_after_ms=0)
+    assert late_rows[0]["late"] == 1
 
 
 @pytest.mark.usefixtures("without_java", "without_session")
-def test_the_command_starts_no_java(odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["trace", "analyse", str(odd), "--only", "epoch_bumps"]) == 1
+def test_the_command_starts_no_java(odd_traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "analyse", str(odd_traces), "--only", "epoch_bumps"]) == 1
     output = capsys.readouterr()
     assert output.out.startswith("Epoch bumps\n")
     assert "17 events were lost" in output.err

@@ -84,12 +84,12 @@ def test_a_query_reads_only_what_was_made_before_it() -> None:
 
 @pytest.mark.parametrize("query_name", QUERIES_OVER_EVENTS)
 def test_a_query_names_only_kinds_that_exist(query_name: str) -> None:
-    named = set(
+    named_kinds = set(
         re.findall(
             r"'((?:txn|log|pid|marker|verify|msg|fault)\.\w+)'", QUERIES_OVER_EVENTS[query_name]
         )
     )
-    assert named <= set(KINDS)
+    assert named_kinds <= set(KINDS)
 
 
 def test_a_line_has_no_key_that_is_not_read() -> None:

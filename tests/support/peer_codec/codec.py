@@ -11,7 +11,14 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from tests.support.peer_codec import dead_letters, lifecycle, replication, share_state
-from tests.support.peer_codec.shapes import ByTopic, Index, PlainField, Shape, StructTuple, error
+from tests.support.peer_codec.shapes import (
+    Index,
+    PlainField,
+    Shape,
+    StructTuple,
+    TopicGrouping,
+    error,
+)
 from txnsim.errors import UnsupportedRequestError
 from txnsim.interbroker.share_state import (
     DeleteShareState,
@@ -118,7 +125,7 @@ _ADD_PARTITIONS: Final = Shape(
             TxnPartitions,
             "AddPartitionsToTxnTransaction",
             *("transactional_id", "producer_id", "producer_epoch", "verify_only"),
-            partitions=ByTopic("topics", "AddPartitionsToTxnTopic"),
+            partitions=TopicGrouping("topics", "AddPartitionsToTxnTopic"),
         ),
     ),
 )
@@ -132,7 +139,7 @@ _ADDED_PARTITIONS: Final = Shape(
             None,
             "AddPartitionsToTxnResult",
             "transactional_id",
-            results=ByTopic(
+            results=TopicGrouping(
                 "topic_results",
                 "AddPartitionsToTxnTopicResult",
                 Shape(
@@ -162,7 +169,9 @@ _MARKERS: Final = Shape(
             *("producer_id", "producer_epoch", "coordinator_epoch"),
             committed="transaction_result",
             transaction_version=PlainField("transaction_version", default=0),
-            partitions=ByTopic("topics", "WritableTxnMarkerTopic", partitions="partition_indexes"),
+            partitions=TopicGrouping(
+                "topics", "WritableTxnMarkerTopic", partitions="partition_indexes"
+            ),
         ),
     ),
 )
@@ -175,7 +184,7 @@ _MARKED: Final = Shape(
             None,
             "WritableTxnMarkerResult",
             "producer_id",
-            results=ByTopic(
+            results=TopicGrouping(
                 "topics",
                 "WritableTxnMarkerTopicResult",
                 Shape(None, "WritableTxnMarkerPartitionResult", partition=Index(), error=error()),

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from tests.support.peer_codec.shapes import (
-    ByTopic,
     Index,
     OptionalTuple,
     PlainField,
     Shape,
     StructTuple,
+    TopicGrouping,
     TopicIdField,
     error,
 )
@@ -78,7 +78,7 @@ FETCH_REQUEST: Final = Shape(
     replica_id=_FollowerState("replica_id"),
     replica_epoch=_FollowerState("replica_epoch"),
     max_wait_ms=PlainField("max_wait", from_wire=duration_ms),
-    partitions=ByTopic(
+    partitions=TopicGrouping(
         "topics",
         "FetchTopic",
         Shape(
@@ -92,7 +92,7 @@ FETCH_REQUEST: Final = Shape(
         ),
         by_id=True,
     ),
-    forgotten_partitions=ByTopic("forgotten_topics_data", "ForgottenTopic", by_id=True),
+    forgotten_partitions=TopicGrouping("forgotten_topics_data", "ForgottenTopic", by_id=True),
     says={"cluster_id": None, "isolation_level": 0, "rack_id": ""},
 )
 FETCH_RESPONSE: Final = Shape(
@@ -100,7 +100,7 @@ FETCH_RESPONSE: Final = Shape(
     "FetchResponse",
     "session_id",
     error=error(),
-    partitions=ByTopic(
+    partitions=TopicGrouping(
         "responses",
         "FetchableTopicResponse",
         Shape(
@@ -128,7 +128,7 @@ ALTER_REQUEST: Final = Shape(
     AlterPartitionCommand,
     "AlterPartitionRequest",
     *("broker_id", "broker_epoch"),
-    partitions=ByTopic(
+    partitions=TopicGrouping(
         "topics",
         "TopicData",
         Shape(
@@ -149,7 +149,7 @@ ALTER_RESPONSE: Final = Shape(
     AlterPartitionReply,
     "AlterPartitionResponse",
     error=error(),
-    partitions=ByTopic(
+    partitions=TopicGrouping(
         "topics",
         "TopicData",
         Shape(

@@ -58,10 +58,10 @@ class Shape:
         self._ours = ours
         self._theirs = theirs
         self._says = says
-        named = {**dict.fromkeys(shared_names), **fields}
+        field_by_name = {**dict.fromkeys(shared_names), **fields}
         self._fields: dict[str, WireField] = {
             name: PlainField(field or name) if field is None or isinstance(field, str) else field
-            for name, field in named.items()
+            for name, field in field_by_name.items()
         }
 
     def to_message(self, schema: Any, value: Any) -> Any:
@@ -160,7 +160,7 @@ class TopicIdField(msgspec.Struct, frozen=True):
         return topic.topic_id
 
 
-class ByTopic(msgspec.Struct, frozen=True):
+class TopicGrouping(msgspec.Struct, frozen=True):
     """A tuple of elements with partitions, which Kafka groups by topic."""
 
     theirs: str

@@ -86,7 +86,7 @@ def errors_by_topic(answer: Any, path: str) -> dict[str, ErrorCode]:
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "field", "answered", "operation"),
+    ("name", "version", "field", "answer_field", "operation"),
     [
         ("DeleteGroups", 2, "groups_names", "results", AclOperation.DELETE),
         ("DescribeGroups", 5, "groups", "groups", AclOperation.DESCRIBE),
@@ -94,18 +94,18 @@ def errors_by_topic(answer: Any, path: str) -> dict[str, ErrorCode]:
     ],
 )
 async def test_a_forbidden_group_fails_alone(
-    api: GuardedApi, name: str, version: int, field: str, answered: str, operation: AclOperation
+    api: GuardedApi, name: str, version: int, field: str, answer_field: str, operation: AclOperation
 ) -> None:
     api.grant(acl(GROUP, "g", operation))
     answer = await api.ask(name, version, **{field: ["g", "other"]})
-    errors = {group.group_id: group.error_code for group in getattr(answer, answered)}
+    errors = {group.group_id: group.error_code for group in getattr(answer, answer_field)}
     assert errors["g"] is not ErrorCode.group_authorization_failed
     assert errors["other"] is ErrorCode.group_authorization_failed
 
 
 def test_the_tables_have_every_api() -> None:
-    tried = {KEYS[name] for name, *_ in PART_CASES} | {42}
-    assert PARTS.keys() <= tried
+    tried_apis = {KEYS[name] for name, *_ in PART_CASES} | {42}
+    assert PARTS.keys() <= tried_apis
 
 
 async def test_without_acknowledgements_a_forbidden_topic_closes_the_connection(
@@ -113,8 +113,8 @@ async def test_without_acknowledgements_a_forbidden_topic_closes_the_connection(
 ) -> None:
     values = {"transactional_id": None, "acks": 0}
     data = {"index": 0, "records": plain()}
-    denied = [{"name": "orders", "partition_data": [data]}]
-    assert await api.ask("Produce", 9, **values, topic_data=denied) is NoResponse.CLOSE
+    denied_topics = [{"name": "orders", "partition_data": [data]}]
+    assert await api.ask("Produce", 9, **values, topic_data=denied_topics) is NoResponse.CLOSE
     api.grant(acl(TOPIC, "orders", AclOperation.WRITE))
     never = [
         {"name": "orders", "partition_data": [{"index": 0, "records": None}]},
@@ -194,7 +194,7 @@ async def test_an_answer_without_a_message_is_left_alone(api: GuardedApi) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "request_field", "answered"),
+    ("name", "version", "request_field", "answer_field"),
     [
         ("DescribeGroups", 5, "groups", "groups"),
         ("ConsumerGroupDescribe", 1, "group_ids", "groups"),
@@ -202,10 +202,10 @@ async def test_an_answer_without_a_message_is_left_alone(api: GuardedApi) -> Non
     ],
 )
 async def test_many_are_refused_one_by_one_and_in_order(
-    api: GuardedApi, name: str, version: int, request_field: str, answered: str
+    api: GuardedApi, name: str, version: int, request_field: str, answer_field: str
 ) -> None:
     names = [f"n-{name_number}" for name_number in range(3 * REFUSED_AT_ONCE + 1)] + ["n-0"]
-    results = getattr(await api.ask(name, version, **{request_field: names}), answered)
+    results = getattr(await api.ask(name, version, **{request_field: names}), answer_field)
     assert [
         getattr(result, "group_id", None) or result.transactional_id for result in results
     ] == names
@@ -294,12 +294,12 @@ def test_every_api_that_is_guarded_is_spoken_and_has_one_guard() -> None:
 
 async def test_rights_are_those_of_this_very_moment(api: GuardedApi) -> None:
     group = acl(ResourceType.GROUP, "g", AclOperation.READ)
-    denied = ErrorCode.group_authorization_failed
-    assert (await api.ask("Heartbeat", 3, group_id="g")).error_code is denied
+    denied_error = ErrorCode.group_authorization_failed
+    assert (await api.ask("Heartbeat", 3, group_id="g")).error_code is denied_error
     api.grant(group)
-    assert (await api.ask("Heartbeat", 3, group_id="g")).error_code is not denied
+    assert (await api.ask("Heartbeat", 3, group_id="g")).error_code is not denied_error
     api.revoke_all()
-    assert (await api.ask("Heartbeat", 3, group_id="g")).error_code is denied
+    assert (await api.ask("Heartbeat", 3, group_id="g")).error_code is denied_error
 
 
 async def test_a_super_user_passes(api: GuardedApi) -> None:

@@ -65,12 +65,12 @@ async def test_a_streams_group_needs_rights_on_all_of_its_topics(api: GuardedApi
     await has_coordinators(api)
     assert (await streams_heartbeat(api, "orders")).error_code is NO_GROUP
     api.grant(acl(GROUP, "g", AclOperation.READ), acl(TOPIC, "orders", AclOperation.DESCRIBE))
-    refused = await streams_heartbeat(api, "orders")
-    assert (refused.error_code, refused.error_message) == (FORBIDDEN, None)
+    refused_answer = await streams_heartbeat(api, "orders")
+    assert (refused_answer.error_code, refused_answer.error_message) == (FORBIDDEN, None)
     api.grant(acl(TOPIC, "log", AclOperation.DESCRIBE))
-    joined = await streams_heartbeat(api, "orders")
-    assert joined.error_code is ErrorCode.none
-    (missing,) = (status for status in joined.status if status.status_code == 3)
+    join_reply = await streams_heartbeat(api, "orders")
+    assert join_reply.error_code is ErrorCode.none
+    (missing,) = (status for status in join_reply.status if status.status_code == 3)
     assert missing.status_detail == (
         "Internal topics are missing: log; Unauthorized to CREATE on topics log."
     )
@@ -102,9 +102,13 @@ async def test_a_streams_group_is_described_with_topics_that_may_be(api: Guarded
     assert description.authorized_operations == 1 << AclOperation.READ | 1 << AclOperation.DESCRIBE
     api.revoke_all()
     api.grant(*member)
-    hidden = await describe_group()
-    assert (hidden.error_code, hidden.members, hidden.topology) == (FORBIDDEN, (), None)
-    assert hidden.error_message == (
+    hidden_description = await describe_group()
+    assert (
+        hidden_description.error_code,
+        hidden_description.members,
+        hidden_description.topology,
+    ) == (FORBIDDEN, (), None)
+    assert hidden_description.error_message == (
         "The described group uses topics that the client is not authorized to describe."
     )
 
@@ -150,11 +154,11 @@ async def has_coordinators(api: GuardedApi) -> None:
 
 async def has_members_and_offsets(api: GuardedApi) -> None:
     """A share group of all topics, whose first member has a partition of each."""
-    everything = (
+    all_acls = (
         acl(GROUP, "g", AclOperation.READ),
         acl(TOPIC, "*", AclOperation.DESCRIBE),
     )
-    api.grant(*everything)
+    api.grant(*all_acls)
     await has_coordinators(api)
     for _ in range(5_000):
         answer = await heartbeat(api, *NAMES)
@@ -168,8 +172,8 @@ async def has_members_and_offsets(api: GuardedApi) -> None:
 
 async def test_a_share_group_is_joined_for_topics_that_may_be_described(api: GuardedApi) -> None:
     api.grant(acl(GROUP, "g", AclOperation.READ), acl(TOPIC, "orders", AclOperation.DESCRIBE))
-    refused = await heartbeat(api, *NAMES)
-    assert (refused.error_code, refused.error_message) == (FORBIDDEN, None)
+    refused_answer = await heartbeat(api, *NAMES)
+    assert (refused_answer.error_code, refused_answer.error_message) == (FORBIDDEN, None)
     assert (await heartbeat(api, "orders")).error_code not in (FORBIDDEN, NO_GROUP)
 
 
@@ -200,7 +204,7 @@ async def test_offsets_of_share_groups_are_those_of_topics_that_may_be_described
     api: GuardedApi,
 ) -> None:
     await has_members_and_offsets(api)
-    named = [{"topic_name": topic_name, "partitions": (0,)} for topic_name in NAMES]
+    named_topics = [{"topic_name": topic_name, "partitions": (0,)} for topic_name in NAMES]
 
     async def groups() -> list[tuple[ErrorCode, dict[str, ErrorCode]]]:
         answer = await api.ask(
@@ -208,7 +212,7 @@ async def test_offsets_of_share_groups_are_those_of_topics_that_may_be_described
             1,
             groups=[
                 {"group_id": group_id, "topics": topics}
-                for group_id, topics in (("other", None), ("g", named), ("g", None))
+                for group_id, topics in (("other", None), ("g", named_topics), ("g", None))
             ],
         )
         return [

@@ -30,8 +30,8 @@ async def test_each_right_is_asked_for_and_enough(
 
 
 def test_the_table_has_every_row() -> None:
-    tried = {KEYS[name] for name, *_ in WHOLE}
-    assert tried == CHECKS.keys()
+    tried_apis = {KEYS[name] for name, *_ in WHOLE}
+    assert tried_apis == CHECKS.keys()
 
 
 async def test_what_is_not_transactional_needs_no_transactional_id(api: GuardedApi) -> None:

@@ -77,8 +77,8 @@ def test_every_config_has_documentation(scope: Scope) -> None:
 
 
 async def test_a_broker_shows_what_we_have_and_the_nameless_one_what_was_set(api: Api) -> None:
-    (own,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, "1"))).results
-    config_by_name = {config.name: config for config in own.configs}
+    (own_result,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, "1"))).results
+    config_by_name = {config.name: config for config in own_result.configs}
     assert len(config_by_name) == 350, "as many as a real 4.4.0 tells"
     assert set(config_by_name) == {
         name for name, key in BROKER_CONFIGS.items() if not key.is_internal
@@ -94,9 +94,9 @@ async def test_a_broker_shows_what_we_have_and_the_nameless_one_what_was_set(api
 
 async def test_a_broker_tells_where_clients_reach_it(api: Api) -> None:
     """As in kafka-python's test_describe_configs_broker_resource_returns_configs."""
-    (own,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, "1"))).results
+    (own_result,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, "1"))).results
     address = api.broker.image.brokers[BrokerId(1)]
-    config_by_name = {config.name: config for config in own.configs}
+    config_by_name = {config.name: config for config in own_result.configs}
     listeners = config_by_name["advertised.listeners"]
     assert listeners.value == f"PLAINTEXT://{address.host}:{address.port}"
     assert listeners.config_source == ConfigSource.STATIC_BROKER
@@ -109,10 +109,10 @@ async def test_a_broker_tells_where_clients_reach_it(api: Api) -> None:
 
 async def test_an_internal_config_is_shown_once_it_is_set() -> None:
     async with handlers(unstable_api_versions_enable=True) as api:
-        (own,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, "1"))).results
+        (own_result,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, "1"))).results
     value_by_name = {
         config.name: config.value
-        for config in own.configs
+        for config in own_result.configs
         if BROKER_CONFIGS[config.name].is_internal
     }
     assert value_by_name == {"unstable.api.versions.enable": "true"}
@@ -179,7 +179,7 @@ async def test_configs_of_a_broker_take_effect(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "cleared"),
+    ("altered_resource", "cleared"),
     [
         (resource(min_insync_replicas="1"), {"orders"}),
         (resource(retention_ms="1"), {"orders"}),
@@ -189,7 +189,7 @@ async def test_configs_of_a_broker_take_effect(api: Api) -> None:
     ids=["another", "the default again", "the same", "of all brokers"],
 )
 async def test_a_change_of_the_minimum_makes_no_replica_eligible(
-    api: Api, changed: dict[str, Any], cleared: set[str]
+    api: Api, altered_resource: dict[str, Any], cleared: set[str]
 ) -> None:
     metadata = api.broker.metadata
     metadata.publish(
@@ -200,7 +200,7 @@ async def test_a_change_of_the_minimum_makes_no_replica_eligible(
         )
     )
     await alter(api, resource(min_insync_replicas="2"))
-    places = {TopicPartition(topic, 0) for topic in ("orders", "other")}
+    topic_partitions = {TopicPartition(topic, 0) for topic in ("orders", "other")}
 
     def partition(topic_partition: TopicPartition) -> PartitionImage:
         partition = metadata.image.partition(topic_partition)
@@ -209,13 +209,15 @@ async def test_a_change_of_the_minimum_makes_no_replica_eligible(
 
     cleared_partitions = {
         topic_partition: msgspec.structs.replace(partition(topic_partition), elr=(BrokerId(9),))
-        for topic_partition in places
+        for topic_partition in topic_partitions
     }
     metadata.publish(metadata.image.with_partitions(cleared_partitions))
-    (response,) = (await alter(api, changed)).responses
+    (response,) = (await alter(api, altered_resource)).responses
     assert response.error_code is ErrorCode.none
     assert {
-        topic_partition.topic for topic_partition in places if not partition(topic_partition).elr
+        topic_partition.topic
+        for topic_partition in topic_partitions
+        if not partition(topic_partition).elr
     } == cleared
 
 
@@ -250,9 +252,9 @@ def test_a_brokers_name_is_its_id(name: str, node: int | None) -> None:
 async def test_a_topic_must_be_named_well_and_exist(api: Api) -> None:
     request = api.request("DescribeConfigs", 4)
     assert topic_refusal(request, "orders") is None
-    bad = topic_refusal(request, "a b")
-    assert bad is not None
-    assert bad.error is ErrorCode.invalid_topic_exception
+    refusal = topic_refusal(request, "a b")
+    assert refusal is not None
+    assert refusal.error is ErrorCode.invalid_topic_exception
     missing = topic_refusal(request, "missing")
     assert missing is not None
     assert missing.error is ErrorCode.unknown_topic_or_partition
@@ -316,6 +318,6 @@ async def test_values_are_set_and_removed(api: Api, version: int) -> None:
 
 
 async def test_what_can_not_be_changes_nothing(api: Api) -> None:
-    (refused,) = await alter_of_alter_client_quotas(api, entry((RATE, 1.0), ("no_such_rate", 1.0)))
-    assert refused == (E.invalid_request, "Invalid configuration key no_such_rate")
+    (refusal,) = await alter_of_alter_client_quotas(api, entry((RATE, 1.0), ("no_such_rate", 1.0)))
+    assert refusal == (E.invalid_request, "Invalid configuration key no_such_rate")
     assert quotas_by_name(api) == {}

@@ -45,8 +45,8 @@ async def test_dynamic_configs_of_brokers(api: Api, name: str) -> None:
 
 async def test_a_broker_is_altered_where_it_is(api_of_three: Api) -> None:
     change = resource(("message.max.bytes", SET, "77"), resource_type=BROKER, resource_name="2")
-    (refused,) = await alter(api_of_three, change)
-    assert refused.error_code is ErrorCode.invalid_request
-    assert refused.error_message == "Unexpected broker id, expected 1, but received 2"
+    (refused_result,) = await alter(api_of_three, change)
+    assert refused_result.error_code is ErrorCode.invalid_request
+    assert refused_result.error_message == "Unexpected broker id, expected 1, but received 2"
     (result,) = await alter(api_of_three.on_broker(2), change)
     assert result.error_code is ErrorCode.none

@@ -49,8 +49,8 @@ async def test_a_group_whose_configs_are_taken_away(
         for group, operation in (("g", 0), ("g", 1), ("other", 1)):
             configs = [{**change, "config_operation": operation}]
             group_configs = {"resource_type": GROUP, "resource_name": group, "configs": configs}
-            done = await api.ask("IncrementalAlterConfigs", 1, resources=[group_configs])
-            assert done.responses[0].error_code is ErrorCode.none
+            alter_answer = await api.ask("IncrementalAlterConfigs", 1, resources=[group_configs])
+            assert alter_answer.responses[0].error_code is ErrorCode.none
         answer = await api.ask("ListConfigResources", 1, resource_types=[GROUP])
     assert [
         config_resource.resource_name for config_resource in answer.config_resources

@@ -61,11 +61,14 @@ def test_a_topic_is_found_as_it_was_named() -> None:
     assert isinstance(topic, TopicImage)
     assert topic.name == "orders"
     for unknown_id in (uuid.UUID(int=1), None):
-        named = NamedTopic(name="", topic_id=unknown_id, is_by_id=True)
-        assert find_topic(IMAGE, named) is E.unknown_topic_id
-    unknown = E.unknown_topic_or_partition
-    assert find_topic(IMAGE, NamedTopic(name="missing", topic_id=None, is_by_id=False)) is unknown
-    assert find_topic(IMAGE, NamedTopic(name="", topic_id=None, is_by_id=False)) is unknown
+        named_topic = NamedTopic(name="", topic_id=unknown_id, is_by_id=True)
+        assert find_topic(IMAGE, named_topic) is E.unknown_topic_id
+    unknown_error = E.unknown_topic_or_partition
+    assert (
+        find_topic(IMAGE, NamedTopic(name="missing", topic_id=None, is_by_id=False))
+        is unknown_error
+    )
+    assert find_topic(IMAGE, NamedTopic(name="", topic_id=None, is_by_id=False)) is unknown_error
 
 
 def test_what_exists_goes_to_the_coordinator_with_its_id_and_no_epoch_before_v6() -> None:
@@ -150,11 +153,13 @@ async def test_several_groups_each_with_its_error(groups: GroupApi) -> None:
     assert [group.error_code for group in answer.groups] == [E.none, E.unknown_member_id]
 
 
-@pytest.mark.parametrize(("rules", "times"), [({}, 2), ({"positions_are_told_as_asked": False}, 1)])
-async def test_a_partition_that_is_named_twice(rules: dict[str, bool], times: int) -> None:
+@pytest.mark.parametrize(
+    ("rules", "repeat_count"), [({}, 2), ({"positions_are_told_as_asked": False}, 1)]
+)
+async def test_a_partition_that_is_named_twice(rules: dict[str, bool], repeat_count: int) -> None:
     async with group_api(rules=rules) as groups:
         answer = await groups.api.ask("OffsetFetch", 9, **values(groups, 0, 0))
-    assert len(answer.groups[0].topics[0].partitions) == times
+    assert len(answer.groups[0].topics[0].partitions) == repeat_count
 
 
 @pytest.mark.parametrize(
@@ -165,8 +170,12 @@ async def test_a_partition_that_is_named_twice(rules: dict[str, bool], times: in
     ],
 )
 async def test_a_position_that_does_not_fit(rules: dict[str, bool], error: ErrorCode) -> None:
-    small = {"name": "max.message.bytes", "config_operation": 0, "value": "100"}
-    topic = {"resource_type": 2, "resource_name": "__consumer_offsets", "configs": [small]}
+    small_message_config = {"name": "max.message.bytes", "config_operation": 0, "value": "100"}
+    topic = {
+        "resource_type": 2,
+        "resource_name": "__consumer_offsets",
+        "configs": [small_message_config],
+    }
     async with group_api(rules=rules) as groups:
         await groups.commit(5)
         await groups.api.ask("IncrementalAlterConfigs", 1, resources=[topic])
@@ -228,11 +237,11 @@ async def test_a_stable_group(groups: GroupApi, version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "owned"),
+    ("rules", "owned_partitions"),
     [({}, (0, 1, 2)), ({"what_is_given_up_is_described": False}, (0, 1))],
 )
 async def test_a_partition_that_is_not_given_up_yet_is_a_member_s(
-    rules: dict[str, bool], owned: tuple[int, ...]
+    rules: dict[str, bool], owned_partitions: tuple[int, ...]
 ) -> None:
     async with group_api(rules=rules) as groups:
         epoch = (await groups.consume("a")).member_epoch
@@ -242,7 +251,7 @@ async def test_a_partition_that_is_not_given_up_yet_is_a_member_s(
     (group,) = answer.groups
     assert group.group_epoch == epoch + 1
     (topic,) = next(m for m in group.members if m.member_id == "a").assignment.topic_partitions
-    assert topic.partitions == owned
+    assert topic.partitions == owned_partitions
 
 
 async def test_deleted_topics_are_left_out(groups: GroupApi) -> None:
@@ -288,8 +297,8 @@ async def test_without_its_feature_there_is_no_consumer_protocol(groups: GroupAp
     assert lowered.error_code is E.none
     answer = await groups.consume("a")
     assert answer.error_code is E.unsupported_version
-    described = await groups.api.ask("ConsumerGroupDescribe", 1, group_ids=[GROUP])
-    assert described.groups[0].error_code is E.unsupported_version
+    description = await groups.api.ask("ConsumerGroupDescribe", 1, group_ids=[GROUP])
+    assert description.groups[0].error_code is E.unsupported_version
 
 
 @pytest.mark.parametrize("release", ["3.9", "4.0"])
@@ -412,10 +421,10 @@ async def test_refusals_of_the_whole(groups: GroupApi) -> None:
     assert (missing.error_code, missing.topics) == (E.group_id_not_found, ())
     nameless = await groups.api.ask("OffsetDelete", 0, **values_of_offset_delete(0, group_id=""))
     assert nameless.error_code is E.invalid_group_id
-    joined = await groups.join(protocol_type="connect")
-    assert joined.error_code is E.none
-    busy = await groups.api.ask("OffsetDelete", 0, **values_of_offset_delete(0))
-    assert (busy.error_code, busy.topics) == (E.non_empty_group, ())
+    join_reply = await groups.join(protocol_type="connect")
+    assert join_reply.error_code is E.none
+    busy_answer = await groups.api.ask("OffsetDelete", 0, **values_of_offset_delete(0))
+    assert (busy_answer.error_code, busy_answer.topics) == (E.non_empty_group, ())
 
 
 # ``sync_group``: SyncGroup v0 to v5: a request that is never answered; the casebook has the
@@ -426,10 +435,10 @@ async def test_a_second_sync_of_a_member_lets_the_first_one_wait_for_ever(
     groups: GroupApi,
 ) -> None:
     leader = await groups.stable()
-    joining = groups.later(groups.join())
+    join_task = groups.later(groups.join())
     await groups.wait_for_state("PreparingRebalance")
     await groups.join(leader.id)
-    member = ClassicMember(id=(await joining).member_id, generation=2)
+    member = ClassicMember(id=(await join_task).member_id, generation=2)
     waits = groups.later(groups.sync(member))
     await asyncio.sleep(0)
     second_sync = groups.later(groups.sync(member))

@@ -140,12 +140,12 @@ async def test_members_share_partitions(groups: GroupApi) -> None:
 async def test_a_share_group_is_listed_as_one(groups: GroupApi) -> None:
     await send_heartbeat(groups.api, "a")
     for states, types in (([], []), (["stable"], ["SHARE"])):
-        listed = await groups.api.ask("ListGroups", 5, states_filter=states, types_filter=types)
+        listing = await groups.api.ask("ListGroups", 5, states_filter=states, types_filter=types)
         assert [
-            (group.group_id, group.protocol_type, group.group_type) for group in listed.groups
+            (group.group_id, group.protocol_type, group.group_type) for group in listing.groups
         ] == [(GROUP, "share", "share")]
-    listed = await groups.api.ask("ListGroups", 5, states_filter=[], types_filter=["classic"])
-    assert listed.groups == ()
+    listing = await groups.api.ask("ListGroups", 5, states_filter=[], types_filter=["classic"])
+    assert listing.groups == ()
 
 
 async def test_what_is_no_share_group(groups: GroupApi) -> None:
@@ -161,8 +161,8 @@ async def test_what_is_no_share_group(groups: GroupApi) -> None:
         ("missing", E.group_id_not_found, "Group missing not found."),
         ("", E.invalid_group_id, None),
     ]
-    altered = await alter(api, ("orders", {0: 1}))
-    assert (altered.error_code, altered.responses) == (E.group_id_not_found, ())
+    alter_answer = await alter(api, ("orders", {0: 1}))
+    assert (alter_answer.error_code, alter_answer.responses) == (E.group_id_not_found, ())
     deleted = await delete(api, "orders")
     assert (deleted.error_code, deleted.error_message) == (E.group_id_not_found, NOT_SHARE)
     assert (await delete(api, "orders", group_id="")).error_code is E.invalid_group_id
@@ -181,11 +181,11 @@ async def test_a_heartbeat_without_a_member_is_refused(groups: GroupApi) -> None
 async def test_offsets_and_their_lag(groups: GroupApi) -> None:
     api = groups.api
     await make_empty_group(api)
-    altered = await alter(api, ("orders", {0: 0, 7: 1}), ("missing", {0: 1}))
-    assert altered.error_code is E.none
+    alter_answer = await alter(api, ("orders", {0: 0, 7: 1}), ("missing", {0: 1}))
+    assert alter_answer.error_code is E.none
     assert {
         (topic.topic_name, partition.partition_index): partition.error_code
-        for topic in altered.responses
+        for topic in alter_answer.responses
         for partition in topic.partitions
     } == {
         ("orders", 0): E.none,
@@ -219,22 +219,22 @@ async def test_offsets_and_their_lag(groups: GroupApi) -> None:
 async def test_a_negative_partition_fails_the_whole_alteration(groups: GroupApi) -> None:
     api = groups.api
     await make_empty_group(api)
-    altered = await alter(api, ("orders", {0: 1, -1: 1}))
-    assert (altered.error_code, altered.responses) == (E.unknown_server_error, ())
+    alter_answer = await alter(api, ("orders", {0: 1, -1: 1}))
+    assert (alter_answer.error_code, alter_answer.responses) == (E.unknown_server_error, ())
     topic_id = uuid_text(api.topic_id("orders"))
-    assert altered.error_message == (
+    assert alter_answer.error_message == (
         f"Initialize share group parameters has invalid partitionId - {GROUP} {topic_id} -1"
     )
 
 
 async def test_offsets_are_about_their_partitions(groups: GroupApi) -> None:
     api, name = groups.api, {"topic_name": "orders"}
-    about = Subject(partitions=(TopicPartition("orders", 1),))
+    subject = Subject(partitions=(TopicPartition("orders", 1),))
     partitions = [{"partition_index": 1, "start_offset": 0}]
     topics = [{**name, "partitions": partitions}]
-    assert api.subject("AlterShareGroupOffsets", 0, group_id=GROUP, topics=topics) == about
+    assert api.subject("AlterShareGroupOffsets", 0, group_id=GROUP, topics=topics) == subject
     offset_requests = [{"group_id": GROUP, "topics": [{**name, "partitions": (1,)}]}]
-    assert api.subject("DescribeShareGroupOffsets", 1, groups=offset_requests) == about
+    assert api.subject("DescribeShareGroupOffsets", 1, groups=offset_requests) == subject
     offset_requests = [{"group_id": GROUP, "topics": None}]
     assert api.subject("DescribeShareGroupOffsets", 1, groups=offset_requests) == Subject()
 
@@ -264,8 +264,8 @@ async def test_deleted_offsets_are_not_described(groups: GroupApi) -> None:
 async def test_a_group_with_members_stays_as_it_is(groups: GroupApi) -> None:
     api = groups.api
     await join_until_assigned(api, "a")
-    altered, deleted = await alter(api, ("orders", {0: 1})), await delete(api, "orders")
-    for answer in (altered, deleted):
+    alter_answer, deleted = await alter(api, ("orders", {0: 1})), await delete(api, "orders")
+    for answer in (alter_answer, deleted):
         assert (answer.error_code, answer.error_message) == (
             E.non_empty_group,
             "The group is not empty.",
@@ -333,11 +333,11 @@ async def test_a_refusal_is_one_of_the_whole_request(
 
 async def test_a_refusal_is_one_of_each_group(groups: GroupApi) -> None:
     refuse = groups.api.refuse
-    described = refuse("ShareGroupDescribe", 1, E.not_coordinator, group_ids=["g"])
+    description = refuse("ShareGroupDescribe", 1, E.not_coordinator, group_ids=["g"])
     refusal = refuse(
         "DescribeShareGroupOffsets",
         1,
         E.not_coordinator,
         groups=[{"group_id": "g", "topics": None}],
     )
-    assert described.groups[0].error_code is refusal.groups[0].error_code is E.not_coordinator
+    assert description.groups[0].error_code is refusal.groups[0].error_code is E.not_coordinator

@@ -59,7 +59,7 @@ async def send_heartbeat(
     **fields: Any,
 ) -> Any:
     """Send a StreamsGroupHeartbeat; epoch 0 joins the group."""
-    owned: Any = [] if epoch == 0 else None
+    owned_tasks: Any = [] if epoch == 0 else None
     values = {
         "group_id": GROUP,
         "member_id": member_id,
@@ -69,12 +69,12 @@ async def send_heartbeat(
         "rack_id": None,
         "rebalance_timeout": timedelta(milliseconds=1_000 if epoch == 0 else -1),
         "topology": {"epoch": 0, "subtopologies": subtopologies} if epoch == 0 else None,
-        "active_tasks": owned,
-        "standby_tasks": owned,
-        "warmup_tasks": owned,
+        "active_tasks": owned_tasks,
+        "standby_tasks": owned_tasks,
+        "warmup_tasks": owned_tasks,
         "process_id": "p" if epoch == 0 else None,
         "user_endpoint": None,
-        "client_tags": owned,
+        "client_tags": owned_tasks,
         "task_offsets": None,
         "task_end_offsets": None,
         "shutdown_application": False,
@@ -121,12 +121,12 @@ async def test_internal_topics_are_made_and_tasks_assigned() -> None:
         image = group.api.broker.image
         assert len(image.topics["counts"].partitions) == len(image.topics["orders"].partitions)
         assert image.topics["counts"].configs["cleanup.policy"] == "compact"
-        ready = await send_heartbeat(group, "a", 2)
-        assert ready.status == ()
-        assert ids(ready.active_tasks) == {"0": (0, 1, 2), "1": (0, 1, 2)}
-        assert (ready.standby_tasks, ready.warmup_tasks) == ((), ())
-        old = await send_heartbeat(group, "a", 3, version=0)
-        assert (old.acceptable_recovery_lag, old.active_tasks) == (0, None)
+        ready_reply = await send_heartbeat(group, "a", 2)
+        assert ready_reply.status == ()
+        assert ids(ready_reply.active_tasks) == {"0": (0, 1, 2), "1": (0, 1, 2)}
+        assert (ready_reply.standby_tasks, ready_reply.warmup_tasks) == ((), ())
+        old_reply = await send_heartbeat(group, "a", 3, version=0)
+        assert (old_reply.acceptable_recovery_lag, old_reply.active_tasks) == (0, None)
 
 
 async def test_a_group_is_listed_described_and_deleted() -> None:
@@ -155,23 +155,23 @@ async def test_a_group_is_listed_described_and_deleted() -> None:
         assert [
             subtopology.subtopology_id for subtopology in description.topology.subtopologies
         ] == ["0", "1"]
-        counted = description.topology.subtopologies[1].state_changelog_topics[0]
-        assert (counted.name, counted.partitions) == ("counts", 3)
+        counted_topic = description.topology.subtopologies[1].state_changelog_topics[0]
+        assert (counted_topic.name, counted_topic.partitions) == ("counts", 3)
         (member,) = description.members
         assert (member.member_id, member.process_id, member.instance_id) == ("a", "p", "i")
         assert (member.user_endpoint.host, member.client_tags[0].value) == ("h", "z")
         assert [task_offset.offset for task_offset in member.task_offsets] == [5]
         assert ids(member.assignment.active_tasks) == ids(member.target_assignment.active_tasks)
-        living = group.api.broker.groups.find(GROUP)
-        assert isinstance(living, StreamsGroup)
-        topology, living.topology = living.topology, None
-        memory, living.memory = living.memory, UnrecordedState()
+        living_group = group.api.broker.groups.find(GROUP)
+        assert isinstance(living_group, StreamsGroup)
+        topology, living_group.topology = living_group.topology, None
+        memory, living_group.memory = living_group.memory, UnrecordedState()
         assert (await describe(group))[0].topology is None, "a log may lack it"
-        living.topology, living.memory = topology, memory
-        (older,) = await describe(group, version=0, include_authorized_operations=True)
-        assert older.authorized_operations > 0
-        listed = await group.api.ask("ListGroups", 5, states_filter=(), types_filter=("Streams",))
-        assert [(group.group_type, group.protocol_type) for group in listed.groups] == [
+        living_group.topology, living_group.memory = topology, memory
+        (older_answer,) = await describe(group, version=0, include_authorized_operations=True)
+        assert older_answer.authorized_operations > 0
+        listing = await group.api.ask("ListGroups", 5, states_filter=(), types_filter=("Streams",))
+        assert [(group.group_type, group.protocol_type) for group in listing.groups] == [
             ("streams", "streams")
         ]
         first_deletion = await group.api.ask("DeleteGroups", 2, groups_names=(GROUP,))
@@ -191,8 +191,8 @@ async def test_a_group_that_is_not_ready_is_found_by_the_state_s_other_name() ->
         (description,) = await describe(group)
         assert (description.group_state, len(description.topology.subtopologies)) == ("NotReady", 1)
         for name, number in (("NotReady", 0), ("not_ready", 1)):
-            listed = await group.api.ask("ListGroups", 5, states_filter=(name,), types_filter=())
-            assert len(listed.groups) == number
+            listing = await group.api.ask("ListGroups", 5, states_filter=(name,), types_filter=())
+            assert len(listing.groups) == number
 
 
 # ``streams_group_describe``
@@ -239,8 +239,8 @@ async def test_topics_that_can_t_be_made_are_told_with_the_next_heartbeat() -> N
             group, "a", 0, (subtopology_of("0", "orders", state_changelog_topics=logs),)
         )
         assert "Creation failed" not in answer.status[0].status_detail
-        second = await send_heartbeat(group, "a", 2)
-        detail = second.status[0].status_detail
+        second_reply = await send_heartbeat(group, "a", 2)
+        detail = second_reply.status[0].status_detail
         assert detail.startswith(
             "Internal topics are missing: log-0, log-2, log-1 and 2 additional topics; "
             "Creation failed: log-"
@@ -296,5 +296,5 @@ async def test_a_refusal_is_one_of_the_whole_request_or_of_each_group() -> None:
         values = {"group_id": "g", "member_id": "a", "member_epoch": 0}
         beaten = refuse("StreamsGroupHeartbeat", 1, E.not_coordinator, **values)
         assert (beaten.error_code, beaten.status) == (E.not_coordinator, ())
-        described = refuse("StreamsGroupDescribe", 1, E.not_coordinator, group_ids=["g"])
-        assert described.groups[0].error_code is E.not_coordinator
+        description = refuse("StreamsGroupDescribe", 1, E.not_coordinator, group_ids=["g"])
+        assert description.groups[0].error_code is E.not_coordinator

@@ -40,8 +40,8 @@ async def test_each_filter_is_answered_with_what_it_removed(api: Api) -> None:
         acl(ResourceType.TOPIC, "orders", AclOperation.READ),
         acl(ResourceType.GROUP, "g", AclOperation.READ),
     )
-    bad = {**ALL_OF_TOPICS, "resource_type_filter": 99}
-    answer = await boss.ask("DeleteAcls", 3, filters=[ALL_OF_TOPICS, bad, ALL_OF_TOPICS])
+    bad_filter = {**ALL_OF_TOPICS, "resource_type_filter": 99}
+    answer = await boss.ask("DeleteAcls", 3, filters=[ALL_OF_TOPICS, bad_filter, ALL_OF_TOPICS])
     assert [filter_result.error_code for filter_result in answer.filter_results] == [
         ErrorCode.none,
         ErrorCode.invalid_request,
@@ -66,17 +66,19 @@ async def test_a_request_that_matches_too_much_removes_nothing(
         acl(ResourceType.TOPIC, "orders", AclOperation.READ),
         acl(ResourceType.TOPIC, "orders", AclOperation.WRITE),
     )
-    bad = {**ALL_OF_TOPICS, "resource_type_filter": 99}
+    bad_filter = {**ALL_OF_TOPICS, "resource_type_filter": 99}
     of_groups = {**ALL_OF_TOPICS, "resource_type_filter": 3}
     # As a real 4.3.1 has it: where as many go as may go, one of these must not be matched again.
-    answer = await boss.ask("DeleteAcls", 3, filters=[bad, ALL_OF_TOPICS, of_groups, ALL_OF_TOPICS])
+    answer = await boss.ask(
+        "DeleteAcls", 3, filters=[bad_filter, ALL_OF_TOPICS, of_groups, ALL_OF_TOPICS]
+    )
     assert {
         (filter_result.error_code, filter_result.error_message, len(filter_result.matching_acls))
         for filter_result in answer.filter_results
     } == {(ErrorCode.invalid_request, TOO_MANY.reason, 0)}
     assert len(answer.filter_results) == 4
     assert api.broker.image.acls.count == 2
-    answer = await boss.ask("DeleteAcls", 3, filters=[bad, ALL_OF_TOPICS, of_groups])
+    answer = await boss.ask("DeleteAcls", 3, filters=[bad_filter, ALL_OF_TOPICS, of_groups])
     assert [len(filter_result.matching_acls) for filter_result in answer.filter_results] == [
         0,
         2,
@@ -129,8 +131,8 @@ RULE: dict[str, Any] = {
 
 async def test_good_ones_are_added_and_bad_ones_refused(api: Api) -> None:
     boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
-    bad = {**RULE, "resource_type": 4}
-    answer = await boss.ask("CreateAcls", 3, creations=[RULE, bad, RULE])
+    bad_acl = {**RULE, "resource_type": 4}
+    answer = await boss.ask("CreateAcls", 3, creations=[RULE, bad_acl, RULE])
     assert [result.error_code for result in answer.results] == [
         ErrorCode.none,
         ErrorCode.invalid_request,
@@ -152,15 +154,15 @@ async def test_what_only_a_filter_may_be_fails_the_whole_request(api: Api) -> No
 @pytest.mark.slow
 async def test_more_new_ones_than_a_request_may_make_are_all_refused(api: Api) -> None:
     boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
-    many = [
+    many_acls = [
         {**RULE, "resource_name": f"t-{record_number}"} for record_number in range(RECORDS_MAX + 1)
     ]
-    bad = {**RULE, "resource_type": 4}
-    answer = await boss.ask("CreateAcls", 3, creations=[bad, *many])
+    bad_acl = {**RULE, "resource_type": 4}
+    answer = await boss.ask("CreateAcls", 3, creations=[bad_acl, *many_acls])
     assert answer.results[0].error_code is ErrorCode.invalid_request
     assert {result.error_code for result in answer.results[1:]} == {ErrorCode.policy_violation}
     assert not list(api.broker.image.acls.all_bindings())
-    answer = await boss.ask("CreateAcls", 3, creations=[*many[1:], many[1]])
+    answer = await boss.ask("CreateAcls", 3, creations=[*many_acls[1:], many_acls[1]])
     assert {result.error_code for result in answer.results} == {ErrorCode.none}
     assert api.broker.image.acls.count == RECORDS_MAX
 

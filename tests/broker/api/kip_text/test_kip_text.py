@@ -70,8 +70,8 @@ def through(api: Api, name: str, version: int, *, cls: Any = None, **values: Any
 async def test_a_bug_is_a_failure_of_the_server(
     api: Api, name: str, version: int, error_code: ErrorCode
 ) -> None:
-    added = transaction("t", (0, 0), {"orders": [0]})
-    values = added if name == "AddPartitionsToTxn" else {"transactional_id": "t"}
+    added_transaction = transaction("t", (0, 0), {"orders": [0]})
+    values = added_transaction if name == "AddPartitionsToTxn" else {"transactional_id": "t"}
     request = through(api, name, version, **values)
     body = request.refuse(E.unknown_server_error)
     # The layout of the text's EndTxn v4 is that of Kafka's v5.

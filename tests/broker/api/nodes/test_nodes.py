@@ -138,8 +138,8 @@ async def test_the_first_question_creates_the_log_of_transactions(api: Api) -> N
     assert first_answer.error_code is ErrorCode.coordinator_not_available
     assert first_answer.error_message == "The coordinator is not available."
     assert "__transaction_state" in api.broker.image.topics
-    second = await api.ask("FindCoordinator", 1, key="id", key_type=1)
-    assert second.error_code is ErrorCode.none
+    second_answer = await api.ask("FindCoordinator", 1, key="id", key_type=1)
+    assert second_answer.error_code is ErrorCode.none
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -164,12 +164,16 @@ async def test_groups_have_no_coordinator_yet(api: Api, version: int) -> None:
 async def test_refusals_and_the_subject(api: Api) -> None:
     error = ErrorCode.request_timed_out
     assert api.refuse("FindCoordinator", 0, error, key="a").error_code is error
-    both = api.refuse("FindCoordinator", 4, error, key_type=1, coordinator_keys=["a", "b"])
-    assert [coordinator.error_code for coordinator in both.coordinators] == [error, error]
+    refusal_answer = api.refuse(
+        "FindCoordinator", 4, error, key_type=1, coordinator_keys=["a", "b"]
+    )
+    assert [coordinator.error_code for coordinator in refusal_answer.coordinators] == [error, error]
     subject = api.subject
     assert subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a"]).transactional_id == "a"
-    several = subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a", "b"])
-    assert [other_subject.transactional_id for other_subject in several.other_subjects] == ["b"]
+    joint_subject = subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a", "b"])
+    assert [other_subject.transactional_id for other_subject in joint_subject.other_subjects] == [
+        "b"
+    ]
     assert subject("FindCoordinator", 4, key_type=1).transactional_id is None
     assert subject("FindCoordinator", 1, key_type=1, key="b").transactional_id == "b"
     assert subject("FindCoordinator", 0, key="g").transactional_id is None
@@ -238,9 +242,9 @@ async def test_level_zero_features_are_shown_from_v4(api: Api) -> None:
 
 async def test_a_version_of_the_future_gets_this_apis_own_range(api: Api) -> None:
     answer = api.refuse("ApiVersions", 0, ErrorCode.unsupported_version)
-    (own,) = answer.api_keys
+    (own_row,) = answer.api_keys
     assert answer.error_code is ErrorCode.unsupported_version
-    assert (own.api_key, own.min_version, own.max_version) == (18, 0, 5)
+    assert (own_row.api_key, own_row.min_version, own_row.max_version) == (18, 0, 5)
 
 
 async def test_any_other_refusal_lists_nothing(api: Api) -> None:
@@ -397,10 +401,12 @@ async def test_the_first_question_for_a_share_partition_creates_its_topic(api: A
 
 async def test_a_share_partition_is_a_group_a_topic_id_and_a_number(api: Api) -> None:
     await found_share(api, f"g:{TOPIC_TEXT}:0")
-    sound = (f"a:b:{TOPIC_TEXT}:+7", f"g:{TOPIC_TEXT}:-1", f"g:{TOPIC_TEXT}:0:")
-    assert await found_share(api, *sound) == [(ErrorCode.none, 1)] * len(sound)
-    broken = (
+    sound_keys = (f"a:b:{TOPIC_TEXT}:+7", f"g:{TOPIC_TEXT}:-1", f"g:{TOPIC_TEXT}:0:")
+    assert await found_share(api, *sound_keys) == [(ErrorCode.none, 1)] * len(sound_keys)
+    broken_keys = (
         *("", "g", "g:0", f"{TOPIC_TEXT}:0", f":{TOPIC_TEXT}:0", f" :{TOPIC_TEXT}:0"),
         *(f"g:{TOPIC_TEXT}:x", f"g:{TOPIC_TEXT}:2147483648", "g:tooShort:0"),
     )
-    assert await found_share(api, *broken) == [(ErrorCode.invalid_request, -1)] * len(broken)
+    assert await found_share(api, *broken_keys) == [(ErrorCode.invalid_request, -1)] * len(
+        broken_keys
+    )

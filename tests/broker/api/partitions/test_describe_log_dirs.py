@@ -21,8 +21,8 @@ def size_by_partition(answer: Any) -> dict[tuple[str, int], int]:
 
 
 async def test_null_asks_for_everything_and_nothing_for_nothing(api: Api) -> None:
-    everything = size_by_partition(await api.ask("DescribeLogDirs", 5, topics=None))
-    assert {("orders", 0), ("orders", 1), ("orders", 2)} <= set(everything)
+    all_sizes = size_by_partition(await api.ask("DescribeLogDirs", 5, topics=None))
+    assert {("orders", 0), ("orders", 1), ("orders", 2)} <= set(all_sizes)
     assert size_by_partition(await api.ask("DescribeLogDirs", 5, topics=[])) == {}
 
 

@@ -48,12 +48,12 @@ def begin_reassignment(api: Api, partition_index: int) -> None:
 async def test_reassignments_are_answered_in_the_order_of_the_request(api: Api) -> None:
     begin_reassignment(api, 0)
     begin_reassignment(api, 2)
-    first_partition, third = (("orders", index, (1, 9), (9,), ()) for index in (0, 2))
+    first_partition, third_partition = (("orders", index, (1, 9), (9,), ()) for index in (0, 2))
     answer = await api.ask("ListPartitionReassignments", 0, topics=None)
-    assert reassignment_rows(answer) == [first_partition, third]
+    assert reassignment_rows(answer) == [first_partition, third_partition]
     topics = [{"name": "orders", "partition_indexes": [2, 1, 0, 7]}, {"name": "absent"}]
     answer = await api.ask("ListPartitionReassignments", 0, topics=topics)
-    assert reassignment_rows(answer) == [third, first_partition]
+    assert reassignment_rows(answer) == [third_partition, first_partition]
 
 
 async def test_refuse(api: Api) -> None:

@@ -70,15 +70,17 @@ async def test_a_partition_moves_with_its_records(api_of_three: Api, version: in
     )
     await until_replicas(api, 3, 2)
     assert P0 not in api.broker.replicas.hosted
-    moved = api.on_broker(3).broker.replicas.leader(P0)
-    assert moved is api.cluster.brokers[BrokerId(3)].replicas.hosted[P0]
-    assert moved.high_watermark == 1
+    moved_partition = api.on_broker(3).broker.replicas.leader(P0)
+    assert moved_partition is api.cluster.brokers[BrokerId(3)].replicas.hosted[P0]
+    assert moved_partition.high_watermark == 1
 
 
 async def test_a_reassignment_that_waits_can_be_cancelled(api_of_three: Api) -> None:
     api = api_of_three
-    nothing = await api.ask("AlterPartitionReassignments", 1, **reassignment_fields(None))
-    assert error_and_partitions(nothing)[1] == [(0, ErrorCode.no_reassignment_in_progress, None)]
+    empty_answer = await api.ask("AlterPartitionReassignments", 1, **reassignment_fields(None))
+    assert error_and_partitions(empty_answer)[1] == [
+        (0, ErrorCode.no_reassignment_in_progress, None)
+    ]
     await alone(api)
     await api.cluster.members[BrokerId(3)].kill(lose_unflushed=False)
     assert (
@@ -191,14 +193,14 @@ def errors_of_alter_replica_log_dirs(answer: Any) -> dict[tuple[str, int], Error
 
 @pytest.mark.parametrize("version", [1, 2])
 async def test_a_replica_is_where_it_is_or_nowhere(api: Api, version: int) -> None:
-    own = directory_of(api.broker)
+    own_directory = directory_of(api.broker)
     answer = await api.ask(
         "AlterReplicaLogDirs",
         version,
         dirs=[
-            move_of_alter_replica_log_dirs(own, "orders", 0, 99),
+            move_of_alter_replica_log_dirs(own_directory, "orders", 0, 99),
             move_of_alter_replica_log_dirs("/other", "orders", 1),
-            move_of_alter_replica_log_dirs(own, "absent", 0),
+            move_of_alter_replica_log_dirs(own_directory, "absent", 0),
         ],
     )
     assert errors_of_alter_replica_log_dirs(answer) == {
@@ -210,9 +212,9 @@ async def test_a_replica_is_where_it_is_or_nowhere(api: Api, version: int) -> No
 
 
 async def test_the_last_directory_of_a_partition_holds(api: Api) -> None:
-    own = directory_of(api.broker)
+    own_directory = directory_of(api.broker)
     dirs = [
-        move_of_alter_replica_log_dirs(own, "orders", 0),
+        move_of_alter_replica_log_dirs(own_directory, "orders", 0),
         move_of_alter_replica_log_dirs("/other", "orders", 0),
     ]
     request = {"dirs": dirs}
@@ -280,8 +282,10 @@ async def test_the_setting_bounds_every_page() -> None:
 
 
 async def test_refusing_names_every_topic(two: Api) -> None:
-    refused = two.refuse("DescribeTopicPartitions", 0, ErrorCode.request_timed_out, **values("a"))
-    assert refused.topics[0].error_code is ErrorCode.request_timed_out
+    refusal_answer = two.refuse(
+        "DescribeTopicPartitions", 0, ErrorCode.request_timed_out, **values("a")
+    )
+    assert refusal_answer.topics[0].error_code is ErrorCode.request_timed_out
     assert two.refuse("DescribeTopicPartitions", 0, ErrorCode.request_timed_out).topics == ()
 
 
@@ -325,8 +329,8 @@ async def test_nothing_is_created_where_the_setting_or_the_name_forbids_it(api: 
 
 async def test_a_topic_that_is_named_twice_is_answered_once(api: Api) -> None:
     assert len((await api.ask("Metadata", 5, topics=[{"name": "orders"}] * 2)).topics) == 1
-    twice = [{"name": None, "topic_id": api.topic_id("orders")}] * 2
-    assert len((await api.ask("Metadata", 12, topics=twice)).topics) == 1
+    repeated_topic = [{"name": None, "topic_id": api.topic_id("orders")}] * 2
+    assert len((await api.ask("Metadata", 12, topics=repeated_topic)).topics) == 1
 
 
 async def test_internal_topics_are_marked(api: Api) -> None:
@@ -366,8 +370,8 @@ async def test_every_version_grows_a_topic_that_can_be_used_at_once(api: Api, ve
         ErrorCode.none,
         None,
     )
-    written = await api.ask("Produce", 8, **produce("orders", batch(), partition=3))
-    assert written.responses[0].partition_responses[0].error_code is ErrorCode.none
+    produce_answer = await api.ask("Produce", 8, **produce("orders", batch(), partition=3))
+    assert produce_answer.responses[0].partition_responses[0].error_code is ErrorCode.none
     read = await api.ask("Fetch", 12, **fetch("orders", partition=3))
     assert read.responses[0].partitions[0].records
 

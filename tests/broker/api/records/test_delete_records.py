@@ -34,8 +34,8 @@ async def test_refusal_and_subject(api_with_records: Api) -> None:
         "DeleteRecords", 1, ErrorCode.request_timed_out, **values(3)
     )
     assert result(refusal_answer) == (-1, ErrorCode.request_timed_out)
-    about = api_with_records.subject("DeleteRecords", 1, **values(3))
-    assert [str(partition) for partition in about.partitions] == ["orders-0"]
+    subject = api_with_records.subject("DeleteRecords", 1, **values(3))
+    assert [str(partition) for partition in subject.partitions] == ["orders-0"]
 
 
 async def test_it_is_answered_when_the_followers_have_deleted(api_of_three: Api) -> None:

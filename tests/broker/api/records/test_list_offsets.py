@@ -49,11 +49,11 @@ async def api_with_records(api: Api) -> Api:
 
 
 @pytest.mark.parametrize(
-    ("version", "later"),
+    ("version", "later_error"),
     [(4, ErrorCode.leader_not_available), (5, ErrorCode.offset_not_available)],
 )
 async def test_a_new_leader_that_knows_too_little_answers_later(
-    api_with_records: Api, version: int, later: ErrorCode
+    api_with_records: Api, version: int, later_error: ErrorCode
 ) -> None:
     log = api_with_records.broker.replicas.leader(TopicPartition("orders", 0))
     assert not isinstance(log, Rejection)
@@ -61,12 +61,12 @@ async def test_a_new_leader_that_knows_too_little_answers_later(
     log.become_leader(1)
     assert log.high_watermark < log.leader_epoch_start_offset
     for timestamp, replica, error in (
-        (-1, -1, later),
+        (-1, -1, later_error),
         (-1, -2, ErrorCode.none),
         (-2, -1, ErrorCode.none),
         (STAMP_MS + 30, -1, ErrorCode.none),
-        (STAMP_MS + 40, -1, later),
-        (STAMP_MS + 50, -1, later),
+        (STAMP_MS + 40, -1, later_error),
+        (STAMP_MS + 50, -1, later_error),
     ):
         answer = await api_with_records.ask(
             "ListOffsets", version, **values(timestamp, replica=replica)
@@ -81,8 +81,8 @@ async def test_refusal_and_subject(api_with_records: Api) -> None:
         -1,
         -1,
     )
-    about = api_with_records.subject("ListOffsets", 1, **values(-1))
-    assert [str(partition) for partition in about.partitions] == ["orders-0"]
+    subject = api_with_records.subject("ListOffsets", 1, **values(-1))
+    assert [str(partition) for partition in subject.partitions] == ["orders-0"]
 
 
 @pytest.mark.parametrize("isolation", [2, -1, 127])
@@ -97,10 +97,10 @@ async def test_an_unknown_isolation_level_is_an_unknown_error_as_on_a_real_broke
 
 
 @pytest.mark.parametrize(
-    ("rules", "times"), [({}, 1), ({"repeated_partitions_are_answered_once": False}, 2)]
+    ("rules", "repeat_count"), [({}, 1), ({"repeated_partitions_are_answered_once": False}, 2)]
 )
 async def test_a_partition_that_is_named_twice_is_refused(
-    rules: dict[str, bool], times: int
+    rules: dict[str, bool], repeat_count: int
 ) -> None:
     fields = values(-1)
     fields["topics"][0]["partitions"] *= 2
@@ -108,7 +108,7 @@ async def test_a_partition_that_is_named_twice_is_refused(
         answer = await api.ask("ListOffsets", 6, **fields)
         refusal_answer = api.refuse("ListOffsets", 6, ErrorCode.request_timed_out, **fields)
     errors = [partition.error_code for partition in answer.topics[0].partitions]
-    assert errors == [ErrorCode.invalid_request] * times
+    assert errors == [ErrorCode.invalid_request] * repeat_count
     assert len(refusal_answer.topics[0].partitions) == 2
 
 
@@ -117,12 +117,12 @@ async def test_before_3_9_an_unknown_special_timestamp_is_before_all_records(ver
     async with handlers(rules={"special_times_need_their_version": False}) as api:
         for stamp in (10, 30, 20):
             await api.ask("Produce", 8, **produce("orders", batch(timestamp_ms=STAMP_MS + stamp)))
-        found = {
+        found_offsets = {
             timestamp: offset_answer(await api.ask("ListOffsets", version, **values(timestamp)))
             for timestamp in (-3, -4, -5, -6, -7)
         }
     first_record = (ErrorCode.none, STAMP_MS + 10, 0)
-    assert found == {
+    assert found_offsets == {
         -3: (ErrorCode.none, STAMP_MS + 30, 1),
         -4: (ErrorCode.none, -1, 0),
         -5: first_record,

@@ -115,19 +115,22 @@ async def test_the_slots_are_a_setting() -> None:
 
 async def test_subject(api_with_records: Api) -> None:
     for version in (12, 13):
-        about = api_with_records.subject("Fetch", version, **fetch_fields(api_with_records))
-        assert [str(partition) for partition in about.partitions] == ["orders-0"]
+        subject = api_with_records.subject("Fetch", version, **fetch_fields(api_with_records))
+        assert [str(partition) for partition in subject.partitions] == ["orders-0"]
 
 
 async def test_a_request_is_about_the_partitions_of_its_session_too(api_with_records: Api) -> None:
-    opened = await api_with_records.ask(
+    opening_answer = await api_with_records.ask(
         "Fetch", 12, **fetch_fields(api_with_records), session_epoch=0
     )
-    values = {**fetch_fields(api_with_records, partition=1), "session_id": opened.session_id}
-    about = api_with_records.subject("Fetch", 12, **values, session_epoch=1)
-    assert [str(partition) for partition in about.partitions] == ["orders-1", "orders-0"]
-    stale = api_with_records.subject("Fetch", 12, **values, session_epoch=5)
-    assert [str(partition) for partition in stale.partitions] == ["orders-1"]
+    values = {
+        **fetch_fields(api_with_records, partition=1),
+        "session_id": opening_answer.session_id,
+    }
+    subject = api_with_records.subject("Fetch", 12, **values, session_epoch=1)
+    assert [str(partition) for partition in subject.partitions] == ["orders-1", "orders-0"]
+    stale_subject = api_with_records.subject("Fetch", 12, **values, session_epoch=5)
+    assert [str(partition) for partition in stale_subject.partitions] == ["orders-1"]
 
 
 @pytest.mark.parametrize(
@@ -147,23 +150,23 @@ async def test_a_large_request_that_waits_keeps_no_message_but_what_it_is_about(
     api_with_records: Api, version: int
 ) -> None:
     """The message of a Fetch of 10,000 partitions takes more memory than all else of it."""
-    places = ((0, 4), (1, 0), (0, 4))
-    listed = [
+    positions = ((0, 4), (1, 0), (0, 4))
+    listed_partitions = [
         {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
-        for partition, offset in places
+        for partition, offset in positions
     ]
     values = {**fetch_fields(api_with_records), "max_wait": timedelta(seconds=5), "min_bytes": 1}
     (topic,) = values["topics"]
-    values["topics"] = [{**topic, "partitions": listed}]
+    values["topics"] = [{**topic, "partitions": listed_partitions}]
     request = api_with_records.request("Fetch", version, **values)
     environment = api_with_records.broker.environment
     request.pace = Pace(environment.tasks.turns, environment.clock.stopwatch_ns)
-    about = HANDLERS[request.api_key].subject(request)
+    subject = HANDLERS[request.api_key].subject(request)
     handled = HANDLERS[request.api_key].handle(request)
     reading = asyncio.ensure_future(handled)  # noqa: TID251 - a client's
     await asyncio.sleep(0)
     assert request.message.topics == ()
-    assert HANDLERS[request.api_key].subject(request) == about
+    assert HANDLERS[request.api_key].subject(request) == subject
     refusal_answer = read_back(
         request, HANDLERS[request.api_key].refuse(request, ErrorCode.unknown_server_error)
     )
@@ -229,9 +232,9 @@ async def test_refusal_and_subject(api: Api) -> None:
         part_of_produce(api.refuse("Produce", 13, error, **values(api, GOOD))).error_code is error
     )
     records = batch(producer_id=7, producer_epoch=0, base_sequence=0)
-    about = api.subject("Produce", 13, **values(api, records, transactional_id="id"))
-    assert (about.transactional_id, about.producer_id) == ("id", 7)
-    assert [str(partition) for partition in about.partitions] == ["orders-0"]
+    subject = api.subject("Produce", 13, **values(api, records, transactional_id="id"))
+    assert (subject.transactional_id, subject.producer_id) == ("id", 7)
+    assert [str(partition) for partition in subject.partitions] == ["orders-0"]
     assert api.subject("Produce", 8, **produce("orders", b"junk")).producer_id is None
 
 
@@ -240,9 +243,9 @@ class CountedPace(Pace):
 
     elements = 0
 
-    def has_done(self, elements: int) -> bool:
-        self.elements += elements
-        return super().has_done(elements)
+    def has_done(self, element_count: int) -> bool:
+        self.elements += element_count
+        return super().has_done(element_count)
 
 
 async def test_many_partitions_are_read_and_answered_in_slices(api: Api) -> None:
@@ -262,11 +265,11 @@ def test_of_batches_that_are_too_many_so_many_are_looked_at(
 ) -> None:
     """Fifty megabytes of the smallest messages of format 0 took a second."""
     monkeypatch.setattr(produce_module, "FURTHER_BATCHES_MAX", 3)
-    old = bytes(8) + (14).to_bytes(4, "big") + bytes(14)
+    old_batch = bytes(8) + (14).to_bytes(4, "big") + bytes(14)
     transactional = batch(
         b"v", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
     )
-    records = [old * further + transactional, GOOD, GOOD + GOOD]
+    records = [old_batch * further + transactional, GOOD, GOOD + GOOD]
     partition_data = [SimpleNamespace(records=batch_bytes) for batch_bytes in records]
     message = SimpleNamespace(topic_data=[SimpleNamespace(partition_data=partition_data)])
     assert produce_module.carries_transactions(message) is is_found
@@ -316,7 +319,7 @@ async def test_offset_for_leader_epoch_refusal_and_subject(api_of_moved_leader: 
         )[0]
         is error
     )
-    about = api_of_moved_leader.subject(
+    subject = api_of_moved_leader.subject(
         "OffsetForLeaderEpoch", 2, **values_of_offset_for_leader_epoch(0)
     )
-    assert [str(partition) for partition in about.partitions] == ["orders-0"]
+    assert [str(partition) for partition in subject.partitions] == ["orders-0"]

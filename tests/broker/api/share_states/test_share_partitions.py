@@ -109,7 +109,7 @@ def test_brokers_ask_each_other_by_the_same_keys() -> None:
 
 async def test_a_state_is_initialised_written_read_summed_up_and_deleted(api: Api) -> None:
     await initialize_partition(api, state_epoch=3)
-    wrote = await ask_about_one(
+    write_result = await ask_about_one(
         api,
         "Write",
         version=1,
@@ -119,7 +119,7 @@ async def test_a_state_is_initialised_written_read_summed_up_and_deleted(api: Ap
         delivery_complete_count=1,
         state_batches=[batch(4, 7), batch(9, 9, 0, 2)],
     )
-    assert wrote.error_code is E.none
+    assert write_result.error_code is E.none
     read = await ask_about_one(api, "Read", leader_epoch=2)
     assert (read.state_epoch, read.start_offset) == (3, 6)
     assert [
@@ -175,9 +175,13 @@ async def test_an_error_leaves_everything_else_at_zero(api: Api) -> None:
 async def test_each_partition_is_answered_by_itself(api: Api) -> None:
     await await_coordinator(api)
     initial_partition = {"partition": 1, "state_epoch": 0, "start_offset": 0}
-    twice = {**initial_partition, "state_epoch": -1}
+    repeated_partition = {**initial_partition, "state_epoch": -1}
     answer = await ask(
-        api, "Initialize", initial_partition, {**initial_partition, "partition": 7}, twice
+        api,
+        "Initialize",
+        initial_partition,
+        {**initial_partition, "partition": 7},
+        repeated_partition,
     )
     (topic,) = answer.results
     assert topic.topic_id == topic_id(api)
@@ -209,12 +213,12 @@ async def test_a_request_about_nothing_is_answered_with_nothing(api: Api, operat
         "Delete": {},
         SUMMARY: {"leader_epoch": 0},
     }[operation]
-    full = {"topic_id": topic_id(api), "partitions": [{"partition": 0, **part}]}
+    full_topic = {"topic_id": topic_id(api), "partitions": [{"partition": 0, **part}]}
     assert (await ask(api, operation, topics=[])).results == ()
-    assert (await ask(api, operation, topics=[full], group_id="")).results == ()
+    assert (await ask(api, operation, topics=[full_topic], group_id="")).results == ()
     empty = {"topic_id": topic_id(api), "partitions": []}
-    answered = (await ask(api, operation, topics=[full, empty])).results
-    assert len(answered) == (1 if operation == "Initialize" else 0)
+    answered_topics = (await ask(api, operation, topics=[full_topic, empty])).results
+    assert len(answered_topics) == (1 if operation == "Initialize" else 0)
 
 
 async def test_a_coordinator_elsewhere_sends_the_request_away(api_of_three: Api) -> None:
@@ -256,8 +260,11 @@ async def test_a_whole_request_is_refused_on_every_partition(api: Api) -> None:
     refusal_answer = api.refuse(
         "DeleteShareGroupState", 0, E.cluster_authorization_failed, group_id=GROUP, topics=topics
     )
-    ((first_partition, second),) = (topic.partitions for topic in refusal_answer.results)
-    assert (first_partition.error_code, second.partition) == (E.cluster_authorization_failed, 1)
+    ((first_partition, second_partition),) = (topic.partitions for topic in refusal_answer.results)
+    assert (first_partition.error_code, second_partition.partition) == (
+        E.cluster_authorization_failed,
+        1,
+    )
     topics = [
         {"topic_id": topic_id(api), "partitions": [{"partition": 0, "leader_epoch": 0}]},
     ]
@@ -270,8 +277,8 @@ async def test_a_whole_request_is_refused_on_every_partition(api: Api) -> None:
 
 def test_it_is_about_partitions_that_are_there(api: Api) -> None:
     topic_fields = {"topic_id": topic_id(api), "partitions": [{"partition": 0}, {"partition": 2}]}
-    unknown = {"topic_id": uuid.UUID(int=7), "partitions": [{"partition": 0}]}
+    unknown_topic = {"topic_id": uuid.UUID(int=7), "partitions": [{"partition": 0}]}
     subject = api.subject(
-        "DeleteShareGroupState", 0, group_id=GROUP, topics=[topic_fields, unknown]
+        "DeleteShareGroupState", 0, group_id=GROUP, topics=[topic_fields, unknown_topic]
     )
     assert subject == Subject(partitions=(TopicPartition("orders", 0), TopicPartition("orders", 2)))

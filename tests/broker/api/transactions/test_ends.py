@@ -26,14 +26,14 @@ def values(
 
 
 async def test_refusals_and_the_subject(api: Api) -> None:
-    fenced = ErrorCode.producer_fenced
-    assert api.refuse("EndTxn", 2, fenced, **values((1, 0))).error_code is fenced
-    old_answer = api.refuse("EndTxn", 1, fenced, **values((1, 0)))
+    fenced_error = ErrorCode.producer_fenced
+    assert api.refuse("EndTxn", 2, fenced_error, **values((1, 0))).error_code is fenced_error
+    old_answer = api.refuse("EndTxn", 1, fenced_error, **values((1, 0)))
     assert old_answer.error_code is ErrorCode.invalid_producer_epoch
-    new_answer = api.refuse("EndTxn", 5, fenced, **values((1, 0)))
+    new_answer = api.refuse("EndTxn", 5, fenced_error, **values((1, 0)))
     assert (new_answer.producer_id, new_answer.producer_epoch) == (-1, -1)
-    about = api.subject("EndTxn", 5, **values((1, 0), committed=False))
-    assert (about.transactional_id, about.producer_id, about.committed) == ("id", 1, False)
+    subject = api.subject("EndTxn", 5, **values((1, 0), committed=False))
+    assert (subject.transactional_id, subject.producer_id, subject.committed) == ("id", 1, False)
 
 
 # ``add_offsets_to_txn``: AddOffsetsToTxn v0 to v4: refusal and subject; the casebook has its
@@ -59,8 +59,8 @@ async def test_refusal_and_subject(groups: GroupApi) -> None:
         "AddOffsetsToTxn", 1, E.producer_fenced, **values_of_add_offsets_to_txn((1, 0))
     )
     assert refusal_answer.error_code is E.invalid_producer_epoch
-    about = groups.api.subject("AddOffsetsToTxn", 1, **values_of_add_offsets_to_txn((1, 0)))
-    assert (about.transactional_id, about.producer_id) == ("id", 1)
+    subject = groups.api.subject("AddOffsetsToTxn", 1, **values_of_add_offsets_to_txn((1, 0)))
+    assert (subject.transactional_id, subject.producer_id) == ("id", 1)
 
 
 # ``describe_producers``: DescribeProducers v0: refusal and subject; the casebook has its answers.
@@ -79,5 +79,5 @@ async def test_describe_producers_refusal_and_subject(api: Api) -> None:
     assert {partition.error_code for partition in refusal_answer.topics[0].partitions} == {
         ErrorCode.request_timed_out
     }
-    about = api.subject("DescribeProducers", 0, **fields)
-    assert [str(partition) for partition in about.partitions] == ["orders-0", "orders-1"]
+    subject = api.subject("DescribeProducers", 0, **fields)
+    assert [str(partition) for partition in subject.partitions] == ["orders-0", "orders-1"]

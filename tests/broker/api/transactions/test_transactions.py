@@ -52,20 +52,20 @@ async def write(api: Api, version: int, *markers: dict[str, Any]) -> Any:
     return await api.ask("WriteTxnMarkers", version, markers=markers)
 
 
-@pytest.mark.parametrize("bad", [(-1, 0), (73, -1)])
+@pytest.mark.parametrize("bad_producer", [(-1, 0), (73, -1)])
 async def test_a_marker_without_a_producer_fails_the_request_that_it_is_in(
-    api: Api, bad: tuple[int, int]
+    api: Api, bad_producer: tuple[int, int]
 ) -> None:
     # KafkaApis throws in the middle: what is before it is written, what is behind it is not.
     answer = await write(
-        api, 1, marker(70, 0, 0), marker(70, 0, 1), marker(*bad, 0), marker(71, 0, 0)
+        api, 1, marker(70, 0, 0), marker(70, 0, 1), marker(*bad_producer, 0), marker(71, 0, 0)
     )
-    assert results(answer) == {70: {1: FAILED}, bad[0]: {0: FAILED}, 71: {0: FAILED}}
+    assert results(answer) == {70: {1: FAILED}, bad_producer[0]: {0: FAILED}, 71: {0: FAILED}}
     fields = {"topics": [{"name": "orders", "partition_indexes": [0, 1]}]}
-    described = await api.ask("DescribeProducers", 0, **fields)
+    description = await api.ask("DescribeProducers", 0, **fields)
     assert [
         [producer.producer_id for producer in partition.active_producers]
-        for partition in described.topics[0].partitions
+        for partition in description.topics[0].partitions
     ] == [[70], [70]]
 
 
@@ -73,9 +73,9 @@ async def test_refusal_and_subject(api: Api) -> None:
     fields = {"markers": [marker(70, 0, 0, 1), marker(71, 0, 2)]}
     refusal_answer = api.refuse("WriteTxnMarkers", 2, STALE, **fields)
     assert results(refusal_answer) == {70: {0: STALE, 1: STALE}, 71: {2: STALE}}
-    about = api.subject("WriteTxnMarkers", 1, **fields)
-    assert (about.producer_id, about.committed) == (70, True)
-    assert [other_subject.producer_id for other_subject in about.other_subjects] == [71]
+    subject = api.subject("WriteTxnMarkers", 1, **fields)
+    assert (subject.producer_id, subject.committed) == (70, True)
+    assert [other_subject.producer_id for other_subject in subject.other_subjects] == [71]
 
 
 # ``txn_offset_commit``: TxnOffsetCommit v0 to v5: words for loading; the casebook has its answers.
@@ -108,10 +108,10 @@ async def test_versions_that_do_not_know_loading_get_another_error(
             "TxnOffsetCommit", version, E.coordinator_load_in_progress, **fields
         )
         assert partition_error(refusal_answer) is error
-    plain = groups.api.refuse("TxnOffsetCommit", 1, E.not_coordinator, **fields)
-    assert partition_error(plain) is E.not_coordinator
-    about = groups.api.subject("TxnOffsetCommit", 3, **fields)
-    assert (about.transactional_id, about.producer_id) == ("id", 1)
+    old_refusal = groups.api.refuse("TxnOffsetCommit", 1, E.not_coordinator, **fields)
+    assert partition_error(old_refusal) is E.not_coordinator
+    subject = groups.api.subject("TxnOffsetCommit", 3, **fields)
+    assert (subject.transactional_id, subject.producer_id) == ("id", 1)
 
 
 # AddPartitionsToTxn v0 to v5: refusals and the subject; the casebook has its answers.
@@ -139,9 +139,9 @@ async def test_refusals_and_the_subject(api: Api) -> None:
     new_answer = api.refuse("AddPartitionsToTxn", 4, error, **fields)
     assert (new_answer.error_code, new_answer.results_by_transaction) == (error, ())
     for version in (3, 5):
-        about = api.subject("AddPartitionsToTxn", version, **fields)
-        assert (about.transactional_id, about.producer_id) == ("id", 5)
-        assert [str(partition) for partition in about.partitions] == ["orders-0", "orders-1"]
+        subject = api.subject("AddPartitionsToTxn", version, **fields)
+        assert (subject.transactional_id, subject.producer_id) == ("id", 5)
+        assert [str(partition) for partition in subject.partitions] == ["orders-0", "orders-1"]
 
 
 # ``init_producer_id``: InitProducerId v0 to v6: the first one, refusals, the subject; the casebook
@@ -149,11 +149,11 @@ async def test_refusals_and_the_subject(api: Api) -> None:
 
 
 def values_of_init_producer_id(
-    transactional_id: str | None, *, timeout: int = 60_000, pid: int = -1, epoch: int = -1
+    transactional_id: str | None, *, timeout_ms: int = 60_000, pid: int = -1, epoch: int = -1
 ) -> dict[str, object]:
     return {
         "transactional_id": transactional_id,
-        "transaction_timeout": timeout,
+        "transaction_timeout": timeout_ms,
         "producer_id": pid,
         "producer_epoch": epoch,
     }
@@ -166,15 +166,15 @@ async def test_the_first_request_after_a_start_finds_no_block_of_ids(api: Api) -
 
 
 async def test_init_producer_id_refusals_and_the_subject(api: Api) -> None:
-    fenced = ErrorCode.producer_fenced
+    fenced_error = ErrorCode.producer_fenced
     assert (
-        api.refuse("InitProducerId", 5, fenced, **values_of_init_producer_id("id")).error_code
-        is fenced
+        api.refuse("InitProducerId", 5, fenced_error, **values_of_init_producer_id("id")).error_code
+        is fenced_error
     )
-    old_answer = api.refuse("InitProducerId", 3, fenced, **values_of_init_producer_id("id"))
+    old_answer = api.refuse("InitProducerId", 3, fenced_error, **values_of_init_producer_id("id"))
     assert old_answer.error_code is ErrorCode.invalid_producer_epoch
-    named = api.subject("InitProducerId", 4, **values_of_init_producer_id("id", pid=7, epoch=0))
-    assert (named.transactional_id, named.producer_id) == ("id", 7)
+    subject = api.subject("InitProducerId", 4, **values_of_init_producer_id("id", pid=7, epoch=0))
+    assert (subject.transactional_id, subject.producer_id) == ("id", 7)
     assert api.subject("InitProducerId", 0, **values_of_init_producer_id("id")).producer_id is None
 
 
@@ -190,7 +190,7 @@ async def test_describe_transactions_refusal_and_subject(api: Api) -> None:
         error,
         error,
     ]
-    about = api.subject("DescribeTransactions", 0, transactional_ids=["a", "b"])
-    assert about.transactional_id == "a"
-    assert [other_subject.transactional_id for other_subject in about.other_subjects] == ["b"]
+    subject = api.subject("DescribeTransactions", 0, transactional_ids=["a", "b"])
+    assert subject.transactional_id == "a"
+    assert [other_subject.transactional_id for other_subject in subject.other_subjects] == ["b"]
     assert api.subject("DescribeTransactions", 0).transactional_id is None

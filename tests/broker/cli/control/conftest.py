@@ -12,7 +12,7 @@ from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main
 
 
-class Said(NamedTuple):
+class CommandResult(NamedTuple):
     """The exit status and the output of a command."""
 
     status: int
@@ -25,7 +25,7 @@ class Said(NamedTuple):
         return json.loads(self.out)
 
 
-Ask = Callable[..., Said]
+Ask = Callable[..., CommandResult]
 
 
 @pytest.fixture(scope="package")
@@ -46,8 +46,8 @@ def txnsim(
     """Runs a command, which finds the port by the environment."""
     monkeypatch.setenv("TXNSIM_HTTP", control_url)
 
-    def ask(*words: str) -> Said:
-        status = main(words)
-        return Said(status, *capsys.readouterr())
+    def ask(*arguments: str) -> CommandResult:
+        status = main(arguments)
+        return CommandResult(status, *capsys.readouterr())
 
     return ask

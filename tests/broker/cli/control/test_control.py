@@ -43,9 +43,9 @@ def test_a_rule_is_armed_as_the_options_say(txnsim: Ask) -> None:
         "partition": 1, "committed": False, "nth": 2, "limit": 3, "probability": 0.5,
         "action": {"do": "delay", "delay_ms": 2_000},
     }  # fmt: skip
-    listed = txnsim("faults", "list").out
-    assert "r1" in listed
-    assert "delay 2000" in listed
+    listing = txnsim("faults", "list").out
+    assert "r1" in listing
+    assert "delay 2000" in listing
     assert txnsim("faults", "disarm", "r1").out == "r1 is taken back; it has struck 0\n"
 
 
@@ -90,7 +90,7 @@ def test_rules_of_a_file_are_armed_all_or_none(
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("arguments", "complaint"),
     [
         (("arm", "x", "--do", "hold"), "--point is missing"),
         (("arm",), "an ID, --point, --do is missing"),
@@ -104,8 +104,8 @@ def test_rules_of_a_file_are_armed_all_or_none(
         (("release", "nope"), "`txnsim faults list`"),
     ],
 )
-def test_what_is_wrong_is_said(txnsim: Ask, words: tuple[str, ...], complaint: str) -> None:
-    result = txnsim("faults", *words)
+def test_what_is_wrong_is_said(txnsim: Ask, arguments: tuple[str, ...], complaint: str) -> None:
+    result = txnsim("faults", *arguments)
     assert result.status in (1, 2)
     assert result.out == ""
     assert complaint in result.err
@@ -179,18 +179,18 @@ OTHER_ANSWERS = {
 
 
 @pytest.mark.parametrize("kind", OTHER_ANSWERS)
-@pytest.mark.parametrize("words", ASKING, ids=" ".join)
+@pytest.mark.parametrize("arguments", ASKING, ids=" ".join)
 def test_another_program_at_the_address_is_no_control_port(
-    words: tuple[str, ...], kind: str, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It may be anybody's web server: its empty object does not say that every rule has struck."""
     with hostile_broker(answering(OTHER_ANSWERS[kind])) as address:
-        status = main([*words, "--http", f"http://{address}"])
-    printed = capsys.readouterr()
+        status = main([*arguments, "--http", f"http://{address}"])
+    output = capsys.readouterr()
     assert status == 1
-    assert printed.out == ""
-    assert address in printed.err
-    assert "Traceback" not in printed.err
+    assert output.out == ""
+    assert address in output.err
+    assert "Traceback" not in output.err
 
 
 @pytest.mark.parametrize(
@@ -214,16 +214,16 @@ def test_a_refusal_is_told_also_where_the_connection_is_reset_behind_it(
 
 def test_every_command_that_asks_is_tried() -> None:
     sections = re.findall(r"^## txnsim (faults|clock|brokers|topics) (.+)$", CLI_PAGE, re.MULTILINE)
-    assert {words[:2] for words in ASKING} == set(sections)
+    assert {arguments[:2] for arguments in ASKING} == set(sections)
 
 
 TOKEN = "a-token-of-sixteen-letters"
 
 
-def args_of(*words: str) -> argparse.Namespace:
+def args_of(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    return parser.parse_args(words)
+    return parser.parse_args(arguments)
 
 
 def ready_file(directory: Path, **facts: object) -> Path:
@@ -233,7 +233,7 @@ def ready_file(directory: Path, **facts: object) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("words", "environment", "url"),
+    ("arguments", "environment", "url"),
     [
         ((), {}, "http://127.0.0.1:9080"),
         (("--http", "1234"), {"TXNSIM_HTTP": "http://x:1"}, "http://127.0.0.1:1234"),
@@ -241,21 +241,23 @@ def ready_file(directory: Path, **facts: object) -> Path:
         ((), {"TXNSIM_HTTP": "https://host:1/", "TXNSIM_READY_FILE": "none"}, "https://host:1"),
     ],
 )
-def test_where_it_is(words: tuple[str, ...], environment: dict[str, str], url: str) -> None:
-    assert port_of(args_of(*words), environment).url == url
+def test_where_it_is(arguments: tuple[str, ...], environment: dict[str, str], url: str) -> None:
+    assert port_of(args_of(*arguments), environment).url == url
 
 
 def test_the_ready_file_says_it(tmp_path: Path) -> None:
     file = str(ready_file(tmp_path, http="http://h:2"))
     assert port_of(args_of(), {"TXNSIM_READY_FILE": file}).url == "http://h:2"
-    named = port_of(args_of("--ready-file", file), {"TXNSIM_HTTP": "http://x:1"})
-    assert named.url == "http://h:2"
+    control_port = port_of(args_of("--ready-file", file), {"TXNSIM_HTTP": "http://x:1"})
+    assert control_port.url == "http://h:2"
 
 
-@pytest.mark.parametrize("wrong", ["ftp://x", "h:x", "h:99999", "http://", "http://h/api", ""])
-def test_an_address_that_is_none_is_refused(wrong: str) -> None:
+@pytest.mark.parametrize(
+    "wrong_address", ["ftp://x", "h:x", "h:99999", "http://", "http://h/api", ""]
+)
+def test_an_address_that_is_none_is_refused(wrong_address: str) -> None:
     with pytest.raises(ConfigError, match=r"--http .*expected http://HOST:PORT"):
-        port_of(args_of("--http", wrong), {})
+        port_of(args_of("--http", wrong_address), {})
 
 
 def test_a_ready_file_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -317,7 +319,7 @@ def test_a_time_has_a_unit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "wrong", "message"),
+    ("read", "wrong_text", "message"),
     [
         *((duration_ms, text, "as in 90s") for text in ("1.5", "60e3", "-5s", "", "2 minutes")),
         *((new_topic, text, "as in orders:3") for text in ("", ":3", "a:", "a:0", "a:b")),
@@ -326,10 +328,10 @@ def test_a_time_has_a_unit() -> None:
     ],
 )
 def test_what_is_wrong_is_answered_with_the_form_that_is_wanted(
-    read: Callable[[str], Any], wrong: str, message: str
+    read: Callable[[str], Any], wrong_text: str, message: str
 ) -> None:
     with pytest.raises(ArgumentTypeError, match=message):
-        read(wrong)
+        read(wrong_text)
 
 
 def test_topics_partitions_and_pairs() -> None:
@@ -363,7 +365,7 @@ def test_a_time_that_is_no_whole_number_is_refused_with_the_form(txnsim: Ask) ->
 
 
 def test_a_time_without_a_unit_or_below_zero_is_refused_with_what_was_meant(txnsim: Ask) -> None:
-    for words, complaint in (
+    for arguments, complaint in (
         (
             ("clock", "advance", "-5s"),
             "'-5s': no time passes backwards; `txnsim clock set --back 5s`",
@@ -371,7 +373,7 @@ def test_a_time_without_a_unit_or_below_zero_is_refused_with_what_was_meant(txns
         (("clock", "advance", "5"), "time: '5' has no unit: 5s, or 5ms?"),
         (("clock", "set", "--back", "-5s"), "'-5s': expected a number with ms, s, m, h or d"),
     ):
-        result = txnsim(*words)
+        result = txnsim(*arguments)
         assert result.status == 2
         assert complaint in result.err
 
@@ -405,16 +407,19 @@ def test_a_broker_is_killed_and_started(txnsim: Ask) -> None:
 
 def test_a_broker_is_stopped_in_order(txnsim: Ask) -> None:
     assert txnsim("brokers", "stop", "3", "--wait", "1m").out.startswith("broker 3 is down")
-    refused = txnsim("brokers", "start", "3", "--as-version", "4.2")
-    assert refused.status == 1
-    assert "does not support finalized version" in refused.err
+    refusal = txnsim("brokers", "start", "3", "--as-version", "4.2")
+    assert refusal.status == 1
+    assert "does not support finalized version" in refusal.err
     assert txnsim("brokers", "start", "3", "--as-version", "4.4", "--json").json["release"] == "4.4"
 
 
 def test_a_broker_is_cut_off_and_healed(txnsim: Ask) -> None:
-    cut = txnsim("brokers", "isolate", "3", "--from-clients").out
-    assert "(isolated, cut off from clients)" in cut or "cut off from clients)" in cut
-    assert "to undo it: txnsim brokers heal 3" in cut
+    isolation_output = txnsim("brokers", "isolate", "3", "--from-clients").out
+    assert (
+        "(isolated, cut off from clients)" in isolation_output
+        or "cut off from clients)" in isolation_output
+    )
+    assert "to undo it: txnsim brokers heal 3" in isolation_output
     assert "isolated" in txnsim("brokers", "list").out
     assert "cut off" not in txnsim("brokers", "heal", "3").out
 
@@ -430,11 +435,11 @@ def test_a_broker_that_is_not_there_is_named_with_those_that_are(txnsim: Ask) ->
 def test_a_topic_is_made_shown_and_deleted(txnsim: Ask) -> None:
     creation = txnsim("topics", "create", "made:2", "--config", "cleanup.policy=compact")
     assert creation.out.startswith("made: 2 partitions, led by broker ")
-    listed = [
+    listed_topics = [
         printed_line.split("\t")[0].strip()
         for printed_line in txnsim("topics", "list").out.splitlines()
     ]
-    assert "made" in listed
+    assert "made" in listed_topics
     rows = txnsim("topics", "describe", "made").out.splitlines()
     assert rows[0].split() == [
         "Partition", "Broker", "Role", "LogStart", "LastStable", "HighWatermark", "LogEnd",
@@ -455,11 +460,11 @@ def test_a_leader_moves_to_a_replica_in_sync(txnsim: Ask) -> None:
     txnsim("topics", "create", "moving:1", "--replication-factor", "3")
     (partition,) = txnsim("topics", "describe", "moving", "--json").json["partitions"]
     other_replica = next(replica for replica in partition["isr"] if replica != partition["leader"])
-    moved = txnsim("topics", "move-leader", "moving-0", str(other_replica))
-    assert moved.out.startswith(f"moving-0: broker {other_replica} leads, leader epoch 1")
-    refused = txnsim("topics", "move-leader", "moving-0", "9")
-    assert refused.status == 1
-    assert "in sync are" in refused.err
+    move_result = txnsim("topics", "move-leader", "moving-0", str(other_replica))
+    assert move_result.out.startswith(f"moving-0: broker {other_replica} leads, leader epoch 1")
+    refusal = txnsim("topics", "move-leader", "moving-0", "9")
+    assert refusal.status == 1
+    assert "in sync are" in refusal.err
 
 
 def test_kafkas_refusals_are_told(txnsim: Ask) -> None:

@@ -28,8 +28,8 @@ def test_the_arguments_of_all_of_them() -> None:
 async def test_a_standard_input_that_can_t_be_waited_for_is_at_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with Path(os.devnull).open() as nothing:  # noqa: ASYNC230 - it never blocks
-        monkeypatch.setattr(sys, "stdin", nothing)
+    with Path(os.devnull).open() as null_input:  # noqa: ASYNC230 - it never blocks
+        monkeypatch.setattr(sys, "stdin", null_input)
         stop = LongRunning.stop_of(argparse.Namespace(until_eof=True))
         await asyncio.wait_for(stop.wait(), SLOW_S)
 

@@ -94,7 +94,7 @@ class Broker:
         )
         return file
 
-    def txns(self, user: str, *words: str) -> int:
+    def txns(self, user: str, *arguments: str) -> int:
         """Run a subcommand of ``txnsim txns`` as a user; return its exit status."""
         options = (
             "--bootstrap-server",
@@ -102,20 +102,20 @@ class Broker:
             "--command-config",
             str(self.properties(user)),
         )
-        return main(["txns", *options, *words])
+        return main(["txns", *options, *arguments])
 
 
 async def prepare(bootstrap: str) -> None:
     """Make one transaction hang; another transactional id has nothing open."""
     async with Cluster(bootstrap, settings=ClientSettings()) as cluster:
         await make_hanging(Admin(cluster), TopicPartition("orders", 0), "ghost")
-        async with Producer(cluster, transactional_id="living") as living:
-            await living.init_transactions()
+        async with Producer(cluster, transactional_id="living") as living_producer:
+            await living_producer.init_transactions()
         # Its id goes on, so that only the coordinator's log may tell what was decided.
         await make_hanging(Admin(cluster), TopicPartition("moved", 0), "moving")
-        async with await begin_transaction(cluster, "moving") as moving:
-            await moving.send("quiet", 0, b"x")
-            await moving.commit()
+        async with await begin_transaction(cluster, "moving") as moving_transaction:
+            await moving_transaction.send("quiet", 0, b"x")
+            await moving_transaction.commit()
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("user", "words", "right"),
+    ("user", "arguments", "right"),
     [
         (
             "nobody",
@@ -160,10 +160,10 @@ def test_the_right_that_is_missing_is_named(
     broker: Broker,
     capsys: pytest.CaptureFixture[str],
     user: str,
-    words: tuple[str, ...],
+    arguments: tuple[str, ...],
     right: str,
 ) -> None:
-    assert broker.txns(user, *words) == 1
+    assert broker.txns(user, *arguments) == 1
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines()[-1].endswith(f" The user lacks a right: {right}.")
@@ -173,11 +173,11 @@ def test_the_right_that_is_missing_is_named(
 def test_what_may_not_be_seen_is_left_out_of_a_list(
     broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    listed = {}
+    ids_by_user = {}
     for user in ("seer", "nobody"):
         assert broker.txns(user, "list", "--json") == 0
-        listed[user] = {row["transactional_id"] for row in json.loads(capsys.readouterr().out)}
-    assert listed == {"seer": {"ghost", "living", "moving"}, "nobody": set()}
+        ids_by_user[user] = {row["transactional_id"] for row in json.loads(capsys.readouterr().out)}
+    assert ids_by_user == {"seer": {"ghost", "living", "moving"}, "nobody": set()}
 
 
 @pytest.mark.slow
@@ -211,8 +211,8 @@ def test_who_sees_no_ids_is_not_told_that_nothing_hangs(
     broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """This holds also if the open transaction is younger than the given timeout."""
-    older = ("--max-transaction-timeout", "600")
-    assert broker.txns("reader", "find-hanging", "--all", *older) == 1
+    age_limit = ("--max-transaction-timeout", "600")
+    assert broker.txns("reader", "find-hanging", "--all", *age_limit) == 1
     assert f"The user lacks a right: {EVERY_ID}." in capsys.readouterr().err
     assert broker.txns("reader", "find-hanging", "--all", "--topic", "quiet") == INCOMPLETE
     assert f"The user lacks a right: {EVERY_ID}." in capsys.readouterr().err
@@ -301,11 +301,11 @@ def test_a_hanging_transaction_from_alert_to_repair(
     assert run(server, "find-hanging", "--all") == HANGS
     out, err = capsys.readouterr()
     assert "hanging: 1." in err
-    header, row, reason, decided, command = out.splitlines()
+    header, row, reason, decision_line, command = out.splitlines()
     assert header.startswith("Topic ")
     assert row.startswith("orders")
     assert reason.startswith("orders-0 at offset 0: transactional id ghost is Empty without this")
-    assert decided.startswith(
+    assert decision_line.startswith(
         "  It was not committed: end it with ABORT, which discards its records, as "
     )
     assert command == (
@@ -347,8 +347,8 @@ def test_where_nothing_can_be_written_down_nothing_is_done(
 ) -> None:
     hang(server, "payments")
     scope = ("--topic", "payments")
-    nowhere = tmp_path / "no" / "file"
-    assert run(server, "repair", *scope, "--yes", "--audit-file", str(nowhere)) == 2
+    missing_path = tmp_path / "no" / "file"
+    assert run(server, "repair", *scope, "--yes", "--audit-file", str(missing_path)) == 2
     assert "there is no directory" in capsys.readouterr().err
     assert run(server, "find-hanging", "--all", *scope) == HANGS
     assert run(server, "repair", *scope, "--yes", "--audit-file", str(tmp_path / "file")) == 0
@@ -392,7 +392,7 @@ def test_what_was_committed_is_not_discarded_in_silence(
     async def story(virtual_cluster: VirtualCluster) -> list[bytes | None]:
         async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
-            await leave_hanging(virtual_cluster, admin, later=0)
+            await leave_hanging(virtual_cluster, admin, later_count=0)
             if force:
                 await command.execute(admin, now_ms=0)
                 return await values(cluster, SOLO.topic, partitions=1)
@@ -553,24 +553,24 @@ def test_a_lingering_transaction_is_ended_as_its_checkpoint_says(
     assert not audit.exists()
 
     assert run(server, command, *identity, "--yes", "--audit-file", str(audit), "--json") == 0
-    done = json.loads(capsys.readouterr().out)
-    assert (done["end"]["outcome"], done["dry_run"]) == ("ended", False)
+    end_report = json.loads(capsys.readouterr().out)
+    assert (end_report["end"]["outcome"], end_report["dry_run"]) == ("ended", False)
     attempt, end = map(json.loads, audit.read_text().splitlines())
     assert attempt["attempt"]["outcome"] == "would be ended"
-    assert end["end"] == done["end"]
+    assert end["end"] == end_report["end"]
     assert attempt["cluster_id"] == end["cluster_id"]
 
     # It is not done twice, and nothing else is.
     assert run(server, command, *identity, "--yes", "--audit-file", str(audit)) == 0
     assert "was ended so before" in capsys.readouterr().out
-    other = "abort" if command == "commit" else "commit"
-    assert run(server, other, *identity, "--yes", "--audit-file", str(audit)) == HANGS
+    other_command = "abort" if command == "commit" else "commit"
+    assert run(server, other_command, *identity, "--yes", "--audit-file", str(audit)) == HANGS
     assert "it was decided otherwise" in capsys.readouterr().out
     assert len(audit.read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (("--topic", "t"), "--topic: does not go with --transactional-id"),
         (("--start-offset", "0"), "--start-offset: does not go with --transactional-id"),
@@ -581,10 +581,10 @@ def test_a_lingering_transaction_is_ended_as_its_checkpoint_says(
     ],
 )
 def test_the_two_forms_of_abort_do_not_mix(
-    capsys: Captured, words: tuple[str, ...], message: str
+    capsys: Captured, arguments: tuple[str, ...], message: str
 ) -> None:
     server = ("--bootstrap-server", "127.0.0.1:1")
-    assert main(["txns", *server, "abort", "--transactional-id", "x", *words]) == 2
+    assert main(["txns", *server, "abort", "--transactional-id", "x", *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
@@ -592,6 +592,6 @@ def test_kafkas_own_form_of_abort_needs_its_partition_and_knows_no_yes(capsys: C
     server = ("--bootstrap-server", "127.0.0.1:1")
     assert main(["txns", *server, "abort", "--start-offset", "0"]) == 2
     assert "arguments are required: --topic, --partition" in capsys.readouterr().err
-    where = ("--topic", "t", "--partition", "0", "--start-offset", "0")
-    assert main(["txns", *server, "abort", *where, "--yes"]) == 2
+    location_options = ("--topic", "t", "--partition", "0", "--start-offset", "0")
+    assert main(["txns", *server, "abort", *location_options, "--yes"]) == 2
     assert "--yes: only with --transactional-id" in capsys.readouterr().err

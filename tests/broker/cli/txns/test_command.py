@@ -17,9 +17,9 @@ import pytest
 
 from tests.broker.client.fake_broker import (
     CLOSE,
-    Asked,
     FakeBroker,
     Handler,
+    ReceivedRequest,
     init_answer,
     producers_of,
 )
@@ -31,7 +31,7 @@ from txnsim.wire.filters import TransactionFilters
 HINT = "Enable debug logging for additional detail."
 
 
-class Background:
+class BackgroundBroker:
     """A scripted broker in a thread of its own, because the command runs a loop of its own."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Background:
 
 @pytest.fixture
 def broker() -> Iterator[FakeBroker]:
-    background = Background()
+    background = BackgroundBroker()
     yield background.broker
     background.close()
 
@@ -79,7 +79,7 @@ def transaction_listing(error: int = 0) -> Handler:
 def transaction_description(
     error: int = 0, *, start_ms: int | None = 5, topics: bool = True
 ) -> Handler:
-    def handle(request: Asked) -> Any:
+    def handle(request: ReceivedRequest) -> Any:
         data = ({"topic": "t", "partitions": (0, 1)},) if topics else ()
         return request.answer(
             transaction_states=[
@@ -101,7 +101,7 @@ def transaction_description(
 
 
 def producers(error: int = 0, *, start: int = 4, coordinator_epoch: int = -1) -> Handler:
-    def handle(request: Asked) -> Any:
+    def handle(request: ReceivedRequest) -> Any:
         state = {
             "producer_id": 7,
             "producer_epoch": 3,
@@ -169,7 +169,7 @@ NUMBERS: Final = [n for n in OPTIONS if isinstance(getattr(TransactionFilters(),
 
 def test_list_sends_its_filters(broker: FakeBroker) -> None:
     """The filters are those of the newest release; a number stays a number."""
-    run(broker, "list", *(word for row in OPTIONS.values() for word in (row.option, "9")))
+    run(broker, "list", *(argument for row in OPTIONS.values() for argument in (row.option, "9")))
     (request,) = broker.of(ClientApi.LIST_TRANSACTIONS)
     sent_filters = {name: getattr(request.message, row.field) for name, row in OPTIONS.items()}
     assert sent_filters == {name: 9 if name in NUMBERS else "9" for name in OPTIONS}
@@ -293,7 +293,7 @@ SPEC = "AbortTransactionSpec(topicPartition=t-0, producerId=7, producerEpoch=3, 
 
 
 @pytest.mark.parametrize(
-    ("handlers", "args", "first_line", "second"),
+    ("handlers", "args", "first_line", "second_line"),
     [
         (
             {ClientApi.LIST_TRANSACTIONS: transaction_listing(128)},
@@ -375,13 +375,13 @@ def test_failures_have_kafkas_words_and_then_the_error_code(
     handlers: dict[int, Handler],
     args: tuple[str, ...],
     first_line: str,
-    second: str,
+    second_line: str,
 ) -> None:
     broker.handlers.update(handlers)
     assert run(broker, *args) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.splitlines() == [first_line, second]
+    assert err.splitlines() == [first_line, second_line]
 
 
 def test_an_unknown_broker_is_named_with_the_known_ones(
@@ -432,7 +432,7 @@ def test_misuse_is_refused_before_anything_is_sent(
 
 
 @pytest.mark.parametrize(
-    ("bootstrap", "status", "words"),
+    ("bootstrap", "status", "expected_words"),
     [
         (
             "127.0.0.1:1",
@@ -443,11 +443,11 @@ def test_misuse_is_refused_before_anything_is_sent(
     ],
 )
 def test_a_wrong_address_is_told_in_one_or_two_lines(
-    capsys: Captured, bootstrap: str, status: int, words: tuple[str, ...]
+    capsys: Captured, bootstrap: str, status: int, expected_words: tuple[str, ...]
 ) -> None:
     assert main(["txns", "list", "--bootstrap-server", bootstrap]) == status
     err = capsys.readouterr().err
-    assert all(word in err for word in words)
+    assert all(word in err for word in expected_words)
     assert "Traceback" not in err
 
 
@@ -503,18 +503,18 @@ def interruptible() -> Iterator[None]:
 
 @pytest.mark.usefixtures("interruptible")
 def test_a_watch_outlives_what_fails_for_a_while(broker: FakeBroker, capsys: Captured) -> None:
-    rounds = 0
+    round_count = 0
 
-    def find(request: Asked) -> Any:
-        nonlocal rounds
-        rounds += 1
-        if rounds == 3:
+    def find(request: ReceivedRequest) -> Any:
+        nonlocal round_count
+        round_count += 1
+        if round_count == 3:
             raise_signal(SIGINT)
-        return (producers(29) if rounds == 1 else producers())(request)
+        return (producers(29) if round_count == 1 else producers())(request)
 
     broker.handlers[ClientApi.DESCRIBE_PRODUCERS] = find
-    words = ("find-hanging", *T0, "--max-transaction-timeout", "1", "--watch", "0.01")
-    assert run(broker, *words) == INTERRUPTED_STATUS
+    arguments = ("find-hanging", *T0, "--max-transaction-timeout", "1", "--watch", "0.01")
+    assert run(broker, *arguments) == INTERRUPTED_STATUS
     out, err = capsys.readouterr()
     assert "authorization failure" in err
     assert err.count("Z\n") >= 2
@@ -523,18 +523,18 @@ def test_a_watch_outlives_what_fails_for_a_while(broker: FakeBroker, capsys: Cap
 
 @pytest.mark.usefixtures("interruptible")
 def test_a_watch_prints_a_line_of_json_each_time(broker: FakeBroker, capsys: Captured) -> None:
-    rounds = 0
+    round_count = 0
 
-    def find(request: Asked) -> Any:
-        nonlocal rounds
-        rounds += 1
-        if rounds == 4:
+    def find(request: ReceivedRequest) -> Any:
+        nonlocal round_count
+        round_count += 1
+        if round_count == 4:
             raise_signal(SIGINT)
         return producers()(request)
 
     broker.handlers[ClientApi.DESCRIBE_PRODUCERS] = find
-    words = ("find-hanging", *T0, "--max-transaction-timeout", "1", "--watch", "0.01", "--json")
-    assert run(broker, *words) == INTERRUPTED_STATUS
+    arguments = ("find-hanging", *T0, "--max-transaction-timeout", "1", "--watch", "0.01", "--json")
+    assert run(broker, *arguments) == INTERRUPTED_STATUS
     printed_lines = capsys.readouterr().out.splitlines()
     assert len(printed_lines) >= 2
     assert all(isinstance(json.loads(line), list | dict) for line in printed_lines)
@@ -551,7 +551,7 @@ def test_a_variable_says_where_for_all_commands(
 
 def test_a_partition_is_taken_as_it_is_printed() -> None:
     commands = [
-        command_from(parser_of("txns").parse_args(["txns", "why", *words]), "again")
-        for words in (("my-orders", "3"), ("my-orders-3",))
+        command_from(parser_of("txns").parse_args(["txns", "why", *arguments]), "again")
+        for arguments in (("my-orders", "3"), ("my-orders-3",))
     ]
     assert commands[0] == commands[1]

@@ -33,9 +33,9 @@ def test_an_identity_must_be_whole_but_a_start_offset_is_enough() -> None:
         partition=P, producer_id=0, producer_epoch=0, coordinator_epoch=0
     )
     assert by_identity.start_offset is None
-    for partial in ({}, {"producer_id": 0}, {"producer_id": 0, "producer_epoch": 0}):
+    for partial_fields in ({}, {"producer_id": 0}, {"producer_id": 0, "producer_epoch": 0}):
         with pytest.raises(CommandFailure):
-            AbortTransaction(partition=P, **partial)
+            AbortTransaction(partition=P, **partial_fields)
 
 
 def test_a_search_needs_a_scope() -> None:

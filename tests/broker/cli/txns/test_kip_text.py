@@ -36,7 +36,7 @@ def test_lists_are_separated_by_commas() -> None:
     assert split_at_commas("Ongoing, Empty,") == ("Ongoing", "Empty")
 
 
-class Shipped(msgspec.Struct, frozen=True):
+class ShippedDescription(msgspec.Struct, frozen=True):
     """Stands for the shipped ``describe`` command: its output has the given description."""
 
     found: TransactionDescription
@@ -80,7 +80,7 @@ def test_a_duration_ends_with_its_transaction(
     )
     nobody: Any = None
     output = asyncio.run(
-        DescribeWithDuration(shipped=Shipped(description)).execute(nobody, now_ms=9_500)
+        DescribeWithDuration(shipped=ShippedDescription(description)).execute(nobody, now_ms=9_500)
     )
     assert dict(zip(output.headers, output.rows[0], strict=True)) == {
         "TransactionDurationMs": str(duration_ms),

@@ -33,19 +33,19 @@ def search_story(scope: Scope, *, age_ms: int) -> tuple[HangingSearchResult, Out
     async def story(virtual_cluster: VirtualCluster) -> tuple[HangingSearchResult, Output]:
         async with (
             virtual_cluster.client() as cluster,
-            Producer(cluster, transactional_id="living") as living,
+            Producer(cluster, transactional_id="living") as living_producer,
         ):
             admin = Admin(cluster)
             await make_hanging(admin, TopicPartition("orders", 0), "ghost", age_ms=age_ms)
-            await living.init_transactions()
-            living.begin()
-            await living.send("orders", 1, b"x")
+            await living_producer.init_transactions()
+            living_producer.begin()
+            await living_producer.send("orders", 1, b"x")
             now_ms = cluster.clock.now_ms()
             search = await scope.search(admin, now_ms=now_ms)
             output = await FindHangingEverywhere(scope=scope, program="t").execute(
                 admin, now_ms=now_ms
             )
-            await living.abort()
+            await living_producer.abort()
             return search, output
 
     return run_cluster(story)

@@ -35,11 +35,11 @@ async def asked(cluster: Cluster, topic: str | None = None) -> DecisionReport:
     )
 
 
-async def write(cluster: Cluster, transactional_id: str, transactions: int) -> None:
+async def write(cluster: Cluster, transactional_id: str, transaction_count: int) -> None:
     """End some transactions, every third one by an abort."""
     async with Producer(cluster, transactional_id=transactional_id) as producer:
         await producer.init_transactions()
-        for number in range(transactions):
+        for number in range(transaction_count):
             producer.begin()
             for partition in range(1 + number % 3):
                 await producer.send("orders", partition, b"%d" % number)
@@ -60,11 +60,11 @@ def test_there_is_no_alarm_while_producers_write(level: int) -> None:
             )
             return [*reports, await asked(cluster)]
 
-    *during, after = run_cluster(story, level=level)
+    *during, last_answer = run_cluster(story, level=level)
     assert {(report.findings, report.unknown) for report in during} == {((), 0)}
     assert len({report.decisions for report in during}) > 1
-    assert after.agrees == after.decisions == 3 * 79 + 6
-    assert (after.owed, after.known_percent) == (0, 100)
+    assert last_answer.agrees == last_answer.decisions == 3 * 79 + 6
+    assert (last_answer.owed, last_answer.known_percent) == (0, 100)
 
 
 @pytest.mark.parametrize("level", [0, 2])
@@ -80,7 +80,7 @@ def test_an_operators_abort_of_what_is_committed_contradicts(level: int) -> None
             virtual_cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
             await producer.commit()
             await virtual_cluster.wait_until_struck()
-            before = await asked(cluster, "orders")
+            answer_before = await asked(cluster, "orders")
             description = await admin.describe_transaction("shop")
             (open_producer,) = (
                 state
@@ -97,11 +97,11 @@ def test_an_operators_abort_of_what_is_committed_contradicts(level: int) -> None
             virtual_cluster.injector.release("f")
             while (await admin.describe_transaction("shop")).state != "CompleteCommit":
                 virtual_cluster.advance(100)
-            return before, await asked(cluster, "orders")
+            return answer_before, await asked(cluster, "orders")
 
-    before, after = run_cluster(story, level=level)
-    assert (before.findings, before.owed) == ((), 1)
-    (finding,) = after.findings
+    answer_before, answer_after = run_cluster(story, level=level)
+    assert (answer_before.findings, answer_before.owed) == ((), 1)
+    (finding,) = answer_after.findings
     assert finding.state is AuditState.CONTRADICTS
     assert (finding.transactional_id, finding.topic, finding.records) == ("shop", "orders", 1)
     assert [marker.outcome for marker in finding.markers] == ["abort", "commit"]
@@ -152,19 +152,19 @@ def test_one_topic_counts_alone() -> None:
             await producer.commit()
             return await asked(cluster, "payments"), await asked(cluster)
 
-    payments, everything = run_cluster(story)
-    assert (payments.decisions, everything.decisions) == (1, 7)
+    payments, whole_report = run_cluster(story)
+    assert (payments.decisions, whole_report.decisions) == (1, 7)
 
 
 def test_who_may_not_read_the_coordinators_log_is_refused() -> None:
-    class Blind(Admin):
+    class BlindAdmin(Admin):
         async def search_targets(self, *_: object, **__: object) -> SearchTargets:
             raise ClientError("hidden", error=ErrorCode.topic_authorization_failed)
 
     async def story(virtual_cluster: VirtualCluster) -> None:
         async with virtual_cluster.client() as cluster:
             with pytest.raises(ClientError, match="hidden"):
-                await check_decisions(Blind(cluster), now_ms=0, program=program_at("b:1"))
+                await check_decisions(BlindAdmin(cluster), now_ms=0, program=program_at("b:1"))
 
     run_cluster(story)
 

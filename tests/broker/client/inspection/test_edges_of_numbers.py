@@ -61,7 +61,7 @@ class Ghost(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the producer writes again behind its markers."""
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class KnownTransaction(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction on a partition that is known to its coordinator."""
 
     partition: int
@@ -69,7 +69,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     stamp_ms: int
 
 
-Txn = Ghost | Known
+Txn = Ghost | KnownTransaction
 GHOSTS: Final = st.builds(
     Ghost,
     partition=st.integers(0, PARTITIONS - 1),
@@ -80,7 +80,7 @@ GHOSTS: Final = st.builds(
     goes_on=st.booleans(),
 )
 KNOWN: Final = st.builds(
-    Known,
+    KnownTransaction,
     partition=st.integers(0, PARTITIONS - 1),
     timeout_ms=TIMEOUTS_MS,
     stamp_ms=STAMPS_MS,
@@ -93,7 +93,7 @@ TXNS: Final = st.lists(
 )
 
 
-class OpenThere(msgspec.Struct, frozen=True, kw_only=True):
+class LeaderTransaction(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction that is open according to what the leader has acknowledged."""
 
     producer_id: int
@@ -131,7 +131,7 @@ async def _mark(broker: Broker, ghost: Ghost, outcome: bool, coordinator_epoch: 
     return not answer.markers[0].topics[0].partitions[0].error_code
 
 
-async def _play_ghost(broker: Broker, ghost: Ghost) -> OpenThere | None:
+async def _play_ghost(broker: Broker, ghost: Ghost) -> LeaderTransaction | None:
     producer, sequence = (ghost.producer_id, ghost.epoch), 0
     start_offset: int | None = None
     error, offset = await _append(broker, ghost.partition, producer, sequence, ghost.stamp_ms)
@@ -146,7 +146,7 @@ async def _play_ghost(broker: Broker, ghost: Ghost) -> OpenThere | None:
             start_offset = offset
     if start_offset is None:
         return None
-    return OpenThere(
+    return LeaderTransaction(
         producer_id=ghost.producer_id,
         start_offset=start_offset,
         stamp_ms=ghost.stamp_ms,
@@ -154,20 +154,20 @@ async def _play_ghost(broker: Broker, ghost: Ghost) -> OpenThere | None:
     )
 
 
-async def _play_known(broker: Broker, known: Known) -> OpenThere | None:
-    transactional_id = f"known-{known.partition}"
+async def _play_known(broker: Broker, known_txn: KnownTransaction) -> LeaderTransaction | None:
+    transactional_id = f"known-{known_txn.partition}"
     await _of_key(broker, transactional_id, 1)
-    values = {"transactional_id": transactional_id, "transaction_timeout": known.timeout_ms}
+    values = {"transactional_id": transactional_id, "transaction_timeout": known_txn.timeout_ms}
     identity = await broker.sure(22, 4, {**values, "producer_id": -1, "producer_epoch": -1})
     producer = identity.producer_id, identity.producer_epoch
-    where = [{"name": "wide", "partitions": [known.partition]}]
-    await broker.sure(24, 3, added(transactional_id, producer, where))
-    error, offset = await _append(broker, known.partition, producer, 0, known.stamp_ms)
+    topics = [{"name": "wide", "partitions": [known_txn.partition]}]
+    await broker.sure(24, 3, added(transactional_id, producer, topics))
+    error, offset = await _append(broker, known_txn.partition, producer, 0, known_txn.stamp_ms)
     assert error is ErrorCode.none
-    return OpenThere(
+    return LeaderTransaction(
         producer_id=identity.producer_id,
         start_offset=offset,
-        stamp_ms=known.stamp_ms,
+        stamp_ms=known_txn.stamp_ms,
         is_known=True,
     )
 
@@ -189,7 +189,7 @@ def _told(findings: Sequence[JudgedTransaction]) -> dict[TopicPartition, tuple[A
 
 
 async def _check_told(
-    admin: Admin, open_there: Mapping[TopicPartition, OpenThere]
+    admin: Admin, open_there: Mapping[TopicPartition, LeaderTransaction]
 ) -> tuple[JudgedTransaction, ...]:
     """Compare what ``find-hanging`` and ``why`` say with the model. Returns what hangs."""
     now_ms = admin.cluster.clock.now_ms()
@@ -201,54 +201,56 @@ async def _check_told(
         for partition, txn in open_there.items()
     }
     assert _told(every_age.findings) == expected
-    old = await survey(admin, now_ms=now_ms, older_than_ms=MAX_AGE_MS)
-    assert _told(old.findings) == {
+    survey_result = await survey(admin, now_ms=now_ms, older_than_ms=MAX_AGE_MS)
+    assert _told(survey_result.findings) == {
         partition: row for partition, row in expected.items() if now_ms - row[2] > MAX_AGE_MS
     }
     for partition_index in range(PARTITIONS):
         partition = TopicPartition("wide", partition_index)
         txn = open_there.get(partition)
-        why = await explain(admin, partition, now_ms=now_ms)
+        explanation = await explain(admin, partition, now_ms=now_ms)
         end = await admin.offset_of(partition, LATEST_TIMESTAMP)
-        assert why.last_stable_offset == (end if txn is None else txn.start_offset)
-        assert _told(why.findings) == ({} if txn is None else {partition: expected[partition]})
-        assert (why.verdict.state is VerdictState.HEALTHY) == (txn is None)
-        assert (why.command is not None) == (txn is not None and not txn.is_known)
-        assert why.sentences
+        assert explanation.last_stable_offset == (end if txn is None else txn.start_offset)
+        assert _told(explanation.findings) == (
+            {} if txn is None else {partition: expected[partition]}
+        )
+        assert (explanation.verdict.state is VerdictState.HEALTHY) == (txn is None)
+        assert (explanation.command is not None) == (txn is not None and not txn.is_known)
+        assert explanation.sentences
     return every_age.hanging
 
 
 async def _check_repairs(
     admin: Admin,
     hanging: Sequence[JudgedTransaction],
-    open_there: Mapping[TopicPartition, OpenThere],
+    open_there: Mapping[TopicPartition, LeaderTransaction],
 ) -> None:
     now_ms = admin.cluster.clock.now_ms()
     for finding in hanging:
-        done = await repair(admin, finding, now_ms=now_ms, guess=PastDecision.ABORTED)
-        assert done.outcome is Outcome.REPAIRED, done
+        repair_result = await repair(admin, finding, now_ms=now_ms, guess=PastDecision.ABORTED)
+        assert repair_result.outcome is Outcome.REPAIRED, repair_result
         partition = finding.transaction.partition
         ends = [
             await admin.offset_of(partition, LATEST_TIMESTAMP, isolation)
             for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
         ]
         assert ends[0] == ends[1]
-    known = {partition: txn for partition, txn in open_there.items() if txn.is_known}
-    assert not await _check_told(admin, known)
+    known_transactions = {partition: txn for partition, txn in open_there.items() if txn.is_known}
+    assert not await _check_told(admin, known_transactions)
 
 
 def play(txns: Sequence[Txn]) -> None:
     """Play the transactions, and compare the answers that an operator gets with the model."""
 
     async def story(cluster: VirtualCluster) -> None:
-        where = cluster.sim.metadata.image.brokers[BrokerId(1)]
-        broker = Broker(cluster, await WireClient.open(where.host, where.port))
-        open_there: dict[TopicPartition, OpenThere] = {}
+        broker_image = cluster.sim.metadata.image.brokers[BrokerId(1)]
+        broker = Broker(cluster, await WireClient.open(broker_image.host, broker_image.port))
+        open_there: dict[TopicPartition, LeaderTransaction] = {}
         for txn in txns:
             match txn:
                 case Ghost():
                     opened = await _play_ghost(broker, txn)
-                case Known():
+                case KnownTransaction():
                     opened = await _play_known(broker, txn)
             if opened is not None:
                 open_there[_partition(txn)] = opened

@@ -34,25 +34,29 @@ async def left_open(cluster: Cluster) -> tuple[Producer, TxnIdentity]:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("wanted", [COMMIT, ABORT])
-def test_exactly_this_transaction_is_ended_so(level: int, wanted: PastDecision) -> None:
+@pytest.mark.parametrize("wanted_decision", [COMMIT, ABORT])
+def test_exactly_this_transaction_is_ended_so(level: int, wanted_decision: PastDecision) -> None:
     async def story(virtual_cluster: VirtualCluster) -> None:
         async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
             _, identity = await left_open(cluster)
-            prospect = await look_at(admin, identity, wanted)
+            prospect = await look_at(admin, identity, wanted_decision)
             assert (prospect.outcome, prospect.state) == (EndOutcome.WOULD_END, "Ongoing")
             (part,) = prospect.parts
             assert (part.partition, part.start_offset) == (TopicPartition("orders", 0), 0)
             assert part.offsets == 1
             assert (await admin.describe_transaction("sink")).state == "Ongoing"
-            ended = await end(admin, prospect, wanted)
-            assert ended.outcome is EndOutcome.ENDED
-            assert await values(cluster, "orders") == ([b"prepared"] if wanted is COMMIT else [])
-            again = await look_at(admin, identity, wanted)
-            assert again.outcome is EndOutcome.WAS_ENDED
-            other = await look_at(admin, identity, ABORT if wanted is COMMIT else COMMIT)
-            assert (other.outcome, other.reason.rpartition(": ")[2]) == (
+            ending = await end(admin, prospect, wanted_decision)
+            assert ending.outcome is EndOutcome.ENDED
+            assert await values(cluster, "orders") == (
+                [b"prepared"] if wanted_decision is COMMIT else []
+            )
+            second_ending = await look_at(admin, identity, wanted_decision)
+            assert second_ending.outcome is EndOutcome.WAS_ENDED
+            other_ending = await look_at(
+                admin, identity, ABORT if wanted_decision is COMMIT else COMMIT
+            )
+            assert (other_ending.outcome, other_ending.reason.rpartition(": ")[2]) == (
                 EndOutcome.REFUSED,
                 "it was decided otherwise",
             )
@@ -114,15 +118,17 @@ def test_the_end_of_an_earlier_transaction_is_not_taken_for_this_ones(level: int
         async with virtual_cluster.client() as cluster:
             producer, identity = await left_open(cluster)
             await producer.commit()
-            newest = msgspec.structs.replace(
+            newest_ending = msgspec.structs.replace(
                 identity, producer_epoch=producer.session.identity.producer_epoch
             )
             admin = Admin(cluster)
-            return await look_at(admin, identity, COMMIT), await look_at(admin, newest, COMMIT)
+            return await look_at(admin, identity, COMMIT), await look_at(
+                admin, newest_ending, COMMIT
+            )
 
-    ended, newest = run_cluster(story, level=level)
-    assert ended.outcome is EndOutcome.WAS_ENDED
-    assert newest.outcome is (EndOutcome.REFUSED if level == 2 else EndOutcome.WAS_ENDED)
+    ending, newest_ending = run_cluster(story, level=level)
+    assert ending.outcome is EndOutcome.WAS_ENDED
+    assert newest_ending.outcome is (EndOutcome.REFUSED if level == 2 else EndOutcome.WAS_ENDED)
 
 
 def test_the_coordinator_refuses_what_has_changed_since_the_look() -> None:
@@ -154,7 +160,7 @@ def test_a_decision_whose_marker_is_late_is_told_from_an_end() -> None:
 
 
 def test_an_answer_that_fails_is_raised() -> None:
-    class Hidden(Admin):
+    class HidingAdmin(Admin):
         async def describe_transactions(self, *_: object, **__: object) -> object:  # type: ignore[override]
             return {
                 "sink": ClientError("hidden", error=ErrorCode.transactional_id_authorization_failed)
@@ -164,6 +170,6 @@ def test_an_answer_that_fails_is_raised() -> None:
         async with virtual_cluster.client() as cluster:
             identity = TxnIdentity(transactional_id="sink", producer_id=0, producer_epoch=0)
             with pytest.raises(ClientError, match="hidden"):
-                await look_at(Hidden(cluster), identity, COMMIT)
+                await look_at(HidingAdmin(cluster), identity, COMMIT)
 
     run_cluster(story)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.broker.client.fake_broker import CLOSE, Asked, FakeBroker, Handler, in_turn
+from tests.broker.client.fake_broker import CLOSE, FakeBroker, Handler, ReceivedRequest, in_turn
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.within_environment import within
 from txnsim.client.admin import Admin
@@ -59,19 +59,21 @@ async def test_all_types_are_listed_and_filtered(cluster: VirtualCluster) -> Non
             await consumer(client, "old", "classic"),
         ]
         await admin.commit_positions("alone", {A: 0})
-        listed = await groups.list_groups(admin)
-        assert [(group.group_id, group.type, group.state) for group in listed] == [
+        all_groups = await groups.list_groups(admin)
+        assert [(group.group_id, group.type, group.state) for group in all_groups] == [
             ("alone", "classic", "Empty"),
             ("new", "consumer", "Stable"),
             ("old", "classic", "Stable"),
             ("shop", "share", "Stable"),
         ]
-        for group in listed:
+        for group in all_groups:
             assert group.coordinator_id == await client.group_coordinator(group.group_id)
         share = await groups.list_groups(admin, types=["share"])
         assert [group.group_id for group in share] == ["shop"]
-        both = await groups.list_groups(admin, types=["classic", "consumer"], states=["Stable"])
-        assert [group.group_id for group in both] == ["new", "old"]
+        listed_groups = await groups.list_groups(
+            admin, types=["classic", "consumer"], states=["Stable"]
+        )
+        assert [group.group_id for group in listed_groups] == ["new", "old"]
         for member in members:
             await member.close()
 
@@ -86,9 +88,13 @@ async def test_a_share_group_is_described_with_members_and_offsets(cluster: Virt
         group = await groups.describe_group(admin, "shop")
         assert (group.type, group.state, group.assignor) == ("share", "Stable", "simple")
         assert group.epoch == group.assignment_epoch
-        (one,) = group.members
-        assert (one.member_id, one.client_id, one.epoch) == ("m", "app", group.epoch)
-        assert one.assigned == ("orders-0", "orders-1")
+        (only_member,) = group.members
+        assert (only_member.member_id, only_member.client_id, only_member.epoch) == (
+            "m",
+            "app",
+            group.epoch,
+        )
+        assert only_member.assigned == ("orders-0", "orders-1")
         assert group.positions == (
             # The start as it was written last, with one record behind it that is done.
             GroupPosition(partition=A, offset=0, lag=2),
@@ -107,8 +113,8 @@ async def test_a_default_share_group_says_where_it_begins(
         await producer.send("orders", 0, b"before")
         member = ShareMember(client, MemberOptions(group_id="shop", member_id="m"))
         await member.subscribe(["orders"], until=frozenset({A, B}))
-        got = await member.poll(max_wait_ms=500)
-        assert not any(partition.records for partition in got.acquired)
+        poll_result = await member.poll(max_wait_ms=500)
+        assert not any(partition.records for partition in poll_result.acquired)
         if is_at_end:
             await member.leave()
             await groups.alter_share_positions(Admin(client), "shop", {A: 1})
@@ -151,13 +157,13 @@ async def test_offsets_move_and_go_only_without_members(cluster: VirtualCluster)
         admin = Admin(client)
         member = await share_member(client)
         assert await groups.bounds(admin, "orders") == {A: (0, 3), B: (0, 0)}
-        for refused in (
+        for refused_change in (
             groups.alter_share_positions(admin, "shop", {A: 2}),
             groups.delete_share_positions(admin, "shop", "orders"),
             groups.delete_group(admin, "shop"),
         ):
             with pytest.raises(ClientError, match="NON_EMPTY_GROUP") as error_info:
-                await refused
+                await refused_change
             assert error_info.value.error == ErrorCode.non_empty_group
         await member.leave()
         await groups.alter_share_positions(admin, "shop", {A: 2})
@@ -191,7 +197,7 @@ async def test_what_is_not_there_is_told(cluster: VirtualCluster) -> None:
 
 
 def group_listing(group_type: str, error: int = 0) -> Handler:
-    def handle(request: Asked) -> Any:
+    def handle(request: ReceivedRequest) -> Any:
         row = {
             "group_id": "g",
             "protocol_type": "p",
@@ -203,7 +209,7 @@ def group_listing(group_type: str, error: int = 0) -> Handler:
     return handle
 
 
-def streams(request: Asked) -> Any:
+def streams(request: ReceivedRequest) -> Any:
     none: dict[str, Any] = {"active_tasks": (), "standby_tasks": (), "warmup_tasks": ()}
     tasks = {"subtopology_id": "0", "partitions": (0, 1)}
     member = {

@@ -91,7 +91,7 @@ def test_a_hanging_transaction_is_ended_and_readers_go_on(transaction_version: i
     assert read == [b"withheld"]
 
 
-class Beforehand(Admin):
+class InterveningAdmin(Admin):
     """An admin client whose abort can be refused or lost, as the test sets it."""
 
     refusal: ClientError | None = None
@@ -109,7 +109,7 @@ class Beforehand(Admin):
 def test_a_refused_marker_is_reported_and_nothing_claimed() -> None:
     async def story(virtual_cluster: VirtualCluster) -> Repair:
         async with virtual_cluster.client() as cluster:
-            admin = Beforehand(cluster)
+            admin = InterveningAdmin(cluster)
             finding = await found_hanging(admin)
             admin.refusal = ClientError("fenced by a newer coordinator")
             return await repair(admin, finding, now_ms=0)
@@ -122,7 +122,7 @@ def test_a_refused_marker_is_reported_and_nothing_claimed() -> None:
 def test_a_marker_that_changes_nothing_is_not_called_a_repair() -> None:
     async def story(virtual_cluster: VirtualCluster) -> Repair:
         async with virtual_cluster.client() as cluster:
-            admin = Beforehand(cluster)
+            admin = InterveningAdmin(cluster)
             finding = await found_hanging(admin)
             admin.is_lost = True
             return await repair(admin, finding, now_ms=0)
@@ -139,7 +139,7 @@ def test_a_marker_that_changes_nothing_is_not_called_a_repair() -> None:
 def test_who_repairs_beside_somebody_else_says_so(committed: bool, outcome: Outcome) -> None:
     """The leader accepts the markers of both repairs; the first marker decides the outcome."""
 
-    class Overtaken(Admin):
+    class OvertakenAdmin(Admin):
         async def abort_transaction(
             self, which: AbortSpec | OpenSince, *, timeout_ms: float | None = None
         ) -> None:
@@ -149,7 +149,7 @@ def test_who_repairs_beside_somebody_else_says_so(committed: bool, outcome: Outc
 
     async def story(virtual_cluster: VirtualCluster) -> Repair:
         async with virtual_cluster.client() as cluster:
-            admin = Overtaken(cluster)
+            admin = OvertakenAdmin(cluster)
             return await repair(admin, await found_hanging(admin), now_ms=0)
 
     report = run_cluster(story, level=0)
@@ -164,17 +164,17 @@ def test_a_transaction_that_lives_is_never_aborted_whatever_it_was_found_to_be()
     async def story(virtual_cluster: VirtualCluster) -> tuple[Repair, list[bytes | None]]:
         async with (
             virtual_cluster.client() as cluster,
-            Producer(cluster, transactional_id="living") as living,
+            Producer(cluster, transactional_id="living") as living_producer,
         ):
             admin = Admin(cluster)
-            await living.init_transactions()
-            living.begin()
-            await living.send("orders", 0, b"mine")
+            await living_producer.init_transactions()
+            living_producer.begin()
+            await living_producer.send("orders", 0, b"mine")
             search = await survey(
                 admin, now_ms=cluster.clock.now_ms() + 1, partitions=[WHERE], older_than_ms=0
             )
             report = await repair(admin, search.findings[0], now_ms=0)
-            await living.commit()
+            await living_producer.commit()
             return report, await values(cluster, "orders")
 
     report, read = run_cluster(story)
@@ -184,7 +184,7 @@ def test_a_transaction_that_lives_is_never_aborted_whatever_it_was_found_to_be()
 
 
 def test_what_cannot_be_looked_at_is_not_touched() -> None:
-    class Deaf(Beforehand):
+    class DeafAdmin(InterveningAdmin):
         async def describe_producers(self, *args: object, **kwargs: object) -> object:  # type: ignore[override]
             return {WHERE: ClientError("nobody leads it")}
 
@@ -192,7 +192,7 @@ def test_what_cannot_be_looked_at_is_not_touched() -> None:
         async with virtual_cluster.client() as cluster:
             finding = await found_hanging(Admin(cluster))
             with pytest.raises(ClientError, match="nobody leads it") as failure:
-                await repair(Deaf(cluster), finding, now_ms=0)
+                await repair(DeafAdmin(cluster), finding, now_ms=0)
             report = not_known(finding, failure.value, now_ms=7)
             assert (report.partition, report.outcome, report.at_ms) == (
                 WHERE,
@@ -208,7 +208,7 @@ def test_what_cannot_be_looked_at_is_not_touched() -> None:
 
 
 async def leave_hanging(
-    virtual_cluster: VirtualCluster, admin: Admin, *, later: int
+    virtual_cluster: VirtualCluster, admin: Admin, *, later_count: int
 ) -> JudgedTransaction:
     """KAFKA-20734: committed while the partition had no leader; ``later`` transactions follow."""
     virtual_cluster.sim.metadata.create_topic(
@@ -223,7 +223,7 @@ async def leave_hanging(
         await leaderless(virtual_cluster, SOLO)
         await shop.commit()
         await virtual_cluster.sim.start_broker(AWAY)
-        for _ in range(later):
+        for _ in range(later_count):
             shop.begin()
             await shop.send("orders", 0, b"next")
             await shop.commit()
@@ -233,16 +233,16 @@ async def leave_hanging(
     return finding
 
 
-@pytest.mark.parametrize(("transaction_version", "later"), [(0, 0), (0, 2), (2, 0), (2, 2)])
+@pytest.mark.parametrize(("transaction_version", "later_count"), [(0, 0), (0, 2), (2, 0), (2, 2)])
 def test_what_was_committed_is_ended_with_commit_and_nothing_is_lost(
-    transaction_version: int, later: int
+    transaction_version: int, later_count: int
 ) -> None:
     """The coordinator's log has the decision even after later transactions."""
 
     async def story(virtual_cluster: VirtualCluster) -> tuple[Repair, list[bytes | None]]:
         async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
-            finding = await leave_hanging(virtual_cluster, admin, later=later)
+            finding = await leave_hanging(virtual_cluster, admin, later_count=later_count)
             assert finding.decided is not None
             assert finding.decided.decision is PastDecision.COMMITTED
             report = await repair(admin, finding, now_ms=0, guess=PastDecision.ABORTED)
@@ -316,21 +316,21 @@ def test_the_markers_in_front_of_an_offset_are_fetched() -> None:
             )
             assert markers_of_other.markers == ()
             await Admin(cluster).delete_records(WHERE, 2)
-            cut = await fetch_markers(cluster, WHERE, pid, before_offset=end, since_ms=0)
-            assert cut.complete_since_ms == every.markers[1].timestamp_ms
+            cut_search = await fetch_markers(cluster, WHERE, pid, before_offset=end, since_ms=0)
+            assert cut_search.complete_since_ms == every.markers[1].timestamp_ms
             missing_partition = TopicPartition("gone", 0)
-            nothing = await fetch_markers(
+            marker_search = await fetch_markers(
                 cluster, missing_partition, pid, before_offset=1, since_ms=0
             )
-            assert nothing == NO_MARKERS
+            assert marker_search == NO_MARKERS
 
     run_cluster(story, level=0)
 
 
-@pytest.mark.parametrize("other_transactions", [0, 2])
+@pytest.mark.parametrize("other_transaction_count", [0, 2])
 @pytest.mark.parametrize("late_ms", [10, 7_200_000])
 def test_what_was_written_behind_its_marker_is_never_published(
-    other_transactions: int, late_ms: int
+    other_transaction_count: int, late_ms: int
 ) -> None:
     """The old flow, where an epoch has many transactions: the last decision with the partition has
     its marker there. COMMIT was advised, and would have been written, by that decision."""
@@ -343,7 +343,7 @@ def test_what_was_written_behind_its_marker_is_never_published(
             async with await begin_transaction(cluster, "shop") as shop:
                 await shop.send(WHERE.topic, WHERE.partition, b"paid")
                 await shop.commit()
-                for _ in range(other_transactions):
+                for _ in range(other_transaction_count):
                     shop.begin()
                     await shop.send("orders", 1, b"next")
                     await shop.commit()
@@ -374,7 +374,7 @@ def test_who_does_not_know_has_to_guess_aloud(
     async def story(virtual_cluster: VirtualCluster) -> tuple[Repair, Repair, list[bytes | None]]:
         async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
-            finding = await leave_hanging(virtual_cluster, admin, later=2)
+            finding = await leave_hanging(virtual_cluster, admin, later_count=2)
             first_report = await repair(admin, finding, now_ms=0)
             assert await values(cluster, SOLO.topic, partitions=1) == []
             second_report = await repair(admin, finding, now_ms=0, guess=guess)
@@ -425,10 +425,10 @@ def test_a_hanging_one_is_named_with_its_cure() -> None:
         explanation.last_stable_offset,
         explanation.high_watermark,
     ) == (0, 1, 3)
-    where_readers_stop, whose, advice = explanation.sentences
+    where_readers_stop, holder_sentence, advice = explanation.sentences
     assert "stop at offset 1" in where_readers_stop
     assert "so they do not get the last 2 offsets" in where_readers_stop
-    assert "its newest record is stamped 3600 s ago" in whose
+    assert "its newest record is stamped 3600 s ago" in holder_sentence
     assert advice.endswith("txnsim txns repair --topic orders --partition 0 --yes")
 
 
@@ -437,10 +437,10 @@ def test_open_and_decided_transactions_differ() -> None:
         async with (
             virtual_cluster.client() as cluster,
             Producer(cluster, transactional_id="first") as first_producer,
-            Producer(cluster, transactional_id="second") as second,
+            Producer(cluster, transactional_id="second") as second_producer,
         ):
             admin = Admin(cluster)
-            for producer in (first_producer, second):
+            for producer in (first_producer, second_producer):
                 await producer.init_transactions()
                 producer.begin()
                 await producer.send("orders", 0, b"x")
@@ -451,7 +451,7 @@ def test_open_and_decided_transactions_differ() -> None:
             decided = await explain_where(admin)
             virtual_cluster.sim.injector.release("f")
             virtual_cluster.sim.injector.disarm("f")
-            await second.abort()
+            await second_producer.abort()
             return alive, decided
 
     alive, decided = run_cluster(story)
@@ -491,19 +491,19 @@ def test_a_marker_that_is_not_replicated_is_no_transaction() -> None:
 
 
 def test_without_a_leader_no_broker_is_asked() -> None:
-    alone = TopicPartition("alone", 0)
+    leaderless_partition = TopicPartition("alone", 0)
 
     async def story(virtual_cluster: VirtualCluster) -> Explanation:
         async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
             # The brokers' default is one replica.
-            await admin.create_topic(alone.topic, partitions=1)
-            await virtual_cluster.sim.kill_broker(virtual_cluster.leader(alone))
+            await admin.create_topic(leaderless_partition.topic, partitions=1)
+            await virtual_cluster.sim.kill_broker(virtual_cluster.leader(leaderless_partition))
             for _ in range(60):
                 await asyncio.sleep(1)
-                if virtual_cluster.leader(alone) < 0:
+                if virtual_cluster.leader(leaderless_partition) < 0:
                     break
-            return await explain(admin, alone, now_ms=0)
+            return await explain(admin, leaderless_partition, now_ms=0)
 
     explanation = run_cluster(story)
     assert explanation.cause is Cause.OFFLINE
@@ -534,7 +534,7 @@ async def test_a_partition_that_does_not_exist_is_an_error(virtual_cluster: Virt
             await explain(Admin(cluster), TopicPartition("orders", 9), now_ms=0)
 
 
-class Older(Admin):
+class OlderAdmin(Admin):
     """An admin client of brokers before Kafka 2.8, which have no DescribeProducers."""
 
     async def describe_producers(
@@ -546,19 +546,23 @@ class Older(Admin):
 def test_where_no_broker_describes_transactions_the_log_is_read() -> None:
     async def story(virtual_cluster: VirtualCluster) -> tuple[Explanation, Explanation, int]:
         async with virtual_cluster.client() as cluster, Producer(cluster) as producer:
-            admin = Older(cluster)
+            admin = OlderAdmin(cluster)
             await producer.send("orders", 0, b"x")
             healthy = await explain_where(admin)
             identity = await make_hanging(admin, WHERE, "ghost")
             return healthy, await explain_where(admin), identity.producer_id
 
-    healthy, stuck, ghost = run_cluster(story)
+    healthy, stuck_explanation, ghost = run_cluster(story)
     assert healthy.cause is Cause.NOTHING
-    assert stuck.cause is Cause.UNTOLD
-    assert (stuck.log_start_offset, stuck.last_stable_offset, stuck.high_watermark) == (0, 1, 2)
-    withheld, whose, untold, advice = stuck.sentences
-    assert "stop at offset 1" in withheld
-    assert f"producer id {ghost}, epoch 0" in whose
+    assert stuck_explanation.cause is Cause.UNTOLD
+    assert (
+        stuck_explanation.log_start_offset,
+        stuck_explanation.last_stable_offset,
+        stuck_explanation.high_watermark,
+    ) == (0, 1, 2)
+    withheld_sentence, holder_sentence, untold, advice = stuck_explanation.sentences
+    assert "stop at offset 1" in withheld_sentence
+    assert f"producer id {ghost}, epoch 0" in holder_sentence
     assert "Kafka 3.0 is needed" in untold
     assert f"--producer-id {ghost} --producer-epoch 0 --coordinator-epoch 0" in advice
 
@@ -566,18 +570,18 @@ def test_where_no_broker_describes_transactions_the_log_is_read() -> None:
 def test_a_log_without_an_answer_names_no_transaction() -> None:
     async def story(virtual_cluster: VirtualCluster) -> Explanation:
         async with virtual_cluster.client() as cluster, Producer(cluster) as producer:
-            admin = Older(cluster)
+            admin = OlderAdmin(cluster)
             await make_hanging(admin, WHERE, "ghost")
             await producer.send("orders", 0, b"y")
             # Deleted up to another producer's record, which lies where readers stop.
             await delete_records(admin, WHERE, 1)
             return await explain_where(admin)
 
-    stuck = run_cluster(story)
-    assert stuck.cause is Cause.UNTOLD
-    assert stuck.last_stable_offset == 1
-    assert len(stuck.sentences) == 3
-    assert "does not tell whose" in stuck.sentences[1]
+    stuck_explanation = run_cluster(story)
+    assert stuck_explanation.cause is Cause.UNTOLD
+    assert stuck_explanation.last_stable_offset == 1
+    assert len(stuck_explanation.sentences) == 3
+    assert "does not tell whose" in stuck_explanation.sentences[1]
 
 
 async def delete_records(admin: Admin, topic_partition: TopicPartition, before_offset: int) -> None:
@@ -613,8 +617,8 @@ async def test_the_right_to_describe_an_unused_name_is_the_right_to_describe_all
 ) -> None:
     async with virtual_cluster.client() as cluster:
         await check_sight(cluster)
-        described = await Admin(cluster).describe_transactions([UNUSED_ID])
-        assert isinstance(described[UNUSED_ID], ClientError), "and it stays nobody's"
+        description_by_id = await Admin(cluster).describe_transactions([UNUSED_ID])
+        assert isinstance(description_by_id[UNUSED_ID], ClientError), "and it stays nobody's"
 
 
 @within(run_cluster)
@@ -697,7 +701,7 @@ def test_a_coordinator_that_has_just_moved_is_waited_for(late_ms: int) -> None:
 async def test_coordinators_that_move_all_the_time_are_no_ground_for_a_verdict(
     virtual_cluster: VirtualCluster,
 ) -> None:
-    class Restless(Admin):
+    class RestlessAdmin(Admin):
         """A client at whose every question the coordinator moves."""
 
         async def known_to_coordinators(self, producer_ids: set[int]) -> CoordinatorsKnowledge:
@@ -711,7 +715,7 @@ async def test_coordinators_that_move_all_the_time_are_no_ground_for_a_verdict(
         await make_hanging(Admin(cluster), GHOSTLY, "ghost")
         now_ms = cluster.clock.now_ms()
         with pytest.raises(RetriableError, match="coordinators move all the time"):
-            await Restless(impatient).find_hanging(now_ms=now_ms, topic="orders")
+            await RestlessAdmin(impatient).find_hanging(now_ms=now_ms, topic="orders")
 
 
 @within(run_cluster)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.broker.client.fake_broker import Asked
+from tests.broker.client.fake_broker import ReceivedRequest
 from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster, until_state
 from tests.support.hanging_transaction import make_hanging
 from tests.support.testing_plays import HANGING, client, write_aborted, write_committed
@@ -62,21 +62,21 @@ def test_each_verdict_in_one_cluster() -> None:
             admin = Admin(cluster)
             await make_hanging(admin, GHOSTLY, "ghost")
             async with (
-                Producer(cluster, transactional_id="living") as living,
-                Producer(cluster, transactional_id="decided") as decided,
+                Producer(cluster, transactional_id="living") as living_producer,
+                Producer(cluster, transactional_id="decided") as decided_producer,
             ):
-                await living.init_transactions()
-                living.begin()
-                await living.send("orders", 1, b"a")
-                await decided.init_transactions()
-                decided.begin()
-                await decided.send("orders", 2, b"b")
+                await living_producer.init_transactions()
+                living_producer.begin()
+                await living_producer.send("orders", 1, b"a")
+                await decided_producer.init_transactions()
+                decided_producer.begin()
+                await decided_producer.send("orders", 2, b"b")
                 virtual_cluster.arm(
                     Hold(),
                     FaultPoint.PEER_REQUEST,
                     api="WriteTxnMarkers",
                 )
-                await decided.commit()
+                await decided_producer.commit()
                 await until_state(cluster, "decided", "PrepareCommit")
                 progress_calls: list[tuple[int, int]] = []
                 search = await survey(
@@ -88,7 +88,7 @@ def test_each_verdict_in_one_cluster() -> None:
                 assert progress_calls[-1] == (search.partitions, search.partitions)
                 virtual_cluster.sim.injector.release("f")
                 virtual_cluster.sim.injector.disarm("f")
-                await living.abort()
+                await living_producer.abort()
                 return search
 
     search = run_cluster(story)
@@ -109,14 +109,14 @@ def test_a_younger_write_is_not_looked_at() -> None:
             admin = Admin(cluster)
             await make_hanging(admin, GHOSTLY, "ghost", age_ms=HOUR_MS)
             now_ms = cluster.clock.now_ms()
-            young = await survey(admin, now_ms=now_ms, older_than_ms=HOUR_MS + 1000)
-            old = await survey(admin, now_ms=now_ms, older_than_ms=HOUR_MS - 1000)
-            return len(young.findings), len(old.findings)
+            young_survey = await survey(admin, now_ms=now_ms, older_than_ms=HOUR_MS + 1000)
+            old_survey = await survey(admin, now_ms=now_ms, older_than_ms=HOUR_MS - 1000)
+            return len(young_survey.findings), len(old_survey.findings)
 
     assert run_cluster(story) == (0, 1)
 
 
-class Ended(Admin):
+class EndingAdmin(Admin):
     """A cluster in which the transaction ends between the first look and the second."""
 
     looks = 0
@@ -133,7 +133,9 @@ def test_what_ends_while_it_is_judged_does_not_hang() -> None:
     async def story(virtual_cluster: VirtualCluster) -> Survey:
         async with virtual_cluster.client() as cluster:
             await make_hanging(Admin(cluster), GHOSTLY, "ghost")
-            return await survey(Ended(cluster), now_ms=cluster.clock.now_ms(), partitions=[GHOSTLY])
+            return await survey(
+                EndingAdmin(cluster), now_ms=cluster.clock.now_ms(), partitions=[GHOSTLY]
+            )
 
     assert run_cluster(story).findings == ()
 
@@ -151,11 +153,11 @@ async def test_a_topic_that_is_listed_with_an_error_is_not_passed_over(
             view = await refresh(topics, **options)
             if topics is not None:
                 return view
-            damaged = (
+            damaged_topics = (
                 TopicMetadata(name="barred", error=ErrorCode.invalid_topic_exception),
                 TopicMetadata(name="bare"),
             )
-            return msgspec.structs.replace(view, topics=(*view.topics, *damaged))
+            return msgspec.structs.replace(view, topics=(*view.topics, *damaged_topics))
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cluster, "refresh", refresh_with_damage)
@@ -185,7 +187,7 @@ async def test_a_refused_list_of_topics_is_no_empty_cluster(
 
 
 def test_partitions_that_cannot_be_asked_are_named_and_the_others_searched() -> None:
-    class Deaf(Admin):
+    class DeafAdmin(Admin):
         async def describe_producers(
             self, *args: object, **kwargs: object
         ) -> dict[TopicPartition, tuple[ProducerState, ...] | ClientError]:
@@ -195,11 +197,11 @@ def test_partitions_that_cannot_be_asked_are_named_and_the_others_searched() -> 
     async def story(virtual_cluster: VirtualCluster) -> Survey:
         async with virtual_cluster.client() as cluster:
             await make_hanging(Admin(cluster), GHOSTLY, "ghost")
-            return await survey(Deaf(cluster), now_ms=cluster.clock.now_ms())
+            return await survey(DeafAdmin(cluster), now_ms=cluster.clock.now_ms())
 
     search = run_cluster(story)
-    ((where, reason),) = search.unread.items()
-    assert (where, str(reason)) == (TopicPartition("orders", 1), "nobody leads it")
+    ((topic_partition, reason),) = search.unread.items()
+    assert (topic_partition, str(reason)) == (TopicPartition("orders", 1), "nobody leads it")
     assert len(search.hanging) == 1
 
 
@@ -485,8 +487,8 @@ def test_verdicts(
 def test_only_what_hangs_comes_with_a_command() -> None:
     (hangs,) = judge([OPEN], {}, {})
     assert hangs.command("txns") == "txns repair --topic t --partition 0 --yes"
-    (decided,) = judge([OPEN], {1: "x"}, {"x": coordinator_view("PrepareCommit", P0)})
-    assert decided.command("txns") is None
+    (decided_finding,) = judge([OPEN], {1: "x"}, {"x": coordinator_view("PrepareCommit", P0)})
+    assert decided_finding.command("txns") is None
 
 
 @pytest.mark.parametrize(
@@ -494,7 +496,7 @@ def test_only_what_hangs_comes_with_a_command() -> None:
 )
 def test_states_never_heard_of_are_unknown(transaction_state: str, expected_state: str) -> None:
     state = {"transactional_id": "a", "producer_id": 1, "transaction_state": transaction_state}
-    (row,) = Asked(66, 2, None).answer(transaction_states=[state]).transaction_states
+    (row,) = ReceivedRequest(66, 2, None).answer(transaction_states=[state]).transaction_states
     listing = parse_listing(3, row)
     assert (listing.coordinator_id, listing.state) == (3, expected_state)
 
@@ -514,7 +516,7 @@ def test_times_keep_their_milliseconds_and_none_is_none(
         "producer_epoch": 2,
         "topics": [{"topic": "t", "partitions": (0, 2)}],
     }
-    (row,) = Asked(65, 0, None).answer(transaction_states=[state]).transaction_states
+    (row,) = ReceivedRequest(65, 0, None).answer(transaction_states=[state]).transaction_states
     description = parse_description(1, row)
     assert (description.timeout_ms, description.start_time_ms) == (1_234, expected_start)
     assert description.partitions == (TopicPartition("t", 0), TopicPartition("t", 2))
@@ -526,7 +528,9 @@ def test_minus_one_means_none_in_a_producers_state() -> None:
         {**values, "coordinator_epoch": number, "current_txn_start_offset": number}
         for number in (-1, 0)
     ]
-    answer = Asked(61, 0, None).answer(topics=[{"partitions": [{"active_producers": states}]}])
+    answer = ReceivedRequest(61, 0, None).answer(
+        topics=[{"partitions": [{"active_producers": states}]}]
+    )
     none, producer_with_transaction = map(
         parse_producer, answer.topics[0].partitions[0].active_producers
     )
@@ -553,7 +557,7 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
             virtual_cluster.client() as cluster,
             Producer(cluster, transactional_id="shop") as shop,
         ):
-            nothing = await read_coordinator_records(cluster, "shop", since_ms=0)
+            no_entries = await read_coordinator_records(cluster, "shop", since_ms=0)
             await shop.init_transactions()
             for end in (shop.commit, shop.abort):
                 shop.begin()
@@ -561,7 +565,7 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
                 await end()
             now_ms = cluster.clock.now_ms()
             return (
-                nothing,
+                no_entries,
                 await read_coordinator_records(cluster, "shop", since_ms=0),
                 await read_coordinator_records(cluster, "other", since_ms=0),
                 await read_coordinator_records(
@@ -569,10 +573,10 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
                 ),
             )
 
-    nothing, entries, entries_of_other, later = run_cluster(story, level=2)
-    assert nothing == entries_of_other == later == ()
-    decided = [entry.state for entry in entries if entry.state.startswith("Prepare")]
-    assert decided == ["PrepareCommit", "PrepareAbort"]
+    no_entries, entries, entries_of_other, later_entries = run_cluster(story, level=2)
+    assert no_entries == entries_of_other == later_entries == ()
+    decided_states = [entry.state for entry in entries if entry.state.startswith("Prepare")]
+    assert decided_states == ["PrepareCommit", "PrepareAbort"]
     assert all(entry.is_v2 for entry in entries if entry.state.startswith("Prepare"))
     assert TopicPartition("orders", 0) in entries[1].partitions
 
@@ -590,11 +594,11 @@ def test_a_log_that_is_too_long_tells_nothing() -> None:
                 await shop.commit()
             return await read_coordinator_records(cluster, "shop", since_ms=0)
 
-    most, decision_log.RECORDS_MAX = decision_log.RECORDS_MAX, 2  # type: ignore[misc]
+    most_records, decision_log.RECORDS_MAX = decision_log.RECORDS_MAX, 2  # type: ignore[misc]
     try:
         assert run_cluster(story) == ()
     finally:
-        decision_log.RECORDS_MAX = most  # type: ignore[misc]
+        decision_log.RECORDS_MAX = most_records  # type: ignore[misc]
 
 
 # What a comparison complains of, and in which words.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.broker.client.fake_broker import Asked, FakeBroker
+from tests.broker.client.fake_broker import FakeBroker, ReceivedRequest
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.hanging_transaction import make_hanging
 from txnsim.client.admin import Admin
@@ -113,7 +113,7 @@ def test_another_error_of_configs_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def listing_of_groups(error: ErrorCode = ErrorCode.none) -> Any:
-    def handle(request: Asked) -> Any:
+    def handle(request: ReceivedRequest) -> Any:
         row = {
             "group_id": "g",
             "protocol_type": "share",
@@ -126,7 +126,7 @@ def listing_of_groups(error: ErrorCode = ErrorCode.none) -> Any:
 
 
 def _offsets(error: ErrorCode) -> Any:
-    def handle(request: Asked) -> Any:
+    def handle(request: ReceivedRequest) -> Any:
         row = {"group_id": "g", "error_code": error}
         return request.answer(groups=(row,))
 
@@ -145,21 +145,21 @@ async def test_a_group_that_is_gone_waits_for_nothing_and_a_refusal_is_told(
         ClientApi.DESCRIBE_SHARE_GROUP_OFFSETS: _offsets(error),
     }
     async with FakeBroker(handlers) as broker, Cluster(broker.address) as client:
-        waiting = await waiting_share_groups(Admin(client), WHERE)
-    assert waiting.groups == ()
+        waiting_groups = await waiting_share_groups(Admin(client), WHERE)
+    assert waiting_groups.groups == ()
     sentences = [
         f"Whether a share group waits there is not told: {reason}."
-        for reason in waiting.untold_reasons
+        for reason in waiting_groups.untold_reasons
     ]
-    assert list(waiting.sentences()) == sentences
+    assert list(waiting_groups.sentences()) == sentences
     assert bool(sentences) == is_told
     assert all("GROUP_AUTHORIZATION_FAILED" in reason for reason in sentences)
 
 
 async def test_groups_that_are_not_listed_are_told_and_older_brokers_have_none() -> None:
-    denied = listing_of_groups(ErrorCode.cluster_authorization_failed)
+    denied_listing = listing_of_groups(ErrorCode.cluster_authorization_failed)
     async with (
-        FakeBroker({ClientApi.LIST_GROUPS: denied}) as broker,
+        FakeBroker({ClientApi.LIST_GROUPS: denied_listing}) as broker,
         Cluster(broker.address) as client,
     ):
         (reason,) = (await waiting_share_groups(Admin(client), WHERE)).untold_reasons

@@ -55,7 +55,7 @@ from txnsim.wire import codec
 P0, P1, P2 = (TopicPartition("orders", partition_index) for partition_index in range(3))
 ALL = frozenset({P0, P1, P2})
 PROTOCOLS: tuple[GroupProtocol, ...] = ("classic", "consumer")
-both = pytest.mark.parametrize("protocol", PROTOCOLS)
+each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 
 @asynccontextmanager
@@ -139,12 +139,12 @@ async def test_one_that_polls_late_but_in_time_is_in_the_next_generation(
     ):
         await a.subscribe(["orders"], until=ALL)
         metadata = a.metadata
-        joining = cluster.env.tasks.spawn(b.subscribe(["orders"]), name="joining")
+        join_task = cluster.env.tasks.spawn(b.subscribe(["orders"]), name="joining")
         await asyncio.sleep(20)
         assert a.metadata == metadata
         await a.commit({P0: 0})
         await a.poll()
-        await joining
+        await join_task
         assert a.metadata.member_id == metadata.member_id
         assert a.metadata.generation == b.metadata.generation == metadata.generation + 1
 
@@ -229,7 +229,9 @@ async def test_after_a_sync_that_was_lost_it_joins_again(cluster: VirtualCluster
         cluster.arm(Disconnect(), FaultPoint.CLIENT_RESPONSE, "lost", api="SyncGroup", limit=1)
         cluster.arm(Pass(), FaultPoint.CLIENT_REQUEST, "joins", api="JoinGroup")
         await a.subscribe(["orders"], until=ALL)
-        assert {one.rule.id: one.struck for one in cluster.injector.rules()}["joins"] == 3
+        assert {rule_state.rule.id: rule_state.struck for rule_state in cluster.injector.rules()}[
+            "joins"
+        ] == 3
 
 
 @within(run_cluster)
@@ -240,14 +242,14 @@ async def test_an_eager_member_reads_again_what_it_did_not_commit(cluster: Virtu
     async with member(cluster, "a", "classic") as a, member(cluster, "b", "classic") as b:
         await a.subscribe(["orders"], until=ALL)
         first_poll = await a.poll()
-        joining = cluster.env.tasks.spawn(b.subscribe(["orders"]), name="joining")
+        join_task = cluster.env.tasks.spawn(b.subscribe(["orders"]), name="joining")
         while len(a.assigned) == len(ALL):
             second_poll = await a.poll()
-        await joining
+        await join_task
         assert P0 in a.assigned
         values = [
-            [record.value for _, result in polled.fetched for record in result.records]
-            for polled in (first_poll, second_poll)
+            [record.value for _, result in poll_result.fetched for record in result.records]
+            for poll_result in (first_poll, second_poll)
         ]
         assert values == [[b"r1"], [b"r1"]]
 
@@ -363,11 +365,11 @@ async def append(cluster: VirtualCluster, *record_values: bytes, partition: int 
             await producer.send("orders", partition, record_value)
 
 
-def values(polled: PollResult) -> list[bytes | None]:
-    return [record.value for _, result in polled.fetched for record in result.records]
+def values(poll_result: PollResult) -> list[bytes | None]:
+    return [record.value for _, result in poll_result.fetched for record in result.records]
 
 
-@both
+@each_protocol
 @within(run_cluster)
 async def test_a_member_reads_from_the_positions_of_its_group(
     cluster: VirtualCluster, protocol: GroupProtocol
@@ -391,7 +393,7 @@ async def test_a_member_reads_from_the_positions_of_its_group(
         assert values(second_poll) == [b"r2"]
 
 
-@both
+@each_protocol
 @within(run_cluster)
 async def test_a_second_member_gets_its_share_when_the_first_one_polls(
     cluster: VirtualCluster, protocol: GroupProtocol
@@ -400,20 +402,20 @@ async def test_a_second_member_gets_its_share_when_the_first_one_polls(
         await a.subscribe(["orders"], until=ALL)
         await a.poll()
         metadata = a.metadata
-        joining = cluster.env.tasks.spawn(b.subscribe(["orders"]), name="joining")
+        join_task = cluster.env.tasks.spawn(b.subscribe(["orders"]), name="joining")
         await asyncio.sleep(3)
         assert a.assigned == ALL, "it follows a rebalance in its polls"
         await a.commit({P0: 0})
         while len(a.assigned) == 3:
             await a.poll()
-        await joining
+        await join_task
         await b.poll(until=ALL - a.assigned)
         assert b.assigned
         assert a.positions.keys() == a.assigned
         assert a.metadata.generation > metadata.generation
-        lost = min(ALL - a.assigned)  # what it has kept, KIP-1251 lets it commit
+        lost_partition = min(ALL - a.assigned)  # what it has kept, KIP-1251 lets it commit
         with pytest.raises(ClientError) as error_info:
-            await a.commit({lost: 0}, metadata=metadata)
+            await a.commit({lost_partition: 0}, metadata=metadata)
         expected_errors = {
             "classic": ErrorCode.illegal_generation,
             "consumer": ErrorCode.stale_member_epoch,
@@ -423,7 +425,7 @@ async def test_a_second_member_gets_its_share_when_the_first_one_polls(
             a.seek(next(iter(b.assigned)), 0)
 
 
-@both
+@each_protocol
 @within(
     run_cluster,
     group_consumer_min_session_timeout_ms=6_000,
@@ -450,7 +452,7 @@ async def test_one_that_stands_still_is_expelled_and_joins_again_when_it_polls(
         await a.poll(until=ALL - b.assigned)
 
 
-@both
+@each_protocol
 @within(run_cluster)
 async def test_a_static_member_s_place(cluster: VirtualCluster, protocol: GroupProtocol) -> None:
     static = {"instance_id": "one"}
@@ -474,7 +476,7 @@ async def test_a_static_member_s_place(cluster: VirtualCluster, protocol: GroupP
             await b.leave()
 
 
-@both
+@each_protocol
 @within(run_cluster)
 async def test_assignments_and_positions_that_do_not_come_in_time(
     cluster: VirtualCluster, protocol: GroupProtocol
@@ -555,9 +557,9 @@ async def test_an_assignment_is_confirmed_again_where_the_answer_was_lost(
 ) -> None:
     async with member(cluster, "a", "consumer") as a, member(cluster, "b", "consumer") as b:
         await a.subscribe(["orders"], until=ALL)
-        joining = cluster.env.tasks.spawn(b.subscribe(["orders"]), name="joining")
+        join_task = cluster.env.tasks.spawn(b.subscribe(["orders"]), name="joining")
         await asyncio.sleep(3)
-        await joining
+        await join_task
         cluster.arm(Disconnect(), FaultPoint.CLIENT_REQUEST, "lost", api=HEARTBEAT, limit=4)
         await a.poll()
         await b.poll(until=ALL - a.assigned)
@@ -648,8 +650,8 @@ async def test_of_a_topic_that_is_gone_nothing_is_owned(cluster: VirtualCluster)
         membership = a._membership
         assert isinstance(membership, ConsumerMembership)
         topic_partition = TopicPartition("orders", 0)
-        (owned,) = membership._by_id({topic_partition, TopicPartition("gone", 0)}).values()
-        assert owned == [0]
+        (owned_indexes,) = membership._by_id({topic_partition, TopicPartition("gone", 0)}).values()
+        assert owned_indexes == [0]
 
 
 MEMBER = GroupMetadata(generation=3, member_id="m", instance_id="one")
@@ -701,12 +703,12 @@ BEAT = heartbeat("g", GroupMetadata(generation=1, member_id="m"))
 
 
 @pytest.mark.parametrize(
-    ("error", "lookups"),
+    ("error", "lookup_count"),
     [("NOT_COORDINATOR", 1), ("COORDINATOR_NOT_AVAILABLE", 1), ("COORDINATOR_LOAD_IN_PROGRESS", 0)],
 )
 @within(run_cluster)
 async def test_a_coordinator_is_kept_while_it_answers_and_looked_up_where_it_has_moved(
-    cluster: VirtualCluster, error: str, lookups: int
+    cluster: VirtualCluster, error: str, lookup_count: int
 ) -> None:
     async with cluster.client() as client:
         coordinator = CoordinatorClient(client, "g")
@@ -717,7 +719,7 @@ async def test_a_coordinator_is_kept_while_it_answers_and_looked_up_where_it_has
         with pytest.raises(RetriableError, match=f"HEARTBEAT of group 'g': {error}"):
             await coordinator.ask(BEAT)
         assert (await coordinator.ask(BEAT)).error_code == ErrorCode.unknown_member_id
-        assert cluster.injector.rules()[0].struck == lookups
+        assert cluster.injector.rules()[0].struck == lookup_count
 
 
 @within(run_cluster)

@@ -58,10 +58,10 @@ async def poll_values(member: ShareMember) -> list[tuple[str, int]]:
     return values_and_counts(await member.poll(max_wait_ms=500))
 
 
-def values_and_counts(shared: ShareAnswers) -> list[tuple[str, int]]:
+def values_and_counts(share_answers: ShareAnswers) -> list[tuple[str, int]]:
     return [
         (bytes(record.value or b"").decode(), count)
-        for acquired in shared.acquired
+        for acquired in share_answers.acquired
         for record, count in acquired.records
     ]
 
@@ -96,11 +96,11 @@ async def test_what_was_said_goes_with_the_next_poll(cluster: VirtualCluster) ->
         await write(cluster, "first")
         assert await poll_values(a) == [("first", 1)]
         a.acknowledge(PLACE, [0], "release")
-        polled = await a.poll(max_wait_ms=500)
-        assert [acknowledgement.error for acknowledgement in polled.acknowledged_ranges] == [
+        poll_result = await a.poll(max_wait_ms=500)
+        assert [acknowledgement.error for acknowledgement in poll_result.acknowledged_ranges] == [
             ErrorCode.none
         ]
-        assert values_and_counts(polled) == [("first", 2)]
+        assert values_and_counts(poll_result) == [("first", 2)]
 
 
 @one_partition

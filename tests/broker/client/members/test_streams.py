@@ -42,11 +42,11 @@ async def test_two_members_share_tasks_and_read_on(cluster: VirtualCluster) -> N
         assert a.assigned | b.assigned == frozenset(PLACES)
         assert not a.assigned & b.assigned
         assert [*(await b.poll()).fetched]
-        described = await describe_group(Admin(client), "app")
-        assert described.type == "streams"
-        assert described.topology is not None
-        assert described.topology.subtopologies[0].sources == ("orders",)
-        for member in described.members:
+        description = await describe_group(Admin(client), "app")
+        assert description.type == "streams"
+        assert description.topology is not None
+        assert description.topology.subtopologies[0].sources == ("orders",)
+        for member in description.members:
             assert member.streams is not None
             assert member.streams.target == member.assigned
             assert member.streams.process_id == member.member_id
@@ -61,9 +61,9 @@ async def test_a_static_member_comes_back(cluster: VirtualCluster) -> None:
         group_member = GroupMember(client, options("a", instance_id="i"))
         await group_member.subscribe(["orders"], until=frozenset(PLACES))
         await group_member.leave()
-        second = GroupMember(client, options("b", instance_id="i"))
-        await second.subscribe(["orders"], until=frozenset(PLACES))
-        await second.close()
+        second_member = GroupMember(client, options("b", instance_id="i"))
+        await second_member.subscribe(["orders"], until=frozenset(PLACES))
+        await second_member.close()
 
 
 @two_partitions

@@ -84,24 +84,24 @@ def record_all() -> dict[str, Any]:
     return {line: record(line) for line in PATCH_RELEASES}
 
 
-def as_differences(recorded: Mapping[str, Any]) -> dict[str, Any]:
+def as_differences(versions_by_line: Mapping[str, Any]) -> dict[str, Any]:
     """Return, for each release line, what differs from the line before it."""
     lines: dict[str, Any] = {}
     last_versions: dict[str, ApiVersions] = {api_side: {} for api_side in _WHO}
-    for line, recorded_versions in recorded.items():
+    for line, recorded_versions in versions_by_line.items():
         lines[line] = {"version": recorded_versions["version"]}
         for api_side in _WHO:
             removed_apis = dict.fromkeys(
                 last_versions[api_side].keys() - recorded_versions[api_side].keys()
             )
-            changed = {
+            changed_apis = {
                 key: versions
                 for key, versions in recorded_versions[api_side].items()
                 if last_versions[api_side].get(key) != versions
             }
             lines[line][api_side] = {
-                key: (changed | removed_apis)[key]
-                for key in sorted(changed | removed_apis, key=int)
+                key: (changed_apis | removed_apis)[key]
+                for key in sorted(changed_apis | removed_apis, key=int)
             }
             last_versions[api_side] = recorded_versions[api_side]
     return lines
@@ -113,9 +113,11 @@ def read() -> dict[str, Any]:
     last_versions: dict[str, ApiVersions] = {api_side: {} for api_side in _WHO}
     for line, recorded_versions in json.loads(RECORDED.read_text()).items():
         for api_side in _WHO:
-            merged = {**last_versions[api_side], **recorded_versions[api_side]}
+            merged_versions = {**last_versions[api_side], **recorded_versions[api_side]}
             last_versions[api_side] = {
-                key: [*merged[key]] for key in sorted(merged, key=int) if merged[key]
+                key: [*merged_versions[key]]
+                for key in sorted(merged_versions, key=int)
+                if merged_versions[key]
             }
         lines[line] = {"version": recorded_versions["version"], **last_versions}
     return lines

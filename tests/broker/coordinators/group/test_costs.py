@@ -35,8 +35,8 @@ async def members(group_bench: GroupBench, count: int) -> None:
     """Members of a consumer group; every second member subscribes to one more topic."""
     for member_number in range(count):
         topics = ("orders", f"t{member_number % 2}")
-        joined = await group_bench.consume(f"m{member_number}", topic_names=topics)
-        assert not isinstance(joined, Rejection), joined
+        join_reply = await group_bench.consume(f"m{member_number}", topic_names=topics)
+        assert not isinstance(join_reply, Rejection), join_reply
 
 
 async def classic(group_bench: GroupBench, count: int) -> None:
@@ -61,11 +61,11 @@ async def regexes(group_bench: GroupBench, count: int) -> None:
 
 async def positions(group_bench: GroupBench, count: int, group_id: str = "other") -> None:
     """Commit positions of another group on ``count`` partitions."""
-    places = tuple(
+    new_positions = tuple(
         NewPosition(topic_partition=TopicPartition("wide", partition_index), offset=1)
         for partition_index in range(count)
     )
-    await group_bench.groups.commit(CommitOffsets(group_id=group_id, positions=places))
+    await group_bench.groups.commit(CommitOffsets(group_id=group_id, positions=new_positions))
 
 
 async def own_positions(group_bench: GroupBench, count: int) -> None:
@@ -75,11 +75,11 @@ async def own_positions(group_bench: GroupBench, count: int) -> None:
 
 async def pending(group_bench: GroupBench, count: int) -> None:
     """Commit ``count`` positions that wait for the marker of the same producer."""
-    places = tuple(
+    new_positions = tuple(
         NewPosition(topic_partition=TopicPartition("wide", partition_index), offset=1)
         for partition_index in range(count)
     )
-    command = CommitOffsets(group_id=GROUP, positions=places, is_transactional=True)
+    command = CommitOffsets(group_id=GROUP, positions=new_positions, is_transactional=True)
     await group_bench.groups.commit_in_transaction(command, PRODUCER, verify=verify_as_agreed)
 
 
@@ -111,9 +111,9 @@ async def falls_silent(group_bench: GroupBench) -> None:
 async def own_classic(group_bench: GroupBench) -> None:
     """Send JoinGroup, SyncGroup, Heartbeat and LeaveGroup in a group of one member."""
     fields = {"group_id": "small"}
-    joined = await group_bench.join(**fields)
-    group_bench.heartbeat(joined.member_id, group_id="small")
-    await group_bench.leave(joined.member_id, group_id="small")
+    join_reply = await group_bench.join(**fields)
+    group_bench.heartbeat(join_reply.member_id, group_id="small")
+    await group_bench.leave(join_reply.member_id, group_id="small")
 
 
 async def transaction(group_bench: GroupBench) -> None:
@@ -122,8 +122,8 @@ async def transaction(group_bench: GroupBench) -> None:
 
 
 async def delete_offsets(group_bench: GroupBench) -> None:
-    places = (TopicPartition("orders", 0),)
-    await group_bench.groups.delete_offsets(DeleteOffsets(group_id=GROUP, partitions=places))
+    partitions = (TopicPartition("orders", 0),)
+    await group_bench.groups.delete_offsets(DeleteOffsets(group_id=GROUP, partitions=partitions))
 
 
 async def awaitable_of(step: object) -> None:
@@ -229,9 +229,9 @@ def test_a_step_costs_no_more_than_is_declared(name: str, stored_kind: str) -> N
     step, _ = STEPS[name]
     few, medium, many = (cost(step, stored_kind, size) for size in SIZES)
     grows = stored_kind in GROWING.get(name, ())
-    most = PROPORTION_MAX if grows else STEADY_MAX
-    assert many <= most * max(medium, 50), (few, medium, many)
-    assert medium <= most * max(few, 50), (few, medium, many)
+    many_max = PROPORTION_MAX if grows else STEADY_MAX
+    assert many <= many_max * max(medium, 50), (few, medium, many)
+    assert medium <= many_max * max(few, 50), (few, medium, many)
 
 
 def test_each_step_of_the_coordinator_is_declared() -> None:

@@ -29,7 +29,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[GroupRecord, ...] = ()
 
 
-class Writing:
+class GroupWriter:
     """Write operations on the shard of a group, which count their decisions."""
 
     def __init__(self, group_bench: GroupBench) -> None:
@@ -47,7 +47,7 @@ class Writing:
         )
 
     def operation(
-        self, records: tuple[GroupRecord, ...] = (RECORD,), elements: int = 0
+        self, records: tuple[GroupRecord, ...] = (RECORD,), element_count: int = 0
     ) -> GroupWrite[Decision]:
         def decide() -> Decision | Rejection:
             self.decided += 1
@@ -64,7 +64,7 @@ class Writing:
             shard=self.shard,
             group_id=GROUP,
             decide=decide,
-            element_count=elements,
+            element_count=element_count,
             append=append,
         )
 
@@ -93,7 +93,7 @@ class Hold:
 
 @within(run_groups)
 async def test_a_write_is_answered_when_it_is_replicated(group_bench: GroupBench) -> None:
-    writing = Writing(group_bench)
+    writing = GroupWriter(group_bench)
     group_bench.log.is_held = True
     answer = group_bench.later(writing.write(writing.operation()))
     await group_bench.pass_ms(1)
@@ -106,7 +106,7 @@ async def test_a_write_is_answered_when_it_is_replicated(group_bench: GroupBench
 async def test_a_write_that_is_not_replicated_in_time_is_refused_though_appended(
     group_bench: GroupBench,
 ) -> None:
-    writing = Writing(group_bench)
+    writing = GroupWriter(group_bench)
     group_bench.log.is_held = True
     answer = group_bench.later(writing.write(writing.operation()))
     await group_bench.pass_ms(1)
@@ -119,7 +119,7 @@ async def test_a_write_that_is_not_replicated_in_time_is_refused_though_appended
 
 @within(run_groups)
 async def test_a_decision_without_records_waits_for_nothing(group_bench: GroupBench) -> None:
-    writing = Writing(group_bench)
+    writing = GroupWriter(group_bench)
     hold = Hold(group_bench)
     group_bench.log.is_held = True
     assert await writing.write(writing.operation(records=())) == Decision(number=1)
@@ -128,7 +128,7 @@ async def test_a_decision_without_records_waits_for_nothing(group_bench: GroupBe
 
 @within(run_groups)
 async def test_a_rejected_decision_appends_nothing(group_bench: GroupBench) -> None:
-    writing = Writing(group_bench)
+    writing = GroupWriter(group_bench)
     writing.rejection = REFUSAL
     assert await writing.write(writing.operation()) is REFUSAL
     assert (writing.appended, group_bench.log.end) == ([], 0)
@@ -136,7 +136,7 @@ async def test_a_rejected_decision_appends_nothing(group_bench: GroupBench) -> N
 
 @within(run_groups)
 async def test_a_held_write_is_decided_again_when_the_log_lets_it(group_bench: GroupBench) -> None:
-    writing = Writing(group_bench)
+    writing = GroupWriter(group_bench)
     hold = Hold(group_bench)
     answer = group_bench.later(writing.write(writing.operation()))
     await group_bench.pass_ms(1)
@@ -150,7 +150,7 @@ async def test_a_held_write_is_decided_again_when_the_log_lets_it(group_bench: G
 async def test_a_held_write_that_is_rejected_afterwards_appends_nothing(
     group_bench: GroupBench,
 ) -> None:
-    writing = Writing(group_bench)
+    writing = GroupWriter(group_bench)
     hold = Hold(group_bench)
     answer = group_bench.later(writing.write(writing.operation()))
     await group_bench.pass_ms(1)
@@ -164,7 +164,7 @@ async def test_a_held_write_that_is_rejected_afterwards_appends_nothing(
 async def test_a_write_whose_group_moves_while_it_is_held_appends_nothing(
     group_bench: GroupBench,
 ) -> None:
-    writing = Writing(group_bench)
+    writing = GroupWriter(group_bench)
     hold = Hold(group_bench)
     answer = group_bench.later(writing.write(writing.operation()))
     await group_bench.pass_ms(1)
@@ -176,7 +176,7 @@ async def test_a_write_whose_group_moves_while_it_is_held_appends_nothing(
 
 @within(run_groups)
 async def test_a_write_that_a_fault_refuses_is_not_decided_again(group_bench: GroupBench) -> None:
-    writing = Writing(group_bench)
+    writing = GroupWriter(group_bench)
     hold = Hold(group_bench)
     answer = group_bench.later(writing.write(writing.operation()))
     await group_bench.pass_ms(1)
@@ -191,8 +191,8 @@ async def test_a_write_that_a_fault_refuses_is_not_decided_again(group_bench: Gr
 async def test_decisions_of_a_group_that_take_slices_are_made_one_after_the_other(
     group_bench: GroupBench,
 ) -> None:
-    writing = Writing(group_bench)
-    operation = writing.operation(elements=LOOKS * LOOK_ELEMENTS)
+    writing = GroupWriter(group_bench)
+    operation = writing.operation(element_count=LOOKS * LOOK_ELEMENTS)
 
     async def write() -> None:
         pace = writing.pace()
@@ -207,8 +207,8 @@ async def test_decisions_of_a_group_that_take_slices_are_made_one_after_the_othe
 async def test_a_decision_in_slices_whose_group_moves_in_a_break_appends_nothing(
     group_bench: GroupBench,
 ) -> None:
-    writing = Writing(group_bench)
-    operation = writing.operation(elements=LOOKS * LOOK_ELEMENTS)
+    writing = GroupWriter(group_bench)
+    operation = writing.operation(element_count=LOOKS * LOOK_ELEMENTS)
     answer = group_bench.later(operation.run_and_wait(writing.pace()))
     await asyncio.sleep(0)
     writing.is_current = False

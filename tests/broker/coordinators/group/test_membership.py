@@ -65,9 +65,11 @@ async def test_a_heartbeat_is_answered_when_its_records_are_replicated(
     assert not waits.done()
     group_bench.log.release()
     assert (await waits).member_epoch == 2
-    written = len(group_bench.log.batches)
+    batch_count_before = len(group_bench.log.batches)
     assert (await group_bench.consume("a", 2)).member_epoch == 2
-    assert len(group_bench.log.batches) == written  # nothing has changed, nothing to wait for
+    assert (
+        len(group_bench.log.batches) == batch_count_before
+    )  # nothing has changed, nothing to wait for
 
 
 @within(run_groups)
@@ -118,8 +120,8 @@ async def test_who_gives_up_in_time_goes_on(group_bench: GroupBench) -> None:
     await group_bench.consume("b")
     heartbeat_reply = await group_bench.consume("a", 2)
     still_owned = frozenset(heartbeat_reply.assignment)
-    moved = await group_bench.consume("a", 2, owned_partitions=still_owned)
-    assert moved.member_epoch == 3
+    move_reply = await group_bench.consume("a", 2, owned_partitions=still_owned)
+    assert move_reply.member_epoch == 3
     for epoch in (3, 3, 3):
         await group_bench.pass_ms(15_000)
         assert (await group_bench.consume("a", epoch)).member_epoch == 3
@@ -132,10 +134,10 @@ async def test_regular_expressions_are_looked_up_after_the_heartbeat(
     group_bench: GroupBench,
 ) -> None:
     regex: dict[str, Any] = {"topic_names": None, "topic_regex": "ord.*"}
-    joined = await group_bench.consume("a", **regex)
-    assert joined.assignment == ()
+    join_reply = await group_bench.consume("a", **regex)
+    assert join_reply.assignment == ()
     await group_bench.pass_ms(1_500)
-    heartbeat_reply = await group_bench.consume("a", joined.member_epoch)
+    heartbeat_reply = await group_bench.consume("a", join_reply.member_epoch)
     assert frozenset(heartbeat_reply.assignment) == parts("orders", 0, 1, 2)
 
 
@@ -195,7 +197,7 @@ async def test_new_partitions_are_assigned_with_a_new_epoch(group_bench: GroupBe
 # A write that waits while the group becomes another one
 
 
-class Held:
+class HeldAppend:
     """Holds the next append until the test releases it; later appends go through."""
 
     def __init__(self, group_bench: GroupBench) -> None:
@@ -220,7 +222,7 @@ async def test_a_classic_member_does_not_replace_consumers_that_have_joined_mean
 ) -> None:
     await group_bench.consume("a")
     await group_bench.consume("a", LEFT_EPOCH)
-    held = Held(group_bench)
+    held = HeldAppend(group_bench)
     joins = group_bench.later(group_bench.join())
     await group_bench.pass_ms(1)
     assert held.is_waiting
@@ -237,8 +239,8 @@ async def test_an_empty_group_whose_deletion_is_refused_is_not_joined(
     await group_bench.consume("a")
     await group_bench.consume("a", LEFT_EPOCH)
     group_bench.log.refusal = E.not_enough_replicas
-    joined = await group_bench.join("m")
-    assert (joined.error, joined.member_id) == (E.coordinator_not_available, "m")
+    join_reply = await group_bench.join("m")
+    assert (join_reply.error, join_reply.member_id) == (E.coordinator_not_available, "m")
     assert consumers(group_bench).is_empty
 
 
@@ -248,7 +250,7 @@ async def test_a_classic_member_that_leaves_what_is_a_classic_group_meanwhile_co
 ) -> None:
     await group_bench.consume("a")
     member_id = (await group_bench.join(protocols=(("range", SUBSCRIPTION),))).member_id
-    held = Held(group_bench)
+    held = HeldAppend(group_bench)
     leaves = group_bench.later(group_bench.leave(member_id))
     await group_bench.pass_ms(1)
     assert held.is_waiting
@@ -272,16 +274,16 @@ async def test_a_classic_member_that_leaves_what_is_a_classic_group_meanwhile_co
 async def test_a_session_lasts_neither_too_short_nor_too_long(
     group_bench: GroupBench, session_timeout_ms: int, error: ErrorCode
 ) -> None:
-    joined = await group_bench.join(session_timeout_ms=session_timeout_ms)
-    assert joined.error is error
-    refused = await group_bench.join("m", session_timeout_ms=5_999)
-    assert (refused.error, refused.member_id) == (E.invalid_session_timeout, "m")
+    join_reply = await group_bench.join(session_timeout_ms=session_timeout_ms)
+    assert join_reply.error is error
+    refused_reply = await group_bench.join("m", session_timeout_ms=5_999)
+    assert (refused_reply.error, refused_reply.member_id) == (E.invalid_session_timeout, "m")
 
 
 @within(run_groups)
 async def test_members_of_a_group_that_is_not_there_are_unknown(group_bench: GroupBench) -> None:
-    joined = await group_bench.join("m")
-    assert (joined.error, joined.member_id) == (E.unknown_member_id, "m")
+    join_reply = await group_bench.join("m")
+    assert (join_reply.error, join_reply.member_id) == (E.unknown_member_id, "m")
     assert (await group_bench.sync("m")).error is E.unknown_member_id
     assert group_bench.heartbeat("m") is E.unknown_member_id
     assert (await group_bench.leave("m")).members == (("m", None, E.unknown_member_id),)
@@ -301,11 +303,11 @@ async def test_a_classic_group_that_can_not_be_converted_stays_as_it_is(
 
 def test_an_assignor_in_the_background_writes_what_the_next_heartbeat_tells() -> None:
     async def main(group_bench: GroupBench) -> None:
-        joined = await group_bench.consume("a")
-        assert not joined.assignment
+        join_reply = await group_bench.consume("a")
+        assert not join_reply.assignment
         await group_bench.pass_ms(1)
-        told = await group_bench.consume("a", joined.member_epoch)
-        assert frozenset(told.assignment) == parts("orders", 0, 1, 2)
+        reply = await group_bench.consume("a", join_reply.member_epoch)
+        assert frozenset(reply.assignment) == parts("orders", 0, 1, 2)
 
     run_groups(main, rules=Rules(assignors_run_in_background=True))
 
@@ -326,8 +328,8 @@ def test_an_assignor_in_the_background_may_be_refused_or_come_too_late(is_moved:
         with capture_logs() as lines:
             await group_bench.pass_ms(1)
         assert group_bench.log.end == log_end
-        refused = [line["group"] for line in lines if line["event"] == "group.write-refused"]
-        assert refused == ([] if is_moved else [GROUP])
+        refused_groups = [line["group"] for line in lines if line["event"] == "group.write-refused"]
+        assert refused_groups == ([] if is_moved else [GROUP])
         group_bench.log.refusal = None
         group_bench.log.release()
         assert isinstance(await waits, Rejection) is is_moved
@@ -339,17 +341,17 @@ def test_an_assignor_in_the_background_may_be_refused_or_come_too_late(is_moved:
 
 
 def configure_group(group_bench: GroupBench, **configs: str) -> None:
-    own = {
+    own_configs = {
         config_name.replace("_", "."): config_value for config_name, config_value in configs.items()
     }
-    group_bench.image = group_bench.image.with_group_configs(GROUP, own)
+    group_bench.image = group_bench.image.with_group_configs(GROUP, own_configs)
 
 
 @within(run_groups)
 async def test_a_share_group_takes_no_member_of_another_protocol(group_bench: GroupBench) -> None:
     (shard,) = (shard for shard in group_bench.groups.shards() if shard.partition == HOME)
-    stored = ShareEpochStored(group_id=GROUP, group_epoch=3)
-    shard.apply(stored, record_offset=shard.end_offset)
+    stored_epoch = ShareEpochStored(group_id=GROUP, group_epoch=3)
+    shard.apply(stored_epoch, record_offset=shard.end_offset)
     assert await group_bench.consume("a") == Rejection(
         error=ErrorCode.group_id_not_found, reason=f"Group {GROUP} is not a consumer group."
     )
@@ -362,15 +364,15 @@ async def test_a_group_has_its_own_intervals(group_bench: GroupBench) -> None:
     configure_group(
         group_bench, consumer_session_timeout_ms="60000", consumer_heartbeat_interval_ms="9000"
     )
-    joined = await group_bench.consume("a")
-    assert joined.heartbeat_interval_ms == 9_000
+    join_reply = await group_bench.consume("a")
+    assert join_reply.heartbeat_interval_ms == 9_000
     await group_bench.pass_ms(59_999)
     assert not consumers(group_bench).is_empty
     await group_bench.pass_ms(2)
     assert consumers(group_bench).is_empty
     configure_group(group_bench)
-    joined = await group_bench.consume("b")
-    assert joined.heartbeat_interval_ms == 5_000
+    join_reply = await group_bench.consume("b")
+    assert join_reply.heartbeat_interval_ms == 5_000
     await group_bench.pass_ms(45_001)
     assert consumers(group_bench).is_empty
 
@@ -393,9 +395,9 @@ async def test_a_group_may_be_assigned_at_every_change(group_bench: GroupBench) 
 async def test_the_assignors_of_the_broker_are_those_that_there_are(
     group_bench: GroupBench,
 ) -> None:
-    refused = await group_bench.consume("a", server_assignor="uniform")
-    assert refused.error is E.unsupported_assignor
-    assert refused.reason.endswith("Supported assignors: range.")
+    refused_reply = await group_bench.consume("a", server_assignor="uniform")
+    assert refused_reply.error is E.unsupported_assignor
+    assert refused_reply.reason.endswith("Supported assignors: range.")
     assert not isinstance(await group_bench.consume("a", server_assignor="range"), Rejection)
 
 
@@ -407,9 +409,9 @@ def test_a_classic_group_is_upgraded_where_the_policy_allows_it(
     policy: str, *, is_upgraded: bool
 ) -> None:
     async def main(group_bench: GroupBench) -> None:
-        joined = await group_bench.join(protocols=(("range", SUBSCRIPTION),))
-        assignments = {joined.member_id: write_assignment(0, {"orders": [0, 1, 2]})}
-        await group_bench.sync(joined.member_id, joined.generation, assignments=assignments)
+        join_reply = await group_bench.join(protocols=(("range", SUBSCRIPTION),))
+        assignments = {join_reply.member_id: write_assignment(0, {"orders": [0, 1, 2]})}
+        await group_bench.sync(join_reply.member_id, join_reply.generation, assignments=assignments)
         answer = await group_bench.consume("a")
         assert isinstance(group_bench.group(), ConsumerGroup) is is_upgraded
         if not is_upgraded:
@@ -433,9 +435,9 @@ def test_a_consumer_group_is_mixed_and_downgraded_where_the_policy_allows_it(
 ) -> None:
     async def main(group_bench: GroupBench) -> None:
         await group_bench.consume("a")
-        joined = await group_bench.join(protocols=(("range", SUBSCRIPTION),))
+        join_reply = await group_bench.join(protocols=(("range", SUBSCRIPTION),))
         expected = E.none if joins else E.inconsistent_group_protocol
-        assert joined.error is expected
+        assert join_reply.error is expected
         await group_bench.consume("a", LEFT_EPOCH)
         assert isinstance(group_bench.group(), ClassicGroup) is is_downgraded
 
@@ -489,14 +491,14 @@ async def test_an_assignment_that_the_log_refuses_starts_a_rebalance(
 @within(run_groups)
 async def test_a_failed_write_of_a_new_group_is_the_answer(group_bench: GroupBench) -> None:
     group_bench.log.refusal = E.not_leader_or_follower
-    joined = await group_bench.join(member_id_required=True)
-    assert joined.error is E.not_coordinator
+    join_reply = await group_bench.join(member_id_required=True)
+    assert join_reply.error is E.not_coordinator
 
 
 @within(run_groups)
 async def test_a_new_group_is_written_before_its_id_is_answered(group_bench: GroupBench) -> None:
-    joined = await group_bench.join(member_id_required=True)
-    assert joined.error is E.member_id_required
+    join_reply = await group_bench.join(member_id_required=True)
+    assert join_reply.error is E.member_id_required
     assert len(group_bench.log.batches) == 1
 
 
@@ -539,25 +541,25 @@ async def test_who_has_joined_and_does_not_sync_is_removed(group_bench: GroupBen
 
 @within(run_groups)
 async def test_who_does_not_join_again_in_time_is_left_behind(group_bench: GroupBench) -> None:
-    old = await group_bench.stable(rebalance_timeout_ms=20_000, session_timeout_ms=60_000)
+    old_member = await group_bench.stable(rebalance_timeout_ms=20_000, session_timeout_ms=60_000)
     waits = group_bench.later(group_bench.join())
     await group_bench.pass_ms(19_000)
-    assert group_bench.heartbeat(old) is E.rebalance_in_progress
+    assert group_bench.heartbeat(old_member) is E.rebalance_in_progress
     assert not waits.done()
     await group_bench.pass_ms(1_001)
     assert (await waits).generation == 2
-    assert group_bench.heartbeat(old, 2) is E.unknown_member_id
+    assert group_bench.heartbeat(old_member, 2) is E.unknown_member_id
 
 
 @within(run_groups, group_initial_rebalance_delay_ms=3_000)
 async def test_a_first_rebalance_waits_for_more_members(group_bench: GroupBench) -> None:
     first_join = group_bench.later(group_bench.join())
     await group_bench.pass_ms(2_000)
-    second = group_bench.later(group_bench.join())
+    second_join = group_bench.later(group_bench.join())
     await group_bench.pass_ms(1_500)
     assert not first_join.done()  # somebody came, so the delay began anew
     await group_bench.pass_ms(2_000)
-    assert {(await first_join).generation, (await second).generation} == {1}
+    assert {(await first_join).generation, (await second_join).generation} == {1}
 
 
 @within(run_groups)
@@ -664,8 +666,10 @@ async def test_a_group_of_another_protocol_has_no_classic_members(group_bench: G
     assert group_bench.heartbeat("a") is E.unknown_member_id
     assert (await group_bench.sync("a")).error is E.unknown_member_id
     assert (await group_bench.leave("b")).members[0][2] is E.unknown_member_id
-    unknown = await group_bench.groups.leave(LeaveGroup(group_id="missing", members=(("m", None),)))
-    assert unknown.members == (("m", None, E.unknown_member_id),)
+    unknown_reply = await group_bench.groups.leave(
+        LeaveGroup(group_id="missing", members=(("m", None),))
+    )
+    assert unknown_reply.members == (("m", None, E.unknown_member_id),)
 
 
 @within(run_groups)
@@ -708,9 +712,9 @@ def owner() -> Ownership[GroupShard]:
 
 def test_a_snapshot_has_positions_and_what_waits() -> None:
     shard = GroupShard(partition=5, coordinator_epoch=0)
-    owned = owner()
-    owned.owned[5] = shard
-    trace = OffsetTrace(Tracer(lambda: 0), owned)
+    partition_owner = owner()
+    partition_owner.owned[5] = shard
+    trace = OffsetTrace(Tracer(lambda: 0), partition_owner)
     for topic_partition, offset, pid in ((PLACES[0], 3, None), (PLACES[1], 4, PID)):
         record = OffsetCommitted(
             group_id="g", topic_partition=topic_partition, position=offset, commit_timestamp_ms=0
@@ -778,7 +782,7 @@ def test_positions_wait_for_the_marker_that_decides_them() -> None:
 # Timers of groups: one per kind, group and member, and none of what is gone.
 
 
-class Armed:
+class ArmedTimers:
     """Timers of one shard; the members whose timer fired, in order."""
 
     def __init__(self, group_bench: GroupBench) -> None:
@@ -816,7 +820,7 @@ class Armed:
 async def test_a_timer_that_is_armed_again_is_moved_unless_the_first_one_counts(
     group_bench: GroupBench,
 ) -> None:
-    armed = Armed(group_bench)
+    armed = ArmedTimers(group_bench)
     armed.arm("a", 10)
     armed.arm("a", 30)
     armed.arm("b", 20)
@@ -832,7 +836,7 @@ async def test_a_timer_that_is_armed_again_is_moved_unless_the_first_one_counts(
 
 @within(run_groups)
 async def test_what_is_gone_does_not_fire(group_bench: GroupBench) -> None:
-    armed = Armed(group_bench)
+    armed = ArmedTimers(group_bench)
     for member, group in (("a", "g"), ("b", "g"), ("c", "h")):
         armed.arm(member, 10, group_id=group)
     armed.disarm("a")
@@ -851,7 +855,7 @@ async def test_what_is_gone_does_not_fire(group_bench: GroupBench) -> None:
 async def test_many_that_are_due_together_run_in_slices_each_group_s_as_one(
     group_bench: GroupBench,
 ) -> None:
-    armed = Armed(group_bench)
+    armed = ArmedTimers(group_bench)
     members = [f"m{member_number}" for member_number in range(5 * DECIDED_TOGETHER)]
     for member in members:
         armed.arm(member, 10)
@@ -872,7 +876,7 @@ async def test_many_that_are_due_together_run_in_slices_each_group_s_as_one(
 async def test_who_shows_itself_while_its_timer_waits_for_a_turn_stays(
     group_bench: GroupBench,
 ) -> None:
-    armed = Armed(group_bench)
+    armed = ArmedTimers(group_bench)
     members = [f"m{timer_number}" for timer_number in range(TURN_TIMERS + 4)]
     for member in members:
         armed.arm(member, 10)
@@ -893,7 +897,7 @@ async def test_who_shows_itself_while_its_timer_waits_for_a_turn_stays(
 
 @within(run_groups)
 async def test_timers_that_wait_for_a_turn_end_with_their_shard(group_bench: GroupBench) -> None:
-    armed = Armed(group_bench)
+    armed = ArmedTimers(group_bench)
     for timer_number in range(TURN_TIMERS + 4):
         armed.arm(f"m{timer_number}", 10)
     armed.after_first = lambda: group_bench.env.tasks.soon(lambda: armed.timers.unload(armed.shard))
@@ -905,7 +909,7 @@ async def test_timers_that_wait_for_a_turn_end_with_their_shard(group_bench: Gro
 async def test_timers_wait_for_a_decision_about_their_group_that_takes_slices(
     group_bench: GroupBench,
 ) -> None:
-    armed = Armed(group_bench)
+    armed = ArmedTimers(group_bench)
     members = [f"m{member_number}" for member_number in range(3 * DECIDED_TOGETHER + 2)]
     for member in members:
         armed.arm(member, 10)
@@ -1060,12 +1064,12 @@ async def test_a_small_heartbeat_that_assigns_many_members_has_breaks(
     for member_id in members:
         await group_bench.consume(member_id)
     await group_bench.pass_ms(2_000)  # the interval between two assignments
-    written = len(group_bench.log.batches)
+    batch_count_before = len(group_bench.log.batches)
     waits = group_bench.later(group_bench.consume("last"))
     await asyncio.sleep(0)
-    assert len(group_bench.log.batches) == written
+    assert len(group_bench.log.batches) == batch_count_before
     assert (await waits).member_epoch == group_bench.group().assignment_epoch
-    assert len(group_bench.log.batches) == written + 1
+    assert len(group_bench.log.batches) == batch_count_before + 1
     assert set(group_bench.group().target) == {*members, "last"}
 
 

@@ -99,22 +99,22 @@ async def commit_unverified(
 @within(run_groups)
 async def test_every_request_of_a_group_elsewhere_is_sent_away(group_bench: GroupBench) -> None:
     group_bench.unload()
-    away = E.not_coordinator
-    assert (await group_bench.join()).error is away
-    assert (await group_bench.sync("m")).error is away
-    assert group_bench.heartbeat("m") is away
-    assert (await group_bench.leave("m")).error is away
-    assert (await group_bench.consume("a")).error is away
-    assert (await group_bench.commit()).error is away
-    assert (await group_bench.fetch()).error is away
+    not_coordinator = E.not_coordinator
+    assert (await group_bench.join()).error is not_coordinator
+    assert (await group_bench.sync("m")).error is not_coordinator
+    assert group_bench.heartbeat("m") is not_coordinator
+    assert (await group_bench.leave("m")).error is not_coordinator
+    assert (await group_bench.consume("a")).error is not_coordinator
+    assert (await group_bench.commit()).error is not_coordinator
+    assert (await group_bench.fetch()).error is not_coordinator
     rejection = await group_bench.groups.commit_in_transaction(
         commit_of(), PRODUCER, verify=verify_as_agreed
     )
     assert isinstance(rejection, Rejection)
-    assert rejection.error is away
+    assert rejection.error is not_coordinator
     deleted = await group_bench.groups.delete(GROUP)
     assert deleted is not None
-    assert deleted.error is away
+    assert deleted.error is not_coordinator
     assert isinstance(group_bench.groups.find(GROUP), Rejection)
     assert isinstance(
         await group_bench.groups.delete_offsets(DeleteOffsets(group_id=GROUP, partitions=())),
@@ -128,9 +128,9 @@ async def test_while_a_group_is_loaded_only_heartbeats_pass(group_bench: GroupBe
     group_bench.groups.begin_load(HOME, CoordinatorEpoch(9))
     assert (await group_bench.join()).error is E.coordinator_load_in_progress
     assert group_bench.heartbeat("m") is E.none
-    listed = group_bench.groups.list()
-    assert isinstance(listed, Rejection)
-    assert listed.error is E.coordinator_load_in_progress
+    rejection = group_bench.groups.list()
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.coordinator_load_in_progress
     assert read_whole(group_bench.groups.read(HOME, CoordinatorEpoch(9), ()))
     assert group_bench.heartbeat("m") is E.unknown_member_id
 
@@ -141,9 +141,9 @@ async def test_a_coordinator_that_is_stopped_is_not_available(group_bench: Group
     assert group_bench.heartbeat("m") is E.coordinator_not_available
     assert (await group_bench.commit()).error is E.coordinator_not_available
     assert (await group_bench.consume("a")).error is E.coordinator_not_available
-    listed = group_bench.groups.list()
-    assert isinstance(listed, Rejection)
-    assert listed.error is E.coordinator_not_available
+    rejection = group_bench.groups.list()
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.coordinator_not_available
 
 
 async def errors_without_a_name(group_bench: GroupBench) -> dict[str, ErrorCode]:
@@ -186,9 +186,9 @@ async def test_a_coordinator_that_is_stopped_does_not_look_at_the_name(
     group_bench.groups.stop()
     errors = await errors_without_a_name(group_bench)
     assert errors == dict.fromkeys(errors, E.coordinator_not_available)
-    described = await group_bench.groups.describe_share_offsets(GROUP, None)
-    assert isinstance(described, Rejection)
-    assert described.error is E.coordinator_not_available
+    rejection = await group_bench.groups.describe_share_offsets(GROUP, None)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.coordinator_not_available
 
 
 @within(run_groups)
@@ -230,12 +230,12 @@ async def test_a_commit_is_answered_when_it_is_replicated_and_seen_then(
     await group_bench.pass_ms(1)
     assert not waits.done()
     assert await group_bench.fetch() == 3
-    stable = group_bench.later(group_bench.fetch(require_stable=True))
+    stable_fetch = group_bench.later(group_bench.fetch(require_stable=True))
     await group_bench.pass_ms(1)
-    assert not stable.done()
+    assert not stable_fetch.done()
     group_bench.log.release()
     assert (await waits) == ((TopicPartition("orders", 0), E.none),)
-    assert (await stable, await group_bench.fetch()) == (5, 5)
+    assert (await stable_fetch, await group_bench.fetch()) == (5, 5)
 
 
 @within(run_groups)
@@ -317,18 +317,18 @@ def test_positions_too_large_for_the_log_have_an_error_of_their_own_before_4_0(
     run_groups(main, rules=rules)
 
 
-@pytest.mark.parametrize(("characters", "elements"), [(0, 1), (1_024, 5)])
+@pytest.mark.parametrize(("character_count", "element_count"), [(0, 1), (1_024, 5)])
 def test_a_large_record_counts_for_more_elements_as_it_is_encoded(
-    characters: int, elements: int
+    character_count: int, element_count: int
 ) -> None:
     record = OffsetCommitted(
         group_id=GROUP,
         topic_partition=TopicPartition("orders", 0),
         position=5,
-        metadata="m" * characters,
+        metadata="m" * character_count,
         commit_timestamp_ms=0,
     )
-    assert list(encode_records([record]))[-1] == elements
+    assert list(encode_records([record]))[-1] == element_count
 
 
 def large_commit(count: int = 3_000) -> CommitOffsets:
@@ -361,8 +361,8 @@ async def test_who_comes_between_the_slices_of_a_large_commit_decides_about_it(
     pace = Pace(group_bench.env.tasks.turns, group_bench.env.clock.stopwatch_ns)
     waits = group_bench.later(group_bench.groups.commit(large_commit(), pace))
     await asyncio.sleep(0)
-    joined = await group_bench.join()
-    assert joined.error is E.none
+    join_reply = await group_bench.join()
+    assert join_reply.error is E.none
     assert (await waits).error is E.unknown_member_id
     batches = [read_records(batch) for batch in group_bench.log.batches]
     assert all(len(records) < 3_000 for records in batches)
@@ -536,9 +536,9 @@ async def test_positions_are_deleted_one_by_one_and_with_their_group(
     assert await group_bench.fetch() == -1
     await group_bench.commit(6)
     group_bench.log.refusal = E.not_enough_replicas
-    refused = await group_bench.groups.delete_offsets(orders)
-    assert isinstance(refused, Rejection)
-    assert refused.error is E.coordinator_not_available
+    rejection = await group_bench.groups.delete_offsets(orders)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.coordinator_not_available
     group_bench.log.refusal = None
     assert await group_bench.groups.delete(GROUP) is None
     missing = await group_bench.groups.delete(GROUP)
@@ -610,11 +610,11 @@ async def test_nothing_expires_of_partitions_that_move_while_one_waits(
     first_shard, *other_shards = group_bench.groups.shards()
     assert all(len(shard.groups) > 1 for shard in group_bench.groups.shards())
     log_end = group_bench.log.end
-    moving = [first_shard] if moves_first else other_shards
+    moving_shards = [first_shard] if moves_first else other_shards
 
     async def move() -> Rejection | None:
         group_bench.log.admission = None
-        for shard in moving:
+        for shard in moving_shards:
             group_bench.groups.unload(shard.partition)
         return None
 
@@ -623,7 +623,7 @@ async def test_nothing_expires_of_partitions_that_move_while_one_waits(
     group_bench.groups.expire()
     await group_bench.pass_ms(1)
     staying = [first_shard, *other_shards]
-    for shard in moving:
+    for shard in moving_shards:
         staying.remove(shard)
         assert shard.groups, "the next coordinator sees to it"
     assert not any(shard.groups for shard in staying)
@@ -637,9 +637,9 @@ async def test_a_deletion_of_positions_that_are_not_there_writes_nothing(
     await group_bench.commit(5)
     log_end = group_bench.log.end
     refusing_admission(group_bench)
-    elsewhere = TopicPartition("orders", 1)
-    command = DeleteOffsets(group_id=GROUP, partitions=(elsewhere,))
-    assert await group_bench.groups.delete_offsets(command) == ((elsewhere, E.none),)
+    other_partition = TopicPartition("orders", 1)
+    command = DeleteOffsets(group_id=GROUP, partitions=(other_partition,))
+    assert await group_bench.groups.delete_offsets(command) == ((other_partition, E.none),)
     assert group_bench.log.end == log_end
 
 
@@ -728,11 +728,11 @@ async def test_what_a_client_deletes_goes_as_a_whole_or_not_at_all(group_bench: 
     await commit_many(group_bench)
     group_bench.log.limit = LIMIT
     every = tuple(TopicPartition("orders", partition) for partition in range(MANY))
-    refused = await group_bench.groups.delete_offsets(
+    rejection = await group_bench.groups.delete_offsets(
         DeleteOffsets(group_id=GROUP, partitions=every)
     )
-    assert isinstance(refused, Rejection)
-    assert refused.error is E.unknown_server_error
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.unknown_server_error
     refusal = await group_bench.groups.delete(GROUP)
     assert refusal is not None
     assert refusal.error is E.unknown_server_error
@@ -826,8 +826,8 @@ async def test_positions_of_a_deleted_topic_go_in_slices_and_are_told_of_no_othe
     batches_before = len(group_bench.log.batches)
     group_bench.groups.topics_deleted(dict.fromkeys(("gone", "unknown"), uuid.UUID(int=7)))
     assert [await committed_offset(group_bench, "gone", index) for index in (0, 2_999)] == [-1, -1]
-    new = NewPosition(topic_partition=TopicPartition("gone", 2_999), offset=7)
-    await group_bench.groups.commit(CommitOffsets(group_id=GROUP, positions=(new,)))
+    new_position = NewPosition(topic_partition=TopicPartition("gone", 2_999), offset=7)
+    await group_bench.groups.commit(CommitOffsets(group_id=GROUP, positions=(new_position,)))
     assert await committed_offset(group_bench, "gone", 2_999) == 7, (
         "the new topic of that name has a position"
     )
@@ -867,9 +867,9 @@ async def test_a_transaction_has_so_many_positions_and_no_more(group_bench: Grou
 
 async def _one_position_at_most(group_bench: GroupBench) -> None:
     await pending(group_bench, 9)
-    refused = await commit_unverified(group_bench, PRODUCER.producer_id, 0)
-    assert isinstance(refused, Rejection)
-    assert refused.error is E.invalid_commit_offset_size
+    rejection = await commit_unverified(group_bench, PRODUCER.producer_id, 0)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.invalid_commit_offset_size
     group_bench.groups.marker_written(HOME, marker(committed=False), group_bench.log.end)
     assert not isinstance(await commit_unverified(group_bench, PRODUCER.producer_id, 0), Rejection)
 

@@ -66,8 +66,8 @@ async def test_a_member_is_assigned_what_share_coordinators_have_initialised(
     group_bench: GroupBench,
 ) -> None:
     group_bench.shares.is_held = True
-    joined = await group_bench.share("a")
-    assert (joined.member_epoch, joined.assignment) == (2, ())
+    join_reply = await group_bench.share("a")
+    assert (join_reply.member_epoch, join_reply.assignment) == (2, ())
     await group_bench.pass_ms(1)
     assert group_bench.shares.commands == [
         InitializeShareState(key=key(index), state_epoch=2, start_offset=-1) for index in range(3)
@@ -94,10 +94,10 @@ async def test_a_heartbeat_is_answered_when_its_records_are_replicated(
     assert (await waits).member_epoch == 2
     await group_bench.pass_ms(1)
     assert len(group_bench.shares.commands) == 3
-    written = len(group_bench.log.batches)
+    batch_count_before = len(group_bench.log.batches)
     await group_bench.share("a", 2, "orders")  # brings another target
     await group_bench.share("a", 3)
-    assert len(group_bench.log.batches) == written + 1
+    assert len(group_bench.log.batches) == batch_count_before + 1
 
 
 @within(run_groups)
@@ -151,9 +151,11 @@ async def test_who_leaves_has_no_session(group_bench: GroupBench) -> None:
     await group_bench.share("a")
     leave_reply = await group_bench.share("a", LEFT_EPOCH)
     assert (leave_reply.member_epoch, leave_reply.assignment) == (LEFT_EPOCH, None)
-    written = len(group_bench.log.batches)
+    batch_count_before = len(group_bench.log.batches)
     await group_bench.pass_ms(60_000)
-    assert len(group_bench.log.batches) <= written + 1, "what was initialised, and no more"
+    assert len(group_bench.log.batches) <= batch_count_before + 1, (
+        "what was initialised, and no more"
+    )
 
 
 @within(run_groups)
@@ -232,10 +234,10 @@ def test_answers_for_a_group_that_is_gone_change_nothing(moves: bool) -> None:
             del deleted
             (shard,) = (shard for shard in group_bench.groups.shards() if shard.partition == HOME)
             del shard.groups[GROUP]
-        written = len(group_bench.log.batches)
+        batch_count_before = len(group_bench.log.batches)
         group_bench.shares.release()
         await group_bench.pass_ms(1)
-        assert len(group_bench.log.batches) == written
+        assert len(group_bench.log.batches) == batch_count_before
 
     run_groups(story)
 
@@ -245,8 +247,8 @@ def test_answers_for_a_group_that_is_gone_change_nothing(moves: bool) -> None:
 
 @within(run_groups)
 async def test_offsets_are_altered_when_share_coordinators_say_so(group_bench: GroupBench) -> None:
-    altered = await group_bench.groups.alter_share_offsets(GROUP, [("orders", [(0, 5)])])
-    assert altered == (
+    alter_result = await group_bench.groups.alter_share_offsets(GROUP, [("orders", [(0, 5)])])
+    assert alter_result == (
         TopicOutcome(topic_name="orders", topic_id=ORDERS, partitions=((0, NO_PARTITION_ERROR),)),
     )
     assert group_bench.shares.commands == [
@@ -255,9 +257,9 @@ async def test_offsets_are_altered_when_share_coordinators_say_so(group_bench: G
     await group_bench.pass_ms(1)
     assert initialized_indexes(group_bench) == [0]
     group_bench.shares.error = E.network_exception
-    failed = PartitionError(error=E.network_exception, message="no")
+    partition_error = PartitionError(error=E.network_exception, message="no")
     (topic,) = await group_bench.groups.alter_share_offsets(GROUP, [("orders", [(1, 5), (9, 1)])])
-    assert topic.partitions[0] == (1, failed)
+    assert topic.partitions[0] == (1, partition_error)
     assert topic.partitions[1][1].error is E.unknown_topic_or_partition
     (topic,) = await group_bench.groups.alter_share_offsets(GROUP, [("missing", [(1, 5)])])
     assert topic.partitions[0][1].error is E.unknown_topic_or_partition
@@ -268,8 +270,8 @@ async def test_offsets_are_altered_when_share_coordinators_say_so(group_bench: G
 async def test_offsets_are_deleted_when_share_coordinators_say_so(group_bench: GroupBench) -> None:
     await make_empty_group(group_bench)
     group_bench.shares.error = E.network_exception
-    (failed,) = await group_bench.groups.delete_share_offsets(GROUP, ["orders"])
-    assert failed.outcome.error is E.network_exception
+    (failed_deletion,) = await group_bench.groups.delete_share_offsets(GROUP, ["orders"])
+    assert failed_deletion.outcome.error is E.network_exception
     assert list(group_of(group_bench).deleting) == [ORDERS]
     group_bench.shares.error = E.none
     deleted = await group_bench.groups.delete_share_offsets(GROUP, ["orders", "missing"])
@@ -423,8 +425,8 @@ async def test_who_joins_while_share_state_goes_keeps_the_group(group_bench: Gro
     await group_bench.pass_ms(1)
     await group_bench.share("b")
     group_bench.shares.release()
-    refused = await deleted
-    assert refused.error is E.non_empty_group
+    refused_deletion = await deleted
+    assert refused_deletion.error is E.non_empty_group
 
 
 @within(run_groups)
@@ -435,9 +437,9 @@ async def test_deleted_topics_are_forgotten(group_bench: GroupBench) -> None:
     group_bench.groups.topics_deleted({"orders": ORDERS})
     assert initialized_indexes(group_bench) == [0, 1, 2]
     group_bench.log.refusal = None
-    written = len(group_bench.log.batches)
+    batch_count_before = len(group_bench.log.batches)
     group_bench.groups.topics_deleted({"orders": topic_id("other")})
-    assert len(group_bench.log.batches) == written
+    assert len(group_bench.log.batches) == batch_count_before
     group_bench.groups.topics_deleted({"orders": ORDERS})
     assert initialized_indexes(group_bench) == []
 
@@ -447,12 +449,12 @@ def test_very_many_groups_forget_a_deleted_topic_in_slices(
     moves: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop_turns, "LOOKS", 1)
-    named = [
+    all_names = [
         group_id
         for group_id in map(str, range(1_000))
         if partition_for(group_id, PARTITIONS) == HOME
     ]
-    some_names = named[: 3 * FORGOTTEN_AT_ONCE]
+    some_names = all_names[: 3 * FORGOTTEN_AT_ONCE]
 
     def knowing(group_bench: GroupBench) -> int:
         groups = [group_bench.groups.find(group_id) for group_id in some_names]
@@ -464,9 +466,9 @@ def test_very_many_groups_forget_a_deleted_topic_in_slices(
         await group_bench.share("a", LEFT_EPOCH, group_id=some_names[-1])
         await group_bench.pass_ms(1)
         assert knowing(group_bench) == len(some_names)
-        written = len(group_bench.log.batches)
+        batch_count_before = len(group_bench.log.batches)
         group_bench.groups.topics_deleted({"orders": ORDERS})
-        assert len(group_bench.log.batches) == written + 1
+        assert len(group_bench.log.batches) == batch_count_before + 1
         assert knowing(group_bench) == len(some_names) - FORGOTTEN_AT_ONCE
         if moves:
             group_bench.unload()
@@ -474,7 +476,7 @@ def test_very_many_groups_forget_a_deleted_topic_in_slices(
             assert await group_bench.groups.delete(some_names[-1]) is None
         await group_bench.pass_ms(1)
         if moves:
-            assert len(group_bench.log.batches) == written + 1
+            assert len(group_bench.log.batches) == batch_count_before + 1
         else:
             assert knowing(group_bench) == 0
             assert isinstance(group_bench.groups.find(some_names[-1]), Rejection)

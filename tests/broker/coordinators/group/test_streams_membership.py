@@ -62,11 +62,11 @@ async def test_a_member_is_answered_when_its_records_are_replicated(
 ) -> None:
     assign_at_once(group_bench)
     group_bench.log.is_held = True
-    joined = group_bench.later(send_heartbeat(group_bench, "a"))
+    join_future = group_bench.later(send_heartbeat(group_bench, "a"))
     await group_bench.pass_ms(1)
-    assert not joined.done()
+    assert not join_future.done()
     group_bench.log.release()
-    reply = await joined
+    reply = await join_future
     assert isinstance(reply, StreamsReply)
     assert reply.tasks == ALL
     count = len(group_bench.log.batches)
@@ -84,10 +84,10 @@ async def test_a_log_that_does_not_take_it_fails_the_heartbeat(group_bench: Grou
     assert isinstance(group_bench.groups.find(GROUP), Rejection), "there is no group"
     group_bench.log.refusal = None
     group_bench.log.is_held = True
-    joined = group_bench.later(send_heartbeat(group_bench, "a"))
+    join_future = group_bench.later(send_heartbeat(group_bench, "a"))
     await group_bench.pass_ms(1)
     group_bench.log.release(E.request_timed_out)
-    refusal = await joined
+    refusal = await join_future
     assert isinstance(refusal, Rejection)
 
 
@@ -171,9 +171,9 @@ async def test_who_names_no_group_that_there_is(group_bench: GroupBench) -> None
     assert isinstance(invalid, Rejection)
     assert invalid.error is E.invalid_request
     group_bench.groups.is_running = False
-    stopped = await send_heartbeat(group_bench, "a")
-    assert isinstance(stopped, Rejection)
-    assert stopped.error is E.coordinator_not_available
+    stopped_reply = await send_heartbeat(group_bench, "a")
+    assert isinstance(stopped_reply, Rejection)
+    assert stopped_reply.error is E.coordinator_not_available
 
 
 @within(run_groups)
@@ -214,11 +214,11 @@ async def test_an_empty_group_becomes_classic_and_back(group_bench: GroupBench) 
     assign_at_once(group_bench)
     await beat_reply(group_bench, "a")
     await beat_reply(group_bench, "a", LEFT_EPOCH)
-    joined = await group_bench.join()
-    assert joined.error is E.none
+    join_reply = await group_bench.join()
+    assert join_reply.error is E.none
     assert isinstance(group_bench.group(), ClassicGroup)
     assert await send_heartbeat(group_bench, "a") == _OTHER
-    await group_bench.leave(joined.member_id)
+    await group_bench.leave(join_reply.member_id)
     await group_bench.pass_ms(1)
     assert (await beat_reply(group_bench, "a")).tasks == ALL
 
@@ -262,9 +262,9 @@ async def test_what_waits_for_the_log_is_decided_again(group_bench: GroupBench) 
     assert isinstance(rejection, Rejection)
     assert rejection.error is E.unreleased_instance_id, "another has joined meanwhile"
     moves = True
-    moved = await send_heartbeat(group_bench, "b")
-    assert isinstance(moved, Rejection)
-    assert moved.error is E.not_coordinator
+    moved_rejection = await send_heartbeat(group_bench, "b")
+    assert isinstance(moved_rejection, Rejection)
+    assert moved_rejection.error is E.not_coordinator
 
 
 def enlarge_assignments(group_bench: GroupBench) -> None:
@@ -306,12 +306,12 @@ async def test_who_comes_between_the_slices_of_a_large_decision_is_in_it(
     group_bench: GroupBench,
 ) -> None:
     enlarge_assignments(group_bench)
-    first_reply, second = (
+    first_reply, second_reply = (
         group_bench.later(send_heartbeat(group_bench, "a")),
         group_bench.later(send_heartbeat(group_bench, "b")),
     )
     assert isinstance(await first_reply, StreamsReply)
-    assert isinstance(await second, StreamsReply)
+    assert isinstance(await second_reply, StreamsReply)
     group = group_of(group_bench)
     assert set(group.members) == {"a", "b"}
     assert {len(group.target[name].active) for name in ("a", "b")} == {1_500}
@@ -325,14 +325,18 @@ async def test_what_many_records_make_of_a_group_is_what_its_log_says(
     group_bench.image = counting_image(words=80, by_word=80, counts=80)
     for member_number in range(80):
         await beat_reply(group_bench, f"m{member_number}")
-    living = group_of(group_bench)
-    epoch, target, members = living.epoch, living.target, living.members
+    living_group = group_of(group_bench)
+    epoch, target, members = living_group.epoch, living_group.target, living_group.members
     assert max(len(read_records(batch)) for batch in group_bench.log.batches) > 64, "one append"
     group_bench.unload()
     group_bench.load()
-    loaded = group_of(group_bench)
-    assert loaded is not living
-    assert (loaded.epoch, loaded.target, loaded.members) == (epoch, target, members)
+    loaded_group = group_of(group_bench)
+    assert loaded_group is not living_group
+    assert (loaded_group.epoch, loaded_group.target, loaded_group.members) == (
+        epoch,
+        target,
+        members,
+    )
 
 
 @within(run_groups)
@@ -343,9 +347,9 @@ async def test_a_large_decision_about_a_group_that_moves_is_sent_away(
     joins = group_bench.later(send_heartbeat(group_bench, "a"))
     await asyncio.sleep(0)
     group_bench.unload()
-    refused = await joins
-    assert isinstance(refused, Rejection)
-    assert refused.error is E.not_coordinator
+    rejection = await joins
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.not_coordinator
     assert group_bench.log.batches == []
 
 

@@ -140,8 +140,8 @@ async def test_who_is_not_the_coordinator_says_so(share_bench: ShareCoordinatorB
         "The coordinator is loading and hence can't process requests."
     )
     share_bench.coordinator.unload(HOME)
-    away = await share_bench.read()
-    assert away == ShareState(
+    away_state = await share_bench.read()
+    assert away_state == ShareState(
         key=KEY,
         error=E.not_coordinator,
         message=f"Unable to read share group state: {NOT_IT}",
@@ -150,8 +150,8 @@ async def test_who_is_not_the_coordinator_says_so(share_bench: ShareCoordinatorB
     assert share_bench.coordinator.shards()
     share_bench.coordinator.stop()
     assert share_bench.coordinator.shards() == ()
-    stopped = await share_bench.write()
-    assert (stopped.error, stopped.message) == (
+    stopped_reply = await share_bench.write()
+    assert (stopped_reply.error, stopped_reply.message) == (
         E.coordinator_not_available,
         "Share coordinator is not available.",
     )
@@ -163,16 +163,16 @@ async def test_answers_wait_for_replicas_also_of_what_was_written_before(
 ) -> None:
     await share_bench.initialize()
     share_bench.log.is_held = True
-    written = await share_bench.begun(share_bench.write(3))
+    write_future = await share_bench.begun(share_bench.write(3))
     read = await share_bench.begun(share_bench.read())
     refusal_answer = await share_bench.begun(
         share_bench.ask(READ_SHARE_GROUP_STATE, ReadShareState(key=KEY, leader_epoch=-1))
     )
-    assert not written.done()
+    assert not write_future.done()
     assert not read.done()
     assert not refusal_answer.done()
     share_bench.log.release()
-    assert await written == ShareStateError(key=KEY)
+    assert await write_future == ShareStateError(key=KEY)
     state = await read
     assert isinstance(state, ShareState)
     assert state.batches == (StateBatch(3, 3, 2, 1),)
@@ -195,9 +195,9 @@ async def test_replicas_that_do_not_follow_are_a_timeout(
 ) -> None:
     await share_bench.initialize()
     share_bench.log.is_held = True
-    written = await share_bench.begun(share_bench.write())
+    write_future = await share_bench.begun(share_bench.write())
     share_bench.log.release(E.request_timed_out)
-    answer = await written
+    answer = await write_future
     assert answer.error is E.coordinator_not_available
     assert answer.message == (
         "Unable to write share group state: "
@@ -212,10 +212,10 @@ async def test_a_coordinator_that_moved_meanwhile_answers_for_nothing(
 ) -> None:
     await share_bench.initialize()
     share_bench.log.is_held = True
-    written = await share_bench.begun(share_bench.write())
+    write_future = await share_bench.begun(share_bench.write())
     share_bench.coordinator.unload(HOME)
     share_bench.log.release()
-    answer = await written
+    answer = await write_future
     assert (answer.error, answer.message) == (
         E.not_coordinator,
         f"Unable to write share group state: {NOT_IT}",
@@ -290,18 +290,20 @@ async def test_who_comes_between_the_slices_of_a_long_state_stays_in_it(
 ) -> None:
     await share_bench.initialize()
     batches = tuple(StateBatch(offset, offset, 0, 1 + offset % 2) for offset in range(20_000))
-    long = WriteShareState(key=KEY, state_epoch=0, leader_epoch=0, start_offset=0, batches=batches)
+    long_write = WriteShareState(
+        key=KEY, state_epoch=0, leader_epoch=0, start_offset=0, batches=batches
+    )
     answer_task = asyncio.get_running_loop().create_task(
-        share_bench.coordinator.answer(WRITE_SHARE_GROUP_STATE, [long])
+        share_bench.coordinator.answer(WRITE_SHARE_GROUP_STATE, [long_write])
     )
     await asyncio.sleep(0)
     assert not answer_task.done()
-    short = msgspec.structs.replace(long, batches=(StateBatch(20_000, 20_000, 2, 1),))
-    assert not (await share_bench.ask(WRITE_SHARE_GROUP_STATE, short)).error
+    short_write = msgspec.structs.replace(long_write, batches=(StateBatch(20_000, 20_000, 2, 1),))
+    assert not (await share_bench.ask(WRITE_SHARE_GROUP_STATE, short_write)).error
     (answer,) = await answer_task
     assert not answer.error
     state = await share_bench.ask(READ_SHARE_GROUP_STATE, ReadShareState(key=KEY, leader_epoch=0))
-    assert state.batches == (*batches, *short.batches)
+    assert state.batches == (*batches, *short_write.batches)
 
 
 @within(run)
@@ -475,9 +477,9 @@ async def test_a_log_that_can_be_read_in_part_only_is_counted(
     share_bench: ShareCoordinatorBench,
 ) -> None:
     await share_bench.initialize()
-    broken = [*share_bench.log.batches, share_bench.log.batches[0][:-1] + b"\1"]
+    broken_batches = [*share_bench.log.batches, share_bench.log.batches[0][:-1] + b"\1"]
     with capture_logs() as lines:
-        load_whole(share_bench.coordinator, HOME, CoordinatorEpoch(1), broken)
+        load_whole(share_bench.coordinator, HOME, CoordinatorEpoch(1), broken_batches)
     assert [line["event"] for line in lines] == ["share.load-stopped"]
     assert share_bench.coordinator.load_problems_total == 1
     assert KEY in share_bench.shard.states

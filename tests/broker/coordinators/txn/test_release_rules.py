@@ -101,32 +101,41 @@ async def test_an_end_from_a_future_epoch_is_logged_and_goes_no_further(committe
     marker.
     """
     coordinator_bench = CoordinatorBench(rules=Rules(end_needs_exact_epoch=False))
-    own = await coordinator_bench.ready()
-    await coordinator_bench.add(own, FOO_0)
-    future = identity(own.producer_id, own.producer_epoch + 1)
+    own_identity = await coordinator_bench.ready()
+    await coordinator_bench.add(own_identity, FOO_0)
+    future = identity(own_identity.producer_id, own_identity.producer_epoch + 1)
     answer = await coordinator_bench.end(future, committed=committed, version=TV_0)
     assert error_of(answer) is ErrorCode.invalid_producer_epoch
     await coordinator_bench.settle()
-    prepared = "PrepareCommit" if committed else "PrepareAbort"
-    assert (coordinator_bench.entry().state.wire_name, coordinator_bench.sent) == (prepared, [])
-    for late in (
+    prepared_state = "PrepareCommit" if committed else "PrepareAbort"
+    assert (coordinator_bench.entry().state.wire_name, coordinator_bench.sent) == (
+        prepared_state,
+        [],
+    )
+    for late_answer in (
         await coordinator_bench.end(future, committed=committed, version=TV_0),
-        await coordinator_bench.end(own, committed=committed, version=TV_0),
-        await coordinator_bench.add(own, FOO_0, version=TV_0),
+        await coordinator_bench.end(own_identity, committed=committed, version=TV_0),
+        await coordinator_bench.add(own_identity, FOO_0, version=TV_0),
         await coordinator_bench.init(),
     ):
-        assert error_of(late) is ErrorCode.concurrent_transactions
+        assert error_of(late_answer) is ErrorCode.concurrent_transactions
     assert coordinator_bench.sent == []
     load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
     await coordinator_bench.settle()
-    assert coordinator_bench.entry().state.wire_name == prepared.replace("Prepare", "Complete")
+    assert coordinator_bench.entry().state.wire_name == prepared_state.replace(
+        "Prepare", "Complete"
+    )
 
 
 @pytest.mark.parametrize("keeps", [True, False])
 async def test_the_next_identity_of_a_kept_transaction_is_loaded_or_not(*, keeps: bool) -> None:
     """The log also has an open transaction that is not kept (KIP-939)."""
-    plain = to_ongoing(entry(), partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS)
-    kept = to_kept(entry(TransactionState.ONGOING), next_identity=identity(8, 0), now_ms=NOW_MS)
+    plain_record = to_ongoing(
+        entry(), partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS
+    )
+    kept_record = to_kept(
+        entry(TransactionState.ONGOING), next_identity=identity(8, 0), now_ms=NOW_MS
+    )
     log = [
         encode_batch(
             (msgspec.structs.replace(record, transactional_id=TransactionalId(name)),),
@@ -134,15 +143,15 @@ async def test_the_next_identity_of_a_kept_transaction_is_loaded_or_not(*, keeps
             now_ms=NOW_MS,
             release_rules=LATEST_RULES,
         )
-        for name, record in (("plain", plain), ("kept", kept))
+        for name, record in (("plain", plain_record), ("kept", kept_record))
     ]
     coordinator_bench = CoordinatorBench(
-        loaded=False, rules=Rules(prepared_transactions_are_kept=keeps)
+        is_loaded=False, rules=Rules(prepared_transactions_are_kept=keeps)
     )
     load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), log)
     assert {
-        loaded.transactional_id: loaded.next_producer_epoch
-        for loaded in coordinator_bench.service.entries()
+        loaded_entry.transactional_id: loaded_entry.next_producer_epoch
+        for loaded_entry in coordinator_bench.service.entries()
     } == {"plain": -1, "kept": 0 if keeps else -1}
 
 
@@ -185,20 +194,20 @@ NO_RETRY: Final = Rules(storage_errors_are_retried=False)
 
 
 @pytest.mark.parametrize(
-    ("rules", "error", "sent"),
+    ("rules", "error", "sent_count"),
     [
         (LATEST_RULES, ErrorCode.kafka_storage_error, 2),
         (NO_RETRY, ErrorCode.kafka_storage_error, 1),
         (NO_RETRY, ErrorCode.not_leader_or_follower, 2),
     ],
 )
-async def test_a_leader_whose_disk_failed(rules: Rules, error: ErrorCode, sent: int) -> None:
+async def test_a_leader_whose_disk_failed(rules: Rules, error: ErrorCode, sent_count: int) -> None:
     coordinator_bench = await bench_awaiting_markers(rules)
     coordinator_bench.sent[0].reply(error)
     await coordinator_bench.settle()
     coordinator_bench.clock.pass_ms(RETRY_PAUSE_MS)
     await coordinator_bench.settle()
-    assert len(coordinator_bench.sent) == sent
+    assert len(coordinator_bench.sent) == sent_count
     assert coordinator_bench.entry().state is PREPARE_COMMIT
 
 
@@ -224,27 +233,27 @@ async def bench_with_commit(rules: Rules) -> tuple[CoordinatorBench, ProducerIdA
 async def test_a_coordinator_that_lost_its_partition_answers_from_memory_or_not_at_all(
     rules: Rules, checks: bool
 ) -> None:
-    bench, own = await bench_with_commit(rules)
+    bench, own_identity = await bench_with_commit(rules)
     bench.lost.add((HOME, CoordinatorEpoch(0)))
     verify = VerifyPartitions(
         transactional_id=TID,
-        producer_id=own.producer_id,
-        producer_epoch=own.producer_epoch,
+        producer_id=own_identity.producer_id,
+        producer_epoch=own_identity.producer_epoch,
         partitions=(FOO_0,),
     )
-    answered = {
-        "commit": error_of(await bench.end(own)),
+    errors = {
+        "commit": error_of(await bench.end(own_identity)),
         "verify": error_of(bench.service.verify(verify)),
         "describe": error_of(bench.service.describe(TID)),
     }
     if checks:
-        assert set(answered.values()) == {ErrorCode.not_coordinator}
+        assert set(errors.values()) == {ErrorCode.not_coordinator}
         assert error_of(await bench.init()) is ErrorCode.not_coordinator
-        assert error_of(await bench.add(own, FOO_0)) is ErrorCode.not_coordinator
+        assert error_of(await bench.add(own_identity, FOO_0)) is ErrorCode.not_coordinator
         bench.service.begin_load(HOME, CoordinatorEpoch(1))
-        assert error_of(await bench.end(own)) is ErrorCode.coordinator_load_in_progress
+        assert error_of(await bench.end(own_identity)) is ErrorCode.coordinator_load_in_progress
     else:
-        assert answered == {
+        assert errors == {
             "commit": ErrorCode.invalid_txn_state,
             "verify": ErrorCode.none,
             "describe": ErrorCode.none,
@@ -252,9 +261,11 @@ async def test_a_coordinator_that_lost_its_partition_answers_from_memory_or_not_
 
 
 async def test_leading_again_under_another_epoch_is_not_enough() -> None:
-    bench, own = await bench_with_commit(CHECKED)
+    bench, own_identity = await bench_with_commit(CHECKED)
     bench.lost.add((HOME, CoordinatorEpoch(7)))
-    assert error_of(await bench.end(own)) is ErrorCode.invalid_txn_state, "it leads under epoch 0"
+    assert error_of(await bench.end(own_identity)) is ErrorCode.invalid_txn_state, (
+        "it leads under epoch 0"
+    )
 
 
 @pytest.mark.parametrize("rules", [LATEST_RULES, Rules(lost_partitions_are_not_listed=True)])
@@ -275,17 +286,18 @@ def _rows(listing: Any) -> list[Any]:
     return [txn for txn in listing.txns if listing.has(txn)]
 
 
-@pytest.mark.parametrize("times", [1, 2])
-async def test_a_commit_of_nothing_is_ended_with_the_next_epoch(times: int) -> None:
-    bench, own = await bench_with_commit(ENDED)
-    records = len(bench.log[HOME])
-    for _ in range(times):
-        ended = await bench.end(own)
+@pytest.mark.parametrize("repeat_count", [1, 2])
+async def test_a_commit_of_nothing_is_ended_with_the_next_epoch(repeat_count: int) -> None:
+    bench, own_identity = await bench_with_commit(ENDED)
+    record_count = len(bench.log[HOME])
+    for _ in range(repeat_count):
+        end_answer = await bench.end(own_identity)
         await bench.settle()
-        assert ended == ProducerIdAndEpoch(
-            producer_id=own.producer_id, producer_epoch=ProducerEpoch(own.producer_epoch + 1)
+        assert end_answer == ProducerIdAndEpoch(
+            producer_id=own_identity.producer_id,
+            producer_epoch=ProducerEpoch(own_identity.producer_epoch + 1),
         ), "repeated with the old epoch, it is the same end"
-    assert len(bench.log[HOME]) - records == 2, "prepared and completed"
+    assert len(bench.log[HOME]) - record_count == 2, "prepared and completed"
     entry = bench.entry()
     assert (entry.state, entry.pending_state) == (TransactionState.COMPLETE_COMMIT, None)
     assert not bench.sent[1:], "there is no marker to send"
@@ -293,15 +305,15 @@ async def test_a_commit_of_nothing_is_ended_with_the_next_epoch(times: int) -> N
 
 async def test_a_new_producer_may_commit_nothing() -> None:
     bench = CoordinatorBench(rules=ENDED)
-    own = await bench.ready()
-    assert isinstance(await bench.end(own), ProducerIdAndEpoch)
+    own_identity = await bench.ready()
+    assert isinstance(await bench.end(own_identity), ProducerIdAndEpoch)
     v1_bench = CoordinatorBench(rules=ENDED)
-    own = await v1_bench.ready()
-    answer = await v1_bench.end(own, version=TransactionVersion.TV_0)
+    own_identity = await v1_bench.ready()
+    answer = await v1_bench.end(own_identity, version=TransactionVersion.TV_0)
     assert error_of(answer) is ErrorCode.invalid_txn_state, "the old protocol is left as it is"
 
 
 async def test_a_stale_coordinator_can_not_end_nothing() -> None:
-    bench, own = await bench_with_commit(ENDED)
+    bench, own_identity = await bench_with_commit(ENDED)
     bench.append_errors.append(ErrorCode.not_leader_or_follower)
-    assert error_of(await bench.end(own)) is ErrorCode.not_coordinator
+    assert error_of(await bench.end(own_identity)) is ErrorCode.not_coordinator

@@ -95,17 +95,20 @@ async def at_epoch(
     coordinator_bench: CoordinatorBench, epoch: int, *, pid: int = 7
 ) -> ProducerIdAndEpoch:
     """Start over with an entry that is Empty at ``epoch``; ids come from a block at 1000."""
-    loaded = apply(
+    loaded_entry = apply(
         None,
         to_first(TID, producer_id=ProducerId(pid), timeout_ms=60_000, now_ms=START_MS),
         release_rules=LATEST_RULES,
     )
-    assert loaded is not None
-    fields = {field_name: getattr(loaded, field_name) for field_name in loaded.__struct_fields__}
+    assert loaded_entry is not None
+    fields = {
+        field_name: getattr(loaded_entry, field_name)
+        for field_name in loaded_entry.__struct_fields__
+    }
     txn = TxnMetadata(**{**fields, "producer_epoch": ProducerEpoch(epoch)})
-    owned = coordinator_bench.service._ownership.find(TID)
-    assert not isinstance(owned, Rejection)
-    owned.entries[TID] = txn
+    owned_partition = coordinator_bench.service._ownership.find(TID)
+    assert not isinstance(owned_partition, Rejection)
+    owned_partition.entries[TID] = txn
     return identity(pid, epoch)
 
 
@@ -262,21 +265,21 @@ async def test_version_1_retries_succeed_without_a_record() -> None:
     assert await coordinator_bench.end(session, version=TV_1) == session
     assert error_of(await coordinator_bench.end(session, version=TV_1)) is CONCURRENT
     await coordinator_bench.settle()
-    written = len(coordinator_bench.log[HOME])
+    length_before = len(coordinator_bench.log[HOME])
     assert await coordinator_bench.end(session, version=TV_1) == session
     assert (
         error_of(await coordinator_bench.end(session, version=TV_1, committed=False))
         is INVALID_STATE
     )
-    assert len(coordinator_bench.log[HOME]) == written
+    assert len(coordinator_bench.log[HOME]) == length_before
     assert error_of(await coordinator_bench.end(session, version=TV_2)) is INVALID_STATE
 
 
 async def test_adding_what_is_there_writes_nothing() -> None:
     coordinator_bench, session = await ongoing()
-    written = len(coordinator_bench.log[HOME])
+    length_before = len(coordinator_bench.log[HOME])
     assert error_of(await coordinator_bench.add(session, FOO_0)) == 0
-    assert len(coordinator_bench.log[HOME]) == written
+    assert len(coordinator_bench.log[HOME]) == length_before
 
 
 async def test_a_transaction_without_partitions_completes_by_itself() -> None:
@@ -292,8 +295,8 @@ async def test_a_transaction_without_partitions_completes_by_itself() -> None:
 
 
 async def test_validation_comes_before_ownership_and_ownership_before_the_rest() -> None:
-    coordinator_bench = CoordinatorBench(loaded=False)
-    nobody = TransactionalId("")
+    coordinator_bench = CoordinatorBench(is_loaded=False)
+    empty_id = TransactionalId("")
     assert (
         error_of(await coordinator_bench.init(timeout_ms=0))
         is ErrorCode.invalid_transaction_timeout
@@ -302,9 +305,9 @@ async def test_validation_comes_before_ownership_and_ownership_before_the_rest()
     assert error_of(await coordinator_bench.add(identity(7, 0), FOO_0)) is ErrorCode.not_coordinator
     assert error_of(await coordinator_bench.end(identity(7, 0))) is ErrorCode.not_coordinator
     assert error_of(coordinator_bench.service.describe(TID)) is ErrorCode.not_coordinator
-    assert error_of(coordinator_bench.service.describe(nobody)) is ErrorCode.invalid_request
+    assert error_of(coordinator_bench.service.describe(empty_id)) is ErrorCode.invalid_request
     add = AddPartitions(
-        transactional_id=nobody,
+        transactional_id=empty_id,
         producer_id=ProducerId(7),
         producer_epoch=ProducerEpoch(0),
         partitions=frozenset(),
@@ -314,7 +317,7 @@ async def test_validation_comes_before_ownership_and_ownership_before_the_rest()
         error_of(await coordinator_bench.service.add_partitions(add)) is ErrorCode.invalid_request
     )
     end = EndTxn(
-        transactional_id=nobody,
+        transactional_id=empty_id,
         producer_id=ProducerId(7),
         producer_epoch=ProducerEpoch(0),
         committed=True,
@@ -354,7 +357,7 @@ async def test_verification_sees_what_is_committed() -> None:
 
 
 async def test_idempotent_producers_get_ids_and_leave_nothing_behind() -> None:
-    coordinator_bench = CoordinatorBench(loaded=False)
+    coordinator_bench = CoordinatorBench(is_loaded=False)
     ask = InitProducerId(transactional_id=None, timeout_ms=-1, enable_two_phase_commit=True)
     assert error_of(await coordinator_bench.service.init_producer_id(ask)) == 14
     assert await coordinator_bench.service.init_producer_id(ask) == identity(0, 0)
@@ -443,11 +446,11 @@ async def test_a_move_that_was_not_replicated_in_time_is_withdrawn_but_known_to_
     session = await coordinator_bench.ready()
     coordinator_bench.append_errors.append(error)
     assert error_of(await coordinator_bench.add(session, FOO_0)) != 0
-    late = [
+    late_states = [
         transition.state
         for transition in coordinator_bench.service.withdrawn_transitions().values()
     ]
-    assert late == ([TransactionState.ONGOING] if is_in_the_log else [])
+    assert late_states == ([TransactionState.ONGOING] if is_in_the_log else [])
     assert error_of(await coordinator_bench.add(session, FOO_0)) == 0
     assert coordinator_bench.service.withdrawn_transitions() == {}
 
@@ -551,7 +554,7 @@ async def test_a_crash_before_the_markers_sends_all_of_them_again() -> None:
 
 async def test_the_number_of_partitions_is_that_of_the_topic_if_there_is_one() -> None:
     assert CoordinatorBench().service.partitions == PARTITIONS
-    assert CoordinatorBench(partitions=7, loaded=False).service.partitions == 7
+    assert CoordinatorBench(partitions=7, is_loaded=False).service.partitions == 7
 
 
 async def test_a_load_shows_while_it_lasts() -> None:
@@ -584,17 +587,17 @@ async def test_a_damaged_log_is_loaded_as_far_as_it_can_be_read() -> None:
     other_transition = to_first(
         TransactionalId("x"), producer_id=ProducerId(9), timeout_ms=1, now_ms=START_MS
     )
-    damaged = bytearray(
+    damaged_batch = bytearray(
         encode_batch(
             (other_transition,), finalized_version=TV_2, now_ms=START_MS, release_rules=LATEST_RULES
         )
     )
-    damaged[-12:-10] = b"\xff\xff"
+    damaged_batch[-12:-10] = b"\xff\xff"
     load_whole(
         coordinator_bench.service,
         HOME,
         CoordinatorEpoch(1),
-        [*coordinator_bench.log[HOME], bytes(damaged)],
+        [*coordinator_bench.log[HOME], bytes(damaged_batch)],
     )
     assert shape(coordinator_bench.entry()) == "Empty 0:0"
     assert coordinator_bench.service.snapshot().load_problems_total == 1
@@ -658,16 +661,16 @@ async def test_a_description_follows_the_markers() -> None:
     description = coordinator_bench.service.describe(TID)
     assert isinstance(description, DescribedTxn)
     assert (description.state, description.partitions) == ("PrepareCommit", (FOO_1,))
-    unknown = coordinator_bench.service.describe(TransactionalId("unknown"))
-    assert error_of(unknown) is ErrorCode.transactional_id_not_found
+    rejection = coordinator_bench.service.describe(TransactionalId("unknown"))
+    assert error_of(rejection) is ErrorCode.transactional_id_not_found
 
 
 async def test_listing_shows_what_this_broker_coordinates() -> None:
     coordinator_bench = CoordinatorBench()
     await coordinator_bench.ready()
-    listed = coordinator_bench.service.list_transactions(ListTransactions())
-    assert isinstance(listed, FilteredListing)
-    assert [txn.transactional_id for txn in listed.txns] == [TID]
+    listing = coordinator_bench.service.list_transactions(ListTransactions())
+    assert isinstance(listing, FilteredListing)
+    assert [txn.transactional_id for txn in listing.txns] == [TID]
 
 
 async def test_a_stopped_coordinator_neither_lists_nor_describes_nor_fires_timers() -> None:
@@ -678,12 +681,12 @@ async def test_a_stopped_coordinator_neither_lists_nor_describes_nor_fires_timer
     assert coordinator_bench.sent == []
     assert coordinator_bench.clock.armed_timers == 0
     assert error_of(coordinator_bench.service.describe(TID)) is ErrorCode.coordinator_not_available
-    listed = coordinator_bench.service.list_transactions(ListTransactions())
-    assert error_of(listed) is ErrorCode.coordinator_not_available
+    listing = coordinator_bench.service.list_transactions(ListTransactions())
+    assert error_of(listing) is ErrorCode.coordinator_not_available
 
 
 async def test_the_snapshot_counts() -> None:
-    coordinator_bench = CoordinatorBench(loaded=False)
+    coordinator_bench = CoordinatorBench(is_loaded=False)
     coordinator_bench.answers_markers = False
     load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(0), ())
     session = await coordinator_bench.ready()
@@ -714,9 +717,15 @@ async def test_the_timeout_aborts_and_the_producer_learns_of_it_at_its_next_call
     assert coordinator_bench.service.timeouts_total == 1
     events = list(coordinator_bench.tracer.events())
     (fired,) = [event for event in events if event.k == "timer.fire"]
-    (decided,) = [event for event in events if event.k == "txn.decide" and fired.i in event.p]
-    assert isinstance(decided.d, dict)
-    assert (fired.p, decided.d["command"], decided.d["rule"]) == ((), "timeout", "timeout.bumps-v2")
+    (decision_event,) = [
+        event for event in events if event.k == "txn.decide" and fired.i in event.p
+    ]
+    assert isinstance(decision_event.d, dict)
+    assert (fired.p, decision_event.d["command"], decision_event.d["rule"]) == (
+        (),
+        "timeout",
+        "timeout.bumps-v2",
+    )
 
 
 async def test_under_version_1_the_timeout_fences_the_producer_for_good() -> None:
@@ -777,9 +786,9 @@ async def test_what_was_lived_through_is_what_is_loaded() -> None:
     session = await coordinator_bench.ready()
     for round_ in range(6):
         await coordinator_bench.add(session, FOO_0, FOO_1)
-        ended = await coordinator_bench.end(session, committed=round_ % 2 == 0)
-        assert isinstance(ended, ProducerIdAndEpoch)
-        session = ended
+        end_answer = await coordinator_bench.end(session, committed=round_ % 2 == 0)
+        assert isinstance(end_answer, ProducerIdAndEpoch)
+        session = end_answer
         await coordinator_bench.settle()
     live = coordinator_bench.entry()
     fields = {field_name: getattr(live, field_name) for field_name in live.__struct_fields__}
@@ -834,21 +843,21 @@ async def test_the_trace_tells_what_led_to_the_completion() -> None:
 
 
 async def test_a_load_sends_the_markers_of_all_prepared_transactions_in_one_request() -> None:
-    coordinator_bench = CoordinatorBench(loaded=False)
+    coordinator_bench = CoordinatorBench(is_loaded=False)
     load_whole(
         coordinator_bench.service, HOME, CoordinatorEpoch(4), prepared_transactions(["a", "b", "c"])
     )
     await coordinator_bench.settle()
-    (sent,) = coordinator_bench.sent
-    assert sent.broker_id == BROKER
-    assert [marker.producer_id for marker in sent.command.markers] == [0, 1, 2]
+    (sent_request,) = coordinator_bench.sent
+    assert sent_request.broker_id == BROKER
+    assert [marker.producer_id for marker in sent_request.command.markers] == [0, 1, 2]
     assert {txn.state for txn in coordinator_bench.service.entries()} == {
         TransactionState.COMPLETE_COMMIT
     }
 
 
 async def test_of_transactions_that_a_load_is_about_none_causes_the_other() -> None:
-    coordinator_bench = CoordinatorBench(loaded=False, trace=True)
+    coordinator_bench = CoordinatorBench(is_loaded=False, trace=True)
     coordinator_bench.answers_markers = False
     cause = coordinator_bench.tracer.emit("note", "cluster", data={"text": "a broker leads now"})
     coordinator_bench.tracer.caused_by(cause)
@@ -862,10 +871,10 @@ async def test_of_transactions_that_a_load_is_about_none_causes_the_other() -> N
         kind: [event for event in coordinator_bench.tracer.events() if event.k == kind]
         for kind in ("txn.prepare", "marker.owed", "marker.sent", "marker.acked", "txn.append")
     }
-    due = [[event.i] for event in events["txn.prepare"]]
+    due_causes = [[event.i] for event in events["txn.prepare"]]
     assert [list(event.p) for event in events["txn.prepare"]] == [[cause], [cause]]
-    assert [list(event.p) for event in events["marker.owed"]] == due
-    assert [list(event.p) for event in events["marker.sent"]] == due
+    assert [list(event.p) for event in events["marker.owed"]] == due_causes
+    assert [list(event.p) for event in events["marker.sent"]] == due_causes
     assert [list(event.p) for event in events["marker.acked"]] == [
         [event.i, cause] for event in events["marker.sent"]
     ]
@@ -882,7 +891,9 @@ async def test_entries_are_found_by_their_id_where_they_are_coordinated() -> Non
     service = coordinator_bench.service
     assert service.entry(TID) is coordinator_bench.entry()
     assert service.entry(TransactionalId("nobody")) is None
-    assert [owned.partition for owned in service.owned_partitions()] == list(range(PARTITIONS))
+    assert [owned_partition.partition for owned_partition in service.owned_partitions()] == list(
+        range(PARTITIONS)
+    )
     service.unload(HOME, 1)
     assert service.entry(TID) is None
 
@@ -998,22 +1009,22 @@ async def test_a_scan_ends_where_its_partition_moves_away() -> None:
     coordinator_bench = await many_idle()
     coordinator_bench.service.stop()
     coordinator_bench.clock.advance(1_000_000)
-    written = len(coordinator_bench.log[HOME])
+    length_before = len(coordinator_bench.log[HOME])
     steps = coordinator_bench.service._scans._expiries()
     assert next(steps) == 1
     coordinator_bench.service.unload(HOME, 1)
     assert list(steps) == []
     await coordinator_bench.settle()
-    assert len(coordinator_bench.log[HOME]) == written
+    assert len(coordinator_bench.log[HOME]) == length_before
 
 
 async def test_a_scan_passes_over_ids_that_are_gone_when_it_comes_to_them() -> None:
     coordinator_bench = await many_idle()
-    owned = coordinator_bench.service._ownership.find(TID)
-    assert not isinstance(owned, Rejection)
+    owned_partition = coordinator_bench.service._ownership.find(TID)
+    assert not isinstance(owned_partition, Rejection)
     steps = coordinator_bench.service._scans._timeouts()
     assert next(steps) == 1
-    del owned.entries[TransactionalId("id-1")]
+    del owned_partition.entries[TransactionalId("id-1")]
     assert list(steps) == [1, 1, 1]
 
 
@@ -1110,15 +1121,15 @@ async def many_idle(rules: Rules = LATEST_RULES) -> CoordinatorBench:
     """Five ids of one partition that expire at once; two of their tombstones fit into a batch."""
     coordinator_bench = CoordinatorBench(settings=SETTINGS, rules=rules)
     await coordinator_bench.ready()
-    owned = coordinator_bench.service._ownership.find(TID)
-    assert not isinstance(owned, Rejection)
+    owned_partition = coordinator_bench.service._ownership.find(TID)
+    assert not isinstance(owned_partition, Rejection)
     template = coordinator_bench.entry()
     fields = {
         field_name: getattr(template, field_name) for field_name in template.__struct_fields__
     }
     for id_number in range(4):
         transactional_id = TransactionalId(f"id-{id_number}")
-        owned.entries[transactional_id] = TxnMetadata(
+        owned_partition.entries[transactional_id] = TxnMetadata(
             **{**fields, "transactional_id": transactional_id}
         )
     coordinator_bench.batch_bytes_max = 100
@@ -1128,11 +1139,11 @@ async def many_idle(rules: Rules = LATEST_RULES) -> CoordinatorBench:
 async def test_tombstones_of_one_partition_share_a_batch_as_long_as_the_topic_takes_it() -> None:
     """A real 4.3.1 cuts by the topic's max.message.bytes, not by the broker's (KAFKA-13099)."""
     coordinator_bench = await many_idle()
-    written = len(coordinator_bench.log[HOME])
+    length_before = len(coordinator_bench.log[HOME])
     coordinator_bench.clock.advance(1_000_000)
     await coordinator_bench.settle()
     assert coordinator_bench.service.entries() == ()
-    assert len(coordinator_bench.log[HOME]) - written == 3
+    assert len(coordinator_bench.log[HOME]) - length_before == 3
 
 
 @pytest.mark.usefixtures("all_levels")
@@ -1225,11 +1236,11 @@ async def test_who_waits_for_a_block_goes_on_when_it_is_there() -> None:
 
     controller.source.allocate = allocate
     tasks = LoopTasks(asyncio.get_running_loop())
-    waiting = [tasks.spawn(controller.source.ready(), name="waits") for _ in range(2)]
+    waiting_tasks = [tasks.spawn(controller.source.ready(), name="waits") for _ in range(2)]
     await asyncio.sleep(0)
-    assert not any(task.done() for task in waiting)
+    assert not any(task.done() for task in waiting_tasks)
     allocated.set_result(BLOCK)
-    await asyncio.gather(*waiting)
+    await asyncio.gather(*waiting_tasks)
     assert controller.source.take() == 0
     await controller.source.ready()
     assert controller.asked == 0, "there are ids left"

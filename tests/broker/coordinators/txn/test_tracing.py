@@ -43,10 +43,10 @@ def owned_partition(*entries: TxnMetadata) -> OwnedPartition:
 
 
 def debt() -> Debt:
-    prepared = entry(TransactionState.PREPARE_COMMIT)
+    prepared_txn = entry(TransactionState.PREPARE_COMMIT)
     return debt_of(
-        prepared,
-        to_complete(prepared, now_ms=NOW_MS),
+        prepared_txn,
+        to_complete(prepared_txn, now_ms=NOW_MS),
         txn_partition=10,
         coordinator_epoch=CoordinatorEpoch(3),
     )
@@ -62,8 +62,8 @@ def test_a_decision_tells_the_entry_and_why_it_was_refused(tracer: Tracer) -> No
         "CompleteCommit",
     )
     assert event_fields["rule"] == "end.v4.committed-commit"
-    refused = unknown_id_rejection("end.v5.unknown-id")
-    tracing.trace_decision(tracer, owned_partition(), TID, "EndTxn", refused)
+    rejection = unknown_id_rejection("end.v5.unknown-id")
+    tracing.trace_decision(tracer, owned_partition(), TID, "EndTxn", rejection)
     event, event_fields = last_event(tracer)
     assert (event.tx, event_fields["rule"]) == (TID, "end.v5.unknown-id")
     assert event_fields["error"] == "INVALID_PRODUCER_ID_MAPPING"
@@ -95,24 +95,24 @@ def test_moves_tell_the_whole_entry(tracer: Tracer) -> None:
 
 
 def test_loads_and_unloads_name_the_partition(tracer: Tracer) -> None:
-    finished = entry()
-    loaded = OwnedPartition(
+    finished_entry = entry()
+    loaded_partition = OwnedPartition(
         partition=10,
         coordinator_epoch=CoordinatorEpoch(3),
         node=NODE,
-        entries={finished.transactional_id: finished},
+        entries={finished_entry.transactional_id: finished_entry},
     )
-    tracing.trace_load(tracer, loaded)
+    tracing.trace_load(tracer, loaded_partition)
     assert last_event(tracer)[1] == {
         "tp": "__transaction_state-10",
         "coordinator_epoch": 3,
         "transactions": 1,
     }
-    loaded.entries[PREPARED.transactional_id] = PREPARED
-    tracing.trace_load(tracer, loaded)
+    loaded_partition.entries[PREPARED.transactional_id] = PREPARED
+    tracing.trace_load(tracer, loaded_partition)
     entries = last_event(tracer)[1]["entries"]
     assert isinstance(entries, list)
-    assert [told["d"]["state"] for told in entries] == [PREPARED.state.wire_name]
+    assert [event["d"]["state"] for event in entries] == [PREPARED.state.wire_name]
     tracing.trace_unload(tracer, NODE, 10, None)
     assert last_event(tracer)[1] == {"tp": "__transaction_state-10"}
     tracing.trace_unload(tracer, NODE, 10, 4)
@@ -120,16 +120,16 @@ def test_loads_and_unloads_name_the_partition(tracer: Tracer) -> None:
 
 
 def test_markers_are_traced_partition_by_partition(tracer: Tracer) -> None:
-    owed = debt()
-    both, rule = (FOO_0, FOO_1), owed.epoch_rule
+    marker_debt = debt()
+    both_partitions, rule = (FOO_0, FOO_1), marker_debt.epoch_rule
     sent_event = tracing.marker(
-        tracer, "marker.sent", NODE, owed, both, broker_id=BrokerId(2), rule=rule
+        tracer, "marker.sent", NODE, marker_debt, both_partitions, broker_id=BrokerId(2), rule=rule
     )
     events = list(tracer.events())
     assert [event.d["tp"] for event in events] == ["foo-0", "foo-1"]  # type: ignore[index]
     assert sent_event == events[-1].i
     assert last_event(tracer)[1]["target"] == "broker/2"
     assert last_event(tracer)[1]["rule"] == "sent.epoch-v2"
-    tracing.marker(tracer, "marker.owed", NODE, owed, (FOO_0,), rule=rule)
+    tracing.marker(tracer, "marker.owed", NODE, marker_debt, (FOO_0,), rule=rule)
     assert "target" not in last_event(tracer)[1]
-    assert tracing.marker(tracer, "marker.owed", NODE, owed, (), rule=rule) == -1
+    assert tracing.marker(tracer, "marker.owed", NODE, marker_debt, (), rule=rule) == -1

@@ -66,10 +66,10 @@ async def bench_after_end(
 def sent_partitions(coordinator_bench: CoordinatorBench) -> list[tuple[int, list[str]]]:
     return [
         (
-            sent.broker_id,
-            [" ".join(map(str, marker.partitions)) for marker in sent.command.markers],
+            sent_request.broker_id,
+            [" ".join(map(str, marker.partitions)) for marker in sent_request.command.markers],
         )
-        for sent in coordinator_bench.sent
+        for sent_request in coordinator_bench.sent
     ]
 
 
@@ -141,13 +141,13 @@ async def test_brief_tells_only_of_markers_that_are_sent_again() -> None:
     await coordinator_bench.add(session, FOO_1)
     await coordinator_bench.end(session)
     await coordinator_bench.settle()
-    (sent,) = [
+    (sent_event,) = [
         event
         for event in coordinator_bench.tracer.events(events_before)
         if event.k == "marker.sent"
     ]
-    assert "attempt" not in cast(dict[str, object], sent.d), "a new debt is counted anew"
-    assert sent.w == 0
+    assert "attempt" not in cast(dict[str, object], sent_event.d), "a new debt is counted anew"
+    assert sent_event.w == 0
 
 
 @pytest.mark.parametrize("trace", [False, True])
@@ -176,8 +176,8 @@ async def test_two_refusals_of_one_transaction_count_once() -> None:
     coordinator_bench, _ = await bench_after_end(FOO_0, FOO_1)
     coordinator_bench.leaders[FOO_1] = B2
     await coordinator_bench.settle()
-    for sent in coordinator_bench.sent:
-        sent.reply(ErrorCode.invalid_producer_epoch)
+    for sent_request in coordinator_bench.sent:
+        sent_request.reply(ErrorCode.invalid_producer_epoch)
     await coordinator_bench.settle()
     assert coordinator_bench.service.snapshot().markers_refused_total == 1
 
@@ -273,17 +273,17 @@ def count_in(coordinator_bench: CoordinatorBench, state: TransactionState) -> in
 
 async def bench_with_many(count: int, *, trace: bool = False) -> CoordinatorBench:
     """A bench that has sent the markers of ``count`` transactions in one request."""
-    coordinator_bench = CoordinatorBench(loaded=False, trace=trace)
+    coordinator_bench = CoordinatorBench(is_loaded=False, trace=trace)
     coordinator_bench.answers_markers = False
     load_prepared(coordinator_bench, [f"id-{number}" for number in range(count)])
     await coordinator_bench.settle()
-    assert [len(sent.command.markers) for sent in coordinator_bench.sent] == [count]
+    assert [len(sent_request.command.markers) for sent_request in coordinator_bench.sent] == [count]
     return coordinator_bench
 
 
 async def test_an_answer_about_very_many_transactions_is_followed_in_slices() -> None:
-    many = LOOKS + FOLLOWED_AT_ONCE
-    coordinator_bench = await bench_with_many(many, trace=True)
+    many_count = LOOKS + FOLLOWED_AT_ONCE
+    coordinator_bench = await bench_with_many(many_count, trace=True)
     session = await coordinator_bench.ready()
     await coordinator_bench.add(session, FOO_0)
     await coordinator_bench.end(session)
@@ -292,9 +292,9 @@ async def test_an_answer_about_very_many_transactions_is_followed_in_slices() ->
     coordinator_bench.sent[0].reply()
     assert count_in(coordinator_bench, TransactionState.COMPLETE_COMMIT) == LOOKS
     await coordinator_bench.settle()
-    assert count_in(coordinator_bench, TransactionState.COMPLETE_COMMIT) == many
+    assert count_in(coordinator_bench, TransactionState.COMPLETE_COMMIT) == many_count
     assert len(coordinator_bench.sent) == 2, "what was owed meanwhile"
-    sent_events = events_of(coordinator_bench, "marker.sent")[:many]
+    sent_events = events_of(coordinator_bench, "marker.sent")[:many_count]
     acked_events = events_of(coordinator_bench, "marker.acked")
     assert [event.p[0] for event in acked_events] == [event.i for event in sent_events]
 
@@ -343,14 +343,14 @@ async def test_what_is_owed_meanwhile_goes_out_in_the_next_request() -> None:
 
 
 @pytest.mark.parametrize("trace", [False, True])
-@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("is_lost", [False, True])
 async def test_an_answer_to_a_coordinator_that_moved_is_forgotten(
-    *, lost: bool, trace: bool
+    *, is_lost: bool, trace: bool
 ) -> None:
     coordinator_bench, _ = await bench_after_end(FOO_0, trace=trace)
     await coordinator_bench.settle()
     coordinator_bench.service.unload(HOME, 1)
-    if lost:
+    if is_lost:
         coordinator_bench.sent[0].answer.fail(PeerDisconnectedError("cut"))
     else:
         coordinator_bench.sent[0].reply()
@@ -420,8 +420,8 @@ async def test_an_answer_is_caused_by_the_end_and_not_by_the_markers_that_are_ow
     assert payload(end)["state"] == "PrepareCommit"
     assert coordinator_bench.tracer.cause == end.i
     preparation = preparation_of(coordinator_bench, "CompleteCommit")
-    (owed,) = events_of(coordinator_bench, "marker.owed")
-    assert (list(preparation.p), list(owed.p)) == ([end.i], [preparation.i])
+    (owed_event,) = events_of(coordinator_bench, "marker.owed")
+    assert (list(preparation.p), list(owed_event.p)) == ([end.i], [preparation.i])
 
 
 async def test_the_answer_about_one_transaction_is_the_cause_of_its_end() -> None:
@@ -446,8 +446,8 @@ async def test_a_completion_that_is_tried_again_is_caused_by_what_made_it_due() 
     await coordinator_bench.settle()
     completed_append = events_of(coordinator_bench, "txn.append")[-1]
     assert payload(completed_append)["state"] == "CompleteCommit"
-    due = preparation_of(coordinator_bench, "CompleteCommit")
-    assert list(completed_append.p) == [due.i]
+    preparation = preparation_of(coordinator_bench, "CompleteCommit")
+    assert list(completed_append.p) == [preparation.i]
 
 
 async def test_what_a_deleted_partition_needs_no_more_is_caused_by_what_made_it_due() -> None:
@@ -455,10 +455,10 @@ async def test_what_a_deleted_partition_needs_no_more_is_caused_by_what_made_it_
     coordinator_bench.leaders[FOO_0] = NoLeader.NO_SUCH_PARTITION
     coordinator_bench.tracer.caused_by(NO_CAUSE)
     await coordinator_bench.settle()
-    due = preparation_of(coordinator_bench, "CompleteCommit")
+    preparation = preparation_of(coordinator_bench, "CompleteCommit")
     (cancelled,) = events_of(coordinator_bench, "marker.cancelled")
     completed_append = events_of(coordinator_bench, "txn.append")[-1]
-    assert (list(cancelled.p), list(completed_append.p)) == ([due.i], [due.i])
+    assert (list(cancelled.p), list(completed_append.p)) == ([preparation.i], [preparation.i])
 
 
 async def test_brief_tells_only_of_appends_that_fail() -> None:
@@ -526,15 +526,15 @@ async def test_a_completion_that_waits_is_dropped_with_its_partition() -> None:
     coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
     coordinator_bench.sent[0].reply()
     await coordinator_bench.settle()
-    written = len(coordinator_bench.log[HOME])
+    length_before = len(coordinator_bench.log[HOME])
     coordinator_bench.service.unload(HOME, 1)
     coordinator_bench.clock.pass_ms(1_000)
     await coordinator_bench.settle()
-    assert len(coordinator_bench.log[HOME]) == written
+    assert len(coordinator_bench.log[HOME]) == length_before
 
 
 async def test_completions_of_other_partitions_go_on_waiting() -> None:
-    coordinator_bench = CoordinatorBench(loaded=False)
+    coordinator_bench = CoordinatorBench(is_loaded=False)
     coordinator_bench.answers_markers = False
     load_prepared(coordinator_bench, ["a"])
     load_prepared(coordinator_bench, ["b"], partition=HOME + 1)

@@ -109,8 +109,8 @@ def test_members_share_where_they_are_many() -> None:
     driver.beat_ok("a", 0, "t")
     driver.complete_initialization()
     driver.beat_ok("a", 2)
-    second = driver.beat_ok("b", 0, "t")
-    assert (second.member_epoch, assignment(second)) == (4, ((T, 0),))
+    second_reply = driver.beat_ok("b", 0, "t")
+    assert (second_reply.member_epoch, assignment(second_reply)) == (4, ((T, 0),))
     assert driver.beat_ok("a", 3).member_epoch == 4
     assert driver.beat_ok("a", 4).assignment is None
     assert driver.beat_ok("a", 4, "t").assignment == ((T, 0),), "who names its topics is told"
@@ -149,11 +149,11 @@ def test_epochs_that_fence() -> None:
         reason="The share group member has a greater member epoch (5) than the one known by the"
         " group coordinator (4). The member must abandon all its partitions and rejoin.",
     )
-    unknown = Rejection(
+    unknown_rejection = Rejection(
         error=E.unknown_member_id, reason=f"Member x is not a member of group {GROUP}."
     )
-    assert driver.beat("x", 1) == unknown
-    assert driver.beat("x", -1) == unknown
+    assert driver.beat("x", 1) == unknown_rejection
+    assert driver.beat("x", -1) == unknown_rejection
 
 
 def test_a_full_group_takes_no_new_member() -> None:
@@ -168,14 +168,14 @@ def test_a_full_group_takes_no_new_member() -> None:
 
 def test_a_subscription_that_is_too_much_for_the_group_is_refused_and_leaves_nothing() -> None:
     driver = ShareDriver()
-    most = tuple(str(number) for number in range(NAMES_MAX))
-    driver.beat_ok("m", 0, *most)
+    most_names = tuple(str(number) for number in range(NAMES_MAX))
+    driver.beat_ok("m", 0, *most_names)
     log_length_before = len(driver.log)
-    refused = driver.beat("n", 0, "t")
-    assert isinstance(refused, Rejection)
-    assert refused.error is E.group_max_size_reached
+    rejection = driver.beat("n", 0, "t")
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.group_max_size_reached
     assert len(driver.log) == log_length_before
-    driver.beat_ok("n", 0, *most)
+    driver.beat_ok("n", 0, *most_names)
 
 
 def test_who_leaves_takes_its_records_along() -> None:
@@ -281,8 +281,10 @@ def test_a_part_of_what_is_initialising_may_be_done() -> None:
     driver.initializations = driver.initializations[:1]
     driver.complete_initialization()
     assert driver.records == [stored_topics(initializing=(topic(1),), initialized=(topic(0),))]
-    unknown = {topic_id("gone"): frozenset({0})}
-    (record,) = records_of_initialized(driver.group, unknown, image=driver.image, now_ms=NOW)
+    unknown_partitions = {topic_id("gone"): frozenset({0})}
+    (record,) = records_of_initialized(
+        driver.group, unknown_partitions, image=driver.image, now_ms=NOW
+    )
     assert isinstance(record, ShareTopicsStored)
     assert [
         share_topic.topic_name for share_topic in record.initialized if share_topic.topic_id != T

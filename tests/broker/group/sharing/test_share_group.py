@@ -182,10 +182,10 @@ class ShareGroups(RuleBasedStateMachine):
 
     @invariant()
     def reload_equals_living(self) -> None:
-        loaded, living = self.driver.reload_shard().groups, self.driver.shard.groups
-        assert loaded.keys() == living.keys()
-        for group_id, group in living.items():
-            assert state_of(loaded[group_id]) == state_of(group)
+        loaded_groups, living_groups = self.driver.reload_shard().groups, self.driver.shard.groups
+        assert loaded_groups.keys() == living_groups.keys()
+        for group_id, group in living_groups.items():
+            assert state_of(loaded_groups[group_id]) == state_of(group)
 
 
 ShareGroups.TestCase.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)

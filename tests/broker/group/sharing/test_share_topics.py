@@ -72,9 +72,9 @@ def with_member() -> ShareDriver:
 
 
 def alter(driver: ShareDriver, *topics: tuple[str, list[tuple[int, int]]]) -> ShareAlteration:
-    altered = alter_offsets(driver.group, topics, image=driver.image, now_ms=NOW)
-    assert isinstance(altered, ShareAlteration)
-    return altered
+    alteration = alter_offsets(driver.group, topics, image=driver.image, now_ms=NOW)
+    assert isinstance(alteration, ShareAlteration)
+    return alteration
 
 
 def delete(driver: ShareDriver, *names: str) -> ShareDeletion:
@@ -88,29 +88,29 @@ def delete(driver: ShareDriver, *names: str) -> ShareDeletion:
 
 def test_partitions_begin_where_they_are_told_to() -> None:
     driver = holding(stored_topics(initialized=[share_topic("t", 0)]))
-    altered = alter(driver, ("t", [(0, 5), (1, 7)]))
-    assert altered.records == (stored_topics([share_topic("t", 0, 1)], [share_topic("t", 0)]),)
-    assert altered.topics == (
+    alteration = alter(driver, ("t", [(0, 5), (1, 7)]))
+    assert alteration.records == (stored_topics([share_topic("t", 0, 1)], [share_topic("t", 0)]),)
+    assert alteration.topics == (
         TopicOutcome(
             topic_name="t",
             topic_id=T,
             partitions=((0, NO_PARTITION_ERROR), (1, NO_PARTITION_ERROR)),
         ),
     )
-    assert altered.states_to_initialize == tuple(
+    assert alteration.states_to_initialize == tuple(
         InitializeShareState(key=key("t", partition_index), state_epoch=1, start_offset=offset)
         for partition_index, offset in ((0, 5), (1, 7))
     )
 
 
 def test_what_is_not_there_is_not_altered() -> None:
-    altered = alter(holding(), ("t", [(2, 5)]), ("gone", [(0, 5)]))
-    assert altered.records == (stored_topics([share_topic("t")]),)
-    assert altered.topics == (
+    alteration = alter(holding(), ("t", [(2, 5)]), ("gone", [(0, 5)]))
+    assert alteration.records == (stored_topics([share_topic("t")]),)
+    assert alteration.topics == (
         TopicOutcome(topic_name="t", topic_id=T, partitions=((2, UNKNOWN),)),
         TopicOutcome(topic_name="gone", partitions=((0, UNKNOWN),)),
     )
-    assert altered.states_to_initialize == ()
+    assert alteration.states_to_initialize == ()
     assert alter(holding(), ("gone", [])).records == ()
 
 
@@ -185,8 +185,8 @@ def test_with_the_group_all_its_share_state_goes() -> None:
         for name, partition_index in (("t", 0), ("t", 1), ("gone", 3), ("u", 0))
     }
     driver.write([stored_topics()])
-    emptied = delete_all_topics(driver.group, image=driver.image, now_ms=NOW)
-    assert (emptied.records, emptied.states_to_delete) == ((stored_topics(),), ())
+    deletion = delete_all_topics(driver.group, image=driver.image, now_ms=NOW)
+    assert (deletion.records, deletion.states_to_delete) == ((stored_topics(),), ())
 
 
 # Topics that go

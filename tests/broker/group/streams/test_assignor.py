@@ -38,7 +38,7 @@ def tasks_as_text(tasks_by_member: dict[str, Tasks]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("members", "subtopologies", "standbys", "expected"),
+    ("members", "subtopologies", "standby_count", "expected"),
     [
         ({"a": member("p")}, STATELESS, 0, {"a": "0123"}),
         ({"a": member("p"), "b": member("q")}, STATELESS, 0, {"a": "02", "b": "13"}),
@@ -65,11 +65,13 @@ def tasks_as_text(tasks_by_member: dict[str, Tasks]) -> dict[str, str]:
 def test_who_gets_what(
     members: dict[str, Candidate],
     subtopologies: dict[str, AssignedSubtopology],
-    standbys: int,
+    standby_count: int,
     expected: dict[str, str],
 ) -> None:
     assert (
-        tasks_as_text(run_to_end(assign_sticky(members, subtopologies, standby_count=standbys)))
+        tasks_as_text(
+            run_to_end(assign_sticky(members, subtopologies, standby_count=standby_count))
+        )
         == expected
     )
 
@@ -100,7 +102,7 @@ NAMES = [f"m{member_number}" for member_number in range(6)]
 def assign_tasks(
     processes: dict[str, str],
     subtopologies: dict[str, AssignedSubtopology],
-    standbys: int,
+    standby_count: int,
     tasks_before: dict[str, Tasks],
 ) -> dict[str, Tasks]:
     """Assign tasks to members that had ``tasks_before``."""
@@ -112,16 +114,16 @@ def assign_tasks(
         )
         for process_name, process in processes.items()
     }
-    return run_to_end(assign_sticky(members, subtopologies, standby_count=standbys))
+    return run_to_end(assign_sticky(members, subtopologies, standby_count=standby_count))
 
 
 @given(
     processes=st.dictionaries(st.sampled_from(NAMES), st.sampled_from("pqr"), min_size=2),
     counts=st.lists(st.tuples(st.integers(1, 6), st.booleans()), min_size=1, max_size=3),
-    standbys=st.integers(0, 2),
+    standby_count=st.integers(0, 2),
 )
 def test_every_task_runs_once_and_copies_lie_elsewhere(
-    processes: dict[str, str], counts: list[tuple[int, bool]], standbys: int
+    processes: dict[str, str], counts: list[tuple[int, bool]], standby_count: int
 ) -> None:
     parts = {
         str(number): AssignedSubtopology(task_count=count, is_stateful=stateful)
@@ -130,21 +132,27 @@ def test_every_task_runs_once_and_copies_lie_elsewhere(
     every = [
         (name, task_index) for name, part in parts.items() for task_index in range(part.task_count)
     ]
-    first_assignment = assign_tasks(processes, parts, standbys, {})
+    first_assignment = assign_tasks(processes, parts, standby_count, {})
     remaining_processes = dict(list(processes.items())[1:])
     assignment = first_assignment
-    for present in (processes, remaining_processes, processes):
-        assignment = assign_tasks(present, parts, standbys, assignment)
+    for present_processes in (processes, remaining_processes, processes):
+        assignment = assign_tasks(present_processes, parts, standby_count, assignment)
         assert sorted(task for tasks in assignment.values() for task in tasks.active) == every
-        where = {task: present[name] for name, tasks in assignment.items() for task in tasks.active}
+        process_by_task = {
+            task: present_processes[name]
+            for name, tasks in assignment.items()
+            for task in tasks.active
+        }
         copies = [
-            (present[name], task) for name, tasks in assignment.items() for task in tasks.standby
+            (present_processes[name], task)
+            for name, tasks in assignment.items()
+            for task in tasks.standby
         ]
         assert len(copies) == len(set(copies)), "a process has one copy at most"
         for process, task in copies:
             assert parts[task[0]].is_stateful
-            assert where[task] != process
-    if not standbys:
+            assert process_by_task[task] != process
+    if not standby_count:
         assert assign_tasks(processes, parts, 0, first_assignment) == first_assignment, (
             "what is even stays"
         )

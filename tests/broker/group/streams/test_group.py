@@ -39,10 +39,10 @@ from txnsim.types import TopicPartition
 from txnsim.wire.codec import run_to_end
 
 
-def commit(member_id: str, epoch: int, *places: str, **fields: Any) -> CommitOffsets:
+def commit(member_id: str, epoch: int, *topic_partitions: str, **fields: Any) -> CommitOffsets:
     """A command that commits a member's positions; ``words-0`` names a partition."""
     positions = []
-    for task_place in places or ("words-0",):
+    for task_place in topic_partitions or ("words-0",):
         topic, _, partition_index = task_place.rpartition("-")
         positions.append(
             NewPosition(topic_partition=TopicPartition(topic, int(partition_index)), offset=1)
@@ -214,8 +214,10 @@ def test_a_state_of_a_later_release_is_unknown() -> None:
 
 def test_a_topology_may_go() -> None:
     group = StreamsGroup(GROUP)
-    stored = StreamsTopologyStored(group_id=GROUP, topology_epoch=4, subtopologies=COUNTING)
-    group.apply(stored)
+    stored_topology = StreamsTopologyStored(
+        group_id=GROUP, topology_epoch=4, subtopologies=COUNTING
+    )
+    group.apply(stored_topology)
     assert group.topology_epoch == 4
     group.apply(StreamsTopologyDeleted(group_id=GROUP))
     group.apply(StreamsEpochDeleted(group_id=GROUP))
@@ -279,13 +281,13 @@ class Life(RuleBasedStateMachine):
         member = self.driver.group.members[member_id]
         if member.member_epoch < 0:
             return
-        owned = member.assigned.tasks
+        owned_tasks = member.assigned.tasks
         if keeps and member.pending_revocation.active:
-            owned = Tasks(active=owned.active | member.pending_revocation.tasks.active)
+            owned_tasks = Tasks(active=owned_tasks.active | member.pending_revocation.tasks.active)
         answer = self.driver.send(
             member_id,
             member.member_epoch,
-            owned=owned if says else None,
+            owned=owned_tasks if says else None,
             instance_id=member.instance_id,
         )
         if isinstance(answer, Rejection):  # topics went, and with them tasks or what is served
@@ -304,19 +306,21 @@ class Life(RuleBasedStateMachine):
     def silent(self, data: st.DataObject) -> None:
         self.driver.fire(TimerKind.HEARTBEAT, data.draw(st.sampled_from(self._members_present())))
 
-    @rule(words=st.integers(0, 3), has_internal_topics=st.booleans())
-    def topics(self, words: int, has_internal_topics: bool) -> None:
+    @rule(partition_count=st.integers(0, 3), has_internal_topics=st.booleans())
+    def topics(self, partition_count: int, has_internal_topics: bool) -> None:
         self.offset += 1
-        named = (
-            {"words": words, "by_word": words, "counts": words}
+        partition_counts = (
+            {"words": partition_count, "by_word": partition_count, "counts": partition_count}
             if has_internal_topics
-            else {"words": words}
+            else {"words": partition_count}
         )
-        self.driver.image = counting_image(self.offset, **(named if words else {"other": 1}))
+        self.driver.image = counting_image(
+            self.offset, **(partition_counts if partition_count else {"other": 1})
+        )
 
-    @rule(standbys=st.integers(0, 1))
-    def configure(self, standbys: int) -> None:
-        self.driver.configs = configs(assignor=(("num.standby.replicas", str(standbys)),))
+    @rule(standby_count=st.integers(0, 1))
+    def configure(self, standby_count: int) -> None:
+        self.driver.configs = configs(assignor=(("num.standby.replicas", str(standby_count)),))
 
     @invariant()
     def reload_equals_living(self) -> None:
@@ -325,10 +329,10 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def no_task_runs_twice(self) -> None:
         members = self.driver.group.members.values()
-        running = [task for member in members for task in member.assigned.active]
-        revoked = [task for member in members for task in member.pending_revocation.active]
-        assert len(set(running)) == len(running)
-        assert not set(running) & set(revoked)
+        running_tasks = [task for member in members for task in member.assigned.active]
+        revoked_tasks = [task for member in members for task in member.pending_revocation.active]
+        assert len(set(running_tasks)) == len(running_tasks)
+        assert not set(running_tasks) & set(revoked_tasks)
 
 
 Life.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
@@ -346,11 +350,11 @@ def test_a_shard_takes_the_place_of_an_empty_classic_group() -> None:
 def test_a_group_takes_what_was_looked_at_ahead() -> None:
     group = two_members().group
     group_state_before = dict(vars(group))
-    later = run_to_end(group.with_records([StreamsTopologyDeleted(group_id=GROUP)]))
+    later_group = run_to_end(group.with_records([StreamsTopologyDeleted(group_id=GROUP)]))
     assert vars(group) == group_state_before
-    group.adopt(later)
+    group.adopt(later_group)
     assert group.topology is None
-    assert vars(group) == vars(later)
+    assert vars(group) == vars(later_group)
 
 
 def test_a_target_without_the_member_is_handed_over_as_it_is() -> None:

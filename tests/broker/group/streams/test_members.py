@@ -116,19 +116,19 @@ FENCED = {
 
 @pytest.mark.parametrize("name", FENCED)
 def test_zombies_are_fenced(name: str) -> None:
-    (epoch, fields), words = FENCED[name]
+    (epoch, fields), comparison = FENCED[name]
     rejection = driver_of_two().send("a", epoch, instance_id="i", **fields)
     assert isinstance(rejection, Rejection)
     assert (rejection.error, rejection.reason) == (
         ErrorCode.fenced_member_epoch,
-        f"The streams group member has a {words} than the one known by the group coordinator (3). "
-        "The member must abandon all its partitions and rejoin.",
+        f"The streams group member has a {comparison} than the one known by the group coordinator "
+        "(3). The member must abandon all its partitions and rejoin.",
     )
 
 
 def test_a_member_that_missed_an_answer_goes_on() -> None:
-    owned = Tasks(active=tasks("0_0"))
-    assert driver_of_two().send_ok("a", 2, instance_id="i", owned=owned).member_epoch == 3
+    owned_tasks = Tasks(active=tasks("0_0"))
+    assert driver_of_two().send_ok("a", 2, instance_id="i", owned=owned_tasks).member_epoch == 3
 
 
 STRANGERS = {
@@ -165,8 +165,12 @@ def test_what_a_heartbeat_leaves_out_is_as_before() -> None:
         member, heartbeat("a", 3, rack_id="r", endpoint=("h", 1), client_id="c2")
     )
     assert (told_all.rack_id, told_all.endpoint, told_all.client_id) == ("r", ("h", 1), "c2")
-    later = update_member(told_all, heartbeat("a", 3))
-    assert (later.rack_id, later.endpoint, later.instance_id) == ("r", ("h", 1), "i")
+    later_member = update_member(told_all, heartbeat("a", 3))
+    assert (later_member.rack_id, later_member.endpoint, later_member.instance_id) == (
+        "r",
+        ("h", 1),
+        "i",
+    )
     updated_member = update_member(told_all, heartbeat("a", 0))
     assert (updated_member.rack_id, updated_member.endpoint) == ("r", None), (
         "an endpoint is told with each life"

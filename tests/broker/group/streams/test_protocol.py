@@ -70,8 +70,8 @@ def test_the_first_member_gets_everything() -> None:
 def test_a_second_member_waits_for_what_the_first_gives_up() -> None:
     driver = StreamsDriver()
     driver.join("a")
-    second = driver.join("b")
-    assert (second.member_epoch, second.tasks) == (3, Tasks())
+    second_reply = driver.join("b")
+    assert (second_reply.member_epoch, second_reply.tasks) == (3, Tasks())
     assert driver.group.members["b"].state is StreamsMemberState.UNRELEASED_TASKS
     first_reply = driver.send_ok("a", 2)
     assert first_reply.member_epoch == 2
@@ -96,9 +96,13 @@ def test_missing_internal_topics_are_told_and_waited_for() -> None:
     assert list(reply.topics_to_make) == ["counts", "by-word"]
     assert (reply.tasks, driver.group.state_name) == (Tasks(), "NotReady")
     driver.image = counting_image(2)
-    ready = driver.send_ok("a", reply.member_epoch)
-    assert (ready.member_epoch, ready.statuses, ready.topics_to_make) == (3, (), {})
-    assert ready.tasks == Tasks(active=ALL)
+    ready_reply = driver.send_ok("a", reply.member_epoch)
+    assert (ready_reply.member_epoch, ready_reply.statuses, ready_reply.topics_to_make) == (
+        3,
+        (),
+        {},
+    )
+    assert ready_reply.tasks == Tasks(active=ALL)
 
 
 def test_missing_source_topics_end_an_assignment() -> None:
@@ -175,7 +179,7 @@ def test_a_topology_that_can_t_be_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("owned", "reason"),
+    ("owned_tasks", "reason"),
     [
         (
             Tasks(active=tasks("9_0")),
@@ -191,10 +195,10 @@ def test_a_topology_that_can_t_be_is_refused() -> None:
         ),
     ],
 )
-def test_tasks_that_can_t_be_are_refused(owned: Tasks, reason: str) -> None:
+def test_tasks_that_can_t_be_are_refused(owned_tasks: Tasks, reason: str) -> None:
     driver = StreamsDriver()
     driver.join("a")
-    assert heartbeat_rejection(driver, "a", 2, owned=owned).reason == reason
+    assert heartbeat_rejection(driver, "a", 2, owned=owned_tasks).reason == reason
 
 
 # Delays
@@ -411,10 +415,10 @@ def test_who_does_not_give_up_in_time_is_removed() -> None:
     driver.join("a")
     driver.join("b")
     driver.send_ok("a", 2)
-    revoking = [effect for effect in driver.effects if effect.kind is TimerKind.REVOCATION]
+    revocation_timers = [effect for effect in driver.effects if effect.kind is TimerKind.REVOCATION]
     assert list(driver.protocol.timers_after_load(driver.group)) == [
         driver.protocol.session_timer(GROUP, "a"),
-        revoking[-1],
+        revocation_timers[-1],
         driver.protocol.session_timer(GROUP, "b"),
     ]
     driver.fire(TimerKind.REVOCATION, "a")
@@ -470,9 +474,9 @@ def test_reported_offsets_are_kept() -> None:
     assert (task_offsets.offsets, task_offsets.end_offsets) == ({("1", 0): 5}, {("1", 0): 9})
     driver.send_ok("a", 2, task_offsets=())
     assert driver.group.memory.task_offsets["a"].end_offsets == {("1", 0): 9}
-    twice = ((("1", 0), 5), (("1", 0), 5))
+    repeated_offsets = ((("1", 0), 5), (("1", 0), 5))
     for field in ("task_offsets", "task_end_offsets"):
-        assert heartbeat_rejection(driver, "a", 2, **{field: twice}).reason == (
+        assert heartbeat_rejection(driver, "a", 2, **{field: repeated_offsets}).reason == (
             "Task offsets contain a duplicate entry for subtopology 1 and partition 0."
         )
     driver.join("b")
@@ -489,16 +493,16 @@ def test_endpoints_tell_what_they_serve() -> None:
         (("h", 1), (("words", (0, 1)), ("by-word", (0, 1))))
     ]
     assert driver.send_ok("a", 2).endpoints is None, "what it knows is what the group knows"
-    second = driver.join("b", endpoint=("g", 2))
-    assert second.endpoints_epoch == 1
-    assert second.endpoints is not None
-    assert [endpoint.endpoint for endpoint in second.endpoints] == [("h", 1), ("g", 2)]
+    second_reply = driver.join("b", endpoint=("g", 2))
+    assert second_reply.endpoints_epoch == 1
+    assert second_reply.endpoints is not None
+    assert [endpoint.endpoint for endpoint in second_reply.endpoints] == [("h", 1), ("g", 2)]
     assert driver.send_ok("b", 3, endpoints_epoch=1).endpoints is None
-    moved = driver.send_ok("b", 3, endpoints_epoch=1, endpoint=("g", 3))
-    assert moved.endpoints_epoch == 2
-    plain = driver.join("c")
-    assert plain.endpoints is not None
-    assert len(plain.endpoints) == 2
+    moved_reply = driver.send_ok("b", 3, endpoints_epoch=1, endpoint=("g", 3))
+    assert moved_reply.endpoints_epoch == 2
+    plain_reply = driver.join("c")
+    assert plain_reply.endpoints is not None
+    assert len(plain_reply.endpoints) == 2
 
 
 def test_a_standby_is_served_as_such() -> None:
@@ -565,10 +569,10 @@ def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
     driver = StreamsDriver()
     driver.join("a")
     driver.join("b")
-    stored = next(
+    stored_member = next(
         record for record in driver.log if isinstance(record, StreamsCurrentAssignmentStored)
     )
-    strange = msgspec.structs.replace(stored, state=99)
+    strange = msgspec.structs.replace(stored_member, state=99)
     driver.shard.apply(strange, record_offset=0)
     assert heartbeat_rejection(driver, "a", 2).error is ErrorCode.fenced_member_epoch
 

@@ -27,10 +27,16 @@ def member(epoch: int = 5, *, process: str = "p", **fields: Any) -> StreamsGroup
 
 
 def goal(
-    target: Tasks, *other_members: StreamsGroupMember, epoch: int = 6, owned: Tasks | None = None
+    target: Tasks,
+    *other_members: StreamsGroupMember,
+    epoch: int = 6,
+    owned_tasks: Tasks | None = None,
 ) -> TaskTarget:
     return TaskTarget(
-        assignment_epoch=epoch, tasks=target, owned_tasks=owned, holders=holders_of(other_members)
+        assignment_epoch=epoch,
+        tasks=target,
+        owned_tasks=owned_tasks,
+        holders=holders_of(other_members),
     )
 
 
@@ -68,14 +74,19 @@ def test_free_tasks_are_taken_at_once() -> None:
 def test_lost_tasks_are_given_up_first() -> None:
     old_member = member(assigned=held_tasks({"0_0": 2, "0_1": 3}))
     new_goal = goal(Tasks(active=tasks("0_0", "0_2")))
-    revoking = step(old_member, new_goal)
-    assert (revoking.state, revoking.member_epoch) == (StreamsMemberState.UNREVOKED_TASKS, 5)
-    assert revoking.assigned == held_tasks({"0_0": 2})
-    assert revoking.pending_revocation == held_tasks({"0_1": 3})
-    assert step(revoking, new_goal) is revoking, "it has said nothing"
-    still = goal(new_goal.tasks, owned=Tasks(active=tasks("0_0", "0_1")))
-    assert step(revoking, still) is revoking
-    stepped_member = step(revoking, goal(new_goal.tasks, owned=Tasks(active=tasks("0_0"))))
+    revoking_member = step(old_member, new_goal)
+    assert (revoking_member.state, revoking_member.member_epoch) == (
+        StreamsMemberState.UNREVOKED_TASKS,
+        5,
+    )
+    assert revoking_member.assigned == held_tasks({"0_0": 2})
+    assert revoking_member.pending_revocation == held_tasks({"0_1": 3})
+    assert step(revoking_member, new_goal) is revoking_member, "it has said nothing"
+    still = goal(new_goal.tasks, owned_tasks=Tasks(active=tasks("0_0", "0_1")))
+    assert step(revoking_member, still) is revoking_member
+    stepped_member = step(
+        revoking_member, goal(new_goal.tasks, owned_tasks=Tasks(active=tasks("0_0")))
+    )
     assert (stepped_member.state, stepped_member.member_epoch) == (StreamsMemberState.STABLE, 6)
     assert stepped_member.assigned == held_tasks({"0_0": 2, "0_2": 6})
     assert stepped_member.pending_revocation.is_empty
@@ -87,7 +98,9 @@ def test_a_revoking_member_that_loses_more_moves_on_by_one() -> None:
         assigned=held_tasks({"0_0": 2}),
         pending_revocation=held_tasks({"0_1": 3}),
     )
-    stepped_member = step(old_member, goal(Tasks(), epoch=9, owned=Tasks(active=tasks("0_0"))))
+    stepped_member = step(
+        old_member, goal(Tasks(), epoch=9, owned_tasks=Tasks(active=tasks("0_0")))
+    )
     assert (stepped_member.state, stepped_member.member_epoch) == (
         StreamsMemberState.UNREVOKED_TASKS,
         6,
@@ -97,7 +110,7 @@ def test_a_revoking_member_that_loses_more_moves_on_by_one() -> None:
 
 def test_what_the_member_no_longer_reports_is_given_up_already() -> None:
     old_member = member(assigned=held_tasks({"0_0": 2}))
-    stepped_member = step(old_member, goal(Tasks(active=tasks("0_1")), owned=Tasks()))
+    stepped_member = step(old_member, goal(Tasks(active=tasks("0_1")), owned_tasks=Tasks()))
     assert (stepped_member.state, stepped_member.assigned) == (
         StreamsMemberState.STABLE,
         held_tasks({"0_1": 6}),
@@ -114,8 +127,11 @@ def test_a_task_of_another_member_is_waited_for() -> None:
     )
     assert waiting_member.assigned == held_tasks({"0_1": 6})
     assert step(waiting_member, goal(target)).assigned == held_tasks({"0_1": 6, "0_0": 6})
-    revoking = member(process="q", pending_revocation=held_tasks({"0_0": 2}))
-    assert step(waiting_member, goal(target, revoking)).state is StreamsMemberState.UNRELEASED_TASKS
+    revoking_member = member(process="q", pending_revocation=held_tasks({"0_0": 2}))
+    assert (
+        step(waiting_member, goal(target, revoking_member)).state
+        is StreamsMemberState.UNRELEASED_TASKS
+    )
 
 
 COPIES = {
@@ -156,9 +172,9 @@ def test_threads_of_a_process_don_t_share_a_directory(copy_name: str) -> None:
         StreamsMemberState.UNRELEASED_TASKS,
         True,
     )
-    elsewhere = step(member(), goal(target, member(process="q", assigned=other_tasks)))
+    stepped_member = step(member(), goal(target, member(process="q", assigned=other_tasks)))
     is_free = not (target.active and other_tasks.active)
-    assert (elsewhere.state is StreamsMemberState.STABLE) == is_free
+    assert (stepped_member.state is StreamsMemberState.STABLE) == is_free
 
 
 def test_copies_change_their_role_at_once() -> None:
@@ -188,11 +204,13 @@ def test_a_copy_that_is_to_run_stays_until_it_may() -> None:
 def test_a_copy_that_is_to_run_waits_for_what_is_given_up() -> None:
     old_member = member(assigned=held_tasks({"0_5": 1}, standby=("0_0",)))
     target = Tasks(active=tasks("0_0"))
-    revoking = step(old_member, goal(target, old_member))
-    assert revoking.state is StreamsMemberState.UNREVOKED_TASKS
-    assert revoking.assigned == held_tasks(standby=("0_0",))
-    owned = Tasks(standby=tasks("0_0"))
-    assert step(revoking, goal(target, revoking, owned=owned)).assigned == held_tasks({"0_0": 6})
+    revoking_member = step(old_member, goal(target, old_member))
+    assert revoking_member.state is StreamsMemberState.UNREVOKED_TASKS
+    assert revoking_member.assigned == held_tasks(standby=("0_0",))
+    owned_tasks = Tasks(standby=tasks("0_0"))
+    assert step(
+        revoking_member, goal(target, revoking_member, owned_tasks=owned_tasks)
+    ).assigned == held_tasks({"0_0": 6})
 
 
 @pytest.mark.parametrize(
@@ -209,11 +227,16 @@ def test_up_to_4_3_a_task_is_given_up_before_it_changes_its_role(
     has: MemberTasks, target: Tasks, then: MemberTasks
 ) -> None:
     old_member = member(assigned=has)
-    revoking = step(old_member, as_up_to_4_3(goal(target, old_member)))
-    assert (revoking.state, revoking.member_epoch) == (StreamsMemberState.UNREVOKED_TASKS, 5)
-    assert (revoking.assigned.is_empty, revoking.pending_revocation) == (True, has)
+    revoking_member = step(old_member, as_up_to_4_3(goal(target, old_member)))
+    assert (revoking_member.state, revoking_member.member_epoch) == (
+        StreamsMemberState.UNREVOKED_TASKS,
+        5,
+    )
+    assert (revoking_member.assigned.is_empty, revoking_member.pending_revocation) == (True, has)
     # Its process still counts as the holder while it has not said that it has given the task up.
-    waiting_member = step(revoking, as_up_to_4_3(goal(target, revoking, owned=Tasks())))
+    waiting_member = step(
+        revoking_member, as_up_to_4_3(goal(target, revoking_member, owned_tasks=Tasks()))
+    )
     assert (waiting_member.state, waiting_member.member_epoch) == (
         StreamsMemberState.UNRELEASED_TASKS,
         6,
@@ -227,18 +250,20 @@ def test_copies_are_given_up_too() -> None:
     old_member = member(assigned=held_tasks(standby=("0_0",), warmup=("0_1",)))
     stepped_member = step(old_member, goal(Tasks()))
     assert stepped_member.pending_revocation == held_tasks(standby=("0_0",), warmup=("0_1",))
-    for owned in (Tasks(standby=tasks("0_0")), Tasks(warmup=tasks("0_1"))):
-        assert step(stepped_member, goal(Tasks(), owned=owned)) is stepped_member
-    assert step(stepped_member, goal(Tasks(), owned=Tasks())).state is StreamsMemberState.STABLE
+    for owned_tasks in (Tasks(standby=tasks("0_0")), Tasks(warmup=tasks("0_1"))):
+        assert step(stepped_member, goal(Tasks(), owned_tasks=owned_tasks)) is stepped_member
+    assert (
+        step(stepped_member, goal(Tasks(), owned_tasks=Tasks())).state is StreamsMemberState.STABLE
+    )
 
 
 def test_a_state_of_a_later_release_starts_again() -> None:
     old_member = member(state=StreamsMemberState.UNKNOWN, assigned=held_tasks({"0_0": 2}))
-    for owned in (None, Tasks(active=tasks("0_0"))):
-        refused = reconcile(old_member, goal(Tasks(), owned=owned))
-        assert isinstance(refused, Rejection)
-        assert refused.error is ErrorCode.fenced_member_epoch
-    stepped_member = step(old_member, goal(Tasks(active=tasks("0_0")), owned=Tasks()))
+    for owned_tasks in (None, Tasks(active=tasks("0_0"))):
+        rejection = reconcile(old_member, goal(Tasks(), owned_tasks=owned_tasks))
+        assert isinstance(rejection, Rejection)
+        assert rejection.error is ErrorCode.fenced_member_epoch
+    stepped_member = step(old_member, goal(Tasks(active=tasks("0_0")), owned_tasks=Tasks()))
     assert (stepped_member.state, stepped_member.member_epoch) == (StreamsMemberState.STABLE, 6)
 
 

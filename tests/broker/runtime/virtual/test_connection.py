@@ -165,19 +165,19 @@ async def test_data_for_a_closed_end_is_answered_with_a_reset(env: VirtualEnviro
 
 
 def test_a_protocol_that_fails_loses_its_own_connection_only() -> None:
-    class Broken(Recorder):
+    class BrokenRecorder(Recorder):
         def data_received(self, data: bytes) -> None:
             raise ValueError("bug in a protocol")
 
     async def main(env: VirtualEnvironment) -> None:
-        await env.loop.create_server(Broken, "localhost", 1)
-        _, struck = await env.loop.create_connection(Recorder, "localhost", 1)
+        await env.loop.create_server(BrokenRecorder, "localhost", 1)
+        _, struck_protocol = await env.loop.create_connection(Recorder, "localhost", 1)
         _, neighbour = await env.loop.create_connection(Recorder, "localhost", 1)
-        assert isinstance(struck, Recorder)
+        assert isinstance(struck_protocol, Recorder)
         assert isinstance(neighbour, Recorder)
-        struck.transport.write(b"x")
+        struck_protocol.transport.write(b"x")
         await settle()
-        assert struck.events == ["made", "ConnectionResetError"]
+        assert struck_protocol.events == ["made", "ConnectionResetError"]
         assert neighbour.events == ["made"]
 
     with pytest.raises(BaseExceptionGroup) as error_info:
@@ -236,7 +236,7 @@ async def test_a_paused_reader_that_closes_frees_the_writer(env: VirtualEnvironm
 
 
 def test_buffered_protocols_are_fed_through_their_buffer() -> None:
-    class Buffered(asyncio.BufferedProtocol):
+    class BufferedReceiver(asyncio.BufferedProtocol):
         def __init__(self) -> None:
             self.buffer = bytearray(4)
             self.received = b""
@@ -248,10 +248,10 @@ def test_buffered_protocols_are_fed_through_their_buffer() -> None:
             self.received += self.buffer[:nbytes]
 
     async def main(env: VirtualEnvironment) -> bytes:
-        accepted: list[Buffered] = []
+        accepted: list[BufferedReceiver] = []
 
-        def accept() -> Buffered:
-            accepted.append(Buffered())
+        def accept() -> BufferedReceiver:
+            accepted.append(BufferedReceiver())
             return accepted[-1]
 
         await env.loop.create_server(accept, "localhost", 1)
@@ -309,21 +309,21 @@ async def test_a_stalled_connection_delivers_nothing_until_it_goes_on(
 
 
 def test_latencies_of_one_connection_do_not_shift_those_of_another() -> None:
-    async def arrival(env: VirtualEnvironment, *, busy: bool) -> float:
+    async def arrival(env: VirtualEnvironment, *, is_busy: bool) -> float:
         await env.loop.create_server(Recorder, "localhost", 1)
         transport, _ = await env.loop.create_connection(Recorder, "localhost", 1)
-        second, _ = await env.loop.create_connection(Recorder, "localhost", 1)
-        if busy:
+        second_transport, _ = await env.loop.create_connection(Recorder, "localhost", 1)
+        if is_busy:
             transport.write(b"x")
         sent_at_s = env.loop.time()
-        second.write(b"y")
+        second_transport.write(b"y")
         server = env.net.connections[1].server.get_protocol()
         assert isinstance(server, Recorder)
         await settle()
         return round(server.received_at - sent_at_s, 6)
 
-    idle = run(lambda env: arrival(env, busy=False))
-    assert idle == run(lambda env: arrival(env, busy=True))
+    idle_arrivals = run(lambda env: arrival(env, is_busy=False))
+    assert idle_arrivals == run(lambda env: arrival(env, is_busy=True))
 
 
 # ``net``: Listening addresses in memory.
@@ -368,8 +368,8 @@ async def test_a_busy_address_is_refused_until_its_server_closes(env: VirtualEnv
 async def test_free_ports_differ_from_those_taken(env: VirtualEnvironment) -> None:
     first_server = await env.loop.create_server(asyncio.Protocol, "localhost", 0)
     await env.loop.create_server(asyncio.Protocol, "localhost", first_server.address[1] + 1)
-    second = await env.loop.create_server(asyncio.Protocol, "localhost", 0)
-    assert second.address[1] == first_server.address[1] + 2
+    second_server = await env.loop.create_server(asyncio.Protocol, "localhost", 0)
+    assert second_server.address[1] == first_server.address[1] + 2
 
 
 @within(run_virtual, seed=1)

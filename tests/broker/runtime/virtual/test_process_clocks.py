@@ -256,9 +256,9 @@ BUILDERS = {
 def stamp(builder: Any, timestamp: int | None = None) -> int:
     """The timestamp of a record that is appended now."""
     builder_fields = {"headers": []} if isinstance(builder, DefaultRecordBatchBuilder) else {}
-    added = builder.append(0, timestamp, b"key", b"value", **builder_fields)
-    found: int = added.timestamp
-    return found
+    added_record = builder.append(0, timestamp, b"key", b"value", **builder_fields)
+    read_timestamp: int = added_record.timestamp
+    return read_timestamp
 
 
 def libraries_in(stack: ExitStack, *, is_ours: bool = True) -> Libraries:
@@ -299,14 +299,14 @@ def test_a_run_counts_its_producers_from_the_start(monkeypatch: pytest.MonkeyPat
 
 def test_brokers_hash_by_what_they_say() -> None:
     broker = BrokerMetadata(1, "localhost", 9092, None)
-    real = hash(broker)
+    real_hash = hash(broker)
     with ExitStack() as stack:
         libraries_in(stack)
         assert hash(broker) == zlib.crc32(b"(1, 'localhost', 9092, None)")
-    assert hash(broker) == real
+    assert hash(broker) == real_hash
     with ExitStack() as stack:
         libraries_in(stack, is_ours=False)
-        assert hash(broker) == real
+        assert hash(broker) == real_hash
 
 
 def test_what_says_itself_how_it_hashes_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,16 +351,16 @@ def test_an_attribute_is_replaced_for_subclasses_as_well_and_put_back() -> None:
     class Moment(datetime.datetime):
         """A subclass of ``datetime`` that exists before the patch."""
 
-    real = native_attribute(datetime.date, "toordinal")
-    assert real is not None
-    when = Moment(2026, 1, 1)
-    expected = when.toordinal()
+    real_method = native_attribute(datetime.date, "toordinal")
+    assert real_method is not None
+    moment = Moment(2026, 1, 1)
+    expected = moment.toordinal()
     assert put_native_attribute(datetime.date, "toordinal", lambda _self: -1)
     try:
-        assert when.toordinal() == -1
+        assert moment.toordinal() == -1
     finally:
-        assert put_native_attribute(datetime.date, "toordinal", real)
-    assert when.toordinal() == expected
+        assert put_native_attribute(datetime.date, "toordinal", real_method)
+    assert moment.toordinal() == expected
 
 
 def test_what_is_not_there_can_not_be_replaced() -> None:

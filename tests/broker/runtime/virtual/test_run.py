@@ -106,22 +106,22 @@ def test_an_hour_takes_no_time() -> None:
             times_after[2] - times_before[2],
         )
 
-    started = time.monotonic()
+    started_s = time.monotonic()
     assert run_virtual(main, seed=1) == (3_600_000, 3_600.0, 3_600.0)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started_s < 5
 
 
 def test_an_hour_of_ticks_is_quick() -> None:
     async def main(env: VirtualEnvironment) -> int:
-        ticks = 0
+        tick_count = 0
         while env.clock.monotonic_us() < 3_600_000_000:
             await asyncio.sleep(0.5)
-            ticks += 1
-        return ticks
+            tick_count += 1
+        return tick_count
 
-    started = time.monotonic()
+    started_s = time.monotonic()
     assert run_virtual(main, seed=1) == 7_200
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started_s < 5
 
 
 def test_the_same_seed_gives_the_same_trace_and_another_seed_another() -> None:
@@ -130,10 +130,10 @@ def test_the_same_seed_gives_the_same_trace_and_another_seed_another() -> None:
 
 
 def test_a_cause_that_another_run_has_left_in_the_context_is_none_of_this_one() -> None:
-    alone = run_virtual(echo_and_peers, seed=5)
+    lone_result = run_virtual(echo_and_peers, seed=5)
     other_tracer = Tracer(lambda: 0, level=TraceLevel.FULL)
     other_tracer.caused_by(other_tracer.emit("note", "x"))
-    assert run_virtual(echo_and_peers, seed=5) == alone
+    assert run_virtual(echo_and_peers, seed=5) == lone_result
 
 
 SCRIPT = """
@@ -215,7 +215,7 @@ def test_threads_are_refused() -> None:
 
 def test_two_runs_at_once_are_refused_with_the_remedy() -> None:
     """The refusal comes also in another thread; the run in progress goes on."""
-    refused: list[BaseException] = []
+    refusals: list[BaseException] = []
 
     async def idle(_env: VirtualEnvironment) -> None:
         pytest.fail("entered")
@@ -224,7 +224,7 @@ def test_two_runs_at_once_are_refused_with_the_remedy() -> None:
         try:
             run_virtual(idle, seed=2)
         except SimulationError as error:
-            refused.append(error)
+            refusals.append(error)
 
     async def main(env: VirtualEnvironment) -> int:
         thread = threading.Thread(target=second)
@@ -235,15 +235,15 @@ def test_two_runs_at_once_are_refused_with_the_remedy() -> None:
         return env.clock.now_ms()
 
     assert run_virtual(main, seed=1) == START_MS + 1_000
-    assert len(refused) == 2
-    for error in refused:
+    assert len(refusals) == 2
+    for error in refusals:
         assert "in a process of its own (pytest -n, multiprocessing)" in str(error)
     assert run_virtual(main, seed=1) == START_MS + 1_000
 
 
 def test_a_run_beside_a_real_loop_of_another_thread_is_safe() -> None:
     """Each thread has its own time, timers and chance; the other loop does not change the run."""
-    alone = run_virtual(echo_and_peers, seed=5)
+    lone_result = run_virtual(echo_and_peers, seed=5)
     stop, enough = threading.Event(), threading.Event()
     real_readings: list[tuple[float, float, datetime.datetime, uuid.UUID]] = []
 
@@ -267,18 +267,18 @@ def test_a_run_beside_a_real_loop_of_another_thread_is_safe() -> None:
         assert enough.wait(60), "the real loop stands still"
         return result
 
-    started = time.time()
+    started_s = time.time()
     try:
-        assert run_virtual(main, seed=5) == alone
+        assert run_virtual(main, seed=5) == lone_result
     finally:
         stop.set()
         thread.join()
-    assert all(waited >= 0.001 for waited, _, _, _ in real_readings)
-    assert all(started <= wall_s <= time.time() for _, wall_s, _, _ in real_readings)
+    assert all(waited_s >= 0.001 for waited_s, _, _, _ in real_readings)
+    assert all(started_s <= wall_s <= time.time() for _, wall_s, _, _ in real_readings)
     assert all(
-        started - 1 <= date.timestamp() <= time.time() + 1 for _, _, date, _ in real_readings
+        started_s - 1 <= date.timestamp() <= time.time() + 1 for _, _, date, _ in real_readings
     )
-    assert len({drawn for *_, drawn in real_readings}) == len(real_readings)
+    assert len({drawn_number for *_, drawn_number in real_readings}) == len(real_readings)
 
 
 def test_a_failed_background_task_fails_the_run() -> None:
@@ -308,21 +308,21 @@ def test_a_failed_callback_fails_the_run() -> None:
 
 
 def test_background_tasks_are_ended_with_the_run() -> None:
-    ended = []
+    ended_tasks = []
 
     async def for_ever() -> None:
         try:
             for _ in itertools.count():
                 await asyncio.sleep(1)
         finally:
-            ended.append(True)
+            ended_tasks.append(True)
 
     async def main(env: VirtualEnvironment) -> None:
         env.tasks.spawn(for_ever(), name="for ever")
         await asyncio.sleep(10)
 
     run_virtual(main, seed=1)
-    assert ended == [True]
+    assert ended_tasks == [True]
 
 
 def test_the_trace_is_strict_whole_and_may_be_off() -> None:
@@ -392,9 +392,9 @@ def test_a_client_that_waits_for_a_rounding_error_gets_on(loop: VirtualLoop) -> 
         nonlocal turns
         while loop.time() <= deadline_s:
             turns += 1
-            finished = loop.create_future()
-            loop.call_later(left_s, finished.set_result, None)
-            await finished
+            finish_future = loop.create_future()
+            loop.call_later(left_s, finish_future.set_result, None)
+            await finish_future
 
     loop.run_until_complete(main())
     assert turns == 1
@@ -458,8 +458,8 @@ def test_what_is_not_simulated_raises(
 
 
 def test_real_sockets_are_refused(loop: VirtualLoop) -> None:
-    with socket.socket() as real, pytest.raises(NotSimulatedError):
-        loop.run_until_complete(loop.sock_connect(real, ("127.0.0.1", 1)))
+    with socket.socket() as real_socket, pytest.raises(NotSimulatedError):
+        loop.run_until_complete(loop.sock_connect(real_socket, ("127.0.0.1", 1)))
 
 
 @pytest.mark.parametrize("kind", ["create_server", "create_connection"])
@@ -608,14 +608,14 @@ def program(*options: str, hash_seed: str) -> list[object]:
         for name, variable_value in os.environ.items()
         if name != reproducible_process.ARRANGED
     }
-    done = subprocess.run(
+    finished_process = subprocess.run(
         [sys.executable, *options, "-c", PROGRAM, "an argument", "--more"],
         env={**environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         check=True,
     )
-    answers: list[object] = json.loads(done.stdout)
+    answers: list[object] = json.loads(finished_process.stdout)
     return answers
 
 
@@ -625,8 +625,8 @@ def refuses(monkeypatch: pytest.MonkeyPatch, answer: int | None) -> None:
 
 
 def test_an_arranged_process_hashes_alike_whatever_it_was_started_with() -> None:
-    first_answers, second = program(hash_seed="1"), program(hash_seed="random")
-    assert first_answers == second
+    first_answers, second_answers = program(hash_seed="1"), program(hash_seed="random")
+    assert first_answers == second_answers
     assert first_answers[0] == ["an argument", "--more"]
     assert first_answers[3:] == [[], []]
 
@@ -642,10 +642,10 @@ def test_where_variables_are_not_read_the_limit_is_named() -> None:
         "from txnsim.runtime.virtual.reproducible_process import arrange_process\n"
         "print(*arrange_process())"
     )
-    done = subprocess.run(
+    finished_process = subprocess.run(
         [sys.executable, "-E", "-c", code], env=environ, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == STRINGS
+    assert finished_process.stdout.strip() == STRINGS
 
 
 @pytest.mark.skipif(FIXED_SINCE_3_12, reason="None hashes by a constant since Python 3.12")
@@ -659,11 +659,11 @@ def test_addresses_count_before_python_3_12(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_program_is_started_again_at_most_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[tuple[list[str], dict[str, str]]] = []
+    started_programs: list[tuple[list[str], dict[str, str]]] = []
     personas: list[int] = []
 
     def execve(_path: str, argv: list[str], env: dict[str, str]) -> None:
-        started.append((argv, env))
+        started_programs.append((argv, env))
         raise SystemExit(0)
 
     monkeypatch.setattr(os, "execve", execve)
@@ -677,13 +677,13 @@ def test_a_program_is_started_again_at_most_once(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv(reproducible_process.ARRANGED, raising=False)
     with pytest.raises(SystemExit):
         arrange_process()
-    argv, env = started.pop()
+    argv, env = started_programs.pop()
     assert argv == [sys.executable, *sys.orig_argv[1:]]
     assert (env["PYTHONHASHSEED"], env[reproducible_process.ARRANGED]) == ("0", "1")
     assert personas == [0xFFFFFFFF, 0x0040000]
     monkeypatch.setenv(reproducible_process.ARRANGED, "1")
     assert arrange_process() == (STRINGS,)
-    assert started == []
+    assert started_programs == []
 
 
 def test_an_arranged_process_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

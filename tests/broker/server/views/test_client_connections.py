@@ -19,8 +19,8 @@ async def test_each_broker_lists_its_open_connections(cluster: VirtualCluster) -
     wires = [await WireClient.open(*address, client_id="app") for address in addresses]
     wires[0].send(wires[0].metadata())
     await wires[0].answer()
-    shown = list(open_connections(cluster.sim))
-    assert [(row.broker, row.listener, row.client_id) for row in shown] == [
+    shown_connections = list(open_connections(cluster.sim))
+    assert [(row.broker, row.listener, row.client_id) for row in shown_connections] == [
         (1, "PLAINTEXT", "app"),
         (2, "PLAINTEXT", None),
         (2, "KIP_TEXT", None),

@@ -62,10 +62,10 @@ def test_a_lost_marker_is_sent_again_when_its_request_times_out() -> None:
             await producer.commit()
             await cluster.wait_until_struck()
             facts = await reader.read()
-            (owed,) = facts.owed_markers
-            assert (owed.sending, owed.is_commit) == (MarkerSending.RETRIED, True)
-            assert owed.sent_again_ms is not None
-            await asyncio.sleep((owed.sent_again_ms - facts.now_ms) / 1_000 + 1)
+            (owed_marker,) = facts.owed_markers
+            assert (owed_marker.sending, owed_marker.is_commit) == (MarkerSending.RETRIED, True)
+            assert owed_marker.sent_again_ms is not None
+            await asyncio.sleep((owed_marker.sent_again_ms - facts.now_ms) / 1_000 + 1)
             await until_state(app, "a", "CompleteCommit")
             assert (await reader.read()).owed_markers == ()
 
@@ -80,10 +80,11 @@ def test_a_reader_that_waits_at_a_follower_waits() -> None:
             await producer.send("orders", 0, b"x")
             await producer.send("orders", 0, b"y")
             follower = next(id_ for id_ in (1, 2, 3) if id_ != cluster.leader(WHERE))
-            near = NearReplicas(RACKS[follower - 1])
-            await fetch(client, "orders", 0, 0, near_replicas=near, max_wait_ms=0)
+            near_replicas = NearReplicas(RACKS[follower - 1])
+            await fetch(client, "orders", 0, 0, near_replicas=near_replicas, max_wait_ms=0)
             waiting_fetch = cluster.env.tasks.spawn(
-                fetch(client, "orders", 0, 0, near_replicas=near, max_wait_ms=5_000), name="near"
+                fetch(client, "orders", 0, 0, near_replicas=near_replicas, max_wait_ms=5_000),
+                name="near",
             )
             await asyncio.sleep(0.1)
             assert partition_of(await facts_reader.read()).readers == ("near",)

@@ -20,9 +20,9 @@ from txnsim.types import IsolationLevel, TopicPartition
 WHERE = TopicPartition("orders", 0)
 
 
-async def commit(cluster: Cluster, transactional_id: str, times: int = 1) -> None:
+async def commit(cluster: Cluster, transactional_id: str, repeat_count: int = 1) -> None:
     producer = await begin_transaction(cluster, transactional_id)
-    for number in range(times):
+    for number in range(repeat_count):
         if number:
             producer.begin()
         await producer.send("orders", 0, b"x")
@@ -53,8 +53,8 @@ def test_a_contradiction_is_remembered_over_moves_and_gone_with_its_topic() -> N
         async def found() -> list[tuple[str, int]]:
             await book.read_on(cluster.sim, None)
             return [
-                (str(wrong.partition), wrong.offset)
-                for wrong in book.wrong_data(cluster.sim.metadata.image)
+                (str(wrong_data.partition), wrong_data.offset)
+                for wrong_data in book.wrong_data(cluster.sim.metadata.image)
             ]
 
         async with cluster.client() as app:
@@ -76,13 +76,13 @@ def test_long_histories_keep_their_newest_part(monkeypatch: pytest.MonkeyPatch) 
     async def story(cluster: VirtualCluster) -> None:
         book = DecisionBook()
         async with cluster.client() as app:
-            await commit(app, "a", times=12)
+            await commit(app, "a", repeat_count=12)
             await book.read_on(cluster.sim, None)
-            await commit(app, "a", times=12)
+            await commit(app, "a", repeat_count=12)
             await book.read_on(cluster.sim, None)
             assert book.wrong_data(cluster.sim.metadata.image) == ()
-            kept = [log for log in book._logs.values() if log.markers]
-            assert [len(markers) for log in kept for markers in log.markers.values()] == [5]
+            kept_logs = [log for log in book._logs.values() if log.markers]
+            assert [len(markers) for log in kept_logs for markers in log.markers.values()] == [5]
 
     monkeypatch.setattr(_decision_book, "KEPT_MAX", 5)
     monkeypatch.setattr(_decision_book, "RECORDS_KEPT_MAX", 15)
@@ -94,7 +94,7 @@ def test_a_log_that_begins_later_is_known_from_its_first_marker_on() -> None:
         async with cluster.client() as app:
             await tear(cluster, app, "torn")
             await Admin(app).delete_records(WHERE, -1)
-            await commit(app, "a", times=2)
+            await commit(app, "a", repeat_count=2)
             book = DecisionBook()
             await book.read_on(cluster.sim, None)
             assert book.wrong_data(cluster.sim.metadata.image) == ()
@@ -111,8 +111,8 @@ def test_what_hangs_is_told_its_past_decision() -> None:
             await book.read_on(cluster.sim, None)
             log = cluster.sim.brokers[cluster.leader(WHERE)].replicas.led[WHERE]
             (producer,) = log.producers.open_producers()
-            decided = book.decided(WHERE, producer, None)
-            assert decided.decision is PastDecision.UNKNOWN
-            assert "no coordinator knows the producer" in str(decided)
+            evidence = book.decided(WHERE, producer, None)
+            assert evidence.decision is PastDecision.UNKNOWN
+            assert "no coordinator knows the producer" in str(evidence)
 
     run_cluster(story)

@@ -147,16 +147,18 @@ async def a_verification_without_answer(cluster: VirtualCluster, read: Watch) ->
 
 async def a_partition_without_leader(cluster: VirtualCluster, read: Watch) -> None:
     """The transaction's markers wait for a leader, as since KAFKA-20734."""
-    alone = TopicPartition("alone", 0)
+    leaderless_partition = TopicPartition("alone", 0)
     async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
         await producer.init_transactions()
         home = cluster.leader(cluster.home("tx"))
         owner = next(broker for broker in cluster.sim.brokers if broker != home)
         admin = Admin(client)
-        await admin.create_topics((NewTopic(name=alone.topic, assignments=((owner,),)),))
-        await admin.wait_for_topic(alone.topic)
+        await admin.create_topics(
+            (NewTopic(name=leaderless_partition.topic, assignments=((owner,),)),)
+        )
+        await admin.wait_for_topic(leaderless_partition.topic)
         producer.begin()
-        await producer.send(alone.topic, 0, b"v")
+        await producer.send(leaderless_partition.topic, 0, b"v")
         assert read(table.OFFLINE_PARTITIONS) == {}
         await cluster.sim.kill_broker(owner)
         await read.until(table.OFFLINE_PARTITIONS, lambda count: count == 1)
@@ -211,7 +213,7 @@ async def a_compacted_topic(cluster: VirtualCluster, read: Watch) -> None:
             (NewTopic(name="table", assignments=((1,),), configs=configs),)
         )
         await Admin(client).wait_for_topic("table")
-        plain = Producer(client)
+        plain_producer = Producer(client)
         await producer.init_transactions()
         producer.begin()
 
@@ -220,7 +222,7 @@ async def a_compacted_topic(cluster: VirtualCluster, read: Watch) -> None:
 
         async def segment() -> None:
             cluster.advance(2_000)
-            await plain.send("table", 0, b"v", key=b"k")
+            await plain_producer.send("table", 0, b"v", key=b"k")
 
         await segment()
         await segment()
@@ -245,11 +247,11 @@ async def a_batch_that_can_not_be_read(cluster: VirtualCluster, read: Watch) -> 
         await Producer(client).send("table", 0, b"v", key=b"k")
         cluster.advance(2_000)
         await Producer(client).send("table", 0, b"v", key=b"k")
-    broken = bytearray(build_batch([Record(key=b"k")] * 2, timestamp_ms=1))
-    broken[61] = 0x7E  # the length of its first record
+    broken_batch = bytearray(build_batch([Record(key=b"k")] * 2, timestamp_ms=1))
+    broken_batch[61] = 0x7E  # the length of its first record
     log = cluster.sim.brokers[B1].replicas.led[TopicPartition("table", 0)]
     (segment,) = log.local.inactive_segments(0, 1)
-    segment.append(bytes(broken), 0, 1, max_timestamp=1, now_ms=1)
+    segment.append(bytes(broken_batch), 0, 1, max_timestamp=1, now_ms=1)
     assert read(table.UNCLEANABLE) == {}
     await read.until(table.UNCLEANABLE, lambda count: count == 1)
     assert read(table.UNCLEANABLE) == {("1",): 1}
@@ -273,18 +275,18 @@ async def requests_of_a_client(cluster: VirtualCluster, read: Watch) -> None:
         await producer.commit()
         home = str(cluster.leader(cluster.home("tx")))
         assert read(table.REQUESTS)[(home, "EndTxn", "5")] == 1
-        (ended,) = (
+        (metric_sample,) = (
             reading
             for reading in readings(cluster.sim)
             if reading.metric == table.REQUEST_REMOTE_MS and reading.labels == (home, "EndTxn")
         )
-        assert ended.value == pytest.approx(250, abs=50)
-        within = dict(zip(table.TIME_BOUNDS_MS, ended.counts, strict=False))
-        assert [count for bound, count in within.items() if bound < 200] == [0] * 12
-        assert [count for bound, count in within.items() if bound > 300] == [1] * 7
-        assert ended.counts[-1] == 1
-        assert read(table.REQUEST_REMOTE_MS)[(home, "EndTxn")] == ended.value
-        assert read(table.REQUEST_MS)[(home, "EndTxn")] >= ended.value
+        assert metric_sample.value == pytest.approx(250, abs=50)
+        counts_by_bound = dict(zip(table.TIME_BOUNDS_MS, metric_sample.counts, strict=False))
+        assert [count for bound, count in counts_by_bound.items() if bound < 200] == [0] * 12
+        assert [count for bound, count in counts_by_bound.items() if bound > 300] == [1] * 7
+        assert metric_sample.counts[-1] == 1
+        assert read(table.REQUEST_REMOTE_MS)[(home, "EndTxn")] == metric_sample.value
+        assert read(table.REQUEST_MS)[(home, "EndTxn")] >= metric_sample.value
         assert 0 < read(table.REQUEST_LOCAL_MS)[(home, "EndTxn")] < 50
         assert read(table.REQUEST_BYTES)[(home, "EndTxn")] == 15, "without its header"
         assert read(table.RESPONSE_BYTES)[(home, "EndTxn")] == 17
@@ -333,8 +335,8 @@ async def a_share_group(cluster: VirtualCluster, read: Watch) -> None:
         cluster.sim.metadata.create_topic(
             controller.TopicToCreate(name=topic, partition_count=1, configs=configs)
         )
-        named = {"errors.deadletterqueue.topic.name": topic}
-        image = cluster.sim.metadata.image.with_group_configs("g", named, keeps_empty=True)
+        group_configs = {"errors.deadletterqueue.topic.name": topic}
+        image = cluster.sim.metadata.image.with_group_configs("g", group_configs, keeps_empty=True)
         cluster.sim.metadata.publish(image)
         await fill(member.api, 1)
         acquired_range = (await member.get()).split()[0]
@@ -352,10 +354,10 @@ async def a_streams_group(cluster: VirtualCluster, read: Watch) -> None:
         member = GroupMember(
             client, MemberOptions(group_id="app", protocol="streams", member_id="a")
         )
-        places = frozenset(
+        partitions = frozenset(
             TopicPartition("orders", partition_index) for partition_index in range(3)
         )
-        await member.subscribe(["orders"], until=places)
+        await member.subscribe(["orders"], until=partitions)
         home = str(await client.group_coordinator("app"))
         assert read(table.STREAMS_GROUPS) == {(home, "Stable"): 1}
         assert read(table.STREAMS_REBALANCES) == {(home,): 1}

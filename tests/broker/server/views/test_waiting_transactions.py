@@ -36,15 +36,15 @@ async def test_a_lost_marker_is_named_with_the_setting_and_what_ends_the_wait(
     async with cluster.client() as app, Producer(app, transactional_id="shop") as producer:
         await _commit(producer)
         await cluster.wait_until_struck()
-        with pytest.raises(TimeoutError) as late:
+        with pytest.raises(TimeoutError) as timeout_info:
             await until_state(cluster.sim, "shop", ("CompleteCommit",), timeout_ms=1_000)
-        headline, lost, marker = str(late.value).splitlines()
+        headline, lost_line, marker = str(timeout_info.value).splitlines()
         assert headline == "shop is PrepareCommit after 1000 ms, not CompleteCommit"
-        assert "WriteTxnMarkers from broker" in lost
-        assert "was lost by a fault" in lost
-        assert "for 30000 ms (request.timeout.ms)" in lost
+        assert "WriteTxnMarkers from broker" in lost_line
+        assert "was lost by a fault" in lost_line
+        assert "for 30000 ms (request.timeout.ms)" in lost_line
         assert marker == "  orders-0 has no marker yet"
-        advised = int(lost.rpartition("advance the clock by ")[2].split()[0])
+        advised = int(lost_line.rpartition("advance the clock by ")[2].split()[0])
         cluster.advance(advised)
         await until_state(cluster.sim, "shop", ("CompleteCommit",), timeout_ms=1_000)
         assert wait_reasons(cluster.sim, "shop") == ()

@@ -34,9 +34,9 @@ def _version(name: str) -> str:
 
 
 def _python() -> str:
-    ours = REPOSITORY / ".venv" / "bin" / "python"
-    if ours.exists():
-        return str(ours)
+    own_python = REPOSITORY / ".venv" / "bin" / "python"
+    if own_python.exists():
+        return str(own_python)
     if sys.prefix == sys.base_prefix:
         raise ForeignClientError("no .venv: make it with `make test`")
     return sys.executable

@@ -21,8 +21,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     for difference in comparison.shown:
         print(difference)
     for name in (*DEFINITIONS, REFUSED):
-        convicted = comparison.convicted[name]
-        print(f"{name:28}{convicted:>8} convicted{comparison.histories - convicted:>8} acquitted")
+        convicted_count = comparison.convicted[name]
+        print(
+            f"{name:28}{convicted_count:>8} convicted"
+            f"{comparison.histories - convicted_count:>8} acquitted"
+        )
     print(f"{comparison.histories} histories, {comparison.differences.total()} differences")
     for definition_name, times in comparison.differences.items():
         print(f"FAILED {definition_name}: {times} differences")

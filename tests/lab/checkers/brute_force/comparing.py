@@ -72,16 +72,19 @@ def by_definition(lines: Lines) -> set[str]:
 
 
 def _names_two_records(lines: Lines) -> bool:
-    writes = [wrote for _, wrote in every(lines, Wrote) if wrote.outcome is not FAILED]
+    writes = [write for _, write in every(lines, Wrote) if write.outcome is not FAILED]
     return any(
-        wrote.place == other.place
-        and wrote.value == other.value is not None
+        write.place == other_write.place
+        and write.value == other_write.value is not None
         and (
-            wrote.transaction != other.transaction
-            or (NOT_TOLD not in (wrote.offset, other.offset) and wrote.offset != other.offset)
+            write.transaction != other_write.transaction
+            or (
+                NOT_TOLD not in (write.offset, other_write.offset)
+                and write.offset != other_write.offset
+            )
         )
-        for wrote in writes
-        for other in writes
+        for write in writes
+        for other_write in writes
     )
 
 
@@ -145,10 +148,10 @@ class Comparison:
     def add(self, seed: int) -> None:
         """Compare the judges with their definitions on one more history."""
         lines = small_history(SeededRng(seed).stream("history"))
-        defined, judged = by_definition(lines), by_the_judges(lines)
+        defined, judged_kinds = by_definition(lines), by_the_judges(lines)
         self.histories += 1
-        self.convicted.update(judged)
-        for kind in sorted(defined ^ judged):
+        self.convicted.update(judged_kinds)
+        for kind in sorted(defined ^ judged_kinds):
             self.differences[kind] += 1
             if self.differences[kind] <= SHOWN_MAX:
                 self.shown.append(f"seed {seed}, {shown_difference(shrunk(lines, kind), kind)}")

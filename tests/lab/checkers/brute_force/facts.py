@@ -56,8 +56,8 @@ def every(lines: Lines, observation_class: type[SeenT]) -> list[tuple[int, SeenT
 
 def labels(lines: Lines) -> list[str]:
     """The labels of all transactions in a history."""
-    named = [getattr(observation, "transaction", None) for observation in lines]
-    return sorted({label for label in named if label is not None})
+    named_labels = [getattr(observation, "transaction", None) for observation in lines]
+    return sorted({label for label in named_labels if label is not None})
 
 
 def owner(lines: Lines, label: str | None) -> str | None:
@@ -130,20 +130,20 @@ def writers(lines: Lines, topic_partition: TopicPartition, record_value: str | N
     """The writes of a record that may have taken effect; all refused ones if none did."""
     if record_value is None:
         return []
-    tried = [
-        wrote
-        for _, wrote in every(lines, Wrote)
-        if wrote.place == topic_partition and wrote.value == record_value
+    tried_writes = [
+        write
+        for _, write in every(lines, Wrote)
+        if write.place == topic_partition and write.value == record_value
     ]
-    return [wrote for wrote in tried if wrote.outcome is not FAILED] or tried
+    return [write for write in tried_writes if write.outcome is not FAILED] or tried_writes
 
 
-def offsets_given(lines: Lines, wrote: Wrote) -> list[int]:
+def offsets_given(lines: Lines, write: Wrote) -> list[int]:
     """The offsets at which readers have found a record."""
     return [
         record.offset
         for _, topic_partition, record in given_records(lines)
-        if topic_partition == wrote.place and record.value == wrote.value
+        if topic_partition == write.place and record.value == write.value
     ]
 
 
@@ -182,12 +182,12 @@ def _with_distinct_name(lines: Lines, index: int, observation: Seen) -> Seen:
         return replace(observation, positions=tuple(renamed))
     if isinstance(observation, Added | Described):
         # A coordinator knows names only: it means whichever there is.
-        several = tuple(
+        partitions = tuple(
             TopicPartition(_numbered_name(partition.topic, number), partition.partition)
             for partition in observation.partitions
             for number in range(len(_deletions(lines, partition.topic)) + 1)
         )
-        return replace(observation, partitions=several)
+        return replace(observation, partitions=partitions)
     if isinstance(observation, Wrote):
         inputs = tuple(
             replace(position, topic=_which(lines, index, position.topic))

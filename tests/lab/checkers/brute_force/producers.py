@@ -47,19 +47,19 @@ def false_fencing(lines: Lines) -> bool:
 
 def refused_producer(lines: Lines) -> bool:
     for label in labels(lines):
-        refused = [
+        refused_answers = [
             (index, answer)
             for index, answer in _until_the_end(lines, label)
             if answer.error in REFUSED and not isinstance(answer, Ended)
         ]
-        for index, answer in refused[:1]:
-            later = [
+        for index, answer in refused_answers[:1]:
+            later_observations = [
                 observation
                 for number, observation in _in_the_name_of(lines, label)
                 if number > index
             ]
             if (
-                all(observation.outcome is FAILED for observation in later)
+                all(observation.outcome is FAILED for observation in later_observations)
                 and _has_added(lines, label, answer)
                 and _is_young(lines, label, index, told_by=(Initialised,))
                 and _kept_the_rules(lines, label, index)
@@ -110,16 +110,16 @@ def _is_young(
 
 def _took_part(lines: Lines, label: str, index: int) -> bool:
     """Whether an addition was acknowledged, or any request if there was no addition."""
-    earlier = [answer for number, answer in _answers(lines, label) if number < index]
-    added = [answer for answer in earlier if isinstance(answer, Added)]
-    return any(answer.outcome is OK for answer in added or earlier)
+    earlier_answers = [answer for number, answer in _answers(lines, label) if number < index]
+    additions = [answer for answer in earlier_answers if isinstance(answer, Added)]
+    return any(answer.outcome is OK for answer in additions or earlier_answers)
 
 
 def _has_added(lines: Lines, label: str, answer: Answer) -> bool:
     """Whether a producer that sends AddPartitionsToTxn has added the partition, or the group."""
-    added = [addition for _, addition in every(lines, Added) if addition.transaction == label]
-    acknowledged = [addition for addition in added if addition.outcome is OK]
-    if not added or isinstance(answer, Added):
+    additions = [addition for _, addition in every(lines, Added) if addition.transaction == label]
+    acknowledged = [addition for addition in additions if addition.outcome is OK]
+    if not additions or isinstance(answer, Added):
         return True
     if isinstance(answer, Wrote):
         return any(answer.place in addition.partitions for addition in acknowledged)
@@ -152,17 +152,17 @@ def _overtaken_inits(lines: Lines, label: str) -> set[int]:
     """Who was given a lower epoch than the last before him of the same producer: his request came
     first, though his answer came later.
     """
-    overtaken: set[int] = set()
+    overtaken_inits: set[int] = set()
     last_init: Initialised | None = None
     for index, init in _initialisations(lines, label):
         if init.outcome is not OK:
             continue
         is_same = last_init is not None and last_init.producer_id == init.producer_id
         if is_same and last_init is not None and init.producer_epoch < last_init.producer_epoch:
-            overtaken.add(index)
+            overtaken_inits.add(index)
         else:
             last_init = init
-    return overtaken
+    return overtaken_inits
 
 
 def _may_fence(init: Initialised) -> bool:
@@ -171,11 +171,11 @@ def _may_fence(init: Initialised) -> bool:
 
 def _owns_the_id(lines: Lines, label: str, index: int) -> bool:
     """Whether the transaction's producer was the last one to initialise the id before it."""
-    overtaken = _overtaken_inits(lines, label)
+    overtaken_inits = _overtaken_inits(lines, label)
     inits_before = [
         init
         for number, init in _initialisations(lines, label)
-        if number < index and _may_fence(init) and number not in overtaken
+        if number < index and _may_fence(init) and number not in overtaken_inits
     ]
     return (
         bool(inits_before)
@@ -205,10 +205,10 @@ def _is_interrupted(lines: Lines, label: str, index: int) -> bool:
                 return True
             if init.outcome is UNKNOWN and number < index:
                 return True
-    own = _producer_ids(lines, label)
+    own_ids = _producer_ids(lines, label)
     return any(
         abort.outcome is not FAILED
-        and abort.producer_id in own
+        and abort.producer_id in own_ids
         and (number < index or _is_under_way(lines, number, index))
         for number, abort in every(lines, Aborted)
     )
@@ -219,20 +219,22 @@ def _producer_ids(lines: Lines, label: str) -> set[int | None]:
 
 
 def _ended_all_before(lines: Lines, label: str, index: int) -> bool:
-    overtaken = _overtaken_inits(lines, label)
+    overtaken_inits = _overtaken_inits(lines, label)
     granted = [
         number
         for number, init in _initialisations(lines, label)
-        if init.outcome is OK and number < index and number not in overtaken
+        if init.outcome is OK and number < index and number not in overtaken_inits
     ]
-    for number, begun in every(lines, Began):
-        if begun.transactional_id != owner(lines, label):
+    for number, begin in every(lines, Began):
+        if begin.transactional_id != owner(lines, label):
             continue
         if not max(granted, default=-1) < number < _began(lines, label):
             continue
         if not any(
-            end.transaction == begun.transaction and end.outcome is OK and number < ended < index
-            for ended, end in every(lines, Ended)
+            end.transaction == begin.transaction
+            and end.outcome is OK
+            and number < end_index < index
+            for end_index, end in every(lines, Ended)
         ):
             return False
     return True
@@ -245,14 +247,14 @@ def _in_the_name_of(lines: Lines, label: str) -> Iterable[tuple[int, Initialised
     """What was asked in the name of the transactional id: by its transactions, and with the
     producer ids that it has had.
     """
-    own = _producer_ids(lines, label)
+    own_ids = _producer_ids(lines, label)
     for index, observation in enumerate(lines):
         if isinstance(observation, Initialised):
             if observation.transactional_id == owner(lines, label):
                 yield index, observation
         elif isinstance(observation, Answer):
             is_own = owner(lines, observation.transaction) == owner(lines, label)
-            if is_own or observation.producer_id in own:
+            if is_own or observation.producer_id in own_ids:
                 yield index, observation
 
 
@@ -261,10 +263,10 @@ def _goes_by_its_identity(lines: Lines, label: str, index: int) -> bool:
     and no other request had a higher epoch.
     """
     may_have: set[tuple[int, int]] = set()
-    overtaken = _overtaken_inits(lines, label)
+    overtaken_inits = _overtaken_inits(lines, label)
     for number, observation in _in_the_name_of(lines, label):
         if isinstance(observation, Initialised):
-            if number < index and observation.outcome is OK and number not in overtaken:
+            if number < index and observation.outcome is OK and number not in overtaken_inits:
                 may_have = {(observation.producer_id, observation.producer_epoch)}
             continue
         is_asked = number <= index or _is_under_way(lines, number, index)
@@ -289,18 +291,18 @@ def _is_higher(answer: Answer, may_have: set[tuple[int, int]]) -> bool:
 
 def _identities_after(answer: Answer, may_have: set[tuple[int, int]]) -> set[tuple[int, int]]:
     """The identities that a producer may have after an acknowledged request."""
-    sent = answer.producer_epoch
+    sent_epoch = answer.producer_epoch
     identities_left = {
         (producer_id, epoch)
         for producer_id, epoch in may_have
-        if producer_id != answer.producer_id or sent is None or epoch >= sent
+        if producer_id != answer.producer_id or sent_epoch is None or epoch >= sent_epoch
     }
     if not isinstance(answer, Ended) or not identities_left:
         return identities_left
     if answer.next_producer_epoch is None:
         producer_id, epoch = max(identities_left)
         return identities_left | {(producer_id, epoch + 1)}
-    following = (
+    next_id = (
         max(identities_left)[0] if answer.next_producer_id is None else answer.next_producer_id
     )
-    return {(following, answer.next_producer_epoch)}
+    return {(next_id, answer.next_producer_epoch)}

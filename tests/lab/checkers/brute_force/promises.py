@@ -29,41 +29,41 @@ SEQUENCES = 2**31
 # Gone
 
 
-def is_passed(lines: Lines, wrote: Wrote) -> bool:
+def is_passed(lines: Lines, write: Wrote) -> bool:
     """Whether a reader began at or before a record, went on behind it, and was not given it."""
-    if wrote.outcome is not OK or wrote.value is None or wrote.offset == NOT_TOLD:
+    if write.outcome is not OK or write.value is None or write.offset == NOT_TOLD:
         return False
-    if any(offset != wrote.offset for offset in offsets_given(lines, wrote)):
+    if any(offset != write.offset for offset in offsets_given(lines, write)):
         return False
-    if _may_be_cleaned(lines, wrote):
+    if _may_be_cleaned(lines, write):
         return False
     return any(
-        read.asked <= wrote.offset < read.next_offset
+        read.asked <= write.offset < read.next_offset
         and not any(
-            record.offset == wrote.offset and record.value == wrote.value for record in read.records
+            record.offset == write.offset and record.value == write.value for record in read.records
         )
-        for _, read in reads(lines, wrote.place)
+        for _, read in reads(lines, write.place)
     )
 
 
-def _may_be_cleaned(lines: Lines, wrote: Wrote) -> bool:
-    if wrote.key is None:
+def _may_be_cleaned(lines: Lines, write: Wrote) -> bool:
+    if write.key is None:
         return False
     for _, other_wrote in every(lines, Wrote):
-        if other_wrote.key == wrote.key and other_wrote.outcome is not FAILED:
+        if other_wrote.key == write.key and other_wrote.outcome is not FAILED:
             is_placed = other_wrote.outcome is OK and other_wrote.offset != NOT_TOLD
-            if other_wrote.place == wrote.place and (
-                not is_placed or other_wrote.offset > wrote.offset
+            if other_wrote.place == write.place and (
+                not is_placed or other_wrote.offset > write.offset
             ):
                 return True
-            if _may_be_there(other_wrote.place, wrote.place):
+            if _may_be_there(other_wrote.place, write.place):
                 return True
     for _, read in every(lines, Read):
         for record in () if read.error else read.records:
-            if record.key == wrote.key:
-                if read.place == wrote.place and record.offset > wrote.offset:
+            if record.key == write.key:
+                if read.place == write.place and record.offset > write.offset:
                     return True
-                if _may_be_there(read.place, wrote.place):
+                if _may_be_there(read.place, write.place):
                     return True
     return False
 
@@ -74,33 +74,33 @@ def _may_be_there(topic_partition: TopicPartition, other_partition: TopicPartiti
     )
 
 
-def is_held(lines: Lines, wrote: Wrote) -> bool:
+def is_held(lines: Lines, write: Wrote) -> bool:
     """Whether a committed record belongs to a transaction that still hangs."""
     commits = [
         commit_index
-        for commit_index, end in ends(lines, wrote.transaction)
-        if end.commit and end.outcome is OK and wrote.transaction is not None
+        for commit_index, end in ends(lines, write.transaction)
+        if end.commit and end.outcome is OK and write.transaction is not None
     ]
-    if not commits or wrote.outcome is not OK or (wrote.value and offsets_given(lines, wrote)):
+    if not commits or write.outcome is not OK or (write.value and offsets_given(lines, write)):
         return False
     return any(
         (hanging_transaction.place, hanging_transaction.producer_id)
-        == (wrote.place, wrote.producer_id)
-        and wrote.offset >= hanging_transaction.start_offset
+        == (write.place, write.producer_id)
+        and write.offset >= hanging_transaction.start_offset
         and hanging_transaction.last_seen > max(commits)
         for hanging_transaction in hanging(lines)
     )
 
 
-def is_gone(lines: Lines, wrote: Wrote) -> bool:
-    return is_passed(lines, wrote) or is_held(lines, wrote)
+def is_gone(lines: Lines, write: Wrote) -> bool:
+    return is_passed(lines, write) or is_held(lines, write)
 
 
 def _acknowledged_writes(lines: Lines, label: str) -> list[Wrote]:
     return [
-        wrote
-        for _, wrote in every(lines, Wrote)
-        if wrote.transaction == label and wrote.outcome is OK
+        write
+        for _, write in every(lines, Wrote)
+        if write.transaction == label and write.outcome is OK
     ]
 
 
@@ -115,14 +115,14 @@ def _is_lost_commit(lines: Lines, label: str) -> bool:
         and any(
             not _is_same(record, other_record) for record in records for other_record in records
         )
-        and all(is_gone(lines, wrote) and not _is_shown(lines, wrote) for wrote in records)
+        and all(is_gone(lines, write) and not _is_shown(lines, write) for write in records)
     )
 
 
 def lost_write(lines: Lines) -> bool:
-    for _, wrote in every(lines, Wrote):
-        label = wrote.transaction
-        if wrote.outcome is OK and is_gone(lines, wrote):
+    for _, write in every(lines, Wrote):
+        label = write.transaction
+        if write.outcome is OK and is_gone(lines, write):
             if label is None:
                 return True
             if is_acknowledged(lines, label) and not _is_lost_commit(lines, label):
@@ -148,8 +148,8 @@ def _is_same(record: Wrote, other_record: Wrote) -> bool:
     )
 
 
-def _is_shown(lines: Lines, wrote: Wrote) -> bool:
-    return wrote.value is not None and bool(offsets_given(lines, wrote))
+def _is_shown(lines: Lines, write: Wrote) -> bool:
+    return write.value is not None and bool(offsets_given(lines, write))
 
 
 # Twice, and in order
@@ -179,22 +179,24 @@ def _item(lines: Lines, topic_partition: TopicPartition, record_value: str | Non
 
 def _is_known(lines: Lines, topic_partition: TopicPartition, record_value: str | None) -> bool:
     writers_of_value = writers(lines, topic_partition, record_value)
-    is_of_one_transaction = len({wrote.transaction for wrote in writers_of_value}) == 1
+    is_of_one_transaction = len({write.transaction for write in writers_of_value}) == 1
     return bool(writers_of_value) and (
         is_of_one_transaction or _item(lines, topic_partition, record_value) is not None
     )
 
 
 def out_of_order(lines: Lines) -> bool:
-    for low_at, low in every(lines, Wrote):
-        for high_at, high in every(lines, Wrote):
-            if not _is_after(high, low) or high.outcome is not OK:
+    for low_at, low_write in every(lines, Wrote):
+        for high_at, high_write in every(lines, Wrote):
+            if not _is_after(high_write, low_write) or high_write.outcome is not OK:
                 continue
-            if low.outcome is OK and NOT_TOLD < high.offset < low.offset:
+            if low_write.outcome is OK and NOT_TOLD < high_write.offset < low_write.offset:
                 return True
-            if low.error == "OUT_OF_ORDER_SEQUENCE_NUMBER" and high_at < low_at:
+            if low_write.error == "OUT_OF_ORDER_SEQUENCE_NUMBER" and high_at < low_at:
                 attempts = [
-                    attempt for _, attempt in every(lines, Wrote) if _is_attempt_of(attempt, low)
+                    attempt
+                    for _, attempt in every(lines, Wrote)
+                    if _is_attempt_of(attempt, low_write)
                 ]
                 if all(
                     attempt.outcome is FAILED and not _is_shown(lines, attempt)
@@ -204,10 +206,14 @@ def out_of_order(lines: Lines) -> bool:
     return False
 
 
-def _is_after(high: Wrote, low: Wrote) -> bool:
-    if high.sequence is None or low.sequence is None or not _are_of_one_session(high, low):
+def _is_after(high_write: Wrote, low_write: Wrote) -> bool:
+    if (
+        high_write.sequence is None
+        or low_write.sequence is None
+        or not _are_of_one_session(high_write, low_write)
+    ):
         return False
-    return 0 < (high.sequence - low.sequence) % SEQUENCES < SEQUENCES // 2
+    return 0 < (high_write.sequence - low_write.sequence) % SEQUENCES < SEQUENCES // 2
 
 
 def _is_attempt_of(attempt: Wrote, original: Wrote) -> bool:
@@ -230,23 +236,27 @@ def positions_before_decision(lines: Lines) -> bool:
     for _, read in every(lines, PositionsRead):
         for position in () if read.error else read.positions:
             senders = [
-                sent
-                for _, sent in every(lines, SentOffsets)
-                if (sent.group, sent.place, sent.position)
+                sent_offsets
+                for _, sent_offsets in every(lines, SentOffsets)
+                if (sent_offsets.group, sent_offsets.place, sent_offsets.position)
                 == (read.group, position.place, position.offset)
             ]
-            if senders and all(_is_too_early(lines, sent, read) for sent in senders):
+            if senders and all(
+                _is_too_early(lines, sent_offsets, read) for sent_offsets in senders
+            ):
                 return True
     return False
 
 
-def _is_too_early(lines: Lines, sent: SentOffsets, read: PositionsRead) -> bool:
-    if sent.transaction is None:
+def _is_too_early(lines: Lines, sent_offsets: SentOffsets, read: PositionsRead) -> bool:
+    if sent_offsets.transaction is None:
         return False
-    if cannot_have_committed(lines, sent.transaction):
+    if cannot_have_committed(lines, sent_offsets.transaction):
         return True
     commits = [
-        end for _, end in ends(lines, sent.transaction) if end.commit and end.outcome is not FAILED
+        end
+        for _, end in ends(lines, sent_offsets.transaction)
+        if end.commit and end.outcome is not FAILED
     ]
     return bool(commits) and all(
         end.asked_ms is not None and read.at_ms < end.asked_ms for end in commits
@@ -254,25 +264,27 @@ def _is_too_early(lines: Lines, sent: SentOffsets, read: PositionsRead) -> bool:
 
 
 def skipped_input(lines: Lines) -> bool:
-    pairs = {(sent.group, sent.place) for _, sent in every(lines, SentOffsets)}
+    pairs = {
+        (sent_offsets.group, sent_offsets.place) for _, sent_offsets in every(lines, SentOffsets)
+    }
     return any(_skips(lines, group, topic_partition) for group, topic_partition in pairs)
 
 
 def _skips(lines: Lines, group: str, topic_partition: TopicPartition) -> bool:
-    sent = [
+    sent_positions = [
         sent_offsets
         for _, sent_offsets in every(lines, SentOffsets)
         if (sent_offsets.group, sent_offsets.place) == (group, topic_partition)
     ]
     members = {
         sent_offsets.who if sent_offsets.member is None else sent_offsets.member
-        for sent_offsets in sent
+        for sent_offsets in sent_positions
     }
-    polled = [read for _, read in reads(lines, topic_partition) if read.who in members]
-    if not polled:
+    polled_reads = [read for _, read in reads(lines, topic_partition) if read.who in members]
+    if not polled_reads:
         return False
-    reached = max(_in_force(lines, group, topic_partition, sent), default=NOT_TOLD)
-    begun = min(read.asked for read in polled)
+    reached_offset = max(_in_force(lines, group, topic_partition, sent_positions), default=NOT_TOLD)
+    first_asked = min(read.asked for read in polled_reads)
     begins = max(
         (
             read.log_start_offset
@@ -282,24 +294,24 @@ def _skips(lines: Lines, group: str, topic_partition: TopicPartition) -> bool:
         default=0,
     )
     return any(
-        max(begun, begins) <= record.offset < reached
+        max(first_asked, begins) <= record.offset < reached_offset
         and not _is_replaced(lines, topic_partition, record.offset)
-        and _is_skipped(lines, topic_partition, record.offset, sent, polled)
+        and _is_skipped(lines, topic_partition, record.offset, sent_positions, polled_reads)
         for _, read in reads(lines, topic_partition)
         for record in read.records
     )
 
 
 def _in_force(
-    lines: Lines, group: str, topic_partition: TopicPartition, sent: list[SentOffsets]
+    lines: Lines, group: str, topic_partition: TopicPartition, sent_positions: list[SentOffsets]
 ) -> Iterable[int]:
-    for sent_offsets in sent:
+    for sent_offsets in sent_positions:
         is_final = sent_offsets.transaction is None or is_acknowledged(
             lines, sent_offsets.transaction
         )
         if is_final and sent_offsets.outcome is OK:
             yield sent_offsets.position
-    committed_positions = {sent_offsets.position for sent_offsets in sent}
+    committed_positions = {sent_offsets.position for sent_offsets in sent_positions}
     for _, read in every(lines, PositionsRead):
         for position in () if read.error else read.positions:
             is_ours = (read.group, position.place) == (group, topic_partition)
@@ -311,33 +323,36 @@ def _is_skipped(
     lines: Lines,
     topic_partition: TopicPartition,
     offset: int,
-    sent: list[SentOffsets],
-    polled: list[Read],
+    sent_positions: list[SentOffsets],
+    polled_reads: list[Read],
 ) -> bool:
-    got = [read for read in polled if offset in {record.offset for record in read.records}]
-    if any(not _is_aborted(lines, read.transaction) for read in got):
+    matching_reads = [
+        read for read in polled_reads if offset in {record.offset for record in read.records}
+    ]
+    if any(not _is_aborted(lines, read.transaction) for read in matching_reads):
         return False
     outputs = [
-        (wrote, input_position.offset)
-        for _, wrote in every(lines, Wrote)
-        for input_position in wrote.of
+        (write, input_position.offset)
+        for _, write in every(lines, Wrote)
+        for input_position in write.of
         if input_position.place == topic_partition
     ]
-    for wrote, named in outputs:
-        if named == offset and _may_stand(lines, wrote):
+    for write, named_offset in outputs:
+        if named_offset == offset and _may_stand(lines, write):
             return False
-    if not got:
+    if not matching_reads:
         return True
     sent_behind = [
         sent_offsets
-        for sent_offsets in sent
+        for sent_offsets in sent_positions
         if sent_offsets.position > offset and _may_stand(lines, sent_offsets)
     ]
-    own = {sent_offsets.transaction for sent_offsets in sent} | {
-        read.transaction for read in polled
+    own_transactions = {sent_offsets.transaction for sent_offsets in sent_positions} | {
+        read.transaction for read in polled_reads
     }
     return not sent_behind or any(
-        wrote.transaction is not None and wrote.transaction in own for wrote, _ in outputs
+        write.transaction is not None and write.transaction in own_transactions
+        for write, _ in outputs
     )
 
 

@@ -31,7 +31,7 @@ def aborted_read(lines: Lines) -> bool:
     for _, topic_partition, record in given_records(lines):
         writers_of_value = writers(lines, topic_partition, record.value)
         if writers_of_value and all(
-            cannot_have_committed(lines, wrote.transaction) for wrote in writers_of_value
+            cannot_have_committed(lines, write.transaction) for write in writers_of_value
         ):
             return True
     return False
@@ -39,23 +39,25 @@ def aborted_read(lines: Lines) -> bool:
 
 def intermediate_read(lines: Lines) -> bool:
     for index, topic_partition, record in given_records(lines):
-        for wrote in writers(lines, topic_partition, record.value):
-            for later_at, later in every(lines, Wrote):
+        for write in writers(lines, topic_partition, record.value):
+            for later_at, later_write in every(lines, Wrote):
                 if (
-                    wrote.transaction is not None
-                    and later.transaction == wrote.transaction
-                    and later.place == topic_partition
-                    and later.outcome is OK
+                    write.transaction is not None
+                    and later_write.transaction == write.transaction
+                    and later_write.place == topic_partition
+                    and later_write.outcome is OK
                     and later_at > index
-                    and not _end_was_asked(lines, wrote.transaction, read=index, later=later_at)
+                    and not _end_was_asked(
+                        lines, write.transaction, read=index, later_index=later_at
+                    )
                 ):
                     return True
     return False
 
 
-def _end_was_asked(lines: Lines, label: str, *, read: int, later: int) -> bool:
+def _end_was_asked(lines: Lines, label: str, *, read: int, later_index: int) -> bool:
     for index, end in ends(lines, label):
-        if end.asked_ms is None and index < later:
+        if end.asked_ms is None and index < later_index:
             return True
         if end.asked_ms is not None and end.asked_ms <= lines[read].at_ms:
             return True
@@ -70,8 +72,8 @@ def dirty_write(lines: Lines) -> bool:
     if not _have_an_order(committed, _overwrites(lines, committed)):
         return True
     for transactional_id in {owner(lines, label) for label in committed} - {None}:
-        own = [label for label in committed if owner(lines, label) == transactional_id]
-        if not _have_an_order(own, _follows(lines, own)):
+        own_labels = [label for label in committed if owner(lines, label) == transactional_id]
+        if not _have_an_order(own_labels, _follows(lines, own_labels)):
             return True
     return False
 
@@ -106,12 +108,12 @@ def read_skew(lines: Lines) -> bool:
 def _misses(lines: Lines, committed: list[str]) -> set[Pair]:
     """Pairs: a transaction that read a whole partition, and one that appended to it later."""
     return {
-        (str(read.transaction), str(wrote.transaction))
+        (str(read.transaction), str(write.transaction))
         for _, read in reads(lines)
-        for topic_partition, offset, wrote in _placed_records(lines)
+        for topic_partition, offset, write in _placed_records(lines)
         if read.whole and topic_partition == read.place and offset >= read.next_offset
-        if read.transaction in committed and wrote.transaction in committed
-        if read.transaction != wrote.transaction
+        if read.transaction in committed and write.transaction in committed
+        if read.transaction != write.transaction
     }
 
 
@@ -132,29 +134,29 @@ def _placed_records(lines: Lines) -> Iterable[tuple[TopicPartition, int, Wrote]]
         (topic_partition, record.offset, writers_of_value[0])
         for _, topic_partition, record in given_records(lines)
         if (writers_of_value := writers(lines, topic_partition, record.value))
-        if len({wrote.transaction for wrote in writers_of_value}) == 1
+        if len({write.transaction for write in writers_of_value}) == 1
     ]
     placed_writes = [
-        (wrote.place, wrote.offset, wrote)
-        for _, wrote in every(lines, Wrote)
-        if wrote.outcome is OK and wrote.offset != NOT_TOLD
+        (write.place, write.offset, write)
+        for _, write in every(lines, Wrote)
+        if write.outcome is OK and write.offset != NOT_TOLD
     ]
-    unread = [
+    unread_records = [
         placed_write
         for placed_write in placed_writes
         if not any(placed_write[:2] == placed_record[:2] for placed_record in read)
     ]
-    return [*_undisputed_records(read), *_undisputed_records(unread)]
+    return [*_undisputed_records(read), *_undisputed_records(unread_records)]
 
 
 def _undisputed_records(
     placed: list[tuple[TopicPartition, int, Wrote]],
 ) -> list[tuple[TopicPartition, int, Wrote]]:
     return [
-        (topic_partition, offset, wrote)
-        for topic_partition, offset, wrote in placed
+        (topic_partition, offset, write)
+        for topic_partition, offset, write in placed
         if all(
-            (wrote.transaction, wrote.key, wrote.value)
+            (write.transaction, write.key, write.value)
             == (other_wrote.transaction, other_wrote.key, other_wrote.value)
             for other_place, other_offset, other_wrote in placed
             if (topic_partition, offset) == (other_place, other_offset)
@@ -165,9 +167,9 @@ def _undisputed_records(
 def _overwrites(lines: Lines, committed: list[str]) -> set[Pair]:
     """Pairs: a transaction whose last write to a key precedes that of the other transaction."""
     versions = [
-        (topic_partition, wrote.key, wrote.transaction, offset)
-        for topic_partition, offset, wrote in _placed_records(lines)
-        if wrote.key is not None and wrote.transaction in committed
+        (topic_partition, write.key, write.transaction, offset)
+        for topic_partition, offset, write in _placed_records(lines)
+        if write.key is not None and write.transaction in committed
     ]
     last_versions = [
         (topic_partition, key, label, offset)
@@ -186,12 +188,12 @@ def _overwrites(lines: Lines, committed: list[str]) -> set[Pair]:
     }
 
 
-def _follows(lines: Lines, own: list[str]) -> set[Pair]:
+def _follows(lines: Lines, own_labels: list[str]) -> set[Pair]:
     """Pairs of transactions of one id: the first one has a record before one of the second."""
     records = [
-        (topic_partition, wrote.transaction, offset)
-        for topic_partition, offset, wrote in _placed_records(lines)
-        if wrote.transaction in own
+        (topic_partition, write.transaction, offset)
+        for topic_partition, offset, write in _placed_records(lines)
+        if write.transaction in own_labels
     ]
     return {
         (label_before, label_after)
@@ -240,32 +242,34 @@ def lost_update(lines: Lines) -> bool:
 def _replaced_versions(lines: Lines, label: str) -> set[tuple[str, str, TopicPartition, int]]:
     """The versions that a transaction read and then replaced."""
     replaced_versions = set()
-    for index, wrote in every(lines, Wrote):
-        if wrote.transaction == label and wrote.outcome is OK and wrote.key is not None:
+    for index, write in every(lines, Wrote):
+        if write.transaction == label and write.outcome is OK and write.key is not None:
             offsets_read = [
                 record.offset
-                for read_at, read in reads(lines, wrote.place)
+                for read_at, read in reads(lines, write.place)
                 if read.transaction == label and read_at < index
                 for record in read.records
-                if record.key == wrote.key
+                if record.key == write.key
             ]
             if offsets_read:
-                replaced_versions.add(("key", wrote.key, wrote.place, max(offsets_read)))
-    for index, sent in every(lines, SentOffsets):
-        if sent.transaction == label and sent.outcome is OK:
+                replaced_versions.add(("key", write.key, write.place, max(offsets_read)))
+    for index, sent_offsets in every(lines, SentOffsets):
+        if sent_offsets.transaction == label and sent_offsets.outcome is OK:
             offsets_read = [
                 position.offset
                 for read_at, read in every(lines, PositionsRead)
                 if read.transaction == label and read_at < index and not read.error
                 for position in read.positions
-                if (read.group, position.place) == (sent.group, sent.place)
+                if (read.group, position.place) == (sent_offsets.group, sent_offsets.place)
             ]
             if (
                 offsets_read
-                and offsets_read[-1] != sent.position
-                and not _is_set_twice(lines, sent, offsets_read[-1])
+                and offsets_read[-1] != sent_offsets.position
+                and not _is_set_twice(lines, sent_offsets, offsets_read[-1])
             ):
-                replaced_versions.add(("position", sent.group, sent.place, offsets_read[-1]))
+                replaced_versions.add(
+                    ("position", sent_offsets.group, sent_offsets.place, offsets_read[-1])
+                )
     return replaced_versions
 
 

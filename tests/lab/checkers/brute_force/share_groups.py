@@ -27,10 +27,10 @@ from txnsim_lab.check.observations import (
     Wrote,
 )
 
-Given = tuple[int, ShareFetched, AcquiredRecord]
+GivenRecord = tuple[int, ShareFetched, AcquiredRecord]
 
 
-def _given_records(lines: Lines) -> list[Given]:
+def _given_records(lines: Lines) -> list[GivenRecord]:
     return [
         (index, fetch, record)
         for index, fetch in every(lines, ShareFetched)
@@ -50,22 +50,24 @@ def _is_set(lines: Lines, fetch: ShareFetched, first_index: int, last_index: int
     )
 
 
-def _is_after(later: ShareFetched, earlier: ShareFetched | ShareAcknowledged) -> bool:
-    if later.who == earlier.who:
+def _is_after(
+    later_fetch: ShareFetched, earlier_observation: ShareFetched | ShareAcknowledged
+) -> bool:
+    if later_fetch.who == earlier_observation.who:
         return True
-    return later.asked_ms is not None and later.asked_ms > earlier.at_ms
+    return later_fetch.asked_ms is not None and later_fetch.asked_ms > earlier_observation.at_ms
 
 
 def aborted_delivery(lines: Lines) -> bool:
     """Whether a read_committed group got a record that can't have been committed."""
     for _, fetch, record in _given_records(lines):
-        wrote = writers(lines, fetch.place, record.value)
+        write = writers(lines, fetch.place, record.value)
         if (
             fetch.isolation is Isolation.READ_COMMITTED
-            and wrote
+            and write
             and all(
-                wrote.transaction and cannot_have_committed(lines, wrote.transaction)
-                for wrote in wrote
+                write.transaction and cannot_have_committed(lines, write.transaction)
+                for write in write
             )
         ):
             return True
@@ -99,18 +101,18 @@ def delivered_after_acknowledgement(lines: Lines) -> bool:
 def two_owners(lines: Lines) -> bool:
     """Whether a leader gave a record to a second member while the first member held its lock."""
     return any(
-        first_given[0] < second[0]
-        and _is_of(first_given[1], second[1])
-        and first_given[2].offset == second[2].offset
-        and _has_it_still(lines, first_given, second)
+        first_given[0] < second_given[0]
+        and _is_of(first_given[1], second_given[1])
+        and first_given[2].offset == second_given[2].offset
+        and _has_it_still(lines, first_given, second_given)
         for first_given in _given_records(lines)
-        for second in _given_records(lines)
+        for second_given in _given_records(lines)
     )
 
 
-def _has_it_still(lines: Lines, first_given: Given, second: Given) -> bool:
+def _has_it_still(lines: Lines, first_given: GivenRecord, second_given: GivenRecord) -> bool:
     first_index, fetch, record = first_given
-    last_index, other_fetch, _ = second
+    last_index, other_fetch, _ = second_given
     if fetch.who == other_fetch.who or fetch.leader_epoch != other_fetch.leader_epoch:
         return False
     if (
@@ -143,9 +145,15 @@ def never_delivered(lines: Lines) -> bool:
             for start_index, start in every(lines, ShareStart)
             if _is_of(start, group)
         ]
-        for known_at, wrote in _demanded_records(lines, group):
-            passed = [index for index, start in starts if start.start_offset > wrote.offset]
-            if passed and passed[0] > known_at and _was_before(lines, group, wrote, passed[0]):
+        for known_at, write in _demanded_records(lines, group):
+            passing_indexes = [
+                index for index, start in starts if start.start_offset > write.offset
+            ]
+            if (
+                passing_indexes
+                and passing_indexes[0] > known_at
+                and _was_before(lines, group, write, passing_indexes[0])
+            ):
                 return True
     return False
 
@@ -166,8 +174,8 @@ def starving_group(lines: Lines) -> bool:
         if group.place in what_goes_on.explained_partitions_of(lines):
             continue
         if last_fetch.at_ms - since.at_ms > what_goes_on.patience_ms(lines) and any(
-            known_at < first_index and _was_before(lines, group, wrote, first_index)
-            for known_at, wrote in _demanded_records(lines, group)
+            known_at < first_index and _was_before(lines, group, write, first_index)
+            for known_at, write in _demanded_records(lines, group)
         ):
             return True
     return False
@@ -191,24 +199,26 @@ def _demanded_records(lines: Lines, group: ShareFetched) -> Iterator[tuple[int, 
         for _, read in every(lines, Read)
         if not read.error and read.place == group.place
     ]
-    got = {record.offset for _, fetch, record in _given_records(lines) if _is_of(fetch, group)}
-    for index, wrote in every(lines, Wrote):
-        if wrote.place != group.place or wrote.outcome is not OK or wrote.offset in got:
+    given_offsets = {
+        record.offset for _, fetch, record in _given_records(lines) if _is_of(fetch, group)
+    }
+    for index, write in every(lines, Wrote):
+        if write.place != group.place or write.outcome is not OK or write.offset in given_offsets:
             continue
-        if promises.is_passed(lines, wrote):
+        if promises.is_passed(lines, write):
             continue
-        if wrote.value is None or wrote.key is not None or wrote.offset < max([0, *starts]):
+        if write.value is None or write.key is not None or write.offset < max([0, *starts]):
             continue
-        if wrote.transaction is None or is_acknowledged(lines, wrote.transaction):
-            yield max([index, *(end for end, _ in ends(lines, wrote.transaction))]), wrote
+        if write.transaction is None or is_acknowledged(lines, write.transaction):
+            yield max([index, *(end for end, _ in ends(lines, write.transaction))]), write
 
 
-def _was_before(lines: Lines, group: ShareFetched, wrote: Wrote, until: int) -> bool:
+def _was_before(lines: Lines, group: ShareFetched, write: Wrote, until: int) -> bool:
     """Whether the group was known to be at or before a record."""
     return any(
-        index < until and 0 <= start.start_offset <= wrote.offset and _is_of(start, group)
+        index < until and 0 <= start.start_offset <= write.offset and _is_of(start, group)
         for index, start in every(lines, ShareStart)
     ) or any(
-        index < until and record.offset <= wrote.offset and _is_of(fetch, group)
+        index < until and record.offset <= write.offset and _is_of(fetch, group)
         for index, fetch, record in _given_records(lines)
     )

@@ -110,13 +110,13 @@ def _in_order(lines: Iterable[Seen]) -> list[Seen]:
     """As the page on histories asks for it: by the time of the answers; and a client asks after its
     last answer.
     """
-    answered: dict[str, int] = {}
+    last_answer_ms: dict[str, int] = {}
     lines_in_order = []
     for line in sorted(lines, key=lambda line: line.at_ms):
         if line.asked_ms is not None:
-            asked_ms = max(min(line.asked_ms, line.at_ms), answered.get(line.who, 0))
+            asked_ms = max(min(line.asked_ms, line.at_ms), last_answer_ms.get(line.who, 0))
             line = replace(line, asked_ms=asked_ms)
-        answered[line.who] = line.at_ms
+        last_answer_ms[line.who] = line.at_ms
         lines_in_order.append(line)
     return lines_in_order
 
@@ -221,7 +221,7 @@ class _Drawing:
         outcome = self._outcome()
         if not outcome and self._chance(0.5):
             self._epochs[transactional_id] = self._choose(0, 1, 2)
-        got = {
+        given_identity = {
             "producer_id": self._producer_of(transactional_id),
             "producer_epoch": self._epochs[transactional_id],
         }
@@ -229,7 +229,7 @@ class _Drawing:
             **self._when(self._client_name(transactional_id)),
             transactional_id=transactional_id,
             timeout_ms=self._usual(60_000, None, 1_000, 120_000),
-            **(outcome or got),
+            **(outcome or given_identity),
         )
 
     def _began(self, transaction_label: str | None = None, owner: str | None = None) -> Seen:
@@ -262,7 +262,7 @@ class _Drawing:
         offset = len(log) if self._chance(0.9) else self._choose(-1, 0, 1, len(log) + 1)
         if outcome.get("outcome") is not Outcome.FAILED:
             log.append(Record(offset=len(log), value=record_value, key=key))
-        wrote = Wrote(
+        write = Wrote(
             **self._when(self._client_name(owner)),
             topic=topic_partition.topic,
             partition=topic_partition.partition,
@@ -276,8 +276,8 @@ class _Drawing:
             **self._identity(owner),
             sequence=self._choose(None, len(log), self._choose(0, 1, 2, 3)),
         )
-        self._known.append(wrote)
-        return wrote
+        self._known.append(write)
+        return write
 
     def _inputs(self) -> tuple[Position, ...]:
         if not self._chance(0.2):
@@ -309,9 +309,9 @@ class _Drawing:
     def _ended(self, transaction_label: str | None = None, owner: str | None = None) -> Seen:
         if transaction_label is None or owner is None:
             transaction_label, owner = self._choose(*self._labels)
-        following: dict[str, Any] = {}
+        next_fields: dict[str, Any] = {}
         if self._chance(0.3):
-            following = {
+            next_fields = {
                 "next_producer_id": self._choose(None, self._producer_of(owner), 9),
                 "next_producer_epoch": self._choose(0, 1, 2),
             }
@@ -321,7 +321,7 @@ class _Drawing:
             commit=self._chance(0.75),
             **self._outcome(),
             **self._identity(owner),
-            **following,
+            **next_fields,
         )
 
     # Readers
@@ -331,18 +331,20 @@ class _Drawing:
         log = self._logs[topic_partition]
         end = len(log) + self._choose(0, 0, 1, 2)
         asked_offset = 0 if self._chance(0.6) else self._choose(*range(end + 1))
-        following = (
+        end_offset = (
             asked_offset if self._chance(0.25) else self._choose(end, *range(asked_offset, end + 1))
         )
         records = [
             record
-            for record in log[asked_offset:following]
+            for record in log[asked_offset:end_offset]
             if record.value is None or not self._chance(0.2)
         ]
         if records and self._chance(self._trouble / 2):
-            moved = self._choose(*records)
-            records.append(replace(moved, offset=self._choose(0, 1, 2, 3)))
-        stable = self._usual(*self._choose((end, following), (following, -1)), *range(end + 1))
+            moved_record = self._choose(*records)
+            records.append(replace(moved_record, offset=self._choose(0, 1, 2, 3)))
+        stable_offset = self._usual(
+            *self._choose((end, end_offset), (end_offset, -1)), *range(end + 1)
+        )
         return Read(
             **self._when(self._usual("r", "s", "pa")),
             topic=topic_partition.topic,
@@ -351,10 +353,10 @@ class _Drawing:
             isolation=self._choose(*[Isolation.READ_COMMITTED] * 5, Isolation.READ_UNCOMMITTED),
             asked=asked_offset,
             records=tuple(records),
-            next_offset=following,
+            next_offset=end_offset,
             whole=self._chance(0.3),
-            last_stable_offset=stable,
-            high_watermark=self._usual(end + 1, end, max(stable, end), -1),
+            last_stable_offset=stable_offset,
+            high_watermark=self._usual(end + 1, end, max(stable_offset, end), -1),
             log_start_offset=self._usual(0, -1, 1),
             leader_epoch=self._usual(None, 0, 1),
             error="NOT_LEADER_OR_FOLLOWER" if self._chance(self._trouble / 8) else "",
@@ -480,11 +482,11 @@ class _Drawing:
         )
 
     def _deleted(self) -> Seen:
-        when = self._when("o")
-        when["asked_ms"] = when["at_ms"] - self._choose(0, 1, 10)
+        time_fields = self._when("o")
+        time_fields["asked_ms"] = time_fields["at_ms"] - self._choose(0, 1, 10)
         for topic_partition in self._places:
             self._logs[topic_partition].clear()
-        return Deleted(**when, topic="t", **self._outcome())
+        return Deleted(**time_fields, topic="t", **self._outcome())
 
     def _healed(self) -> Seen:
         return Healed(**self._when("o"))
@@ -502,15 +504,15 @@ def _altered_example(random: Random) -> list[Seen]:
         if not lines:
             break
         line_index = random.randrange(len(lines))
-        how = random.random()
-        if how < 0.15:
+        chance = random.random()
+        if chance < 0.15:
             del lines[line_index]
-        elif how < 0.4:
+        elif chance < 0.4:
             lines.append(random.choice(_read_example(random.choice(neighbours))))
-        elif how < 0.5:
+        elif chance < 0.5:
             later_ms = random.choice((1, 10_000, 70_000, 1_300_000))
             lines.append(replace(lines[line_index], at_ms=lines[-1].at_ms + later_ms))
-        elif how < 0.6:
+        elif chance < 0.6:
             lines[line_index] = replace(lines[line_index], at_ms=random.choice(lines).at_ms + 1)
         else:
             lines[line_index] = _with_another_field(random, lines[line_index], random.choice(lines))

@@ -158,24 +158,24 @@ def _last_open_answer(
     lines: Lines, topic_partition: TopicPartition, producer_id: int, start: int
 ) -> int | None:
     """Open, without an owner, open again: the number of the last answer that says so."""
-    opened = [
+    open_looks = [
         index
         for index, observation in enumerate(lines)
         if _is_open(observation, topic_partition, producer_id, start)
     ]
-    words = [
-        (index, word)
+    coordinator_answers = [
+        (index, has_it)
         for index, observation in enumerate(lines)
-        if (word := _coordinator_has_it(lines, observation, topic_partition, producer_id))
+        if (has_it := _coordinator_has_it(lines, observation, topic_partition, producer_id))
         is not None
     ]
-    owned = max((index for index, has in words if has), default=-1)
+    last_owned_index = max((index for index, has in coordinator_answers if has), default=-1)
     thirds = [
-        third
-        for first_look in opened
-        for index, has in words
-        for third in opened
-        if first_look < index < third and not has and index > owned
+        third_index
+        for first_look in open_looks
+        for index, has in coordinator_answers
+        for third_index in open_looks
+        if first_look < index < third_index and not has and index > last_owned_index
     ]
     return max(thirds, default=None)
 
@@ -196,10 +196,10 @@ def _is_open(line: Seen, topic_partition: TopicPartition, producer_id: int, star
 def _coordinator_has_it(
     lines: Lines, line: Seen, topic_partition: TopicPartition, producer_id: int
 ) -> bool | None:
-    alive = {"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
+    open_states = {"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
     if isinstance(line, Described):
         if not line.error and line.producer_id == producer_id:
-            return line.state in alive and topic_partition in line.partitions
+            return line.state in open_states and topic_partition in line.partitions
         had_it = {
             line.transactional_id
             for line in lines
@@ -213,7 +213,7 @@ def _coordinator_has_it(
             for transaction in line.transactions
             if transaction.producer_id == producer_id
         }
-        return None if states & alive else False
+        return None if states & open_states else False
     return None
 
 
@@ -221,8 +221,8 @@ def uncleanable_log(lines: Lines) -> bool:
     for hanging_transaction in hanging(lines):
         turns = [
             turn_index
-            for turn_index, cleaned in every(lines, Cleaned)
-            if cleaned.place == hanging_transaction.place
+            for turn_index, cleaning in every(lines, Cleaned)
+            if cleaning.place == hanging_transaction.place
         ]
         shown_reads = [
             (shown_read_index, read)
@@ -283,8 +283,10 @@ def _stuck_looks(lines: Lines, transactional_id: str) -> list[Described]:
     ]
     for look_number, (index, first_look) in enumerate(looks):
         later_looks = [look for _, look in looks[look_number:]]
-        trouble = _trouble(first_look)
-        if trouble is None or any(_trouble(look) != trouble for look in later_looks):
+        stuck_transaction = _trouble(first_look)
+        if stuck_transaction is None or any(
+            _trouble(look) != stuck_transaction for look in later_looks
+        ):
             continue
         if any(isinstance(observation, Healed) for observation in lines[index + 1 :]):
             continue
@@ -303,13 +305,13 @@ def _stuck_looks(lines: Lines, transactional_id: str) -> list[Described]:
 
 def _trouble(look: Described) -> tuple[object, ...] | None:
     """What an id is in, and the same in every answer about one transaction; None if in none."""
-    trouble = (look.state, look.producer_id, look.producer_epoch, look.start_ms)
+    stuck_transaction = (look.state, look.producer_id, look.producer_epoch, look.start_ms)
     if look.state in ("PrepareCommit", "PrepareAbort"):
-        return trouble
+        return stuck_transaction
     if look.state == "Ongoing" and look.timeout_ms not in (None, NEVER_MS):
         assert look.timeout_ms is not None
         if look.start_ms is not None and look.start_ms >= 0:
-            return trouble if look.at_ms > look.start_ms + look.timeout_ms else None
+            return stuck_transaction if look.at_ms > look.start_ms + look.timeout_ms else None
     return None
 
 
@@ -330,14 +332,16 @@ def _is_always_busy(lines: Lines, transactional_id: str) -> bool:
     answers = list(_answers_to_id(lines, transactional_id, since=-1))
     for first_answer in answers:
         index = next(number for number, line in enumerate(lines) if line is first_answer)
-        later = list(_answers_to_id(lines, transactional_id, since=index))
+        later_answers = list(_answers_to_id(lines, transactional_id, since=index))
         if first_answer.error != BUSY or any(
             isinstance(line, Healed) for line in lines[index + 1 :]
         ):
             continue
-        if any(answer.error != BUSY and answer.outcome is not FAILED for answer in later):
+        if any(answer.error != BUSY and answer.outcome is not FAILED for answer in later_answers):
             continue
-        busy = [answer.at_ms for answer in later if answer.error == BUSY]
-        if busy and max(busy) - first_answer.at_ms > _timeout_ms(lines, transactional_id):
+        busy_times = [answer.at_ms for answer in later_answers if answer.error == BUSY]
+        if busy_times and max(busy_times) - first_answer.at_ms > _timeout_ms(
+            lines, transactional_id
+        ):
             return True
     return False

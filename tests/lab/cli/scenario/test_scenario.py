@@ -39,7 +39,7 @@ Z01 = ["scenario", "run", "z01"]
 MODES = ("V-", "V+", "TV2", "TV2+")
 
 
-class Told:
+class ToldRuns:
     """Notes the runs that a command asks for, without playing them."""
 
     def __init__(self) -> None:
@@ -51,24 +51,24 @@ class Told:
 
 
 @pytest.fixture
-def tellings(monkeypatch: pytest.MonkeyPatch) -> Told:
+def told_runs(monkeypatch: pytest.MonkeyPatch) -> ToldRuns:
     """Replace the playing of stories: each run has its declared result at once."""
-    recorded = Told()
+    told_runs = ToldRuns()
 
     def run_in_virtual_time(
         scenario_run: ScenarioRun, *, seed: int, pace: StoryPace | None = None
     ) -> RunResult:
         assert pace is None
-        recorded.virtual.append((scenario_run.run, scenario_run.take, seed))
+        told_runs.virtual.append((scenario_run.run, scenario_run.take, seed))
         return result_of(scenario_run)
 
     async def run_in_real_time(scenario_run: ScenarioRun, casting: Casting) -> RunResult:
-        recorded.real.append((scenario_run.run, scenario_run.take, casting))
+        told_runs.real.append((scenario_run.run, scenario_run.take, casting))
         return result_of(scenario_run)
 
     monkeypatch.setattr(runner, "run_in_virtual_time", run_in_virtual_time)
     monkeypatch.setattr(runner, "run_in_real_time", run_in_real_time)
-    return recorded
+    return told_runs
 
 
 def result_of(scenario_run: ScenarioRun) -> RunResult:
@@ -100,10 +100,10 @@ def result_of(scenario_run: ScenarioRun) -> RunResult:
 
 
 def test_every_run_is_made_in_every_take_and_only_the_armed_stories_are_told(
-    tellings: Told, capsys: pytest.CaptureFixture[str]
+    told_runs: ToldRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(Z01) == 0
-    assert tellings.virtual == [
+    assert told_runs.virtual == [
         (mode, take, 1) for mode in MODES for take in ("armed", "disarmed", "control")
     ]
     out, err = capsys.readouterr()
@@ -114,7 +114,7 @@ def test_every_run_is_made_in_every_take_and_only_the_armed_stories_are_told(
 
 @pytest.mark.slow
 def test_a_verdict_that_differs_is_exit_status_1(
-    tellings: Told, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    told_runs: ToldRuns, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(WRONG, "V+", ("lost-write",))
     assert main([*Z01, "--quiet", "--armed"]) == 1
@@ -123,11 +123,11 @@ def test_a_verdict_that_differs_is_exit_status_1(
     assert "expected healthy" in out
     assert "2 of 4 runs, 1 not as declared: late-produce-after-abort V+ armed: lost-write" in err
     assert "It was in" not in out
-    assert len(tellings) == 4
+    assert len(told_runs) == 4
 
 
 @pytest.mark.parametrize(
-    ("options", "which"),
+    ("options", "expected_takes"),
     [
         (["--armed"], ["armed"]),
         (["--disarmed"], ["disarmed"]),
@@ -136,83 +136,88 @@ def test_a_verdict_that_differs_is_exit_status_1(
     ],
 )
 def test_one_mode_and_one_take_can_be_asked_for(
-    options: list[str], which: list[str], tellings: Told, capsys: pytest.CaptureFixture[str]
+    options: list[str],
+    expected_takes: list[str],
+    told_runs: ToldRuns,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main([*Z01, "--mode", "TV2", "--seed", "9", *options]) == 0
-    assert tellings.virtual == [("TV2", take, 9) for take in which]
+    assert told_runs.virtual == [("TV2", take, 9) for take in expected_takes]
     assert "It was in TV2." in capsys.readouterr().out
 
 
 def test_a_story_is_told_with_many_seeds_up_to_the_first_that_differs(
-    tellings: Told, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    told_runs: ToldRuns, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*Z01, "--mode", "TV2", "--armed", "--seeds", "3"]) == 0
-    assert tellings.virtual == [("TV2", "armed", seed) for seed in (1, 2, 3)]
-    tellings.virtual.clear()
+    assert told_runs.virtual == [("TV2", "armed", seed) for seed in (1, 2, 3)]
+    told_runs.virtual.clear()
     monkeypatch.setitem(WRONG, "TV2", ("lost-write",))
     assert main([*Z01, "--mode", "TV2", "--armed", "--seeds", "3"]) == 1
-    assert len(tellings.virtual) == 1
+    assert len(told_runs.virtual) == 1
     assert main([*Z01, "--seeds", "0"]) == 2
     assert main([*Z01, "--seeds", "2", "--real"]) == 2
     assert "--seeds needs a number from 1 on" in capsys.readouterr().err
 
 
 def test_json_gives_verdicts_on_standard_output_and_progress_elsewhere(
-    tellings: Told, capsys: pytest.CaptureFixture[str]
+    told_runs: ToldRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["scenario", "matrix", "--json"]) == 0
     out, err = capsys.readouterr()
     rows = json.loads(out)
     assert [row["as_declared"] for row in rows] == [True] * len(rows)
     assert rows[0]["verdict"]["because"] == ["so it is"]
-    assert len(rows) == len(tellings)
+    assert len(rows) == len(told_runs)
     assert len(err.splitlines()) == 10
     assert err.splitlines()[-1] == f"{len(rows)} of {len(rows)} runs, 0 not as declared"
 
 
 def test_a_matrix_shows_progress_and_the_grid_only(
-    tellings: Told, capsys: pytest.CaptureFixture[str]
+    told_runs: ToldRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["scenario", "matrix", "--mode", "V-"]) == 0
     out, err = capsys.readouterr()
-    assert err.splitlines()[-1] == f"{len(tellings)} of {len(tellings)} runs, 0 not as declared"
+    assert err.splitlines()[-1] == f"{len(told_runs)} of {len(told_runs)} runs, 0 not as declared"
     assert len(err.splitlines()) == 10
     assert out.splitlines()[0].split() == ["Scenario", *MODES]
     assert "runs with the fault: as declared" in out
 
 
-def test_traces_and_histories_are_written_one_file_per_run(tellings: Told, tmp_path: Path) -> None:
+def test_traces_and_histories_are_written_one_file_per_run(
+    told_runs: ToldRuns, tmp_path: Path
+) -> None:
     traces, histories = tmp_path / "new" / "traces", tmp_path / "histories"
-    where = ["--trace", str(traces), "--history", str(histories)]
-    assert main([*Z01, "--mode", "V-", "--armed", *where, "--quiet"]) == 0
+    output_options = ["--trace", str(traces), "--history", str(histories)]
+    assert main([*Z01, "--mode", "V-", "--armed", *output_options, "--quiet"]) == 0
     assert {path.name: path.read_text("utf-8") for path in traces.iterdir()} == {
         "late-produce-after-abort.V-.armed.jsonl": "V- armed\n"
     }
     assert [path.name for path in histories.iterdir()] == [
         "late-produce-after-abort.V-.armed.history.jsonl"
     ]
-    assert len(tellings) == 1
+    assert len(told_runs) == 1
 
 
 def test_a_player_plays_where_it_can_and_the_runs_left_out_are_named(
-    tellings: Told, capsys: pytest.CaptureFixture[str]
+    told_runs: ToldRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("kafka", reason="the extra `demo` is not installed")
     assert main([*Z01, "--player", "kafka-python", "--armed"]) == 0
-    assert [run[0] for run in tellings.real] == ["V-", "V+"]
-    assert tellings.virtual == []
+    assert [run[0] for run in told_runs.real] == ["V-", "V+"]
+    assert told_runs.virtual == []
     assert capsys.readouterr().err.splitlines() == [
         f"late-produce-after-abort {mode}: left out, kafka-python can't play there"
         for mode in ("TV2", "TV2+")
     ]
 
 
-def test_a_program_is_passed_on_and_time_can_be_real(tellings: Told) -> None:
+def test_a_program_is_passed_on_and_time_can_be_real(told_runs: ToldRuns) -> None:
     assert main([*Z01, "--program", f"{sys.executable} x", "--quiet"]) == 0
-    assert {run[2].program for run in tellings.real} == {f"{sys.executable} x"}
+    assert {run[2].program for run in told_runs.real} == {f"{sys.executable} x"}
     assert main([*Z01, "--real", "--quiet"]) == 0
-    assert len(tellings.real) == 24
-    assert tellings.virtual == []
+    assert len(told_runs.real) == 24
+    assert told_runs.virtual == []
 
 
 @pytest.mark.parametrize(
@@ -236,32 +241,32 @@ def test_a_program_is_passed_on_and_time_can_be_real(tellings: Told) -> None:
     ],
 )
 def test_what_can_not_be_done_is_exit_status_2_and_nothing_is_run(
-    argv: list[str], complaint: str, tellings: Told, capsys: pytest.CaptureFixture[str]
+    argv: list[str], complaint: str, told_runs: ToldRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["scenario", *argv]) == 2
     out, err = capsys.readouterr()
     assert complaint in err
-    assert (out, len(tellings)) == ("", 0)
+    assert (out, len(told_runs)) == ("", 0)
 
 
 def test_a_matrix_runs_the_scenarios_that_have_the_mode(
-    tellings: Told, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    told_runs: ToldRuns, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scenario_before = small(
         [{"advance": "1s"}], runs={"V-/before": {"mode": "V-", "verdict": "healthy"}}
     )
-    both = {Path("a.yaml"): late_produce(), Path("b.yaml"): scenario_before}
-    monkeypatch.setattr(scenario_module, "scenarios", lambda: both)
+    scenario_by_path = {Path("a.yaml"): late_produce(), Path("b.yaml"): scenario_before}
+    monkeypatch.setattr(scenario_module, "scenarios", lambda: scenario_by_path)
     assert main(["scenario", "matrix", "--mode", "TV2"]) == 0
-    assert len(tellings) == 3
+    assert len(told_runs) == 3
     assert main(["scenario", "matrix"]) == 0
-    assert len(tellings) == 3 + 12 + 2
+    assert len(told_runs) == 3 + 12 + 2
     assert "before:" in capsys.readouterr().out
     assert main(["scenario", "matrix", "--mode", "TV9"]) == 2
     assert capsys.readouterr().err == "txnsim: no scenario has TV9\n"
 
 
-def test_several_are_run_and_each_may_leave_modes_out(tellings: Told, tmp_path: Path) -> None:
+def test_several_are_run_and_each_may_leave_modes_out(told_runs: ToldRuns, tmp_path: Path) -> None:
     own_story = tmp_path / "mine.yaml"
     own_story.write_text(
         catalog.find("z01")[0].read_text("utf-8").replace("[z01]", "[mine]"), "utf-8"
@@ -269,16 +274,16 @@ def test_several_are_run_and_each_may_leave_modes_out(tellings: Told, tmp_path: 
     assert (
         main(["scenario", "run", "z01", str(own_story), "--armed", "--quiet", "--mode", "V-"]) == 0
     )
-    assert len(tellings) == 2
+    assert len(told_runs) == 2
 
 
 def test_a_trace_that_can_not_be_written_is_told(
-    tellings: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    told_runs: ToldRuns, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "late-produce-after-abort.V-.armed.jsonl").mkdir()
     assert main([*Z01, "--mode", "V-", "--armed", "--quiet", "--trace", str(tmp_path)]) == 2
     assert "Is a directory" in capsys.readouterr().err
-    assert len(tellings) == 1
+    assert len(told_runs) == 1
 
 
 def test_scenarios_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -310,11 +315,11 @@ def test_what_is_shown_is_yaml_to_begin_with(
 def test_every_file_is_checked_also_behind_a_wrong_one(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    wrong = tmp_path / "wrong.yaml"
-    wrong.write_text("name: x\n")
-    assert main(["scenario", "check", str(wrong), "z01"]) == 2
+    wrong_file = tmp_path / "wrong.yaml"
+    wrong_file.write_text("name: x\n")
+    assert main(["scenario", "check", str(wrong_file), "z01"]) == 2
     captured = capsys.readouterr()
-    assert f"{wrong}:1: goal: is missing" in captured.err
+    assert f"{wrong_file}:1: goal: is missing" in captured.err
     assert captured.out.endswith("late-produce-after-abort is sound, 12 runs\n")
     assert main(["scenario", "check", "z01", "--json"]) == 0
     (checked_file,) = json.loads(capsys.readouterr().out)
@@ -330,12 +335,14 @@ def test_a_scenario_is_shown_with_its_steps_and_the_verdicts_it_expects(
     for part in ("\n1. The producer opens", "[armed]", "Control: The same", "Source: KIP-890"):
         assert part in out
     assert f"File: {catalog.find('z01')[0]}" in out
-    copied = tmp_path / "mine.yaml"
-    copied.write_text(catalog.find("z01")[0].read_text("utf-8").replace("aliases", "#"), "utf-8")
-    assert main(["scenario", "show", str(copied), "--summary"]) == 0
+    copied_file = tmp_path / "mine.yaml"
+    copied_file.write_text(
+        catalog.find("z01")[0].read_text("utf-8").replace("aliases", "#"), "utf-8"
+    )
+    assert main(["scenario", "show", str(copied_file), "--summary"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("late-produce-after-abort: A produce")
-    assert f"File: {copied}" in out
+    assert f"File: {copied_file}" in out
 
 
 def test_a_scenario_is_shown_as_json_with_its_steps(capsys: pytest.CaptureFixture[str]) -> None:
@@ -355,7 +362,7 @@ def test_help_says_what_the_exit_status_means(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"),
+    ("arguments", "expected_text"),
     [
         (("new", "mine"), "mine.yaml"),
         (("run", "z05", "--trace", "out"), "out/late-commit-tears"),
@@ -364,7 +371,7 @@ def test_help_says_what_the_exit_status_means(capsys: pytest.CaptureFixture[str]
 )
 def test_a_full_disk_is_named_and_nothing_is_left(
     arguments: tuple[str, ...],
-    named: str,
+    expected_text: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -373,7 +380,7 @@ def test_a_full_disk_is_named_and_nothing_is_left(
     with little_room():
         assert main(["scenario", *arguments]) in (1, 2)
     complaint = capsys.readouterr().err
-    assert f"txnsim: {named}" in complaint
+    assert f"txnsim: {expected_text}" in complaint
     assert "File too large" in complaint
     assert "make room, or name another place, and run the command again" in complaint
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -388,8 +395,8 @@ STORY = "late-commit-leaves-a-ghost"
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[SimulatedKafka]:
-    with SimulatedKafka(brokers=3) as running:
-        yield running
+    with SimulatedKafka(brokers=3) as running_kafka:
+        yield running_kafka
 
 
 def run(kafka: SimulatedKafka, *args: str) -> int:
@@ -412,11 +419,11 @@ def test_a_story_is_told_on_both_sides_and_cleaned_up(
 @pytest.mark.slow
 def test_ctrl_c_ends_what_is_open_and_deletes_the_topics(kafka: SimulatedKafka) -> None:
     """The story waits for a timeout when it is interrupted, with a transaction open."""
-    words = ["scenario", "run", "z23", "--mode", "TV2+/before", "--armed", "--yes", "--json"]
+    arguments = ["scenario", "run", "z23", "--mode", "TV2+/before", "--armed", "--yes", "--json"]
     was = signal(SIGINT, default_int_handler)  # a shell in the background hands on that it ignores
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", "txnsim", *words, "--on", kafka.bootstrap],
+            [sys.executable, "-m", "txnsim", *arguments, "--on", kafka.bootstrap],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -434,8 +441,8 @@ def test_ctrl_c_ends_what_is_open_and_deletes_the_topics(kafka: SimulatedKafka) 
         ("it was broken off", [])
     ]
     # The commit that the story had held is let go when it ends.
-    ended = ("Empty", "CompleteAbort", "CompleteCommit")
-    kafka.transactions.wait_for_state(f"{prefix}app", *ended, timeout_ms=1)
+    end_states = ("Empty", "CompleteAbort", "CompleteCommit")
+    kafka.transactions.wait_for_state(f"{prefix}app", *end_states, timeout_ms=1)
     topics = kafka.cluster.metadata.image.topics
     assert [topic_name for topic_name in topics if topic_name.startswith(prefix)] == []
 
@@ -451,10 +458,10 @@ def test_what_is_left_is_told_with_its_command_and_is_no_success(
         assert run(undeletable, *args, "--json") == 1
         as_json, output = capfd.readouterr()
         prefix = err.splitlines()[0].split()[-1]
-        where = f"--bootstrap-server {undeletable.bootstrap}"
+        server_option = f"--bootstrap-server {undeletable.bootstrap}"
     assert f"could not be cleaned: topic {prefix}t: " in out
     assert "TOPIC_DELETION_DISABLED" in out
-    assert f"\n   kafka-topics.sh {where} --delete --topic {prefix}t\n" in out
+    assert f"\n   kafka-topics.sh {server_option} --delete --topic {prefix}t\n" in out
     assert "1 of 1 runs on real brokers agree with the simulator" in out
     (cell,) = json.loads(as_json)
     (leftover,) = cell["left"]
@@ -485,8 +492,8 @@ def test_a_story_whose_topics_are_refused_is_no_success(
 def test_what_can_not_be_told_there_says_which_step_it_was(
     kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("commit-without-a-leader", "--mode", "TV2/4.3", "--yes")
-    assert run(kafka, *words, "--json") == 2
+    arguments = ("commit-without-a-leader", "--mode", "TV2/4.3", "--yes")
+    assert run(kafka, *arguments, "--json") == 2
     out, err = capfd.readouterr()
     cells = json.loads(out)
     assert [cell["why_not"] for cell in cells] == [
@@ -498,15 +505,15 @@ def test_what_can_not_be_told_there_says_which_step_it_was(
         f"txnsim: nothing was played on {kafka.bootstrap}: step 1: it moves a leader of "
         "__transaction_state. Name a run of the story that fits with --mode"
     ) in err
-    assert run(kafka, *words) == 2
+    assert run(kafka, *arguments) == 2
     assert "agree" not in capfd.readouterr().out
 
 
 def test_another_verdict_is_told_with_its_reason(
     kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    refused = {"do": "error", "error": "INVALID_TXN_STATE"}
-    kafka.faults.arm(id="refused", point="client.request", api="EndTxn", action=refused)
+    error_action = {"do": "error", "error": "INVALID_TXN_STATE"}
+    kafka.faults.arm(id="refused", point="client.request", api="EndTxn", action=error_action)
     try:
         assert run(kafka, STORY, "--mode", "TV2+", "--armed", "--yes", "--quiet") == 1
     finally:
@@ -530,13 +537,13 @@ def test_modes_that_the_cluster_is_not_are_left_out(
     assert cells["TV2+"]["agrees"]
 
 
-@pytest.mark.parametrize(("strikes", "agrees"), [(1, True), (3, None)])
+@pytest.mark.parametrize(("strike_count", "agrees"), [(1, True), (3, None)])
 def test_brokers_in_trouble_are_not_accused_but_asked_again(
-    strikes: int, agrees: object, kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
+    strike_count: int, agrees: object, kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    trouble = {"do": "error", "error": "NOT_ENOUGH_REPLICAS"}
+    error_action = {"do": "error", "error": "NOT_ENOUGH_REPLICAS"}
     kafka.faults.arm(
-        id="busy", point="client.request", api="Produce", limit=strikes, action=trouble
+        id="busy", point="client.request", api="Produce", limit=strike_count, action=error_action
     )
     try:
         run(kafka, STORY, "--mode", "TV2+", "--armed", "--yes", "--json")
@@ -545,13 +552,13 @@ def test_brokers_in_trouble_are_not_accused_but_asked_again(
     out, err = capfd.readouterr()
     (cell,) = json.loads(out)
     assert cell["agrees"] is agrees
-    assert err.count("no verdict, brokers answer NOT_ENOUGH_REPLICAS") == strikes
+    assert err.count("no verdict, brokers answer NOT_ENOUGH_REPLICAS") == strike_count
     expected = "" if agrees else "no verdict: brokers answer NOT_ENOUGH_REPLICAS, 3 times"
     assert cell["why_not"] == expected
 
 
 @pytest.mark.parametrize(
-    ("where", "complaint"),
+    ("address", "complaint"),
     [
         ("127.0.0.1:1", "say --yes"),
         ("apache-4.3.1,127.0.0.1:1", "expected releases such as apache-4.4.0, or HOST:PORT"),
@@ -560,9 +567,9 @@ def test_brokers_in_trouble_are_not_accused_but_asked_again(
     ],
 )
 def test_a_place_that_is_none_is_refused(
-    where: str, complaint: str, capfd: pytest.CaptureFixture[str]
+    address: str, complaint: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["scenario", "run", "z01", "--on", where]) == 2
+    assert main(["scenario", "run", "z01", "--on", address]) == 2
     assert complaint in capfd.readouterr().err
 
 
@@ -583,9 +590,19 @@ def test_other_players_are_refused_where_sasl_is_wanted(
         "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
         'username="a" password="b";\n'
     )
-    where = ("--on", "127.0.0.1:1", "--yes", "--command-config", str(config))
-    words = ["scenario", "run", "z01", "--armed", "--mode", "V-", "--program", "true", *where]
-    assert main(words) == 2
+    target_options = ("--on", "127.0.0.1:1", "--yes", "--command-config", str(config))
+    arguments = [
+        "scenario",
+        "run",
+        "z01",
+        "--armed",
+        "--mode",
+        "V-",
+        "--program",
+        "true",
+        *target_options,
+    ]
+    assert main(arguments) == 2
     assert "only our own client can log in by SASL" in capfd.readouterr().err
 
 
@@ -617,11 +634,13 @@ def result(**changes: Any) -> RunResult:
     return RunResult(**{**usual_fields, **changes})
 
 
-def finding(observed: tuple[str, ...], *, expected: tuple[str, ...] | None = None) -> JudgesResult:
+def finding(
+    observed_kinds: tuple[str, ...], *, expected: tuple[str, ...] | None = None
+) -> JudgesResult:
     return JudgesResult(
-        expected=observed if expected is None else expected,
-        observed=observed,
-        because=tuple(f"{observation_kind}: so it is" for observation_kind in observed),
+        expected=observed_kinds if expected is None else expected,
+        observed=observed_kinds,
+        because=tuple(f"{observation_kind}: so it is" for observation_kind in observed_kinds),
     )
 
 
@@ -647,12 +666,12 @@ def test_a_story_has_its_sentences_its_events_and_its_verdict() -> None:
 
 
 def test_a_table_says_what_differs_and_why() -> None:
-    wrong = result(
+    wrong_result = result(
         run="V+",
         verdict=finding((), expected=("duplicate",)),
         cured=finding(("lost-write",), expected=()),
     )
-    lines = table_of([result(), wrong]).splitlines()
+    lines = table_of([result(), wrong_result]).splitlines()
     rows = [[cell.strip() for cell in line.split("\t")] for line in lines[:3]]
     assert rows[0] == ["Scenario", "Run", "Fault", "Player", "Verdict", "Cured"]
     assert rows[1] == ["late", "V-", "armed", "own client", "lost-write", "", "as declared"]
@@ -665,8 +684,8 @@ def test_a_table_says_what_differs_and_why() -> None:
 
 def test_progress_is_a_line_and_facts_are_all_of_it() -> None:
     assert progress_of(result()) == "late V- armed: lost-write (5 ms)"
-    odd = result(verdict=finding((), expected=("duplicate",)))
-    assert progress_of(odd) == "late V- armed: healthy, not declared (5 ms)"
+    undeclared_result = result(verdict=finding((), expected=("duplicate",)))
+    assert progress_of(undeclared_result) == "late V- armed: healthy, not declared (5 ms)"
     facts = facts_of(result())
     assert facts["as_declared"] is True
     assert facts["seed"] == 7
@@ -679,12 +698,12 @@ def test_no_kinds_are_healthy() -> None:
 
 def test_all_of_a_scenario_is_shown() -> None:
     file = Path("z.yaml")
-    shown = description_of(SCENARIO, file)
+    description = description_of(SCENARIO, file)
     for part in ("Goal: ", "Method: ", "Symptoms: ", "Control: ", "\nCure:\n1. ", "File: z.yaml"):
-        assert part in shown
-    bare = description_of(small([{"advance": "1s"}]), file)
-    assert "Cure:" not in bare
-    assert "control" not in bare
+        assert part in description
+    bare_description = description_of(small([{"advance": "1s"}]), file)
+    assert "Cure:" not in bare_description
+    assert "control" not in bare_description
 
 
 @pytest.mark.slow
@@ -693,12 +712,12 @@ def test_a_new_story_is_sound_and_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["scenario", "new", "my-story"]) == 0
-    printed = capsys.readouterr().out.splitlines()
-    for command in printed[1:]:
+    printed_lines = capsys.readouterr().out.splitlines()
+    for command in printed_lines[1:]:
         assert main([*command.split()[1:], "--json"]) == 0
-    checked, ran = capsys.readouterr().out.split("\n[", 1)
+    checked, ran_text = capsys.readouterr().out.split("\n[", 1)
     assert json.loads(checked)[0]["problems"] == []
-    assert {run_row["take"] for run_row in json.loads("[" + ran)} == {"armed", "disarmed"}
+    assert {run_row["take"] for run_row in json.loads("[" + ran_text)} == {"armed", "disarmed"}
 
 
 @pytest.mark.parametrize("name", ["My Story", "a_b", "", "-a", "a/b"])

@@ -20,8 +20,8 @@ from txnsim_lab.simulation.plan import Plan
 def one_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give every seed the same plan, which has a finding on 4.3 and none on 4.2."""
 
-    def draw(_seed: int, wanted: SimulationOptions) -> Plan:
-        return leaderless_plan(as_version=wanted.as_version)
+    def draw(_seed: int, wanted_options: SimulationOptions) -> Plan:
+        return leaderless_plan(as_version=wanted_options.as_version)
 
     for module in (seed_batch, reports):
         monkeypatch.setattr(module, "draw", draw)
@@ -152,9 +152,9 @@ def test_a_run_without_a_verdict_counts_as_found(
 ) -> None:
     command = ["campaign", "run", "--seeds", "0..1", "--out", str(tmp_path), "--jobs", "1"]
     assert main([*command, "--seed-limit", "1ms"]) == 2
-    printed = capsys.readouterr()
-    assert "0 with findings, 1 without a verdict" in printed.out
-    assert "proves nothing: no transaction was committed" in printed.err
+    output = capsys.readouterr()
+    assert "0 with findings, 1 without a verdict" in output.out
+    assert "proves nothing: no transaction was committed" in output.err
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ ALL = tuple(
 def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
     monkeypatch.chdir(tmp_path)
 
-    def play(name: str, words: str) -> tuple[int, str]:
-        monkeypatch.setattr("sys.stdin", io.StringIO(words))
+    def play(name: str, typed_text: str) -> tuple[int, str]:
+        monkeypatch.setattr("sys.stdin", io.StringIO(typed_text))
         status = main(["lesson", name])
         return status, capsys.readouterr().out
 
@@ -34,13 +34,13 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
 
 def keys(lesson_id: str) -> str:
     """The input of a learner who always predicts the first choice and reaches every goal."""
-    typed = ""
+    typed_keys = ""
     for lesson_part in lesson(lesson_id).parts:
-        typed += "".join(f"{action}\n" for action in lesson_part.solution) or (
+        typed_keys += "".join(f"{action}\n" for action in lesson_part.solution) or (
             "1\n" if lesson_part.ask else "\n"
         )
-        typed += "\n" if lesson_part.saves else ""
-    return typed
+        typed_keys += "\n" if lesson_part.saves else ""
+    return typed_keys
 
 
 def test_lessons_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,12 +71,12 @@ def test_a_lesson_is_played_to_its_goals_and_its_story_is_saved(
 
 def test_the_quiz_counts_what_came_true(typed) -> None:
     quiz = lesson("quiz")
-    right = [lesson_part.answer for lesson_part in solve_lesson(quiz).values()]
-    places = [
+    right_answers = [lesson_part.answer for lesson_part in solve_lesson(quiz).values()]
+    chosen_indexes = [
         list(lesson_part.choices).index(key)
-        for lesson_part, key in zip(quiz.parts, right, strict=True)
+        for lesson_part, key in zip(quiz.parts, right_answers, strict=True)
     ]
-    status, output = typed("quiz", "".join(f"{choice + 1}\n" for choice in places))
+    status, output = typed("quiz", "".join(f"{choice + 1}\n" for choice in chosen_indexes))
     assert status == 0
     assert "12 of your 12 predictions came true." in output
 
@@ -150,9 +150,9 @@ def test_no_error_of_a_broker_that_is_broken_on_purpose_is_logged(
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("words", ["q\n", "", "\nnonsense\n9\nq\n"])
-def test_a_lesson_may_be_left(words: str, typed) -> None:
-    status, output = typed("L1", words)
+@pytest.mark.parametrize("typed_text", ["q\n", "", "\nnonsense\n9\nq\n"])
+def test_a_lesson_may_be_left(typed_text: str, typed) -> None:
+    status, output = typed("L1", typed_text)
     assert status == 1
     assert "You have left the lesson." in output
 
@@ -188,13 +188,13 @@ def test_a_learner_hands_in_and_the_teacher_reads_a_table(
     monkeypatch.setattr("sys.stdin", io.StringIO(keys("L0")))
     assert main(["lesson", "L0", "--hand-in", "ada.json"]) == 0
     (tmp_path / "bob.json").write_text('{"lesson": "L0", "predictions": [true], "goals": 0}')
-    predictions = sum(bool(lesson_part.ask) for lesson_part in lesson("L0").parts)
+    prediction_count = sum(bool(lesson_part.ask) for lesson_part in lesson("L0").parts)
     capsys.readouterr()
     assert main(["lesson", "--handed-in", "bob.json", "ada.json", "--json"]) == 0
     ada, bob = sorted(json.loads(capsys.readouterr().out), key=lambda row: row["file"])
     assert (bob["right"], bob["predictions"], bob["goals"]) == ("1 of 1", "✓", "0")
-    assert ada["right"].endswith(f" of {predictions}")
-    assert (len(ada["predictions"]), ada["goals"]) == (predictions, "1")
+    assert ada["right"].endswith(f" of {prediction_count}")
+    assert (len(ada["predictions"]), ada["goals"]) == (prediction_count, "1")
     assert main(["lesson", "--handed-in", "ada.json"]) == 0
     assert capsys.readouterr().out.splitlines()[0].split() == [
         "File", "Lesson", "Right", "Predictions", "Goals",

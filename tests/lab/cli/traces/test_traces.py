@@ -27,18 +27,18 @@ def test_open_tells_the_address_also_where_no_browser_is(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    opened: list[str] = []
+    opened_urls: list[str] = []
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    monkeypatch.setattr(webbrowser, "open", lambda url: bool(opened.append(url)) or is_opened)
+    monkeypatch.setattr(webbrowser, "open", lambda url: bool(opened_urls.append(url)) or is_opened)
     trace = tmp_path / "z01.jsonl"
     trace.write_bytes(trace_of_run())
     capsys.readouterr()  # the run is played in this process, and its brokers log
     assert main(["trace", "open", str(trace)]) == 0
     captured = capsys.readouterr()
-    assert captured.out.strip() == opened[0]
+    assert captured.out.strip() == opened_urls[0]
     assert ("no browser" in captured.err) == (not is_opened)
-    page = Path(opened[0].removeprefix("file://"))
+    page = Path(opened_urls[0].removeprefix("file://"))
     assert "late-produce-after-abort V- armed" in page.read_text("utf-8")
 
 
@@ -92,11 +92,11 @@ def test_every_form_is_printed_and_written(
     form: str, trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["trace", "convert", trace, "--as", form]) == 0
-    printed = capsys.readouterr()
-    assert ("regular expression" in printed.err) == (form == "shiviz")
+    output = capsys.readouterr()
+    assert ("regular expression" in output.err) == (form == "shiviz")
     to = tmp_path / "out"
     assert main(["trace", "convert", trace, "--as", form, "--to", str(to)]) == 0
-    assert to.read_text("utf-8").strip() == printed.out.strip()
+    assert to.read_text("utf-8").strip() == output.out.strip()
 
 
 def test_what_is_no_trace_or_can_not_be_written_is_a_misuse(
@@ -106,8 +106,8 @@ def test_what_is_no_trace_or_can_not_be_written_is_a_misuse(
     other_file.write_text("nonsense\n")
     assert main(["trace", "brief", str(other_file)]) == 2
     assert f"{other_file}, line 1" in capsys.readouterr().err
-    nowhere = str(tmp_path / "no" / "where")
-    assert main(["trace", "convert", trace, "--as", "otlp", "--to", nowhere]) == 2
+    missing_path = str(tmp_path / "no" / "where")
+    assert main(["trace", "convert", trace, "--as", "otlp", "--to", missing_path]) == 2
     assert json.loads(trace_of_run().splitlines()[0])["k"] == "run"
 
 
@@ -123,10 +123,10 @@ def test_two_runs_part_in_one_sentence_and_both_sides_are_shown(
     traces: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["diff", *traces]) == 1
-    printed = capsys.readouterr().out
-    assert printed.startswith("They part at client late-producer: A tells ")
-    assert "  take: A armed, B disarmed" in printed
-    assert printed.count("  -> #") == 2
+    output = capsys.readouterr().out
+    assert output.startswith("They part at client late-producer: A tells ")
+    assert "  take: A armed, B disarmed" in output
+    assert output.count("  -> #") == 2
 
 
 def test_a_run_and_itself_do_the_same(
@@ -141,9 +141,9 @@ def test_a_run_and_itself_do_the_same(
 def test_a_side_that_ends_is_shown_as_such(
     traces: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    short = tmp_path / "short.jsonl"
-    short.write_bytes(b"".join(trace_of_run().splitlines(keepends=True)[:1]))
-    assert main(["diff", traces[0], str(short)]) == 1
+    short_trace = tmp_path / "short.jsonl"
+    short_trace.write_bytes(b"".join(trace_of_run().splitlines(keepends=True)[:1]))
+    assert main(["diff", traces[0], str(short_trace)]) == 1
     assert "-> nothing more" in capsys.readouterr().out
 
 
@@ -154,19 +154,19 @@ def test_what_is_no_trace_is_a_misuse(tmp_path: Path) -> None:
 def test_why_the_last_stable_offset_is_here(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
     hung_at_index = str(hung_at(recording_of_run()))
     assert main(["explain", "lso", "payments-0", trace, "--at", hung_at_index]) == 0
-    printed = capsys.readouterr().out
-    assert "It hangs. It was not committed: end it with ABORT" in printed
-    assert "To end it: txnsim txns repair" in printed
-    assert "It follows from:\n  #" in printed
+    output = capsys.readouterr().out
+    assert "It hangs. It was not committed: end it with ABORT" in output
+    assert "To end it: txnsim txns repair" in output
+    assert "It follows from:\n  #" in output
     assert main(["explain", "lso", "payments-0", trace, "--at", hung_at_index, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["cause"] == "hanging transaction"
 
 
 def test_what_has_become_of_a_transaction(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "txn", "app", trace]) == 0
-    printed = capsys.readouterr().out
-    assert printed.startswith("app is ")
-    assert "The last move and what caused it:\n  #" in printed
+    output = capsys.readouterr().out
+    assert output.startswith("app is ")
+    assert "The last move and what caused it:\n  #" in output
     assert main(["explain", "txn", "app", trace, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["transactional_id"] == "app"
 

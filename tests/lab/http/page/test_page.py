@@ -118,13 +118,13 @@ def test_a_digest_is_that_of_the_script_as_it_stands() -> None:
 
 def test_the_coordinators_machine_draws_every_move_of_kafkas_table() -> None:
     text = files()["views/coordinator.js"].decode()
-    drawn = set(re.findall(r'"([A-Z]\w+) ([A-Z]\w+)": "M', text))
+    drawn_moves = set(re.findall(r'"([A-Z]\w+) ([A-Z]\w+)": "M', text))
     allowed = {
         (WIRE_NAMES[state_before], WIRE_NAMES[state])
         for state, befores in VALID_PREVIOUS_STATES[TransactionVersion.TV_2].items()
         for state_before in befores
     }
-    assert drawn == allowed
+    assert drawn_moves == allowed
     boxes = re.search(r"const STATE_BOXES = \{(.*?)\};", text, re.DOTALL)
     assert boxes is not None
     assert set(re.findall(r"(\w+): \[", boxes[1])) == set(WIRE_NAMES.values())
@@ -132,8 +132,8 @@ def test_the_coordinators_machine_draws_every_move_of_kafkas_table() -> None:
 
 def test_no_move_of_the_machine_is_drawn_behind_a_box() -> None:
     text = files()["views/coordinator.js"].decode()
-    places = re.findall(r"(\w+): \[(\d+), (\d+)\]", text)
-    boxes = {name: (int(x), int(y), int(x) + 140, int(y) + 36) for name, x, y in places}
+    box_corners = re.findall(r"(\w+): \[(\d+), (\d+)\]", text)
+    boxes = {name: (int(x), int(y), int(x) + 140, int(y) + 36) for name, x, y in box_corners}
     crossings = [
         (move, box_name)
         for move, path in re.findall(r'"(\w+ \w+)": "(M[^"]+)"', text)
@@ -147,8 +147,8 @@ def test_no_move_of_the_machine_is_drawn_behind_a_box() -> None:
 def _points(path: str) -> Iterator[tuple[float, float]]:
     """Points along an SVG path, at most one pixel apart."""
     end_point = (0.0, 0.0)
-    for letter, words in re.findall(r"([MLHVC])([^MLHVC]*)", path):
-        numbers = [float(word) for word in words.split()]
+    for letter, coordinates in re.findall(r"([MLHVC])([^MLHVC]*)", path):
+        numbers = [float(coordinate) for coordinate in coordinates.split()]
         if letter in "HV":
             (to,) = numbers
             ends = [(to, end_point[1]) if letter == "H" else (end_point[0], to)]

@@ -34,7 +34,7 @@ def test_every_library_is_listed_with_its_licence_and_is_what_its_hash_says() ->
     folder = resources.files("txnsim_lab.http.page").joinpath("static/vendor")
     files_there = {name.removeprefix("vendor/") for name in files() if name.startswith("vendor/")}
     files_there |= {file.name for file in folder.iterdir() if file.is_file()}
-    listed = {"VENDOR.toml"}
+    listed_files = {"VENDOR.toml"}
     for library in vendored_files():
         assert (
             hashlib.sha256(folder.joinpath(library["file"]).read_bytes()).hexdigest()
@@ -43,8 +43,8 @@ def test_every_library_is_listed_with_its_licence_and_is_what_its_hash_says() ->
         assert library["licence"] in ("MIT", "Apache-2.0", "ISC")
         if "module" in library:  # else another file of the library imports it
             assert LIBRARIES[library["module"]] == f"vendor/{library['file']}"
-        listed |= {library["file"], library["licence_file"]}
-    assert files_there == listed
+        listed_files |= {library["file"], library["licence_file"]}
+    assert files_there == listed_files
 
 
 def test_modules_import_nothing_that_is_not_there() -> None:

@@ -22,14 +22,18 @@ LONG = SHORT.replace("{t: 1}", "{t: 100}").partition("steps:")[0] + "".join(
 async def test_delete_ends_a_story_that_is_being_told() -> None:
     async with port() as client:
         run_request = {"yaml": LONG, "runs": ["V-"]}
-        begun = (await client.post(f"{RUNS}?wait_ms=0", json=run_request)).json()
-        assert begun["state"] == "running"
+        begun_run = (await client.post(f"{RUNS}?wait_ms=0", json=run_request)).json()
+        assert begun_run["state"] == "running"
         waiting_run = (await client.post(f"{RUNS}?wait_ms=0", json=run_request)).json()
-        for posted_run in (waiting_run, begun):
+        for posted_run in (waiting_run, begun_run):
             assert (await client.delete(f"{RUNS}/{posted_run['id']}")).status_code == 204
-        for posted_run in (begun, waiting_run):
-            ended = (await client.get(f"{RUNS}/{posted_run['id']}?wait_ms=60000")).json()
-            assert (ended["state"], ended["done"], ended["error"]) == ("cancelled", 0, None)
+        for posted_run in (begun_run, waiting_run):
+            ended_run = (await client.get(f"{RUNS}/{posted_run['id']}?wait_ms=60000")).json()
+            assert (ended_run["state"], ended_run["done"], ended_run["error"]) == (
+                "cancelled",
+                0,
+                None,
+            )
         run_state = await until_done(client, await client.post(RUNS, json={"yaml": SHORT}))
         assert run_state["state"] == "done"
 

@@ -60,14 +60,16 @@ async def until_done(client: httpx.AsyncClient, answer: httpx.Response) -> dict[
 
 async def test_shipped_scenarios_are_listed_and_shown() -> None:
     async with port() as client:
-        listed = (await client.get("/api/v1/scenarios")).json()
-        late = next(
-            listed_scenario for listed_scenario in listed if "z01" in listed_scenario["aliases"]
+        listed_scenarios = (await client.get("/api/v1/scenarios")).json()
+        late_scenario = next(
+            listed_scenario
+            for listed_scenario in listed_scenarios
+            if "z01" in listed_scenario["aliases"]
         )
-        assert late["runs"]["V-"] == "stuck-last-stable-offset"
+        assert late_scenario["runs"]["V-"] == "stuck-last-stable-offset"
         shown_scenario = (await client.get("/api/v1/scenarios/Z01")).json()
-        assert shown_scenario["name"] == late["name"]
-        assert shown_scenario["yaml"].startswith(f"name: {late['name']}")
+        assert shown_scenario["name"] == late_scenario["name"]
+        assert shown_scenario["yaml"].startswith(f"name: {late_scenario['name']}")
         refusal_answer = await client.get("/api/v1/scenarios/z99")
         assert (refusal_answer.status_code, "GET /api/v1/scenarios" in refusal_answer.text) == (
             404,
@@ -92,10 +94,14 @@ async def test_a_scenario_is_run_by_its_name_and_comes_to_what_it_declares() -> 
             2,
             2,
         )
-        hanging, refused = run_state["runs"]
+        hanging, refused_run = run_state["runs"]
         assert hanging["verdict"] == ["stuck-last-stable-offset"]
         assert (hanging["observed"], hanging["cured"]) == ("stuck-last-stable-offset", "healthy")
-        assert (refused["run"], refused["observed"], refused["because"]) == ("TV2", "healthy", [])
+        assert (refused_run["run"], refused_run["observed"], refused_run["because"]) == (
+            "TV2",
+            "healthy",
+            [],
+        )
         run_url = f"{RUNS}/{run_state['id']}"
         history = (await client.get(f"{run_url}/history?run=V-")).text.splitlines()
         assert all("seen" in msgspec.json.decode(line) for line in history)
@@ -142,12 +148,12 @@ async def test_the_oldest_requests_make_room(monkeypatch: pytest.MonkeyPatch) ->
     run_request = {"yaml": SHORT, "runs": ["V-"]}
     async with port() as client:
         first_run = (await client.post(f"{RUNS}?wait_ms=0", json=run_request)).json()
-        full = await client.post(RUNS, json=run_request)
-        assert (full.status_code, "wait for" in full.json()["error"]) == (409, True)
+        full_answer = await client.post(RUNS, json=run_request)
+        assert (full_answer.status_code, "wait for" in full_answer.json()["error"]) == (409, True)
         await client.get(f"{RUNS}/{first_run['id']}?wait_ms=20000")
-        second = (await client.post(f"{RUNS}?wait_ms=20000", json=run_request)).json()
+        second_run = (await client.post(f"{RUNS}?wait_ms=20000", json=run_request)).json()
         assert (await client.get(f"{RUNS}/{first_run['id']}")).status_code == 404
-        assert (await client.get(f"{RUNS}/{second['id']}")).status_code == 200
+        assert (await client.get(f"{RUNS}/{second_run['id']}")).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -183,7 +189,7 @@ async def test_yaml_that_means_more_than_it_says_is_refused_with_its_line() -> N
 
 @pytest.mark.slow
 async def test_posted_yaml_is_read_while_brokers_go_on() -> None:
-    wide = "a: [" + "x," * 19_000 + "]"
+    wide_yaml = "a: [" + "x," * 19_000 + "]"
     loop = asyncio.get_running_loop()
     turns: list[asyncio.TimerHandle] = []
 
@@ -192,7 +198,7 @@ async def test_posted_yaml_is_read_while_brokers_go_on() -> None:
 
     async with port() as client:
         turn()
-        answer = await client.post(RUNS, json={"yaml": wide})
+        answer = await client.post(RUNS, json={"yaml": wide_yaml})
         turns[-1].cancel()
     assert answer.status_code == 422
     assert len(turns) > 20
@@ -291,16 +297,16 @@ async def test_a_run_told_again_answers_what_a_process_answers(fork_server: Fork
     assert states == expected
     kinds = {type(state) for state in states}
     assert kinds == {RunStopped, RunEnded, RunFailed}
-    refused = [
+    refusals = [
         state.error for state in states if isinstance(state, RunStopped | RunEnded) and state.error
     ]
-    assert len(refused) == 3
+    assert len(refusals) == 3
 
 
 async def test_a_run_that_is_not_paused_takes_its_inputs(fork_server: ForkServer) -> None:
     step = encode(an_order())
-    (stopped,) = await asyncio.to_thread(players, [step])
-    assert isinstance(stopped, RunStopped)
+    (stop_message,) = await asyncio.to_thread(players, [step])
+    assert isinstance(stop_message, RunStopped)
     messages = [encode(an_order(paused=False, inputs=({"before": 2, "step": {"advance": "2s"}},)))]
     states = await asyncio.to_thread(players, messages)
     assert states == await in_a_process(fork_server, messages)
@@ -308,9 +314,9 @@ async def test_a_run_that_is_not_paused_takes_its_inputs(fork_server: ForkServer
 
 async def test_a_story_that_is_none_fails(fork_server: ForkServer) -> None:
     messages = [encode(an_order(yaml="name: none"))]
-    (failed,) = await asyncio.to_thread(players, messages)
-    assert isinstance(failed, RunFailed)
-    assert [failed] == await in_a_process(fork_server, messages)
+    (run_failure,) = await asyncio.to_thread(players, messages)
+    assert isinstance(run_failure, RunFailed)
+    assert [run_failure] == await in_a_process(fork_server, messages)
 
 
 @pytest.mark.costly
@@ -320,9 +326,9 @@ async def test_only_so_many_stops_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
     wait = Drive(step={"advance": "1ms"})
     commands: list[Command] = [wait, wait, wait, Go(steps=1), Back(count=1), wait, Go()]
     messages = [encode(an_order()), *(encode(command) for command in commands)]
-    *stopped, ended = await asyncio.to_thread(players, messages)
-    assert isinstance(ended, RunEnded)
-    assert [state.back for state in stopped if isinstance(state, RunStopped)] == [
+    *stop_messages, end_message = await asyncio.to_thread(players, messages)
+    assert isinstance(end_message, RunEnded)
+    assert [state.back for state in stop_messages if isinstance(state, RunStopped)] == [
         0,
         1,
         2,
@@ -331,6 +337,8 @@ async def test_only_so_many_stops_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
         1,
         2,
     ]
-    refused = [state.error for state in stopped if isinstance(state, RunStopped) and state.error]
-    assert len(refused) == 2
-    assert all("2 stops to return to" in error for error in refused)
+    refusals = [
+        state.error for state in stop_messages if isinstance(state, RunStopped) and state.error
+    ]
+    assert len(refusals) == 2
+    assert all("2 stops to return to" in error for error in refusals)

@@ -11,10 +11,12 @@ async def test_a_trace_from_a_file_is_explained() -> None:
     backend = Backend()
     content = (await asyncio.to_thread(trace_of_run)).decode()
     body = {"name": "run.jsonl", "trace": content}
-    status, opened = await ask_backend(backend, "POST", "/traces", "", body)
-    assert (status, opened["events"]) == (200, len(content.splitlines()) - 2)
-    newest = opened["events"] - 1
-    status, answer = await ask_backend(backend, "GET", "/explain", f"at={newest}&of={opened['id']}")
+    status, opened_trace = await ask_backend(backend, "POST", "/traces", "", body)
+    assert (status, opened_trace["events"]) == (200, len(content.splitlines()) - 2)
+    newest_index = opened_trace["events"] - 1
+    status, answer = await ask_backend(
+        backend, "GET", "/explain", f"at={newest_index}&of={opened_trace['id']}"
+    )
     assert (status, answer["partitions"][0]["partition"]) == (200, "payments-0")
     status, _ = await ask_backend(backend, "GET", "/explain", "at=0&of=opened-2")
     assert status == 404

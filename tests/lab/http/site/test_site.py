@@ -47,8 +47,8 @@ def imported_modules(source: bytes) -> Iterator[str]:
 
 @pytest.mark.costly
 def test_a_module_that_the_site_needs_is_in_it() -> None:
-    own = {name: content for name, content in build.own_files() if name.endswith(".py")}
-    known_modules = {name[:-3].replace("/", ".").removesuffix(".__init__") for name in own}
+    own_content = {name: content for name, content in build.own_files() if name.endswith(".py")}
+    known_modules = {name[:-3].replace("/", ".").removesuffix(".__init__") for name in own_content}
     libraries = {library.name.lower().replace("-", "_") for library in build.parts().wheel} | {
         "yaml"
     }
@@ -61,7 +61,7 @@ def test_a_module_that_the_site_needs_is_in_it() -> None:
         if "/" not in unneeded_module_name
     }
     missing = set()
-    for content in own.values():
+    for content in own_content.values():
         for module in imported_modules(content):
             top_module = module.split(".")[0]
             if top_module in ("txnsim", "txnsim_lab"):
@@ -122,9 +122,9 @@ async def test_a_run_is_driven_without_a_server_and_without_processes(
     _, run = await ask_backend(backend, "POST", "/runs/1/go", wait, {})
     assert run["runs"][0]["as_declared"]
     _, trace = await ask_backend(backend, "GET", "/runs/1/trace", "run=V-&take=armed")
-    newest = len(trace.splitlines()) - 3
-    status, answer = await ask_backend(backend, "GET", "/explain", f"at={newest}&of=1&run=V-")
-    assert (status, answer["at"]) == (200, newest)
+    newest_index = len(trace.splitlines()) - 3
+    status, answer = await ask_backend(backend, "GET", "/explain", f"at={newest_index}&of=1&run=V-")
+    assert (status, answer["at"]) == (200, newest_index)
 
 
 async def test_what_is_refused_says_why() -> None:

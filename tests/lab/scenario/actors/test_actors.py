@@ -30,16 +30,16 @@ INIT = call("init-producer-id")
 
 def test_sequences_and_epochs_go_on_as_those_of_a_client_do() -> None:
     steps = [INIT, *transaction("r1", "r2"), *transaction("r3"), *transaction("r4", end="abort")]
-    old = [
+    old_sequences = [
         (observation.producer_epoch, observation.sequence)
         for observation in observations_of(play_steps(steps), Wrote)
     ]
-    new = [
+    new_sequences = [
         (observation.producer_epoch, observation.sequence)
         for observation in observations_of(play_steps(steps, run="TV2"), Wrote)
     ]
-    assert old == [(0, 0), (0, 1), (0, 2), (0, 3)]
-    assert new == [(0, 0), (0, 1), (1, 0), (2, 0)]
+    assert old_sequences == [(0, 0), (0, 1), (0, 2), (0, 3)]
+    assert new_sequences == [(0, 0), (0, 1), (1, 0), (2, 0)]
 
 
 @pytest.mark.slow
@@ -48,8 +48,8 @@ def test_partitions_are_added_only_where_a_client_does() -> None:
     assert len(observations_of(play_steps(steps), Added)) == 1
     assert observations_of(play_steps(steps, run="TV2"), Added) == []
     always = [INIT, call("begin"), call("add-partitions", partitions=["t-0", "t-1"], always=True)]
-    (added,) = observations_of(play_steps([*always, call("abort")], run="TV2"), Added)
-    assert len(added.partitions) == 2
+    (addition,) = observations_of(play_steps([*always, call("abort")], run="TV2"), Added)
+    assert len(addition.partitions) == 2
 
 
 def test_an_identity_can_be_raised_and_a_producer_be_replaced() -> None:
@@ -87,10 +87,16 @@ def test_what_is_unusual_can_be_said() -> None:
         call("produce", partition="t-1", value="e", plain=True, sequence=0),
     ]
     result = play_steps(steps)
-    wrote = {observation.value: observation for observation in observations_of(result, Wrote)}
-    assert (wrote["a"].item, wrote["b"].key, wrote["b"].sequence) == ("x", "\x00\x01", 1)
-    assert wrote["d"].error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
-    assert wrote["e"].transaction is None
+    write_by_value = {
+        observation.value: observation for observation in observations_of(result, Wrote)
+    }
+    assert (write_by_value["a"].item, write_by_value["b"].key, write_by_value["b"].sequence) == (
+        "x",
+        "\x00\x01",
+        1,
+    )
+    assert write_by_value["d"].error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert write_by_value["e"].transaction is None
 
 
 def offsets(run: str) -> Any:
@@ -110,8 +116,12 @@ def test_positions_are_part_of_a_transaction() -> None:
     for run in ("V-", "TV2"):
         result = offsets(run)
         assert result.as_declared, result.verdict
-        (sent,) = observations_of(result, SentOffsets)
-        assert (sent.transaction, sent.group, sent.position) == ("first", "g", 7)
+        (sent_offsets,) = observations_of(result, SentOffsets)
+        assert (sent_offsets.transaction, sent_offsets.group, sent_offsets.position) == (
+            "first",
+            "g",
+            7,
+        )
         assert len(observations_of(result, Added)) == (1 if run == "V-" else 0)
 
 
@@ -136,13 +146,13 @@ def test_what_is_never_answered_has_an_unknown_outcome() -> None:
 
 
 def test_who_commits_positions_as_a_member_is_checked_by_the_group() -> None:
-    begun = [call("init-producer-id"), call("begin"), call("add-offsets", group="g")]
-    sent = {"group": "g", "offsets": {"in-0": 10}}
+    begin_steps = [call("init-producer-id"), call("begin"), call("add-offsets", group="g")]
+    offset_fields = {"group": "g", "offsets": {"in-0": 10}}
     stranger = call(
-        "commit-offsets", **sent, member_id="m", generation=1, error="ILLEGAL_GENERATION"
+        "commit-offsets", **offset_fields, member_id="m", generation=1, error="ILLEGAL_GENERATION"
     )
-    nobody = call("commit-offsets", **sent)
-    result = play_steps([*begun, stranger, nobody, call("commit")])
+    nobody_step = call("commit-offsets", **offset_fields)
+    result = play_steps([*begin_steps, stranger, nobody_step, call("commit")])
     assert result.as_declared, result.verdict
 
 
@@ -237,15 +247,15 @@ def test_one_request_may_bring_records_to_several_partitions(leaders: tuple[int,
     for run in ("V-", "TV2"):
         result = play_steps(steps, run=run, topics=topics)
         assert result.as_declared, result.verdict
-        wrote = observations_of(result, Wrote)
+        writes = observations_of(result, Wrote)
         assert [
             (observation.value, observation.partition, observation.sequence, observation.offset)
-            for observation in wrote
+            for observation in writes
         ] == [
             *(("a", 0, 0, 0), ("b", 1, 0, 0)),
             *(("c", 1, 1, 1), ("d", 1, 2, 2), ("e", 0, 1, 1)),
         ]
-        assert [observation.item for observation in wrote[:2]] == ["x", "b"]
+        assert [observation.item for observation in writes[:2]] == ["x", "b"]
 
 
 def test_what_one_partition_refuses_is_no_word_about_the_other() -> None:
@@ -259,8 +269,8 @@ def test_what_one_partition_refuses_is_no_word_about_the_other() -> None:
         call("abort"),
     ]
     topics = {"t": {"partitions": 2, "leaders": [1, 1]}, "in": 1}
-    wrote = observations_of(play_steps(steps, run="V-", topics=topics), Wrote)
-    told_of = {record.value: (record.error, record.outcome) for record in wrote}
+    writes = observations_of(play_steps(steps, run="V-", topics=topics), Wrote)
+    told_of = {record.value: (record.error, record.outcome) for record in writes}
     assert told_of == {
         "a": ("", "ok"),
         "b": ("OUT_OF_ORDER_SEQUENCE_NUMBER", "failed"),
@@ -317,8 +327,8 @@ def test_a_transaction_is_aborted_by_its_start() -> None:
         operator_step("abort", partition="t-0", start_offset=2),
     ]
     assert "stuck-last-stable-offset" not in play_steps(steps).verdict.observed
-    wrong = play_steps([*GHOST, operator_step("abort", partition="t-0", start_offset=1)])
-    assert failure(wrong) == "no transaction is open on t-0 since 1"
+    wrong_result = play_steps([*GHOST, operator_step("abort", partition="t-0", start_offset=1)])
+    assert failure(wrong_result) == "no transaction is open on t-0 since 1"
 
 
 def test_an_operator_describes_fences_and_deletes() -> None:
@@ -343,10 +353,10 @@ def test_an_operator_describes_fences_and_deletes() -> None:
     ]
     for observation_class in (Described, Listed, Producers):
         assert observations_of(result, observation_class)
-    wrong = play_steps(
+    wrong_result = play_steps(
         [call("init-producer-id"), operator_step("describe", transactional_id="app", state="Dead")]
     )
-    assert failure(wrong) == "app is Empty, expected Dead"
+    assert failure(wrong_result) == "app is Empty, expected Dead"
 
 
 def test_an_operator_ends_exactly_the_transaction_that_a_producer_had_first() -> None:
@@ -364,11 +374,13 @@ def test_an_operator_ends_exactly_the_transaction_that_a_producer_had_first() ->
     for run in ("V-", "TV2+"):
         result = play_steps(steps, run=run)
         assert result.as_declared, result.verdict
-        assert [
-            (ended.who, ended.commit, ended.outcome) for ended in observations_of(result, Ended)
-        ] == [("operator", True, "ok"), ("operator", True, "ok"), ("operator", False, "failed")]
-    nobody = play_steps([operator_step("end", **end_fields, decision="commit")])
-    assert failure(nobody) == "P has no identity yet"
+        assert [(end.who, end.commit, end.outcome) for end in observations_of(result, Ended)] == [
+            ("operator", True, "ok"),
+            ("operator", True, "ok"),
+            ("operator", False, "failed"),
+        ]
+    nobody_result = play_steps([operator_step("end", **end_fields, decision="commit")])
+    assert failure(nobody_result) == "P has no identity yet"
 
 
 def test_a_fence_without_an_answer_is_noted() -> None:
@@ -392,19 +404,28 @@ def test_a_fence_without_an_answer_is_noted() -> None:
 
 def test_an_abort_may_name_each_field_of_the_identity() -> None:
     runs = {"V-": {"mode": "V-", "verdict": "healthy"}}
-    wrong = operator_step(
+    wrong_step = operator_step(
         "abort", partition="t-0", start_offset=2, epoch=-1, error="UNKNOWN_SERVER_ERROR"
     )
-    stale = operator_step(
+    stale_step = operator_step(
         "abort", partition="t-0", start_offset=2, coordinator_epoch=0, error="any"
     )
     abort_of_other = operator_step(
         "abort", partition="t-0", producer_id=99, epoch=0, coordinator_epoch=0
     )
     wait_until_open = {"wait-until": {"open": "t-0"}}
-    right = operator_step("abort", partition="t-0", start_offset=2, coordinator_epoch=3)
+    right_step = operator_step("abort", partition="t-0", start_offset=2, coordinator_epoch=3)
     result = play_steps(
-        [*GHOST, wrong, wait_until_open, stale, abort_of_other, wait_until_open, right], runs=runs
+        [
+            *GHOST,
+            wrong_step,
+            wait_until_open,
+            stale_step,
+            abort_of_other,
+            wait_until_open,
+            right_step,
+        ],
+        runs=runs,
     )
     assert "stuck-last-stable-offset" not in result.verdict.observed, result.verdict
     assert "ABORT of producer 99, epoch 0, for t-0 is answered NONE" in sentences(result)
@@ -423,7 +444,7 @@ def failure_of(steps: list[dict[str, object]]) -> str:
 
 def test_a_named_replica_tells_of_its_producers() -> None:
     lag = {"cluster": {"do": "move-leader", "partition": "t-0", "to": 1}}
-    elsewhere = operator_step(
+    step_elsewhere = operator_step(
         "producers", partition="t-0", broker=2, error="NOT_LEADER_OR_FOLLOWER"
     )
     looks = [
@@ -431,13 +452,13 @@ def test_a_named_replica_tells_of_its_producers() -> None:
         operator_step("producers", partition="t-0", broker=2, open_since=[2]),
     ]
     assert not failure_of([*GHOST, lag, *looks])
-    small = {"t": {"partitions": 1, "replication-factor": 1, "leaders": [1]}}
+    small_topics = {"t": {"partitions": 1, "replication-factor": 1, "leaders": [1]}}
     result_on_one = play_steps(
-        [operator_step("producers", partition="t-0", broker=1), elsewhere], topics=small
+        [operator_step("producers", partition="t-0", broker=1), step_elsewhere], topics=small_topics
     )
     assert "story-failed" not in result_on_one.verdict.observed, result_on_one.verdict
-    wrong = play_steps([*GHOST, operator_step("producers", partition="t-0", open_since=[0])])
-    assert failure(wrong) == "the leader shows t-0 open since [2], expected [0]"
+    wrong_result = play_steps([*GHOST, operator_step("producers", partition="t-0", open_since=[0])])
+    assert failure(wrong_result) == "the leader shows t-0 open since [2], expected [0]"
 
 
 def test_an_operator_acts_in_the_background() -> None:
@@ -462,21 +483,21 @@ def describe(**fields: object) -> dict[str, object]:
 
 
 def test_a_description_is_held_against_partitions_epoch_and_start() -> None:
-    begun = [
+    begin_steps = [
         call("init-producer-id"),
         describe(state="Empty", partitions=[], epoch=0, start="none"),
         call("begin"),
         call("add-partitions", partitions=["t-1", "t-0"]),
     ]
     description = describe(state="Ongoing", partitions=["t-0", "t-1"], epoch=0, start="known")
-    result = play_steps([*begun, description, call("abort")])
+    result = play_steps([*begin_steps, description, call("abort")])
     assert result.as_declared, result.verdict
-    for wrong, because in (
+    for wrong_fields, because in (
         ({"partitions": "t-0"}, "app is with t-0, t-1, expected t-0"),
         ({"epoch": 3}, "app is at epoch 0, expected 3"),
         ({"start": "none"}, "app is begun at a time that is known, expected none"),
     ):
-        assert failure(play_steps([*begun, describe(**wrong)])) == because
+        assert failure(play_steps([*begin_steps, describe(**wrong_fields)])) == because
 
 
 def test_an_operator_changes_features_and_deletes_groups() -> None:
@@ -501,15 +522,15 @@ def test_an_operator_changes_features_and_deletes_groups() -> None:
     story = sentences(result)
     assert "operator: feature transaction.version is at level 2, it was at 0" in story
     assert "operator: group g is deleted" in story
-    wrong = {"expect": {"group": "g", "positions": {"in-0": 7}}}
-    assert failure(play_steps([wrong])) == "the position of group g on in-0 is -1, expected 7"
+    wrong_step = {"expect": {"group": "g", "positions": {"in-0": 7}}}
+    assert failure(play_steps([wrong_step])) == "the position of group g on in-0 is -1, expected 7"
 
 
 # ``member``
 
 
 PROTOCOLS = ("classic", "consumer")
-both = pytest.mark.parametrize("protocol", PROTOCOLS)
+each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 
 def story(steps: list[dict[str, Any]], protocol: str = "classic", **fields: Any) -> Any:
@@ -531,7 +552,7 @@ ALL = ["in-0", "in-1"]
 JOIN = call("subscribe", "a", topics="in", assigned=ALL)
 
 
-@both
+@each_protocol
 def test_a_member_reads_on_where_its_group_stands(protocol: str) -> None:
     steps = [
         *append("r1", "r2"),
@@ -548,8 +569,8 @@ def test_a_member_reads_on_where_its_group_stands(protocol: str) -> None:
     result = story(steps, protocol)
     assert result.as_declared, result.verdict
     assert "a: polls r1, r2" in sentences(result)
-    (sent,) = observations_of(result, SentOffsets)
-    assert (sent.who, sent.transaction, sent.position) == ("a", None, 1)
+    (sent_offsets,) = observations_of(result, SentOffsets)
+    assert (sent_offsets.who, sent_offsets.transaction, sent_offsets.position) == ("a", None, 1)
     offsets = [
         observation.positions[0].offset
         for observation in observations_of(result, PositionsRead)
@@ -559,7 +580,7 @@ def test_a_member_reads_on_where_its_group_stands(protocol: str) -> None:
     assert {read.asked for read in observations_of(result, Read) if read.who == "a"} == {0, 1, 2}
 
 
-@both
+@each_protocol
 def test_positions_of_an_open_transaction_are_waited_for(protocol: str) -> None:
     steps = [
         *append("r1"),
@@ -580,23 +601,23 @@ def test_positions_of_an_open_transaction_are_waited_for(protocol: str) -> None:
     ]
     result = story(steps, protocol)
     assert result.as_declared, result.verdict
-    sent = observations_of(result, SentOffsets)
-    assert {(observation.who, observation.member) for observation in sent} == {("P", "a")}
-    assert sorted(observation.position for observation in sent) == [0, 1]
+    sent_positions = observations_of(result, SentOffsets)
+    assert {(observation.who, observation.member) for observation in sent_positions} == {("P", "a")}
+    assert sorted(observation.position for observation in sent_positions) == [0, 1]
 
 
 @pytest.mark.slow
 def test_what_a_member_may_not_do_fails_the_story() -> None:
-    early = [call("poll", "a")]
-    assert failure(story(early)) == "a is no member now: it has to subscribe"
-    unknown = [*transaction()[:2], call("commit-offsets", member="a")]
-    assert failure(story([call("init-producer-id"), *unknown])) == "a has not subscribed yet"
-    wrong = [*append("r1"), JOIN, call("poll", "a", reads=["r2"])]
-    assert failure(story(wrong)) == "a polls r1, expected r2"
-    never = [call("subscribe", "a", topics="in", assigned=["in-1"])]
-    assert failure(story(never)) == "a: assigned is in-0, in-1 after 60000 ms, expected in-1"
-    dead = [JOIN, call("die", "a"), call("commit-offsets", "a")]
-    assert failure(story(dead)) == "a is no member now: it has to subscribe"
+    early_steps = [call("poll", "a")]
+    assert failure(story(early_steps)) == "a is no member now: it has to subscribe"
+    unknown_steps = [*transaction()[:2], call("commit-offsets", member="a")]
+    assert failure(story([call("init-producer-id"), *unknown_steps])) == "a has not subscribed yet"
+    wrong_steps = [*append("r1"), JOIN, call("poll", "a", reads=["r2"])]
+    assert failure(story(wrong_steps)) == "a polls r1, expected r2"
+    never_steps = [call("subscribe", "a", topics="in", assigned=["in-1"])]
+    assert failure(story(never_steps)) == "a: assigned is in-0, in-1 after 60000 ms, expected in-1"
+    dead_steps = [JOIN, call("die", "a"), call("commit-offsets", "a")]
+    assert failure(story(dead_steps)) == "a is no member now: it has to subscribe"
     strange = [call("subscribe", "a", topics="in", error="GROUP_MAX_SIZE_REACHED")]
     assert "is answered NONE, expected GROUP_MAX_SIZE_REACHED" in failure(story(strange))
 
@@ -614,7 +635,7 @@ def test_a_member_that_is_taken_over_is_fenced() -> None:
     assert result.as_declared, result.verdict
 
 
-@both
+@each_protocol
 def test_a_generation_has_the_name_that_a_step_has_given_it(protocol: str) -> None:
     steps = [
         *append("r1"),
@@ -643,7 +664,7 @@ def test_a_generation_has_the_name_that_a_step_has_given_it(protocol: str) -> No
     assert result.as_declared, result.verdict
 
 
-@both
+@each_protocol
 def test_a_program_may_commit_for_what_a_member_was_before(protocol: str) -> None:
     steps = [
         *append("r1"),
@@ -718,8 +739,8 @@ def test_a_group_that_never_committed_stands_nowhere() -> None:
     assert [(position.place.topic, position.offset) for position in positions_read.positions] == [
         ("in", -1)
     ]
-    wrong = play_steps([call("read-positions", "reader", **ask, positions={"in-0": 3})])
-    assert "expected" in wrong.verdict.because[0]
+    wrong_result = play_steps([call("read-positions", "reader", **ask, positions={"in-0": 3})])
+    assert "expected" in wrong_result.verdict.because[0]
 
 
 def test_positions_that_an_open_transaction_may_change_are_unstable() -> None:
@@ -779,15 +800,17 @@ def test_what_passes_is_asked_again_unless_the_story_wants_the_first_answer() ->
 
 def test_a_coordinator_that_can_t_write_does_not_say_what_became_of_an_end() -> None:
     """The next coordinator may find the record in its log, so the answer is no refusal."""
-    moved = [
+    moved_steps = [
         *FIRST[:4],
         {"cluster": {"do": "move-leader", "coordinator-of": "app", "to": 1}},
         call("commit", broker=2, error="NOT_COORDINATOR", once=True),
     ]
-    ends = observations_of(play_steps(moved), Ended)
+    ends = observations_of(play_steps(moved_steps), Ended)
     assert [(end.outcome, end.error) for end in ends] == [("unknown", "NOT_COORDINATOR")]
-    late = [*FIRST[:4], call("abort"), call("commit", error="INVALID_TXN_STATE")]
-    assert [observation.outcome for observation in observations_of(play_steps(late), Ended)] == [
+    late_steps = [*FIRST[:4], call("abort"), call("commit", error="INVALID_TXN_STATE")]
+    assert [
+        observation.outcome for observation in observations_of(play_steps(late_steps), Ended)
+    ] == [
         "ok",
         "failed",
     ]

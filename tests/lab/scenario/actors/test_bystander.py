@@ -16,12 +16,12 @@ def test_a_bystander_writes_named_records_and_many() -> None:
     ]
     result = play_steps(steps)
     assert result.as_declared, result.verdict
-    wrote = observations_of(result, Wrote)
-    assert [wrote_record.offset for wrote_record in wrote] == list(range(15))
-    assert [(wrote_record.value, wrote_record.key) for wrote_record in wrote[:4]] == [
+    writes = observations_of(result, Wrote)
+    assert [wrote_record.offset for wrote_record in writes] == list(range(15))
+    assert [(wrote_record.value, wrote_record.key) for wrote_record in writes[:4]] == [
         ("a", "k"), ("b", "k"), ("u-0", "key-0"), ("u-1", "key-1"),
     ]  # fmt: skip
-    assert wrote[5].key == "key-0"
+    assert writes[5].key == "key-0"
     told_of = sentences(result)
     assert "bystander: a, b acknowledged at 0, 1" in told_of
     assert "7 records acknowledged, the last at 8" in told_of
@@ -29,9 +29,9 @@ def test_a_bystander_writes_named_records_and_many() -> None:
 
 
 def test_what_it_is_refused_is_told() -> None:
-    full = {"id": "f", "point": "client.request", "api": "Produce",
+    error_rule = {"id": "f", "point": "client.request", "api": "Produce",
             "action": {"do": "error", "error": "TOPIC_AUTHORIZATION_FAILED"}}  # fmt: skip
-    refused = append(value="x", error="TOPIC_AUTHORIZATION_FAILED")
-    result = play_steps([{"arm": full}, refused])
+    refused_step = append(value="x", error="TOPIC_AUTHORIZATION_FAILED")
+    result = play_steps([{"arm": error_rule}, refused_step])
     assert result.as_declared, result.verdict
     assert [observation.outcome for observation in observations_of(result, Wrote)] == ["failed"]

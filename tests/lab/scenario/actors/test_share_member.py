@@ -78,7 +78,7 @@ def test_who_dies_or_leaves_gives_up_its_records() -> None:
 
 
 def test_an_answer_that_is_lost_proves_nothing() -> None:
-    lost = {
+    lost_step = {
         "arm": {
             "id": "lost",
             "point": "client.response",
@@ -90,7 +90,7 @@ def test_an_answer_that_is_lost_proves_nothing() -> None:
     result = story(
         append("r1"),
         call("subscribe", "a", topics="in", assigned="in-0"),
-        lost,
+        lost_step,
         call("poll", "a", error="any"),
     )
     outcomes = [observation.outcome for observation in observations_of(result, ShareFetched)]
@@ -99,8 +99,8 @@ def test_an_answer_that_is_lost_proves_nothing() -> None:
 
 def test_what_a_member_can_not_do_is_told() -> None:
     assert "has to subscribe" in failure(story(call("poll", "a")))
-    never = call("subscribe", "a", topics="in"), call("acknowledge", "a", values=["r1"])
-    assert "does not hold 'r1'" in failure(story(*never))
+    never_steps = call("subscribe", "a", topics="in"), call("acknowledge", "a", values=["r1"])
+    assert "does not hold 'r1'" in failure(story(*never_steps))
     other_steps = (
         append("r1"),
         call("subscribe", "a", topics="in", assigned="in-0"),

@@ -47,23 +47,28 @@ def test_steps_are_taken_so_often_and_know_their_turn() -> None:
 
 def test_what_is_named_in_a_turn_is_named_once() -> None:
     begin = [call("begin"), call("add-partitions", partitions="t-0")]
-    sent = call("produce", partition="t-0", value="r{n}", background="sent-{n}")
-    turn = [*begin, sent, {"await": "sent-{n}"}, call("commit")]
+    send_step = call("produce", partition="t-0", value="r{n}", background="sent-{n}")
+    turn = [*begin, send_step, {"await": "sent-{n}"}, call("commit")]
     assert play_steps([INIT, {"repeat": 2, "steps": turn}]).as_declared
-    twice = [*begin, {**sent, "call": {**sent["call"], "background": "sent"}}]
+    repeated_steps = [*begin, {**send_step, "call": {**send_step["call"], "background": "sent"}}]
     assert "steps.0.steps.2.call.background: sent is a call" in problems(
-        {"repeat": 2, "steps": twice}
+        {"repeat": 2, "steps": repeated_steps}
     )
 
 
 def test_errors_name_the_line_and_the_field_of_the_file() -> None:
-    wrong = problems(INIT, {"repeat": 2, "steps": [call("begin"), call("beginn")]}, call("begin"))
+    complaint = problems(
+        INIT, {"repeat": 2, "steps": [call("begin"), call("beginn")]}, call("begin")
+    )
     lines = yaml.safe_dump(
         document([INIT, {"repeat": 2, "steps": [call("begin"), call("beginn")]}, call("begin")]),
         sort_keys=False,
     ).splitlines()
     line_number = lines.index("      do: beginn") + 1
-    assert f"small.yaml:{line_number}: steps.1.steps.1.call.do: no call of a wire 'beginn'" in wrong
+    assert (
+        f"small.yaml:{line_number}: steps.1.steps.1.call.do: no call of a wire 'beginn'"
+        in complaint
+    )
 
 
 def test_a_failure_names_the_step_of_the_file() -> None:
@@ -128,10 +133,12 @@ def test_a_block_restricts_all_of_its_steps_also_those_that_restrict_themselves(
 
 
 def test_the_seed_draws_the_order_of_a_block_and_a_part_keeps_its_own() -> None:
-    first_step, two, three, four = (
+    first_step, second_step, third_step, four = (
         call("append", "bystander", partition="t-0", value=value) for value in "abcd"
     )
-    scenario = small([{"any-order": [{"only": "armed", "steps": [first_step, two]}, three]}, four])
+    scenario = small(
+        [{"any-order": [{"only": "armed", "steps": [first_step, second_step]}, third_step]}, four]
+    )
 
     def values_written(seed: int) -> str:
         result = run_in_virtual_time(ScenarioRun(scenario=scenario, run="V-"), seed=seed)
@@ -175,16 +182,16 @@ def test_a_partition_is_asked_for_by_whom_it_serves() -> None:
 
 
 def test_a_step_without_such_a_name_is_the_same_object() -> None:
-    plain, named = small(
+    plain_step, named_step = small(
         [
             {"wait-until": {"open": "t-0"}},
             {"wait-until": {"open": "__consumer_offsets@g"}},
         ]
     ).steps
-    assert with_numbers(plain, DEFAULTS) is plain
-    numbered = with_numbers(named, DEFAULTS)
+    assert with_numbers(plain_step, DEFAULTS) is plain_step
+    numbered = with_numbers(named_step, DEFAULTS)
     assert numbered.wait_until.open == internal_partitions.partition_of_group("g", DEFAULTS)
-    assert numbered.place == named.place
+    assert numbered.place == named_step.place
 
 
 def test_a_story_looks_at_the_partition_on_which_a_group_lives() -> None:
@@ -198,22 +205,29 @@ def test_a_story_looks_at_the_partition_on_which_a_group_lives() -> None:
         {"cluster": {"do": "move-leader", "partition": "__consumer_offsets@g", "to": 2}},
         {"wait-until": {"leader": {"partition": "__transaction_state@app", "is": 2}}},
     ]
-    moved = {"cluster": {"do": "move-leader", "partition": "__transaction_state@app", "to": 2}}
-    result = play_steps([*steps[:-1], moved, steps[-1]])
+    move_step = {"cluster": {"do": "move-leader", "partition": "__transaction_state@app", "to": 2}}
+    result = play_steps([*steps[:-1], move_step, steps[-1]])
     assert result.as_declared, result.verdict
 
 
 def test_the_last_look_sees_a_transaction_that_hangs_in_an_internal_partition() -> None:
     """A late TxnOffsetCommit without verification (KAFKA-14402 for positions)."""
     runs = {"V-": {"mode": "V-", "verdict": "stuck-last-stable-offset"}}
-    begun = POSITIONS[:2]
+    begin_steps = POSITIONS[:2]
     hold_late = {"hold": {"id": "late", "point": "client.request", "api": "TxnOffsetCommit"}}
-    late = call(
+    late_step = call(
         "commit-offsets", group="g", offsets={"in-0": 10}, connection="slow", background="late"
     )
-    steps = [INIT, *begun, hold_late, late, {"wait-until": {"struck": "late"}}, call("abort")]
-    ended = {"wait-until": {"transaction": {"id": "app", "is": "CompleteAbort"}}}
-    result = play_steps([*steps, ended, {"release": "late"}, {"await": "late"}], runs=runs)
+    steps = [
+        INIT,
+        *begin_steps,
+        hold_late,
+        late_step,
+        {"wait-until": {"struck": "late"}},
+        call("abort"),
+    ]
+    end_step = {"wait-until": {"transaction": {"id": "app", "is": "CompleteAbort"}}}
+    result = play_steps([*steps, end_step, {"release": "late"}, {"await": "late"}], runs=runs)
     assert result.as_declared, result.verdict
     assert "__consumer_offsets" in result.verdict.because[0]
 
@@ -221,11 +235,12 @@ def test_the_last_look_sees_a_transaction_that_hangs_in_an_internal_partition() 
 def test_find_hanging_before_3_1_leaves_internal_topics_out() -> None:
     runs = {"V-": {"mode": "V-", "verdict": "stuck-last-stable-offset", "cured": "healthy"}}
     hold_late = {"hold": {"id": "late", "point": "client.request", "api": "TxnOffsetCommit"}}
-    late = call(
+    late_step = call(
         "commit-offsets", group="g", offsets={"in-0": 10}, connection="slow", background="late"
     )
     steps = [
-        INIT, *POSITIONS[:2], hold_late, late, {"wait-until": {"struck": "late"}}, call("abort"),
+        INIT, *POSITIONS[:2], hold_late, late_step,
+        {"wait-until": {"struck": "late"}}, call("abort"),
         {"wait-until": {"transaction": {"id": "app", "is": "CompleteAbort"}}},
         {"release": "late"}, {"await": "late"},
     ]  # fmt: skip
@@ -241,13 +256,13 @@ def test_find_hanging_before_3_1_leaves_internal_topics_out() -> None:
 
 def test_parts_are_shuffled_and_all_else_stays() -> None:
     names = [call("append", "bystander", partition="t-0", value=value) for value in "abcde"]
-    first_name, second, third, fourth, fifth = names
-    part = {"only": "armed", "steps": [second, third]}
-    steps = small([first_name, {"any-order": [part, fourth]}, fifth]).steps
+    first_name, second_name, third_name, fourth_name, fifth_name = names
+    part = {"only": "armed", "steps": [second_name, third_name]}
+    steps = small([first_name, {"any-order": [part, fourth_name]}, fifth_name]).steps
 
     def values(shuffle: Any) -> str:
-        drawn = in_drawn_order(steps, shuffle)
-        return "".join(str(step.call.value) for step in drawn if step.call is not None)
+        drawn_steps = in_drawn_order(steps, shuffle)
+        return "".join(str(step.call.value) for step in drawn_steps if step.call is not None)
 
     assert values(lambda parts: None) == "abcde"
     assert values(lambda parts: parts.reverse()) == "adbce"

@@ -29,7 +29,7 @@ from txnsim_lab.target.generation import Generation
 
 
 @pytest.mark.parametrize(
-    ("version", "release", "strict", "verified"),
+    ("version", "release", "has_strict_markers", "is_verified"),
     [
         ("3.1.0", "3.6", False, False),
         ("3.5.2", "3.6", False, False),
@@ -40,12 +40,12 @@ from txnsim_lab.target.generation import Generation
     ],
 )
 def test_a_release_is_held_against_the_newest_simulated_one(
-    version: str, release: str, strict: bool, verified: bool
+    version: str, release: str, has_strict_markers: bool, is_verified: bool
 ) -> None:
     counterpart = counterpart_of(version)
     assert counterpart.release.name == release
-    assert counterpart.effective.v2_markers_need_higher_epoch is strict
-    assert counterpart.effective.transactions_are_verified is verified
+    assert counterpart.effective.v2_markers_need_higher_epoch is has_strict_markers
+    assert counterpart.effective.transactions_are_verified is is_verified
 
 
 def test_what_is_no_release_is_refused() -> None:
@@ -160,12 +160,12 @@ def test_what_only_a_simulator_can_do_is_named_with_its_step(
     step: dict[str, Any], reason_of_ours: str | None, reason_of_theirs: str | None
 ) -> None:
     story = small([call("begin"), step])
-    for abilities, why in (
+    for abilities, expected_reason in (
         (STARTED_ABILITIES, reason_of_ours),
         (RUNNING_ABILITIES, reason_of_theirs),
     ):
         reason = only_simulated(story, "V-", "armed", abilities=abilities)
-        assert reason == (None if why is None else f"step 2: {why}")
+        assert reason == (None if expected_reason is None else f"step 2: {expected_reason}")
 
 
 def test_a_long_time_in_which_nothing_is_due_can_pass() -> None:
@@ -188,8 +188,8 @@ def test_a_day_is_waited_for_only_where_our_cleaner_keeps_things_so_long() -> No
     assert reason == "step 27: it has to end a segment, and these brokers are yours"
     story = small([call("begin"), {"advance": "25h"}])
     for abilities in (STARTED_ABILITIES, RUNNING_ABILITIES):
-        why = only_simulated(story, "V-", "armed", abilities=abilities)
-        assert why == "step 2: it moves the clock by 1500 minutes"
+        found_reason = only_simulated(story, "V-", "armed", abilities=abilities)
+        assert found_reason == "step 2: it moves the clock by 1500 minutes"
 
 
 def test_a_step_of_the_cure_is_called_so() -> None:

@@ -37,9 +37,9 @@ def test_what_it_logged_is_shortened_and_its_own_traceback_explained() -> None:
         reset_producer_id()
     except RuntimeError as error:
         records = [record("short"), record("failed", logging.ERROR, error)]
-    first_explanation, second = explain(records)
+    first_explanation, second_explanation = explain(records)
     assert first_explanation.endswith("beginning with: short")
-    assert "reset_producer_id" in second
+    assert "reset_producer_id" in second_explanation
 
 
 def test_what_the_client_logs_is_kept_and_not_printed_while_somebody_listens(

@@ -159,11 +159,11 @@ async def test_a_program_is_told_its_part_and_tells_what_it_sees() -> None:
     ],
 )
 async def test_what_does_not_fit_the_story_is_an_error(script: str, error: str) -> None:
-    odd = player(script)
-    await odd.send("late", P3)
+    odd_player = player(script)
+    await odd_player.send("late", P3)
     with pytest.raises(ClientError, match=error):
-        await odd.give_up()
-    await odd.close()
+        await odd_player.give_up()
+    await odd_player.close()
 
 
 async def test_an_acknowledgement_is_waited_for_as_well() -> None:
@@ -180,12 +180,12 @@ async def test_a_program_that_says_nothing_and_does_not_end_is_ended(
 ) -> None:
     monkeypatch.setattr(program, "LINE_TIMEOUT_SECONDS", 0.05)
     monkeypatch.setattr(program, "END_TIMEOUT_SECONDS", 0.05)
-    silent = player("import threading; threading.Event().wait()")
-    await silent.close()  # harmless before it was started
-    await silent.send("late", P3)
+    silent_player = player("import threading; threading.Event().wait()")
+    await silent_player.close()  # harmless before it was started
+    await silent_player.send("late", P3)
     with pytest.raises(ClientError, match=r"did not say 'aborted' within 0\.05 s"):
-        await silent.abort()
-    await silent.close()
+        await silent_player.abort()
+    await silent_player.close()
 
 
 def test_a_command_line_is_split_as_a_shell_would() -> None:

@@ -52,11 +52,11 @@ def seen_facts(*observations: Seen) -> dict[str, str]:
 
 
 def test_a_program_that_repeats_its_work_is_told_by_the_judges() -> None:
-    twice: Sequence[Seen] = (
+    repeated_observations: Sequence[Seen] = (
         *transaction_of_one(T1, 0, is_answered=False),
         *transaction_of_one(T2, 2),
     )
-    assert seen_facts(*twice, read_of(T1, T2)) == {
+    assert seen_facts(*repeated_observations, read_of(T1, T2)) == {
         "verdict": "duplicate",
         "reads": "order-1, order-1",
         "unanswered": "1",

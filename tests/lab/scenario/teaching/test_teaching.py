@@ -44,7 +44,7 @@ SECONDS_PER_DEED = 20
 @pytest.mark.parametrize("lesson_id", [name for name in lessons() if name != "demo"])
 def test_a_lesson_takes_the_minutes_that_it_states(lesson_id: str) -> None:
     lesson_played = lesson(lesson_id)
-    words, deeds = 0, 0
+    word_count, action_count = 0, 0
     for lesson_part in lesson_played.parts:
         texts = (
             lesson_part.say,
@@ -54,12 +54,12 @@ def test_a_lesson_takes_the_minutes_that_it_states(lesson_id: str) -> None:
             lesson_part.ask,
             *lesson_part.choices.values(),
         )
-        words += sum(
+        word_count += sum(
             len(text.split()) for text in (*texts, *(action.text for action in lesson_part.actions))
         )
-        deeds += bool(lesson_part.ask) + len(lesson_part.solution)
-    outside = sum(lesson_part.do_minutes for lesson_part in lesson_played.parts)
-    quick = words / WORDS_PER_MINUTE + deeds * SECONDS_PER_DEED / 60 + outside
+        action_count += bool(lesson_part.ask) + len(lesson_part.solution)
+    outside_minutes = sum(lesson_part.do_minutes for lesson_part in lesson_played.parts)
+    quick = word_count / WORDS_PER_MINUTE + action_count * SECONDS_PER_DEED / 60 + outside_minutes
     assert quick <= lesson_played.minutes <= 2 * quick, f"{quick:.1f} minutes without a second look"
 
 
@@ -107,9 +107,9 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("right", WRONG)
-def test_an_error_of_a_file_names_line_and_field(right: str) -> None:
-    assert_refused("l0.yaml", right, *WRONG[right])
+@pytest.mark.parametrize("right_text", WRONG)
+def test_an_error_of_a_file_names_line_and_field(right_text: str) -> None:
+    assert_refused("l0.yaml", right_text, *WRONG[right_text])
 
 
 WRONG_OF_CLUSTERS = {
@@ -134,9 +134,9 @@ WRONG_OF_CLUSTERS = {
 }
 
 
-@pytest.mark.parametrize("right", WRONG_OF_CLUSTERS)
-def test_so_does_one_of_a_lesson_on_a_cluster_of_ones_own(right: str) -> None:
-    assert_refused("l10.yaml", right, *WRONG_OF_CLUSTERS[right])
+@pytest.mark.parametrize("right_text", WRONG_OF_CLUSTERS)
+def test_so_does_one_of_a_lesson_on_a_cluster_of_ones_own(right_text: str) -> None:
+    assert_refused("l10.yaml", right_text, *WRONG_OF_CLUSTERS[right_text])
 
 
 def test_a_story_has_nothing_that_is_done_outside() -> None:
@@ -144,13 +144,13 @@ def test_a_story_has_nothing_that_is_done_outside() -> None:
     assert_refused("l0.yaml", "    until: 3", "    do: it\n    until: 3", complaint)
 
 
-def assert_refused(file_name: str, right: str, wrong: str, complaint: str) -> None:
+def assert_refused(file_name: str, right_text: str, wrong_text: str, complaint: str) -> None:
     """Check that the error about a lesson's file names the line and the field."""
     path = Path(find("z01")[0]).parent / "lessons" / file_name
     file_text = path.read_text("utf-8")
-    assert right in file_text
+    assert right_text in file_text
     with pytest.raises(ConfigError, match=rf"{file_name}:\d+: {complaint}"):
-        read(path, file_text.replace(right, wrong, 1))
+        read(path, file_text.replace(right_text, wrong_text, 1))
 
 
 def test_on_paper_addresses_are_words() -> None:
@@ -245,19 +245,23 @@ def test_other_actions_do_not_reach_the_goal_of_the_first_lesson() -> None:
     number, lesson_part = next(
         (n, lesson_part) for n, lesson_part in enumerate(lesson_one.parts) if lesson_part.goal
     )
-    for wrong in range(1, len(lesson_part.actions) + 1):
-        changed = msgspec.structs.replace(lesson_part, solution=(wrong,))
-        begun = msgspec.structs.replace(lesson_one, parts=(*lesson_one.parts[:number], changed))
-        assert solve_lesson(begun)[number].is_reached == (wrong in lesson_part.solution)
+    for wrong_action in range(1, len(lesson_part.actions) + 1):
+        changed_part = msgspec.structs.replace(lesson_part, solution=(wrong_action,))
+        changed_lesson = msgspec.structs.replace(
+            lesson_one, parts=(*lesson_one.parts[:number], changed_part)
+        )
+        assert solve_lesson(changed_lesson)[number].is_reached == (
+            wrong_action in lesson_part.solution
+        )
 
 
 def test_the_tour_says_how_many_records_its_run_writes() -> None:
     tour_lesson = lesson("L0")
-    counted = [
+    counted_parts = [
         msgspec.structs.replace(lesson_part, fact="withheld payments-0")
         for lesson_part in tour_lesson.parts[:3]
     ]
-    tour = solve_lesson(msgspec.structs.replace(tour_lesson, parts=tuple(counted)))
+    tour = solve_lesson(msgspec.structs.replace(tour_lesson, parts=tuple(counted_parts)))
     assert [came_to.answer for came_to in tour.values()] == ["1", "2", "0"]
     assert "writes its first record" in " ".join(tour_lesson.parts[0].say.split())
     assert "writes a second record" in " ".join(tour_lesson.parts[1].say.split())

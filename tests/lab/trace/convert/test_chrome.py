@@ -9,8 +9,12 @@ from txnsim_lab.trace.convert.chrome import convert
 def test_rows_obey_the_rules_of_perfettos_parser() -> None:
     run = recording_of_run()
     trace_events = json.loads(convert(run))["traceEvents"]
-    named = {(row["pid"], row["tid"]) for row in trace_events if row.get("name") == "thread_name"}
-    assert {(row["pid"], row["tid"]) for row in trace_events if row["ph"] in "Xisf"} <= named
+    named_threads = {
+        (row["pid"], row["tid"]) for row in trace_events if row.get("name") == "thread_name"
+    }
+    assert {
+        (row["pid"], row["tid"]) for row in trace_events if row["ph"] in "Xisf"
+    } <= named_threads
     starts = {row["id"]: row for row in trace_events if row["ph"] == "s"}
     for row in trace_events:
         if row["ph"] == "f":

@@ -51,8 +51,8 @@ def test_a_transaction_is_a_span_with_its_states_as_children() -> None:
 def test_calls_and_requests_are_spans_and_errors_are_statuses() -> None:
     all_spans = spans(TraceLevel.FULL)  # at brief, an answer without an error goes without saying
     assert {"begin", "abort", "EndTxn", "Produce"} <= {span["name"] for span in all_spans}
-    refused = [span for span in all_spans if span.get("status", {}).get("code") == ERROR]
-    assert "CONCURRENT_TRANSACTIONS" in {span["status"]["message"] for span in refused}
+    refused_spans = [span for span in all_spans if span.get("status", {}).get("code") == ERROR]
+    assert "CONCURRENT_TRANSACTIONS" in {span["status"]["message"] for span in refused_spans}
 
 
 def test_ids_are_unique_and_the_same_each_time() -> None:

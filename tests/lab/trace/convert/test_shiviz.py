@@ -20,7 +20,7 @@ RUNS = (("z01", "V-"), ("z16", "V+"), ("z23", "V-"))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Read:
+class ReadEvent:
     """An event as ShiViz reads it."""
 
     host: str
@@ -28,7 +28,7 @@ class Read:
     text: str
 
 
-def as_shiviz_reads(log: str) -> list[Read]:
+def as_shiviz_reads(log: str) -> list[ReadEvent]:
     """The events of a log.
 
     Raises:
@@ -39,20 +39,20 @@ def as_shiviz_reads(log: str) -> list[Read]:
     if unread_text:
         raise ValueError(f"the regular expression leaves over: {unread_text[:200]}")
     events_read = [
-        Read(host=match["host"], clock=json.loads(match["clock"]), text=match["event"])
+        ReadEvent(host=match["host"], clock=json.loads(match["clock"]), text=match["event"])
         for match in pattern.finditer(log)
     ]
-    own = defaultdict(list)
+    own_clocks = defaultdict(list)
     for event in events_read:
         if event.host not in event.clock:
             raise ValueError(f"local host {event.host!r} is missing from {event.clock}")
-        own[event.host].append(event.clock[event.host])
-    for host, clocks in own.items():
+        own_clocks[event.host].append(event.clock[event.host])
+    for host, clocks in own_clocks.items():
         if sorted(clocks) != list(range(1, len(clocks) + 1)):
             raise ValueError(f"the clock of {host!r} must begin at 1 and increase by 1")
     for event in events_read:
         for host, time in event.clock.items():
-            if not 1 <= time <= len(own[host]):
+            if not 1 <= time <= len(own_clocks[host]):
                 raise ValueError(f"invalid clock value {time} for host {host!r}")
     return events_read
 
@@ -76,37 +76,40 @@ def test_a_log_is_what_shiviz_takes_and_has_every_event_in_order(
 def test_clocks_say_that_causes_are_before_their_effects_and_nothing_else_is() -> None:
     recording = recording_of_run()
     causes_before: dict[int, set[int]] = {}
-    newest: dict[int, int] = {}  # of each node
+    newest_by_node: dict[int, int] = {}  # of each node
     for event in recording.events:
-        direct_causes = [*event.p, *([newest[event.n]] if event.n in newest else [])]
+        direct_causes = [
+            *event.p,
+            *([newest_by_node[event.n]] if event.n in newest_by_node else []),
+        ]
         causes_before[event.i] = set(direct_causes).union(
             *(causes_before[cause] for cause in direct_causes)
         )
-        newest[event.n] = event.i
+        newest_by_node[event.n] = event.i
     events_read = as_shiviz_reads(convert(recording))
     number = {(event.host, event.clock[event.host]): n for n, event in enumerate(events_read)}
     for n, one in enumerate(events_read):
         named_numbers = {number[host_and_time] for host_and_time in one.clock.items()}
-        joined = named_numbers.union(
+        joined_numbers = named_numbers.union(
             *(causes_before[number_named] for number_named in named_numbers)
         ) - {n}
-        assert joined == causes_before[n]
+        assert joined_numbers == causes_before[n]
 
 
 def test_a_trace_without_its_head_is_a_whole_log() -> None:
     recording = recording_of_run()
-    late = msgspec.structs.replace(recording, events=recording.events[100:])
-    assert len(as_shiviz_reads(convert(late))) == len(recording.events) - 100
+    late_recording = msgspec.structs.replace(recording, events=recording.events[100:])
+    assert len(as_shiviz_reads(convert(late_recording))) == len(recording.events) - 100
 
 
 def test_what_shiviz_refuses_is_refused_here() -> None:
     lines = convert(recording_of_run()).splitlines(keepends=True)
     host = lines[0].split()[0]
-    for broken, expected_reason in (
+    for broken_log, expected_reason in (
         (lines[2:], "must begin at 1"),
         ([lines[0].replace(f'"{host}"', '"other"', 1), *lines[1:]], "is missing from"),
         ([*lines[:-2], lines[-2].replace('":1', '":1000', 1), lines[-1]], "clock"),
         (["not of the log\n", *lines], "leaves over"),
     ):
         with pytest.raises(ValueError, match=expected_reason):
-            as_shiviz_reads("".join(broken))
+            as_shiviz_reads("".join(broken_log))

@@ -43,13 +43,13 @@ def test_a_printed_story_is_a_scenario_that_comes_out_as_declared(
     main(["logs", "decisions", disks, "--json"])
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert main(["logs", "decisions", disks, "--story", finding["id"]]) == 0
-    printed = capsys.readouterr()
-    assert f"played: its disks have the finding {finding['id']} again" in printed.err
-    guesses = [line for line in printed.err.splitlines() if line.startswith("guessed: ")]
+    output = capsys.readouterr()
+    assert f"played: its disks have the finding {finding['id']} again" in output.err
+    guesses = [line for line in output.err.splitlines() if line.startswith("guessed: ")]
     for guess in guesses:
-        assert f"# Guessed: {guess.removeprefix('guessed: ')}.\n" in printed.out
+        assert f"# Guessed: {guess.removeprefix('guessed: ')}.\n" in output.out
     file = tmp_path / "found.yaml"
-    file.write_text(printed.out, "utf-8")
+    file.write_text(output.out, "utf-8")
     assert main(["scenario", "run", str(file), "--quiet"]) == 0
 
 
@@ -187,27 +187,29 @@ def test_a_story_writes_twenty_records_of_many() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "why"),
+    ("fields", "expected_reason"),
     [
         ({"topic": "__consumer_offsets"}, "positions of groups"),
         ({"partition": 100}, "100 partitions at most"),
         (NO_RECORD, "no record of the transaction"),
     ],
 )
-def test_what_can_be_no_story_is_said_with_the_reason(fields: dict[str, object], why: str) -> None:
+def test_what_can_be_no_story_is_said_with_the_reason(
+    fields: dict[str, object], expected_reason: str
+) -> None:
     report = report_of(FindingFacts(finding=finding_of(AuditState.NO_MARKER, **fields), is_v2=True))
-    assert why in (report.why_no_story or "")
+    assert expected_reason in (report.why_no_story or "")
     assert (report.status, report.story) == (4, None)
 
 
 def test_differences_leave_out_offsets_ids_and_times() -> None:
     finding = finding_of(AuditState.NO_MARKER, reads_as=OPEN)
-    played = msgspec.structs.replace(
+    played_finding = msgspec.structs.replace(
         finding, producer_id=0, first_offset=0, reads_as=OPEN.replace("17", "0")
     )
-    assert differences_between(finding, played) == ()
-    other = msgspec.structs.replace(played, records=2, explained_by="z34")
-    assert differences_between(finding, other) == (
+    assert differences_between(finding, played_finding) == ()
+    other_finding = msgspec.structs.replace(played_finding, records=2, explained_by="z34")
+    assert differences_between(finding, other_finding) == (
         "records: 3 on the disks, 2 in the story",
         "explained by: nothing on the disks, z34 in the story",
     )

@@ -18,11 +18,11 @@ def test_a_finding_has_its_records_its_cause_and_what_to_do(
 ) -> None:
     write_incident("lost-commit").write(tmp_path)
     assert main(["logs", "decisions", str(tmp_path), "--bootstrap-server", "kafka:9092"]) == 3
-    printed = capsys.readouterr()
-    assert "agree: 81; owed: 0; unknown: 0; findings: 1; could be judged: 100 %" in printed.err
-    first_line, *_, cause, advice = printed.out.splitlines()
+    output = capsys.readouterr()
+    assert "agree: 81; owed: 0; unknown: 0; findings: 1; could be judged: 100 %" in output.err
+    first_line, *_, cause, advice = output.out.splitlines()
     assert first_line == "orders-0: no marker: shop (producer 1005 epoch 2)"
-    assert "records: 3, offsets 42 to 44: unread" in printed.out
+    assert "records: 3, offsets 42 to 44: unread" in output.out
     assert cause.strip().startswith("KAFKA-20734: ")
     assert "--bootstrap-server kafka:9092 repair --topic orders --partition 0" in advice
 
@@ -34,8 +34,8 @@ def test_json_has_the_numbers_and_the_findings(
     assert main(["logs", "decisions", str(tmp_path), "--json"]) == 3
     report = json.loads(capsys.readouterr().out)
     (finding,) = report["findings"]
-    counted = {name: report[name] for name in ("decisions", "agrees", "owed", "unknown")}
-    assert counted == {"decisions": 81, "agrees": 80, "owed": 0, "unknown": 0}
+    counts_by_name = {name: report[name] for name in ("decisions", "agrees", "owed", "unknown")}
+    assert counts_by_name == {"decisions": 81, "agrees": 80, "owed": 0, "unknown": 0}
     assert report["markers_without_decision"] == 0
     assert (finding["state"], finding["decision"]["outcome"]) == ("twice", "commit")
     assert [marker["outcome"] for marker in finding["markers"]] == ["commit", "commit"]

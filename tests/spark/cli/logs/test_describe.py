@@ -16,18 +16,18 @@ from txnsim.storage import names
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
     """Three replicas; a transaction of producer 7 is open on the first one."""
-    opened = LogDriver()
-    opened.txn(0)
-    opened.end(committed=True)
-    opened.txn(1)
-    drivers = {"orders-0": opened, "orders-1": LogDriver(), "other-0": LogDriver()}
+    open_driver = LogDriver()
+    open_driver.txn(0)
+    open_driver.end(committed=True)
+    open_driver.txn(1)
+    drivers = {"orders-0": open_driver, "orders-1": LogDriver(), "other-0": LogDriver()}
     write_log_dir(tmp_path / "disk", 4, drivers)
     return tmp_path / "disk"
 
 
 def test_log_directories_are_described(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logs", "describe", str(log_dir), "--topic", "orders"]) == 0
-    directory, header, first_line, second = capsys.readouterr().out.splitlines()
+    directory, header, first_line, second_line = capsys.readouterr().out.splitlines()
     assert directory == (
         f"{log_dir}: broker 4, stopped in order; 2 replicas, 1 held back by open transactions"
     )
@@ -45,19 +45,19 @@ def test_log_directories_are_described(log_dir: Path, capsys: pytest.CaptureFixt
         "2",
         "7@2",
     ]
-    assert second.split() == [str(log_dir / "orders-1"), "1", "0", "0", "0-0", "0", "0"]
+    assert second_line.split() == [str(log_dir / "orders-1"), "1", "0", "0", "0-0", "0", "0"]
 
 
 def test_a_torn_end_is_told(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    torn = log_dir / "orders-1" / "00000000000000000000.log"
-    torn.write_bytes(b"\0" * 20)
+    torn_log = log_dir / "orders-1" / "00000000000000000000.log"
+    torn_log.write_bytes(b"\0" * 20)
     (log_dir / names.FileName.CLEAN_SHUTDOWN).unlink()
     (log_dir / names.FileName.META_PROPERTIES).unlink()
     assert main(["logs", "describe", str(log_dir)]) == 0
     directory, *_, damage = capsys.readouterr().out.splitlines()
     assert directory.startswith(f"{log_dir}: of an unknown broker, not stopped in order; 3 ")
     assert damage == (
-        f"{torn}, byte 0: 20 bytes, less than a header; a broker would cut off 20 bytes"
+        f"{torn_log}, byte 0: 20 bytes, less than a header; a broker would cut off 20 bytes"
     )
 
 

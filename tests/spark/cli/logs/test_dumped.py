@@ -66,9 +66,9 @@ def test_a_snapshot_is_read_and_what_is_not_understood_never_means_that_nothing_
         encoding="utf-16",
     )
     assert main(["logs", "dumped", str(file)]) == 4
-    printed = capsys.readouterr().out
-    assert "dd-0: producers before 5 (.snapshot), 0 batches" in printed
-    assert "open since offset 3: producer 23, epoch 0" in printed
+    output = capsys.readouterr().out
+    assert "dd-0: producers before 5 (.snapshot), 0 batches" in output
+    assert "open since offset 3: producer 23, epoch 0" in output
     file.write_text('Exception in thread "main" java.lang.OutOfMemoryError\n')
     assert main(["logs", "dumped", str(file)]) == 4
     assert "missing: No line `Dumping" in capsys.readouterr().out

@@ -48,17 +48,17 @@ def test_each_broker_gets_a_folder(
         str(tmp_path / "logs" / "broker-1"),
         str(tmp_path / "logs" / "broker-2"),
     ]
-    stored = tmp_path / "logs" / "broker-1" / "orders-0" / "00000000000000000000.log"
-    assert sound_batches(stored) == ([], None)
+    stored_segment = tmp_path / "logs" / "broker-1" / "orders-0" / "00000000000000000000.log"
+    assert sound_batches(stored_segment) == ([], None)
 
 
 def test_one_broker_as_json(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logs", "write", str(tmp_path), "--url", url, "--broker", "2", "--json"]) == 0
-    (written,) = json.loads(capsys.readouterr().out)
-    assert (written["broker"], written["directory"]) == (2, str(tmp_path / "broker-2"))
+    (broker_row,) = json.loads(capsys.readouterr().out)
+    assert (broker_row["broker"], broker_row["directory"]) == (2, str(tmp_path / "broker-2"))
     files = [path for path in (tmp_path / "broker-2").rglob("*") if path.is_file()]
-    assert written["files"] == len(files)
-    assert written["bytes"] == sum(path.stat().st_size for path in files)
+    assert broker_row["files"] == len(files)
+    assert broker_row["bytes"] == sum(path.stat().st_size for path in files)
 
 
 def test_nothing_is_written_over(

@@ -46,7 +46,7 @@ HERE = TopicPartition("orders", 0)
 AS_OF = str(NOW + 3_600_000)
 
 
-class Printed:
+class CommandOutput:
     """Exit status and output of ``txnsim logs find-hanging``."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> None:
@@ -87,15 +87,15 @@ def test_what_hangs_is_told_with_the_command_that_ends_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log_dir = directory(tmp_path / "b", "Empty")
-    printed = Printed(capsys, str(log_dir), "--as-of", AS_OF, "--bootstrap-server", "b1:9092")
-    assert printed.status == HANGING_STATUS
-    assert printed.cells == [
+    output = CommandOutput(capsys, str(log_dir), "--as-of", AS_OF, "--bootstrap-server", "b1:9092")
+    assert output.status == HANGING_STATUS
+    assert output.cells == [
         list(FINDING_COLUMNS),
         ["orders", "0", "7", "0", "-1", "0", str(NOW), "60"],
     ]
-    assert "orders-0 at offset 0: transactional id app is Empty without this" in printed.out
-    assert "  txnsim txns --bootstrap-server b1:9092 repair --topic orders " in printed.out
-    assert printed.err == (
+    assert "orders-0 at offset 0: transactional id app is Empty without this" in output.out
+    assert "  txnsim txns --bootstrap-server b1:9092 repair --topic orders " in output.out
+    assert output.err == (
         "replicas: 1, scanned: 0; hanging: 1; late: 1; as of 2023-11-14T23:13:20Z.\n"
     )
 
@@ -133,31 +133,31 @@ def test_the_marker_that_it_should_have_had_is_told(
     broker = BrokerDir(tmp_path / "b")
     broker.replica(driver)
     broker.coordinator(*records)
-    printed = Printed(capsys, str(broker.stop()), "--as-of", AS_OF)
-    assert all(line in printed.out for line in lines)
+    output = CommandOutput(capsys, str(broker.stop()), "--as-of", AS_OF)
+    assert all(line in output.out for line in lines)
     # The command never says an abort beside words that say COMMIT.
-    assert " abort --topic" not in printed.out
+    assert " abort --topic" not in output.out
 
 
 def test_what_lives_is_counted_and_shown_with_all(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log_dir = directory(tmp_path / "b", "Ongoing")
-    printed = Printed(capsys, str(log_dir), "--as-of", AS_OF)
-    assert (printed.status, printed.cells) == (0, [list(FINDING_COLUMNS)])
-    assert "; alive: 1;" in printed.err
-    everything = Printed(capsys, str(log_dir), "--as-of", AS_OF, "--all")
-    assert everything.status == 0
-    assert everything.cells[1][-1] == "alive"
-    assert everything.cells[-1] == ["orders", "0", "1", "0", "1", "1", "1", "60", "1", "yes"]
+    output = CommandOutput(capsys, str(log_dir), "--as-of", AS_OF)
+    assert (output.status, output.cells) == (0, [list(FINDING_COLUMNS)])
+    assert "; alive: 1;" in output.err
+    whole_output = CommandOutput(capsys, str(log_dir), "--as-of", AS_OF, "--all")
+    assert whole_output.status == 0
+    assert whole_output.cells[1][-1] == "alive"
+    assert whole_output.cells[-1] == ["orders", "0", "1", "0", "1", "1", "1", "60", "1", "yes"]
 
 
 def test_what_can_not_be_judged_has_a_status_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    printed = Printed(capsys, str(directory(tmp_path / "b")), "--as-of", AS_OF)
-    assert printed.status == INCOMPLETE_STATUS
-    assert "Not everything can be judged: the directories hold no partition of" in printed.err
+    output = CommandOutput(capsys, str(directory(tmp_path / "b")), "--as-of", AS_OF)
+    assert output.status == INCOMPLETE_STATUS
+    assert "Not everything can be judged: the directories hold no partition of" in output.err
 
 
 @pytest.mark.parametrize("read_all", [(), ("--read-all",)], ids=["by-snapshots", "read-all"])
@@ -181,10 +181,10 @@ def test_a_log_whose_end_is_lost_with_all_that_was_open_is_no_success(
             os.truncate(segment, position)
         broker.coordinator(move("Empty"))
         paths.append(str(broker.stop()))
-    printed = Printed(capsys, *paths, "--as-of", AS_OF, *read_all)
-    is_named = "/orders-0: the log ends at offset 3, below its high watermark 4" in printed.err
+    output = CommandOutput(capsys, *paths, "--as-of", AS_OF, *read_all)
+    is_named = "/orders-0: the log ends at offset 3, below its high watermark 4" in output.err
     # The other replica has the log to its end, and is the one that counts.
-    assert (printed.status, is_named) == (
+    assert (output.status, is_named) == (
         (INCOMPLETE_STATUS, True) if is_alone else (HANGING_STATUS, False)
     )
 
@@ -195,28 +195,30 @@ def test_problems_are_told_and_have_that_status_too(
     log_dir = directory(tmp_path / "b", "Ongoing")
     checkpoint = log_dir / "replication-offset-checkpoint"
     checkpoint.write_text("nonsense\n")
-    printed = Printed(capsys, str(log_dir), "--as-of", AS_OF)
-    assert printed.status == INCOMPLETE_STATUS
-    assert f"{checkpoint}: 1 lines, without version and count\n" in printed.err
+    output = CommandOutput(capsys, str(log_dir), "--as-of", AS_OF)
+    assert output.status == INCOMPLETE_STATUS
+    assert f"{checkpoint}: 1 lines, without version and count\n" in output.err
 
 
 def test_json_is_as_its_schema_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log_dir = directory(tmp_path / "b", "Empty")
-    when = ["--as-of", "2023-11-14T22:13:30+00:00", "--max-transaction-timeout", "0"]
-    printed = Printed(capsys, str(log_dir), "--json", *when)
-    report = json.loads(printed.out)
+    time_options = ["--as-of", "2023-11-14T22:13:30+00:00", "--max-transaction-timeout", "0"]
+    output = CommandOutput(capsys, str(log_dir), "--json", *time_options)
+    report = json.loads(output.out)
     jsonschema.validate(report, json_schema())
     assert (report["as_of_ms"], report["findings"][0]["age_ms"]) == (NOW + 10_000, 10_000)
-    assert printed.status == HANGING_STATUS
+    assert output.status == HANGING_STATUS
 
 
 def test_everything_is_read_where_snapshots_are_not_to_be_trusted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log_dir = directory(tmp_path / "b", "Empty")
-    printed = Printed(capsys, str(log_dir), "--as-of", AS_OF, "--read-all", "--topic", "orders")
-    assert printed.status == HANGING_STATUS
-    assert printed.err.startswith("replicas: 1, scanned: 1; ")
+    output = CommandOutput(
+        capsys, str(log_dir), "--as-of", AS_OF, "--read-all", "--topic", "orders"
+    )
+    assert output.status == HANGING_STATUS
+    assert output.err.startswith("replicas: 1, scanned: 1; ")
 
 
 @pytest.mark.parametrize(
@@ -235,9 +237,9 @@ def test_everything_is_read_where_snapshots_are_not_to_be_trusted(
 def test_a_misuse_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
 ) -> None:
-    printed = Printed(capsys, str(tmp_path / "none"), *arguments)
-    assert printed.status == 2
-    assert complaint in printed.err
+    output = CommandOutput(capsys, str(tmp_path / "none"), *arguments)
+    assert output.status == 2
+    assert complaint in output.err
 
 
 def test_a_file_that_can_not_be_read_is_named(
@@ -246,18 +248,18 @@ def test_a_file_that_can_not_be_read_is_named(
     log_dir = directory(tmp_path / "b", "Empty")
     (log_dir / "orders-0" / "00000000000000000000.log").unlink()
     (log_dir / "orders-0" / "00000000000000000000.log").mkdir()
-    printed = Printed(capsys, str(log_dir), "--read-all")
-    assert printed.status == 4
-    assert "a folder, not a file; passed by" in printed.err
+    output = CommandOutput(capsys, str(log_dir), "--read-all")
+    assert output.status == 4
+    assert "a folder, not a file; passed by" in output.err
 
 
 @pytest.mark.usefixtures("without_java", "without_session")
 def test_spark_that_is_missing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log_dir = directory(tmp_path / "b", "Empty")
-    printed = Printed(capsys, str(log_dir), "--read-all", "--master", "local[1]")
-    assert printed.status == 2
-    assert "Apache Spark needs Java 17" in printed.err
-    assert "starting Spark" in printed.err
+    output = CommandOutput(capsys, str(log_dir), "--read-all", "--master", "local[1]")
+    assert output.status == 2
+    assert "Apache Spark needs Java 17" in output.err
+    assert "starting Spark" in output.err
 
 
 # ``timeline``: ``txnsim logs timeline``: what it prints, with Spark's part done before.
@@ -408,9 +410,9 @@ def test_times() -> None:
     assert time_ms("12") == 12
     assert time_ms("2023-11-14T22:13:20Z") == NOW
     assert time_ms("now") > NOW
-    for wrong in ("soon", "2023-11-14T22:13:20"):
+    for wrong_time in ("soon", "2023-11-14T22:13:20"):
         with pytest.raises(argparse.ArgumentTypeError):
-            time_ms(wrong)
+            time_ms(wrong_time)
 
 
 def test_progress_that_takes_long_is_told_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
@@ -430,13 +432,13 @@ def test_a_long_count_is_told_by_tenths_and_a_short_one_not_at_all(
     assert printed_lines == [f"read part {part} of 80" for part in range(8, 81, 8)]
 
 
-@pytest.mark.parametrize(("json", "printed"), [(False, "seven\n"), (True, "7\n")])
+@pytest.mark.parametrize(("json", "expected_output"), [(False, "seven\n"), (True, "7\n")])
 def test_for_people_and_as_json(
-    json: bool, printed: str, capsys: pytest.CaptureFixture[str]
+    json: bool, expected_output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = make_run(lambda _: 7, lambda _: TERMINAL.line("seven"), lambda number: number - 6)
     assert run(argparse.Namespace(json=json)) == 1
-    assert capsys.readouterr().out == printed
+    assert capsys.readouterr().out == expected_output
 
 
 def test_the_exit_status_is_0_unless_it_is_asked_for() -> None:

@@ -72,10 +72,15 @@ def test_every_query_of_the_page_answers(
         {"producer_id": 7, "transactional_id": "app"},
         {"producer_id": 8, "transactional_id": "near"},
     ]
-    (wrote,) = rows_of["Where it wrote"]
-    assert (wrote["topic"], wrote["first"], wrote["last"], wrote["open"]) == ("orders", 0, 5, 1)
-    lost = rows_of["What was lost, or would be"]
-    assert [(row["outcome"], row["verdict"], row["records"]) for row in lost] == [
+    (written_row,) = rows_of["Where it wrote"]
+    assert (
+        written_row["topic"],
+        written_row["first"],
+        written_row["last"],
+        written_row["open"],
+    ) == ("orders", 0, 5, 1)
+    lost_rows = rows_of["What was lost, or would be"]
+    assert [(row["outcome"], row["verdict"], row["records"]) for row in lost_rows] == [
         ("aborted", None, 1),
         ("open", "alive", 1),
     ]
@@ -100,8 +105,8 @@ def test_every_query_of_the_page_answers(
 def test_a_misuse_has_its_status(
     log_dir: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    query, *more = arguments
-    assert main(["logs", "sql", query, log_dir, *more]) == 2
+    query, *options = arguments
+    assert main(["logs", "sql", query, log_dir, *options]) == 2
     assert message in capsys.readouterr().err
 
 

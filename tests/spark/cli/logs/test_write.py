@@ -47,10 +47,10 @@ def archive_of(name: str, kind: bytes) -> bytes:
     member.type, member.linkname = kind, "/etc/passwd"
     content = b"x" if kind == tarfile.REGTYPE else b""
     member.size = len(content)
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
+    packed_bytes = io.BytesIO()
+    with tarfile.open(fileobj=packed_bytes, mode="w") as archive:
         archive.addfile(member, io.BytesIO(content))
-    return OK + packed.getvalue()
+    return OK + packed_bytes.getvalue()
 
 
 @pytest.mark.parametrize("kind", LISTINGS)

@@ -12,8 +12,8 @@ from tests.spark.pipeline.corpus.truth import (
     OpenTxnStatus,
     Place,
     SentBatch,
+    SentRecord,
     Span,
-    Told,
 )
 from txnsim.errors import ErrorCode
 from txnsim.wire import compression
@@ -52,7 +52,7 @@ class Notebook:
     def append(
         self,
         partition: Place,
-        records: Sequence[Told],
+        records: Sequence[SentRecord],
         *,
         codec: str = "none",
         version: int = OLD_PRODUCE,
@@ -74,7 +74,7 @@ class Notebook:
         offset = self.raw.produce_until_accepted(
             partition, batch_data, version=version, transactional_id=transactional_id
         )
-        sent = SentBatch(
+        sent_batch = SentBatch(
             place=partition,
             base_offset=offset,
             codec=codec,
@@ -84,14 +84,14 @@ class Notebook:
             base_sequence=base_sequence,
             transactional=transactional,
         )
-        self.sent.append(sent)
-        return sent
+        self.sent.append(sent_batch)
+        return sent_batch
 
-    def stamp_records(self, *values: str | None, key: str | None = None) -> tuple[Told, ...]:
+    def stamp_records(self, *values: str | None, key: str | None = None) -> tuple[SentRecord, ...]:
         """Records with these values, stamped now."""
         stamp = self.next_stamp()
         return tuple(
-            Told(
+            SentRecord(
                 timestamp_ms=stamp + index,
                 key=None if key is None else key.encode(),
                 value=None if value is None else value.encode(),
@@ -101,7 +101,7 @@ class Notebook:
 
 
 def batch_of(
-    records: Sequence[Told],
+    records: Sequence[SentRecord],
     *,
     codec: str = "none",
     producer_id: int = -1,
@@ -181,7 +181,7 @@ class Actor:
             self.sequences.clear()
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
 
-    def add(self, *places: Place) -> None:
+    def add(self, *partitions: Place) -> None:
         """Send AddPartitionsToTxn, as in transactions v1."""
         answer = self.book.raw.ask_coordinator(
             "AddPartitionsToTxn",
@@ -193,14 +193,14 @@ class Actor:
             v3_and_below_producer_epoch=self.producer_epoch,
             v3_and_below_topics=[
                 {"name": place_of_topic.topic, "partitions": [place_of_topic.partition]}
-                for place_of_topic in places
+                for place_of_topic in partitions
             ],
         )
         for topic in answer.results_by_topic_v3_and_below:
             for row in topic.results_by_partition:
                 error = ErrorCode(row.partition_error_code)
                 assert error == ErrorCode.none, (self.transactional_id, topic.name, error.name)
-        self.added.update(places)
+        self.added.update(partitions)
 
     def send(
         self, partition: Place, *values: str | None, codec: str = "none", key: str | None = None
@@ -211,7 +211,7 @@ class Actor:
     def send_told(
         self,
         partition: Place,
-        records: Sequence[Told],
+        records: Sequence[SentRecord],
         *,
         codec: str = "none",
         unasked: bool = False,
@@ -222,7 +222,7 @@ class Actor:
         if not self.new and not unasked and partition not in self.added:
             self.add(partition)
         sequence = self.sequences.get(partition, 0)
-        sent = self.book.append(
+        sent_batch = self.book.append(
             partition,
             records,
             codec=codec,
@@ -234,8 +234,8 @@ class Actor:
             transactional=True,
         )
         self.sequences[partition] = sequence + len(records)
-        self.touched.setdefault(partition, []).append(sent)
-        return sent
+        self.touched.setdefault(partition, []).append(sent_batch)
+        return sent_batch
 
     def end(self, *, committed: bool) -> None:
         """Send EndTxn until the coordinator accepts it."""
@@ -276,7 +276,7 @@ class Actor:
             if description.producer_id == self.producer_id
             else epoch
         )
-        finished = FinishedTransaction(
+        finished_transaction = FinishedTransaction(
             transactional_id=self.transactional_id,
             producer_id=self._written_by(),
             producer_epoch=epoch,
@@ -293,9 +293,9 @@ class Actor:
                 for partition, batches in sorted(self.touched.items())
             ),
         )
-        self.book.finished.append(finished)
+        self.book.finished.append(finished_transaction)
         self.forget()
-        return finished
+        return finished_transaction
 
     def _written_by(self) -> int:
         for batches in self.touched.values():
@@ -323,11 +323,11 @@ class Actor:
         reason: str,
         *,
         brokers: tuple[int, ...] = (),
-        places: Sequence[Place] = (),
+        chosen_partitions: Sequence[Place] = (),
     ) -> None:
         """Note the transaction as left open on these partitions, by default on all."""
         for partition, batches in sorted(self.touched.items()):
-            if places and partition not in places:
+            if chosen_partitions and partition not in chosen_partitions:
                 continue
             self.book.open.append(
                 OpenTransaction(

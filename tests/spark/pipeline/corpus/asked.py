@@ -54,10 +54,10 @@ class Layout:
 
 
 def read_partitions(
-    raw: RawBrokers, layout: Layout, bootstrap: str, places: Sequence[Place]
+    raw: RawBrokers, layout: Layout, bootstrap: str, partitions: Sequence[Place]
 ) -> dict[Place, PartitionTruth]:
     """Partitions with all their records; no request to them may be under way."""
-    read: dict[Place, list[ReadRecord]] = read_all(bootstrap, places)
+    read: dict[Place, list[ReadRecord]] = read_all(bootstrap, partitions)
     return {
         partition: PartitionTruth(
             place=partition,
@@ -68,7 +68,7 @@ def read_partitions(
             last_stable=raw.offset(partition, -1, committed=True),
             records=tuple(read[partition]),
         )
-        for partition in places
+        for partition in partitions
     }
 
 
@@ -118,7 +118,7 @@ def _listed_transaction(row: Any) -> ListedTransaction:
     )
 
 
-def producers(raw: RawBrokers, places: Sequence[Place]) -> list[ActiveProducer]:
+def producers(raw: RawBrokers, partitions: Sequence[Place]) -> list[ActiveProducer]:
     """Active producers, by DescribeProducers of the leaders."""
     return [
         ActiveProducer(
@@ -130,18 +130,18 @@ def producers(raw: RawBrokers, places: Sequence[Place]) -> list[ActiveProducer]:
             coordinator_epoch=row.coordinator_epoch,
             start_offset=row.current_txn_start_offset,
         )
-        for partition in places
+        for partition in partitions
         for row in active_producers(raw, partition)
     ]
 
 
 def committed_offsets(
-    raw: RawBrokers, group: str, places: Sequence[Place]
+    raw: RawBrokers, group: str, partitions: Sequence[Place]
 ) -> list[CommittedOffset]:
     """A group's positions, by an OffsetFetch that does not wait for transactions."""
     topics = [
         {"name": partition_place.topic, "partition_indexes": [partition_place.partition]}
-        for partition_place in places
+        for partition_place in partitions
     ]
     answer = raw.ask_coordinator(
         "OffsetFetch", 8, group, GROUP, groups=[{"group_id": group, "topics": topics}]

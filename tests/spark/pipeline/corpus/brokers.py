@@ -63,13 +63,13 @@ def copy_tree(source: Path, target: Path) -> None:
     process = subprocess.run(
         command, env={**os.environ, "LC_ALL": "C"}, stderr=subprocess.PIPE, text=True, check=False
     )
-    wrong = [
+    complaint_lines = [
         printed_line
         for printed_line in process.stderr.splitlines()
         if not _RENAMED.search(printed_line)
     ]
-    if wrong or (process.returncode and not process.stderr):
-        raise OSError(f"{' '.join(command)}: exit status {process.returncode}: {wrong}")
+    if complaint_lines or (process.returncode and not process.stderr):
+        raise OSError(f"{' '.join(command)}: exit status {process.returncode}: {complaint_lines}")
 
 
 def loaded_by_kafka(homes: Mapping[int, Path], data: Mapping[int, Path]) -> tuple[LoadedLog, ...]:
@@ -110,12 +110,14 @@ def _configure(home: Path, data_folder: Path, *, port: int, controller: int) -> 
     """Write the broker's own properties with other ports and another log directory."""
     lines = (home / "server.properties").read_text().splitlines()
     values = dict(line.split("=", 1) for line in lines)
-    plain = f"PLAINTEXT://127.0.0.1:{port}"
+    plain_listener = f"PLAINTEXT://127.0.0.1:{port}"
     leads = "CONTROLLER://" in values["listeners"]
     values |= {
         "log.dirs": str(data_folder),
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-        "listeners": f"{plain},CONTROLLER://127.0.0.1:{controller}" if leads else plain,
+        "listeners": f"{plain_listener},CONTROLLER://127.0.0.1:{controller}"
+        if leads
+        else plain_listener,
     }
     config = data_folder.parent / "server.properties"
     config.write_text(
@@ -144,8 +146,8 @@ def _collect(
             broker: _loaded_logs(broker, copy.parent) for broker, copy in copies.items()
         }
         missing = {
-            broker: places - {directory.place for directory in loaded_by_broker[broker]}
-            for broker, places in partitions_by_broker.items()
+            broker: partitions - {directory.place for directory in loaded_by_broker[broker]}
+            for broker, partitions in partitions_by_broker.items()
         }
         if not any(missing.values()):
             return tuple(row for rows in loaded_by_broker.values() for row in rows)

@@ -128,12 +128,12 @@ def _next_message(consumer: Consumer) -> Message:
     raise AssertionError("nothing to read")
 
 
-def read_all(bootstrap: str, places: Sequence[Place]) -> dict[Place, list[ReadRecord]]:
+def read_all(bootstrap: str, partitions: Sequence[Place]) -> dict[Place, list[ReadRecord]]:
     """All records of these partitions by ``read_uncommitted``, and which of them ``read_committed``
     shows.
     """
-    everything = _read(bootstrap, places, "read_uncommitted")
-    visible = _read(bootstrap, places, "read_committed")
+    all_messages = _read(bootstrap, partitions, "read_uncommitted")
+    visible = _read(bootstrap, partitions, "read_committed")
     offsets_of = {
         partition: {_offset(message) for message in messages}
         for partition, messages in visible.items()
@@ -143,11 +143,13 @@ def read_all(bootstrap: str, places: Sequence[Place]) -> dict[Place, list[ReadRe
             _as_read(message, committed=_offset(message) in offsets_of[partition])
             for message in messages
         ]
-        for partition, messages in everything.items()
+        for partition, messages in all_messages.items()
     }
 
 
-def _read(bootstrap: str, places: Sequence[Place], isolation: str) -> dict[Place, list[Message]]:
+def _read(
+    bootstrap: str, partitions: Sequence[Place], isolation: str
+) -> dict[Place, list[Message]]:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -159,12 +161,12 @@ def _read(bootstrap: str, places: Sequence[Place], isolation: str) -> dict[Place
             "fetch.wait.max.ms": 10,
         }
     )
-    messages_of: dict[Place, list[Message]] = {partition: [] for partition in places}
-    consumer.assign([TopicPartition(*partition, -2) for partition in places])
+    messages_of: dict[Place, list[Message]] = {partition: [] for partition in partitions}
+    consumer.assign([TopicPartition(*partition, -2) for partition in partitions])
     ends = set[Place]()
     deadline_s = time.monotonic() + PATIENCE_S
-    while len(ends) < len(places):
-        assert time.monotonic() < deadline_s, f"no end of {set(places) - ends}"
+    while len(ends) < len(partitions):
+        assert time.monotonic() < deadline_s, f"no end of {set(partitions) - ends}"
         for message in consumer.consume(1_000, 0.2):
             partition = Place(message.topic() or "", message.partition() or 0)
             error = message.error()

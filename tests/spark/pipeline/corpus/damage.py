@@ -85,17 +85,17 @@ def tear(stage: Path, last_offsets: Mapping[Place, int]) -> tuple[Damage, ...]:
     return tuple(damages)
 
 
-def as_torn(killed: Stage, damage: tuple[Damage, ...], loaded: tuple[LoadedLog, ...]) -> Stage:
+def as_torn(killed: Stage, damage: tuple[Damage, ...], loaded_logs: tuple[LoadedLog, ...]) -> Stage:
     """The truth about the damaged copy: an open transaction there has lost its last batch, and a
     finished one is open if its marker is lost.
     """
     ends = {fault.place: fault.sound_end for fault in damage}
     last_ms: dict[tuple[Place, int], int] = {}
-    for sent in killed.sent:
-        if sent.place in ends and sent.base_offset < ends[sent.place]:
-            stamp = max(record.timestamp_ms for record in sent.records)
-            last_ms[sent.place, sent.producer_id] = stamp
-    opened = [
+    for sent_batch in killed.sent:
+        if sent_batch.place in ends and sent_batch.base_offset < ends[sent_batch.place]:
+            stamp = max(record.timestamp_ms for record in sent_batch.records)
+            last_ms[sent_batch.place, sent_batch.producer_id] = stamp
+    open_transactions = [
         msgspec.structs.replace(row, last_timestamp_ms=last_ms[row.place, row.producer_id])
         if row.place in ends
         else row
@@ -107,7 +107,7 @@ def as_torn(killed: Stage, damage: tuple[Damage, ...], loaded: tuple[LoadedLog, 
         if ends.get(span.place) != span.marker_offset:
             spans_left.append(transaction)
             continue
-        opened.append(
+        open_transactions.append(
             OpenTransaction(
                 place=span.place,
                 producer_id=transaction.producer_id,
@@ -123,9 +123,9 @@ def as_torn(killed: Stage, damage: tuple[Damage, ...], loaded: tuple[LoadedLog, 
         killed,
         name="torn",
         finished=tuple(spans_left),
-        open=tuple(sorted(opened, key=lambda row: (row.place, row.producer_id))),
+        open=tuple(sorted(open_transactions, key=lambda row: (row.place, row.producer_id))),
         damage=damage,
-        loaded=loaded,
+        loaded=loaded_logs,
     )
 
 

@@ -38,11 +38,11 @@ def corpus() -> Corpus:
     directory = CACHE / "corpus" / f"{KAFKA_VERSION}-{digest}"
     with hold_lock(CACHE / "corpus.lock"):
         if not (directory / FILE).is_file():
-            fresh = directory.with_name(f"partial-{os.getpid()}")
-            shutil.rmtree(fresh, ignore_errors=True)
+            new_folder = directory.with_name(f"partial-{os.getpid()}")
+            shutil.rmtree(new_folder, ignore_errors=True)
             try:
-                make(fresh)
-                fresh.rename(directory)
+                make(new_folder)
+                new_folder.rename(directory)
             finally:
-                shutil.rmtree(fresh, ignore_errors=True)
+                shutil.rmtree(new_folder, ignore_errors=True)
     return Corpus(directory, read_truth(directory))

@@ -141,10 +141,12 @@ class Maker:
         )
         actors[LONELY].end(committed=True)
         raw.until_state(LONELY.topic, "CompleteCommit")
-        places = [partition for partition in layout.places if partition not in partitions]
+        remaining_partitions = [
+            partition for partition in layout.places if partition not in partitions
+        ]
         address = self._addresses()[1]
-        partitions |= asked.read_partitions(raw, layout, address, places)
-        producers += asked.producers(raw, places)
+        partitions |= asked.read_partitions(raw, layout, address, remaining_partitions)
+        producers += asked.producers(raw, remaining_partitions)
         self._keep_stage("clean", book, layout, partitions, producers, hanging, offsets)
         self.kafka.stop_broker(1)
         self._copy("clean")
@@ -168,21 +170,21 @@ class Maker:
         writers.expect_the_end()
         for broker in BROKERS:
             self.kafka.kill(broker)
-        written = [sent for writer in writers.join() for sent in writer.sent]
+        written_batches = [sent_batch for writer in writers.join() for sent_batch in writer.sent]
         self._copy("killed")
         copy_tree(self.directory / "killed", self.directory / "torn")
         damage = tear(self.directory / "torn", last_segment)
-        loaded = self._loaded("torn")
+        loaded_logs = self._loaded("torn")
         harmed = {writer.place for writer in damage}
         killed = msgspec.structs.replace(
             self.stages["killed"],
-            sent=(*self.stages["killed"].sent, *written),
+            sent=(*self.stages["killed"].sent, *written_batches),
             writers=tuple(second_life.WRITERS),
             stopped_at_ms=now_ms(),
-            loaded=tuple(writer for writer in loaded if writer.place not in harmed),
+            loaded=tuple(writer for writer in loaded_logs if writer.place not in harmed),
         )
         self.stages["killed"] = killed
-        self.stages["torn"] = as_torn(killed, damage, loaded)
+        self.stages["torn"] = as_torn(killed, damage, loaded_logs)
 
     # Keeping
 

@@ -83,7 +83,7 @@ class RawBrokers:
 
     def until(
         self,
-        ready: Callable[[Any], bool],
+        is_ready: Callable[[Any], bool],
         api: str,
         version: int,
         *,
@@ -91,7 +91,7 @@ class RawBrokers:
         **values: Any,
     ) -> Any:
         """Repeat a request until the answer is ready."""
-        return wait_for(lambda: self.ask(api, version, broker=broker, **values), ready, api)
+        return wait_for(lambda: self.ask(api, version, broker=broker, **values), is_ready, api)
 
     def ask_coordinator(
         self, api: str, version: int, key: str, key_type: int, **values: Any
@@ -286,10 +286,10 @@ class RawBrokers:
         assert answer.error_code == ErrorCode.none, answer
 
 
-def wait_for(ask: Callable[[], Any], ready: Callable[[Any], bool], subject: str) -> Any:
+def wait_for(ask: Callable[[], Any], is_ready: Callable[[Any], bool], subject: str) -> Any:
     """Call ``ask`` until the answer is ready; returns the answer."""
     deadline_s = time.monotonic() + PATIENCE_S
-    while not ready(answer := ask()):
+    while not is_ready(answer := ask()):
         assert time.monotonic() < deadline_s, f"{subject}: still {answer}"
         time.sleep(_PAUSE_S)
     return answer

@@ -24,11 +24,11 @@ TORN: Final = 6
 
 def close(book: Notebook, actor: Actor, *, committed: bool) -> None:
     """End a transaction that was noted as open."""
-    places = set(actor.touched)
+    touched_partitions = set(actor.touched)
     book.open = [
         row
         for row in book.open
-        if (row.transactional_id, row.place in places) != (actor.transactional_id, True)
+        if (row.transactional_id, row.place in touched_partitions) != (actor.transactional_id, True)
     ]
     actor.finish(committed=committed)
 
@@ -68,11 +68,11 @@ def to_be_torn(book: Notebook) -> dict[Place, int]:
             producer.send(partition, *(f"{turn} {'t' * 50} {n}" for n in range(3)))
             producer.finish(committed=turn % 2 == 0)
         producer.send(partition, "the first of the last transaction")
-        sent = producer.send(partition, *(f"{'u' * 50} {n}" for n in range(4)))
-        last_offsets[partition] = sent.base_offset
+        sent_batch = producer.send(partition, *(f"{'u' * 50} {n}" for n in range(4)))
+        last_offsets[partition] = sent_batch.base_offset
         if index == TORN - 1:
-            finished = producer.finish()
-            last_offsets[partition] = finished.spans[0].marker_offset or 0
+            finished_transaction = producer.finish()
+            last_offsets[partition] = finished_transaction.spans[0].marker_offset or 0
         else:
             producer.leave_open("open", "open at the torn end")
     return last_offsets

@@ -17,8 +17,8 @@ from tests.spark.pipeline.corpus.truth import (
     FinishedTransaction,
     OpenTransaction,
     Place,
+    SentRecord,
     Span,
-    Told,
 )
 from txnsim.errors import ErrorCode
 from txnsim.wire.batch import iter_batches
@@ -88,9 +88,11 @@ def orders(book: Notebook) -> Actor:
     segments. One transaction stays open from the first segment to the last; its actor is returned.
     """
     book.raw.create_topic("orders", partitions=[BOTH] * 3, configs=SMALL)
-    first_partition, second, third = (Place("orders", index) for index in range(3))
-    long = Actor(book, "orders-long")
-    long.send(first_partition, "long 0")
+    first_partition, second_partition, third_partition = (
+        Place("orders", index) for index in range(3)
+    )
+    long_actor = Actor(book, "orders-long")
+    long_actor.send(first_partition, "long 0")
     old_actor = Actor(book, "orders-old")
     new_actor = Actor(book, "orders-new", new=True)
     for turn in range(12):
@@ -98,15 +100,15 @@ def orders(book: Notebook) -> Actor:
         values = [f"{codec} {turn} {'x' * 60} {index}" for index in range(4)]
         old_actor.send(first_partition, *values, codec=codec)
         new_actor.send(first_partition, *values[:2], codec=codec, key=f"key-{turn % 4}")
-        old_actor.send(second, *values, codec=codec)
-        book.append(third, book.stamp_records(*values), codec=codec)
+        old_actor.send(second_partition, *values, codec=codec)
+        book.append(third_partition, book.stamp_records(*values), codec=codec)
         old_actor.finish(committed=turn % 3 != 0)
-        new_actor.send(third, values[0])
+        new_actor.send(third_partition, values[0])
         if turn % 4 == 1:
-            long.send(first_partition, f"long {turn}", codec=codec)
+            long_actor.send(first_partition, f"long {turn}", codec=codec)
         new_actor.finish(committed=turn % 4 != 0)
-    long.leave_open("open", "Ongoing over many segments")
-    return long
+    long_actor.leave_open("open", "Ongoing over many segments")
+    return long_actor
 
 
 def codecs(book: Notebook) -> None:
@@ -136,16 +138,18 @@ def plain(book: Notebook) -> None:
     )
     partition = Place("plain", 0)
     stamp = book.next_stamp()
-    odd = (
-        Told(timestamp_ms=stamp, key=None, value=None),
-        Told(timestamp_ms=stamp + 5, key=b"", value=b""),
-        Told(timestamp_ms=stamp - 3, key=b"\xff\x00", value=bytes(range(256))),
-        Told(timestamp_ms=stamp, value=b"h", headers=(("a", b"1"), ("a", None), ("", b""))),
-        Told(timestamp_ms=stamp, key="ключ".encode(), value="значение".encode()),
+    odd_records = (
+        SentRecord(timestamp_ms=stamp, key=None, value=None),
+        SentRecord(timestamp_ms=stamp + 5, key=b"", value=b""),
+        SentRecord(timestamp_ms=stamp - 3, key=b"\xff\x00", value=bytes(range(256))),
+        SentRecord(timestamp_ms=stamp, value=b"h", headers=(("a", b"1"), ("a", None), ("", b""))),
+        SentRecord(timestamp_ms=stamp, key="ключ".encode(), value="значение".encode()),
     )
     for codec in CODECS:
-        book.append(partition, odd, codec=codec)
-    book.append(partition, (Told(timestamp_ms=stamp, value=b"0123456789" * 20_000),), codec="zstd")
+        book.append(partition, odd_records, codec=codec)
+    book.append(
+        partition, (SentRecord(timestamp_ms=stamp, value=b"0123456789" * 20_000),), codec="zstd"
+    )
     book.append(Place("stamped", 0), book.stamp_records("a", "b"), codec="lz4")
     _idempotent(book, Place("plain", 1))
 
@@ -219,16 +223,16 @@ def expired(book: Notebook) -> tuple[tuple[Place, int], ...]:
     raw.create_topic("expired", partitions=[BOTH])
     partition = Place("expired", 0)
     producer_id, epoch = identity(raw)
-    old = book.stamp_ms - 2 * DAY_MS
+    old_stamp_ms = book.stamp_ms - 2 * DAY_MS
     book.append(
         partition,
-        (Told(timestamp_ms=old, value=b"old"),),
+        (SentRecord(timestamp_ms=old_stamp_ms, value=b"old"),),
         producer_id=producer_id,
         producer_epoch=epoch,
         base_sequence=0,
     )
     staying = Actor(book, "expired-open")
-    staying.send_told(partition, (Told(timestamp_ms=old, value=b"old, but open"),))
+    staying.send_told(partition, (SentRecord(timestamp_ms=old_stamp_ms, value=b"old, but open"),))
     staying.leave_open("open", "its records are older than a producer is remembered")
     wait_for(
         lambda: [row.producer_id for row in active_producers(raw, partition)],
@@ -331,11 +335,11 @@ def fenced(book: Notebook) -> None:
     raw.create_topic("fenced", partitions=[BOTH])
     partition = Place("fenced", 0)
     actor = Actor(book, "fenced")
-    sent = actor.send(partition, "by the one who is fenced")
+    sent_batch = actor.send(partition, "by the one who is fenced")
     epoch = actor.producer_epoch
-    second = Actor(book, "fenced")  # its InitProducerId ends what the first one had begun
-    second.touched[partition] = [sent]
-    second.note_finished(committed=False, epoch=epoch, marker_epoch=epoch + 1)
+    second_actor = Actor(book, "fenced")  # its InitProducerId ends what the first one had begun
+    second_actor.touched[partition] = [sent_batch]
+    second_actor.note_finished(committed=False, epoch=epoch, marker_epoch=epoch + 1)
     late_batch = batch_of(
         book.stamp_records("too late"),
         producer_id=actor.producer_id,
@@ -345,12 +349,12 @@ def fenced(book: Notebook) -> None:
     )
     error, _ = raw.produce(partition, late_batch, version=11, transactional_id="fenced")
     assert error == ErrorCode.invalid_producer_epoch, error.name
-    second.send(partition, "by the one who came after")
-    second.finish()
-    slow = Actor(book, "timed-out", timeout_ms=100)
-    slow.send(partition, "too slow")
-    epoch = slow.producer_epoch
-    slow.note_finished(committed=False, epoch=epoch, marker_epoch=epoch + 1)
+    second_actor.send(partition, "by the one who came after")
+    second_actor.finish()
+    slow_actor = Actor(book, "timed-out", timeout_ms=100)
+    slow_actor.send(partition, "too slow")
+    epoch = slow_actor.producer_epoch
+    slow_actor.note_finished(committed=False, epoch=epoch, marker_epoch=epoch + 1)
     bumped = Actor(book, "bumped")
     bumped.send(partition, "before the bump")
     bumped.finish()
@@ -362,28 +366,28 @@ def fenced(book: Notebook) -> None:
 def ghosts(book: Notebook) -> None:
     """Hanging transactions, each made in another way, with healthy ones between them."""
     raw = book.raw
-    sides = [BOTH, BOTH, (2, 1), BOTH, (2, 1), BOTH, BOTH, BOTH]
-    raw.create_topic("ghosts", partitions=sides, configs=TINY)
-    places = [Place("ghosts", index) for index in range(8)]
+    replica_lists = [BOTH, BOTH, (2, 1), BOTH, (2, 1), BOTH, BOTH, BOTH]
+    raw.create_topic("ghosts", partitions=replica_lists, configs=TINY)
+    ghost_partitions = [Place("ghosts", index) for index in range(8)]
     raw.configure(4, "", {VERIFICATION: "false"})
-    never = Actor(book, "ghost-never-added")
-    _send_unasked(never, places[0], "nobody was told")
-    never.leave_open("hanging", "Produce without AddPartitionsToTxn")
-    late = Actor(book, "ghost-late")
-    late.send(places[1], "in time")
-    late.finish(committed=False)
-    _send_unasked(late, places[1], "too late")
-    late.leave_open("hanging", "Produce after the abort")
-    busy = Actor(book, "ghost-busy")
-    busy.send(places[3], "a partition that was added")
-    busy.leave_open("open", "Ongoing, with this partition")
-    busy.touched.clear()
-    _send_unasked(busy, places[2], "one that was not")
-    busy.leave_open("hanging", "Ongoing, but without this partition")
-    _stranger(book, places[4])
-    _spread(book, places[5])
-    _fenced_ghost(book, places[6])
-    _repair_hanging(book, places[7])
+    never_actor = Actor(book, "ghost-never-added")
+    _send_unasked(never_actor, ghost_partitions[0], "nobody was told")
+    never_actor.leave_open("hanging", "Produce without AddPartitionsToTxn")
+    late_actor = Actor(book, "ghost-late")
+    late_actor.send(ghost_partitions[1], "in time")
+    late_actor.finish(committed=False)
+    _send_unasked(late_actor, ghost_partitions[1], "too late")
+    late_actor.leave_open("hanging", "Produce after the abort")
+    busy_actor = Actor(book, "ghost-busy")
+    busy_actor.send(ghost_partitions[3], "a partition that was added")
+    busy_actor.leave_open("open", "Ongoing, with this partition")
+    busy_actor.touched.clear()
+    _send_unasked(busy_actor, ghost_partitions[2], "one that was not")
+    busy_actor.leave_open("hanging", "Ongoing, but without this partition")
+    _stranger(book, ghost_partitions[4])
+    _spread(book, ghost_partitions[5])
+    _fenced_ghost(book, ghost_partitions[6])
+    _repair_hanging(book, ghost_partitions[7])
     raw.configure(4, "", {VERIFICATION: None})
 
 
@@ -393,7 +397,7 @@ def _send_unasked(actor: Actor, partition: Place, *values: str, codec: str = "no
 
 def _stranger(book: Notebook, partition: Place) -> None:
     """A hanging transaction of a producer id that no coordinator knows."""
-    sent = book.append(
+    sent_batch = book.append(
         partition,
         book.stamp_records("who is this?"),
         transactional_id="ghost-stranger",
@@ -407,8 +411,8 @@ def _stranger(book: Notebook, partition: Place) -> None:
             place=partition,
             producer_id=UNKNOWN_PRODUCER,
             producer_epoch=7,
-            start_offset=sent.base_offset,
-            last_timestamp_ms=sent.records[-1].timestamp_ms,
+            start_offset=sent_batch.base_offset,
+            last_timestamp_ms=sent_batch.records[-1].timestamp_ms,
             verdict="hanging",
             why="a producer id that was never given away",
         )
@@ -420,14 +424,14 @@ def _spread(book: Notebook, partition: Place) -> None:
     between.
     """
     ghost = Actor(book, "ghost-spread")
-    other = Actor(book, "ghost-spread-other", new=True)
+    other_actor = Actor(book, "ghost-spread-other", new=True)
     for turn in range(8):
         codec = tuple(CODECS)[turn % len(CODECS)]
         _send_unasked(
             ghost, partition, *(f"{turn} {'g' * 40} {index}" for index in range(3)), codec=codec
         )
-        other.send(partition, *(f"{turn} {'o' * 70} {index}" for index in range(2)))
-        other.finish(committed=turn % 2 == 0)
+        other_actor.send(partition, *(f"{turn} {'o' * 70} {index}" for index in range(2)))
+        other_actor.finish(committed=turn % 2 == 0)
     ghost.leave_open("hanging", "Produce without AddPartitionsToTxn, over many segments")
 
 
@@ -475,23 +479,25 @@ def undecided(book: Notebook) -> None:
     """
     raw = book.raw
     raw.create_topic("undecided", partitions=[BOTH] * 2)
-    first_partition, second = Place("undecided", 0), Place("undecided", 1)
+    first_partition, second_partition = Place("undecided", 0), Place("undecided", 1)
     producer = Actor(book, "undecided")
-    sent = {
+    batch_by_partition = {
         partition: producer.send(partition, "sent before")
-        for partition in (first_partition, second)
+        for partition in (first_partition, second_partition)
     }
     epoch = producer.producer_epoch
     write_marker(raw, producer, first_partition, epoch=epoch + 1, committed=False)
     producer.end(committed=True)
-    wait_for(lambda: raw.offset(second, -1), lambda end: end == 2, "the marker that is taken")
+    wait_for(
+        lambda: raw.offset(second_partition, -1), lambda end: end == 2, "the marker that is taken"
+    )
     transaction = raw.describe_transaction("undecided")
     assert transaction.transaction_state == "PrepareCommit", transaction
     for partition, committed, marker_epoch in (
         (first_partition, False, epoch + 1),
-        (second, True, epoch),
+        (second_partition, True, epoch),
     ):
-        offset = sent[partition].base_offset
+        offset = batch_by_partition[partition].base_offset
         book.finished.append(
             FinishedTransaction(
                 transactional_id="undecided",

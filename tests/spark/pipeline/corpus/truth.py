@@ -39,7 +39,7 @@ class Place(NamedTuple):
     partition: int
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class SentRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record as its producer sent it."""
 
     timestamp_ms: int
@@ -54,7 +54,7 @@ class SentBatch(msgspec.Struct, frozen=True, kw_only=True):
     place: Place
     base_offset: int
     codec: str
-    records: tuple[Told, ...]
+    records: tuple[SentRecord, ...]
     producer_id: int = -1
     producer_epoch: int = -1
     base_sequence: int = -1

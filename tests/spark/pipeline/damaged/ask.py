@@ -104,11 +104,11 @@ def _list_hanging(
 ) -> Answer:
     """Rows of the tool, once two runs agree: leaders and coordinators take a moment."""
     previous_stdout = None
-    words = ("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "1")
+    options = ("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "1")
     for _ in range(20):
         try:
             output = tools.run(
-                "kafka-transactions", "--bootstrap-server", f"127.0.0.1:{port}", *words
+                "kafka-transactions", "--bootstrap-server", f"127.0.0.1:{port}", *options
             )
         except ToolError as error:
             return Answer(starts=True, said=str(error))
@@ -121,9 +121,9 @@ def _list_hanging(
     return Answer(starts=True, said=(output.stderr or output.stdout)[:300])
 
 
-def _rows(printed: str) -> tuple[Row, ...]:
+def _rows(output: str) -> tuple[Row, ...]:
     answers_by_name = []
-    for printed_line in printed.splitlines()[1:]:
+    for printed_line in output.splitlines()[1:]:
         topic, *numbers = printed_line.split()[:7]
         answers_by_name.append((topic, *map(int, numbers)))
     return msgspec.convert(sorted(answers_by_name), type=tuple[Row, ...])
@@ -149,17 +149,18 @@ def _configure(path: Path, home: Path, data_folder: Path, port: int, controller:
     return config
 
 
-def main(words: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> None:
     """Ask about the named variants, or about those without an answer."""
     answers_by_name = answers()
-    most = int(words[0]) if words and words[0].isdigit() else None
-    named = set(words[0 if most is None else 1 :])
+    most_answers = int(arguments[0]) if arguments and arguments[0].isdigit() else None
+    named_variants = set(arguments[0 if most_answers is None else 1 :])
     todo = [
         variant
         for variant in variants()
-        if variant.name in named or (not named and variant.name not in answers_by_name)
+        if variant.name in named_variants
+        or (not named_variants and variant.name not in answers_by_name)
     ]
-    todo = todo[:most]
+    todo = todo[:most_answers]
     with tempfile.TemporaryDirectory(prefix="txnsim-kept-") as scratch:
         unpacked_dir = unpack_stages(Path(scratch))
         for record_number, variant in enumerate(todo, 1):

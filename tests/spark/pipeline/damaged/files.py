@@ -21,7 +21,7 @@ BASE_TIMESTAMP: Final = 27
 MAX_TIMESTAMP: Final = 35
 SNAPSHOT_FRONT_BYTES: Final = 10
 SNAPSHOT_ENTRY_BYTES: Final = 46
-Wanted = Callable[[BatchHeader], bool]
+BatchFilter = Callable[[BatchHeader], bool]
 
 
 def logs(folder: Path) -> list[Path]:
@@ -43,7 +43,9 @@ def is_marker(header: BatchHeader) -> bool:
     return header.is_control
 
 
-def find_batch(folder: Path, is_wanted: Wanted, number: int = 0) -> tuple[Path, int, BatchHeader]:
+def find_batch(
+    folder: Path, is_wanted: BatchFilter, number: int = 0
+) -> tuple[Path, int, BatchHeader]:
     """The batch with this number among the wanted ones: (segment, position, header)."""
     rows = [
         (path, position, header)
@@ -67,7 +69,13 @@ def change(
 
 
 def change_batch(
-    folder: Path, is_wanted: Wanted, index: int, data: bytes, *, number: int = 0, mend: bool = False
+    folder: Path,
+    is_wanted: BatchFilter,
+    index: int,
+    data: bytes,
+    *,
+    number: int = 0,
+    mend: bool = False,
 ) -> None:
     """Overwrite bytes of a batch, at an offset from its beginning."""
     path, position, header = find_batch(folder, is_wanted, number)
@@ -81,7 +89,7 @@ def flip(path: Path, position: int) -> None:
     path.write_bytes(file_bytes)
 
 
-def flip_in_batch(folder: Path, is_wanted: Wanted, index: int, number: int = 0) -> None:
+def flip_in_batch(folder: Path, is_wanted: BatchFilter, index: int, number: int = 0) -> None:
     """Flip a bit of a batch."""
     path, position, _ = find_batch(folder, is_wanted, number)
     flip(path, position + index)

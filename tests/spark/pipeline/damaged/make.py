@@ -60,16 +60,16 @@ class Story:
         raw, book = self.book.raw, self.book
         self.plain("orders-0", 3)
         self.commits("orders-0", 2)
-        late = Actor(book, "late", timeout_ms=LONG_MS)
-        late.send(parse_place("orders-0"), "in time")
-        late.finish(committed=False)
-        alive = Actor(book, "alive", timeout_ms=LONG_MS)
-        alive.send(parse_place("orders-1"), "alive")
+        late_producer = Actor(book, "late", timeout_ms=LONG_MS)
+        late_producer.send(parse_place("orders-0"), "in time")
+        late_producer.finish(committed=False)
+        alive_producer = Actor(book, "alive", timeout_ms=LONG_MS)
+        alive_producer.send(parse_place("orders-1"), "alive")
         report = Actor(book, "report", timeout_ms=LONG_MS)
         self.commits("payments-2", 1)
         report.send(parse_place("payments-2"), "alive, too")
         raw.configure(4, "", {VERIFICATION: "false"})
-        self.write_unasked(late, "orders-0")
+        self.write_unasked(late_producer, "orders-0")
         self.write_unasked(Actor(book, "never", timeout_ms=LONG_MS), "orders-2")
         self.stranger("payments-0")
         self.write_unasked(report, "payments-1")
@@ -90,9 +90,9 @@ class Story:
             self.plain(name, 2)
             self.commits(name, 2)
 
-    def plain(self, name: str, batches: int) -> None:
+    def plain(self, name: str, batch_count: int) -> None:
         """Write batches without a producer."""
-        for batch_number in range(batches):
+        for batch_number in range(batch_count):
             self.book.append(
                 parse_place(name),
                 self.book.stamp_records(f"{name} plain {batch_number} {'p' * 60}"),
@@ -132,29 +132,29 @@ def parse_place(name: str) -> Place:
 def make(directory: Path) -> None:
     """Make both stages in an existing directory, with the rows of Kafka's tool."""
     kafka = ApacheKafka(properties=PROPERTIES, jvm_options=JVM)
-    listed = {}
+    hanging_by_stage = {}
     kafka.start()
     try:
         address = {1: kafka.bootstrap}
         with RawBrokers(address) as raw, Tools(kafka.bootstrap) as tools:
             story = Story(raw)
             story.build_first_stage()
-            listed["clean"] = asked.find_hanging(tools, [1])
+            hanging_by_stage["clean"] = asked.find_hanging(tools, [1])
         kafka.stop_broker(1)
         copy_tree(kafka.homes[0] / "data", directory / "clean")
         kafka.start_again(1)
         with RawBrokers(address) as raw, Tools(kafka.bootstrap) as tools:
             story.book.raw = raw
             story.second()
-            listed["killed"] = asked.find_hanging(tools, [1])
+            hanging_by_stage["killed"] = asked.find_hanging(tools, [1])
         kafka.kill(1)
         copy_tree(kafka.homes[0] / "data", directory / "killed")
         properties = (kafka.homes[0] / "server.properties").read_text()
         (directory / "server.properties").write_text(properties)
     finally:
         kafka.stop()
-    counts = {stage: len(rows) for stage, rows in listed.items()}
-    assert counts == dict.fromkeys(STAGES, 5), listed
+    counts = {stage: len(rows) for stage, rows in hanging_by_stage.items()}
+    assert counts == dict.fromkeys(STAGES, 5), hanging_by_stage
     sys.stdout.write(json.dumps(counts) + "\n")
 
 

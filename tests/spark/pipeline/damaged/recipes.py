@@ -93,8 +93,8 @@ def _on(path: Callable[[Path], Path], step: Callable[..., object], *values: obje
     return lambda log_dir: step(path(log_dir), *values)
 
 
-def _in(folder: str, step: Callable[..., object], *values: object, **named: object) -> Do:
-    return lambda log_dir: step(log_dir / folder, *values, **named)
+def _in(folder: str, step: Callable[..., object], *values: object, **keywords: object) -> Do:
+    return lambda log_dir: step(log_dir / folder, *values, **keywords)
 
 
 def _halve_file(path: Path) -> None:
@@ -107,18 +107,18 @@ def _drop_batches(folder: Path, count: int) -> None:
         (path, position) for path in logs(folder) for position, _ in iter_batches(path.read_bytes())
     ]
     path, position = rows[-count]
-    for later in logs(folder):
-        if later > path:
-            files.remove_segment(later)
+    for later_log in logs(folder):
+        if later_log > path:
+            files.remove_segment(later_log)
     files.cut(path, position)
 
 
 def _last_marker_gone(folder: Path) -> None:
     """Remove the last marker and everything after it."""
     path, position, _ = files.find_batch(folder, is_marker, -1)
-    for later in logs(folder):
-        if later > path:
-            files.remove_segment(later)
+    for later_log in logs(folder):
+        if later_log > path:
+            files.remove_segment(later_log)
     files.cut(path, position)
 
 
@@ -167,10 +167,10 @@ def _control_version(folder: Path, number: int) -> None:
 
 def _swap_segments(folder: Path) -> None:
     """Swap the contents of two segments."""
-    path, other = logs(folder)[1:3]
+    path, other_log = logs(folder)[1:3]
     file_bytes = path.read_bytes()
-    path.write_bytes(other.read_bytes())
-    other.write_bytes(file_bytes)
+    path.write_bytes(other_log.read_bytes())
+    other_log.write_bytes(file_bytes)
 
 
 def _twice(folder: Path) -> None:
