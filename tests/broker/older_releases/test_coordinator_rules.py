@@ -164,7 +164,7 @@ def test_one_feature_of_several_that_can_not_change() -> None:
             transaction_versions, upgrade_type=1, validate_only=False, timeout_ms=1_000
         )
         request_of_v1 = type(request)(
-            api=request.api, within=VersionRange(1, 1), build=request.build
+            api=request.api, accepted_versions=VersionRange(1, 1), build=request.build
         )
         async with cluster.client() as client:
             answer = await client.ask(ONE, request_of_v1)

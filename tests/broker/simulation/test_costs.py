@@ -615,8 +615,8 @@ async def _prepared(broker: Broker) -> None:
         _step_writer(codec.response_class(api_key, version))
     await _of_key(broker, "g", 0)
     await _of_key(broker, "t", 1)
-    api_key = ShareKey("s", uuid_text(broker.ids["orders"]), 0)
-    await _of_key(broker, api_key.coordinator_key, 2)
+    share_key = ShareKey("s", uuid_text(broker.ids["orders"]), 0)
+    await _of_key(broker, share_key.coordinator_key, 2)
     broker.producer = await began(broker, "t")
     for api_key, version, values in ASKED:
         await broker.ask(api_key, version, values(broker))

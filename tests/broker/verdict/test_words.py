@@ -114,7 +114,7 @@ def test_what_was_decided_is_said_and_a_guess_is_asked_for(
     advice = standing_sentences(standing(Cause.HANGING, hanging))[2]
     assert f"It hangs. {evidence}. To end it: " in advice
     assert advice.endswith(guess or "--yes")
-    assert standing_advice(standing(Cause.HANGING, hanging)) == f"It hangs. {decided}."
+    assert standing_advice(standing(Cause.HANGING, hanging)) == f"It hangs. {evidence}."
     assert standing_advice(standing(Cause.UNREPLICATED, hanging)) == ""
 
 
