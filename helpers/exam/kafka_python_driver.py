@@ -43,7 +43,7 @@ class Driver:
         }
 
     def error(self, error):
-        """The library's own word on an error; a call that ran out of time may be repeated."""
+        """What the library says about an error; a call that ran out of time may be repeated."""
         retriable, fatal = isinstance(error, KafkaTimeoutError), isinstance(error, FATAL)
         return {
             "retriable": retriable,

@@ -42,7 +42,7 @@ class _SkippedGroup(msgspec.Struct):
     index: int = -1
     """Index of the observation that shows this position."""
 
-    def is_in_force(self, position: int, index: int) -> None:
+    def note_position(self, position: int, index: int) -> None:
         """Note a position of the group that took effect."""
         if position > self.highest_position:
             self.highest_position, self.index = position, index
@@ -101,13 +101,13 @@ def _groups(history: History) -> dict[tuple[str, TopicPartition], _SkippedGroup]
         if sent_offsets.outcome is not Outcome.FAILED and (fate is None or not fate.is_aborted):
             group.vouched_position = max(group.vouched_position, sent_offsets.position)
         if sent_offsets.outcome is Outcome.OK and (fate is None or fate.is_committed):
-            group.is_in_force(sent_offsets.position, index)
+            group.note_position(sent_offsets.position, index)
     for index, read in history.all_of(PositionsRead):
         for position in () if read.error else read.positions:
             group_of_read = groups.get((read.group, position.place))
             # A position that no member has sent is somebody's reset.
             if group_of_read is not None and position.offset in group_of_read.sent_offsets:
-                group_of_read.is_in_force(position.offset, index)
+                group_of_read.note_position(position.offset, index)
     return groups
 
 

@@ -31,7 +31,7 @@ fn main() {
     serve("rdkafka", &version, |command| driver.answer(command), describe_error);
 }
 
-/// The library's own word on an error; of transactions it has one on what to do.
+/// What the library says about an error; about transactions it also says what to do.
 fn describe_error(error: &(dyn Error + 'static)) -> Value {
     let Some(kafka_error) = error.downcast_ref::<KafkaError>() else {
         return json!({"name": error.to_string()});

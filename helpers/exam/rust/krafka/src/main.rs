@@ -40,7 +40,7 @@ fn main() {
     serve("krafka", version("krafka"), |command| driver.answer(command), describe_error);
 }
 
-/// The library's own word on an error, and on what to do.
+/// What the library says about an error, and what to do about it.
 fn describe_error(error: &(dyn Error + 'static)) -> Value {
     let Some(error) = error.downcast_ref::<KrafkaError>() else {
         return json!({"name": error.to_string()});
