@@ -13,7 +13,7 @@ PLUGINS = ("-p", "tests.support.hang_watch", "-p", "no:randomly")
 
 
 @pytest.fixture(autouse=True)
-def can_import_the_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+def make_plugin_importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))
 
 

@@ -125,7 +125,7 @@ def query_logs(
     create_views(whole_tables, spark, views)
     rows = spark.sql(query)
     narrowed = {}
-    for table, table_need in _needs_of(rows).items():
+    for table, table_need in _table_needs(rows).items():
         bounds = _options_of(table, table_need.bounds, paths, options)
         if bounds or table_need.columns is not None:
             on_narrowing(_narrowing_text(table, table_need, bounds))
@@ -165,7 +165,7 @@ def _narrowing_text(table: str, table_need: TableNeed, options: Mapping[str, str
 # Plans
 
 
-def _needs_of(rows: DataFrame) -> dict[str, TableNeed]:
+def _table_needs(rows: DataFrame) -> dict[str, TableNeed]:
     """Table -> what the optimized plan wants of it; empty where the plan can't be seen."""
     java_rows = getattr(rows, "_jdf", None)
     if java_rows is None:

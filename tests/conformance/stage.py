@@ -199,7 +199,7 @@ class Stage:
     def start_anew(self, producer: Producer) -> None:
         """Let a producer go on under a new transactional id."""
         self._renamed += 1
-        producer.starts_anew(f"{self.world.prefix}-x-{self._renamed}")
+        producer.start_anew(f"{self.world.prefix}-x-{self._renamed}")
         self.await_coordinator(producer)
 
     def _look_at_producer(self, producer: Producer) -> None:
@@ -224,7 +224,7 @@ class Stage:
                 for partition_index in topic.partitions
                 if topic.topic in topics
             }
-        producer.is_in(state, current, added_partitions)
+        producer.take_over(state, current, added_partitions)
 
     def _learn_identity(
         self, operation: Operation, producer: Producer | None, real: Any, ours: Any

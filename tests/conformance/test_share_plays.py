@@ -28,7 +28,7 @@ def address(tmp_path: Path) -> Any:
         yield server.bootstrap
 
 
-def has_a_real_broker_s_answers(address: str, seeds: Sequence[int]) -> None:
+def assert_answers_of_a_real_broker(address: str, seeds: Sequence[int]) -> None:
     plays = Plays(address, pause_s=0.02)
     with plays.connected():
         for seed, rows in drawn.answers(plays, seeds, share_drawn.play):
@@ -37,10 +37,10 @@ def has_a_real_broker_s_answers(address: str, seeds: Sequence[int]) -> None:
 
 @pytest.mark.costly
 def test_some_drawn_plays_have_a_real_broker_s_answers(address: str) -> None:
-    has_a_real_broker_s_answers(address, sorted(RECORDED)[::4])
+    assert_answers_of_a_real_broker(address, sorted(RECORDED)[::4])
 
 
 @pytest.mark.nightly
 def test_all_drawn_plays_have_a_real_broker_s_answers(address: str) -> None:
     assert len(RECORDED) >= SEEDS_MIN
-    has_a_real_broker_s_answers(address, sorted(RECORDED))
+    assert_answers_of_a_real_broker(address, sorted(RECORDED))

@@ -177,7 +177,7 @@ def _make_topic(player: FramePlayer) -> None:
         "assignments": [assignment],
     }
     player.ask_unrecorded("CreateTopics", 7, timeout=30_000, topics=[topic])
-    _is_led(player, TOPIC, 1)
+    _await_leader(player, TOPIC, 1)
     player.ask_until(
         lambda answer: answer.error_code is ErrorCode.none,
         *("FindCoordinator", 1),
@@ -200,10 +200,10 @@ def _lead(broker: int, *players: FramePlayer) -> None:
             election_type=0,
             topic_partitions=[moved_partition],
         )
-        _is_led(player, POSITIONS, broker)
+        _await_leader(player, POSITIONS, broker)
 
 
-def _is_led(player: FramePlayer, topic: str, broker: int) -> None:
+def _await_leader(player: FramePlayer, topic: str, broker: int) -> None:
     def is_so(answer: Any) -> bool:
         partitions = answer.topics[0].partitions
         return bool(partitions) and partitions[0].leader_id == broker

@@ -136,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="txnsim-release-") as name:
         workspace = Place(Path(name), version())
         _step(outcomes, "one version everywhere", lambda: _one_version(workspace.version))
-        _step(outcomes, "a public address", _has_address)
+        _step(outcomes, "a public address", _refuse_placeholder_address)
         for language, steps in LANGUAGES.items():
             # The others start what the first one has installed.
             if language in chosen_languages or language == "python":
@@ -174,7 +174,7 @@ def _one_version(version: str) -> None:
         raise StepError(f"pyproject.toml has {version}, but {other_versions}")
 
 
-def _has_address() -> None:
+def _refuse_placeholder_address() -> None:
     if files := placeholders():
         raise StepError(f"put the project's address for {PLACEHOLDER} into {', '.join(files)}")
 

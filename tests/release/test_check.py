@@ -37,9 +37,9 @@ def test_a_release_is_refused_while_the_project_has_no_address(
     assert set(files) <= {"CITATION.cff", "SECURITY.md"}
     monkeypatch.setattr(check, "placeholders", lambda: ["SECURITY.md"])
     with pytest.raises(check.StepError, match=f"address for {PLACEHOLDER} into SECURITY.md"):
-        check._has_address()
+        check._refuse_placeholder_address()
     monkeypatch.setattr(check, "placeholders", list)
-    check._has_address()
+    check._refuse_placeholder_address()
 
 
 def test_constraints_name_versions_and_no_host() -> None:

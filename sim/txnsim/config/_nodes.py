@@ -46,9 +46,9 @@ def read_node(properties: Mapping[str, Property]) -> FileNode:
     roles_entry = properties.get(ROLES)
     if roles_entry is None or not roles_entry.value.strip():
         if any(name.startswith(ZOOKEEPER) for name in properties):
-            return _is_only_controller(properties, "broker.id")
+            return _node_of_role(properties, "broker.id")
         return (
-            _is_only_controller(properties, "node.id")
+            _node_of_role(properties, "node.id")
             if len(_listed_names(properties, VOTERS)) == 1
             else FileNode()
         )
@@ -69,10 +69,10 @@ def read_node(properties: Mapping[str, Property]) -> FileNode:
         or len(_listed_names(properties, CONTROLLERS)) > 1
     ):
         return FileNode()
-    return _is_only_controller(properties, "node.id" if "node.id" in properties else "broker.id")
+    return _node_of_role(properties, "node.id" if "node.id" in properties else "broker.id")
 
 
-def _is_only_controller(properties: Mapping[str, Property], role_property: str) -> FileNode:
+def _node_of_role(properties: Mapping[str, Property], role_property: str) -> FileNode:
     used_names = frozenset(properties.keys() & {ROLES, VOTERS, CONTROLLERS, role_property})
     entry = properties.get(role_property)
     if entry is None:

@@ -277,23 +277,23 @@ async def _play_story(
         plan_steps((*steps, LOOK_SENTENCE, *cure, *last_look_steps)) if pace is not None else ()
     )
 
-    async def may_go_on() -> None:
+    async def wait_for_pace() -> None:
         if pace is not None:
             await pace.wait_before_step(running_story, next(plan))
 
     try:
         for step in steps:
-            await may_go_on()
+            await wait_for_pace()
             await _play_step(running_story, step)
         require_strikes(running_story)
-        await may_go_on()
+        await wait_for_pace()
         await _end_faults(running_story)
         notes.before_cure = len(running_story.recorder.history)
         for step in cure:
-            await may_go_on()
+            await wait_for_pace()
             await _play_step(running_story, step)
         if cure:
-            await may_go_on()
+            await wait_for_pace()
             await observe_twice(running_story)
     finally:
         for actor in running_story.actors.values():

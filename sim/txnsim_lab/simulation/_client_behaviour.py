@@ -78,7 +78,7 @@ def application(dice: Dice, run_setup: RunSetup, actor_name: str, transactional_
             unit.call("send", partition=dice.pick(run_setup.partitions), value=value)
             unit.call("await-ack", after_ms=0)
         if run_setup.has("long-transactions") and dice.happens(0.3):
-            unit.call(_end_call(dice), habit="long-transactions", after_ms=_is_long(dice))
+            unit.call(_end_call(dice), habit="long-transactions", after_ms=_long_pause_ms(dice))
         else:
             unit.call(_end_call(dice))
         acts += unit.acts
@@ -110,7 +110,7 @@ def _wire_unit(dice: Dice, run_setup: RunSetup, actor_name: str, unit_number: in
     partitions = dice.pick_several(run_setup.partitions, dice.pick_weighted(defaults.RECORD_COUNTS))
     habit = _add_partitions(dice, run_setup, unit, partitions)
     if run_setup.has("zombie") and dice.happens(0.25):
-        unit.add({"observe": "everything"}, habit="zombie", after_ms=_is_long(dice))
+        unit.add({"observe": "everything"}, habit="zombie", after_ms=_long_pause_ms(dice))
     given_up = False
     for record_number, partition in enumerate(partitions):
         value = f"{actor_name}.{unit_number}.{record_number}"
@@ -186,7 +186,7 @@ def _end_wire_transaction(
             unit.call("init-producer-id", habit="unknown-end")
         return
     if run_setup.has("long-transactions") and dice.happens(0.3):
-        unit.call(end_call, habit="long-transactions", after_ms=_is_long(dice), **call_fields)
+        unit.call(end_call, habit="long-transactions", after_ms=_long_pause_ms(dice), **call_fields)
         return
     unit.call(end_call, habit=habit, **call_fields)
 
@@ -195,7 +195,7 @@ def _end_call(dice: Dice) -> str:
     return "commit" if dice.happens(defaults.COMMIT_PROBABILITY) else "abort"
 
 
-def _is_long(dice: Dice) -> int:
+def _long_pause_ms(dice: Dice) -> int:
     return dice.up_to(defaults.LONG_PAUSES_MS)
 
 

@@ -335,11 +335,13 @@ def _apply_doubt(
     verdict: OpenTxnStatus, reason: str, txn: OpenTxn, replica_basis: ReplicaBasis
 ) -> tuple[OpenTxnStatus, str]:
     """The verdict and its reason, weakened if missing files could contradict it."""
-    doubt = replica_basis.undecided or _may_have_ended(verdict, txn, replica_basis)
+    doubt = replica_basis.undecided or _possible_end_sentence(verdict, txn, replica_basis)
     return (OpenTxnStatus.UNKNOWN, doubt) if doubt else (verdict, reason)
 
 
-def _may_have_ended(verdict: OpenTxnStatus, txn: OpenTxn, replica_basis: ReplicaBasis) -> str:
+def _possible_end_sentence(
+    verdict: OpenTxnStatus, txn: OpenTxn, replica_basis: ReplicaBasis
+) -> str:
     """A sentence on where an unseen marker of the transaction may be; empty if there can't be
     one.
     """

@@ -62,7 +62,7 @@ async def parted(cluster: VirtualCluster) -> tuple[BrokerId, BrokerId]:
     return old_leader, new_leader
 
 
-def are_one(cluster: VirtualCluster, *brokers: BrokerId) -> None:
+def assert_equal_logs(cluster: VirtualCluster, *brokers: BrokerId) -> None:
     first_log, second_log = (log_of(cluster, broker) for broker in brokers)
     assert [*first_log.batches()] == [*second_log.batches()]
     assert first_log.snapshot().producers == second_log.snapshot().producers
@@ -75,7 +75,7 @@ async def test_others_come_between_while_it_is_cut_off(cluster: VirtualCluster) 
     cluster.sim.heal(old_leader)
     await asyncio.sleep(10)
     assert CountedPace.rests >= 2
-    are_one(cluster, old_leader, new_leader)
+    assert_equal_logs(cluster, old_leader, new_leader)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +109,6 @@ def test_a_change_in_its_middle_leaves_it_whole(
         if old_leader not in cluster.sim.brokers:
             await cluster.sim.start_broker(old_leader)
             await asyncio.sleep(30)
-        are_one(cluster, old_leader, new_leader)
+        assert_equal_logs(cluster, old_leader, new_leader)
 
     play()

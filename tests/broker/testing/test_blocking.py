@@ -114,13 +114,13 @@ def ends_its_block(kafka: SimulatedKafka) -> None:
         kafka.faults.arm(**IDLE)
 
 
-def is_stopped(kafka: SimulatedKafka) -> None:
+def stop_with_idle_rule(kafka: SimulatedKafka) -> None:
     kafka.start()
     kafka.faults.arm(**IDLE)
     kafka.stop()
 
 
-def is_reset(kafka: SimulatedKafka) -> None:
+def reset_with_idle_rule(kafka: SimulatedKafka) -> None:
     with kafka:
         kafka.faults.arm(**IDLE)
         kafka.reset()
@@ -135,7 +135,13 @@ def ends_its_block_where_an_error_is_handled(kafka: SimulatedKafka) -> None:
 
 
 @pytest.mark.parametrize(
-    "end", [ends_its_block, is_stopped, is_reset, ends_its_block_where_an_error_is_handled]
+    "end",
+    [
+        ends_its_block,
+        stop_with_idle_rule,
+        reset_with_idle_rule,
+        ends_its_block_where_an_error_is_handled,
+    ],
 )
 def test_a_fault_that_never_struck_is_told_at_the_end(
     end: Callable[[SimulatedKafka], None],

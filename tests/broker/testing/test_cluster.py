@@ -217,7 +217,7 @@ async def ends_its_block(kafka: AsyncSimulatedKafka) -> None:
         await arm_in_vain(kafka)
 
 
-async def is_stopped(kafka: AsyncSimulatedKafka) -> None:
+async def stop_with_idle_rule(kafka: AsyncSimulatedKafka) -> None:
     await kafka.start()
     await arm_in_vain(kafka)
     await kafka.stop()
@@ -232,7 +232,7 @@ async def fails_before_it_is_stopped(kafka: AsyncSimulatedKafka) -> None:
         await kafka.stop()
 
 
-@pytest.mark.parametrize("end", [ends_its_block, is_stopped])
+@pytest.mark.parametrize("end", [ends_its_block, stop_with_idle_rule])
 async def test_a_fault_that_never_struck_is_told_at_the_end(
     end: Callable[[AsyncSimulatedKafka], Awaitable[None]],
 ) -> None:

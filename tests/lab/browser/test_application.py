@@ -43,18 +43,20 @@ def test_a_stock_client_knows_nothing_of_an_answer_that_it_did_not_get(
     client.init_transactions()
     one_record(client)
     client.commit_transaction()
-    is_known(page, "shop The application asked to commit, and knows that it is committed.")
+    wait_until_known(page, "shop The application asked to commit, and knows that it is committed.")
     one_record(client)
-    is_known(page, "shop The application has not asked to end it.")
+    wait_until_known(page, "shop The application has not asked to end it.")
     rule = {"id": "unheard", "point": "client.response", "api": "EndTxn", "limit": 1}
     ask(fresh_server, "faults", rule | {"action": {"do": do}})
     if do == "disconnect":  # it asks again at once, and is answered
         client.commit_transaction()
-        is_known(page, "shop The application asked to commit, and knows that it is committed.")
+        wait_until_known(
+            page, "shop The application asked to commit, and knows that it is committed."
+        )
         return
     with pytest.raises(KafkaException):
         client.commit_transaction(1)
-    is_known(page, "shop The application asked to commit, and has no answer.")
+    wait_until_known(page, "shop The application asked to commit, and has no answer.")
 
 
 def one_record(client: Producer) -> None:
@@ -63,5 +65,5 @@ def one_record(client: Producer) -> None:
     client.flush()
 
 
-def is_known(page: Page, expected_text: str) -> None:
+def wait_until_known(page: Page, expected_text: str) -> None:
     page.wait_for_selector(f".knows:has-text('{expected_text}')")

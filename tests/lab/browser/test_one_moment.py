@@ -59,7 +59,7 @@ def take_samples(page: Page) -> list[dict[str, Any]]:
     return samples
 
 
-def are_of_one_moment(samples: list[dict[str, Any]]) -> None:
+def assert_one_moment(samples: list[dict[str, Any]]) -> None:
     """Check that each sample's verdict, count and picture belong to the same event."""
     assert samples
     for sample in samples:
@@ -82,14 +82,14 @@ def test_a_link_to_a_hang_never_says_that_all_is_well(server: TxnsimServer, new_
     other_page.wait_for_selector("[data-verdict=hangs]")
     other_page.wait_for_selector("#why:not(.stale) .cause.hangs")
     samples = take_samples(other_page)
-    are_of_one_moment(samples)
+    assert_one_moment(samples)
     assert {sample["verdict"] for sample in samples} == {"reading", "hangs"}
     # Each step is read anew, and says so meanwhile.
     for key in ("ArrowLeft", "ArrowLeft", "ArrowRight", ",", "Home", "End", "l"):
         other_page.keyboard.press(key)
         other_page.wait_for_function(IS_OF_NOW)
     samples = take_samples(other_page)
-    are_of_one_moment(samples)
+    assert_one_moment(samples)
     assert {"reading", "open", "healthy"} <= {sample["verdict"] for sample in samples}
 
 
@@ -99,11 +99,11 @@ def test_a_reload_of_a_cluster_in_which_one_hangs_never_says_that_all_is_well(
     page = new_page(fresh_server.http, script=SEEN)
     make_hang(page)
     page.wait_for_selector("[data-verdict=hangs]")
-    are_of_one_moment(take_samples(page))
+    assert_one_moment(take_samples(page))
     page.reload()
     page.wait_for_selector("[data-verdict=hangs]")
     samples = take_samples(page)
-    are_of_one_moment(samples)
+    assert_one_moment(samples)
     assert {sample["verdict"] for sample in samples} == {"reading", "hangs"}
     assert "Nothing is written yet" not in " ".join(sample["text"] for sample in samples)
 
@@ -119,7 +119,7 @@ def test_a_page_in_a_file_has_each_verdict_at_once(new_page: Any, tmp_path: Path
         page.keyboard.press(key)
     page.wait_for_selector("[data-verdict=hangs]")
     samples = take_samples(page)
-    are_of_one_moment(samples)
+    assert_one_moment(samples)
     assert {"reading", "healthy"}.isdisjoint({sample["verdict"] for sample in samples[-1:]})
     assert "reading" not in {sample["verdict"] for sample in samples}
 
@@ -134,7 +134,7 @@ def test_two_runs_side_by_side_have_one_headline(server: TxnsimServer, new_page:
     page.locator(".side").nth(1).locator(".verdict.healthy").wait_for()
     page.keyboard.press(",")
     page.wait_for_selector("#verdict[data-event]")
-    are_of_one_moment(take_samples(page))
+    assert_one_moment(take_samples(page))
 
 
 # Against what explain says
@@ -207,9 +207,9 @@ def test_no_headline_contradicts_what_is_explained_of_its_event_while_clients_co
                 arg=sample_count / 20,
             )
             samples_taken = page.evaluate("__samples")
-            are_of_one_moment(take_samples(page))
+            assert_one_moment(take_samples(page))
             page.context.close()
-        are_of_one_moment(samples_taken)
+        assert_one_moment(samples_taken)
         verdict_by_event = {
             int(sample["event"]): sample["verdict"]
             for sample in samples_taken

@@ -76,7 +76,7 @@ async def while_recovering(app: Application) -> None:
 @situation("new-epoch-in-open-transaction", "fenced", "A leader has forgotten the producer, which"
            " needs a new epoch, and its transaction is open: does the library get one without"
            " fencing itself?", about=("librdkafka #3928",))  # fmt: skip
-async def needs_new_epoch(app: Application) -> None:
+async def raise_epoch_of_open_transaction(app: Application) -> None:
     """InitProducerId in an open transaction raises the epoch to abort it, and refuses the older one
     when it is asked again. So the Java client ends the transaction first (KIP-360). To call the
     producer dead at once is a choice.
@@ -421,7 +421,7 @@ async def _broker_without_role(app: Application) -> int:
 SITUATIONS: Final[tuple[Situation, ...]] = (
     fenced_slowly,
     while_recovering,
-    needs_new_epoch,
+    raise_epoch_of_open_transaction,
     init_slow,
     abort_behind_slow_markers,
     commit_nothing,

@@ -280,7 +280,7 @@ async def _loads(app: Application) -> None:
     await app.move_coordinator()
 
 
-async def _is_cut_off(app: Application) -> None:
+async def _cut_off_coordinator(app: Application) -> None:
     broker = await app.kafka.leaders.coordinator_of(TRANSACTIONAL_ID)
     app.steps.append(f"all that clients send to broker {broker}, the coordinator, is lost")
     await app.kafka.brokers.isolate(broker, from_clients=True)
@@ -301,7 +301,7 @@ _COORDINATOR_ROWS: Final = (
               " new broker takes two seconds to load its log.")(_while_coordinator(_loads)),
     situation("commit-while-coordinator-is-cut-off", "end unknown", "All that goes to the"
               " coordinator's broker is lost without a word, and another takes over: is it found?",
-              about=("aiokafka #1145",))(_while_coordinator(_is_cut_off)),
+              about=("aiokafka #1145",))(_while_coordinator(_cut_off_coordinator)),
 )  # fmt: skip
 
 

@@ -62,7 +62,7 @@ async def streams_heartbeat(api: GuardedApi, *names: str) -> Any:
 
 
 async def test_a_streams_group_needs_rights_on_all_of_its_topics(api: GuardedApi) -> None:
-    await has_coordinators(api)
+    await await_coordinators(api)
     assert (await streams_heartbeat(api, "orders")).error_code is NO_GROUP
     api.grant(acl(GROUP, "g", AclOperation.READ), acl(TOPIC, "orders", AclOperation.DESCRIBE))
     refused_answer = await streams_heartbeat(api, "orders")
@@ -81,7 +81,7 @@ async def test_a_streams_group_needs_rights_on_all_of_its_topics(api: GuardedApi
 
 
 async def test_a_streams_group_is_described_with_topics_that_may_be(api: GuardedApi) -> None:
-    await has_coordinators(api)
+    await await_coordinators(api)
     member = (acl(GROUP, "g", AclOperation.READ), acl(TOPIC, "orders", AclOperation.DESCRIBE))
     api.grant(*member, acl(TOPIC, "log", AclOperation.DESCRIBE))
     api.grant(acl(CLUSTER, CLUSTER_NAME, AclOperation.CREATE))
@@ -134,7 +134,7 @@ async def heartbeat(api: GuardedApi, *names: str, group_id: str = "g") -> Any:
     )
 
 
-async def has_coordinators(api: GuardedApi) -> None:
+async def await_coordinators(api: GuardedApi) -> None:
     """Wait until the group and its share partitions have their coordinators."""
     for key_type, coordinator_key in (
         (0, "g"),
@@ -152,14 +152,14 @@ async def has_coordinators(api: GuardedApi) -> None:
         )
 
 
-async def has_members_and_offsets(api: GuardedApi) -> None:
+async def make_members_and_offsets(api: GuardedApi) -> None:
     """A share group of all topics, whose first member has a partition of each."""
     all_acls = (
         acl(GROUP, "g", AclOperation.READ),
         acl(TOPIC, "*", AclOperation.DESCRIBE),
     )
     api.grant(*all_acls)
-    await has_coordinators(api)
+    await await_coordinators(api)
     for _ in range(5_000):
         answer = await heartbeat(api, *NAMES)
         if answer.assignment is not None and len(answer.assignment.topic_partitions) == 2:
@@ -178,7 +178,7 @@ async def test_a_share_group_is_joined_for_topics_that_may_be_described(api: Gua
 
 
 async def test_a_share_group_is_described_with_topics_that_may_be(api: GuardedApi) -> None:
-    await has_members_and_offsets(api)
+    await make_members_and_offsets(api)
 
     async def describe_group() -> Any:
         answer = await api.ask(
@@ -203,7 +203,7 @@ async def test_a_share_group_is_described_with_topics_that_may_be(api: GuardedAp
 async def test_offsets_of_share_groups_are_those_of_topics_that_may_be_described(
     api: GuardedApi,
 ) -> None:
-    await has_members_and_offsets(api)
+    await make_members_and_offsets(api)
     named_topics = [{"topic_name": topic_name, "partitions": (0,)} for topic_name in NAMES]
 
     async def groups() -> list[tuple[ErrorCode, dict[str, ErrorCode]]]:
@@ -246,7 +246,7 @@ async def test_offsets_of_a_share_group_elsewhere_name_no_topics(api: GuardedApi
 
 async def test_offsets_of_a_share_group_are_altered_by_who_may_read(api: GuardedApi) -> None:
     api.grant(acl(GROUP, "g", AclOperation.READ), acl(TOPIC, "orders", AclOperation.DESCRIBE))
-    await has_coordinators(api)
+    await await_coordinators(api)
 
     async def alter_offsets() -> Any:
         partitions = [{"partition_index": 0, "start_offset": 3}]
@@ -268,7 +268,7 @@ async def test_offsets_of_a_share_group_are_altered_by_who_may_read(api: Guarded
 
 
 async def test_offsets_of_a_share_group_are_deleted_by_who_may_read(api: GuardedApi) -> None:
-    await has_coordinators(api)
+    await await_coordinators(api)
 
     async def delete_offsets() -> Any:
         topics = [{"topic_name": topic_name} for topic_name in NAMES]
