@@ -53,7 +53,7 @@ def configs(target: AttackTarget) -> int:
 
 
 def configs_appends(target: AttackTarget) -> int:
-    """DescribeConfigs of a value of 8.5 MB, once, and one that is set by two appends."""
+    """DescribeConfigs of one value of 8.5 MB, to which two requests have appended a letter each."""
     sent_bytes = _with_config(target)
     for config_value in ("a", "b"):
         change = {"name": "leader.replication.throttled.replicas", "config_operation": 2}

@@ -496,7 +496,12 @@ class _Fetcher:
     # Answers
 
     async def _truncate_at_divergence(self, log: PartitionLog, diverging: tuple[int, int]) -> None:
-        """Truncate a log to the offset at which it diverges from the leader's."""
+        """Truncate a log to the offset at which it diverges from the leader's.
+
+        Args:
+            log: The follower's log.
+            diverging: The leader's answer: the largest epoch that it shares, and its end offset.
+        """
         own_epoch_end = log.end_offset_for_epoch(diverging[0])
         offset = truncation_offset(
             log_end_offset=log.log_end_offset,

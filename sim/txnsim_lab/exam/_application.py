@@ -288,7 +288,7 @@ class Application(DriverSession):
     async def send_offsets(
         self, group: str, position: int, *, producer: str = "p", member: str = ""
     ) -> Answer:
-        """Send the position of a group in a transaction."""
+        """Send a group's position on the input partition with the open transaction."""
         return await self.do(
             "send-offsets",
             producer=producer,

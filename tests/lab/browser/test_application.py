@@ -20,7 +20,7 @@ pytestmark = pytest.mark.browser
 def test_the_stage_says_where_the_application_was_told_otherwise(
     server: TxnsimServer, new_page: Any
 ) -> None:
-    """Coordinator and partition agree: it said that all is well."""
+    """Coordinator and partition agree here, so the page once said that all was well."""
     page = new_page(server.http)
     play_run(page, "z05", "V+")
     page.keyboard.press("End")

@@ -136,7 +136,7 @@ On a busy machine what is made last may be drawn once more while somebody waits 
 def test_a_drawing_costs_the_same_however_much_there_was_before(
     fresh_server: TxnsimServer, new_page: Any, view: str
 ) -> None:
-    """Causes were followed to the first event, for each cell and each line of the inspector."""
+    """The page once followed causes to the first event, for each cell and line of the inspector."""
     page = new_page(fresh_server.http, expects=MADE_UP)
     page.wait_for_selector(".link-state.live")
     page.evaluate(MADE)

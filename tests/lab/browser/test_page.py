@@ -152,7 +152,7 @@ def test_a_run_is_played_step_by_step_driven_and_taken_back(
 def test_what_was_committed_in_a_run_is_ended_with_commit(
     server: TxnsimServer, new_page: Any
 ) -> None:
-    """The button said COMMIT, and the page wrote an ABORT: readers lost what was acknowledged."""
+    """The page once wrote an ABORT by a button that said COMMIT."""
     page = new_page(server.http)
     page.evaluate(PLAY.replace("take)", "take, 1, { paused: true })"), ["z27", "TV2/4.3", "armed"])
     page.keyboard.press("1")

@@ -111,7 +111,7 @@ def test_a_long_recording_is_whole_and_every_state_of_it_can_be_reached(
 
 
 def test_a_snapshot_tells_which_positions_are_pending(server: TxnsimServer, new_page: Any) -> None:
-    """The page kept what was pending before, and did not read what the snapshot tells."""
+    """The page once kept what was pending before, and did not read the snapshot."""
     pending = {"group": "gone", "tp": "t-0", "offset": 1}
     positions = [{"group": "g", "tp": "t-0", "offset": 5, "pid": 7}, {**pending, "group": "done"}]
     empty_state: dict[str, object] = {

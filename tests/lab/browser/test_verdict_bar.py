@@ -122,7 +122,7 @@ def test_recording_that_is_switched_off_and_on_is_noticed(
 def test_the_verdict_is_of_the_cluster_and_not_of_the_chosen_partition(
     fresh_server: TxnsimServer, new_page: Any
 ) -> None:
-    """Green stood over one partition, beside nine that were open."""
+    """The bar was once green for one partition, beside nine that were open."""
     page = new_page(fresh_server.http)
     request(fresh_server, "POST", "topics", {"name": "quiet", "partitions": 1})
     begin(fresh_server, "app")
@@ -133,7 +133,7 @@ def test_the_verdict_is_of_the_cluster_and_not_of_the_chosen_partition(
 
 
 def test_a_dead_leader_is_said(fresh_server: TxnsimServer, new_page: Any) -> None:
-    """ "They agree. Its producer can end it", of a partition without a leader."""
+    """The page once said "They agree. Its producer can end it" of a partition without a leader."""
     page = new_page(fresh_server.http)
     topic = {"name": "solo", "partitions": 1, "replication_factor": 1}
     request(fresh_server, "POST", "topics", topic)
@@ -166,7 +166,7 @@ def test_deleted_records_are_not_drawn(fresh_server: TxnsimServer, new_page: Any
 def test_a_marker_that_a_rule_holds_does_not_come_by_itself(
     fresh_server: TxnsimServer, new_page: Any
 ) -> None:
-    """ "They will agree", of a marker that was held without a limit."""
+    """The page once said "They will agree" of a marker that a rule holds without a limit."""
     page = new_page(fresh_server.http)
     client = begin(fresh_server, "app")
     hold = {"id": "kept", "point": "peer.request", "api": "WriteTxnMarkers"}
@@ -193,7 +193,7 @@ def picture_texts(page: Page) -> str:
 def test_a_marker_that_is_not_sent_again_is_not_on_its_way(
     server: TxnsimServer, new_page: Any
 ) -> None:
-    """Kafka 2.4 gives the marker up (lesson L4), and the picture said "on its way"."""
+    """Kafka 2.4 gives the marker up (lesson L4). The picture once said "on its way" of it."""
     page = new_page(f"{server.http}/#lesson=L4&part=1")
     answer_part(page)
     assert page.get_attribute("#verdict", "data-verdict") == "waits"
@@ -245,7 +245,7 @@ def test_no_reader_is_made_up(fresh_server: TxnsimServer, new_page: Any) -> None
 
 
 def test_what_is_not_answered_is_not_live(fresh_server: TxnsimServer, new_page: Any) -> None:
-    """A slow stream, and a question that failed, were "live"."""
+    """The page once called a slow stream "live", and one whose question had failed."""
     page = new_page(fresh_server.http, expects=("500", "net::ERR_"))
     page.wait_for_function(IS_CURRENT)
     page.route("**/explain?*", lambda route: route.fulfill(status=500, json={"error": "it failed"}))

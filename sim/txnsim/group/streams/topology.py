@@ -395,7 +395,11 @@ def _copartition_counts(
 
 
 def _common_count(partition_counts: Collection[int], count_by_topic: Mapping[str, int]) -> int:
-    """The count that all topics agree on."""
+    """The number of partitions that all topics have.
+
+    Raises:
+        _WrongTopicsError: They differ; it names each topic with its number.
+    """
     if len(set(partition_counts)) == 1:
         return next(iter(partition_counts))
     listed = ", ".join(
