@@ -199,7 +199,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         reread_result = await look_ahead.do_beside_loop(reread_batch)
         if reread_result is None:
             return newest
-        return msgspec.structs.replace(reread_result, at_ms=self.clock.now_ms())
+        return msgspec.structs.replace(reread_result, read_at_ms=self.clock.now_ms())
 
     # Verification
 

@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker_api import NO_SUCH_ID, Api, batch, fetch, handlers, produce, read_back
+from tests.support.broker_api import (
+    NO_SUCH_ID,
+    STAMP_MS,
+    Api,
+    batch,
+    fetch,
+    handlers,
+    produce,
+    read_back,
+)
 from txnsim.api._records import produce as produce_module
 from txnsim.api._records.produce import OPERATIONS, handle, refuse
 from txnsim.api.registry import HANDLERS
@@ -18,7 +27,7 @@ from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode
 from txnsim.runtime.loop_turns import Pace
 from txnsim.types import BrokerId, TopicPartition
-from txnsim.wire.batch import iter_batches
+from txnsim.wire.batch import GZIP, Record, build_batch, iter_batches
 
 # ``fetch``: Fetch v4 to v18: how long a reader waits, what is kept; the casebook has its answers.
 
@@ -323,3 +332,29 @@ async def test_offset_for_leader_epoch_refusal_and_subject(api_of_moved_leader: 
         "OffsetForLeaderEpoch", 2, **values_of_offset_for_leader_epoch(0)
     )
     assert [str(partition) for partition in subject.partitions] == ["orders-0"]
+
+
+# ``produce``: batches whose records are read before the log decides, as they take long.
+
+
+@pytest.mark.parametrize(
+    ("config_name", "config_value", "key", "error"),
+    [
+        ("cleanup.policy", "compact", None, ErrorCode.invalid_record),
+        ("cleanup.policy", "compact", b"k", ErrorCode.none),
+        ("compression.type", "lz4", None, ErrorCode.none),
+    ],
+)
+async def test_a_batch_that_takes_long_to_unpack_is_judged_by_its_topics_config(
+    api: Api, config_name: str, config_value: str, key: bytes | None, error: ErrorCode
+) -> None:
+    topic = {"name": "long", "num_partitions": 1, "replication_factor": 1}
+    topic["configs"] = [{"name": config_name, "value": config_value}]
+    await api.ask("CreateTopics", 7, topics=[topic])
+    records = [Record(key=key, value=bytes(100))] * 40_000
+    long_batch = build_batch(records, timestamp_ms=STAMP_MS, compression=GZIP)
+    answer = await api.ask("Produce", 9, **produce("long", long_batch))
+    (partition,) = answer.responses[0].partition_responses
+    assert partition.error_code is error
+    log_end_offset = api.broker.replicas.hosted[TopicPartition("long", 0)].log_end_offset
+    assert log_end_offset == (40_000 if error is ErrorCode.none else 0)
