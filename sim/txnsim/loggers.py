@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 TRIED_MAX: Final = 10_000
 """Number of failing attempts that a ``Retries`` remembers; above it, it forgets them all."""
 _waiting: Final[list[Callable[[], None]]] = []
+_error_watchers: Final[list[Callable[[BaseException], object]]] = []
 
 
 class Logger:
@@ -23,7 +26,8 @@ class Logger:
         import structlog
 
         set_up()
-        return getattr(structlog.get_logger(self._name), method)
+        log_line = getattr(structlog.get_logger(self._name), method)
+        return partial(_log_watched, log_line) if _error_watchers else log_line
 
 
 class Retries:
@@ -81,6 +85,26 @@ def before_first_line(set_up_structlog: Callable[[], None]) -> None:
         set_up_structlog()
     else:
         _waiting.append(set_up_structlog)
+
+
+@contextmanager
+def watched_errors(watcher: Callable[[BaseException], object]) -> Iterator[None]:
+    """Call a function with each error that a line of the log reports (``exc_info``), also where no
+    line is printed: bugs that a broker survives are only logged.
+    """
+    _error_watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _error_watchers.remove(watcher)
+
+
+def _log_watched(log_line: Callable[..., Any], event: str, **fields: Any) -> Any:
+    error = fields.get("exc_info")
+    if isinstance(error, BaseException):
+        for watcher in _error_watchers:
+            watcher(error)
+    return log_line(event, **fields)
 
 
 def set_up() -> None:

@@ -8,7 +8,7 @@ import sys
 import pytest
 from structlog.testing import capture_logs
 
-from txnsim.loggers import TRIED_MAX, Logger, Retries, before_first_line
+from txnsim.loggers import TRIED_MAX, Logger, Retries, before_first_line, watched_errors
 
 pytestmark = pytest.mark.usefixtures("all_levels")
 
@@ -56,3 +56,16 @@ def test_what_is_remembered_of_failures_is_bounded() -> None:
     for number in range(TRIED_MAX + 1):
         retries.note_failure(number, "LATE", "")
     assert list(retries.tried) == [TRIED_MAX]
+
+
+def test_errors_of_lines_can_be_watched() -> None:
+    seen_errors: list[BaseException] = []
+    error = KeyError("gone")
+    logger = Logger("txnsim.test")
+    with capture_logs() as lines:
+        with watched_errors(seen_errors.append):
+            logger.error("broken", exc_info=error, broker=1)
+            logger.error("without an error")
+        logger.error("broken", exc_info=error)
+    assert seen_errors == [error]
+    assert [line["event"] for line in lines] == ["broken", "without an error", "broken"]

@@ -34,7 +34,7 @@ SIDES: Final = ("A", "B")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Exit status: 0 no run has an anomaly under one design alone, 3 one has, 4 none was found"
-        " and not all was played, 2 a wrong argument."
+        " and not all was played, or a plug-in failed, 2 a wrong argument."
     )
     for side, meaning in zip(SIDES, ("what there is", "what is proposed"), strict=True):
         parser.add_argument(
@@ -159,6 +159,8 @@ def _referee(designs: Designs, args: argparse.Namespace) -> int:
     else:
         for line in lines_of(verdict):
             TERMINAL.line(line)
+    if verdict.failures:
+        return INCOMPLETE_STATUS
     if verdict.differs:
         return DIFFERENT_STATUS
     return 0 if verdict.is_complete else INCOMPLETE_STATUS
@@ -283,12 +285,15 @@ def _story_alone(
     if args.run not in run_names:
         raise ConfigError(unknown_word_message("run", args.run, run_names))
     trace_level = TraceLevel.BRIEF if level is TraceLevel.OFF else level  # which tells the story
-    result, failures = play_story(stories[0], args.run, designs, side, trace_level=trace_level)
+    result, failures = play_story(
+        stories[0], args.run, designs, side, goes_on=True, trace_level=trace_level
+    )
     findings = [
         {"kind": kind, "because": because}
         for kind, _, because in (reason.partition(": ") for reason in result.verdict.because)
     ]
     steps = [f"{number:3}  {step.text}" for number, step in enumerate(result.story, 1)]
+    steps += [f"Otherwise than the story expects: {mismatch}" for mismatch in result.mismatches]
     return steps, findings, list(failures), result.trace
 
 

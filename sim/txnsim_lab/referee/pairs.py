@@ -120,43 +120,69 @@ def play_story(
     designs: Designs,
     side: Side,
     *,
+    goes_on: bool = False,
     trace_level: TraceLevel = TraceLevel.OFF,
 ) -> tuple[RunResult, tuple[str, ...]]:
-    """Play a run of a story on one side; returns its result, and what plug-ins have raised."""
+    """Play a run of a story on one side; returns its result, and what plug-ins have raised.
+
+    Args:
+        name: The story, as ``txnsim scenario`` finds it.
+        run: Its run.
+        designs: The two designs.
+        side: The one that is played.
+        goes_on: Whether the run goes on where something else comes than the story expects.
+        trace_level: How much is traced.
+    """
     design = designs.side(side)
     story_of_side = design.scenario(stories.find(name)[1], run)
     with design.in_place() as failures:
         result = run_in_virtual_time(
-            ScenarioRun(scenario=story_of_side, run=run, take=ARMED), trace_level=trace_level
+            ScenarioRun(scenario=story_of_side, run=run, take=ARMED, goes_on=goes_on),
+            trace_level=trace_level,
         )
     return result, failures.texts()
 
 
 def story_pair(name: str, run: str, designs: Designs) -> Pair:
-    """Play a run of a story on both sides. A story that does not come to its end under one
-    design is no difference: what it waits for may be what the design prevents.
+    """Play a run of a story on both sides. Where it comes to its end on one side alone, it is
+    played on the other without its expectations, and judged: a design that is answered otherwise
+    may have brought an anomaly by that. Without an end on either side there is nothing to compare.
     """
-    results = []
-    for side in Side:
-        try:
-            result, failures = play_story(name, run, designs, side)
-        except ConfigError as error:
-            results.append(SideResult(remark=str(error)))
-            continue
-        is_failed = FAILED_VERDICT in result.verdict.observed
-        results.append(
-            SideResult(
-                sightings={} if is_failed else _sightings(_findings_of(result.verdict)),
-                remark=f"it did not come to its end: {result.verdict.because[0]}"
-                if is_failed
-                else "",
-                failures=failures,
-            )
-        )
-    if any(result.remark for result in results):
-        # Without a verdict on one side the other has nothing to be compared with.
-        results = [msgspec.structs.replace(result, sightings={}) for result in results]
+    results = [_story_side(name, run, designs, side) for side in Side]
+    has_failed = [bool(result.remark) for result in results]
+    if any(has_failed) and not all(has_failed):
+        index = has_failed.index(True)
+        results[index] = _parted_side(name, run, designs, tuple(Side)[index], results[index])
     return Pair(source=Source.STORY, name=name, run=run, a=results[0], b=results[1])
+
+
+def _story_side(name: str, run: str, designs: Designs, side: Side) -> SideResult:
+    try:
+        result, failures = play_story(name, run, designs, side)
+    except ConfigError as error:
+        return SideResult(remark=str(error))
+    if FAILED_VERDICT in result.verdict.observed:
+        return SideResult(
+            remark=f"it did not come to its end: {result.verdict.because[0]}", failures=failures
+        )
+    return SideResult(sightings=_sightings(_findings_of(result.verdict)), failures=failures)
+
+
+def _parted_side(
+    name: str, run: str, designs: Designs, side: Side, failed: SideResult
+) -> SideResult:
+    """The side on which a story went another way, played on without its expectations."""
+    try:
+        result, failures = play_story(name, run, designs, side, goes_on=True)
+    except ConfigError:
+        return failed
+    if not result.mismatches or FAILED_VERDICT in result.verdict.observed:
+        return failed
+    return SideResult(
+        sightings=_sightings(_findings_of(result.verdict)),
+        other_way=result.mismatches[0],
+        failures=tuple(dict.fromkeys((*failed.failures, *failures))),
+    )
 
 
 def _findings_of(verdict: JudgesResult) -> Iterator[Finding]:

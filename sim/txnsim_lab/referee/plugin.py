@@ -1,7 +1,8 @@
 """Plug-ins: a Python file with functions that replace decisions of the cores.
 
-A plug-in is the user's own code, and runs as such. What it raises is kept (``PluginFailures``):
-clients only get UNKNOWN_SERVER_ERROR, as for any bug of a broker.
+A plug-in is the user's own code, and runs as such. What it raises is kept (``PluginFailures``), and
+what a broker raises because of its answer: clients only get UNKNOWN_SERVER_ERROR, as for any bug of
+a broker.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
 from txnsim.errors import ConfigError
+from txnsim.loggers import watched_errors
 from txnsim_lab.referee._decisions import DecisionPoint, decision_named
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -108,7 +111,9 @@ def _check_parameters(function: Callable[..., Any], decision: DecisionPoint, pat
 
 
 class PluginFailures:
-    """What plug-ins have raised, in a file that all processes of a search share."""
+    """What plug-ins have raised, and brokers because of them, in a file that all processes of a
+    search share.
+    """
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile("a+b", buffering=0)  # noqa: SIM115 - closed at the exit
@@ -143,9 +148,15 @@ def in_place(
 
     Args:
         replacements: Name of a decision -> the function.
-        note_failure: Called with a sentence when one of them raises an exception.
+        note_failure: Called with a sentence when one of them raises an exception, or a broker does
+            that can't go on with what it has answered.
     """
     with ExitStack() as exit_stack:
+        if replacements:
+            paths = {replacement.__code__.co_filename for replacement in replacements.values()}
+            exit_stack.enter_context(
+                watched_errors(partial(_note_broker_error, paths, note_failure))
+            )
         for name, replacement in replacements.items():
             decision = decision_named(name)
             original_function = decision.current_function
@@ -155,6 +166,24 @@ def in_place(
             if decision.asked_if:
                 exit_stack.enter_context(_asked_always(decision))
         yield
+
+
+def _note_broker_error(
+    plugin_paths: Collection[str], note_failure: Callable[[str], object], error: BaseException
+) -> None:
+    """Note an error that a broker raised itself; one of a plug-in is noted where it arose."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if any(frame.filename in plugin_paths for frame in frames):
+        return
+    place = f" ({_module_path(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+    summary = " ".join(f"{type(error).__name__}: {error}".split())
+    note_failure(f"a broker can't go on with an answer of the plug-in: {summary}{place}")
+
+
+def _module_path(file_name: str) -> str:
+    """The path of a module from its package on."""
+    _, separator, path_in_package = file_name.rpartition(f"{os.sep}txnsim{os.sep}")
+    return f"txnsim/{path_in_package}" if separator else file_name
 
 
 @contextmanager

@@ -58,7 +58,9 @@ class SideResult(msgspec.Struct, frozen=True, kw_only=True):
     states: int = 0
     """States of a search."""
     failures: tuple[str, ...] = ()
-    """What the plug-ins raised."""
+    """What the plug-ins raised, and brokers because of them."""
+    other_way: str = ""
+    """Where a story came otherwise than it expects on this side alone; it was played on."""
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,8 +90,12 @@ class Standing(StrEnum):
     """A has it, B has not."""
     BROUGHT = "brought"
     """B has it, A has not."""
+    CURED_IN_PART = "cured-in-part"
+    """A alone has it in some pairs, B alone in none, both in some."""
+    BROUGHT_IN_PART = "brought-in-part"
+    """B alone has it in some pairs, A alone in none, both in some."""
     CHANGED = "changed"
-    """Both have it, but not in the same pairs."""
+    """Each alone has it in some pairs."""
     LEFT = "left"
     """Both have it in the same pairs."""
 
@@ -121,8 +127,10 @@ class AnomalyLine(msgspec.Struct, frozen=True, kw_only=True):
         """What the change from A to B does to it."""
         if not (self.only_a or self.only_b):
             return Standing.LEFT
-        if self.both or (self.only_a and self.only_b):
+        if self.only_a and self.only_b:
             return Standing.CHANGED
+        if self.both:
+            return Standing.CURED_IN_PART if self.only_a else Standing.BROUGHT_IN_PART
         return Standing.CURED if self.only_a else Standing.BROUGHT
 
 
@@ -157,14 +165,18 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Source -> number of pairs."""
     states: dict[str, int]
     """Side -> number of states of all searches."""
+    failures: tuple[str, ...]
+    """What plug-ins raised, and brokers because of them: there is no verdict on such a design."""
+    other_ways: tuple[str, ...]
+    """Stories that come otherwise than they expect under one design alone."""
     remarks: tuple[str, ...]
-    """What was not played to its end, and what plug-ins raised."""
+    """What was not played to its end."""
     is_complete: bool
 
     @property
     def differs(self) -> bool:
-        """Whether any run has an anomaly on one side alone."""
-        return any(line.only_a or line.only_b for line in self.anomalies)
+        """Whether any run has an anomaly on one side alone, or goes another way there."""
+        return bool(self.other_ways) or any(line.only_a or line.only_b for line in self.anomalies)
 
 
 def verdict_on(
@@ -182,13 +194,25 @@ def verdict_on(
     played_pairs = sorted(pairs, key=_ease)
     kinds = {kind for pair in played_pairs for side in Side for kind in pair.side(side).sightings}
     errors = {error for pair in played_pairs for side in Side for error in pair.side(side).refusals}
+    endless_stories = [
+        pair
+        for pair in played_pairs
+        if pair.source is Source.STORY and pair.a.remark and pair.b.remark
+    ]
     remarks = [
         f"{pair.label}, {side}: {remark}"
         for pair in played_pairs
+        if pair not in endless_stories
         for side in Side
         for remark in (pair.side(side).remark,)
         if remark
     ]
+    if endless_stories:
+        labels = ", ".join(f"{pair.name} {pair.run}" for pair in endless_stories)
+        remarks.append(
+            "runs of stories that come to their end under neither design, and say nothing:"
+            f" {labels}"
+        )
     failures = [
         f"{side}: {failure}"
         for side in Side
@@ -213,7 +237,14 @@ def verdict_on(
             source.value: sum(pair.source is source for pair in played_pairs) for source in Source
         },
         states={side.value: sum(pair.side(side).states for pair in played_pairs) for side in Side},
-        remarks=(*failures, *remarks),
+        failures=tuple(failures),
+        other_ways=tuple(
+            f"{pair.label} goes another way on {side}: {pair.side(side).other_way}"
+            for pair in played_pairs
+            for side in Side
+            if pair.side(side).other_way
+        ),
+        remarks=tuple(remarks),
         is_complete=is_complete
         and all(pair.side(side).is_complete for pair in played_pairs for side in Side),
     )

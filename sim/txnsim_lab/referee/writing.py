@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any, Final
 
@@ -13,10 +13,24 @@ from txnsim_lab.referee.verdict import AnomalyLine, Example, Source, Standing, V
 STANDING_WORDS: Final = {
     Standing.CURED: "B cures",
     Standing.BROUGHT: "B brings",
+    Standing.CURED_IN_PART: "B cures in some runs, not in others",
+    Standing.BROUGHT_IN_PART: "B brings to more runs",
     Standing.CHANGED: "both leave, not in the same runs",
     Standing.LEFT: "both leave",
 }
-_ORDER: Final = (Standing.BROUGHT, Standing.CURED, Standing.CHANGED, Standing.LEFT)
+_ORDER: Final = (
+    Standing.BROUGHT,
+    Standing.BROUGHT_IN_PART,
+    Standing.CURED,
+    Standing.CURED_IN_PART,
+    Standing.CHANGED,
+    Standing.LEFT,
+)
+_IN_PART: Final = (
+    (Standing.CURED_IN_PART, "cures", "in some runs, not in others"),
+    (Standing.BROUGHT_IN_PART, "brings", "to more runs"),
+)
+_FAILED: Final = "A plug-in failed, so this is no verdict on its design"
 _PAGE_CSS: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;"
     "color:#1b1b1b;background:#fff}table{border-collapse:collapse}td,th{text-align:left;"
@@ -49,18 +63,28 @@ def sentence_of(verdict: Verdict) -> str:
         standing: sum(line.standing is standing for line in verdict.anomalies)
         for standing in Standing
     }
-    if not verdict.anomalies:
-        sentence = "Neither design leaves an anomaly."
-    elif not verdict.differs:
-        sentence = f"No difference: both leave {_kinds(counts[Standing.LEFT])}."
+    if not verdict.differs:
+        sentence = (
+            f"No difference: both leave {_kinds(counts[Standing.LEFT])}."
+            if verdict.anomalies
+            else "Neither design leaves an anomaly."
+        )
     else:
         parts = [
             f"cures {_kinds(counts[Standing.CURED])}",
             f"brings {_kinds(counts[Standing.BROUGHT])}",
         ]
+        for standing, verb, runs in _IN_PART:
+            if counts[standing]:
+                parts.append(f"{verb} {_kinds(counts[standing])} {runs}")
         if counts[Standing.CHANGED]:
-            parts.append(f"changes when {_kinds(counts[Standing.CHANGED])} come")
+            parts.append(f"leaves {_kinds(counts[Standing.CHANGED])} in other runs than A")
+        if verdict.other_ways:
+            stories = "one story goes" if len(verdict.other_ways) == 1 else "stories go"
+            parts.append(f"{stories} another way")
         sentence = f"B {', '.join(parts)}; both leave {_kinds(counts[Standing.LEFT])} alike."
+    if verdict.failures:
+        sentence = f"{_FAILED}. {sentence}"
     return sentence if verdict.is_complete else f"{sentence} Not all was played."
 
 
@@ -95,6 +119,7 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
     yield f"B: {verdict.b}"
     yield f"Played: {_played_text(verdict)}."
     yield sentence_of(verdict)
+    yield from (f"! {failure}" for failure in verdict.failures)
     for line in _ordered(verdict):
         yield ""
         yield (
@@ -108,6 +133,10 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
                 f"  {step}" for step in marked_steps(sighting.steps, sighting.deviating_steps)
             )
             yield f"  play it: {command_of(verdict, example, line.kind)}"
+    if verdict.other_ways:
+        yield ""
+        yield "Stories that go another way, judged without their expectations:"
+        yield from (f"  {other_way}" for other_way in verdict.other_ways)
     if verdict.refusals:
         yield ""
         yield "Commits that got an error, in all seeds:"
@@ -165,6 +194,8 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
             {"what": cost.what, "mode": cost.mode, "a": cost.a, "b": cost.b}
             for cost in verdict.costs
         ],
+        "failures": list(verdict.failures),
+        "other_ways": list(verdict.other_ways),
         "remarks": list(verdict.remarks),
     }
 
@@ -181,6 +212,9 @@ def _markdown_lines(verdict: Verdict) -> Iterator[str]:
     yield f"**A** {_code(verdict.a)} against **B** {_code(verdict.b)}: {sentence_of(verdict)}"
     yield ""
     yield f"Played with txnsim: {_played_text(verdict)}."
+    if verdict.failures:
+        yield ""
+        yield from (f"- {escape(failure)}" for failure in verdict.failures)
     if verdict.anomalies:
         yield ""
         yield "| | Anomaly | A alone | B alone | Both |"
@@ -213,9 +247,9 @@ def _markdown_lines(verdict: Verdict) -> Iterator[str]:
         yield f"| {cost.mode}, {cost.what} | {_number(cost.a)} | {_number(cost.b)} |"
     for refusals in verdict.refusals:
         yield f"| commits that got {refusals.error}, in all seeds | {refusals.a} | {refusals.b} |"
-    if verdict.remarks:
+    if verdict.other_ways or verdict.remarks:
         yield ""
-        yield from (f"- {escape(remark)}" for remark in verdict.remarks)
+        yield from (f"- {escape(text)}" for text in (*verdict.other_ways, *verdict.remarks))
 
 
 def _code(text: str) -> str:
@@ -238,6 +272,7 @@ def html_of(verdict: Verdict) -> str:
 def _html_parts(verdict: Verdict) -> Iterator[str]:
     yield f"<h1>A: <code>{escape(verdict.a)}</code><br>B: <code>{escape(verdict.b)}</code></h1>"
     yield f"<p><strong>{escape(sentence_of(verdict))}</strong><p>{escape(_played_text(verdict))}."
+    yield _html_list(verdict.failures)
     if verdict.anomalies:
         yield "<table><tr><th><th>Anomaly<th>A alone<th>B alone<th>Both"
         for line in _ordered(verdict):
@@ -268,5 +303,8 @@ def _html_parts(verdict: Verdict) -> Iterator[str]:
             f"<td>{refusals.a}<td>{refusals.b}"
         )
     yield "</table>"
-    if verdict.remarks:
-        yield f"<ul>{''.join(f'<li>{escape(remark)}' for remark in verdict.remarks)}</ul>"
+    yield _html_list((*verdict.other_ways, *verdict.remarks))
+
+
+def _html_list(texts: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{escape(text)}' for text in texts)}</ul>" if texts else ""

@@ -82,6 +82,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """The whole trace, as JSON lines."""
     answered: str = ""
     """The unexpected error by which the story failed, by Kafka's name; empty if there was none."""
+    mismatches: tuple[str, ...] = ()
+    """What came otherwise than the story expects, in a run that went on all the same."""
 
     @property
     def as_declared(self) -> bool:
@@ -94,6 +96,8 @@ class ScenarioRun(msgspec.Struct, frozen=True, kw_only=True):
     scenario: Scenario
     run: str
     take: str = "armed"
+    goes_on: bool = False
+    """Whether the run goes on where something else comes than the story expects."""
 
     @property
     def mode(self) -> str:
@@ -222,7 +226,7 @@ async def run_on(
                 scenario, run_selection, casts=casts, target=target, recorder=recorder
             ) as running_story,
         ):
-            await _play_story(running_story, notes, pace)
+            await _play_story(running_story, notes, pace, goes_on=scenario_run.goes_on)
     except (ClientError, StoryFailedError) as error:
         notes.failure = str(error)
         notes.answered = error_name_of(error)
@@ -249,6 +253,7 @@ async def run_on(
         history=recorder.history.to_lines(),
         trace=b"".join(lines),
         answered=notes.answered,
+        mismatches=tuple(notes.mismatches),
     )
 
 
@@ -260,12 +265,13 @@ class _RunNotes:
         self.players: list[str] = []
         self.failure: str | None = None
         self.answered = ""
+        self.mismatches: list[str] = []
         self.before_cure: int | None = None
         """Length of the history at the start of the cure; None if it was not reached."""
 
 
 async def _play_story(
-    running_story: RunningStory, notes: _RunNotes, pace: StoryPace | None
+    running_story: RunningStory, notes: _RunNotes, pace: StoryPace | None, *, goes_on: bool
 ) -> None:
     """Play every step, observe, play the cure, observe again."""
     scenario, run_selection = running_story.scenario, running_story.run_selection
@@ -281,17 +287,26 @@ async def _play_story(
         if pace is not None:
             await pace.wait_before_step(running_story, next(plan))
 
+    async def play(step: Step) -> None:
+        try:
+            await _play_step(running_story, step)
+        except StoryFailedError as error:
+            if not goes_on:
+                raise
+            notes.mismatches.append(str(error))
+
     try:
         for step in steps:
             await wait_for_pace()
-            await _play_step(running_story, step)
-        require_strikes(running_story)
+            await play(step)
+        if not goes_on:
+            require_strikes(running_story)
         await wait_for_pace()
         await _end_faults(running_story)
         notes.before_cure = len(running_story.recorder.history)
         for step in cure:
             await wait_for_pace()
-            await _play_step(running_story, step)
+            await play(step)
         if cure:
             await wait_for_pace()
             await observe_twice(running_story)

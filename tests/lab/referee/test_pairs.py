@@ -152,15 +152,40 @@ def test_a_plug_in_that_fails_is_told_with_its_line(tmp_path: Path) -> None:
     assert replay_result.steps
 
 
-def test_a_story_that_ends_under_one_design_alone_is_no_difference() -> None:
-    designs = designs_of("4.4", "loads_wait_for_replication=on")
-    (_, run), *_ = story_runs(("z34",), designs)
-    pair = story_pair("z34", run, designs)
-    if pair.a.remark or pair.b.remark:
-        assert pair.a.sightings == pair.b.sightings == {}
-    else:
-        assert pair.a.sightings
-        assert not pair.b.sightings
+def test_what_a_broker_raises_on_an_answer_of_a_plug_in_is_told(tmp_path: Path) -> None:
+    plugin = tmp_path / "twice.py"
+    plugin.write_text(
+        "from msgspec.structs import replace\n"
+        "from txnsim.types import Decision\n"
+        "from txnsim_lab.referee.plugin import replaces\n"
+        '@replaces("txn.end")\ndef end(original, txn, command, **facts):\n'
+        "    answer = original(txn, command, **facts)\n"
+        "    is_decision = isinstance(answer, Decision)\n"
+        "    return replace(answer, reply=None) if is_decision else answer\n"
+    )
+    _, failures = play_way("two-producers", (), designs_of("4.4", str(plugin)), Side.B)
+    assert len(failures) == 1
+    assert failures[0].startswith("a broker can't go on with an answer of the plug-in: ")
+    assert "(txnsim/" in failures[0]
+    _, failures = play_way("two-producers", (), designs_of("4.4", str(plugin)), Side.A)
+    assert failures == ()
+
+
+def test_a_story_that_goes_another_way_under_one_design_is_judged_all_the_same() -> None:
+    """An empty commit that is ended tells a client that its lost transaction is committed."""
+    designs = designs_of("4.4", "4.4,empty_commits_are_ended=on")
+    pair = story_pair("read-before-it-was-committed", "TV2", designs)
+    assert [pair.a.other_way, pair.a.remark, pair.b.remark] == ["", "", ""]
+    assert "commit is answered NONE, expected INVALID_TXN_STATE" in pair.b.other_way
+    assert "lost-write" not in pair.a.sightings
+    assert "lost-write" in pair.b.sightings
+
+
+def test_a_story_that_comes_to_its_end_under_neither_design_says_nothing() -> None:
+    pair = story_pair("marker-lost-to-the-cleaner", "V+/before", designs_of("4.4", "4.4"))
+    assert "it did not come to its end" in pair.a.remark
+    assert "it did not come to its end" in pair.b.remark
+    assert pair.a.sightings == pair.b.sightings == {}
 
 
 def test_runs_of_a_story_that_differ_by_switches_alone_are_played_once() -> None:

@@ -45,7 +45,8 @@ def verdict_of(*pairs: Pair, is_complete: bool = True) -> Verdict:
         ([("x", "")], Standing.CURED, (1, 0, 0)),
         ([("", "x")], Standing.BROUGHT, (0, 1, 0)),
         ([("x", "x")], Standing.LEFT, (0, 0, 1)),
-        ([("x", "x"), ("x", "")], Standing.CHANGED, (1, 0, 1)),
+        ([("x", "x"), ("x", "")], Standing.CURED_IN_PART, (1, 0, 1)),
+        ([("x", "x"), ("", "x")], Standing.BROUGHT_IN_PART, (0, 1, 1)),
         ([("", "x"), ("x", "")], Standing.CHANGED, (1, 1, 0)),
     ],
 )
@@ -75,13 +76,48 @@ def test_the_example_is_the_run_that_is_easiest_to_follow() -> None:
 
 
 def test_what_was_not_played_to_its_end_is_named() -> None:
-    cut_side = side_of(
-        is_complete=False, remark="its time was up", failures=("fix.py:3: KeyError",)
-    )
+    cut_side = side_of(is_complete=False, remark="its time was up")
     verdict = verdict_of(seed(1, side_of(), cut_side))
     assert not verdict.is_complete
-    assert verdict.remarks == ("B: fix.py:3: KeyError", "seed 1, B: its time was up")
+    assert verdict.remarks == ("seed 1, B: its time was up",)
     assert sentence_of(verdict) == "Neither design leaves an anomaly. Not all was played."
+
+
+def test_a_plug_in_that_failed_is_said_first_in_each_form() -> None:
+    failed_side = side_of(failures=("fix.py:3: KeyError",))
+    verdict = verdict_of(seed(1, side_of("x"), failed_side), seed(2, side_of(), failed_side))
+    assert verdict.failures == ("B: fix.py:3: KeyError",)
+    sentence = sentence_of(verdict)
+    assert sentence.startswith("A plug-in failed, so this is no verdict on its design. B cures")
+    lines = list(lines_of(verdict))
+    assert lines[lines.index(sentence) + 1] == "! B: fix.py:3: KeyError"
+    assert "<li>B: fix.py:3: KeyError" in html_of(verdict)
+    assert "- B: fix.py:3: KeyError" in markdown_of(verdict)
+    assert as_json(verdict)["failures"] == ["B: fix.py:3: KeyError"]
+
+
+def story(name: str, a: SideResult, b: SideResult) -> Pair:
+    return Pair(source=Source.STORY, name=name, run="today", a=a, b=b)
+
+
+def test_a_story_that_goes_another_way_on_one_side_is_a_difference() -> None:
+    verdict = verdict_of(story("z34", side_of(), side_of(other_way="commit is answered NONE")))
+    assert verdict.differs
+    other_way = "story z34 today goes another way on B: commit is answered NONE"
+    assert verdict.other_ways == (other_way,)
+    assert "one story goes another way" in sentence_of(verdict)
+    assert f"  {other_way}" in list(lines_of(verdict))
+    assert other_way in html_of(verdict)
+    assert other_way in markdown_of(verdict)
+
+
+def test_stories_without_an_end_on_either_side_are_one_remark() -> None:
+    cut_side = side_of(remark="it did not come to its end: of old")
+    verdict = verdict_of(story("z1", cut_side, cut_side), story("z2", cut_side, cut_side))
+    assert verdict.remarks == (
+        "runs of stories that come to their end under neither design, and say nothing:"
+        " z1 today, z2 today",
+    )
 
 
 def test_refused_commits_are_added_up() -> None:
