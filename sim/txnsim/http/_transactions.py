@@ -33,7 +33,7 @@ from txnsim.txn.state import (
     TxnMetadata,
 )
 from txnsim.types import BrokerId, TopicPartition
-from txnsim.verdict.judge import OpenTxnVerdict, PartitionVerdict, judge_cluster
+from txnsim.verdict.judge import OpenTxnVerdict, PartitionVerdict, judging_steps
 
 PARTITION_MAX: Final = 2**31 - 1
 WAIT_MS_MAX: Final = 300_000
@@ -222,7 +222,8 @@ class TransactionRoutes(ClusterNoun):
         verdict = word_of(request, "verdict", sorted(OpenTxnStatus))
         program = program_at(self._cluster.bootstrap)
         pace = self._pace()
-        cluster_verdict = judge_cluster(await self._facts_reader.read(pace), program=program)
+        facts = await self._facts_reader.read(pace)
+        cluster_verdict = await pace.run(judging_steps(facts, program=program))
         return self._listing(
             (
                 open_view

@@ -18,7 +18,7 @@ from txnsim.server.cluster import SimCluster
 from txnsim.server.views.cluster_facts import ClusterFactsReader
 from txnsim.txn.open_txn_verdict import program_at
 from txnsim.verdict.facts import ClusterFacts, WrongData
-from txnsim.verdict.judge import Verdict, judge_cluster
+from txnsim.verdict.judge import Verdict, judging_steps
 
 
 class TracedCluster(Protocol):
@@ -102,7 +102,8 @@ class VerdictRoutes(ClusterNoun):
                 ),
             )
             position, age_ms = len(tracer) - 1, 0
-        verdict = judge_cluster(facts, program=program_at(self._cluster.bootstrap))
+        program = program_at(self._cluster.bootstrap)
+        verdict = await self._pace().run(judging_steps(facts, program=program))
         return VerdictView(
             state=verdict.state,
             headline=verdict.headline,

@@ -6,7 +6,7 @@ in KIP-664. Here stands what it means for readers, who waits, and what will end 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -61,6 +61,8 @@ class VerdictState(StrEnum):
         return _GRAVITIES[self]
 
 
+_PARTITION_ELEMENTS: Final = 4
+"""A partition counts for so many elements of a request that is handled in slices."""
 _GRAVITIES: Final = {state: rank for rank, state in enumerate(VerdictState)}
 
 
@@ -204,6 +206,21 @@ def judge_cluster(facts: ClusterFacts, *, program: ShellText = PROGRAM) -> Verdi
         facts: What is known of it.
         program: How ``txnsim txns`` is called for it, for commands in sentences.
     """
+    steps = judging_steps(facts, program=program)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            verdict: Verdict = end.value
+            return verdict
+
+
+def judging_steps(
+    facts: ClusterFacts, *, program: ShellText = PROGRAM
+) -> Generator[int, None, Verdict]:
+    """Judge a cluster step by step, a partition at a time, for a loop that has other work
+    (``runtime.loop_turns.Pace.run``): a partition with an open transaction takes 0.15 ms.
+    """
     if facts.ignorance is not None:
         return Verdict(
             state=VerdictState.UNKNOWN,
@@ -211,10 +228,11 @@ def judge_cluster(facts: ClusterFacts, *, program: ShellText = PROGRAM) -> Verdi
             at_ms=facts.now_ms,
         )
     cluster_view = _ClusterView(facts, program)
-    partitions = sorted(
-        map(cluster_view.judge_partition, facts.partitions),
-        key=lambda verdict: (-verdict.state.gravity, verdict.partition),
-    )
+    partitions = []
+    for partition in facts.partitions:
+        partitions.append(cluster_view.judge_partition(partition))
+        yield _PARTITION_ELEMENTS
+    partitions.sort(key=lambda verdict: (-verdict.state.gravity, verdict.partition))
     unfinished = tuple(cluster_view.unfinished())
     judged_items: list[PartitionVerdict | UnfinishedTxn] = [*partitions, *unfinished]
     gravest_item = max(

@@ -84,6 +84,9 @@ class DecisionBook:
 
     def __init__(self) -> None:
         self._logs: dict[_LogKey, _ReadLog] = {}
+        self._log_by_partition: dict[TopicPartition, _ReadLog] = {}
+        """The same, for whoever has the name of a partition."""
+        self._coordinator_logs: tuple[_ReadLog, ...] = ()
         self._wrong_data: dict[tuple[uuid.UUID, TopicPartition, int], WrongData] = {}
 
     async def read_on(self, cluster: SimCluster, pace: Pace | None) -> None:
@@ -109,6 +112,8 @@ class DecisionBook:
                         await pace.yield_turn()
         for key in self._logs.keys() - keys:
             del self._logs[key]
+        self._log_by_partition = {log.topic_partition: log for log in self._logs.values()}
+        self._coordinator_logs = tuple(log for log in self._logs.values() if log.decisions)
         self._compare()
 
     def wrong_data(self, image: ClusterImage) -> tuple[WrongData, ...]:
@@ -132,9 +137,7 @@ class DecisionBook:
         due_decisions = DueDecisions.for_partition(
             topic_partition, producer_id, producer.producer_epoch, self._decisions(producer_id)
         )
-        read_log = next(
-            (log for log in self._logs.values() if log.topic_partition == topic_partition), None
-        )
+        read_log = self._log_by_partition.get(topic_partition)
         markers = PartitionMarkers(
             markers=tuple(
                 PartitionMarker(
@@ -198,7 +201,7 @@ class DecisionBook:
         return next(
             (
                 log.decisions[producer_id]
-                for log in self._logs.values()
+                for log in self._coordinator_logs
                 if producer_id in log.decisions
             ),
             [],
@@ -206,10 +209,9 @@ class DecisionBook:
 
     def _compare(self) -> None:
         """Compare new markers with the decisions."""
-        coordinator_logs = [log for log in self._logs.values() if log.decisions]
         decisions = {
             producer_id: (log.transactional_ids[producer_id], producer_decisions)
-            for log in coordinator_logs
+            for log in self._coordinator_logs
             for producer_id, producer_decisions in log.decisions.items()
         }
         for (topic_id, _), log in self._logs.items():

@@ -174,7 +174,9 @@ class ClusterFactsReader:
             first_offset=producer.txn_first_offset,
             last_write_ms=producer.last_timestamp,
             since_ms=log.batch_timestamp_at(producer.txn_first_offset),
-            decided=self._book.decided(
+            decided=None
+            if _is_listed(txn, log.topic_partition, producer)
+            else self._book.decided(
                 log.topic_partition, producer, None if txn is None else _newest_txn(txn)
             ),
         )
@@ -303,6 +305,17 @@ class ClusterFactsReader:
             ):
                 return self._cluster.environment.clock.now_ms() + request.left_ms
         return None
+
+
+def _is_listed(
+    txn: TxnMetadata | None, topic_partition: TopicPartition, producer: ProducerEntry
+) -> bool:
+    """Whether a coordinator has the open transaction: then nobody asks for a past decision."""
+    return (
+        txn is not None
+        and txn.producer_epoch == producer.producer_epoch
+        and topic_partition in txn.partitions
+    )
 
 
 def _broker_of(owned_partition: OwnedPartition) -> BrokerId:
