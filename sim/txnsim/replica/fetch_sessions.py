@@ -350,9 +350,9 @@ class FetchSessions:
     """The fetch sessions of one broker.
 
     Args:
-        slots: Most sessions (``max.incremental.fetch.session.cache.slots``).
-        draw: Draws a random number from its first argument up to, but not including, its second.
-        partitions: Most partitions of all sessions together. Kafka has no such limit.
+        slot_count: Most sessions (``max.incremental.fetch.session.cache.slots``).
+        draw_number: Draws a random number from its first argument up to, but not including, its second.
+        partition_count: Most partitions of all sessions together. Kafka has no such limit.
     """
 
     __slots__ = ("_draw_number", "_next_shard", "_partitions_max", "_shards")

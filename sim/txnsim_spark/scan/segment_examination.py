@@ -65,7 +65,7 @@ class Examiner:
     """Examines segments, one after the other.
 
     Args:
-        bounds: Limits of memory.
+        limits: Limits of memory.
     """
 
     def __init__(self, limits: ScanLimits = SCAN_LIMITS) -> None:

@@ -44,9 +44,9 @@ class ProducerStates:
     """The state of a log's producers after the batches so far.
 
     Args:
-        facts: Facts on the replica.
-        seeds: Entries of the snapshot at the beginning of the log.
-        is_blind: Whether there is no such snapshot, so that it is unknown which transactions were
+        replica_facts: Facts on the replica.
+        snapshot_entries: Entries of the snapshot at the beginning of the log.
+        lacks_snapshot: Whether there is no such snapshot, so that it is unknown which transactions were
             open there.
     """
 

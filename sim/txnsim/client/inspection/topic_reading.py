@@ -43,7 +43,7 @@ class TopicReader:
     Args:
         bytes_max: Limit on the kept records in bytes, ``RECORD_BYTES`` included for each; None for
             no limit.
-        beside: Runs work that may take long; by default it runs in the event loop.
+        run_beside_loop: Runs work that may take long; by default it runs in the event loop.
     """
 
     def __init__(
