@@ -89,8 +89,8 @@ def list_logs(options: KafkaLogOptions) -> LogListing:
         return LogListing(options=options, scope=scope)
     listed_segments = segments_in(options, FILES_OF_TABLE[options.table])
     segments_by_folder = {path: segments for path, segments in listed_segments.items() if segments}
-    places = _places_of([segments[0].replica for segments in segments_by_folder.values()])
-    segments = dict(zip(places, segments_by_folder.values(), strict=True))
+    place_by_replica = _places_of([segments[0].replica for segments in segments_by_folder.values()])
+    segments = dict(zip(place_by_replica, segments_by_folder.values(), strict=True))
     return LogListing(options=options, scope=scope, segments=segments)
 
 

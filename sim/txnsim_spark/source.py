@@ -346,7 +346,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._schema,
             RowScope.of(options),
             self._stores,
-            refuses_loss=options.fail_on_data_loss,
+            refuses_loss=options.fails_on_data_loss,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -364,7 +364,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._listing
 
     def _refuse_loss(self, listing: LogListing, start: StreamOffset, end: StreamOffset) -> None:
-        if self._options.fail_on_data_loss:
+        if self._options.fails_on_data_loss:
             losses = [*islice(lost_unread_rows(listing, start, end), LOSSES_SHOWN_MAX)]
             if losses:
                 with as_spark_error():

@@ -269,7 +269,7 @@ def run(args: argparse.Namespace) -> int:
         running = LongRunning(args)
         disks = serve_load.disks_of(args)
         options = options_from(args, disks)
-        with rare_garbage_collection(), _fork_server(page=args.ui) as args.fork_server:
+        with rare_garbage_collection(), _fork_server(serves_page=args.ui) as args.fork_server:
             return real_world.run(_serve(running, options, args, disks))
     except BrokenPipeError:
         raise  # the reader of what we print has gone
@@ -279,11 +279,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _fork_server(*, page: bool) -> Iterator[Any]:
+def _fork_server(*, serves_page: bool) -> Iterator[Any]:
     """The process that the page's runs are forked from; started before there is an event loop or a
     socket.
     """
-    if not page:
+    if not serves_page:
         yield None
         return
     from txnsim.on_demand_imports import borrowed  # costs the start of a server without a page
@@ -545,7 +545,7 @@ async def _serve_until(
                     port=args.http,
                     host=args.http_host or ControlServer.LOOPBACK,
                     token=running.token,
-                    page=args.ui,
+                    serves_page=args.ui,
                     fork_server=args.fork_server,
                 )
                 try:
@@ -634,21 +634,23 @@ def announce(
     server_by_listener = {
         listener.name: cluster.bootstrap_of(listener.name) for listener in listeners
     }
-    facts = _cluster_facts(cluster, control, brokers_by_release, demo, server_by_listener, exercise)
+    cluster_facts = _cluster_facts(
+        cluster, control, brokers_by_release, demo, server_by_listener, exercise
+    )
     if demo is not None:
         security_settings.write_properties(demo.authority.parent, demo, server_by_listener)
     loaded_cluster = cluster.options.loaded
     if loaded_cluster is not None:
         serve_load.warn_of_losses(loaded_cluster)
-    running.say_ready(args, facts)
+    running.say_ready(args, cluster_facts)
     if args.json:
-        TERMINAL.data(msgspec.json.encode(facts).decode())
+        TERMINAL.data(msgspec.json.encode(cluster_facts).decode())
         return
     broker_count = len(cluster.brokers)
     transaction_version = cluster.metadata.image.features.get(TRANSACTION_VERSION, 0)
     TERMINAL.line(
-        f"txnsim {facts['version']}: {broker_count} broker{'s' if broker_count != 1 else ''} up"
-        f" as Apache Kafka {facts['release']}, transaction.version {transaction_version}"
+        f"txnsim {cluster_facts['version']}: {broker_count} broker{'s' if broker_count != 1 else ''} up"
+        f" as Apache Kafka {cluster_facts['release']}, transaction.version {transaction_version}"
     )
     if loaded_cluster is not None:
         TERMINAL.line(f"  {serve_load.line(loaded_cluster)}")
@@ -699,7 +701,7 @@ def _cluster_facts(
     """The facts about the started cluster, for the ready file and ``--json``."""
     http = None if control is None else control.url
     token = None if control is None else control.token
-    facts: dict[str, Any] = {
+    cluster_facts: dict[str, Any] = {
         "bootstrap": cluster.bootstrap,
         "http": http,
         "pid": os.getpid(),
@@ -707,19 +709,19 @@ def _cluster_facts(
         "release": " and ".join(brokers_by_release),
     }
     if token is not None:
-        facts["token"] = token
+        cluster_facts["token"] = token
     if cluster.kip_text_bootstrap is not None:
-        facts["kip_text_bootstrap"] = cluster.kip_text_bootstrap
+        cluster_facts["kip_text_bootstrap"] = cluster.kip_text_bootstrap
     if server_by_listener:
-        facts["security"] = {"bootstrap": server_by_listener}
+        cluster_facts["security"] = {"bootstrap": server_by_listener}
     if demo is not None:
-        facts["security"]["directory"] = str(demo.authority.parent)
+        cluster_facts["security"]["directory"] = str(demo.authority.parent)
     loaded_cluster = cluster.options.loaded
     if loaded_cluster is not None:
-        facts["loaded"] = serve_load.facts(loaded_cluster)
+        cluster_facts["loaded"] = serve_load.facts(loaded_cluster)
     if exercise:
-        facts["exercise"] = exercise
-    return facts
+        cluster_facts["exercise"] = exercise
+    return cluster_facts
 
 
 def _brokers_by_release(cluster: SimCluster) -> dict[str, list[str]]:
@@ -776,7 +778,7 @@ def _default_values(setting_name: str, documentation: Setting) -> tuple[object, 
 def _coordinator_replica_lines(settings: Settings, broker_count: int) -> list[str]:
     """Lines about coordinators' topics that have fewer replicas because of few brokers."""
     setting_docs = settings_module.documentation()
-    capped_settings, lines = [], []
+    capped_settings, lines_by_kind = [], []
     for setting_name in CAPPED:
         setting_value, default = (
             getattr(settings, setting_name),
@@ -788,18 +790,18 @@ def _coordinator_replica_lines(settings: Settings, broker_count: int) -> list[st
                 continue  # most clusters have no share partitions
             capped_settings.append((f"{setting_docs[setting_name].kafka}={replicas}", str(default)))
         elif not setting_name.endswith("_min_isr") and replicas > broker_count:
-            lines.append(
+            lines_by_kind.append(
                 f"{setting_docs[setting_name].kafka}={replicas} is set, and there "
                 f"{'is 1 broker' if broker_count == 1 else f'are {broker_count} brokers'}: as of a "
                 "real broker, clients get COORDINATOR_NOT_AVAILABLE"
             )
     if capped_settings:
         replica_settings, defaults = zip(*capped_settings, strict=True)
-        lines.append(
+        lines_by_kind.append(
             f"{', '.join(replica_settings)}: not set, so no more than there are brokers "
             f"(Apache Kafka waits for {', '.join(defaults)})"
         )
-    return lines
+    return lines_by_kind
 
 
 def _setting_text(value: object) -> str:

@@ -69,11 +69,11 @@ def play_seed(
 
 def seed_pair(seed: int, designs: Designs) -> Pair:
     """Play a seed on both sides."""
-    results = []
+    played_runs = []
     for side in Side:
         played_run, failures = play_seed(seed, designs, side)
         is_over = OVER_LIMIT_KIND in played_run.kinds
-        results.append(
+        played_runs.append(
             SideResult(
                 sightings={} if is_over else _sightings(played_run.findings),
                 is_complete=not is_over,
@@ -83,7 +83,7 @@ def seed_pair(seed: int, designs: Designs) -> Pair:
                 failures=failures,
             )
         )
-    return Pair(source=Source.SEED, name=str(seed), a=results[0], b=results[1])
+    return Pair(source=Source.SEED, name=str(seed), a=played_runs[0], b=played_runs[1])
 
 
 def _sightings(findings: Iterable[Finding]) -> dict[str, Sighting]:
@@ -126,37 +126,39 @@ def play_story(
     design = designs.side(side)
     story_of_side = design.scenario(stories.find(name)[1], run)
     with design.in_place() as failures:
-        result = run_in_virtual_time(
+        run_result = run_in_virtual_time(
             ScenarioRun(scenario=story_of_side, run=run, take=ARMED), trace_level=trace_level
         )
-    return result, failures.texts()
+    return run_result, failures.texts()
 
 
 def story_pair(name: str, run: str, designs: Designs) -> Pair:
     """Play a run of a story on both sides. A story that does not come to its end under one
     design is no difference: what it waits for may be what the design prevents.
     """
-    results = []
+    run_results = []
     for side in Side:
         try:
-            result, failures = play_story(name, run, designs, side)
+            run_result, failures = play_story(name, run, designs, side)
         except ConfigError as error:
-            results.append(SideResult(remark=str(error)))
+            run_results.append(SideResult(remark=str(error)))
             continue
-        is_failed = FAILED_VERDICT in result.verdict.observed
-        results.append(
+        is_failed = FAILED_VERDICT in run_result.verdict.observed
+        run_results.append(
             SideResult(
-                sightings={} if is_failed else _sightings(_findings_of(result.verdict)),
-                remark=f"it did not come to its end: {result.verdict.because[0]}"
+                sightings={} if is_failed else _sightings(_findings_of(run_result.verdict)),
+                remark=f"it did not come to its end: {run_result.verdict.because[0]}"
                 if is_failed
                 else "",
                 failures=failures,
             )
         )
-    if any(result.remark for result in results):
+    if any(run_result.remark for run_result in run_results):
         # Without a verdict on one side the other has nothing to be compared with.
-        results = [msgspec.structs.replace(result, sightings={}) for result in results]
-    return Pair(source=Source.STORY, name=name, run=run, a=results[0], b=results[1])
+        run_results = [
+            msgspec.structs.replace(run_result, sightings={}) for run_result in run_results
+        ]
+    return Pair(source=Source.STORY, name=name, run=run, a=run_results[0], b=run_results[1])
 
 
 def _findings_of(verdict: JudgesResult) -> Iterator[Finding]:
@@ -204,12 +206,12 @@ def exploration_pair(
         seconds_max: When to stop the search on each side; None for never.
     """
     exploration = explorations.find(name)
-    results: list[ExplorationResult] = []
+    exploration_results: list[ExplorationResult] = []
     failures: list[tuple[str, ...]] = []
     for side in Side:
         design = designs.side(side)
         with design.in_place() as side_failures:
-            result = explore(
+            exploration_result = explore(
                 design.exploration(exploration),
                 lane_count=lane_count,
                 seconds_max=seconds_max,
@@ -217,12 +219,15 @@ def exploration_pair(
                 goes_on=True,
                 name_of=kind_of,
             )
-        results.append(result)
+        exploration_results.append(exploration_result)
         failures.append(side_failures.texts())
-    compared_deviations = min(_searched_deviations(result, deviations_max) for result in results)
+    compared_deviations = min(
+        _searched_deviations(exploration_result, deviations_max)
+        for exploration_result in exploration_results
+    )
     a, b = (
-        _side_of_search(result, compared_deviations, deviations_max, texts)
-        for result, texts in zip(results, failures, strict=True)
+        _side_of_search(exploration_result, compared_deviations, deviations_max, texts)
+        for exploration_result, texts in zip(exploration_results, failures, strict=True)
     )
     return Pair(source=Source.EXPLORE, name=name, a=a, b=b)
 

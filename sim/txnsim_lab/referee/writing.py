@@ -54,13 +54,15 @@ def sentence_of(verdict: Verdict) -> str:
     elif not verdict.differs:
         sentence = f"No difference: both leave {_kinds(counts[Standing.LEFT])}."
     else:
-        parts = [
+        standing_texts = [
             f"cures {_kinds(counts[Standing.CURED])}",
             f"brings {_kinds(counts[Standing.BROUGHT])}",
         ]
         if counts[Standing.CHANGED]:
-            parts.append(f"changes when {_kinds(counts[Standing.CHANGED])} come")
-        sentence = f"B {', '.join(parts)}; both leave {_kinds(counts[Standing.LEFT])} alike."
+            standing_texts.append(f"changes when {_kinds(counts[Standing.CHANGED])} come")
+        sentence = (
+            f"B {', '.join(standing_texts)}; both leave {_kinds(counts[Standing.LEFT])} alike."
+        )
     return sentence if verdict.is_complete else f"{sentence} Not all was played."
 
 

@@ -114,8 +114,8 @@ class DrivenPace:
                 error = self.back(command.count)
                 continue
             input_step: Step | None = None
-            to_its_end = isinstance(command, Go) and command.steps is None
-            if self.checkpoint_count >= CHECKPOINTS_BACK_MAX and not to_its_end:
+            goes_to_end = isinstance(command, Go) and command.steps is None
+            if self.checkpoint_count >= CHECKPOINTS_BACK_MAX and not goes_to_end:
                 error = (
                     f"a run has {CHECKPOINTS_BACK_MAX} stops to return to, and no more are kept:"
                     " step back, or let the story go on to its end"

@@ -75,10 +75,10 @@ class FindingStory(msgspec.Struct, frozen=True, kw_only=True):
             f"It makes the finding {self.finding_id} of `txnsim logs decisions` again.",
             *(f"Guessed: {guess}." for guess in self.guesses),
         ]
-        text = yaml.safe_dump(
+        yaml_text = yaml.safe_dump(
             document, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None
         )
-        return "".join(f"# {comment}\n" for comment in comments) + text
+        return "".join(f"# {comment}\n" for comment in comments) + yaml_text
 
 
 def story_of(facts: FindingFacts) -> FindingStory | NoStory:
@@ -232,13 +232,13 @@ class _StoryWriter:
         decision = self._finding.decision
         assert decision is not None
         is_commit = decision.outcome == "commit"
-        outcomes = [marker.outcome for marker in self._finding.markers]
+        marker_outcomes = [marker.outcome for marker in self._finding.markers]
         if self._finding.explained_by == _OPERATOR and not self.facts.is_late_marker:
             for broker in (_THIRD_BROKER, _COORDINATOR_BROKER):
                 self._move_coordinator(broker)
         self._init()
         self._begin_transaction(self._finding.records or 1)
-        if decision.outcome not in outcomes:
+        if decision.outcome not in marker_outcomes:
             if self.facts.is_late_marker and self.facts.leader_moves:
                 self._end_without_leader(is_commit=is_commit)
             else:
@@ -254,7 +254,7 @@ class _StoryWriter:
             )
             return
         self._move_leader_as_found()
-        if outcomes[0] == decision.outcome:
+        if marker_outcomes[0] == decision.outcome:
             self._end_transaction(is_commit=is_commit)
             self._guess("the other marker was written by an operator, at once")
             self._write_marker(
@@ -493,10 +493,13 @@ class _StoryWriter:
         self._guess("another producer showed the coordinator's new epoch")
         home = partition_for(self._id, TRANSACTION_LOG_PARTITIONS)
         witness_id = next(
-            name
-            for number in range(1_000)
-            if partition_for(name := f"witness-{number}", TRANSACTION_LOG_PARTITIONS) == home
-            and name != self._id
+            witness_name
+            for witness_number in range(1_000)
+            if partition_for(
+                witness_name := f"witness-{witness_number}", TRANSACTION_LOG_PARTITIONS
+            )
+            == home
+            and witness_name != self._id
         )
         self.actors[_WITNESS] = {"plays": "wire", "transactional-id": witness_id}
         self._say_with_next_step("The coordinator moves twice, and another producer writes.")
@@ -538,8 +541,8 @@ class _StoryWriter:
             self._produce(record_count)
         for partition in other_partitions:
             self._written += 1
-            value = f"record {self._written}"
-            self._add_call(_PRODUCER, "produce", partition=str(partition), value=value)
+            record_value = f"record {self._written}"
+            self._add_call(_PRODUCER, "produce", partition=str(partition), value=record_value)
 
     def _begin_elsewhere(self) -> None:
         """Begin a transaction on another topic, without the partition of the finding."""
@@ -597,22 +600,24 @@ class _StoryWriter:
         coordinator_epoch: int | None = None,
     ) -> None:
         """Let an operator write a marker for what is open since an offset, or for a producer id."""
-        outcome = "commit" if is_commit else "abort"
-        fields = {
+        ending_word = "commit" if is_commit else "abort"
+        marker_fields = {
             "start-offset": start_offset,
             "producer-id": producer_id,
             "coordinator-epoch": coordinator_epoch,
         }
-        fields = {name: number for name, number in fields.items() if number is not None}
-        self._say_with_next_step(f"An operator writes {outcome.upper()}.")
+        marker_fields = {
+            name: number for name, number in marker_fields.items() if number is not None
+        }
+        self._say_with_next_step(f"An operator writes {ending_word.upper()}.")
         self._add_call(
             _OPERATOR,
             "abort",
             only="armed",
             partition=str(self._partition),
-            **fields,
+            **marker_fields,
             epoch=self._marker_epoch,
-            decision=outcome,
+            decision=ending_word,
         )
 
     # Single steps

@@ -141,7 +141,7 @@ class ProducerStates:
                 producer_id=row[kernel.PRODUCER_ID],
                 producer_epoch=row[kernel.PRODUCER_EPOCH],
                 coordinator_epoch=row[kernel.COORDINATOR_EPOCH],
-                committed=row[kernel.CONTROL_TYPE] == COMMIT,
+                is_commit=row[kernel.CONTROL_TYPE] == COMMIT,
                 marker_offset=row[kernel.BASE_OFFSET],
                 timestamp=row[kernel.MAX_TIMESTAMP],
             )

@@ -810,7 +810,7 @@ class GroupMember(Joining):
         with self._suspend_rebalance_timeout():
             await self._wait_until_assigned(until, timeout_ms)
             deadline = self._cluster.deadline(timeout_ms)
-            positions = await self._find_positions(deadline, require_stable=stable, waits=waits)
+            positions = await self._find_positions(deadline, needs_stable=stable, waits=waits)
             fetched: list[tuple[int, FetchResult]] = []
             for partition in sorted(self.positions):
                 fetched += await self._read_partition(partition)
@@ -864,7 +864,7 @@ class GroupMember(Joining):
     # Inside
 
     async def _find_positions(
-        self, deadline: Deadline, *, require_stable: bool, waits: bool
+        self, deadline: Deadline, *, needs_stable: bool, waits: bool
     ) -> dict[TopicPartition, int]:
         new_partitions = sorted(self.assigned - self.positions.keys())
         if not new_partitions:
@@ -876,7 +876,7 @@ class GroupMember(Joining):
                     self._cluster,
                     self.options.group_id,
                     new_partitions,
-                    require_stable=require_stable,
+                    needs_stable=needs_stable,
                 )
                 break
             except ClientError as error:
