@@ -649,8 +649,9 @@ def announce(
     broker_count = len(cluster.brokers)
     transaction_version = cluster.metadata.image.features.get(TRANSACTION_VERSION, 0)
     TERMINAL.line(
-        f"txnsim {cluster_facts['version']}: {broker_count} broker{'s' if broker_count != 1 else ''} up"
-        f" as Apache Kafka {cluster_facts['release']}, transaction.version {transaction_version}"
+        f"txnsim {cluster_facts['version']}: {broker_count}"
+        f" broker{'s' if broker_count != 1 else ''} up as Apache Kafka {cluster_facts['release']},"
+        f" transaction.version {transaction_version}"
     )
     if loaded_cluster is not None:
         TERMINAL.line(f"  {serve_load.line(loaded_cluster)}")

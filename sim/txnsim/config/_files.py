@@ -434,7 +434,7 @@ def _from_properties(
     ]
     for given_property in used_entries.values():
         match _fate_of_property(given_property, used_names, listeners, plugins, readers):
-            case _UnknownProperty(message=message):
+            case _RefusedProperty(message=message):
                 problems.add(given_property.line, given_property.name, message)
             case _IgnoredProperty():
                 idle_entries.append((readers.without_it, given_property))
@@ -471,7 +471,7 @@ def _from_properties(
     )
 
 
-class _UnknownProperty(msgspec.Struct, frozen=True):
+class _RefusedProperty(msgspec.Struct, frozen=True):
     """A name that is refused, or a number that a real broker refuses."""
 
     message: str
@@ -491,7 +491,7 @@ def _fate_of_property(
     """Why a property has no effect; None if it has one."""
     name = given_property.name
     if (complaint := _number_complaint(given_property, readers)) is not None:
-        return _UnknownProperty(complaint)
+        return _RefusedProperty(complaint)
     if name in used_names or name in listener_properties():
         return None
     if name.startswith(_LISTENER_PREFIX):
@@ -502,7 +502,7 @@ def _fate_of_property(
     if idle_reason is not None or name in known_properties(readers):
         return idle_reason
     if name.endswith(".sasl.jaas.config"):
-        return _UnknownProperty(
+        return _RefusedProperty(
             f"it needs its listener in front: {_LISTENER_PREFIX}LISTENER.{name}"
         )
     if name.startswith(plugin_prefixes):
@@ -524,7 +524,7 @@ def _fate_of_listeners(
         listener_names = ", ".join(
             sorted(client_listener.lower() for client_listener in client_names)
         )
-        return _UnknownProperty(f"there is no listener {listener}, only {listener_names}")
+        return _RefusedProperty(f"there is no listener {listener}, only {listener_names}")
     for common_name in (suffix, suffix.partition(".")[2]):
         if common_name in known_properties(readers):
             return why_without_effect(common_name, readers) or NO_LISTENER_FOR_IT
@@ -594,7 +594,7 @@ def _fate_of_unknown_label(
 
 def _unknown_property(similar_name: str | None, readers: FileReaders) -> _RefusedProperty:
     unknown_text = readers.unknown_name
-    return _UnknownProperty(
+    return _RefusedProperty(
         f"{unknown_text}; did you mean {similar_name}?" if similar_name else unknown_text
     )
 

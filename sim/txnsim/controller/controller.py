@@ -705,7 +705,8 @@ def _changed_value(
         return Rejection(
             error=ErrorCode.invalid_config,
             reason=(
-                f"Can't {config_change.operation.name} to key {config_change.name} because its type is not LIST."
+                f"Can't {config_change.operation.name} to key {config_change.name} because its"
+                " type is not LIST."
             ),
         )
     list_items = [

@@ -171,8 +171,8 @@ def _about_action(rule: FaultRule) -> Iterator[str]:
         batch_api, batch_api_key = _APIS_WITH_BATCHES[fault_point]
         if rule.api not in (batch_api, batch_api_key):
             yield (
-                f"corrupt crc at {fault_point} needs api {batch_api}: nothing else there has record "
-                "batches"
+                f"corrupt crc at {fault_point} needs api {batch_api}: nothing else there has "
+                "record batches"
             )
 
 
@@ -220,7 +220,10 @@ def _about_criteria(rule: FaultRule) -> Iterator[str]:
         yield f"client_id can't be matched at {fault_point}: no client's request crosses it"
     if rule.client_instance_id is not None:
         if fault_point not in FROM_CLIENTS:
-            yield f"client_instance_id can't be matched at {fault_point}: no client's request crosses it"
+            yield (
+                f"client_instance_id can't be matched at {fault_point}: no client's request"
+                " crosses it"
+            )
         elif not _is_uuid(rule.client_instance_id):
             yield f"client_instance_id {rule.client_instance_id!r}: expected 22 letters of base64"
     for field, carriers in _CARRIERS.items():

@@ -127,7 +127,7 @@ class BrokerRoutes(ClusterNoun):
         except RefusedError:
             life_change.close()
             raise
-        finished_member: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        problem_future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         async def until_done() -> None:
             problem = ""
@@ -135,15 +135,15 @@ class BrokerRoutes(ClusterNoun):
                 await life_change
             except (ConfigError, OSError) as error:
                 problem = str(error)
-            if not finished_member.done():
-                finished_member.set_result(problem)
+            if not problem_future.done():
+                problem_future.set_result(problem)
 
         environment = self._cluster.environment
         environment.tasks.spawn(until_done(), name=f"life-of-broker-{member.broker_id}")
         timer = environment.clock.call_later(
-            wait_ms, lambda: None if finished_member.done() else finished_member.set_result("")
+            wait_ms, lambda: None if problem_future.done() else problem_future.set_result("")
         )
-        problem = await finished_member
+        problem = await problem_future
         timer.cancel()
         if problem:
             raise RefusedError(409, problem)

@@ -240,8 +240,8 @@ class Injector:
 
         Args:
             rule: The rule, in force or not.
-            is_in_hindsight: The rule's time is over: a topic that does not exist yet no longer counts
-                as one that may come.
+            is_in_hindsight: The rule's time is over: a topic that does not exist yet no longer
+                counts as one that may come.
         """
         return None if self._doubts is None else self._doubts(rule, not is_in_hindsight)
 

@@ -142,7 +142,8 @@ class PartitionLog:
 
         Args:
             offset: The first offset to read.
-            max_bytes: Stop before a batch that would exceed this, except with ``reads_one_batch_at_least``.
+            max_bytes: Stop before a batch that would exceed this, except with
+                ``reads_one_batch_at_least``.
             isolation: Whether to stop at the last stable offset.
             reads_one_batch_at_least: Return the first batch even if it is larger (KIP-74).
             reads_to_log_end: For followers: all records, with any ``isolation``.

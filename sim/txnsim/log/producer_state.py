@@ -258,7 +258,8 @@ class PartitionProducers:
         Args:
             now_ms: The cluster's time.
             expiration_ms: How long a producer is remembered.
-            do_markers_count: Whether a marker counts as activity too (KAFKA-9144), not only a batch.
+            do_markers_count: Whether a marker counts as activity too (KAFKA-9144), not only a
+                batch.
         """
         expired_ids = tuple(
             entry.producer_id

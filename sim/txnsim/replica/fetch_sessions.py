@@ -351,7 +351,8 @@ class FetchSessions:
 
     Args:
         slot_count: Most sessions (``max.incremental.fetch.session.cache.slots``).
-        draw_number: Draws a random number from its first argument up to, but not including, its second.
+        draw_number: Draws a random number from its first argument up to, but not including, its
+            second.
         partition_count: Most partitions of all sessions together. Kafka has no such limit.
     """
 

@@ -130,7 +130,8 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
             self._failures.note_failure(
                 self.broker_id,
                 type(error).__name__ if error_code is None else error_code.name.upper(),
-                f"the controller does not change the ISR of {', '.join(map(str, sent_changes))[:200]}",
+                "the controller does not change the ISR of"
+                f" {', '.join(map(str, sent_changes))[:200]}",
             )
         else:
             changes_to_repeat = self._take_answers(sent_changes, answer.result())

@@ -71,7 +71,8 @@ def read_log_file(
     Args:
         path: The file.
         on_torn: Called once with the torn tail, if there is one; no batch follows.
-        checks_crc: Whether to compute each batch's CRC; without it, damaged records stay undetected.
+        checks_crc: Whether to compute each batch's CRC; without it, damaged records stay
+            undetected.
         on_old: Called with the offset of each message of format 0 or 1, which is skipped; without
             it, such a message begins the torn tail.
 

@@ -191,8 +191,8 @@ def assign(batch: Buffer, *, base_offset: int, leader_epoch: int) -> bytes:
 def restamp(batch: Buffer, *, max_timestamp_ms: int, has_log_append_time: bool) -> bytes:
     """The batch with another largest timestamp and a new CRC.
 
-    With ``has_log_append_time`` the timestamp type is set too, so that every record has that timestamp
-    (``DefaultRecordBatch.setMaxTimestamp``); base timestamp and deltas stay.
+    With ``has_log_append_time`` the timestamp type is set too, so that every record has that
+    timestamp (``DefaultRecordBatch.setMaxTimestamp``); base timestamp and deltas stay.
     """
     patched_batch = bytearray(batch)
     attributes = patched_batch[22]

@@ -53,8 +53,8 @@ def control_batch(
     timestamp_ms: int,
     has_log_append_time: bool = False,
 ) -> bytes:
-    """The batch of one marker: 78 bytes, one offset. ``has_log_append_time`` is for a topic with that
-    timestamp type.
+    """The batch of one marker: 78 bytes, one offset. ``has_log_append_time`` is for a topic with
+    that timestamp type.
 
     The transaction version is not part of it: only the WriteTxnMarkers request has it.
     """

@@ -211,8 +211,8 @@ def _edges_on_circles(edges: tuple[Edge, ...]) -> tuple[Edge, ...]:
 def _without_dead_ends(
     edges: tuple[Edge, ...], writers_by_edge: dict[Edge, tuple[str, str]]
 ) -> tuple[Edge, ...]:
-    """Remove the edges to which no circle leads (Kahn's algorithm). ``writers_by_edge`` has the two ends of
-    each edge in the direction of travel.
+    """Remove the edges to which no circle leads (Kahn's algorithm). ``writers_by_edge`` has the two
+    ends of each edge in the direction of travel.
     """
     next_labels: dict[str, list[str]] = defaultdict(list)
     incoming_counts: dict[str, int] = defaultdict(int)

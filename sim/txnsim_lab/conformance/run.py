@@ -110,18 +110,18 @@ def run_conformance(
             raise ConfigError(f"no case is called {' or '.join(options.only)}")
         cluster.clean(NAME_PREFIX)  # of a run that was killed
         surroundings = cluster.new_surroundings(options.patience_s)
-        case_results_so_far: list[CaseResult] = []
+        collected_results: list[CaseResult] = []
         is_stopped = False
         try:
             with contextlib.closing(
                 _play_cases(cases, options.bootstrap, cluster, surroundings, recorded_answers)
             ) as case_results:
                 for result in case_results:
-                    case_results_so_far.append(result)
+                    collected_results.append(result)
                     report_result(result, len(cases))
             later_surroundings = cluster.new_surroundings(options.patience_s)
-            case_results_so_far = _replay_differing(
-                case_results_so_far,
+            collected_results = _replay_differing(
+                collected_results,
                 options.bootstrap,
                 cluster,
                 later_surroundings,
@@ -138,7 +138,7 @@ def run_conformance(
         answered_by=recorded_answers.kafka,
         transaction_version=cluster.level,
         lacks=tuple(cluster.missing_versions(release)),
-        results=tuple(sorted(case_results_so_far, key=lambda result: case_order[result.case])),
+        results=tuple(sorted(collected_results, key=lambda result: case_order[result.case])),
         left_behind=left_behind,
         cases=tuple(case.id for case in cases),
         is_stopped=is_stopped,

@@ -390,7 +390,8 @@ def by_run(
     Args:
         by_word: Expected values by word; a mapping as a value selects by a second word.
         run_selection: The run.
-        is_take_selected: Whether an outer word already selected the take; None at the outermost level.
+        is_take_selected: Whether an outer word already selected the take; None at the
+            outermost level.
     """
     takes_allowed = (
         is_take_selected

@@ -354,7 +354,8 @@ def _root_words(event: Event, nodes: Sequence[str]) -> str:
         case "client.call":
             return f"{node_name}, who was asked to {event_fields.get('call')} (#{event.i})"
         case "msg.recv":
-            return f"{event_fields.get('api')} of {node_label(str(event_fields.get('peer')))} (#{event.i})"
+            peer_label = node_label(str(event_fields.get("peer")))
+            return f"{event_fields.get('api')} of {peer_label} (#{event.i})"
         case "timer.fire":
             return f"the timer {event_fields.get('timer')} of {node_name} (#{event.i})"
         case "input":

@@ -277,9 +277,9 @@ def opinion_on(
     opinion = _judge_txn(txn, partition, coordinators, as_of_ms)
     if opinion.verdict is not OpenTxnStatus.HANGING:
         return opinion
-    owed_outcome = _decide_outcome(txn, partition, coordinators, opinion.entry, markers)
+    decided_outcome = _decide_outcome(txn, partition, coordinators, opinion.entry, markers)
     return msgspec.structs.replace(
-        opinion, outcome=MARKER_OUTCOMES[owed_outcome.decision], because=owed_outcome.because
+        opinion, outcome=MARKER_OUTCOMES[decided_outcome.decision], because=decided_outcome.because
     )
 
 

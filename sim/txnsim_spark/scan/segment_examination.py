@@ -114,8 +114,8 @@ class Examiner:
         """What each producer did in the segment that was examined last (``walk.fragment_rows``).
 
         Args:
-            stops_at_damage: Whether only batches before the damage count; otherwise batches with a wrong
-                CRC, and later ones, count, too.
+            stops_at_damage: Whether only batches before the damage count; otherwise batches with a
+                wrong CRC, and later ones, count, too.
         """
         end_position = self._end_position
         if self._wrong_crc is not None and stops_at_damage:

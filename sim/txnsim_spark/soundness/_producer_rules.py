@@ -46,8 +46,8 @@ class ProducerStates:
     Args:
         replica_facts: Facts on the replica.
         snapshot_entries: Entries of the snapshot at the beginning of the log.
-        lacks_snapshot: Whether there is no such snapshot, so that it is unknown which transactions were
-            open there.
+        lacks_snapshot: Whether there is no such snapshot, so that it is unknown which transactions
+            were open there.
     """
 
     def __init__(

@@ -90,8 +90,9 @@ def _reader_line(attempt: TransactionEnd, ended_part: EndedPart) -> str:
         return f"{ended_part.partition}: nothing of it is open there"
     get = "get" if attempt.marker == PastDecision.COMMITTED.marker else "never get"
     return (
-        f"{ended_part.partition}: readers {get} what it wrote from offset {ended_part.start_offset} on, in"
-        f" {ended_part.offsets} offsets (those of other producers included)"
+        f"{ended_part.partition}: readers {get} what it wrote from offset"
+        f" {ended_part.start_offset} on, in {ended_part.offsets} offsets"
+        " (those of other producers included)"
     )
 
 

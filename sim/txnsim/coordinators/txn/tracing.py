@@ -53,8 +53,8 @@ def trace_decision(
     *,
     asked_end: str = "",
 ) -> None:
-    """Trace the decision on a command; a transition is pending from now on. ``asked_end`` is the end
-    that EndTxn asks for, ``commit`` or ``abort``, also if the request is refused.
+    """Trace the decision on a command; a transition is pending from now on. ``asked_end`` is the
+    end that EndTxn asks for, ``commit`` or ``abort``, also if the request is refused.
     """
     txn = owned_partition.entries.get(transactional_id)
     txn_label = transactional_id if txn is None else tx_of(txn)

@@ -299,8 +299,8 @@ class _Assignment:
         )
 
     def _least_loaded(self, task: Task, *, is_for_copy: bool = False) -> _Member | None:
-        """The least loaded previous holder; with ``is_for_copy`` only in a process that does not have
-        the task.
+        """The least loaded previous holder; with ``is_for_copy`` only in a process that does not
+        have the task.
         """
         least_loaded_member: _Member | None = None
         least_loads: Sequence[float] = ()

@@ -130,7 +130,7 @@ def _convert_to_page(recording: Recording, args: argparse.Namespace) -> None:
     if args.to is None:
         TERMINAL.data(
             page_of(
-                titled_recordings, redact=args.redact, report_progress=TERMINAL.progress
+                titled_recordings, redacts=args.redact, report_progress=TERMINAL.progress
             ).rstrip("\n")
         )
     else:

@@ -102,8 +102,8 @@ class OperatorActor(ClientActor):
 
         Args:
             expected_partitions: The partitions that the search must name.
-            covers_internal_topics: Whether internal topics are searched too, as Kafka's tool does since 3.1
-                (KAFKA-13288).
+            covers_internal_topics: Whether internal topics are searched too, as Kafka's tool does
+                since 3.1 (KAFKA-13288).
         """
         hanging = await (await self.admin()).find_hanging(
             now_ms=self._around.environment.clock.now_ms()
