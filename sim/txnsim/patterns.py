@@ -261,7 +261,7 @@ class _ExpressionParser:
 
     def __init__(self, expression: str) -> None:
         self._expression = expression
-        self._at = 0
+        self._position = 0
         self._flags = _Flags()
         self._open = [_PatternGroup(self._flags)]
         self._names: set[str] = set()
@@ -269,7 +269,7 @@ class _ExpressionParser:
     def parsed(self) -> RustExpression:
         is_after_repeat = False
         while self._has_more():
-            start, was_after_repeat, is_after_repeat = self._at, is_after_repeat, False
+            start, was_after_repeat, is_after_repeat = self._position, is_after_repeat, False
             character = self._pop()
             if character in "*+?{":
                 # RE2/J counts a brace as a repetition, also if it is a literal.
@@ -303,26 +303,26 @@ class _ExpressionParser:
     # The text
 
     def _has_more(self) -> bool:
-        return self._at < len(self._expression)
+        return self._position < len(self._expression)
 
     def _pop(self) -> str:
-        char = self._expression[self._at]
-        self._at += 1
+        char = self._expression[self._position]
+        self._position += 1
         return char
 
     def _take_if_next(self, text: str) -> bool:
-        if self._expression.startswith(text, self._at):
-            self._at += len(text)
+        if self._expression.startswith(text, self._position):
+            self._position += len(text)
             return True
         return False
 
     def _take_up_to(self, end: str) -> str | None:
         """Read the text before ``end`` and skip ``end``; None if ``end`` does not come."""
-        end_position = self._expression.find(end, self._at)
+        end_position = self._expression.find(end, self._position)
         if end_position < 0:
             return None
-        text = self._expression[self._at : end_position]
-        self._at = end_position + len(end)
+        text = self._expression[self._position : end_position]
+        self._position = end_position + len(end)
         return text
 
     # Parts
@@ -396,7 +396,7 @@ class _ExpressionParser:
         if repetition_match is None:
             self._literal(ord("{"))
             return
-        self._at = repetition_match.end()
+        self._position = repetition_match.end()
         symbol, low_text, comma, high_text = repetition_match.groups()
         if symbol:
             minimum, maximum = _SYMBOLS[symbol]
@@ -435,15 +435,18 @@ class _ExpressionParser:
 
     def _backslash(self) -> None:
         if self._has_more():
-            char = self._expression[self._at]
+            char = self._expression[self._position]
             if char in _ASSERTIONS:
-                self._at += 1
+                self._position += 1
                 self._push_part(_ASSERTIONS[char])
                 return
             if self._take_if_next("Q"):
                 quoted = self._take_up_to("\\E")
                 if quoted is None:
-                    quoted, self._at = self._expression[self._at :], len(self._expression)
+                    quoted, self._position = (
+                        self._expression[self._position :],
+                        len(self._expression),
+                    )
                 for character in quoted:
                     self._literal(ord(character))
                 return
@@ -457,14 +460,14 @@ class _ExpressionParser:
         r"""Reads a class such as ``\d`` or ``\p{Greek}`` after the backslash; None if it is another
         escape, which is then not consumed.
         """
-        char = self._expression[self._at : self._at + 1]
+        char = self._expression[self._position : self._position + 1]
         if char in ("p", "P"):
-            self._at += 1
+            self._position += 1
             return self._unicode_class(is_negated=char == "P")
         members = _PERL.get(char.lower())
         if members is None:
             return None
-        self._at += 1
+        self._position += 1
         return _ascii_class(members, is_negated=char.isupper())
 
     def _unicode_class(self, *, is_negated: bool) -> _Members:
@@ -497,7 +500,11 @@ class _ExpressionParser:
         if char == "x":
             return self._hexadecimal()
         octal = char if char in _OCTAL else ""
-        while octal and len(octal) < 3 and self._expression[self._at : self._at + 1] in _OCTAL:
+        while (
+            octal
+            and len(octal) < 3
+            and self._expression[self._position : self._position + 1] in _OCTAL
+        ):
             octal += self._pop()
         if octal and (octal[0] == "0" or len(octal) > 1):  # otherwise it is a back-reference
             return int(octal, 8)
@@ -507,8 +514,8 @@ class _ExpressionParser:
         if self._take_if_next("{"):
             digits = self._take_up_to("}") or ""
         else:
-            digits = self._expression[self._at : self._at + 2]
-            self._at += 2
+            digits = self._expression[self._position : self._position + 2]
+            self._position += 2
             if len(digits) < 2:
                 _refuse(_INVALID_ESCAPE)
         if not digits or not set(digits) <= set(string.hexdigits):
@@ -529,15 +536,18 @@ class _ExpressionParser:
             if member is None and self._take_if_next("\\"):
                 member = self._class_escape()
                 if member is None:
-                    self._at -= 1
+                    self._position -= 1
             members.append(self._range() if member is None else member)
         self._push_class(members, is_negated=negated)
 
     def _named_class(self) -> _Members | None:
-        end_position = self._expression.find(":]", self._at + 1)
+        end_position = self._expression.find(":]", self._position + 1)
         if end_position < 0 or not self._take_if_next("[:"):
             return None
-        class_name, self._at = self._expression[self._at : end_position], end_position + 2
+        class_name, self._position = (
+            self._expression[self._position : end_position],
+            end_position + 2,
+        )
         members = _POSIX.get(class_name.removeprefix("^"))
         if members is None:
             _refuse(_INVALID_CHAR_RANGE)
@@ -546,8 +556,8 @@ class _ExpressionParser:
     def _range(self) -> _Members:
         low_code = high_code = self._class_char()
         if self._take_if_next("-"):
-            if self._expression.startswith("]", self._at):
-                self._at -= 1  # [a-] is a or -
+            if self._expression.startswith("]", self._position):
+                self._position -= 1  # [a-] is a or -
             else:
                 high_code = self._class_char()
                 if high_code < low_code:

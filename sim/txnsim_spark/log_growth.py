@@ -146,7 +146,7 @@ class LogEnds:
     """Finds the ends of logs. A log that has not changed since the last look is not read again."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[SegmentFile, int, int]] = {}
+        self._known_ends: dict[str, tuple[SegmentFile, int, int]] = {}
         """Folder of a replica -> its last segment, the segment's modification time, the end of the
         log.
         """
@@ -177,9 +177,9 @@ class LogEnds:
         replica_folder = last_segment.replica.path
         try:
             written_ns = os.stat(last_segment.path).st_mtime_ns
-            known_end = self._known.get(replica_folder)
+            known_end = self._known_ends.get(replica_folder)
             if known_end is None or known_end[:2] != (last_segment, written_ns):
-                known_end = self._known[replica_folder] = (
+                known_end = self._known_ends[replica_folder] = (
                     last_segment,
                     written_ns,
                     end_offset_of(last_segment),

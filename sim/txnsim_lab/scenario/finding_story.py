@@ -133,7 +133,7 @@ class _StoryWriter:
         self.actors: dict[str, dict[str, str]] = {
             _PRODUCER: {"plays": "wire", "transactional-id": self._id}
         }
-        self._others: list[TopicPartition] = []
+        self._other_partitions: list[TopicPartition] = []
         self._mode = "TV2" if facts.is_v2 else "V-"
         self._has_one_replica = False
         self._is_as_4_3 = False
@@ -168,7 +168,7 @@ class _StoryWriter:
     def topics(self) -> dict[str, Any]:
         """The topics: the finding's partition is led by broker 2, the others by broker 1."""
         counts: dict[str, int] = {}
-        for partition in (self._partition, *self._others):
+        for partition in (self._partition, *self._other_partitions):
             counts[partition.topic] = max(counts.get(partition.topic, 0), partition.partition + 1)
         topics: dict[str, Any] = {}
         for topic, count in counts.items():
@@ -192,8 +192,8 @@ class _StoryWriter:
             for partition in self.facts.other_partitions
             if partition.topic not in INTERNAL_TOPICS and partition.partition < PARTITIONS_MAX
         ]
-        self._others = other_partitions[:_OTHER_PARTITIONS_MAX]
-        left_out = len(self.facts.other_partitions) - len(self._others)
+        self._other_partitions = other_partitions[:_OTHER_PARTITIONS_MAX]
+        left_out = len(self.facts.other_partitions) - len(self._other_partitions)
         if left_out:
             self._guess(
                 f"{left_out} of the decision's other partitions make no difference, and are left"
@@ -333,7 +333,7 @@ class _StoryWriter:
         """A finding of a marker that ends no record, which an operator wrote."""
         is_known = self._finding.transactional_id is not None
         self._init()
-        self._others = [TopicPartition(_ELSEWHERE, 0)]
+        self._other_partitions = [TopicPartition(_ELSEWHERE, 0)]
         self._begin_elsewhere()
         self._end_transaction(is_commit=True)
         if is_known and self._finding.explained_by == _OPERATOR:
@@ -533,7 +533,7 @@ class _StoryWriter:
 
     def _begin_transaction(self, record_count: int, *, with_others: bool = True) -> None:
         """Begin a transaction and write its records, on the other partitions as well by default."""
-        other_partitions = self._others if with_others else []
+        other_partitions = self._other_partitions if with_others else []
         self._add_call(_PRODUCER, "begin")
         partitions = [str(partition) for partition in (self._partition, *other_partitions)]
         self._add_call(_PRODUCER, "add-partitions", partitions=partitions)

@@ -358,7 +358,7 @@ class ConsumerMembership(Membership):
         )
         self._now = self.metadata
         """The current identity; ``metadata`` keeps the old one until the member has rejoined."""
-        self._target: frozenset[TopicPartition] = frozenset()
+        self._target_partitions: frozenset[TopicPartition] = frozenset()
         self._confirmed: frozenset[TopicPartition] = frozenset()
         """The member's partitions that the coordinator knows."""
         self._is_out = True
@@ -384,11 +384,11 @@ class ConsumerMembership(Membership):
 
     async def settle(self) -> None:
         self._is_out = False
-        while self._must_join or self._says_topics or self._target != self._confirmed:
+        while self._must_join or self._says_topics or self._target_partitions != self._confirmed:
             if self._must_join or self._says_topics:
                 await self._join()
                 continue
-            target_assignment = self._target
+            target_assignment = self._target_partitions
             self._hold(target_assignment)
             if await self._send_heartbeat(
                 self._request(owned_partitions=self._by_id(target_assignment))
@@ -417,7 +417,7 @@ class ConsumerMembership(Membership):
 
     def _lose_all(self) -> None:
         self._hold(frozenset())
-        self._target = self._confirmed = frozenset()
+        self._target_partitions = self._confirmed = frozenset()
         self._now = msgspec.structs.replace(self._now, generation=JOIN)
 
     def _request(
@@ -459,7 +459,7 @@ class ConsumerMembership(Membership):
         )
         target_assignment = await self._assigned_by(answer)
         if target_assignment is not None:
-            self._target = target_assignment
+            self._target_partitions = target_assignment
         return True
 
     async def _assigned_by(self, answer: Any) -> frozenset[TopicPartition] | None:
