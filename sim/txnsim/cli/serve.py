@@ -634,24 +634,21 @@ def announce(
     server_by_listener = {
         listener.name: cluster.bootstrap_of(listener.name) for listener in listeners
     }
-    cluster_facts = _cluster_facts(
-        cluster, control, brokers_by_release, demo, server_by_listener, exercise
-    )
+    facts = _cluster_facts(cluster, control, brokers_by_release, demo, server_by_listener, exercise)
     if demo is not None:
         security_settings.write_properties(demo.authority.parent, demo, server_by_listener)
     loaded_cluster = cluster.options.loaded
     if loaded_cluster is not None:
         serve_load.warn_of_losses(loaded_cluster)
-    running.say_ready(args, cluster_facts)
+    running.say_ready(args, facts)
     if args.json:
-        TERMINAL.data(msgspec.json.encode(cluster_facts).decode())
+        TERMINAL.data(msgspec.json.encode(facts).decode())
         return
     broker_count = len(cluster.brokers)
     transaction_version = cluster.metadata.image.features.get(TRANSACTION_VERSION, 0)
     TERMINAL.line(
-        f"txnsim {cluster_facts['version']}: {broker_count}"
-        f" broker{'s' if broker_count != 1 else ''} up as Apache Kafka {cluster_facts['release']},"
-        f" transaction.version {transaction_version}"
+        f"txnsim {facts['version']}: {broker_count} broker{'s' if broker_count != 1 else ''} up"
+        f" as Apache Kafka {facts['release']}, transaction.version {transaction_version}"
     )
     if loaded_cluster is not None:
         TERMINAL.line(f"  {serve_load.line(loaded_cluster)}")
@@ -779,7 +776,7 @@ def _default_values(setting_name: str, documentation: Setting) -> tuple[object, 
 def _coordinator_replica_lines(settings: Settings, broker_count: int) -> list[str]:
     """Lines about coordinators' topics that have fewer replicas because of few brokers."""
     setting_docs = settings_module.documentation()
-    capped_settings, lines_by_kind = [], []
+    capped_settings, lines = [], []
     for setting_name in CAPPED:
         setting_value, default = (
             getattr(settings, setting_name),
@@ -791,18 +788,18 @@ def _coordinator_replica_lines(settings: Settings, broker_count: int) -> list[st
                 continue  # most clusters have no share partitions
             capped_settings.append((f"{setting_docs[setting_name].kafka}={replicas}", str(default)))
         elif not setting_name.endswith("_min_isr") and replicas > broker_count:
-            lines_by_kind.append(
+            lines.append(
                 f"{setting_docs[setting_name].kafka}={replicas} is set, and there "
                 f"{'is 1 broker' if broker_count == 1 else f'are {broker_count} brokers'}: as of a "
                 "real broker, clients get COORDINATOR_NOT_AVAILABLE"
             )
     if capped_settings:
         replica_settings, defaults = zip(*capped_settings, strict=True)
-        lines_by_kind.append(
+        lines.append(
             f"{', '.join(replica_settings)}: not set, so no more than there are brokers "
             f"(Apache Kafka waits for {', '.join(defaults)})"
         )
-    return lines_by_kind
+    return lines
 
 
 def _setting_text(value: object) -> str:

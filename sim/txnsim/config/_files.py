@@ -402,53 +402,45 @@ def _from_properties(
 
     problems = _Problems(file, readers)
     entry_by_name = {
-        given_property.name: given_property for given_property in properties
+        entry.name: entry for entry in properties
     }  # java.util.Properties: the last wins
     provided_entries = provided_properties(entry_by_name)
     used_entries = {key: entry_by_name[key] for key in entry_by_name if key not in provided_entries}
     settings: dict[str, object] = {}
     origins: dict[str, Property] = {}
-    for given_property in used_entries.values():
-        name = (
-            _our_name(given_property.name)
-            if given_property.name in known_properties(readers)
-            else None
-        )
+    for entry in used_entries.values():
+        name = _our_name(entry.name) if entry.name in known_properties(readers) else None
         if name is not None:
             try:
-                settings[name] = _parse_value(name, given_property.value)
+                settings[name] = _parse_value(name, entry.value)
             except ValueError as error:
-                problems.add(given_property.line, given_property.name, str(error))
-            origins[name] = given_property
+                problems.add(entry.line, entry.name, str(error))
+            origins[name] = entry
     if not problems.add_settings(settings, origins):
         problems.add_disagreements(msgspec.convert(settings, Settings), origins)
     listeners = without_unopenable(read_listeners(used_entries), used_entries, provided_entries)
     security = read_security(used_entries, listeners.clients)
     file_node = read_node(used_entries)
     used_names = security.used_names | file_node.used_names
-    plugins = plugin_prefixes(
-        {name: given_property.value for name, given_property in used_entries.items()}
-    )
-    idle_entries = [
-        (FROM_A_PROVIDER, given_property) for given_property in provided_entries.values()
-    ]
-    for given_property in used_entries.values():
-        match _fate_of_property(given_property, used_names, listeners, plugins, readers):
+    plugins = plugin_prefixes({name: entry.value for name, entry in used_entries.items()})
+    idle_entries = [(FROM_A_PROVIDER, entry) for entry in provided_entries.values()]
+    for entry in used_entries.values():
+        match _fate_of_property(entry, used_names, listeners, plugins, readers):
             case _RefusedProperty(message=message):
-                problems.add(given_property.line, given_property.name, message)
+                problems.add(entry.line, entry.name, message)
             case _IgnoredProperty():
-                idle_entries.append((readers.without_it, given_property))
-                problems.note_ignored(given_property.line, given_property.name)
+                idle_entries.append((readers.without_it, entry))
+                problems.note_ignored(entry.line, entry.name)
             case str() as ignore_reason:
-                idle_entries.append((ignore_reason, given_property))
-    for given_property, message in (*file_node.refusals, *listeners.refusals, *security.refusals):
-        problems.add(given_property.line, given_property.name, message)
+                idle_entries.append((ignore_reason, entry))
+    for entry, message in (*file_node.refusals, *listeners.refusals, *security.refusals):
+        problems.add(entry.line, entry.name, message)
     problems.raise_if_any()
     first_listener = plain_listener(listeners.clients) or next(iter(listeners.clients), None)
     remarks = [
-        (given_property, "repeated further down, which wins")
-        for given_property in properties
-        if entry_by_name[given_property.name] is not given_property
+        (entry, "repeated further down, which wins")
+        for entry in properties
+        if entry_by_name[entry.name] is not entry
     ]
     remarks += listeners.odd_remarks if file_node.brokers != 1 else ()
     remarks += (*listeners.closed, *security.odd_remarks)
@@ -462,10 +454,7 @@ def _from_properties(
         advertised_port=None if first_listener is None else first_listener.advertised_port,
         security=None if security.options == NO_SECURITY else security.options,
         warnings=(
-            *(
-                f"{file}:{given_property.line}: {given_property.name}: {message}"
-                for given_property, message in remarks
-            ),
+            *(f"{file}:{entry.line}: {entry.name}: {message}" for entry, message in remarks),
             *_idle_warnings(idle_entries, file=file),
         ),
     )

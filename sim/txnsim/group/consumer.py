@@ -117,7 +117,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         if records:  # a static member has begun a new life: go on with the group as it is then
             group = group.with_records(records, recounts=False)
         updated_member = member_after_heartbeat(member, command)
-        subscription_change_or_refusal = group.tally.subscription_refusal(
+        change_or_refusal = group.tally.subscription_refusal(
             updated_member.topic_names
         ) or subscription_change(
             group,
@@ -127,15 +127,15 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             refresh_ms=self.settings.regex_refresh_ms,
             now_ms=now_ms,
         )
-        if isinstance(subscription_change_or_refusal, Rejection):
-            return subscription_change_or_refusal
-        records += subscription_change_or_refusal.records
+        if isinstance(change_or_refusal, Rejection):
+            return change_or_refusal
+        records += change_or_refusal.records
         effects: list[ConsumerEffect] = []
         advanced_member = self._reconcile_member(
             group,
             updated_member,
             command,
-            change=subscription_change_or_refusal,
+            change=change_or_refusal,
             image=image,
             now_ms=now_ms,
             records=records,
@@ -144,13 +144,8 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(advanced_member, Rejection):
             return advanced_member
         updated_member = advanced_member
-        if subscription_change_or_refusal.regexes_to_look_up:
-            effects.append(
-                ResolveRegexes(
-                    regexes=subscription_change_or_refusal.regexes_to_look_up,
-                    may_describe=command.may_describe,
-                )
-            )
+        if regexes := change_or_refusal.regexes_to_look_up:
+            effects.append(ResolveRegexes(regexes=regexes, may_describe=command.may_describe))
         if updated_member != member:
             effects.append(_revocation_effect(group.group_id, updated_member))
         effects.append(self._session_timer(group.group_id, updated_member))

@@ -404,10 +404,9 @@ class _ClusterView:
     def _judge_open(
         self, open_txn: OpenTxnFacts, partition: PartitionFacts, *, is_holder: bool
     ) -> OpenTxnVerdict:
-        cluster_facts = self._facts
         transaction = self._transactions.get(open_txn.producer_id)
         status, reason = judge_open_txn(
-            open_txn, partition.partition, transaction, cluster_facts.unserved_coordinators
+            open_txn, partition.partition, transaction, self._facts.unserved_coordinators
         )
         transactional_id = None if transaction is None else transaction.transactional_id
         is_two_phase = (
@@ -449,7 +448,7 @@ class _ClusterView:
                 ending = _producer_ending(transaction, is_two_phase=is_two_phase)
             case _:
                 state = VerdictState.WAITS
-                unserved_coordinators = cluster_facts.unserved_coordinators
+                unserved_coordinators = self._facts.unserved_coordinators
                 headline = words.unserved_headline(
                     txn_name, partition.partition, unserved_coordinators
                 )

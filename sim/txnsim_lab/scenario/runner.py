@@ -231,10 +231,8 @@ async def run_on(
     for result in (verdict, cured):
         if result is not None:
             _tell_verdict(tracer, result)
-    trace_lines: list[bytes] = []
-    tracer.export(
-        trace_lines.append, verdict=", ".join(verdict.observed) or "healthy", start=first_event
-    )
+    lines: list[bytes] = []
+    tracer.export(lines.append, verdict=", ".join(verdict.observed) or "healthy", start=first_event)
     return RunResult(
         scenario=scenario.name,
         anomaly=scenario.anomaly,
@@ -249,7 +247,7 @@ async def run_on(
         remarks=tuple(notes.remarks),
         duration_ms=environment.clock.monotonic_ms() - start_ms,
         history=recorder.history.to_lines(),
-        trace=b"".join(trace_lines),
+        trace=b"".join(lines),
         answered=notes.answered,
     )
 
