@@ -131,7 +131,7 @@ async def _open_transaction(cluster: Cluster, job: _Job) -> None:
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
         base_sequence=0,
-        transactional=True,
+        is_transactional=True,
     )
     produce = requests.produce(
         {partition: batch},

@@ -140,7 +140,7 @@ def ask_process(directory: Path, question: str) -> Answer:
         (row,) = database.rows(QUERIES[question])
         answer = " ".join(str(int(value)) for value in row.values())
     else:
-        search = Search(paths=(directory,), use_snapshots=False, never_spark=True)
+        search = Search(paths=(directory,), uses_snapshots=False, never_spark=True)
         answer = str(len(find_hanging(search).findings))
     return time.perf_counter() - began_s, answer
 
@@ -228,10 +228,10 @@ class _Templates(msgspec.Struct):
         record = Record(value=bytes(VALUE_BYTES))
         data = build_batch(
             [record] * RECORDS_PER_BATCH, timestamp_ms=BEGAN_MS, producer_id=producer_id,
-            producer_epoch=0, base_sequence=0, transactional=True, leader_epoch=0,
+            producer_epoch=0, base_sequence=0, is_transactional=True, leader_epoch=0,
         )  # fmt: skip
         marker = control_batch(
-            producer_id=producer_id, producer_epoch=0, committed=True, coordinator_epoch=0,
+            producer_id=producer_id, producer_epoch=0, is_commit=True, coordinator_epoch=0,
             base_offset=0, leader_epoch=0, timestamp_ms=BEGAN_MS,
         )  # fmt: skip
         return cls(bytearray(data), bytearray(marker))

@@ -313,7 +313,7 @@ def _make_large(directory: Path, size: int) -> GeneratedLog:
     count = LARGE_BATCH_BYTES // 1_010
     template = bytearray(
         build_batch([record] * count, timestamp_ms=BEGAN_MS, producer_id=0, producer_epoch=0,
-                    base_sequence=0, transactional=True, leader_epoch=0)
+                    base_sequence=0, is_transactional=True, leader_epoch=0)
     )  # fmt: skip
     records = read_batch_header(bytes(template)).records_count
     folder = make_replica(directory, LARGE_TOPIC, 0)

@@ -52,7 +52,7 @@ def data_template() -> Any:
         producer_id=0,
         producer_epoch=0,
         base_sequence=0,
-        transactional=True,
+        is_transactional=True,
         leader_epoch=0,
     )
     assert len(data) == BATCH_BYTES, len(data)
@@ -61,7 +61,7 @@ def data_template() -> Any:
 
 def marker_template() -> Any:
     """A COMMIT marker."""
-    data = control_batch(producer_id=0, producer_epoch=0, committed=True, coordinator_epoch=0,
+    data = control_batch(producer_id=0, producer_epoch=0, is_commit=True, coordinator_epoch=0,
                          base_offset=0, leader_epoch=0, timestamp_ms=0)  # fmt: skip
     assert len(data) == MARKER_BYTES, len(data)
     return np.frombuffer(bytearray(data), dtype=np.uint8)

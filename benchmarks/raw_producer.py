@@ -202,7 +202,7 @@ class RawProducer:
             producer_id=self._producer_id,
             producer_epoch=self._epoch,
             base_sequence=sequence,
-            transactional=True,
+            is_transactional=True,
         )
 
     def _produce(self, version: int, name: str | None, batches: dict[int, bytes]) -> RequestStep:

@@ -149,7 +149,7 @@ def _batches_of_hour(
         yield control_batch(
             producer_id=producer,
             producer_epoch=0,
-            committed=number % 5 > 0,
+            is_commit=number % 5 > 0,
             coordinator_epoch=0,
             base_offset=0,
             leader_epoch=0,
@@ -164,7 +164,7 @@ def _data_batch(producer: int, sequences: defaultdict[int, int], at_ms: int) -> 
         producer_id=producer,
         producer_epoch=0,
         base_sequence=sequences[producer],
-        transactional=True,
+        is_transactional=True,
     )
     sequences[producer] += RECORDS_PER_BATCH
     return batch

@@ -245,7 +245,7 @@ def apis_page() -> str | None:
     handlers = [source for source in _sources("sim/txnsim/api") if "API_KEY" in source.constants]
     if not handlers:
         return None
-    served = shipped_apis(REFERENCE, unstable=True, telemetry=True).accepted
+    served = shipped_apis(REFERENCE, has_unstable_versions=True, has_telemetry=True).accepted
     rows = []
     for source in sorted(handlers, key=lambda handler: str(handler.constants["API_KEY"]).zfill(3)):
         title, _, details = source.docstring.partition("\n\n")

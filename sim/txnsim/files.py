@@ -66,10 +66,10 @@ def read_whole(file: BinaryIO, *, bytes_max: int = GIVEN_BYTES_MAX) -> bytes:
     Raises:
         OSError: It can't be read, or has more than ``bytes_max`` bytes (EFBIG).
     """
-    content = file.read(bytes_max + 1)
-    if len(content) > bytes_max:
+    file_bytes = file.read(bytes_max + 1)
+    if len(file_bytes) > bytes_max:
         raise _too_large_error()
-    return content
+    return file_bytes
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
@@ -193,18 +193,18 @@ def working_in(folder: Path) -> Iterator[None]:
         raise
 
 
-def append(file: FileIO, data: bytes) -> None:
+def append(file: FileIO, added_bytes: bytes) -> None:
     """Append data to a file, all of it or nothing.
 
     Args:
         file: Open for appending, without a buffer: data in a buffer could not be taken back.
-        data: The bytes to append.
+        added_bytes: The bytes to append.
 
     Raises:
         OSError: The data can't be written; the error names the file.
     """
     end_position = file.seek(0, 2) if file.seekable() else None
-    unwritten_data = memoryview(data)
+    unwritten_data = memoryview(added_bytes)
     try:
         while unwritten_data:
             # A disk that is nearly full writes a part; only the returned count shows that.
@@ -232,10 +232,12 @@ def problem_of(error: Exception) -> str:
     match error:
         case UnicodeDecodeError():
             return f"byte {error.start} is no UTF-8: this is no text file"
-        case OSError(errno=int(number)) if number in TO_DO:
+        case OSError(errno=int(error_number)) if error_number in TO_DO:
             # asyncio puts its own text into strerror.
-            problem_text = "Connection refused" if number == errno.ECONNREFUSED else error.strerror
-            return f"{problem_text}; {TO_DO[number]}"
+            problem_text = (
+                "Connection refused" if error_number == errno.ECONNREFUSED else error.strerror
+            )
+            return f"{problem_text}; {TO_DO[error_number]}"
         case OSError():
             return f"{error.strerror or error}{advice(error)}"
         case _:

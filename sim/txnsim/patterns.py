@@ -261,19 +261,19 @@ class _ExpressionParser:
 
     def __init__(self, expression: str) -> None:
         self._expression = expression
-        self._at = 0
+        self._position = 0
         self._flags = _Flags()
         self._open = [_PatternGroup(self._flags)]
         self._names: set[str] = set()
 
     def parsed(self) -> RustExpression:
-        after_repeat = False
+        is_after_repeat = False
         while self._has_more():
-            start, was_after_repeat, after_repeat = self._at, after_repeat, False
+            start, was_after_repeat, is_after_repeat = self._position, is_after_repeat, False
             character = self._pop()
             if character in "*+?{":
                 # RE2/J counts a brace as a repetition, also if it is a literal.
-                after_repeat = True
+                is_after_repeat = True
                 self._repetition(start, follows_another=was_after_repeat)
             elif character == "(":
                 self._parenthesis()
@@ -287,8 +287,8 @@ class _ExpressionParser:
             elif character == "$":
                 self._push_part("(?m:$)" if self._flags.every_line else r"\z")
             elif character == ".":
-                text = "(?s:.)" if self._flags.dot_takes_newline else "."
-                self._push_part(text, _INSTRUCTIONS_OF_NEGATION)
+                any_character = "(?s:.)" if self._flags.dot_takes_newline else "."
+                self._push_part(any_character, _INSTRUCTIONS_OF_NEGATION)
             elif character == "[":
                 self._class()
             elif character == "\\":
@@ -303,26 +303,26 @@ class _ExpressionParser:
     # The text
 
     def _has_more(self) -> bool:
-        return self._at < len(self._expression)
+        return self._position < len(self._expression)
 
     def _pop(self) -> str:
-        char = self._expression[self._at]
-        self._at += 1
+        char = self._expression[self._position]
+        self._position += 1
         return char
 
     def _take_if_next(self, text: str) -> bool:
-        if self._expression.startswith(text, self._at):
-            self._at += len(text)
+        if self._expression.startswith(text, self._position):
+            self._position += len(text)
             return True
         return False
 
     def _take_up_to(self, end: str) -> str | None:
         """Read the text before ``end`` and skip ``end``; None if ``end`` does not come."""
-        end_position = self._expression.find(end, self._at)
+        end_position = self._expression.find(end, self._position)
         if end_position < 0:
             return None
-        text = self._expression[self._at : end_position]
-        self._at = end_position + len(end)
+        text = self._expression[self._position : end_position]
+        self._position = end_position + len(end)
         return text
 
     # Parts
@@ -346,29 +346,29 @@ class _ExpressionParser:
         if not self._take_if_next("?"):
             self._open.append(_PatternGroup(self._flags))
         elif self._take_if_next("P<") or self._take_if_next("<"):
-            name = self._take_up_to(">")
-            if not name or not set(name) <= _ALNUM | {"_"}:
+            group_name = self._take_up_to(">")
+            if not group_name or not set(group_name) <= _ALNUM | {"_"}:
                 _refuse(_INVALID_NAMED_CAPTURE)
-            if name in self._names:
+            if group_name in self._names:
                 _refuse(_DUPLICATE_NAMED_CAPTURE)
-            self._names.add(name)
+            self._names.add(group_name)
             self._open.append(_PatternGroup(self._flags))
         else:
             self._change_flags()
 
     def _change_flags(self) -> None:
         """Read the flags after ``(?``, for the rest of the group or for a group of their own."""
-        flags, sets, saw_flag = self._flags, True, False
+        flags, sets_flags, has_seen_flag = self._flags, True, False
         while self._has_more():
             char = self._pop()
             if char in _FLAG_NAMES:
-                flags = flags._replace(**{_FLAG_NAMES[char]: sets})
-                saw_flag = True
+                flags = flags._replace(**{_FLAG_NAMES[char]: sets_flags})
+                has_seen_flag = True
             elif char == "U":
-                saw_flag = True
-            elif char == "-" and sets:
-                sets = saw_flag = False
-            elif char in ":)" and (sets or saw_flag):
+                has_seen_flag = True
+            elif char == "-" and sets_flags:
+                sets_flags = has_seen_flag = False
+            elif char in ":)" and (sets_flags or has_seen_flag):
                 if char == ":":
                     self._open.append(_PatternGroup(self._flags))
                 self._flags = flags
@@ -396,7 +396,7 @@ class _ExpressionParser:
         if repetition_match is None:
             self._literal(ord("{"))
             return
-        self._at = repetition_match.end()
+        self._position = repetition_match.end()
         symbol, low_text, comma, high_text = repetition_match.groups()
         if symbol:
             minimum, maximum = _SYMBOLS[symbol]
@@ -435,15 +435,18 @@ class _ExpressionParser:
 
     def _backslash(self) -> None:
         if self._has_more():
-            char = self._expression[self._at]
+            char = self._expression[self._position]
             if char in _ASSERTIONS:
-                self._at += 1
+                self._position += 1
                 self._push_part(_ASSERTIONS[char])
                 return
             if self._take_if_next("Q"):
                 quoted = self._take_up_to("\\E")
                 if quoted is None:
-                    quoted, self._at = self._expression[self._at :], len(self._expression)
+                    quoted, self._position = (
+                        self._expression[self._position :],
+                        len(self._expression),
+                    )
                 for character in quoted:
                     self._literal(ord(character))
                 return
@@ -457,32 +460,32 @@ class _ExpressionParser:
         r"""Reads a class such as ``\d`` or ``\p{Greek}`` after the backslash; None if it is another
         escape, which is then not consumed.
         """
-        char = self._expression[self._at : self._at + 1]
+        char = self._expression[self._position : self._position + 1]
         if char in ("p", "P"):
-            self._at += 1
-            return self._unicode_class(negated=char == "P")
+            self._position += 1
+            return self._unicode_class(is_negated=char == "P")
         members = _PERL.get(char.lower())
         if members is None:
             return None
-        self._at += 1
-        return _ascii_class(members, negated=char.isupper())
+        self._position += 1
+        return _ascii_class(members, is_negated=char.isupper())
 
-    def _unicode_class(self, *, negated: bool) -> _Members:
-        name = (
+    def _unicode_class(self, *, is_negated: bool) -> _Members:
+        class_name = (
             None
             if not self._has_more()
             else self._take_up_to("}")
             if self._take_if_next("{")
             else self._pop()
         )
-        if name is not None and name.startswith("^"):
-            name, negated = name[1:], not negated
-        if name is None or name not in UNICODE_CLASSES:
+        if class_name is not None and class_name.startswith("^"):
+            class_name, is_negated = class_name[1:], not is_negated
+        if class_name is None or class_name not in UNICODE_CLASSES:
             _refuse(_INVALID_CHAR_RANGE)
         return _Members(
-            f"[{'^' if negated else ''}{UNICODE_CLASSES[name]}]",
+            f"[{'^' if is_negated else ''}{UNICODE_CLASSES[class_name]}]",
             INSTRUCTIONS_OF_UNICODE_CLASS,
-            span=_ALL if negated or name == "Any" else 0,
+            span=_ALL if is_negated or class_name == "Any" else 0,
         )
 
     def _read_escape(self) -> int:
@@ -497,7 +500,11 @@ class _ExpressionParser:
         if char == "x":
             return self._hexadecimal()
         octal = char if char in _OCTAL else ""
-        while octal and len(octal) < 3 and self._expression[self._at : self._at + 1] in _OCTAL:
+        while (
+            octal
+            and len(octal) < 3
+            and self._expression[self._position : self._position + 1] in _OCTAL
+        ):
             octal += self._pop()
         if octal and (octal[0] == "0" or len(octal) > 1):  # otherwise it is a back-reference
             return int(octal, 8)
@@ -507,8 +514,8 @@ class _ExpressionParser:
         if self._take_if_next("{"):
             digits = self._take_up_to("}") or ""
         else:
-            digits = self._expression[self._at : self._at + 2]
-            self._at += 2
+            digits = self._expression[self._position : self._position + 2]
+            self._position += 2
             if len(digits) < 2:
                 _refuse(_INVALID_ESCAPE)
         if not digits or not set(digits) <= set(string.hexdigits):
@@ -529,25 +536,28 @@ class _ExpressionParser:
             if member is None and self._take_if_next("\\"):
                 member = self._class_escape()
                 if member is None:
-                    self._at -= 1
+                    self._position -= 1
             members.append(self._range() if member is None else member)
-        self._push_class(members, negated=negated)
+        self._push_class(members, is_negated=negated)
 
     def _named_class(self) -> _Members | None:
-        end_position = self._expression.find(":]", self._at + 1)
+        end_position = self._expression.find(":]", self._position + 1)
         if end_position < 0 or not self._take_if_next("[:"):
             return None
-        class_name, self._at = self._expression[self._at : end_position], end_position + 2
+        class_name, self._position = (
+            self._expression[self._position : end_position],
+            end_position + 2,
+        )
         members = _POSIX.get(class_name.removeprefix("^"))
         if members is None:
             _refuse(_INVALID_CHAR_RANGE)
-        return _ascii_class(members, negated=class_name.startswith("^"))
+        return _ascii_class(members, is_negated=class_name.startswith("^"))
 
     def _range(self) -> _Members:
         low_code = high_code = self._class_char()
         if self._take_if_next("-"):
-            if self._expression.startswith("]", self._at):
-                self._at -= 1  # [a-] is a or -
+            if self._expression.startswith("]", self._position):
+                self._position -= 1  # [a-] is a or -
             else:
                 high_code = self._class_char()
                 if high_code < low_code:
@@ -567,11 +577,11 @@ class _ExpressionParser:
             _refuse(_MISSING_BRACKET)
         return self._read_escape() if self._take_if_next("\\") else ord(self._pop())
 
-    def _push_class(self, members: Sequence[_Members], *, negated: bool = False) -> None:
+    def _push_class(self, members: Sequence[_Members], *, is_negated: bool = False) -> None:
         class_text = "".join(member.text for member in members) or _NOTHING
-        class_text = f"[^{class_text}]" if negated else f"[{class_text}]"
+        class_text = f"[^{class_text}]" if is_negated else f"[{class_text}]"
         instruction_count = sum(member.instruction_count for member in members)
-        instruction_count += _INSTRUCTIONS_OF_NEGATION if negated else 0
+        instruction_count += _INSTRUCTIONS_OF_NEGATION if is_negated else 0
         if self._flags.ignores_case:
             class_text = f"(?i:{class_text})"
             instruction_count += _INSTRUCTIONS_OF_RANGE
@@ -582,9 +592,9 @@ class _ExpressionParser:
         self._push_part(class_text, instruction_count)
 
 
-def _ascii_class(members: str, *, negated: bool) -> _Members:
+def _ascii_class(members: str, *, is_negated: bool) -> _Members:
     """A class of ASCII characters, or its complement."""
-    if negated:
+    if is_negated:
         return _Members(f"[^{members}]", _INSTRUCTIONS_OF_NEGATION, span=_ALL)
     return _Members(members)
 

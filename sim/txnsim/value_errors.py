@@ -95,7 +95,10 @@ def _mistakes(content: object, target_type: Any, path: str, noun: str) -> Iterat
 
 
 def _struct_mistakes(
-    content: Mapping[Any, Any], structs: tuple[type[msgspec.Struct], ...], path: str, noun: str
+    struct_content: Mapping[Any, Any],
+    structs: tuple[type[msgspec.Struct], ...],
+    path: str,
+    noun: str,
 ) -> Iterator[tuple[str, str]]:
     """Yield unknown, missing and wrong fields; if there are none, the struct's own complaint about
     its fields together.
@@ -104,10 +107,10 @@ def _struct_mistakes(
     struct_type = structs[0]
     if tag_field is not None:
         structs_by_tag = {str(struct.__struct_config__.tag): struct for struct in structs}
-        if tag_field not in content:
+        if tag_field not in struct_content:
             yield path, f"{tag_field} is missing; there are: {', '.join(structs_by_tag)}"
             return
-        action_name = content[tag_field]
+        action_name = struct_content[tag_field]
         if not isinstance(action_name, str) or action_name not in structs_by_tag:
             yield (
                 _path_below(path, tag_field),
@@ -115,28 +118,33 @@ def _struct_mistakes(
             )
             return
         struct_type = structs_by_tag[action_name]
-    fields = {field.encode_name: field for field in msgspec.structs.fields(struct_type)}
-    unknown_names = (name for name in content if name not in fields and name != tag_field)
+    fields_by_name = {field.encode_name: field for field in msgspec.structs.fields(struct_type)}
+    unknown_names = (
+        name for name in struct_content if name not in fields_by_name and name != tag_field
+    )
     mistakes = [
-        (_path_below(path, _shortened(name)), unknown_word_message(noun, _shortened(name), fields))
+        (
+            _path_below(path, _shortened(name)),
+            unknown_word_message(noun, _shortened(name), fields_by_name),
+        )
         for name in islice(unknown_names, MISTAKES_MAX)
     ]
     mistakes += [
         (path, f"{name} is missing")
-        for name, field in fields.items()
-        if field.required and name not in content
+        for name, field in fields_by_name.items()
+        if field.required and name not in struct_content
     ]
     hints = typing.get_type_hints(struct_type, include_extras=True)
-    for name, field in fields.items():
-        if name in content:
+    for name, field in fields_by_name.items():
+        if name in struct_content:
             mistakes += _mistakes(
-                content[name], hints[field.name], _path_below(path, name), "field"
+                struct_content[name], hints[field.name], _path_below(path, name), "field"
             )
     if mistakes:
         yield from mistakes
         return
     try:
-        msgspec.convert(content, struct_type)
+        msgspec.convert(struct_content, struct_type)
     except msgspec.ValidationError as error:
         yield path, _complaint_text(str(error))
 

@@ -64,16 +64,16 @@ def read_results(text: bytes) -> ExamRun | ConformanceResults:
         ResultsError: The text is neither; the error says where it is wrong.
     """
     try:
-        fields = msgspec.json.decode(text)
+        result_fields = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:  # nested too deeply
         raise ResultsError(f"no JSON: {error}") from None
-    if not isinstance(fields, dict):
+    if not isinstance(result_fields, dict):
         raise ResultsError("an object is expected, as --json of exam run or conformance prints it")
-    is_conformance = "answered_by" in fields
+    is_conformance = "answered_by" in result_fields
     try:
         if is_conformance:
-            return msgspec.convert(fields, ConformanceResults)
-        return msgspec.convert(fields, ExamRun)
+            return msgspec.convert(result_fields, ConformanceResults)
+        return msgspec.convert(result_fields, ExamRun)
     except msgspec.ValidationError as error:
         command = "conformance" if is_conformance else "exam run"
         raise ResultsError(f"no results of txnsim {command} --json: {error}") from None

@@ -102,13 +102,13 @@ class EmbeddedDatabase:
         """
         import duckdb
 
-        target = str(path).replace("'", "''")
+        quoted_path = str(path).replace("'", "''")
         try:
-            self._carry_out(f"COPY ({for_duckdb(query)}) TO '{target}' (FORMAT parquet)")
+            self._carry_out(f"COPY ({for_duckdb(query)}) TO '{quoted_path}' (FORMAT parquet)")
         except duckdb.IOException as error:
             is_full = "No space left on device" in str(error)
-            number = errno.ENOSPC if is_full else errno.EIO
-            raise OSError(number, os.strerror(number), str(path)) from error
+            error_number = errno.ENOSPC if is_full else errno.EIO
+            raise OSError(error_number, os.strerror(error_number), str(path)) from error
 
     def keep(self, table_name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         """Create a table of Arrow rows."""

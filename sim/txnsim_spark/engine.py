@@ -151,8 +151,8 @@ class Engine:
             initargs=(job,),  # inherited: nothing of it is written and read
         ) as pool:
             with interrupts_kept_back():
-                parts = pool.map(_read_task, range(len(job.tasks)))
-            return self._join_pieces(job, parts)
+                task_results = pool.map(_read_task, range(len(job.tasks)))
+            return self._join_pieces(job, task_results)
 
     def _join_pieces(
         self, job: EngineJob[T, R], pieces_by_task: Iterable[Iterable[KeyedPiece]]

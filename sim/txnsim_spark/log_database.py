@@ -64,7 +64,7 @@ class LogDatabase:
         """The same tables and views without rows, for planning."""
         prepare_planning(self._planned.connection)
         self._database = EmbeddedDatabase()
-        self._kept: dict[str, TableUse] = {}
+        self._kept_tables: dict[str, TableUse] = {}
         """Name of a table -> its kept columns."""
         self._views: set[str] = set()
         self._named_relations: set[str] = set()
@@ -142,7 +142,7 @@ class LogDatabase:
             else:
                 streamed_uses.pop(table_name, None)
         for table_name in self._named_relations - uses.keys():
-            if table_name in _TABLE_OF_RELATION and table_name not in self._kept:
+            if table_name in _TABLE_OF_RELATION and table_name not in self._kept_tables:
                 self._create_view(table_name, frozenset(), "")  # named, and nothing of it is needed
         for view_name in (view for view in VIEWS if view in self._named_relations - self._views):
             self._views.add(view_name)
@@ -155,7 +155,7 @@ class LogDatabase:
                 self._keep_table(table_name, table_use)
 
     def _keeps_columns(self, table_name: str, table_use: TableUse) -> bool:
-        kept_use = self._kept.get(table_name)
+        kept_use = self._kept_tables.get(table_name)
         return (
             kept_use is not None
             and table_use.columns <= kept_use.columns
@@ -173,7 +173,7 @@ class LogDatabase:
             _schema_of(table_name, columns),
             self._read_table(table_name, table_use, columns),
         )
-        self._kept.pop(table_name, None)
+        self._kept_tables.pop(table_name, None)
         self._create_view(table_name, columns, source)
 
     def _keep_table(self, table_name: str, table_use: TableUse) -> None:
@@ -185,7 +185,7 @@ class LogDatabase:
             _schema_of(table_name, columns),
             self._read_table(table_name, table_use, columns),
         )
-        self._kept[table_name] = table_use
+        self._kept_tables[table_name] = table_use
         self._create_view(table_name, columns, source)
 
     def _create_view(self, table_name: str, columns: frozenset[str], source: str) -> None:

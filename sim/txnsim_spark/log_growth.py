@@ -89,8 +89,8 @@ def list_logs(options: KafkaLogOptions) -> LogListing:
         return LogListing(options=options, scope=scope)
     listed_segments = segments_in(options, FILES_OF_TABLE[options.table])
     segments_by_folder = {path: segments for path, segments in listed_segments.items() if segments}
-    places = _places_of([segments[0].replica for segments in segments_by_folder.values()])
-    segments = dict(zip(places, segments_by_folder.values(), strict=True))
+    place_by_replica = _places_of([segments[0].replica for segments in segments_by_folder.values()])
+    segments = dict(zip(place_by_replica, segments_by_folder.values(), strict=True))
     return LogListing(options=options, scope=scope, segments=segments)
 
 
@@ -146,7 +146,7 @@ class LogEnds:
     """Finds the ends of logs. A log that has not changed since the last look is not read again."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[SegmentFile, int, int]] = {}
+        self._known_ends: dict[str, tuple[SegmentFile, int, int]] = {}
         """Folder of a replica -> its last segment, the segment's modification time, the end of the
         log.
         """
@@ -177,9 +177,9 @@ class LogEnds:
         replica_folder = last_segment.replica.path
         try:
             written_ns = os.stat(last_segment.path).st_mtime_ns
-            known_end = self._known.get(replica_folder)
+            known_end = self._known_ends.get(replica_folder)
             if known_end is None or known_end[:2] != (last_segment, written_ns):
-                known_end = self._known[replica_folder] = (
+                known_end = self._known_ends[replica_folder] = (
                     last_segment,
                     written_ns,
                     end_offset_of(last_segment),

@@ -142,14 +142,16 @@ def query_logs(
 
 def _names_in(query: str) -> tuple[list[str], set[str]]:
     """The tables and the views that a query names, or that views do which it names."""
-    names: set[str] = set()
-    texts = [query]
-    while texts:
-        query_words = set(re.findall(r"\w+", texts.pop().lower()))
-        new_views = (query_words & VIEWS.keys()) - names
-        names |= query_words
-        texts += [VIEWS[name] for name in new_views]
-    return [table for table in TABLES if f"{TABLE_PREFIX}{table}" in names], names & VIEWS.keys()
+    found_names: set[str] = set()
+    view_queries = [query]
+    while view_queries:
+        query_words = set(re.findall(r"\w+", view_queries.pop().lower()))
+        new_views = (query_words & VIEWS.keys()) - found_names
+        found_names |= query_words
+        view_queries += [VIEWS[name] for name in new_views]
+    return [
+        table for table in TABLES if f"{TABLE_PREFIX}{table}" in found_names
+    ], found_names & VIEWS.keys()
 
 
 def _narrowing_text(table: str, table_need: TableNeed, options: Mapping[str, str]) -> str:
@@ -206,12 +208,12 @@ def _need_of_scan(table: str, nodes_above: Sequence[Any]) -> TableNeed:
             bounds = bounds.both(_bounds_of(table, node.condition()))
     columns: frozenset[str] | None = None
     if nodes_above and _kind(nodes_above[0]) in ("Project", "Aggregate"):
-        names = {
+        needed_columns = {
             attribute.name()
             for node in nodes_above
             for attribute in _items(node.references().toSeq())
         }
-        columns = frozenset(names) & {column.name for column in TABLES[table].columns}
+        columns = frozenset(needed_columns) & {column.name for column in TABLES[table].columns}
     return TableNeed(columns=columns, bounds=bounds)
 
 
@@ -221,23 +223,29 @@ def _bounds_of(table: str, condition: Any) -> RowBounds:
     if kind == "And":
         return _bounds_of(table, condition.left()).both(_bounds_of(table, condition.right()))
     if kind == "In":
-        values = [_literal(item) for item in _items(condition.list())]
-        name = _column(condition.value())
-        return _bounds_of_values(name, values) if None not in values else RowBounds()
+        literal_values = [_literal(item) for item in _items(condition.list())]
+        column_name = _column(condition.value())
+        return (
+            _bounds_of_values(column_name, literal_values)
+            if None not in literal_values
+            else RowBounds()
+        )
     if kind == "InSet":
-        values = [_value(item) for item in _items(condition.hset().toSeq())]
-        return _bounds_of_values(_column(condition.child()), values)
+        literal_values = [_value(item) for item in _items(condition.hset().toSeq())]
+        return _bounds_of_values(_column(condition.child()), literal_values)
     if kind not in ("EqualTo", *_MIRRORED):
         return RowBounds()
-    name, value = _column(condition.left()), _literal(condition.right())
-    if name is None:
-        name, value = _column(condition.right()), _literal(condition.left())
+    column_name, value = _column(condition.left()), _literal(condition.right())
+    if column_name is None:
+        column_name, value = _column(condition.right()), _literal(condition.left())
         kind = _MIRRORED.get(kind, kind)
     if value is None:
         return RowBounds()
     if kind == "EqualTo":
-        return _bounds_of_values(name, [value]).both(_bounds_of_number(table, name, kind, value))
-    return _bounds_of_number(table, name, kind, value)
+        return _bounds_of_values(column_name, [value]).both(
+            _bounds_of_number(table, column_name, kind, value)
+        )
+    return _bounds_of_number(table, column_name, kind, value)
 
 
 def _bounds_of_values(name: str | None, values: Sequence[object]) -> RowBounds:

@@ -150,7 +150,7 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     end_ms: int | None = None
     """Rows of this timestamp or a later one are left out."""
     check_crc: CrcCheck = CrcCheck.AUTO
-    check_records: bool = False
+    checks_records: bool = False
     """Look into every batch for the table of errors."""
     late_by_max_ms: int | None = None
     """Maximum disorder of timestamps within a log in milliseconds; None for no limit."""
@@ -163,7 +163,7 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
     max_transaction_timeout_ms: int | None = None
     """For the table ``findings``: younger transactions are not called hanging; None: 15 minutes."""
-    fail_on_data_loss: bool = True
+    fails_on_data_loss: bool = True
     """Whether a stream ends if unread rows are gone."""
     ignore_missing_files: bool | None = None
     """Whether files that are gone since the read was planned are ignored; None: as the session
@@ -234,14 +234,14 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
             start_ms=_time_ms(text_by_name, START_TIMESTAMP),
             end_ms=_time_ms(text_by_name, END_TIMESTAMP),
             check_crc=_crc_check(text_by_name.get("checkcrc", CrcCheck.AUTO.value)),
-            check_records=_boolean("checkRecords", text_by_name.get("checkrecords", "false")),
+            checks_records=_boolean("checkRecords", text_by_name.get("checkrecords", "false")),
             late_by_max_ms=_whole_number(text_by_name, "lateByMaxMs", "milliseconds"),
             task_bytes=_byte_count(text_by_name, "taskBytes"),
             as_of_ms=_time_ms(text_by_name, "asOf"),
             max_transaction_timeout_ms=_whole_number(
                 text_by_name, "maxTransactionTimeoutMs", "milliseconds"
             ),
-            fail_on_data_loss=_boolean(
+            fails_on_data_loss=_boolean(
                 "failOnDataLoss", text_by_name.get("failondataloss", "true")
             ),
             ignore_missing_files=_boolean_or_none(text_by_name, "ignoreMissingFiles"),
@@ -262,7 +262,7 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _passes_over_losses(self) -> bool:
-        return self.follows and not self.fail_on_data_loss
+        return self.follows and not self.fails_on_data_loss
 
 
 def options_kept_by_catalog(options: Mapping[str, str]) -> dict[str, str] | None:

@@ -259,11 +259,11 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._stores = stores
-        self._ends = LogEnds()
+        self._log_ends = LogEnds()
         self._listing: LogListing | None = None
         self._reached = StreamOffset()
         """End of the batch that was planned last."""
-        self._target: StreamOffset | None = None
+        self._target_offset: StreamOffset | None = None
         """The end of a query that processes the available data and stops (Trigger.AvailableNow)."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -277,11 +277,11 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             refuse_empty_stream(listing)
         if not self._options.starts_latest:
             return _encode_offset(StreamOffset())
-        return _encode_offset(latest_offset(listing, StreamOffset(), self._ends))
+        return _encode_offset(latest_offset(listing, StreamOffset(), self._log_ends))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Set the end of the query to the data that is available now."""
-        self._target = latest_offset(self._list_again(), StreamOffset(), self._ends)
+        self._target_offset = latest_offset(self._list_again(), StreamOffset(), self._log_ends)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """How much one batch of rows reads."""
@@ -294,14 +294,14 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The stream offset after the next batch of rows."""
         start_offset = _decode_offset(start)
-        listing = self._listing if self._target is not None else None
-        if listing is not None and self._target is not None:
+        listing = self._listing if self._target_offset is not None else None
+        if listing is not None and self._target_offset is not None:
             refuse_other_stream(listing, start_offset)
-            end_offset = updated_offset(start_offset, self._target)
+            end_offset = updated_offset(start_offset, self._target_offset)
         else:
             listing = self._list_again()
             refuse_other_stream(listing, start_offset)
-            end_offset = latest_offset(listing, start_offset, self._ends)
+            end_offset = latest_offset(listing, start_offset, self._log_ends)
         self._refuse_loss(listing, start_offset, end_offset)
         match limit:
             case ReadMaxBytes(max_bytes=bytes_max):
@@ -321,7 +321,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The ends of the logs, and how many offsets the query is behind: for its progress."""
         if self._listing is None or self._options.table not in RECORD_TABLES:
             return None
-        end_offset = StreamOffset(ends=self._ends.end_offsets(self._listing.segments))
+        end_offset = StreamOffset(ends=self._log_ends.end_offsets(self._listing.segments))
         return {
             **_encode_offset(end_offset),
             "behind": offsets_behind(self._listing, self._reached, end_offset),
@@ -346,12 +346,12 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._schema,
             RowScope.of(options),
             self._stores,
-            refuses_loss=options.fail_on_data_loss,
+            refuses_loss=options.fails_on_data_loss,
         )
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what only planning needs: a worker reads what its task names."""
-        return {**self.__dict__, "_listing": None, "_target": None, "_ends": None}
+        return {**self.__dict__, "_listing": None, "_target_offset": None, "_log_ends": None}
 
     def _list_again(self) -> LogListing:
         with as_spark_error():
@@ -364,7 +364,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._listing
 
     def _refuse_loss(self, listing: LogListing, start: StreamOffset, end: StreamOffset) -> None:
-        if self._options.fail_on_data_loss:
+        if self._options.fails_on_data_loss:
             losses = [*islice(lost_unread_rows(listing, start, end), LOSSES_SHOWN_MAX)]
             if losses:
                 with as_spark_error():

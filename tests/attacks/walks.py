@@ -48,7 +48,7 @@ def control_port(target: AttackTarget) -> int:
         producer_id=description.producer_id,
         producer_epoch=description.producer_epoch,
         base_sequence=0,
-        transactional=True,
+        is_transactional=True,
     )
     partition_data = [
         {"index": partition_index, "records": records} for partition_index in range(PARTITIONS)

@@ -60,7 +60,7 @@ async def test_an_exporter_of_lag_counts_what_nobody_can_read(tmp_path: Path) ->
     """klag-exporter #104, open: its ends are high watermarks, also for ``read_committed``. Only
     where a transaction is open does that differ.
     """
-    expected = expected_topics(on_disk=False)
+    expected = expected_topics(are_on_disk=False)
     program = await asyncio.to_thread(klag_exporter, "0.1.29")
     async with (
         cluster_with_fixture_topics() as kafka,
@@ -73,7 +73,7 @@ async def test_an_exporter_of_lag_counts_what_nobody_can_read(tmp_path: Path) ->
 
 
 async def test_sparks_connector_reads_what_is_committed(tmp_path: Path) -> None:
-    expected = expected_topics(on_disk=False)
+    expected = expected_topics(are_on_disk=False)
     file = tmp_path / "expected.json"
     file.write_bytes(msgspec.json.encode(expected))
     async with cluster_with_fixture_topics() as kafka:

@@ -438,5 +438,5 @@ def _add_values(
     unresolved: Any = drawn_identity.pid
     topics = list(by_topic(places).items())
     return add_partitions_values(
-        name or "", unresolved, drawn_identity.identity.epoch, topics, verify=verify
+        name or "", unresolved, drawn_identity.identity.epoch, topics, only_verifies=verify
     )

@@ -145,6 +145,6 @@ class Draw:
             producer_id=producer_id,
             producer_epoch=-1 if producer_id < 0 else self.byte() % 3,
             base_sequence=-1 if producer_id < 0 else self.byte() % 4,
-            transactional=bool(flags & 2) and producer_id >= 0,
+            is_transactional=bool(flags & 2) and producer_id >= 0,
             compression=0 if flags & 4 else self.byte() % 5,
         )

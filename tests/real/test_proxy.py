@@ -297,7 +297,7 @@ async def write(
         producer_id=identity[0],
         producer_epoch=identity[1],
         base_sequence=0,
-        transactional=True,
+        is_transactional=True,
     )
     answer = await client.ask(
         1,

@@ -176,7 +176,7 @@ async def _transaction(
         [Record(value=b"in it")],
         timestamp_ms=cluster.clock.now_ms(),
         base_sequence=0,
-        transactional=True,
+        is_transactional=True,
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
     )

@@ -346,7 +346,7 @@ def compaction_of_transactions(player: FramePlayer) -> None:
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             base_sequence=sequence,
-            transactional=True,
+            is_transactional=True,
         )
         player.ask_unrecorded("Produce", 8, **produce(topic, batch, 8, transactional_id=tid))
         player.ask_until(

@@ -488,7 +488,7 @@ def test_only_a_path_is_needed() -> None:
         table="batches",
         topics=frozenset(),
         check_crc=CrcCheck.AUTO,
-        check_records=False,
+        checks_records=False,
     )
 
 

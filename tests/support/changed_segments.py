@@ -30,7 +30,7 @@ class StoredMarker(NamedTuple):
         return control_batch(
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
-            committed=is_commit,
+            is_commit=is_commit,
             coordinator_epoch=self.coordinator_epoch,
             base_offset=self.offset if offset is None else offset,
             leader_epoch=self.leader_epoch,

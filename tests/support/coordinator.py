@@ -214,7 +214,7 @@ class CoordinatorBench:
     ) -> None:
         self.clock = ManualClock()
         self.tasks = LoopTasks(asyncio.get_running_loop())
-        self.tracer = Tracer(self.clock.monotonic_us, strict=True)
+        self.tracer = Tracer(self.clock.monotonic_us, is_strict=True)
         if trace:
             self.tracer.level = TraceLevel.FULL
         self.log: dict[int, list[bytes]] = {}
@@ -401,7 +401,7 @@ def prepared_transactions(transactional_ids: Iterable[str]) -> list[bytes]:
         )
         assert txn is not None
         end_transition = to_prepared_v2(
-            txn, committed=True, fresh_producer_id=None, now_ms=START_MS
+            txn, is_commit=True, fresh_producer_id=None, now_ms=START_MS
         )
         batches.append(
             encode_batch(

@@ -108,7 +108,7 @@ def _batch_of(act: Act, offset: int) -> bytes:
         return control_batch(
             producer_id=max(act.producer, 0),
             producer_epoch=act.epoch,
-            committed=act.kind == "commit",
+            is_commit=act.kind == "commit",
             coordinator_epoch=act.sequence,
             base_offset=offset,
             leader_epoch=3,
@@ -121,7 +121,7 @@ def _batch_of(act: Act, offset: int) -> bytes:
         producer_id=act.producer,
         producer_epoch=act.epoch if has_producer else -1,
         base_sequence=act.sequence if has_producer else -1,
-        transactional=has_producer and act.kind == "data",
+        is_transactional=has_producer and act.kind == "data",
         base_offset=offset,
         leader_epoch=3,
     )

@@ -78,7 +78,7 @@ class ClassicDriver:
                 protocol_type=protocol_type,
                 protocols=protocols,
                 member_id_required=required,
-                assignment_skippable=skippable,
+                may_skip_assignment=skippable,
             ),
             waiter=waiter,
             is_new_group=self.is_new,

@@ -38,7 +38,7 @@ async def produce_without_adding(
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
         base_sequence=0,
-        transactional=True,
+        is_transactional=True,
     )
     request = requests.produce(
         {partition: batch},

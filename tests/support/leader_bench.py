@@ -61,7 +61,7 @@ class LeaderBench:
         self.clock = ManualClock()
         self.settings = Settings(**settings)
         self.network = RecordingNetwork()
-        self.tracer = Tracer(self.clock.monotonic_us, strict=True)
+        self.tracer = Tracer(self.clock.monotonic_us, is_strict=True)
         tasks = LoopTasks(asyncio.get_running_loop())
         logs = BrokerLogs(self.settings, LATEST_RULES)
         logs.rules = rules
@@ -180,7 +180,7 @@ def produce(
     acks: int = -1,
     operation: TransactionOperation = OLD,
     timeout_ms: int = 1_000,
-    internal_topics_allowed: bool = False,
+    may_write_internal_topics: bool = False,
 ) -> ProduceCommand:
     """A Produce request."""
     return ProduceCommand(
@@ -189,7 +189,7 @@ def produce(
         timeout_ms=timeout_ms,
         operation=operation,
         partitions=partitions,
-        internal_topics_allowed=internal_topics_allowed,
+        may_write_internal_topics=may_write_internal_topics,
     )
 
 

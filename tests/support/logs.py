@@ -53,7 +53,7 @@ def batch(
         producer_id=pid,
         producer_epoch=epoch if pid >= 0 else -1,
         base_sequence=sequence,
-        transactional=transactional,
+        is_transactional=transactional,
         compression=compression,
     )
 

@@ -30,7 +30,7 @@ def end_marker(*, committed: bool, pid: int) -> bytes:
     return control_batch(
         producer_id=pid,
         producer_epoch=0,
-        committed=committed,
+        is_commit=committed,
         coordinator_epoch=0,
         base_offset=0,
         leader_epoch=0,

@@ -172,7 +172,7 @@ class ReplicaBench:
         self.clock = ManualClock()
         self.tasks = ManualTasks()
         self.settings = Settings(**settings)
-        self.tracer = Tracer(self.clock.monotonic_us, strict=True)
+        self.tracer = Tracer(self.clock.monotonic_us, is_strict=True)
         self.cut: set[BrokerId] = set()
         self.sent: list[tuple[BrokerId, BrokerId, Any]] = []
         self.nodes = {

@@ -107,7 +107,7 @@ _LIST_CONFIG_RESOURCES: Final = 74
 
 
 def _accepted_versions(
-    release: Release, *, unstable: bool, telemetry: bool
+    release: Release, *, has_unstable_versions: bool, has_telemetry: bool
 ) -> dict[int, tuple[int, int]]:
     """API key -> versions that both the release and our handler know; unstable ones, and the APIs
     of client metrics, only on request.
@@ -116,7 +116,7 @@ def _accepted_versions(
     removed (KIP-896), and Kafka 3.x still had them.
     """
     ranges = {}
-    if telemetry and _LIST_CONFIG_RESOURCES in release.api_versions:
+    if has_telemetry and _LIST_CONFIG_RESOURCES in release.api_versions:
         # All of KIP-714 came with the same release.
         ranges.update(dict.fromkeys(TELEMETRY, (0, release.telemetry_version)))
     for api_key, handler in HANDLERS.items():
@@ -127,7 +127,7 @@ def _accepted_versions(
             lowest, REFERENCE.refused_below.get(api_key, lowest), handler.versions[0]
         )
         highest = release.api_versions[api_key][1]
-        if unstable:
+        if has_unstable_versions:
             highest = release.unstable.get(api_key, highest)
         highest_accepted = min(highest, handler.versions[1])
         if lowest_accepted <= highest_accepted:
@@ -150,8 +150,10 @@ def _advertised_versions(
     }
 
 
-def _build_table(release: Release, *, unstable: bool, telemetry: bool) -> ApiTable:
-    accepted_versions = _accepted_versions(release, unstable=unstable, telemetry=telemetry)
+def _build_table(release: Release, *, has_unstable_versions: bool, has_telemetry: bool) -> ApiTable:
+    accepted_versions = _accepted_versions(
+        release, has_unstable_versions=has_unstable_versions, has_telemetry=has_telemetry
+    )
     return ApiTable(
         listener=CLIENT_LISTENER,
         handlers={api_key: HANDLERS[api_key] for api_key in accepted_versions},
@@ -160,21 +162,31 @@ def _build_table(release: Release, *, unstable: bool, telemetry: bool) -> ApiTab
     )
 
 
-def shipped_apis(release: Release, *, unstable: bool = False, telemetry: bool = False) -> ApiTable:
+def shipped_apis(
+    release: Release, *, has_unstable_versions: bool = False, has_telemetry: bool = False
+) -> ApiTable:
     """The APIs of the ordinary listener of a broker of this release.
 
     Args:
         release: The broker's release.
-        unstable: Whether to include versions that are not stable yet
+        has_unstable_versions: Whether to include versions that are not stable yet
             (``unstable.api.versions.enable``).
-        telemetry: Whether to include the APIs of client metrics.
+        has_telemetry: Whether to include the APIs of client metrics.
     """
-    return _cached_table(release.name, unstable=unstable, telemetry=telemetry)
+    return _cached_table(
+        release.name, has_unstable_versions=has_unstable_versions, has_telemetry=has_telemetry
+    )
 
 
 @cache
-def _cached_table(release_name: str, *, unstable: bool, telemetry: bool) -> ApiTable:
-    return _build_table(RELEASES[release_name], unstable=unstable, telemetry=telemetry)
+def _cached_table(
+    release_name: str, *, has_unstable_versions: bool, has_telemetry: bool
+) -> ApiTable:
+    return _build_table(
+        RELEASES[release_name],
+        has_unstable_versions=has_unstable_versions,
+        has_telemetry=has_telemetry,
+    )
 
 
 SHIPPED: Final = shipped_apis(REFERENCE)

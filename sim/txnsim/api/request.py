@@ -196,26 +196,26 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
         pace = self.pace
         if pace is None:
             return [call(element) for element in elements]
-        results = []
+        mapped_elements = []
         for element in elements:
-            results.append(call(element))
+            mapped_elements.append(call(element))
             if pace.has_done(weight):
                 await pace.yield_turn()
-        return results
+        return mapped_elements
 
     async def _map_weighed(
         self, call: Callable[[T], R], elements: Collection[T], weight: Callable[[T], int]
     ) -> list[R]:
         """Like ``map_each``, for elements of different weights."""
         self.expect(len(elements))
-        results = []
+        mapped_elements = []
         for element in elements:
             weight_done = weight(element)
             if self.pace is None:
                 self.expect(weight_done)
-            results.append(call(element))
+            mapped_elements.append(call(element))
             await self.have_done(weight_done)
-        return results
+        return mapped_elements
 
     async def each_heavy(
         self, call: Callable[[T], Awaitable[R]], elements: Collection[T]
@@ -226,21 +226,21 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
         """
         self.expect(len(elements))
         result_by_element: dict[T, tuple[R, int]] = {}
-        results = []
+        answers_of_elements = []
         for element in elements:
             result_and_count = result_by_element.get(element)
             if result_and_count is None:
                 answered_before = self.answered
-                result = await call(element)
+                answer_of_element = await call(element)
                 result_and_count = result_by_element[element] = (
-                    result,
+                    answer_of_element,
                     self.answered - answered_before,
                 )
             else:
                 self.answers(result_and_count[1])
-            results.append(result_and_count[0])
+            answers_of_elements.append(result_and_count[0])
             await self.have_done(1)
-        return results
+        return answers_of_elements
 
     def answers(self, element_count: int, size_bytes: int = 0) -> None:
         """Announce elements that are about to be built, with their size in bytes if they may be

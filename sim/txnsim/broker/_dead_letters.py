@@ -131,7 +131,7 @@ class DeadLetters:
     async def send(
         self,
         group_id: str,
-        source: TopicPartition,
+        source_partition: TopicPartition,
         letters: Sequence[DeadLetter],
         on_written: Callable[[DeadLetter], object],
         pace: Pace,
@@ -140,7 +140,7 @@ class DeadLetters:
 
         Args:
             group_id: The share group.
-            source: The partition of their records.
+            source_partition: The partition of their records.
             letters: The letters, by ascending offset.
             on_written: Called with each letter that is written or lost.
             pace: Gives breaks between batches.
@@ -151,14 +151,16 @@ class DeadLetters:
             copied_records = _CopiedRecords({}, remaining_letters[-1].last_offset)
             if self._configs(group_id).copies_records:
                 copied_records = await self._read_source_records(
-                    group_id, source, remaining_letters, offset, pace
+                    group_id, source_partition, remaining_letters, offset, pace
                 )
-            pieces, last_offset = await self._letter_records(
-                group_id, source, remaining_letters, offset, copied_records, pace
+            encoded_letters, last_offset = await self._letter_records(
+                group_id, source_partition, remaining_letters, offset, copied_records, pace
             )
-            is_written = await self._write_batch(group_id, source.partition, pieces)
+            is_written = await self._write_batch(
+                group_id, source_partition.partition, encoded_letters
+            )
             if is_written:
-                self.meter.letters_written += len(pieces)
+                self.meter.letters_written += len(encoded_letters)
             else:
                 self.meter.letters_failed += 1
             for letter in remaining_letters:
@@ -198,41 +200,45 @@ class DeadLetters:
         """
         bytes_max = self._batch_bytes_max(group_id)
         batch_size, last_offset = BatchHeader.SIZE, from_offset
-        pieces: list[bytes] = []
+        encoded_letters: list[bytes] = []
         for letter in letters:
             for offset in range(max(from_offset, letter.first_offset), letter.last_offset + 1):
-                if pieces and offset > copied_records.last_offset:
-                    return pieces, last_offset
+                if encoded_letters and offset > copied_records.last_offset:
+                    return encoded_letters, last_offset
                 source_record = copied_records.records.get(offset)
                 record = Record(
                     key=None if source_record is None else source_record.key,
                     value=None if source_record is None else source_record.value,
                     headers=_letter_headers(group_id, topic_partition, letter, offset),
                 )
-                piece = encode_record(record, offset_delta=len(pieces), timestamp_delta_ms=0)
-                batch_size += len(piece)
-                if pieces and batch_size > bytes_max:
-                    return pieces, last_offset
-                pieces.append(piece)
+                encoded_letter = encode_record(
+                    record, offset_delta=len(encoded_letters), timestamp_delta_ms=0
+                )
+                batch_size += len(encoded_letter)
+                if encoded_letters and batch_size > bytes_max:
+                    return encoded_letters, last_offset
+                encoded_letters.append(encoded_letter)
                 last_offset = offset
                 await rest_where_due(pace, 2)
-        return pieces, last_offset
+        return encoded_letters, last_offset
 
-    async def _write_batch(self, group_id: str, partition_index: int, pieces: list[bytes]) -> bool:
+    async def _write_batch(
+        self, group_id: str, partition_index: int, encoded_letters: list[bytes]
+    ) -> bool:
         """Whether the batch was written; retries errors that may pass."""
         now_ms = self._clock.now_ms()
         batch = pack_batch(
-            pieces,
+            encoded_letters,
             base_offset=0,
             leader_epoch=-1,
             attributes=0,
-            last_offset_delta=len(pieces) - 1,
+            last_offset_delta=len(encoded_letters) - 1,
             base_timestamp_ms=now_ms,
             max_timestamp_ms=now_ms,
             producer_id=-1,
             producer_epoch=-1,
             base_sequence=-1,
-            records_count=len(pieces),
+            records_count=len(encoded_letters),
         )
         attempt_count = 0
         while self.can_send(group_id):
@@ -299,7 +305,7 @@ class DeadLetters:
     async def _read_source_records(
         self,
         group_id: str,
-        source: TopicPartition,
+        source_partition: TopicPartition,
         letters: Sequence[DeadLetter],
         offset: int,
         pace: Pace,
@@ -314,7 +320,7 @@ class DeadLetters:
         last_offset = letters[-1].last_offset
         copied_bytes, read_bytes, letter_index = 0, 0, 0
         while offset <= last_offset and read_bytes < READ_BYTES_MAX:
-            log = self._replicas.leader(source)
+            log = self._replicas.leader(source_partition)
             if isinstance(log, Rejection):
                 return _CopiedRecords(records, last_offset)
             read = log.read(offset, max_bytes=1)
@@ -392,11 +398,11 @@ def _record_size(record: Record, header: BatchHeader) -> int:
 
 
 def _letter_headers(
-    group_id: str, source: TopicPartition, letter: DeadLetter, offset: int
+    group_id: str, source_partition: TopicPartition, letter: DeadLetter, offset: int
 ) -> tuple[tuple[str, bytes], ...]:
     header_values = {
-        "topic": source.topic,
-        "partition": source.partition,
+        "topic": source_partition.topic,
+        "partition": source_partition.partition,
         "offset": offset,
         "group": group_id,
         "delivery.count": letter.delivery_count,

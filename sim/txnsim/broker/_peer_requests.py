@@ -64,7 +64,7 @@ class PeerRequests(msgspec.Struct, kw_only=True, frozen=True, eq=False):
     share_host: ShareHost
 
     def handle(
-        self, api_key: int, api_version: int, command: object, source: BrokerId
+        self, api_key: int, api_version: int, command: object, sender_id: BrokerId
     ) -> Awaitable[object]:
         """Answer a request from a broker, which may be this one."""
         if api_key == FETCH and isinstance(command, ReplicaFetchCommand):
@@ -80,7 +80,7 @@ class PeerRequests(msgspec.Struct, kw_only=True, frozen=True, eq=False):
         if api_key in SHARE_STATE and isinstance(command, tuple):
             return self.share_state(api_key, command)
         raise InvariantViolation(
-            f"broker {source} asked {self.node} for API {api_key} v{api_version} with "
+            f"broker {sender_id} asked {self.node} for API {api_key} v{api_version} with "
             f"{type(command).__name__}"
         )
 
@@ -138,7 +138,7 @@ class PeerRequests(msgspec.Struct, kw_only=True, frozen=True, eq=False):
             batch=command.batch,
             header=read_batch_header(command.batch),
         )
-        outcomes = await self.producing.produce(
+        produce_outcomes = await self.producing.produce(
             ProduceCommand(
                 transactional_id=None,
                 acks=ACKS_ALL,
@@ -150,7 +150,7 @@ class PeerRequests(msgspec.Struct, kw_only=True, frozen=True, eq=False):
         return DeadLettersReply(
             topic_id=command.topic_id,
             topic_partition=topic_partition,
-            error=outcomes[topic_partition].error,
+            error=produce_outcomes[topic_partition].error,
         )
 
     def share_state(

@@ -144,9 +144,9 @@ class ShareHost(CoordinatorHost):
 
     # Leadership
 
-    def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
+    def apply(self, leadership_changes: LeadershipChanges, image: ClusterImage) -> None:
         """Like ``CoordinatorHost.apply``; also drop the states of deleted topics."""
-        super().apply(changes, image)
+        super().apply(leadership_changes, image)
         old_image, self._image = self._image, image
         if self._made is not None:
             deleted_topics = image.deleted_topics(old_image)
@@ -167,10 +167,10 @@ class ShareHost(CoordinatorHost):
         if isinstance(log_start, Rejection):
             return log_start
         topic_partition = TopicPartition(SHARE_STATE_TOPIC, partition_index)
-        outcomes = await self._deletions.wait(
+        deletion_outcomes = await self._deletions.wait(
             {topic_partition: log_start}, timeout_ms=PRUNING_TIMEOUT_MS
         )
-        if isinstance(outcomes[topic_partition], int):
+        if isinstance(deletion_outcomes[topic_partition], int):
             return None
         return Rejection(
             error=ErrorCode.request_timed_out, reason="replicas did not follow in time"

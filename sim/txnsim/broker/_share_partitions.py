@@ -298,9 +298,9 @@ class SharePartitions:
         led_share: LedShare,
         member_id: str,
         batches: Sequence[AcknowledgementBatch],
-        outcome: Pending[Rejection | None],
+        pending_refusal: Pending[Rejection | None],
     ) -> None:
-        rejection = outcome.result()
+        rejection = pending_refusal.result()
         if rejection is None:
             self.meter.count_acknowledged(batches)
         self.trace.trace_acknowledgement(led_share, member_id, batches, rejection)
@@ -344,19 +344,19 @@ class SharePartitions:
         """Write a state change to the share coordinator. The outcome is None, or the error for
         which the change was rolled back.
         """
-        outcome: Pending[Rejection | None] = Pending(self._tasks)
+        pending_refusal: Pending[Rejection | None] = Pending(self._tasks)
 
         def write_unless_faulty(verdict: FaultEffect | None) -> None:
             error = error_in(verdict)
             if error:
-                self._conclude(led_share, write, outcome, error, None)
+                self._conclude(led_share, write, pending_refusal, error, None)
                 return
             (answer,) = self._persister.write((write.state,))
             answer.on_done(
                 lambda write_answer: self._conclude(
                     led_share,
                     write,
-                    outcome,
+                    pending_refusal,
                     write_answer.result().error,
                     write_answer.result().message,
                 )
@@ -368,13 +368,13 @@ class SharePartitions:
             Subject(partitions=(led_share.topic_partition,)),
             kind="write",
         )
-        return outcome
+        return pending_refusal
 
     def _conclude(
         self,
         led_share: LedShare,
         write: Write,
-        outcome: Pending[Rejection | None],
+        pending_refusal: Pending[Rejection | None],
         error: int,
         message: str | None,
     ) -> None:
@@ -386,7 +386,7 @@ class SharePartitions:
             self._forget_share_partition(led_share)
         elif conclusion.wakes_fetches:
             self._purgatory.touch(core.key)
-        outcome.resolve(conclusion.rejection)
+        pending_refusal.resolve(conclusion.rejection)
 
     def _archive(self, led_share: LedShare, letters: Iterable[DeadLetter]) -> None:
         ordered_letters = sorted(letters, key=attrgetter("first_offset"))
@@ -464,7 +464,7 @@ class SharePartitions:
 
     # The end
 
-    def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
+    def apply(self, leadership_changes: LeadershipChanges, image: ClusterImage) -> None:
         """Drop share partitions that other brokers lead now, that are deleted, or all if
         ``share.version`` was switched off.
         """
@@ -473,8 +473,10 @@ class SharePartitions:
         if not image.features.get(SHARE_VERSION, 0):
             self._forget_all(tuple(self._led))
             return
-        self.forget_partitions(topic_partition for topic_partition, _ in changes.lost_partitions)
-        self.forget_partitions(changes.deleted_partitions)
+        self.forget_partitions(
+            topic_partition for topic_partition, _ in leadership_changes.lost_partitions
+        )
+        self.forget_partitions(leadership_changes.deleted_partitions)
 
     def forget_partitions(self, topic_partitions: Iterable[TopicPartition]) -> None:
         for topic_partition in topic_partitions:

@@ -232,12 +232,14 @@ class SharePersister:
         """Pass on the answer of each command; then send the commands that have come meanwhile."""
         if reply.error is None:
             # An answer names topic and partition, and not the group.
-            answers = {
+            answer_by_key = {
                 (answer.key.topic_id, answer.key.partition): answer for answer in reply.result()
             }
             for pending_command in pending_commands:
                 key = pending_command.command.key
-                self._resolve_answer(pending_command, answers.get((key.topic_id, key.partition)))
+                self._resolve_answer(
+                    pending_command, answer_by_key.get((key.topic_id, key.partition))
+                )
                 yield _ELEMENTS_PER_ANSWER
         else:
             for pending_command in pending_commands:

@@ -387,38 +387,40 @@ class Broker:
         self.settings = self.replicas.dynamic_settings = self._effective_settings(image)
         self.coordinator.level = _transaction_version(image)
         self.peers.apply(image.features.get(METADATA_VERSION, 0))
-        changes = yield from self.replicas.apply_in_steps(
+        leadership_changes = yield from self.replicas.apply_in_steps(
             image, now_ms=self.environment.clock.monotonic_ms()
         )
         self.coordinator.leaders_changed()
         if self.environment.tracer.on:
-            for topic_partition, epoch in changes.led_partitions:
+            for topic_partition, epoch in leadership_changes.led_partitions:
                 log = self.replicas.led[topic_partition]
                 self.log_events.trace_leadership(
                     log, epoch, self.replicas.replica_count(topic_partition)
                 )
-            for partition in changes.regrouped_partitions:
+            for partition in leadership_changes.regrouped_partitions:
                 self.log_events.trace_replicas(partition.log, len(partition.replicas))
-        for topic_partition, _ in changes.lost_partitions:
+        for topic_partition, _ in leadership_changes.lost_partitions:
             self.purgatory.release(topic_partition)
-        for topic_partition in changes.deleted_partitions:
+        for topic_partition in leadership_changes.deleted_partitions:
             self.purgatory.release(topic_partition)
             self.log_events.forget(topic_partition)
             yield 1
         for host in (self.transaction_host, self.group_host, self.share_host):
-            host.apply(changes, image)
+            host.apply(leadership_changes, image)
             yield (
-                len(changes.led_partitions)
-                + len(changes.lost_partitions)
-                + len(changes.deleted_partitions)
+                len(leadership_changes.led_partitions)
+                + len(leadership_changes.lost_partitions)
+                + len(leadership_changes.deleted_partitions)
             ) // CHANGES_PER_STEP
         if self.shares_made is not None:
-            self.shares_made.apply(changes, image)
-        for partition in changes.regrouped_partitions:
+            self.shares_made.apply(leadership_changes, image)
+        for partition in leadership_changes.regrouped_partitions:
             self.watermarks.advance(partition)
             yield 1
-        if changes.followed_replicas or changes.unfollowed_partitions:
-            self.replica_fetchers.apply(changes.followed_replicas, changes.unfollowed_partitions)
+        if leadership_changes.followed_replicas or leadership_changes.unfollowed_partitions:
+            self.replica_fetchers.apply(
+                leadership_changes.followed_replicas, leadership_changes.unfollowed_partitions
+            )
 
     def fail_directory(self) -> None:
         """Take the log directory offline: its replicas are no longer served, and the controller is

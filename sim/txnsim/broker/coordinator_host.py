@@ -133,12 +133,12 @@ class CoordinatorHost:
 
     # Leadership
 
-    def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
+    def apply(self, leadership_changes: LeadershipChanges, image: ClusterImage) -> None:
         """Load and unload partitions as a new image says."""
         changed_partitions = (
-            *changes.led_partitions,
-            *changes.lost_partitions,
-            *((topic_partition, 0) for topic_partition in changes.deleted_partitions),
+            *leadership_changes.led_partitions,
+            *leadership_changes.lost_partitions,
+            *((topic_partition, 0) for topic_partition in leadership_changes.deleted_partitions),
         )
         if any(topic_partition.topic == self._topic for topic_partition, _ in changed_partitions):
             self._led = {
@@ -146,13 +146,13 @@ class CoordinatorHost:
                 for topic_partition, log in self._replicas.led.items()
                 if topic_partition.topic == self._topic
             }
-        for topic_partition, epoch in changes.lost_partitions:
+        for topic_partition, epoch in leadership_changes.lost_partitions:
             if topic_partition.topic == self._topic:
                 self._unload(topic_partition, CoordinatorEpoch(epoch))
-        for topic_partition in changes.deleted_partitions:
+        for topic_partition in leadership_changes.deleted_partitions:
             if topic_partition.topic == self._topic:
                 self.coordinator.unload(topic_partition.partition)
-        for topic_partition, epoch in changes.led_partitions:
+        for topic_partition, epoch in leadership_changes.led_partitions:
             if topic_partition.topic == self._topic:
                 self._load(topic_partition, epoch, image)
 
@@ -460,9 +460,9 @@ class GroupHost(CoordinatorHost):
 
     # Leadership
 
-    def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
+    def apply(self, leadership_changes: LeadershipChanges, image: ClusterImage) -> None:
         """Like ``CoordinatorHost.apply``; also drop the positions on deleted topics."""
-        super().apply(changes, image)
+        super().apply(leadership_changes, image)
         old_image, self._image = self._image, image
         deleted_topics = {topic.name: topic.topic_id for topic in image.deleted_topics(old_image)}
         if deleted_topics and self._made is not None:

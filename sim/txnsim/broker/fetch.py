@@ -49,7 +49,7 @@ class FetchCommand(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int
     isolation: IsolationLevel
     partitions: tuple[FetchPartition, ...]
-    leader_only: bool
+    reads_leader_only: bool
     """Whether only the leader may answer: consumers before Fetch v11 (KIP-392), and followers."""
     replica_id: int = CONSUMER_REPLICA_ID
     client_id: str | None = None
@@ -192,18 +192,18 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         """Read; if there is less than ``min_bytes``, wait up to ``max_wait_ms`` and read again.
         With breaks if given a pace.
         """
-        outcomes = await self._read_partitions(command, pace)
-        if self._needs_no_wait(command, outcomes):
-            return outcomes
-        await rest_where_due(pace, len(outcomes))
+        fetch_outcomes = await self._read_partitions(command, pace)
+        if self._needs_no_wait(command, fetch_outcomes):
+            return fetch_outcomes
+        await rest_where_due(pace, len(fetch_outcomes))
         # KafkaApis keeps unknown partitions from the replica manager, which neither waits for them
         # nor looks them up again.
         existing_indexes = [
-            index for index, outcome in enumerate(outcomes) if not outcome.is_missing
+            index for index, outcome in enumerate(fetch_outcomes) if not outcome.is_missing
         ]
-        if len(existing_indexes) == len(outcomes):
+        if len(existing_indexes) == len(fetch_outcomes):
             # What was read is not kept: many wait for thousands of partitions.
-            del outcomes, existing_indexes
+            del fetch_outcomes, existing_indexes
             await self._wait_for_records(command, pace)
             return await self._read_partitions(command, pace)
         command = msgspec.structs.replace(
@@ -213,8 +213,8 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         for index, outcome in zip(
             existing_indexes, await self._read_partitions(command, pace), strict=True
         ):
-            outcomes[index] = outcome
-        return outcomes
+            fetch_outcomes[index] = outcome
+        return fetch_outcomes
 
     def held_readers(self, log: PartitionLog) -> tuple[str, ...]:
         """Client ids of the consumers with read_committed whose Fetch waits at the last stable
@@ -237,17 +237,21 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
 
     # Parts
 
-    def _needs_no_wait(self, command: FetchCommand, outcomes: Outcomes) -> bool:
+    def _needs_no_wait(self, command: FetchCommand, fetch_outcomes: Outcomes) -> bool:
         """Whether the fetch is answered at once (ReplicaManager.fetchMessages)."""
         if command.max_wait_ms <= 0:
             return True
         total_bytes, has_answer = 0, False
-        for outcome in outcomes:
-            if outcome.error or outcome.diverging_epoch or outcome.preferred_replica >= 0:
-                if outcome.is_missing:
+        for fetch_outcome in fetch_outcomes:
+            if (
+                fetch_outcome.error
+                or fetch_outcome.diverging_epoch
+                or fetch_outcome.preferred_replica >= 0
+            ):
+                if fetch_outcome.is_missing:
                     continue
                 return True
-            total_bytes, has_answer = total_bytes + outcome.size_bytes, True
+            total_bytes, has_answer = total_bytes + fetch_outcome.size_bytes, True
         return not has_answer or total_bytes >= command.min_bytes
 
     async def _wait_for_records(self, command: FetchCommand, pace: Pace | None) -> None:
@@ -305,12 +309,12 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         if not log.log_start_offset <= partition.fetch_offset <= log.log_end_offset:
             return None
         readable_bytes = log.readable_bytes(
-            partition.fetch_offset, command.isolation, up_to_log_end=command.is_to_log_end
+            partition.fetch_offset, command.isolation, reads_to_log_end=command.is_to_log_end
         )
         return min(readable_bytes, partition.max_bytes)
 
     async def _read_partitions(self, command: FetchCommand, pace: Pace | None) -> Outcomes:
-        outcomes: Outcomes = []
+        fetch_outcomes: Outcomes = []
         bytes_left = _BytesLeft(min(command.max_bytes, self.settings().fetch_max_bytes))
         for partition in command.partitions:
             log = self._find_log(command, partition)
@@ -324,10 +328,10 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
                     command, partition, log, bytes_left, was_all_stable=was_all_stable
                 )
             bytes_left.take(log.size_bytes)
-            outcomes.append(log)
+            fetch_outcomes.append(log)
             if pace is not None and pace.has_done(1):
                 await pace.yield_turn()
-        return outcomes
+        return fetch_outcomes
 
     def _find_log(
         self, command: FetchCommand, partition: FetchPartition
@@ -367,8 +371,8 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
             partition.fetch_offset,
             max_bytes=min(bytes_left.bytes, partition.max_bytes),
             isolation=command.isolation,
-            min_one_batch=bytes_left.must_progress,
-            up_to_log_end=command.is_to_log_end,
+            reads_one_batch_at_least=bytes_left.must_progress,
+            reads_to_log_end=command.is_to_log_end,
             is_all_stable=assumes_stable,
         )
         match log_read:
@@ -417,7 +421,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         if partition.naming is not Naming.NAMED:
             return self._naming_rejection(partition)
         topic_partition, leader_epoch = partition.topic_partition, partition.current_leader_epoch
-        if not command.leader_only:
+        if not command.reads_leader_only:
             return self.replicas.replica(topic_partition, current_leader_epoch=leader_epoch)
         log = self.replicas.leader(topic_partition, current_leader_epoch=leader_epoch)
         if command.is_follower and not isinstance(log, Rejection):

@@ -65,7 +65,7 @@ class ProduceCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     timeout_ms: int
     operation: TransactionOperation
     partitions: tuple[ProducePartition, ...]
-    internal_topics_allowed: bool = False
+    may_write_internal_topics: bool = False
 
 
 class ProduceOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -104,7 +104,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         """Append the batches; waits as verification and ``acks`` demand, and takes breaks between
         partitions if given a pace.
         """
-        outcomes: Outcomes = {}
+        outcome_by_partition: Outcomes = {}
         guards: dict[TopicPartition, int] = {}
         newest = NO_SCAN_RESULTS
         if is_heavy_to_check(map(_header_of, command.partitions)):
@@ -129,7 +129,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                 or self.replicas.dynamic_settings.transaction_partition_verification_enable
             ):
                 unverified_batches = self._take_guards(
-                    command, transactional_parts, guards, outcomes
+                    command, transactional_parts, guards, outcome_by_partition
                 )
                 if unverified_batches:
                     assert command.transactional_id is not None
@@ -146,16 +146,18 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                     if ErrorCode.concurrent_transactions in errors.values():
                         errors = await self._ask_again(command, ask_coordinator, errors)
                     for partition, error in errors.items():
-                        outcomes[partition] = _unverified_outcome(
+                        outcome_by_partition[partition] = _unverified_outcome(
                             error, command.operation, self.rules
                         )
-        appends = await self._append(command, guards, outcomes, newest, pace)
+        appends = await self._append(command, guards, outcome_by_partition, newest, pace)
         if command.acks == ACKS_ALL and self.commits.are_late(appends):
             replication_errors = await self.commits.wait(appends, timeout_ms=command.timeout_ms)
             for partition, error in replication_errors.items():
                 # DelayedProduce only sets the error: the answer keeps the offset of the records.
-                outcomes[partition] = msgspec.structs.replace(outcomes[partition], error=error)
-        return outcomes
+                outcome_by_partition[partition] = msgspec.structs.replace(
+                    outcome_by_partition[partition], error=error
+                )
+        return outcome_by_partition
 
     async def _look_ahead(self, command: ProduceCommand) -> ScanResults:
         """Scan the records before anything is decided, in slices between which requests run."""
@@ -208,7 +210,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         command: ProduceCommand,
         transactional_batches: list[ProducePartition],
         guards: dict[TopicPartition, int],
-        outcomes: Outcomes,
+        outcome_by_partition: Outcomes,
     ) -> list[ProducePartition]:
         """Record each partition's guard or error; return the partitions that the coordinator must
         verify.
@@ -233,7 +235,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                 )
             )
             if isinstance(guard, Rejection):
-                outcomes[topic_partition] = ProduceOutcome(error=guard.error)
+                outcome_by_partition[topic_partition] = ProduceOutcome(error=guard.error)
                 if self.log_events.tracer.on:
                     self.log_events.trace_refusal(
                         topic_partition, header, guard, command.transactional_id
@@ -280,7 +282,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         self,
         command: ProduceCommand,
         guards: dict[TopicPartition, int],
-        outcomes: Outcomes,
+        outcome_by_partition: Outcomes,
         newest_by_partition: ScanResults,
         pace: Pace | None,
     ) -> Appends:
@@ -290,7 +292,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         appends: Appends = []
         for partition_batch in command.partitions:
             topic_partition = partition_batch.topic_partition
-            if topic_partition not in outcomes:
+            if topic_partition not in outcome_by_partition:
                 batch = _ClientBatch(
                     partial(
                         append_client,
@@ -307,13 +309,13 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                 if not isinstance(append_result, Appended | Rejection):
                     append_result = await append_result
                 if isinstance(append_result, Appended):
-                    outcomes[topic_partition] = ProduceOutcome(
+                    outcome_by_partition[topic_partition] = ProduceOutcome(
                         base_offset=append_result.base_offset,
                         log_append_time_ms=append_result.log_append_time_ms,
                         log_start_offset=append_result.log_start_offset,
                     )
                 else:
-                    outcomes[topic_partition] = _refusal_outcome(append_result)
+                    outcome_by_partition[topic_partition] = _refusal_outcome(append_result)
                 if pace is not None and pace.has_done(1):
                     await pace.yield_turn()
         return appends
@@ -324,7 +326,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         """The log to append to, or the error."""
         if command.acks not in (-1, 0, 1):
             return _WRONG_ACKS
-        if partition.topic in INTERNAL_TOPICS and not command.internal_topics_allowed:
+        if partition.topic in INTERNAL_TOPICS and not command.may_write_internal_topics:
             return _INTERNAL_TOPIC
         replicas = self.replicas
         log = replicas.led.get(partition)

@@ -196,8 +196,8 @@ class ShareFetching:
         finally:
             self._closed.clear()
 
-    def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
-        self.shares.apply(changes, image)
+    def apply(self, leadership_changes: LeadershipChanges, image: ClusterImage) -> None:
+        self.shares.apply(leadership_changes, image)
         if len(self.sessions) and not image.features.get(SHARE_VERSION, 0):
             self.sessions.clear()
 
@@ -377,11 +377,13 @@ class _Fetch:
                 for shared_partition in fetch_offsets
             }
         fetch_outcomes = await self._fetch_records(fetch_offsets, pace)
-        outcomes, keys_with_data = await self._acquire(fetch_offsets, fetch_outcomes, pace)
+        answer_by_partition, keys_with_data = await self._acquire(
+            fetch_offsets, fetch_outcomes, pace
+        )
         await self._release_in_slices(pace)
         for key in keys_with_data:
             self._owner.purgatory.touch(key)
-        return outcomes
+        return answer_by_partition
 
     async def _fetch_records(
         self, fetch_offsets: Mapping[SharedPartition, int], pace: Pace | None
@@ -407,7 +409,7 @@ class _Fetch:
                         fetch_offsets.items(), byte_limits, strict=True
                     )
                 ),
-                leader_only=True,
+                reads_leader_only=True,
             ),
             pace,
         )
@@ -421,7 +423,7 @@ class _Fetch:
         """Acquire the records that were read. Return the outcomes, and the share partitions that
         had something (ShareFetchUtils.processFetchResponse).
         """
-        outcomes: Outcomes = {}
+        answer_by_partition: Outcomes = {}
         keys_with_data = [
             self.shares[partition].core.key
             for partition, fetch_outcome in zip(fetch_offsets, fetch_outcomes, strict=True)
@@ -434,10 +436,10 @@ class _Fetch:
             await rest_where_due(pace, ELEMENTS_PER_ACQUISITION)
             led_share = self.shares[partition]
             if fetch_outcome.error is ErrorCode.offset_out_of_range:
-                outcomes[partition] = self._answer_below_log_start(led_share)
+                answer_by_partition[partition] = self._answer_below_log_start(led_share)
                 continue
             if fetch_outcome.error:
-                outcomes[partition] = ShareFetchAnswer(error=fetch_outcome.error)
+                answer_by_partition[partition] = ShareFetchAnswer(error=fetch_outcome.error)
                 continue
             batches = await self._batches(led_share, offset, fetch_outcome, pace)
             command = self._acquisition(batches, offset, records_left, fetch_outcome)
@@ -448,8 +450,8 @@ class _Fetch:
                     for shared_partition in fetch_offsets
                 }, keys_with_data
             records_left -= acquired.count
-            outcomes[partition] = _share_outcome(acquired.ranges, batches, fetch_outcome)
-        return outcomes, keys_with_data
+            answer_by_partition[partition] = _share_outcome(acquired.ranges, batches, fetch_outcome)
+        return answer_by_partition, keys_with_data
 
     async def _batches(
         self, led_share: LedShare, offset: int, fetch_outcome: FetchOutcome, pace: Pace | None

@@ -162,14 +162,14 @@ def _bash_script(level_by_path: Mapping[str, Level]) -> str:
             script_lines.append(f"    '{path_prefix} {option}') {completion}")
         free_value_options = [option for option in level.takes_value if option not in level.choices]
         if free_value_options:
-            cases = "|".join(f"'{path_prefix} {option}'" for option in free_value_options)
-            script_lines.append(f"    {cases}) return ;;")  # files, by -o default
+            path_patterns = "|".join(f"'{path_prefix} {option}'" for option in free_value_options)
+            script_lines.append(f"    {path_patterns}) return ;;")  # files, by -o default
     script_lines += ["  esac", '  case "$path" in']
     for path, level in level_by_path.items():
         path_prefix = f" {path}" if path else ""
-        words = " ".join((*level.commands, *level.argument_choices, *level.options))
+        completions = " ".join((*level.commands, *level.argument_choices, *level.options))
         script_lines.append(
-            f"    '{path_prefix}') COMPREPLY=($(compgen -W '{words}' -- \"$word\")) ;;"
+            f"    '{path_prefix}') COMPREPLY=($(compgen -W '{completions}' -- \"$word\")) ;;"
         )
     return "\n".join([*script_lines, _BASH_TAIL])
 

@@ -36,14 +36,14 @@ def check(path: Path) -> None:
         raise ConfigError(f"--ready-file {path}: there is no directory {path.resolve().parent}")
 
 
-def write(path: Path, content: bytes, *, is_secret: bool) -> None:
+def write(path: Path, file_bytes: bytes, *, is_secret: bool) -> None:
     """Write the file; through a symbolic link its target.
 
     Raises:
         ConfigError: The file can't be written.
     """
     file_mode = FOR_ITS_OWNER if is_secret else FOR_ALL
-    write_whole(path, content, mode=file_mode, error_prefix="--ready-file ")
+    write_whole(path, file_bytes, mode=file_mode, error_prefix="--ready-file ")
 
 
 def remove_old(path: Path) -> None:

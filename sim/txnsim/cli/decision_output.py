@@ -53,7 +53,7 @@ def finding_lines(report: DecisionReport) -> Iterator[str]:
 def _summary(report: DecisionReport) -> str:
     from txnsim.text import time_text
 
-    parts = [
+    count_texts = [
         f"decisions: {report.decisions}",
         f"agree: {report.agrees}",
         f"owed: {report.owed}",
@@ -64,8 +64,8 @@ def _summary(report: DecisionReport) -> str:
         since_text = (
             "" if report.known_since_ms is None else f", since {time_text(report.known_since_ms)}"
         )
-        parts.append(f"could be judged: {report.known_percent:g} %{since_text}")
-    return "; ".join(parts) + "."
+        count_texts.append(f"could be judged: {report.known_percent:g} %{since_text}")
+    return "; ".join(count_texts) + "."
 
 
 def _lines_of(finding: DecisionFinding) -> Iterator[str]:

@@ -86,13 +86,15 @@ def _configure(level: str, log_format: LogFormat) -> None:
     )
 
 
-def tell_left_out(*, at_once: bool = False) -> None:
+def tell_left_out(*, tells_at_once: bool = False) -> None:
     """Log how many lines of each kind were suppressed, for kinds without a line in the last second.
 
     Args:
-        at_once: For all kinds.
+        tells_at_once: For all kinds.
     """
-    for (logger_name, event_name, *_), count in _flood_filter.take_suppressed(at_once=at_once):
+    for (logger_name, event_name, *_), count in _flood_filter.take_suppressed(
+        takes_all=tells_at_once
+    ):
         Logger(str(logger_name)).warning(event_name, left_out=count)
 
 
@@ -165,12 +167,16 @@ class FloodFilter:
         reason_field = REASON_FIELD_BY_EVENT.get(event_fields["event"])
         if event_fields.get("level") not in _TROUBLE_LEVELS and reason_field is None:
             return event_fields
-        kind = (logger.name, event_fields["event"], *_exception_kind(event_fields.get("exc_info")))
+        event_kind = (
+            logger.name,
+            event_fields["event"],
+            *_exception_kind(event_fields.get("exc_info")),
+        )
         reason = event_fields.get(reason_field or "reason")
         if isinstance(reason, str):
             reason = reason if reason_field else _NUMBER_RE.sub("#", reason)
-            kind = self._with_reason(kind, reason[:REASON_CHARACTERS_MAX])
-        suppressed_count = self.admit(kind)
+            event_kind = self._with_reason(event_kind, reason[:REASON_CHARACTERS_MAX])
+        suppressed_count = self.admit(event_kind)
         if suppressed_count is None:
             from structlog import DropEvent
 
@@ -186,41 +192,41 @@ class FloodFilter:
             record.msg = f"{record.msg} ({suppressed_count} more left out)"
         return suppressed_count is not None
 
-    def admit(self, kind: Kind) -> int | None:
+    def admit(self, event_kind: Kind) -> int | None:
         """Number of suppressed lines of a kind since the last logged one; None if this line is
         suppressed too.
         """
         now_ms = self._now_ms()
-        last_logged_ms = self._told_ms.get(kind)
+        last_logged_ms = self._told_ms.get(event_kind)
         if last_logged_ms is not None and now_ms - last_logged_ms < QUIET_MS:
-            self._left_out[kind] = self._left_out.get(kind, 0) + 1
+            self._left_out[event_kind] = self._left_out.get(event_kind, 0) + 1
             return None
         if last_logged_ms is None and len(self._told_ms) >= KINDS_MAX:
             self._told_ms.clear()
-        self._told_ms[kind] = now_ms
-        return self._left_out.pop(kind, 0)
+        self._told_ms[event_kind] = now_ms
+        return self._left_out.pop(event_kind, 0)
 
-    def _with_reason(self, kind: Kind, reason: str) -> Kind:
+    def _with_reason(self, event_kind: Kind, reason: str) -> Kind:
         """The kind with its reason, or without a reason above the limit per second."""
         now_ms = self._now_ms()
-        second_start_ms, reasons_logged = self._reasons.get(kind, (now_ms, set()))
+        second_start_ms, reasons_logged = self._reasons.get(event_kind, (now_ms, set()))
         if now_ms - second_start_ms >= QUIET_MS:
             second_start_ms, reasons_logged = now_ms, set()
-        self._reasons[kind] = second_start_ms, reasons_logged
+        self._reasons[event_kind] = second_start_ms, reasons_logged
         if reason not in reasons_logged and len(reasons_logged) >= REASONS_MAX:
-            return kind
+            return event_kind
         reasons_logged.add(reason)
-        return (*kind, reason)
+        return (*event_kind, reason)
 
-    def take_suppressed(self, *, at_once: bool = False) -> list[tuple[Kind, int]]:
+    def take_suppressed(self, *, takes_all: bool = False) -> list[tuple[Kind, int]]:
         """Suppressed lines by kind, for kinds without a line in the last second; all kinds if
-        ``at_once``.
+        ``takes_all``.
         """
         now_ms = self._now_ms()
         suppressed = [
             (kind, count)
             for kind, count in self._left_out.items()
-            if at_once or now_ms - self._told_ms.get(kind, 0) >= QUIET_MS
+            if takes_all or now_ms - self._told_ms.get(kind, 0) >= QUIET_MS
         ]
         for kind, _ in suppressed:
             del self._left_out[kind]

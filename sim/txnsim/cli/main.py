@@ -52,8 +52,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         _leave_out_conveniences()
         gc.disable()  # modules stay, so there is nothing to collect while they are imported
     arguments = list(sys.argv[1:] if argv is None else argv)
-    name = _first_word(arguments)
-    module = _load_command(name) if name is not None and table_of(name) is not None else None
+    command_name = _first_word(arguments)
+    module = (
+        _load_command(command_name)
+        if command_name is not None and table_of(command_name) is not None
+        else None
+    )
     problem = unknown_variables(os.environ)
     if problem is not None and module is not None:
         TERMINAL.complain(problem)
@@ -65,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         TERMINAL.complain(str(error))
         return MISUSE_STATUS
     try:
-        args = _build_parser(name, module).parse_args(arguments)
+        args = _build_parser(command_name, module).parse_args(arguments)
     except SystemExit as end:  # argparse ends the process: after --help, --version or a misuse
         return end.code if isinstance(end.code, int) else 0
     if module is None:

@@ -269,7 +269,7 @@ def run(args: argparse.Namespace) -> int:
         running = LongRunning(args)
         disks = serve_load.disks_of(args)
         options = options_from(args, disks)
-        with rare_garbage_collection(), _fork_server(page=args.ui) as args.fork_server:
+        with rare_garbage_collection(), _fork_server(serves_page=args.ui) as args.fork_server:
             return real_world.run(_serve(running, options, args, disks))
     except BrokenPipeError:
         raise  # the reader of what we print has gone
@@ -279,11 +279,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _fork_server(*, page: bool) -> Iterator[Any]:
+def _fork_server(*, serves_page: bool) -> Iterator[Any]:
     """The process that the page's runs are forked from; started before there is an event loop or a
     socket.
     """
-    if not page:
+    if not serves_page:
         yield None
         return
     from txnsim.on_demand_imports import borrowed  # costs the start of a server without a page
@@ -545,7 +545,7 @@ async def _serve_until(
                     port=args.http,
                     host=args.http_host or ControlServer.LOOPBACK,
                     token=running.token,
-                    page=args.ui,
+                    serves_page=args.ui,
                     fork_server=args.fork_server,
                 )
                 try:
@@ -699,7 +699,7 @@ def _cluster_facts(
     """The facts about the started cluster, for the ready file and ``--json``."""
     http = None if control is None else control.url
     token = None if control is None else control.token
-    facts: dict[str, Any] = {
+    cluster_facts: dict[str, Any] = {
         "bootstrap": cluster.bootstrap,
         "http": http,
         "pid": os.getpid(),
@@ -707,19 +707,19 @@ def _cluster_facts(
         "release": " and ".join(brokers_by_release),
     }
     if token is not None:
-        facts["token"] = token
+        cluster_facts["token"] = token
     if cluster.kip_text_bootstrap is not None:
-        facts["kip_text_bootstrap"] = cluster.kip_text_bootstrap
+        cluster_facts["kip_text_bootstrap"] = cluster.kip_text_bootstrap
     if server_by_listener:
-        facts["security"] = {"bootstrap": server_by_listener}
+        cluster_facts["security"] = {"bootstrap": server_by_listener}
     if demo is not None:
-        facts["security"]["directory"] = str(demo.authority.parent)
+        cluster_facts["security"]["directory"] = str(demo.authority.parent)
     loaded_cluster = cluster.options.loaded
     if loaded_cluster is not None:
-        facts["loaded"] = serve_load.facts(loaded_cluster)
+        cluster_facts["loaded"] = serve_load.facts(loaded_cluster)
     if exercise:
-        facts["exercise"] = exercise
-    return facts
+        cluster_facts["exercise"] = exercise
+    return cluster_facts
 
 
 def _brokers_by_release(cluster: SimCluster) -> dict[str, list[str]]:

@@ -110,13 +110,13 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
             IllegalUseError: No transaction is open.
         """
         self._to_add.clear()
-        end_plan = self._session.plan_end(committed=committed, features=self._cluster.features)
+        end_plan = self._session.plan_end(is_commit=committed, features=self._cluster.features)
         identity = await self._end_txn(end_plan) if end_plan.send else None
         if end_plan.bump:
             try:
                 await self.init_producer_id(end_plan.identity if identity is None else identity)
             except ClientError as error:
-                error.in_doubt = end_plan.send  # it has ended, and only what follows is refused
+                error.is_in_doubt = end_plan.send  # it has ended, and only what follows is refused
                 raise
         else:
             self._session.note_end(identity)
@@ -191,7 +191,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
                 await backoff.wait(deadline, at_most_ms=at_most_ms)
         except ClientError as error:
             is_refusal = error.error == ErrorCode.invalid_txn_state
-            error.in_doubt = operation in _ENDS and is_unsure and not is_refusal
+            error.is_in_doubt = operation in _ENDS and is_unsure and not is_refusal
             raise
 
     async def _coordinator(self, deadline: Deadline) -> int:
@@ -205,10 +205,13 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
             raise self._bad(RequestKind.FIND_COORDINATOR, reaction, refused) from None
 
     def _bad(self, operation: RequestKind, reaction: Reaction, error: ClientError) -> ClientError:
-        before_first = operation in (RequestKind.INIT_PRODUCER_ID, RequestKind.FIND_COORDINATOR)
+        is_before_first_transaction = operation in (
+            RequestKind.INIT_PRODUCER_ID,
+            RequestKind.FIND_COORDINATOR,
+        )
         if reaction is Reaction.GIVE_UP:
             return self._session.fatal(error)
-        if before_first and self._session.identity == ProducerIdAndEpoch.NONE:
+        if is_before_first_transaction and self._session.identity == ProducerIdAndEpoch.NONE:
             # Nothing is open yet: init_transactions may simply be called again.
             return AbortableError(str(error), error=error.error)
         return self._session.abortable(error)

@@ -20,7 +20,7 @@ async def committed_positions(
     group_id: str,
     partitions: Collection[TopicPartition] | None,
     *,
-    require_stable: bool = False,
+    needs_stable: bool = False,
 ) -> dict[TopicPartition, int]:
     """The committed position of each partition; -1 if the group never committed one.
 
@@ -28,7 +28,7 @@ async def committed_positions(
         cluster: Connections to use.
         group_id: Id of the group.
         partitions: The partitions; None for all that the group has.
-        require_stable: Fail with UNSTABLE_OFFSET_COMMIT rather than return a position that an open
+        needs_stable: Fail with UNSTABLE_OFFSET_COMMIT rather than return a position that an open
             transaction may change (KIP-447).
 
     Raises:
@@ -37,7 +37,7 @@ async def committed_positions(
     """
     deadline = cluster.deadline()
     backoff = cluster.backoff()
-    request = offset_fetch(group_id, partitions, require_stable=require_stable)
+    request = offset_fetch(group_id, partitions, needs_stable=needs_stable)
     while True:
         try:
             message = await cluster.ask_group_coordinator(group_id, request)

@@ -155,7 +155,7 @@ class TransactionAdmin:
         async def look_up(_cluster: Cluster, keys: Sequence[int], _: Deadline) -> KeyLookup[int]:
             return KeyLookup(mapped={key: key for key in keys})  # AllBrokersStrategy
 
-        outcomes = await run_by_key(
+        listing_by_broker = await run_by_key(
             self.cluster,
             tuple(broker_id for broker_id in requested_broker_ids if broker_id in live_broker_ids),
             request_name="ListTransactions",
@@ -163,7 +163,7 @@ class TransactionAdmin:
             ask_broker=ask,
             timeout_ms=timeout_ms,
         )
-        return outcomes | {
+        return listing_by_broker | {
             broker_id: _stranger(broker_id, live_broker_ids) for broker_id in unknown_brokers
         }
 
@@ -282,18 +282,18 @@ class TransactionAdmin:
         Raises:
             ClientError: A step failed; the message says which.
         """
-        targets = await self.search_targets(topic, partition, broker_id)
-        if targets.unread_topics:
-            raise next(iter(targets.unread_topics.values()))
+        searched_partitions = await self.search_targets(topic, partition, broker_id)
+        if searched_partitions.unread_topics:
+            raise next(iter(searched_partitions.unread_topics.values()))
         candidates: list[OpenTransaction] = []
-        for batch in batches(targets.partitions):
-            outcomes = await self.describe_producers(batch, broker_id=broker_id)
+        for batch in batches(searched_partitions.partitions):
+            producers_by_partition = await self.describe_producers(batch, broker_id=broker_id)
             replica = "Optional.empty" if broker_id is None else f"Optional[{broker_id}]"
             failure = (
                 f"Failed to describe producers for {len(batch)} partitions on broker {replica}"
             )
             candidates += OpenTransaction.candidates(
-                dict(_all_or_raise(outcomes.items(), failure)),
+                dict(_all_or_raise(producers_by_partition.items(), failure)),
                 now_ms=now_ms,
                 max_transaction_timeout_ms=max_transaction_timeout_ms,
             )
@@ -386,11 +386,11 @@ class TransactionAdmin:
 
     async def _transactional_ids(self, producer_ids: set[int]) -> dict[int, str]:
         """Producer id -> transactional id; the last answer wins, as in Kafka's tool."""
-        outcomes = await self.list_transactions(producer_ids=sorted(producer_ids))
+        listing_by_broker = await self.list_transactions(producer_ids=sorted(producer_ids))
         failure = f"Failed to list transactions for {len(producer_ids)} producers"
         return {
             listing.producer_id: listing.transactional_id
-            for _, listings in _all_or_raise(outcomes.items(), failure)
+            for _, listings in _all_or_raise(listing_by_broker.items(), failure)
             for listing in listings
             if listing.producer_id in producer_ids
         }
@@ -471,11 +471,11 @@ class TransactionAdmin:
         Raises:
             ClientError: A leader refused it.
         """
-        outcomes = await self.write_txn_marker(
+        error_by_partition = await self.write_txn_marker(
             marker, timeout_ms=timeout_ms, marker_text=marker_text
         )
-        for outcome in outcomes.values():
-            or_raised(outcome)
+        for partition_error in error_by_partition.values():
+            or_raised(partition_error)
 
     async def write_txn_marker(
         self, marker: Marker, *, timeout_ms: float | None = None, marker_text: str = ""

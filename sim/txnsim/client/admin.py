@@ -84,16 +84,16 @@ class Admin(TransactionAdmin):
         message = await self._ask_controller(
             request, lambda answer: [topic_row.error_code for topic_row in answer.topics]
         )
-        outcomes: dict[str, CreatedTopic | ClientError] = {}
+        created_by_name: dict[str, CreatedTopic | ClientError] = {}
         for topic_row in message.topics:
             failure = _failure(topic_row, f"topic {topic_row.name!r} was not created")
-            outcomes[topic_row.name] = failure or CreatedTopic(
+            created_by_name[topic_row.name] = failure or CreatedTopic(
                 name=topic_row.name,
                 topic_id=getattr(topic_row, "topic_id", None),
                 partitions=getattr(topic_row, "num_partitions", -1),
                 replication_factor=getattr(topic_row, "replication_factor", -1),
             )
-        return outcomes
+        return created_by_name
 
     async def create_topic(
         self, name: str, *, partitions: int = -1, replication_factor: int = -1
@@ -150,12 +150,12 @@ class Admin(TransactionAdmin):
 
     async def _each_says(
         self,
-        names: Collection[str],
+        topic_names: Collection[str],
         is_reached: Callable[[ClusterMetadata], bool],
         timeout_ms: float,
     ) -> bool:
         deadline = self.cluster.deadline(timeout_ms)
-        request = requests.metadata(sorted(names))
+        request = requests.metadata(sorted(topic_names))
         for broker in self.cluster.view.brokers:
             backoff = self.cluster.backoff()
             while True:
@@ -291,8 +291,8 @@ class Admin(TransactionAdmin):
         Raises:
             ClientError: The broker refused; ``error`` says why.
         """
-        outcomes = await self.describe_producers([partition], broker_id=broker_id)
-        return or_raised(outcomes[partition])
+        producers_by_partition = await self.describe_producers([partition], broker_id=broker_id)
+        return or_raised(producers_by_partition[partition])
 
     # Groups
 
@@ -322,7 +322,7 @@ class Admin(TransactionAdmin):
     ) -> dict[TopicPartition, int]:
         """A group's positions; see ``positions.committed_positions``."""
         return await positions.committed_positions(
-            self.cluster, group_id, partitions, require_stable=stable
+            self.cluster, group_id, partitions, needs_stable=stable
         )
 
     async def commit_positions(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -401,7 +401,7 @@ class Admin(TransactionAdmin):
 
         Entries of one broker are sent to that broker, others to any broker.
         """
-        outcomes: dict[tuple[int, str], ClientError | None] = {}
+        error_by_resource: dict[tuple[int, str], ClientError | None] = {}
         by_broker: dict[int, list[ConfigChange]] = {}
         for change in changes:
             names_one_broker = (
@@ -423,10 +423,10 @@ class Admin(TransactionAdmin):
                 )
             for resource_row in message.responses:
                 failure = f"configuration of {resource_row.resource_name!r} was not changed"
-                outcomes[resource_row.resource_type, resource_row.resource_name] = _failure(
-                    resource_row, failure
+                error_by_resource[resource_row.resource_type, resource_row.resource_name] = (
+                    _failure(resource_row, failure)
                 )
-        return outcomes
+        return error_by_resource
 
     async def set_topic_config(
         self, topic: str, name: str, value: str | None

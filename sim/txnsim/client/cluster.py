@@ -120,7 +120,7 @@ class Cluster:
         self._dialling: set[asyncio.Task[None]] = set()
         self._stale_topics: set[str] = set()
         self._coordinators: dict[str, int] = {}
-        self._closed = False
+        self._is_closed = False
 
     async def __aenter__(self) -> Cluster:
         try:
@@ -146,7 +146,7 @@ class Cluster:
         self.view = merge(self.view, parse_metadata(message))
 
     async def close(self) -> None:
-        self._closed = True
+        self._is_closed = True
         pending_dials = list(self._dialling)
         for task in pending_dials:
             task.cancel()
@@ -236,7 +236,7 @@ class Cluster:
             yield BOOTSTRAP - index, host, port
 
     async def _open_connection(self, broker_id: int, lane: str, host: str, port: int) -> Connection:
-        if self._closed:
+        if self._is_closed:
             raise ConnectionLostError("the client is closed")
         broker_and_lane = (broker_id, lane)
         open_tasks = self._opening.get(broker_and_lane)
@@ -321,7 +321,7 @@ class Cluster:
             try:
                 return await (await self.any_connection()).request(request)
             except LOST_ANSWER_ERRORS:
-                if deadline.has_passed or self._closed:
+                if deadline.has_passed or self._is_closed:
                     raise
             await backoff.wait(deadline)
 

@@ -250,7 +250,11 @@ class Connection(asyncio.Protocol):
         )
 
     def _send_request(
-        self, request: VersionedRequest | HandBuiltRequest, version: int, *, overtakes: bool = False
+        self,
+        request: VersionedRequest | HandBuiltRequest,
+        version: int,
+        *,
+        may_overtake: bool = False,
     ) -> asyncio.Future[Any]:
         if self._lost is not None or self._transport is None:
             raise ConnectionLostError(f"the connection to {self.address} is closed") from self._lost
@@ -280,7 +284,7 @@ class Connection(asyncio.Protocol):
                     sent_event,
                     ClientTrace.current_call(),
                 )
-        if self._held is None or overtakes:
+        if self._held is None or may_overtake:
             self._transport.write(frame)
         else:
             self._held.append(frame)
@@ -377,7 +381,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         try:
             version = choose_version(request.api, self.versions)
-            answer = self._send_request(request, version, overtakes=True)
+            answer = self._send_request(request, version, may_overtake=True)
         except ClientError as error:
             authenticated.set_exception(error)
             return

@@ -66,24 +66,24 @@ def committed_topics(
 
 
 def offset_fetch(
-    group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
+    group_id: str, partitions: Iterable[TopicPartition] | None, *, needs_stable: bool
 ) -> VersionedRequest:
     """Ask for a group's positions.
 
     Args:
         group_id: Id of the group.
         partitions: The partitions; None for all that the group has.
-        require_stable: Ask for UNSTABLE_OFFSET_COMMIT instead of a position that an open
+        needs_stable: Ask for UNSTABLE_OFFSET_COMMIT instead of a position that an open
             transaction may change.
     """
     return asks(
         ClientApi.OFFSET_FETCH,
-        VersionRange(7 if require_stable else 0, ANY.highest),
+        VersionRange(7 if needs_stable else 0, ANY.highest),
         group_id=group_id,
         topics=None
         if partitions is None
         else per_topic("OffsetFetchRequestTopic", partitions, partitions_field="partition_indexes"),
-        require_stable=require_stable,
+        require_stable=needs_stable,
     )
 
 

@@ -115,7 +115,7 @@ def visible_records(
                 continue
             if marker.type == ABORT:
                 active_producers.discard(batch.producer_id)
-            markers.append(_seen_marker(batch, committed=marker.type != ABORT))
+            markers.append(_seen_marker(batch, is_commit=marker.type != ABORT))
             continue
         if batch.is_transactional and batch.producer_id in active_producers:
             continue
@@ -131,11 +131,11 @@ def visible_records(
     )
 
 
-def _seen_marker(batch: BatchHeader, *, committed: bool) -> SeenMarker:
+def _seen_marker(batch: BatchHeader, *, is_commit: bool) -> SeenMarker:
     return SeenMarker(
         offset=batch.base_offset,
         producer_id=batch.producer_id,
-        committed=committed,
+        committed=is_commit,
         producer_epoch=batch.producer_epoch,
         timestamp_ms=batch.max_timestamp_ms,
     )

@@ -25,8 +25,8 @@ def operator_login(security: SecurityOptions) -> tuple[str, ClientSecurity] | No
     Raises:
         OSError: The certificate of the authority can't be read.
     """
-    everybody_may = not security.has_authorizer or ANONYMOUS in security.super_users
-    if security.has_plain_listener and everybody_may:
+    may_everybody_act = not security.has_authorizer or ANONYMOUS in security.super_users
+    if security.has_plain_listener and may_everybody_act:
         return None
     for listener in sorted(security.listeners, key=lambda listener: listener.protocol.has_tls):
         trust_root = _authority(security, listener)

@@ -114,8 +114,8 @@ class Producer:
         Raises:
             IllegalUseError: The options contradict each other.
         """
-        self._idempotent = idempotent or transactional_id is not None
-        if self._idempotent and acks != -1:
+        self._is_idempotent = idempotent or transactional_id is not None
+        if self._is_idempotent and acks != -1:
             raise IllegalUseError(f"acks={acks}: an idempotent producer needs acks=-1")
         self.transactional_id = transactional_id
         self.session = TxnSession()
@@ -134,7 +134,7 @@ class Producer:
             cluster, self.session, transactional_id or "", transaction_timeout_ms
         )
         self._identity_lock = asyncio.Lock()
-        self._aborting = False
+        self._is_aborting = False
         self._fatal: ClientError | None = None
 
     async def __aenter__(self) -> Producer:
@@ -212,12 +212,12 @@ class Producer:
         """
         self._need_transactional()
         with self._cluster.trace.call("abort", id=self.transactional_id):
-            self._aborting = True
+            self._is_aborting = True
             try:
                 self._drop_queued(AbortableError("the transaction is being aborted"))
                 await self.flush()
             finally:
-                self._aborting = False
+                self._is_aborting = False
             await self._coordinated.end(committed=False)
 
     def _need_transactional(self) -> None:
@@ -359,9 +359,9 @@ class Producer:
             self.session.raise_error()
             if not self.session.has(topic_partition):
                 await self._coordinated.add_partition(
-                    topic_partition, lambda: self._aborting, deadline
+                    topic_partition, lambda: self._is_aborting, deadline
                 )
-        elif self._idempotent and self.session.identity == ProducerIdAndEpoch.NONE:
+        elif self._is_idempotent and self.session.identity == ProducerIdAndEpoch.NONE:
             await self._get_identity(deadline)
         records = [outgoing_record.record for outgoing_record in batch]
         batch_data = self._encode(topic_partition, records)
@@ -402,7 +402,7 @@ class Producer:
                         )
                 await self._pause(topic_partition, error, backoff, deadline)
         except ClientError as error:
-            error.in_doubt |= is_unsure
+            error.is_in_doubt |= is_unsure
             raise
 
     async def _pause(
@@ -414,7 +414,7 @@ class Producer:
     ) -> None:
         """Wait before the next attempt; raise after the deadline or on an abort."""
         is_late = deadline.has_passed
-        if is_late or self._aborting:
+        if is_late or self._is_aborting:
             reason = (
                 f"after {deadline.timeout_ms:.0f} ms"
                 if is_late
@@ -463,7 +463,7 @@ class Producer:
     def _encode(self, topic_partition: TopicPartition, records: Sequence[Record]) -> bytes:
         identity = self.session.identity
         sequence = (
-            self.session.next_sequence(topic_partition, len(records)) if self._idempotent else -1
+            self.session.next_sequence(topic_partition, len(records)) if self._is_idempotent else -1
         )
         return build_batch(
             records,
@@ -471,7 +471,7 @@ class Producer:
             producer_id=identity.producer_id,
             producer_epoch=identity.producer_epoch,
             base_sequence=sequence,
-            transactional=self.transactional_id is not None,
+            is_transactional=self.transactional_id is not None,
         )
 
     def _given_up(self, error: ClientError) -> ClientError:
@@ -480,7 +480,7 @@ class Producer:
         """
         if self.transactional_id is not None:
             return self.session.abortable(error)
-        if self._idempotent:
+        if self._is_idempotent:
             self._bump_locally()
         return error
 

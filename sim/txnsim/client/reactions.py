@@ -168,6 +168,6 @@ def react(operation: RequestKind, error: ErrorCode) -> Reaction:
     if reaction_row is not None:
         return reaction_row
     if error.retriable:
-        refresh = operation in _PRODUCES and error in REFRESHING
-        return Reaction.LOOK_UP if refresh else Reaction.RETRY
+        refreshes_metadata = operation in _PRODUCES and error in REFRESHING
+        return Reaction.LOOK_UP if refreshes_metadata else Reaction.RETRY
     return OTHERWISE[operation]

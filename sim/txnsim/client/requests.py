@@ -84,7 +84,7 @@ def asks(
 
 
 def per_topic(
-    kind: str,
+    row_field: str,
     partitions: Iterable[TopicPartition],
     row: Callable[[TopicPartition], MessageRow] | None = None,
     *,
@@ -95,7 +95,7 @@ def per_topic(
     """A row for each topic, in order of first appearance.
 
     Args:
-        kind: The name of the row's class.
+        row_field: The name of the row's class.
         partitions: The partitions, in any order.
         row: Builds the row of a partition; by default its index.
         name_field: The field for the topic's name.
@@ -109,7 +109,7 @@ def per_topic(
         )
     return [
         MessageRow(
-            kind,
+            row_field,
             **{
                 name_field: topic_name,
                 partitions_field: tuple(partition_rows) if row is None else partition_rows,

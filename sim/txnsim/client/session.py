@@ -89,7 +89,7 @@ class TxnSession(msgspec.Struct, eq=False):
     """The error that led to an error state."""
     _features_epoch: int = -1
     _can_bump: bool = False
-    _bump_needed: bool = False
+    _needs_bump: bool = False
     _partitions: set[TopicPartition] = set()
     _sequences: dict[TopicPartition, int] = {}
 
@@ -109,7 +109,7 @@ class TxnSession(msgspec.Struct, eq=False):
         self._can_bump = can_bump
         self._look_at(features)
         self._restart(identity)
-        self._bump_needed = False
+        self._needs_bump = False
         self._partitions.clear()
         self.error = None
         self.state = SessionState.READY
@@ -164,7 +164,7 @@ class TxnSession(msgspec.Struct, eq=False):
         self._sequences[partition] = (first_sequence + count) % _SEQUENCES
         return first_sequence
 
-    def plan_end(self, *, committed: bool, features: FinalizedFeatures) -> EndPlan:
+    def plan_end(self, *, is_commit: bool, features: FinalizedFeatures) -> EndPlan:
         """Decide how to commit or abort, and choose the protocol of the next transaction.
 
         Raises:
@@ -172,10 +172,10 @@ class TxnSession(msgspec.Struct, eq=False):
             AbortableError: A commit, but the transaction can only be aborted.
             IllegalUseError: No transaction is open.
         """
-        if committed or self.state is not SessionState.ABORTABLE_ERROR:
+        if is_commit or self.state is not SessionState.ABORTABLE_ERROR:
             self.raise_error()
             if self.state is not SessionState.IN_TRANSACTION:
-                operation_name = "commit" if committed else "abort"
+                operation_name = "commit" if is_commit else "abort"
                 raise IllegalUseError(
                     f"{operation_name} in state {self.state.name}: a transaction is expected"
                 )
@@ -184,13 +184,13 @@ class TxnSession(msgspec.Struct, eq=False):
         was_v1 = self.protocol is TxnProtocol.V1
         self._look_at(features)
         if was_v1 and self.protocol is TxnProtocol.V2:
-            self._bump_needed = True
+            self._needs_bump = True
         return EndPlan(
-            committed=committed,
+            committed=is_commit,
             identity=self.identity,
             send=bool(self._partitions),
             versions=versions,
-            bump=self._bump_needed,
+            bump=self._needs_bump,
         )
 
     def note_end(self, identity: ProducerIdAndEpoch | None) -> None:
@@ -200,7 +200,7 @@ class TxnSession(msgspec.Struct, eq=False):
         if identity is not None:
             self._restart(identity)
         self._partitions.clear()
-        self._bump_needed = False
+        self._needs_bump = False
         self.error = None
         self.state = SessionState.READY
 
@@ -213,7 +213,7 @@ class TxnSession(msgspec.Struct, eq=False):
         if self.protocol is TxnProtocol.V1:
             if not self._can_bump:
                 return self.fatal(error)
-            self._bump_needed = True
+            self._needs_bump = True
         self.state = SessionState.ABORTABLE_ERROR
         self.error = error
         return AbortableError(str(error), error=error.error)

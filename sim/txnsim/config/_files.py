@@ -134,14 +134,14 @@ class _Problems:
             raise self._too_many_problems_text()
 
     def add_validation(
-        self, error: ValidationError, lines: _LineByPath, model: type[BaseModel]
+        self, error: ValidationError, line_by_path: _LineByPath, model: type[BaseModel]
     ) -> None:
         for detail in error.errors(include_url=False):
             path = tuple(str(path_part) for path_part in place_of(detail))
             known_path = path
-            while known_path and known_path not in lines:
+            while known_path and known_path not in line_by_path:
                 known_path = known_path[:-1]  # a missing field has no line of its own
-            self.add(lines.get(known_path, 1), ".".join(path), in_words(detail, model=model))
+            self.add(line_by_path.get(known_path, 1), ".".join(path), in_words(detail, model=model))
 
     def add_settings(self, settings: Mapping[str, object], origins: Mapping[str, Property]) -> bool:
         """Add the errors of settings that one of the releases refuses.
@@ -176,9 +176,9 @@ class _Problems:
         from txnsim.metadata.group_configs import settings_complaints
 
         reported_names: set[str] = set()
-        for names, complaint in settings_complaints(settings):
-            entries = (origins.get(_our_name(name) or "") for name in names)
-            entry = next(entry for entry in entries if entry is not None)
+        for disagreeing_names, complaint in settings_complaints(settings):
+            disagreeing_entries = (origins.get(_our_name(name) or "") for name in disagreeing_names)
+            entry = next(entry for entry in disagreeing_entries if entry is not None)
             if entry.name not in reported_names:  # a broker tells the first
                 reported_names.add(entry.name)
                 self.add(entry.line, entry.name, complaint)
@@ -218,23 +218,23 @@ def load(path: Path, *, as_version: Sequence[str] = ()) -> Configuration:
             line for each, with file, line and field.
     """
     try:
-        data = read_given(path)
+        file_bytes = read_given(path)
     except OSError as error:
         raise ConfigError(f"{path}: can't be read: {problem_of(error)}") from None
     match path.suffix.lower():
         case ".yaml" | ".yml":
-            return _from_yaml(data, path=path, as_version=as_version)
+            return _from_yaml(file_bytes, path=path, as_version=as_version)
         case ".properties":
             pass
-        case _ if (entry := _FIRST_ENTRY.search(data)) is None:
+        case _ if (first_entry := _FIRST_ENTRY.search(file_bytes)) is None:
             raise ConfigError(
                 f"{path}: neither NAME=VALUE, as in a broker's properties, nor NAME: VALUE, as in"
                 " our YAML, is in it"
             )
-        case _ if entry["sign"] == b":":
-            return _from_yaml(data, path=path, as_version=as_version)
-    entries = parse_properties(data, file=str(path))
-    return _from_properties(entries, file=str(path), readers=file_readers(as_version))
+        case _ if first_entry["sign"] == b":":
+            return _from_yaml(file_bytes, path=path, as_version=as_version)
+    properties = parse_properties(file_bytes, file=str(path))
+    return _from_properties(properties, file=str(path), readers=file_readers(as_version))
 
 
 def _from_yaml(file_bytes: bytes, *, path: Path, as_version: Sequence[str]) -> Configuration:
@@ -245,24 +245,24 @@ def _from_yaml(file_bytes: bytes, *, path: Path, as_version: Sequence[str]) -> C
     from txnsim.config.yaml_bounds import read_mapping
 
     file = str(path)
-    content, lines = read_mapping(file_bytes, file=file)
-    readers = _readers_of_yaml(content, lines, file=file, as_version=as_version)
+    yaml_content, line_by_path = read_mapping(file_bytes, file=file)
+    readers = _readers_of_yaml(yaml_content, line_by_path, file=file, as_version=as_version)
     problems = _Problems(file, readers)
     try:
-        cluster_section = ClusterFile.model_validate(content)
+        cluster_section = ClusterFile.model_validate(yaml_content)
     except ValidationError as error:
-        problems.add_validation(error, lines, ClusterFile)
-        settings_read = content.get("settings")
+        problems.add_validation(error, line_by_path, ClusterFile)
+        settings_read = yaml_content.get("settings")
         if isinstance(settings_read, dict):
-            _named_settings(settings_read, lines, problems, readers)
+            _named_settings(settings_read, line_by_path, problems, readers)
         raise problems.error() from None
-    settings, warnings = _named_settings(cluster_section.settings, lines, problems, readers)
+    settings, warnings = _named_settings(cluster_section.settings, line_by_path, problems, readers)
     security: SecurityOptions | None = None
     if cluster_section.security is not None:
         try:
             security = read_section(cluster_section.security, directory=path.parent)
         except ConfigError as error:
-            problems.add(lines["security",], "security", str(error))
+            problems.add(line_by_path["security",], "security", str(error))
     problems.raise_if_any()
     return Configuration(
         settings=settings,
@@ -281,20 +281,24 @@ def _from_yaml(file_bytes: bytes, *, path: Path, as_version: Sequence[str]) -> C
 
 
 def _readers_of_yaml(
-    content: Mapping[str, object], lines: _LineByPath, *, file: str, as_version: Sequence[str]
+    yaml_content: Mapping[str, object],
+    line_by_path: _LineByPath,
+    *,
+    file: str,
+    as_version: Sequence[str],
 ) -> FileReaders:
     """The releases that a file names, or those of the command line, which win.
 
     Raises:
         ConfigError: There is no such release.
     """
-    version_in_file = content.get("as_version")
+    version_in_file = yaml_content.get("as_version")
     if not isinstance(version_in_file, str):  # the model refuses what is no text
         return file_readers(as_version)
     try:
         file_readers((version_in_file,))
     except ConfigError as error:
-        raise ConfigError(f"{file}:{lines['as_version',]}: as_version: {error}") from None
+        raise ConfigError(f"{file}:{line_by_path['as_version',]}: as_version: {error}") from None
     return file_readers((version_in_file, *as_version))
 
 
@@ -318,15 +322,17 @@ def settings_of(
     """
     readers = file_readers(as_version)
     problems = _Problems(source_name, readers, names_lines=False)
-    lines: _LineByPath = dict.fromkeys((("settings", name) for name in named_values), 0)
-    settings, warnings = _named_settings(named_values, lines, problems, readers, is_copied=False)
+    line_by_path: _LineByPath = dict.fromkeys((("settings", name) for name in named_values), 0)
+    settings, warnings = _named_settings(
+        named_values, line_by_path, problems, readers, is_copied=False
+    )
     problems.raise_if_any()
     return settings, _idle_warnings(warnings, file=source_name)
 
 
 def _named_settings(
     named_values: Mapping[str, object],
-    lines: _LineByPath,
+    line_by_path: _LineByPath,
     problems: _Problems,
     readers: FileReaders,
     *,
@@ -340,7 +346,7 @@ def _named_settings(
     warned: list[tuple[str, Property]] = []
     preset: Mapping[str, int] = {}
     for setting_label, setting_value in named_values.items():
-        line_number = lines["settings", setting_label]
+        line_number = line_by_path["settings", setting_label]
         if setting_label == PRESET:
             try:
                 preset = preset_named(setting_value)
@@ -362,7 +368,7 @@ def _named_settings(
             property_kind = _fate_of_unknown_label(setting_label, readers, is_ours=True)
             if isinstance(property_kind, _IgnoredProperty) and not is_copied:
                 property_kind = _unknown_property(None, readers)
-            if isinstance(property_kind, _UnknownProperty):
+            if isinstance(property_kind, _RefusedProperty):
                 problems.add(line_number, f"settings.{setting_label}", property_kind.message)
             else:
                 warned.append((readers.without_it, entry))
@@ -386,14 +392,18 @@ def _named_settings(
     return combined_settings, warned
 
 
-def _from_properties(entries: list[Property], *, file: str, readers: FileReaders) -> Configuration:
+def _from_properties(
+    properties: list[Property], *, file: str, readers: FileReaders
+) -> Configuration:
     from txnsim.config._broker_security import plain_listener, read_security
     from txnsim.config._listeners import read_listeners
     from txnsim.config._nodes import read_node
     from txnsim.config._providers import FROM_A_PROVIDER, provided_properties, without_unopenable
 
     problems = _Problems(file, readers)
-    entry_by_name = {entry.name: entry for entry in entries}  # java.util.Properties: the last wins
+    entry_by_name = {
+        entry.name: entry for entry in properties
+    }  # java.util.Properties: the last wins
     provided_entries = provided_properties(entry_by_name)
     used_entries = {key: entry_by_name[key] for key in entry_by_name if key not in provided_entries}
     settings: dict[str, object] = {}
@@ -416,20 +426,20 @@ def _from_properties(entries: list[Property], *, file: str, readers: FileReaders
     idle_entries = [(FROM_A_PROVIDER, entry) for entry in provided_entries.values()]
     for entry in used_entries.values():
         match _fate_of_property(entry, used_names, listeners, plugins, readers):
-            case _UnknownProperty(message=message):
+            case _RefusedProperty(message=message):
                 problems.add(entry.line, entry.name, message)
             case _IgnoredProperty():
                 idle_entries.append((readers.without_it, entry))
                 problems.note_ignored(entry.line, entry.name)
-            case str() as why:
-                idle_entries.append((why, entry))
+            case str() as ignore_reason:
+                idle_entries.append((ignore_reason, entry))
     for entry, message in (*file_node.refusals, *listeners.refusals, *security.refusals):
         problems.add(entry.line, entry.name, message)
     problems.raise_if_any()
     first_listener = plain_listener(listeners.clients) or next(iter(listeners.clients), None)
     remarks = [
         (entry, "repeated further down, which wins")
-        for entry in entries
+        for entry in properties
         if entry_by_name[entry.name] is not entry
     ]
     remarks += listeners.odd_remarks if file_node.brokers != 1 else ()
@@ -450,7 +460,7 @@ def _from_properties(entries: list[Property], *, file: str, readers: FileReaders
     )
 
 
-class _UnknownProperty(msgspec.Struct, frozen=True):
+class _RefusedProperty(msgspec.Struct, frozen=True):
     """A name that is refused, or a number that a real broker refuses."""
 
     message: str
@@ -461,16 +471,16 @@ class _IgnoredProperty(msgspec.Struct, frozen=True):
 
 
 def _fate_of_property(
-    entry: Property,
+    given_property: Property,
     used_names: frozenset[str],
     listeners: Listeners,
     plugin_prefixes: tuple[str, ...],
     readers: FileReaders,
-) -> str | _IgnoredProperty | _UnknownProperty | None:
+) -> str | _IgnoredProperty | _RefusedProperty | None:
     """Why a property has no effect; None if it has one."""
-    name = entry.name
-    if (complaint := _number_complaint(entry, readers)) is not None:
-        return _UnknownProperty(complaint)
+    name = given_property.name
+    if (complaint := _number_complaint(given_property, readers)) is not None:
+        return _RefusedProperty(complaint)
     if name in used_names or name in listener_properties():
         return None
     if name.startswith(_LISTENER_PREFIX):
@@ -481,7 +491,7 @@ def _fate_of_property(
     if idle_reason is not None or name in known_properties(readers):
         return idle_reason
     if name.endswith(".sasl.jaas.config"):
-        return _UnknownProperty(
+        return _RefusedProperty(
             f"it needs its listener in front: {_LISTENER_PREFIX}LISTENER.{name}"
         )
     if name.startswith(plugin_prefixes):
@@ -491,7 +501,7 @@ def _fate_of_property(
 
 def _fate_of_listeners(
     name: str, listeners: Listeners, readers: FileReaders
-) -> str | _UnknownProperty:
+) -> str | _RefusedProperty:
     """Why a property of a listener has no effect."""
     listener, _, suffix = name.removeprefix(_LISTENER_PREFIX).partition(".")
     client_names = {client_listener.name for client_listener in listeners.clients}
@@ -503,7 +513,7 @@ def _fate_of_listeners(
         listener_names = ", ".join(
             sorted(client_listener.lower() for client_listener in client_names)
         )
-        return _UnknownProperty(f"there is no listener {listener}, only {listener_names}")
+        return _RefusedProperty(f"there is no listener {listener}, only {listener_names}")
     for common_name in (suffix, suffix.partition(".")[2]):
         if common_name in known_properties(readers):
             return why_without_effect(common_name, readers) or NO_LISTENER_FOR_IT
@@ -555,7 +565,7 @@ def _parse_value(name: str, value_text: str) -> int | float | bool | str:
 
 def _fate_of_unknown_label(
     setting_label: str, readers: FileReaders, *, is_ours: bool
-) -> _IgnoredProperty | _UnknownProperty:
+) -> _IgnoredProperty | _RefusedProperty:
     """How to treat a name that neither Kafka nor this program knows. Copied files have names that
     other programs read, which a broker ignores; a misspelt name is an error.
     """
@@ -571,9 +581,9 @@ def _fate_of_unknown_label(
     )
 
 
-def _unknown_property(similar_name: str | None, readers: FileReaders) -> _UnknownProperty:
+def _unknown_property(similar_name: str | None, readers: FileReaders) -> _RefusedProperty:
     unknown_text = readers.unknown_name
-    return _UnknownProperty(
+    return _RefusedProperty(
         f"{unknown_text}; did you mean {similar_name}?" if similar_name else unknown_text
     )
 

@@ -144,12 +144,12 @@ def nearest(
     """
     from difflib import get_close_matches  # seldom needed
 
-    names = sorted({*known_properties(readers), *AUTHORIZER_PROPERTIES, *other_names})
-    close_matches = get_close_matches(name, names, n=1, cutoff=_SIMILARITY_MIN)
+    candidate_names = sorted({*known_properties(readers), *AUTHORIZER_PROPERTIES, *other_names})
+    close_matches = get_close_matches(name, candidate_names, n=1, cutoff=_SIMILARITY_MIN)
     if close_matches:
         return close_matches[0]
     name_words = _words_of_name(name)
-    for candidate_name in names:
+    for candidate_name in candidate_names:
         candidate_words = _words_of_name(candidate_name)
         if sorted(candidate_words) == sorted(name_words) or (
             len(name_words) >= _SHARED_WORDS_MIN

@@ -87,8 +87,8 @@ def _read_valid_listeners(
     advertised = _address_by_name(properties.get("advertised.listeners"), controllers)
     if "listeners" not in properties and not advertised:
         return Listeners(controllers=controllers)
-    entry = properties.get("listeners", _DEFAULT_LISTENERS)
-    own_addresses = _address_by_name(entry, controllers)
+    listeners_property = properties.get("listeners", _DEFAULT_LISTENERS)
+    own_addresses = _address_by_name(listeners_property, controllers)
     unknown_names = ", ".join(sorted(advertised.keys() - own_addresses.keys()))
     if unknown_names:
         raise WrongPropertyError(
@@ -101,7 +101,7 @@ def _read_valid_listeners(
         if protocol is None:
             protocol_source = PROTOCOL_MAP if PROTOCOL_MAP in properties else "its name"
             raise WrongPropertyError(
-                entry, f"listener {name}: {protocol_source} names no security protocol"
+                listeners_property, f"listener {name}: {protocol_source} names no security protocol"
             )
         advertised_address = advertised.get(name)
         if advertised_address is not None and advertised_address.host == ALL_INTERFACES:
@@ -120,7 +120,7 @@ def _read_valid_listeners(
                 advertised_port=None
                 if advertised_address is None
                 else _advertised_port(advertised_address.port, address.port),
-                entry=entry,
+                entry=listeners_property,
             )
         )
     odd_remarks = [
@@ -140,18 +140,24 @@ def _advertised_port(advertised_port: int, own_port: int) -> int | None:
     return None if own_port in (0, advertised_port) else advertised_port
 
 
-def _address_by_name(entry: Property | None, controllers: frozenset[str]) -> dict[str, _Address]:
+def _address_by_name(
+    addresses_property: Property | None, controllers: frozenset[str]
+) -> dict[str, _Address]:
     """The listeners for clients, by name."""
     address_by_name: dict[str, _Address] = {}
-    if entry is None:
+    if addresses_property is None:
         return address_by_name
-    for address_text in (address_part.strip() for address_part in entry.value.split(",")):
+    for address_text in (
+        address_part.strip() for address_part in addresses_property.value.split(",")
+    ):
         address_match = _LISTENER_RE.fullmatch(address_text)
         if address_match is None or int(address_match["port"]) > 65535:
-            raise WrongPropertyError(entry, f"expected NAME://HOST:PORT, found {address_text!r}")
+            raise WrongPropertyError(
+                addresses_property, f"expected NAME://HOST:PORT, found {address_text!r}"
+            )
         name = address_match["name"].upper()
         if name in address_by_name:
-            raise WrongPropertyError(entry, f"there are two listeners {name}")
+            raise WrongPropertyError(addresses_property, f"there are two listeners {name}")
         if name not in controllers:
             host = address_match["v6"] if address_match["v6"] is not None else address_match["host"]
             address_by_name[name] = _Address(host=host, port=int(address_match["port"]))

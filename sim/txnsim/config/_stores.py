@@ -144,10 +144,10 @@ def _check_no_password(password: Property | None) -> None:
         )
 
 
-def _pem_blocks(entry: Property, text: str, block_kind: str) -> str:
+def _pem_blocks(store_property: Property, pem_text: str, block_kind: str) -> str:
     """The PEM blocks of a kind, with the line ends that OpenSSL needs."""
     pem_blocks = []
-    for block_match in _PEM_BLOCK_RE.finditer(text):
+    for block_match in _PEM_BLOCK_RE.finditer(pem_text):
         if block_match["kind"].endswith(block_kind):
             base64_text = "".join(block_match["body"].split())
             body_lines = [
@@ -159,14 +159,14 @@ def _pem_blocks(entry: Property, text: str, block_kind: str) -> str:
                 "\n".join((f"-----BEGIN {name}-----", *body_lines, f"-----END {name}-----"))
             )
     if not pem_blocks:
-        raise WrongPropertyError(entry, f"there is no {block_kind} of PEM in it")
+        raise WrongPropertyError(store_property, f"there is no {block_kind} of PEM in it")
     return "\n".join(pem_blocks) + "\n"
 
 
-def _private_key(entry: Property, text: str) -> str:
-    pem_block = _pem_blocks(entry, text, "PRIVATE KEY")
+def _private_key(store_property: Property, pem_text: str) -> str:
+    pem_block = _pem_blocks(store_property, pem_text, "PRIVATE KEY")
     if pem_block.count("-----BEGIN") > 1:
-        raise WrongPropertyError(entry, "one key is expected, there are several")
+        raise WrongPropertyError(store_property, "one key is expected, there are several")
     return pem_block
 
 

@@ -75,18 +75,18 @@ def _split_key_and_value(text: str) -> tuple[str, str]:
     return text[:key_end], value_text
 
 
-def _unescape(text: str) -> str:
-    if "\\" not in text:
-        return text
+def _unescape(escaped_text: str) -> str:
+    if "\\" not in escaped_text:
+        return escaped_text
     unescaped = []
-    characters = iter(range(len(text)))
+    characters = iter(range(len(escaped_text)))
     for index in characters:
-        if text[index] != "\\" or index + 1 == len(text):
-            unescaped.append(text[index])
+        if escaped_text[index] != "\\" or index + 1 == len(escaped_text):
+            unescaped.append(escaped_text[index])
             continue
-        next_character = text[next(characters)]
+        next_character = escaped_text[next(characters)]
         if next_character == "u":
-            hex_digits = text[index + 2 : index + 6]
+            hex_digits = escaped_text[index + 2 : index + 6]
             if not _HEX_RE.fullmatch(hex_digits):
                 raise ValueError(f"\\u needs four hexadecimal digits, found {hex_digits!r}")
             unescaped.append(chr(int(hex_digits, 16)))

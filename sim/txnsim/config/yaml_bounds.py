@@ -126,8 +126,10 @@ class _CompiledLoader(BoundedLoader):
         return self._events.get_event()
 
 
-def compose_document(text: str | bytes, *, file: str) -> tuple[BoundedLoader, yaml.Node | None]:
-    """The loader, and the root of the only document in ``text``; None for an empty text.
+def compose_document(
+    yaml_text: str | bytes, *, file: str
+) -> tuple[BoundedLoader, yaml.Node | None]:
+    """The loader, and the root of the only document in ``yaml_text``; None for an empty text.
 
     libyaml reads it if PyYAML has it. A text that libyaml refuses is read again by PyYAML itself,
     so that errors have the same words everywhere.
@@ -137,19 +139,23 @@ def compose_document(text: str | bytes, *, file: str) -> tuple[BoundedLoader, ya
         yaml.YAMLError: The text is no YAML.
     """
     byte_count = (
-        len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
+        len(yaml_text)
+        if isinstance(yaml_text, bytes)
+        else len(yaml_text.encode("utf-8", "surrogatepass"))
     )
     if byte_count > BYTES_MAX:
         raise ConfigError(f"{file}:1: {byte_count} bytes, at most {BYTES_MAX} are read")
     if HAS_LIBYAML:
         with suppress(yaml.YAMLError, UnicodeEncodeError):  # said below, after a second reading
-            compiled_loader = _CompiledLoader(text, file=file)
+            compiled_loader = _CompiledLoader(yaml_text, file=file)
             return compiled_loader, compiled_loader.get_single_node()
-    loader = BoundedLoader(text, file=file)
+    loader = BoundedLoader(yaml_text, file=file)
     return loader, loader.get_single_node()
 
 
-def read_mapping(data: bytes, *, file: str) -> tuple[dict[str, Any], dict[tuple[str, ...], int]]:
+def read_mapping(
+    yaml_bytes: bytes, *, file: str
+) -> tuple[dict[str, Any], dict[tuple[str, ...], int]]:
     """The document and, for each path of keys in it, its line counted from 1.
 
     Raises:
@@ -157,11 +163,11 @@ def read_mapping(data: bytes, *, file: str) -> tuple[dict[str, Any], dict[tuple[
             that is not text, or a repeated key.
     """
     try:
-        composed_document, node = compose_document(data, file=file)
+        composed_document, node = compose_document(yaml_bytes, file=file)
         if node is None:
             return {}, {}
-        lines: dict[tuple[str, ...], int] = {}
-        _collect_lines(node, (), lines, file)
+        line_by_path: dict[tuple[str, ...], int] = {}
+        _collect_lines(node, (), line_by_path, file)
         mapping = composed_document.construct_document(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
@@ -170,15 +176,15 @@ def read_mapping(data: bytes, *, file: str) -> tuple[dict[str, Any], dict[tuple[
         raise ConfigError(f"{file}:1: no YAML: {error}") from None
     if not isinstance(mapping, dict):
         raise ConfigError(f"{file}:1: expected a mapping, found {type(mapping).__name__}")
-    return mapping, lines
+    return mapping, line_by_path
 
 
 def _collect_lines(
-    node: yaml.Node, path: tuple[str, ...], lines: dict[tuple[str, ...], int], file: str
+    node: yaml.Node, path: tuple[str, ...], line_by_path: dict[tuple[str, ...], int], file: str
 ) -> None:
     if isinstance(node, yaml.SequenceNode):
         for position, child_node in enumerate(node.value):
-            _collect_lines(child_node, (*path, str(position)), lines, file)
+            _collect_lines(child_node, (*path, str(position)), line_by_path, file)
     if not isinstance(node, yaml.MappingNode):
         return
     for key_node, value_node in node.value:
@@ -188,10 +194,10 @@ def _collect_lines(
                 f"{file}:{line_number}: {key_node.value}: a key must be text; put it in quotes"
             )
         key_path = (*path, str(key_node.value))
-        if key_path in lines:
+        if key_path in line_by_path:
             raise ConfigError(
                 f"{file}:{line_number}: {'.'.join(key_path)}: given twice, first on line"
-                f" {lines[key_path]}"
+                f" {line_by_path[key_path]}"
             )
-        lines[key_path] = line_number
-        _collect_lines(value_node, key_path, lines, file)
+        line_by_path[key_path] = line_number
+        _collect_lines(value_node, key_path, line_by_path, file)

@@ -189,15 +189,15 @@ def create_topics(
     """Create each topic or return its error; none if there are too many
     (ReplicationControlManager.createTopics).
     """
-    steps = create_topics_in_steps(
+    creation_steps = create_topics_in_steps(
         image, topics, settings=settings, new_topic_id=new_topic_id, keys=keys
     )
     while True:
         try:
-            next(steps)
+            next(creation_steps)
         except StopIteration as end:
-            outcomes: list[TopicImage | Rejection] = end.value
-            return outcomes
+            creation_outcomes: list[TopicImage | Rejection] = end.value
+            return creation_outcomes
 
 
 def create_topics_in_steps(
@@ -213,24 +213,26 @@ def create_topics_in_steps(
     if refusal is not None:
         return [refusal] * len(topics)
     topic_names, usable_by_factor = _TopicNames(image), UsableByFactor(image)
-    outcomes: list[TopicImage | Rejection] = []
+    creation_outcomes: list[TopicImage | Rejection] = []
     record_total = 0
     for topic in topics:
-        outcome = _create_topic(
+        creation_outcome = _create_topic(
             image, topic_names, usable_by_factor, topic, settings, new_topic_id, keys
         )
-        outcomes.append(outcome)
-        if isinstance(outcome, TopicImage):
+        creation_outcomes.append(creation_outcome)
+        if isinstance(creation_outcome, TopicImage):
             topic_names.add(topic.name)
-            record_total += record_count_of(outcome)
+            record_total += record_count_of(creation_outcome)
             if record_total > RECORDS_MAX:
                 return [TOO_MANY_RECORDS] * len(topics)
         yield _ELEMENTS_PER_TOPIC
-    return outcomes
+    return creation_outcomes
 
 
 def is_decision_valid(
-    outcomes: Sequence[TopicImage | Rejection], image_before: ClusterImage, image_now: ClusterImage
+    creation_outcomes: Sequence[TopicImage | Rejection],
+    image_before: ClusterImage,
+    image_now: ClusterImage,
 ) -> bool:
     """Whether a decision to create topics still holds in a later image: it must have the same
     brokers, and no new topic with a colliding name.
@@ -240,7 +242,7 @@ def is_decision_valid(
     new_names = set(map(_metric_name, image_now.topics.keys() - image_before.topics.keys()))
     return not new_names or not any(
         isinstance(outcome, TopicImage) and _metric_name(outcome.name) in new_names
-        for outcome in outcomes
+        for outcome in creation_outcomes
     )
 
 
@@ -544,20 +546,20 @@ def move_leader(
 
 def altered_topic_configs(
     current_configs: Mapping[str, str],
-    changes: tuple[ConfigEntryChange, ...],
+    config_changes: tuple[ConfigEntryChange, ...],
     keys: Mapping[str, ConfigKey],
 ) -> dict[str, str] | Rejection:
     """The configs of a topic after IncrementalAlterConfigs' operations, or why not
     (ConfigurationControlManager).
     """
-    new_configs = changed_configs(current_configs, changes, keys)
+    new_configs = changed_configs(current_configs, config_changes, keys)
     if isinstance(new_configs, Rejection):
         return new_configs
-    for change in changes:
-        config_value = new_configs.get(change.name)
+    for config_change in config_changes:
+        config_value = new_configs.get(config_change.name)
         if config_value is None:
             continue
-        config_problem = configs.topic_complaint(change.name, config_value, keys)
+        config_problem = configs.topic_complaint(config_change.name, config_value, keys)
         if config_problem is not None:
             return Rejection(error=ErrorCode.invalid_config, reason=config_problem)
     return new_configs
@@ -565,7 +567,7 @@ def altered_topic_configs(
 
 def altered_broker_configs(
     current_configs: Mapping[str, str],
-    changes: tuple[ConfigEntryChange, ...],
+    config_changes: tuple[ConfigEntryChange, ...],
     keys: Mapping[str, ConfigKey],
     *,
     is_for_all: bool,
@@ -575,12 +577,12 @@ def altered_broker_configs(
 
     Args:
         current_configs: Those that are set.
-        changes: The changes, in the order of the request.
+        config_changes: The changes, in the order of the request.
         keys: The broker configs of the release.
         is_for_all: Whether the configs are the defaults of all brokers.
     """
     new_names = [
-        change.name for change in changes if change.operation is not ConfigOperation.DELETE
+        change.name for change in config_changes if change.operation is not ConfigOperation.DELETE
     ]
     modes = {name: keys[name].update for name in new_names if name in keys}
     fixed_names = [name for name, mode in modes.items() if mode is UpdateMode.READ_ONLY]
@@ -593,10 +595,10 @@ def altered_broker_configs(
             "listener prefix",
             of_listeners,
         )
-    new_configs = changed_configs(current_configs, changes, keys)
+    new_configs = changed_configs(current_configs, config_changes, keys)
     if isinstance(new_configs, Rejection):
         return new_configs
-    for change in changes:
+    for change in config_changes:
         config_value = new_configs.get(change.name)
         if config_value is None:
             continue
@@ -621,32 +623,38 @@ def _update_refusal(problem: str, config_names: Sequence[str]) -> Rejection:
 
 
 def _value_appended_by_broker(
-    current_configs: Mapping[str, str], change: ConfigEntryChange, keys: Mapping[str, ConfigKey]
+    current_configs: Mapping[str, str],
+    config_change: ConfigEntryChange,
+    keys: Mapping[str, ConfigKey],
 ) -> str:
     """A broker's list config as the broker validates an APPEND before the controller applies it:
     with all items that it did not have, including repeated ones
     (ConfigAdminManager.prepareIncrementalConfigs).
     """
-    current_items = split_list(current_configs.get(change.name, keys[change.name].default_text))
-    added_items = [item for item in split_list(change.value or "") if item not in current_items]
+    current_items = split_list(
+        current_configs.get(config_change.name, keys[config_change.name].default_text)
+    )
+    added_items = [
+        item for item in split_list(config_change.value or "") if item not in current_items
+    ]
     return ",".join([*current_items, *added_items])
 
 
 def changed_configs(
     current_configs: Mapping[str, str],
-    changes: tuple[ConfigEntryChange, ...],
+    config_changes: tuple[ConfigEntryChange, ...],
     keys: Mapping[str, ConfigKey],
 ) -> dict[str, str] | Rejection:
     """The configs of any resource after the operations, without checking the resulting configs."""
     new_configs = dict(current_configs)
-    if len({change.name for change in changes}) != len(changes):
+    if len({change.name for change in config_changes}) != len(config_changes):
         return Rejection(
             error=ErrorCode.invalid_request,
             reason="Error due to duplicate config keys",
         )
     null_values = [
         change.name
-        for change in changes
+        for change in config_changes
         if change.value is None and change.operation is not ConfigOperation.DELETE
     ]
     if null_values:
@@ -654,7 +662,7 @@ def changed_configs(
             error=ErrorCode.invalid_request,
             reason=f"Null value not supported for : {', '.join(null_values)}",
         )
-    for change in changes:
+    for change in config_changes:
         config_value = _too_long_refusal(change.value) or _changed_value(new_configs, change, keys)
         if not isinstance(config_value, Rejection):
             config_value = _too_long_refusal(config_value) or config_value
@@ -684,27 +692,30 @@ def _too_long_refusal(config_value: str | None) -> Rejection | None:
 
 
 def _changed_value(
-    current_values: Mapping[str, str], change: ConfigEntryChange, keys: Mapping[str, ConfigKey]
+    current_values: Mapping[str, str],
+    config_change: ConfigEntryChange,
+    keys: Mapping[str, ConfigKey],
 ) -> str | Rejection | None:
-    if change.operation is ConfigOperation.DELETE or change.value is None:
+    if config_change.operation is ConfigOperation.DELETE or config_change.value is None:
         return None
-    if change.operation is ConfigOperation.SET:
-        return change.value
-    config_key = keys.get(change.name)
+    if config_change.operation is ConfigOperation.SET:
+        return config_change.value
+    config_key = keys.get(config_change.name)
     if config_key is None or config_key.type is not ConfigType.LIST:
         return Rejection(
             error=ErrorCode.invalid_config,
             reason=(
-                f"Can't {change.operation.name} to key {change.name} because its type is not LIST."
+                f"Can't {config_change.operation.name} to key {config_change.name} because its"
+                " type is not LIST."
             ),
         )
     list_items = [
         list_item
-        for list_item in split_list(current_values.get(change.name, config_key.default_text))
+        for list_item in split_list(current_values.get(config_change.name, config_key.default_text))
         if list_item
     ]
-    for list_item in split_list(change.value):
-        if change.operation is ConfigOperation.SUBTRACT:
+    for list_item in split_list(config_change.value):
+        if config_change.operation is ConfigOperation.SUBTRACT:
             if list_item in list_items:
                 list_items.remove(list_item)
         elif list_item not in list_items:

@@ -73,7 +73,7 @@ def elect_unclean(image: ClusterImage, settings: Settings) -> ClusterImage:
     """Elect any live replica of every leaderless partition whose topic allows it
     (ReplicationControlManager.maybeElectUncleanLeaders).
     """
-    changes: dict[TopicPartition, PartitionImage] = {}
+    changed_partitions: dict[TopicPartition, PartitionImage] = {}
     for topic in image.topics.values():
         for partition in topic.partitions:
             if partition.leader == NO_LEADER:
@@ -92,8 +92,8 @@ def elect_unclean(image: ClusterImage, settings: Settings) -> ClusterImage:
                 image, topic_partition, settings, election=Election.UNCLEAN
             )
             if elected_partition is not None:
-                changes[topic_partition] = elected_partition
-    return image.with_partitions(changes)
+                changed_partitions[topic_partition] = elected_partition
+    return image.with_partitions(changed_partitions)
 
 
 def reelect_same_leader(
@@ -120,7 +120,7 @@ def rebalance_leaders(image: ClusterImage, settings: Settings) -> ClusterImage:
     """Make preferred replicas leaders again where possible
     (ReplicationControlManager.maybeBalancePartitionLeaders).
     """
-    changes: dict[TopicPartition, PartitionImage] = {}
+    changed_partitions: dict[TopicPartition, PartitionImage] = {}
     for topic in image.topics.values():
         for partition_index, partition in enumerate(topic.partitions):
             if partition.leader in (NO_LEADER, partition.replicas[0]):
@@ -130,8 +130,8 @@ def rebalance_leaders(image: ClusterImage, settings: Settings) -> ClusterImage:
                 image, topic_partition, settings, election=Election.PREFERRED
             )
             if elected_partition is not None:
-                changes[topic_partition] = elected_partition
-    return image.with_partitions(changes)
+                changed_partitions[topic_partition] = elected_partition
+    return image.with_partitions(changed_partitions)
 
 
 def _led_by(leader_id: BrokerId, partition: PartitionImage) -> PartitionImage:

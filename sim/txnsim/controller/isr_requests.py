@@ -39,23 +39,23 @@ def decide_alter_partition(
         return IsrOutcome(image=image, reply=reply)
     partition_changes: dict[TopicPartition, PartitionImage] = {}
     altered_partitions = []
-    for change in command.partitions:
-        topic = image.topic_by_id(change.topic_id)
+    for isr_change in command.partitions:
+        topic = image.topic_by_id(isr_change.topic_id)
         error = (
             ErrorCode.unknown_topic_id
             if topic is None
-            else _refusal(image, topic.name, command.broker_id, change)
+            else _refusal(image, topic.name, command.broker_id, isr_change)
         )
         if topic is None or error is not ErrorCode.none:
-            altered_partitions.append(_refused_partition(change, error))
+            altered_partitions.append(_refused_partition(isr_change, error))
             continue
-        topic_partition = TopicPartition(topic.name, change.topic_partition.partition)
+        topic_partition = TopicPartition(topic.name, isr_change.topic_partition.partition)
         partition = topic.partitions[topic_partition.partition]
         changed_partition = updated_partition(
             image,
             topic_partition,
             settings,
-            target_isr=tuple(replica for replica, _ in change.new_isr),
+            target_isr=tuple(replica for replica, _ in isr_change.new_isr),
             is_recovering=True,
         )
         if changed_partition is not None:
@@ -64,9 +64,9 @@ def decide_alter_partition(
         # this
         # error although the change was made.
         altered_partitions.append(
-            _altered_partition(change, partition)
+            _altered_partition(isr_change, partition)
             if partition.leader == command.broker_id
-            else _refused_partition(change, ErrorCode.new_leader_elected)
+            else _refused_partition(isr_change, ErrorCode.new_leader_elected)
         )
     return IsrOutcome(
         image=image.with_partitions(partition_changes),
@@ -74,31 +74,31 @@ def decide_alter_partition(
     )
 
 
-def _refusal(image: ClusterImage, topic: str, sender: BrokerId, change: IsrChange) -> ErrorCode:
+def _refusal(image: ClusterImage, topic: str, sender: BrokerId, isr_change: IsrChange) -> ErrorCode:
     """The error of a change (ReplicationControlManager.validateAlterPartitionData); none for a
     valid one.
     """
-    partition = image.partition(TopicPartition(topic, change.topic_partition.partition))
+    partition = image.partition(TopicPartition(topic, isr_change.topic_partition.partition))
     if partition is None:
         return ErrorCode.unknown_topic_or_partition
     if (
-        change.leader_epoch > partition.leader_epoch
-        or change.partition_epoch > partition.partition_epoch
+        isr_change.leader_epoch > partition.leader_epoch
+        or isr_change.partition_epoch > partition.partition_epoch
     ):
         # The sender has newer metadata than this controller, so this can't be the active one.
         return ErrorCode.not_controller
-    if change.leader_epoch < partition.leader_epoch:
+    if isr_change.leader_epoch < partition.leader_epoch:
         return ErrorCode.fenced_leader_epoch
     if sender != partition.leader:
         return ErrorCode.invalid_request
-    if change.partition_epoch < partition.partition_epoch:
+    if isr_change.partition_epoch < partition.partition_epoch:
         return ErrorCode.invalid_update_version
-    isr = [replica for replica, _ in change.new_isr]
+    isr = [replica for replica, _ in isr_change.new_isr]
     if len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas):
         return ErrorCode.invalid_request
     if partition.leader not in isr:
         return ErrorCode.invalid_request
-    if any(not _may_join(image, replica, epoch) for replica, epoch in change.new_isr):
+    if any(not _may_join(image, replica, epoch) for replica, epoch in isr_change.new_isr):
         return ErrorCode.ineligible_replica
     return ErrorCode.none
 
@@ -109,16 +109,16 @@ def _may_join(image: ClusterImage, replica_id: BrokerId, epoch: int) -> bool:
     return epoch in (-1, image.brokers[replica_id].epoch)
 
 
-def _refused_partition(change: IsrChange, error: ErrorCode) -> AlteredPartition:
+def _refused_partition(isr_change: IsrChange, error: ErrorCode) -> AlteredPartition:
     return AlteredPartition(
-        topic_id=change.topic_id, topic_partition=change.topic_partition, error=error
+        topic_id=isr_change.topic_id, topic_partition=isr_change.topic_partition, error=error
     )
 
 
-def _altered_partition(change: IsrChange, partition: PartitionImage) -> AlteredPartition:
+def _altered_partition(isr_change: IsrChange, partition: PartitionImage) -> AlteredPartition:
     return AlteredPartition(
-        topic_id=change.topic_id,
-        topic_partition=change.topic_partition,
+        topic_id=isr_change.topic_id,
+        topic_partition=isr_change.topic_partition,
         leader=partition.leader,
         leader_epoch=partition.leader_epoch,
         isr=partition.isr,

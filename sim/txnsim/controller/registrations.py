@@ -79,15 +79,13 @@ def has_stale_epoch(image: ClusterImage, broker_id: BrokerId, epoch: int) -> boo
 def fence_broker(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
     """The image with the broker fenced: out of every ISR, its leaders moved to other brokers."""
     image = without_broker(image, broker_id, settings)
-    return _with_broker_state(image, broker_id, is_alive=False, in_controlled_shutdown=False)
+    return _with_broker_state(image, broker_id, is_alive=False, is_shutting_down=False)
 
 
 def unfence_broker(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
     """The image with the broker unfenced; it may become leader of leaderless partitions."""
     unfenced_image = with_broker_back(image, broker_id, settings)
-    return _with_broker_state(
-        unfenced_image, broker_id, is_alive=True, in_controlled_shutdown=False
-    )
+    return _with_broker_state(unfenced_image, broker_id, is_alive=True, is_shutting_down=False)
 
 
 def fail_directory(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
@@ -107,15 +105,15 @@ def begin_controlled_shutdown(
     """The image at the start of a controlled shutdown: leaders move away while the broker still
     serves requests.
     """
-    image = _with_broker_state(image, broker_id, is_alive=True, in_controlled_shutdown=True)
+    image = _with_broker_state(image, broker_id, is_alive=True, is_shutting_down=True)
     return without_broker(image, broker_id, settings)
 
 
 def _with_broker_state(
-    image: ClusterImage, broker_id: BrokerId, *, is_alive: bool, in_controlled_shutdown: bool
+    image: ClusterImage, broker_id: BrokerId, *, is_alive: bool, is_shutting_down: bool
 ) -> ClusterImage:
     broker = image.brokers[broker_id]
     changed_broker = msgspec.structs.replace(
-        broker, alive=is_alive, in_controlled_shutdown=in_controlled_shutdown
+        broker, alive=is_alive, in_controlled_shutdown=is_shutting_down
     )
     return image if changed_broker == broker else image.with_broker(changed_broker)

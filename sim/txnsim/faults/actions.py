@@ -181,10 +181,10 @@ class Rewrite(_Action, frozen=True, kw_only=True, tag_field="do", tag="rewrite")
     """A row by Kafka's names, with a value for each field that has no default."""
 
     def __post_init__(self) -> None:
-        needs = self.how in (RewriteHow.SET, RewriteHow.ADD)
-        if needs and self.value is None:
+        needs_value = self.how in (RewriteHow.SET, RewriteHow.ADD)
+        if needs_value and self.value is None:
             raise ValueError(f"value is missing: {self.how} needs one")
-        if not needs and self.value is not None:
+        if not needs_value and self.value is not None:
             raise ValueError(f"value has no meaning with {self.how}")
         if self.how is RewriteHow.INSERT and not self.entry:
             raise ValueError("entry is missing: insert needs one")

@@ -113,21 +113,21 @@ class Rewriting(msgspec.Struct, frozen=True, kw_only=True):
         """The changed answer; the answer itself if it has no such field. A null list stays null
         except for ``clear`` and ``insert``.
         """
-        change: Callable[[Any], Any]
+        change_value: Callable[[Any], Any]
         match self.how:
             case RewriteHow.INSERT:
                 return with_list_element(answer, self.field, self.entry or {})
             case RewriteHow.SET:
-                change = self._set
+                change_value = self._set
             case RewriteHow.ADD:
-                change = self._add
+                change_value = self._add
             case RewriteHow.REVERSE:
-                change = _reverse_list
+                change_value = _reverse_list
             case RewriteHow.CLEAR:
-                change = _empty_list
+                change_value = _empty_list
             case _:
                 assert_never(self.how)
-        return rewrite_field(answer, self.field, change)
+        return rewrite_field(answer, self.field, change_value)
 
     def _set(self, _: Any) -> int:
         return self.value

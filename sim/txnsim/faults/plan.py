@@ -39,11 +39,11 @@ class MessagePart(IntEnum):
     """Its subject, its record batches, or its answer."""
 
 
-def needed_part(rule: FaultRule, point: FaultPoint, api_key: int) -> MessagePart:
+def needed_part(rule: FaultRule, fault_point: FaultPoint, api_key: int) -> MessagePart:
     """How much of a message of that API the rule needs to know before the message crosses the
     point.
     """
-    if rule.point is not point or rule.api not in (None, api_key, api_name(api_key)):
+    if rule.point is not fault_point or rule.api not in (None, api_key, api_name(api_key)):
         return MessagePart.NOTHING
     depends_on_subject = (rule.transactional_id, rule.producer_id, rule.topic, rule.committed)
     is_batch = isinstance(rule.action, Corrupt) and rule.action.what is DamagedPart.CRC

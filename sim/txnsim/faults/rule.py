@@ -147,28 +147,32 @@ def _about_action(rule: FaultRule) -> Iterator[str]:
         yield "id is empty"
     if "/" in rule.id:
         yield f"id {rule.id!r}: leave out the slash, as ids are parts of addresses: /faults/ID"
-    action, point = rule.action, rule.point
-    refusal_reason = refusal(point, action)
+    action, fault_point = rule.action, rule.point
+    refusal_reason = refusal(fault_point, action)
     if refusal_reason is not None:
         yield refusal_reason
     if rule.then is not None:
         if not isinstance(action, ClusterAction):
             yield "then needs an action on the cluster: any other already says what happens"
-        refusal_reason = refusal(point, rule.then)
+        refusal_reason = refusal(fault_point, rule.then)
         if refusal_reason is not None:
             yield f"then: {refusal_reason}"
-    if point is FaultPoint.NOW and isinstance(action, Crash | FillDisk) and action.broker is None:
+    if (
+        fault_point is FaultPoint.NOW
+        and isinstance(action, Crash | FillDisk)
+        and action.broker is None
+    ):
         yield "broker is missing from the action: nothing is struck at now that could tell it"
     if (
         isinstance(action, Corrupt)
         and action.what is DamagedPart.CRC
-        and point in _APIS_WITH_BATCHES
+        and fault_point in _APIS_WITH_BATCHES
     ):
-        batch_api, batch_api_key = _APIS_WITH_BATCHES[point]
+        batch_api, batch_api_key = _APIS_WITH_BATCHES[fault_point]
         if rule.api not in (batch_api, batch_api_key):
             yield (
-                f"corrupt crc at {point} needs api {batch_api}: nothing else there has record "
-                "batches"
+                f"corrupt crc at {fault_point} needs api {batch_api}: nothing else there has "
+                "record batches"
             )
 
 
@@ -206,17 +210,20 @@ def _about_rewriting(rule: FaultRule) -> Iterator[str]:
 
 
 def _about_criteria(rule: FaultRule) -> Iterator[str]:
-    point = rule.point
+    fault_point = rule.point
     if isinstance(rule.api, str) and rule.api not in API_KEYS:
         unknown_api_text = unknown_word_message("such name", rule.api, sorted(API_KEYS))
         yield f"api {rule.api!r} is no API of Kafka's: {unknown_api_text}"
-    if rule.api is not None and point not in WITH_API:
-        yield f"api can't be matched at {point}: no request crosses it"
-    if rule.client_id is not None and point not in FROM_CLIENTS:
-        yield f"client_id can't be matched at {point}: no client's request crosses it"
+    if rule.api is not None and fault_point not in WITH_API:
+        yield f"api can't be matched at {fault_point}: no request crosses it"
+    if rule.client_id is not None and fault_point not in FROM_CLIENTS:
+        yield f"client_id can't be matched at {fault_point}: no client's request crosses it"
     if rule.client_instance_id is not None:
-        if point not in FROM_CLIENTS:
-            yield f"client_instance_id can't be matched at {point}: no client's request crosses it"
+        if fault_point not in FROM_CLIENTS:
+            yield (
+                f"client_instance_id can't be matched at {fault_point}: no client's request"
+                " crosses it"
+            )
         elif not _is_uuid(rule.client_instance_id):
             yield f"client_instance_id {rule.client_instance_id!r}: expected 22 letters of base64"
     for field, carriers in _CARRIERS.items():
@@ -230,15 +237,17 @@ def _about_criteria(rule: FaultRule) -> Iterator[str]:
             )
     if rule.partition is not None and rule.topic is None:
         yield f"partition {rule.partition} needs a topic"
-    crossing_kinds = KINDS.get(point, ())
+    crossing_kinds = KINDS.get(fault_point, ())
     if rule.kind is not None and rule.kind not in crossing_kinds:
         known_kinds = (
             f"it knows {', '.join(crossing_kinds)}" if crossing_kinds else "it knows no kinds"
         )
-        yield f"kind {rule.kind!r} can't be matched at {point}: {known_kinds}"
-    if rule.role is not None and (rule.role not in ROLES or point is not FaultPoint.LOG_APPEND):
-        yield f"role {rule.role!r} at {point}: only log.append knows leader and follower"
-    if point is FaultPoint.NOW:
+        yield f"kind {rule.kind!r} can't be matched at {fault_point}: {known_kinds}"
+    if rule.role is not None and (
+        rule.role not in ROLES or fault_point is not FaultPoint.LOG_APPEND
+    ):
+        yield f"role {rule.role!r} at {fault_point}: only log.append knows leader and follower"
+    if fault_point is FaultPoint.NOW:
         for field in _CROSSING_FIELDS:
             if getattr(rule, field) not in (None, ()):
                 yield f"{field} can't be asked for at now: nothing crosses it"

@@ -274,23 +274,23 @@ class MemberTally:
                     source_counts.pop(topic_name)  # del calls a function for each
             self._hash.note_changes(topic_names, source_counts, 0)
 
-    def _count_source(self, source: SubscriptionSource, count_change: int) -> None:
-        user_count = self._user_counts[source] + count_change
-        if isinstance(source, str):
+    def _count_source(self, subscription_source: SubscriptionSource, count_change: int) -> None:
+        user_count = self._user_counts[subscription_source] + count_change
+        if isinstance(subscription_source, str):
             if user_count:
-                self.regexes[source] = user_count
+                self.regexes[subscription_source] = user_count
             else:
-                self.regexes.pop(source, None)
+                self.regexes.pop(subscription_source, None)
         elif user_count == count_change == 1:
-            self._sources[source] = source
-            self.names_total += len(source)
+            self._sources[subscription_source] = subscription_source
+            self.names_total += len(subscription_source)
         elif not user_count:
-            self._sources.pop(source, None)
-            self.names_total -= len(source)
+            self._sources.pop(subscription_source, None)
+            self.names_total -= len(subscription_source)
         if user_count:
-            self._user_counts[source] = user_count
+            self._user_counts[subscription_source] = user_count
         else:
-            self._user_counts.pop(source, None)
+            self._user_counts.pop(subscription_source, None)
 
     def _count_settled(self, member: CountedMember, count_change: int) -> None:
         if member.is_stable:

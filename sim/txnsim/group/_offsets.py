@@ -159,7 +159,7 @@ class GroupOffsets(msgspec.Struct, eq=False):
                 del pending_by_group[group_id]
 
     def apply_marker(
-        self, producer_id: ProducerId, *, committed: bool, marker_offset: int, high_watermark: int
+        self, producer_id: ProducerId, *, is_commit: bool, marker_offset: int, high_watermark: int
     ) -> None:
         """Apply a transaction marker; it changes nothing if nothing is pending.
 
@@ -167,7 +167,7 @@ class GroupOffsets(msgspec.Struct, eq=False):
         """
         self.pending_counts.pop(producer_id, None)
         for group_id, pending in self._pending.pop(producer_id, {}).items():
-            if not committed:
+            if not is_commit:
                 for topic_partition in pending:
                     self._remove_open_producer(group_id, topic_partition, producer_id)
                 continue

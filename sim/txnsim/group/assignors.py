@@ -240,7 +240,7 @@ def _balance(target_assignment: dict[str, set[TopicIdPartition]], takers: _Taker
     """
     steps_max = takers.steps + _STEPS_MAX
     for _ in range(_ROUNDS_MAX):
-        any_moved = False
+        has_moved_any = False
         for giving_member in sorted(
             target_assignment, key=lambda member_id: -len(target_assignment[member_id])
         ):
@@ -261,8 +261,8 @@ def _balance(target_assignment: dict[str, set[TopicIdPartition]], takers: _Taker
             takers.giver = None
             if has_given:
                 takers.update_heaps(giving_member)
-                any_moved = True
-        if not any_moved:
+                has_moved_any = True
+        if not has_moved_any:
             return
 
 

@@ -199,7 +199,7 @@ class ClassicProtocol:
         member = ClassicMember.from_join(command, member_id)
         member.is_new = True
         if group.state is _State.PREPARING_REBALANCE and group.previous_state is _State.EMPTY:
-            group.new_member_added = True
+            group.has_added_member = True
         group.add(member, waiter=waiter)
         effects.append(session_timer(group.group_id, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS))
         self._rebalance.rebalance_or_complete(group, now_ms, effects)
@@ -242,7 +242,7 @@ class ClassicProtocol:
                             old_protocols=old_settings[0],
                             old_rebalance_timeout_ms=old_settings[1],
                             old_session_timeout_ms=old_settings[2],
-                            assignment_skippable=command.assignment_skippable,
+                            may_skip_assignment=command.may_skip_assignment,
                             waiter=waiter,
                         ),
                     )
@@ -288,7 +288,7 @@ class ClassicProtocol:
             return effects
         group.await_join(member, None)
         is_leader = group.leader == member.member_id
-        may_skip = after_write.assignment_skippable
+        may_skip = after_write.may_skip_assignment
         reply = join_reply(group, member, with_members=is_leader and may_skip)
         reply = msgspec.structs.replace(
             reply,
@@ -498,8 +498,8 @@ class ClassicProtocol:
             now_ms: The cluster's time.
         """
         effects: Effects = []
-        if remaining_ms and group.new_member_added:
-            group.new_member_added = False
+        if remaining_ms and group.has_added_member:
+            group.has_added_member = False
             effects.append(
                 TimerSet(
                     kind=TimerKind.JOIN,

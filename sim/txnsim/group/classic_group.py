@@ -117,7 +117,7 @@ class ClassicGroup:
         self.pending_join: dict[str, None] = {}
         """Ids that were handed out but not used yet (KIP-394)."""
         self.pending_sync: dict[str, None] = {}
-        self.new_member_added = False
+        self.has_added_member = False
         """Whether a member joined while the first rebalance was delayed."""
         self._subscribed: frozenset[str] | None = None
 

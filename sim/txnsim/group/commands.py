@@ -41,7 +41,7 @@ class JoinGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a new dynamic member has to rejoin with the id that it gets (v4, KIP-394)."""
     may_describe: Callable[[str], bool] | None = None
     """Whether the member may describe a topic; None if every client may."""
-    assignment_skippable: bool = True
+    may_skip_assignment: bool = True
     """Whether the answer can tell a returning static leader to skip the assignment (v9,
     KIP-814).
     """
@@ -194,7 +194,7 @@ class StaticMemberStored(msgspec.Struct, frozen=True, kw_only=True):
     old_protocols: tuple[tuple[str, bytes], ...]
     old_rebalance_timeout_ms: int
     old_session_timeout_ms: int
-    assignment_skippable: bool
+    may_skip_assignment: bool
     waiter: Waiter
 
 

@@ -117,7 +117,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         if records:  # a static member has begun a new life: go on with the group as it is then
             group = group.with_records(records, recounts=False)
         updated_member = member_after_heartbeat(member, command)
-        change = group.tally.subscription_refusal(
+        change_or_refusal = group.tally.subscription_refusal(
             updated_member.topic_names
         ) or subscription_change(
             group,
@@ -127,15 +127,15 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             refresh_ms=self.settings.regex_refresh_ms,
             now_ms=now_ms,
         )
-        if isinstance(change, Rejection):
-            return change
-        records += change.records
+        if isinstance(change_or_refusal, Rejection):
+            return change_or_refusal
+        records += change_or_refusal.records
         effects: list[ConsumerEffect] = []
         advanced_member = self._reconcile_member(
             group,
             updated_member,
             command,
-            change=change,
+            change=change_or_refusal,
             image=image,
             now_ms=now_ms,
             records=records,
@@ -144,10 +144,8 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(advanced_member, Rejection):
             return advanced_member
         updated_member = advanced_member
-        if change.regexes_to_look_up:
-            effects.append(
-                ResolveRegexes(regexes=change.regexes_to_look_up, may_describe=command.may_describe)
-            )
+        if regexes := change_or_refusal.regexes_to_look_up:
+            effects.append(ResolveRegexes(regexes=regexes, may_describe=command.may_describe))
         if updated_member != member:
             effects.append(_revocation_effect(group.group_id, updated_member))
         effects.append(self._session_timer(group.group_id, updated_member))
@@ -213,24 +211,27 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
                     )
                 )
             group.refreshed_version = image.offset
-        target_epoch, target = group.assignment_epoch, group.target.get(updated_member.member_id)
+        target_epoch, target_partitions = (
+            group.assignment_epoch,
+            group.target.get(updated_member.member_id),
+        )
         if group.assignment_epoch < epoch and self._may_assign(group, now_ms):
             if self.release_rules.assignors_run_in_background:
                 effects.append(RunAssignor(group_epoch=epoch))
             else:
                 members = list(group.members_with(updated_member))
-                targets = self._assign_targets(group, members, updated_member, image)
-                records += _target_records(group, targets, epoch=epoch, now_ms=now_ms)
-                target_epoch, target = epoch, targets[updated_member.member_id]
+                target_by_member = self._assign_targets(group, members, updated_member, image)
+                records += _target_records(group, target_by_member, epoch=epoch, now_ms=now_ms)
+                target_epoch, target_partitions = epoch, target_by_member[updated_member.member_id]
         if not change.is_changed and updated_member.is_reconciled_to(target_epoch):
             return updated_member
         reconciled_member = reconcile(
             updated_member,
             MemberTarget(
                 assignment_epoch=target_epoch,
-                partitions=target or frozenset(),
+                partitions=target_partitions or frozenset(),
                 subscribed=_topic_ids(group, updated_member, image),
-                subscription_changed=change.is_changed,
+                has_new_subscription=change.is_changed,
                 owned_partitions=command.owned_partitions,
                 owner_of=group.owner_of,
             ),
@@ -248,9 +249,9 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         epoch = effect.group_epoch
         if group.epoch != epoch or group.assignment_epoch >= epoch:
             return ConsumerOutcome()
-        targets = self._assign_targets(group, list(group.members.values()), None, image)
+        target_by_member = self._assign_targets(group, list(group.members.values()), None, image)
         return ConsumerOutcome(
-            records=tuple(_target_records(group, targets, epoch=epoch, now_ms=now_ms))
+            records=tuple(_target_records(group, target_by_member, epoch=epoch, now_ms=now_ms))
         )
 
     def _prefers_other_assignor(self, group: ConsumerGroup, updated_member: ConsumerMember) -> bool:
@@ -408,15 +409,15 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
 
 def _target_records(
     group: ConsumerGroup,
-    targets: Mapping[str, frozenset[TopicIdPartition]],
+    target_by_member: Mapping[str, frozenset[TopicIdPartition]],
     *,
     epoch: int,
     now_ms: int,
 ) -> Iterator[ConsumerRecord]:
     """The records of targets that have changed, and of the epoch that they are for."""
-    for member_id, target in targets.items():
-        if group.target.get(member_id) != target:
-            yield target_record(group, member_id, target)
+    for member_id, target_partitions in target_by_member.items():
+        if group.target.get(member_id) != target_partitions:
+            yield target_record(group, member_id, target_partitions)
     yield TargetEpochStored(group_id=group.group_id, assignment_epoch=epoch, timestamp_ms=now_ms)
 
 
@@ -471,7 +472,7 @@ class MemberTarget(msgspec.Struct, frozen=True, kw_only=True):
     partitions: frozenset[TopicIdPartition]
     subscribed: frozenset[uuid.UUID]
     """Its subscribed topics that exist."""
-    subscription_changed: bool = False
+    has_new_subscription: bool = False
     """Whether it has just changed its subscription."""
     owned_partitions: frozenset[TopicIdPartition] | None
     """Partitions that the member reports as owned; None means unchanged."""
@@ -495,10 +496,10 @@ def reconcile(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember | Re
         case MemberState.STABLE:
             if member.member_epoch != goal.assignment_epoch:
                 return _next_step(member, goal)
-            return _revoke_unsubscribed(member, goal) if goal.subscription_changed else member
+            return _revoke_unsubscribed(member, goal) if goal.has_new_subscription else member
         case MemberState.UNREVOKED_PARTITIONS:
             if goal.still_has(member.pending_revocation):
-                return _revoke_unsubscribed(member, goal) if goal.subscription_changed else member
+                return _revoke_unsubscribed(member, goal) if goal.has_new_subscription else member
             return _next_step(member, goal)
         case MemberState.UNRELEASED_PARTITIONS:
             return _next_step(member, goal)
@@ -519,20 +520,22 @@ def reconcile(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember | Re
 def _next_step(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember:
     """Revoke partitions outside of the target; assign those of the target that are free."""
     # Sets and dicts take over each other's hashes: that of a UUID is a call of Python.
-    target = _partitions_of_topics(goal.partitions, goal.subscribed)
+    target_partitions = _partitions_of_topics(goal.partitions, goal.subscribed)
     kept_partitions = member.assigned
-    if set(kept_partitions).difference(target):
+    if set(kept_partitions).difference(target_partitions):
         lost_partitions = {
             partition: epoch
             for partition, epoch in kept_partitions.items()
-            if partition not in target
+            if partition not in target_partitions
         }
         kept_partitions = {
-            partition: epoch for partition, epoch in kept_partitions.items() if partition in target
+            partition: epoch
+            for partition, epoch in kept_partitions.items()
+            if partition in target_partitions
         }
         if goal.still_has(lost_partitions):
             return _revoking_member(member, kept_partitions, lost_partitions)
-    missing_partitions = sorted(target.difference(kept_partitions))
+    missing_partitions = sorted(target_partitions.difference(kept_partitions))
     revoked_partitions = member.pending_revocation
     free_partitions = [
         partition

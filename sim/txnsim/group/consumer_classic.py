@@ -70,7 +70,7 @@ class ClassicMembers(msgspec.Struct, eq=False):
             if isinstance(member, Rejection):
                 return _refuse_join(member.error)
             epoch = member.member_epoch
-        outcome = self.protocol.heartbeat(
+        heartbeat_outcome = self.protocol.heartbeat(
             group,
             ConsumerHeartbeat(
                 group_id=group.group_id,
@@ -92,11 +92,11 @@ class ClassicMembers(msgspec.Struct, eq=False):
             image=image,
             now_ms=now_ms,
         )
-        if isinstance(outcome, Rejection):
-            return _refuse_join(outcome.error)
-        assert outcome.reply is not None
+        if isinstance(heartbeat_outcome, Rejection):
+            return _refuse_join(heartbeat_outcome.error)
+        assert heartbeat_outcome.reply is not None
         reply = JoinReply(
-            generation=outcome.reply.member_epoch,
+            generation=heartbeat_outcome.reply.member_epoch,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
             protocol=protocol_name,
             member_id=member_id,
@@ -111,9 +111,9 @@ class ClassicMembers(msgspec.Struct, eq=False):
             delay_ms=command.rebalance_timeout_ms,
         )
         return reply, ConsumerOutcome(
-            records=outcome.records,
-            reply=outcome.reply,
-            effects=(*outcome.effects, join_timer_end, sync_timer),
+            records=heartbeat_outcome.records,
+            reply=heartbeat_outcome.reply,
+            effects=(*heartbeat_outcome.effects, join_timer_end, sync_timer),
         )
 
     def sync(

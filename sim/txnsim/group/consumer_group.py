@@ -141,7 +141,7 @@ class ConsumerGroup:
         self.target: dict[str, frozenset[TopicIdPartition]] = {}
         self.resolved: dict[str, ResolvedRegex] = {}
         self.tally = MemberTally()
-        self._recounts = True
+        self._recounts_members = True
         self._last_lookup: tuple[int, int] | None = None
         self._owners: dict[TopicIdPartition, str] = {}
         """Partition -> the member that owns it or has not released it yet."""
@@ -342,7 +342,7 @@ class ConsumerGroup:
         changed_group.target = dict(self.target)
         changed_group.resolved = dict(self.resolved)
         changed_group._owners = dict(self._owners)
-        changed_group._recounts = recounts
+        changed_group._recounts_members = recounts
         if recounts:
             changed_group.tally = self.tally.copy()
         for record in records:
@@ -405,7 +405,7 @@ class ConsumerGroup:
         topic_names = self.tally.shared_names(member.topic_names)
         if topic_names is not member.topic_names:
             member = msgspec.structs.replace(member, topic_names=topic_names)
-        if self._recounts:
+        if self._recounts_members:
             self.tally.recount_member(old_member, member)
         self.members[member.member_id] = member
         for partition in (*member.assigned, *member.pending_revocation):
@@ -417,7 +417,7 @@ class ConsumerGroup:
         member = self.members.pop(member_id, None)
         if member is None:
             return
-        if self._recounts:
+        if self._recounts_members:
             self.tally.recount_member(member, None)
         self._release_partitions(member)
         if self.static_members.get(member.instance_id or "") == member_id:

@@ -127,15 +127,15 @@ def resolve(
 ) -> tuple[RegexStored | EpochStored, ...]:
     """The records for new matches of expressions; a difference raises the group's epoch."""
     records: list[RegexStored | EpochStored] = []
-    topics_changed = False
+    have_topics_changed = False
     resolved_topics: dict[str, frozenset[str]] = {}
     for regex, topics in topics_by_regex.items():
         if group.regex_user_count(regex) == 0:
             continue
         resolved_topics[regex] = frozenset(topics)
         old_lookup = group.resolved.get(regex)
-        topics_changed = (
-            topics_changed
+        have_topics_changed = (
+            have_topics_changed
             or (old_lookup.topics if old_lookup else frozenset()) != resolved_topics[regex]
         )
         records.append(
@@ -148,7 +148,7 @@ def resolve(
             )
         )
     metadata_hash = group.tally.topics_hash(image, resolved=resolved_topics)
-    if records and (topics_changed or metadata_hash != group.metadata_hash):
+    if records and (have_topics_changed or metadata_hash != group.metadata_hash):
         records.append(
             EpochStored(
                 group_id=group.group_id, group_epoch=group.epoch + 1, metadata_hash=metadata_hash

@@ -105,13 +105,13 @@ def encode_in_batch(record: GroupRecord, record_index: int) -> bytes:
 def encode_in_slices(record: GroupRecord, record_index: int) -> Generator[int, None, bytes]:
     """Like ``encode_in_batch``, but yields between the slices of a long value."""
     kind_number = KIND_OF.get(type(record), -1)
-    kind = kinds().get(kind_number)
-    if kind is None or isinstance(record, kind.deleted):
+    record_kind = kinds().get(kind_number)
+    if record_kind is None or isinstance(record, record_kind.deleted):
         return encode_in_batch(record, record_index)
-    version = kind.version_written
+    version = record_kind.version_written
     value_parts = [_NUMBER_FORMAT.pack(version)]
-    yield from write_in_steps(message_of(kind.values[version], record), value_parts.append)
-    key = _encode_message(kind_number, message_of(kind.key, record))
+    yield from write_in_steps(message_of(record_kind.values[version], record), value_parts.append)
+    key = _encode_message(kind_number, message_of(record_kind.key, record))
     log_record = Record(key=key, value=b"".join(value_parts))
     return framed_record(log_record, offset_delta=record_index, timestamp_delta_ms=0)
 
@@ -125,12 +125,12 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
             return _offset_key(record.group_id, record.topic_partition), None
         case _:
             kind_number = KIND_OF[type(record)]
-            kind = kinds()[kind_number]
-            key = _encode_message(kind_number, message_of(kind.key, record))
-            if isinstance(record, kind.deleted):
+            record_kind = kinds()[kind_number]
+            key = _encode_message(kind_number, message_of(record_kind.key, record))
+            if isinstance(record, record_kind.deleted):
                 return key, None
-            version = kind.version_written
-            return key, _encode_message(version, message_of(kind.values[version], record))
+            version = record_kind.version_written
+            return key, _encode_message(version, message_of(record_kind.values[version], record))
 
 
 def _offset_key(group_id: str, topic_partition: TopicPartition) -> bytes:
@@ -185,15 +185,20 @@ def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
         (kind_number,) = _NUMBER_FORMAT.unpack_from(key)
         if kind_number in (_LEGACY_OFFSET_COMMIT, _OFFSET_COMMIT):
             return _decode_offset(key, value)
-        kind = kinds().get(kind_number)
-        if kind is None or not kind.values:
+        record_kind = kinds().get(kind_number)
+        if record_kind is None or not record_kind.values:
             return None
         if value is None:
-            return cast(GroupRecord, record_of(kind.deleted, _decode_message(kind.key, key)))
-        message = _decode_value(kind.values, value)
+            return cast(
+                GroupRecord, record_of(record_kind.deleted, _decode_message(record_kind.key, key))
+            )
+        message = _decode_value(record_kind.values, value)
         if message is None:
             return None
-        return cast(GroupRecord, record_of(kind.stored, _decode_message(kind.key, key), message))
+        return cast(
+            GroupRecord,
+            record_of(record_kind.stored, _decode_message(record_kind.key, key), message),
+        )
     except (struct.error, DecodeFaultError) as error:
         raise CorruptLogRecordError(
             f"unreadable record of __consumer_offsets: {error}, key {key.hex()}"

@@ -168,9 +168,9 @@ def downgrade(
         )
     classic_group.adopt_protocol(classic_group.select_protocol())
     for group_member in classic_group.members.values():
-        target = group.target.get(group_member.member_id, frozenset())
+        target_partitions = group.target.get(group_member.member_id, frozenset())
         group_member.assignment = assignment_for(
-            group_member.metadata(classic_group.protocol), target, image
+            group_member.metadata(classic_group.protocol), target_partitions, image
         )
     return classic_group
 

@@ -38,11 +38,11 @@ class CommitOffsets(msgspec.Struct, frozen=True, kw_only=True):
     retention_ms: int = -1
     """Retention of these positions (up to v4); -1 for the coordinator's."""
     is_transactional: bool = False
-    missing_group_named: bool = True
+    names_missing_group: bool = True
     """Whether a missing group has its own error (OffsetCommit v9); else it is an illegal
     generation.
     """
-    stale_epoch_named: bool = True
+    names_stale_epoch: bool = True
     """Whether a stale member epoch has its own error (OffsetCommit, TxnOffsetCommit v6); else it is
     an illegal generation.
     """

@@ -92,7 +92,7 @@ def check_commit(shard: GroupShard, command: CommitOffsets) -> Rejection | None:
             return None
         return Rejection(
             error=ErrorCode.group_id_not_found
-            if command.missing_group_named and shard.release_rules.missing_groups_are_named
+            if command.names_missing_group and shard.release_rules.missing_groups_are_named
             else ErrorCode.illegal_generation,
             reason=f"there is no group {command.group_id}",
         )
@@ -104,7 +104,7 @@ def _refusal_for_version(command: CommitOffsets, refusal: Rejection) -> Rejectio
     """The error in a transaction, where only TxnOffsetCommit v6 (KIP-1319) knows
     STALE_MEMBER_EPOCH.
     """
-    if refusal.error is ErrorCode.stale_member_epoch and not command.stale_epoch_named:
+    if refusal.error is ErrorCode.stale_member_epoch and not command.names_stale_epoch:
         return Rejection(error=ErrorCode.illegal_generation, reason=refusal.reason)
     return refusal
 

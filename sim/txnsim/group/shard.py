@@ -122,14 +122,14 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
         self,
         producer_id: ProducerId,
         *,
-        committed: bool,
+        is_commit: bool,
         marker_offset: int,
         high_watermark: int = NO_RECORD_LIMIT,
     ) -> None:
         """Apply the marker of a producer's transaction on this partition."""
         self.offsets.apply_marker(
             producer_id,
-            committed=committed,
+            is_commit=is_commit,
             marker_offset=marker_offset,
             high_watermark=high_watermark,
         )
@@ -217,7 +217,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
         control = read_control_record(chunk, position)
         if control is not None and control.is_marker:
             self.apply_marker(
-                ProducerId(producer_id), committed=control.type == 1, marker_offset=base_offset
+                ProducerId(producer_id), is_commit=control.type == 1, marker_offset=base_offset
             )
 
     def _load_batch(self, chunk: bytes, position: int, producer_id: ProducerId | None) -> None:

@@ -83,8 +83,8 @@ class AssertionRoutes(WireNoun):
             request, "settle_ms", default=SETTLE_MS, minimum=0, maximum=SETTLE_MS_MAX
         )
         pace = Pace(self._environment.tasks.turns, self._environment.clock.stopwatch_ns)
-        values = self._committed_values(topic, encoding, settle_ms)
-        return Listing(values, pace, bytes_max=self._answer_max_bytes)
+        committed_values = self._committed_values(topic, encoding, settle_ms)
+        return Listing(committed_values, pace, bytes_max=self._answer_max_bytes)
 
     async def _committed_values(
         self, topic: str, encoding: str, settle_ms: int

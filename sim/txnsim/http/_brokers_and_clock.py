@@ -54,11 +54,11 @@ def broker_id_of(request: Request) -> BrokerId:
     Raises:
         RefusedError: It is not a number.
     """
-    text = str(request.path_params["id"])
-    number = digits_of(text)
-    if number is None:
-        raise RefusedError(404, f"{text!r} is no broker id: it is a number")
-    return BrokerId(number)
+    id_text = str(request.path_params["id"])
+    broker_number = digits_of(id_text)
+    if broker_number is None:
+        raise RefusedError(404, f"{id_text!r} is no broker id: it is a number")
+    return BrokerId(broker_number)
 
 
 class BrokerRoutes(ClusterNoun):
@@ -127,7 +127,7 @@ class BrokerRoutes(ClusterNoun):
         except RefusedError:
             life_change.close()
             raise
-        outcome: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        problem_future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         async def until_done() -> None:
             problem = ""
@@ -135,15 +135,15 @@ class BrokerRoutes(ClusterNoun):
                 await life_change
             except (ConfigError, OSError) as error:
                 problem = str(error)
-            if not outcome.done():
-                outcome.set_result(problem)
+            if not problem_future.done():
+                problem_future.set_result(problem)
 
         environment = self._cluster.environment
         environment.tasks.spawn(until_done(), name=f"life-of-broker-{member.broker_id}")
         timer = environment.clock.call_later(
-            wait_ms, lambda: None if outcome.done() else outcome.set_result("")
+            wait_ms, lambda: None if problem_future.done() else problem_future.set_result("")
         )
-        problem = await outcome
+        problem = await problem_future
         timer.cancel()
         if problem:
             raise RefusedError(409, problem)

@@ -118,7 +118,9 @@ class FaultRoutes(Noun):
             injector.forget()
         if not idle_rules:
             return WithStatus(NeverStruck(error=None, never_struck=()))
-        doubts = [injector.doubt(armed_rule.rule, in_hindsight=True) for armed_rule in idle_rules]
+        doubts = [
+            injector.doubt(armed_rule.rule, is_in_hindsight=True) for armed_rule in idle_rules
+        ]
         match_counts = "; ".join(
             f"{armed_rule.rule.id}: {armed_rule.matched} crossings matched"
             f"{', ' if doubt else ''}{doubt or ''}"

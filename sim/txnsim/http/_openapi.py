@@ -95,7 +95,7 @@ def _operation_object(operation: Operation, references: References) -> dict[str,
         description["parameters"] = parameters
     if operation.body is not None:
         description["requestBody"] = {
-            "required": not operation.body_is_optional,
+            "required": not operation.has_optional_body,
             "content": content_of(operation.body),
         }
     if operation.status == NO_CONTENT:

@@ -144,22 +144,24 @@ class TopicRoutes(ClusterNoun):
             leader_epoch=partition.leader_epoch,
             isr=partition.isr,
             replicas=tuple(
-                self._replica_view(topic_partition, broker_id, in_sync=broker_id in partition.isr)
+                self._replica_view(
+                    topic_partition, broker_id, is_in_sync=broker_id in partition.isr
+                )
                 for broker_id in partition.replicas
             ),
         )
 
     def _replica_view(
-        self, topic_partition: TopicPartition, broker_id: BrokerId, *, in_sync: bool
+        self, topic_partition: TopicPartition, broker_id: BrokerId, *, is_in_sync: bool
     ) -> ReplicaView:
         log = replica_log(self._cluster, topic_partition, broker_id)
         if log is None:
             is_running = broker_id in self._cluster.brokers
-            return ReplicaView(broker=broker_id, is_running=is_running, in_sync=in_sync)
+            return ReplicaView(broker=broker_id, is_running=is_running, in_sync=is_in_sync)
         return ReplicaView(
             broker=broker_id,
             is_running=True,
-            in_sync=in_sync,
+            in_sync=is_in_sync,
             log_start_offset=log.log_start_offset,
             last_stable_offset=log.last_stable_offset,
             high_watermark=log.high_watermark,

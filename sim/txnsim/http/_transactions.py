@@ -132,9 +132,9 @@ class TransactionRoutes(ClusterNoun):
     async def transaction(self, request: Request) -> TransactionView:
         """One transactional id as its coordinator knows it."""
         transactional_id = str(request.path_params["transactional_id"])
-        entry = coordinated_transaction(self._cluster, transactional_id)
-        if entry is not None:
-            return self._view(*entry)
+        coordinated_txn = coordinated_transaction(self._cluster, transactional_id)
+        if coordinated_txn is not None:
+            return self._view(*coordinated_txn)
         raise RefusedError(
             404,
             f"no coordinator knows transactional id {transactional_id!r}: it was never "
@@ -255,12 +255,12 @@ class TransactionRoutes(ClusterNoun):
                 ]
                 sorted_lists.append(sorted(partition_entries, key=_transactional_id_key))
                 await rest_where_due(pace, len(owned_partition.entries))
-        entries = []
-        for entry in merge(*sorted_lists, key=_transactional_id_key):
-            entries.append(entry)
+        sorted_txns = []
+        for coordinated_txn in merge(*sorted_lists, key=_transactional_id_key):
+            sorted_txns.append(coordinated_txn)
             if pace.has_done(1):
                 await pace.yield_turn()
-        return entries
+        return sorted_txns
 
     def _leader_logs(self) -> Iterator[tuple[TopicPartition, BrokerId, PartitionLog]]:
         """Every partition with its leader and the leader's log."""

@@ -79,21 +79,21 @@ class VerdictRoutes(ClusterNoun):
         if position >= 0:
             if self._traced is None:
                 raise RefusedError(404, "verdicts on past events need txnsim's lab; leave out at=")
-            facts = await self._traced.facts_at(position)
-            age_ms = max(0, self._cluster.environment.clock.now_ms() - facts.now_ms)
+            cluster_facts = await self._traced.facts_at(position)
+            age_ms = max(0, self._cluster.environment.clock.now_ms() - cluster_facts.now_ms)
         else:
             wrong_data: tuple[WrongData, ...] = ()
             if self._traced is not None and tracer.on:
                 wrong_data = await self._traced.wrong_data()
-            facts = await self._facts_reader.read(self._pace())
+            cluster_facts = await self._facts_reader.read(self._pace())
             known_places = {
                 (contradiction.partition, contradiction.offset)
-                for contradiction in facts.wrong_data
+                for contradiction in cluster_facts.wrong_data
             }
-            facts = msgspec.structs.replace(
-                facts,
+            cluster_facts = msgspec.structs.replace(
+                cluster_facts,
                 wrong_data=(
-                    *facts.wrong_data,
+                    *cluster_facts.wrong_data,
                     *(
                         contradiction
                         for contradiction in wrong_data
@@ -103,7 +103,7 @@ class VerdictRoutes(ClusterNoun):
             )
             position, age_ms = len(tracer) - 1, 0
         program = program_at(self._cluster.bootstrap)
-        verdict = await self._pace().run(judging_steps(facts, program=program))
+        verdict = await self._pace().run(judging_steps(cluster_facts, program=program))
         return VerdictView(
             state=verdict.state,
             headline=verdict.headline,

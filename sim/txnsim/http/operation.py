@@ -80,7 +80,7 @@ class Operation(msgspec.Struct, frozen=True):
     may_take_longer: bool = False
     """Whether 202 may come with the state so far while the work continues."""
     body: Message | None = None
-    body_is_optional: bool = False
+    has_optional_body: bool = False
     query: tuple[Query, ...] = ()
     refusals: tuple[str, ...] = ()
     takes_slashes: bool = False
@@ -106,7 +106,7 @@ class Operation(msgspec.Struct, frozen=True):
             summary=summary,
             answer=None if answer_type is Response else answer_type,
             body=None if body_type is None else get_args(body_type)[0],
-            body_is_optional=get_origin(body_type) is OptionalBody,
+            has_optional_body=get_origin(body_type) is OptionalBody,
         )
         return Answered(described_operation, method)
 
@@ -126,7 +126,7 @@ class Operation(msgspec.Struct, frozen=True):
                 await no_body_of(request)
                 answer = await answerer(request)
             else:
-                reader = OptionalBody if self.body_is_optional else Body
+                reader = OptionalBody if self.has_optional_body else Body
                 answer = await answerer(request, reader(request, self.body))
             if isinstance(answer, Response):
                 return answer
@@ -223,9 +223,9 @@ class ClusterNoun(Noun):
             )
         return TopicPartition(topic, partition)
 
-    def outside(self, settings: ClientSettings, *, traced: bool = False) -> Cluster:
+    def outside(self, settings: ClientSettings, *, is_traced: bool = False) -> Cluster:
         """A client of the cluster, not connected yet; refuses with 503 if no broker runs. With
-        ``traced`` its calls appear in the cluster's trace, like those of an application.
+        ``is_traced`` its calls appear in the cluster's trace, like those of an application.
         """
         environment, bootstrap = self._cluster.environment, self._cluster.bootstrap
         login = operator_login(self._cluster.options.security)
@@ -239,5 +239,5 @@ class ClusterNoun(Noun):
             settings=settings,
             clock=environment.clock,
             tasks=environment.tasks,
-            tracer=environment.tracer if traced else None,
+            tracer=environment.tracer if is_traced else None,
         )

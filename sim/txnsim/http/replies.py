@@ -237,15 +237,15 @@ def numbers_of(request: Request, parameter_name: str) -> list[int]:
     Raises:
         RefusedError: One is no number.
     """
-    numbers = []
+    parameter_numbers = []
     for parameter_text in request.query_params.getlist(parameter_name):
         number = digits_of(parameter_text)
         if number is None:
             raise RefusedError(
                 422, f"{parameter_name} is {parameter_text!r}, expected a whole number"
             )
-        numbers.append(number)
-    return numbers
+        parameter_numbers.append(number)
+    return parameter_numbers
 
 
 def digits_of(digits: str) -> int | None:

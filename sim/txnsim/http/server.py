@@ -113,7 +113,7 @@ class ControlServer:
         port: int,
         host: str = LOOPBACK,
         token: str | None = None,
-        page: bool = False,
+        serves_page: bool = False,
         fork_server: object = None,
     ) -> Self:
         """The control port of a simulated cluster.
@@ -121,13 +121,13 @@ class ControlServer:
         Args:
             cluster: Its tasks serve the port.
             port, host, token: As above.
-            page: The page will be opened: what it needs is made ready at once.
+            serves_page: The page will be opened: what it needs is made ready at once.
             fork_server: The lab's helper of driven runs, if it was forked already; it is closed
             with the
                 with the port.
         """
         api = ControlApi(cluster, fork_server)
-        if page:
+        if serves_page:
             api.warm_up()
         return cls(api, cluster.environment.tasks, port=port, host=host, token=token)
 

@@ -173,9 +173,11 @@ class Injector:
             CannotStrikeError: The held crossings can't meet this fate.
         """
         armed_rule = self._armed_rule(rule_id)
-        point = armed_rule.rule.point
-        if type(fate) is not Pass and type(fate) not in TAKES[point]:
-            raise CannotStrikeError(f"what is held at {point} can't be lost or doubled so: {fate}")
+        fault_point = armed_rule.rule.point
+        if type(fate) is not Pass and type(fate) not in TAKES[fault_point]:
+            raise CannotStrikeError(
+                f"what is held at {fault_point} can't be lost or doubled so: {fate}"
+            )
         ended_count = self._acts.end_all(armed_rule)
         held_crossings = dict(armed_rule.held_crossings)
         if not held_crossings:
@@ -232,16 +234,16 @@ class Injector:
         """The rule with this id, or None if it is not in force."""
         return self._rules.get(rule_id)
 
-    def doubt(self, rule: FaultRule, *, in_hindsight: bool = False) -> str | None:
+    def doubt(self, rule: FaultRule, *, is_in_hindsight: bool = False) -> str | None:
         """Give the reason why a rule can't strike in the present cluster; None if no reason is
         known.
 
         Args:
             rule: The rule, in force or not.
-            in_hindsight: The rule's time is over: a topic that does not exist yet no longer counts
-                as one that may come.
+            is_in_hindsight: The rule's time is over: a topic that does not exist yet no longer
+                counts as one that may come.
         """
-        return None if self._doubts is None else self._doubts(rule, not in_hindsight)
+        return None if self._doubts is None else self._doubts(rule, not is_in_hindsight)
 
     def never_struck(self) -> tuple[ArmedRule, ...]:
         """Every rule armed since the start, or since ``forget``, that has not struck: in force or
@@ -284,7 +286,7 @@ class Injector:
             armed_rule.forget_wait(future)
         return armed_rule
 
-    def needed_part(self, point: FaultPoint, api_key: int) -> MessagePart:
+    def needed_part(self, fault_point: FaultPoint, api_key: int) -> MessagePart:
         """The part of a message that the rules in force need to know before the message crosses a
         point.
 
@@ -293,7 +295,7 @@ class Injector:
         part_needed = MessagePart.HEADER if self._stalls else MessagePart.NOTHING
         for armed_rule in self._rules.values():
             if not armed_rule.is_spent:
-                part_needed = max(part_needed, needed_part(armed_rule.rule, point, api_key))
+                part_needed = max(part_needed, needed_part(armed_rule.rule, fault_point, api_key))
         return part_needed
 
     def _update_armed(self) -> None:
@@ -399,10 +401,10 @@ class Injector:
                 return FaultEffect(outcome=SubmitOutcome.DUPLICATE, times=times)
             case Throttle(throttle_ms=throttle_ms):
                 return FaultEffect(outcome=SubmitOutcome.THROTTLE, throttle_ms=throttle_ms)
-            case Corrupt(what=part):
+            case Corrupt(what=damaged_part):
                 noise = self._rng.stream(_stream_name(armed_rule.rule)).randbytes(NOISE_BYTES)
                 return FaultEffect(
-                    outcome=SubmitOutcome.CORRUPT, damage=Damage(part=part, noise=noise)
+                    outcome=SubmitOutcome.CORRUPT, damage=Damage(part=damaged_part, noise=noise)
                 )
             case Rewrite(rewriting=rewriting):
                 return FaultEffect(outcome=SubmitOutcome.REWRITE, rewriting=rewriting)

@@ -150,7 +150,7 @@ class Segments:
         return None
 
     def read(
-        self, offset: int, upper_offset: int, *, max_bytes: int, min_one_batch: bool
+        self, offset: int, upper_offset: int, *, max_bytes: int, reads_one_batch_at_least: bool
     ) -> Span | None:
         """Batches of one segment from ``offset`` up to, but excluding, ``upper_offset``; None if
         there are none (LocalLog.read).
@@ -168,7 +168,7 @@ class Segments:
         upper_index = segment.end_index_of(upper_offset)
         size_index = segment.end_index_within(start_index, max_bytes)
         bytes_limit = max_bytes
-        if size_index <= start_index and min_one_batch:
+        if size_index <= start_index and reads_one_batch_at_least:
             size_index = start_index + 1
             bytes_limit = segment.position(size_index) - segment.position(start_index)
         begin_position = segment.position(start_index)

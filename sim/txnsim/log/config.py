@@ -73,7 +73,7 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     delete_retention_ms: int = 86_400_000
     """How long tombstones and the markers of emptied transactions stay (KIP-534)."""
     producer_id_expiration_ms: int = 86_400_000
-    verification_enabled: bool = True
+    needs_verification: bool = True
     """``transaction.partition.verification.enable`` (KIP-890)."""
     rules: Rules
     """The rules of the broker's release."""

@@ -227,12 +227,12 @@ def append_marker(
     batch = control_batch(
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
-        committed=marker.committed,
+        is_commit=marker.committed,
         coordinator_epoch=coordinator_epoch,
         base_offset=marker_offset,
         leader_epoch=leader_epoch,
         timestamp_ms=now_ms,
-        log_append_time=log.config.timestamp_type is _LOG_APPEND_TIME,
+        has_log_append_time=log.config.timestamp_type is _LOG_APPEND_TIME,
     )
     log.append(
         ReplicatedBatch(
@@ -276,9 +276,9 @@ def _write_batch(
     log_append_time_ms, attributes = NO_TIMESTAMP, header.attributes
     if log.config.timestamp_type is _LOG_APPEND_TIME:
         log_append_time_ms = max_timestamp = now_ms
-        batch = restamp(batch, max_timestamp_ms=now_ms, log_append_time=True)
+        batch = restamp(batch, max_timestamp_ms=now_ms, has_log_append_time=True)
     elif max_timestamp != header.max_timestamp_ms or attributes & BatchHeader.LOG_APPEND_TIME:
-        batch = restamp(batch, max_timestamp_ms=max_timestamp, log_append_time=False)
+        batch = restamp(batch, max_timestamp_ms=max_timestamp, has_log_append_time=False)
     base_offset = log.local.end_offset
     last_offset = base_offset + header.last_offset_delta
     leader_epoch = log.leader_epoch
@@ -664,7 +664,7 @@ def check_producer(
             producer_epoch=header.producer_epoch,
             is_verified=(verification_entry is not None and verification_entry.guard == guard)
             or not (
-                config.verification_enabled
+                config.needs_verification
                 and release_rules.transactions_are_verified
                 and (release_rules.guards_are_compared or guard == SENTINEL)
                 and (release_rules.offset_commits_are_verified or is_client)
@@ -714,8 +714,8 @@ def admit_marker(
         )
     else:
         refusal = check_marker_of(producer_entry, marker, config.rules)
-    epoch_is_stale = refusal is not None and refusal.error is ErrorCode.invalid_producer_epoch
-    if marker.transaction_version < 0 and not epoch_is_stale:
+    is_epoch_stale = refusal is not None and refusal.error is ErrorCode.invalid_producer_epoch
+    if marker.transaction_version < 0 and not is_epoch_stale:
         return AppendRejection(
             error=ErrorCode.unknown_server_error,
             reason=f"there is no transaction version {marker.transaction_version}",

@@ -212,7 +212,9 @@ class LocalLog:
         tail = self.tail
         if tail and tail[0].base_offset <= offset:
             return _from_tail(tail, offset, max_bytes)
-        span = self.segments.read(offset, self.end_offset, max_bytes=max_bytes, min_one_batch=True)
+        span = self.segments.read(
+            offset, self.end_offset, max_bytes=max_bytes, reads_one_batch_at_least=True
+        )
         return (
             ()
             if span is None

@@ -133,8 +133,8 @@ class PartitionLog:
         *,
         max_bytes: int,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
-        min_one_batch: bool = True,
-        up_to_log_end: bool = False,
+        reads_one_batch_at_least: bool = True,
+        reads_to_log_end: bool = False,
         is_all_stable: bool = False,
     ) -> LogRead | Rejection:
         """Read complete stored batches from the one that contains ``offset`` on; the reader skips
@@ -142,10 +142,11 @@ class PartitionLog:
 
         Args:
             offset: The first offset to read.
-            max_bytes: Stop before a batch that would exceed this, except with ``min_one_batch``.
+            max_bytes: Stop before a batch that would exceed this, except with
+                ``reads_one_batch_at_least``.
             isolation: Whether to stop at the last stable offset.
-            min_one_batch: Return the first batch even if it is larger (KIP-74).
-            up_to_log_end: For followers: all records, with any ``isolation``.
+            reads_one_batch_at_least: Return the first batch even if it is larger (KIP-74).
+            reads_to_log_end: For followers: all records, with any ``isolation``.
             is_all_stable: Whether the reader found shortly before that no transaction was open
                 below the high watermark, and assumes it for records replicated since (KAFKA-9807).
         """
@@ -157,15 +158,18 @@ class PartitionLog:
                 f"{local_log.end_offset}, asked for {offset}",
             )
         last_stable_offset = self.high_watermark if is_all_stable else self.last_stable_offset
-        is_committed = isolation == IsolationLevel.READ_COMMITTED and not up_to_log_end
-        if up_to_log_end:
+        is_committed = isolation == IsolationLevel.READ_COMMITTED and not reads_to_log_end
+        if reads_to_log_end:
             upper_offset = local_log.end_offset
         else:
             upper_offset = last_stable_offset if is_committed else self.high_watermark
         span = None
         if offset < upper_offset:
             span = local_log.segments.read(
-                offset, upper_offset, max_bytes=max_bytes, min_one_batch=min_one_batch
+                offset,
+                upper_offset,
+                max_bytes=max_bytes,
+                reads_one_batch_at_least=reads_one_batch_at_least,
             )
         aborted_txns: tuple[AbortedTxn, ...] | None = () if is_committed else None
         if is_committed and span is not None:
@@ -181,26 +185,26 @@ class PartitionLog:
         )
 
     def readable_bytes(
-        self, offset: int, isolation: IsolationLevel, *, up_to_log_end: bool = False
+        self, offset: int, isolation: IsolationLevel, *, reads_to_log_end: bool = False
     ) -> int:
         """The number of bytes that a read from ``offset`` could return: a waiting Fetch compares it
         with its MinBytes.
         """
-        upper_offset = self.latest(isolation, up_to_log_end=up_to_log_end)
+        upper_offset = self.latest(isolation, reads_to_log_end=reads_to_log_end)
         if not self.log_start_offset <= offset < upper_offset:
             return 0
         return self.local.readable_bytes(offset, upper_offset)
 
-    def latest(self, isolation: IsolationLevel, *, up_to_log_end: bool = False) -> int:
+    def latest(self, isolation: IsolationLevel, *, reads_to_log_end: bool = False) -> int:
         """ListOffsets LATEST: the end of the records that this reader may see."""
-        if up_to_log_end:
+        if reads_to_log_end:
             return self.local.end_offset
         if isolation == IsolationLevel.READ_COMMITTED:
             return self.last_stable_offset
         return self.high_watermark
 
     def offset_for_timestamp(
-        self, timestamp_ms: int, isolation: IsolationLevel, *, up_to_log_end: bool = False
+        self, timestamp_ms: int, isolation: IsolationLevel, *, reads_to_log_end: bool = False
     ) -> Steps[TimestampOffset | None]:
         """The first record with a timestamp of at least ``timestamp_ms``; None if it is beyond what
         the reader may see.
@@ -209,18 +213,18 @@ class PartitionLog:
             self.local.segments, timestamp_ms, start_offset=self.log_start_offset
         )
         return self._timestamp_offset(
-            timestamp_and_offset, self.latest(isolation, up_to_log_end=up_to_log_end)
+            timestamp_and_offset, self.latest(isolation, reads_to_log_end=reads_to_log_end)
         )
 
     def offset_of_max_timestamp(
-        self, isolation: IsolationLevel, *, up_to_log_end: bool = False
+        self, isolation: IsolationLevel, *, reads_to_log_end: bool = False
     ) -> Steps[TimestampOffset | None]:
         """The record with the largest timestamp (KIP-734), including deleted records whose segment
         still exists.
         """
         timestamp_and_offset = yield from first_of_max(self.local.segments)
         return self._timestamp_offset(
-            timestamp_and_offset, self.latest(isolation, up_to_log_end=up_to_log_end)
+            timestamp_and_offset, self.latest(isolation, reads_to_log_end=reads_to_log_end)
         )
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
@@ -524,7 +528,7 @@ class PartitionLog:
         return self.producers.state.expire(
             now_ms=now_ms,
             expiration_ms=expiration_ms,
-            markers_count=self.config.rules.markers_renew_producers,
+            do_markers_count=self.config.rules.markers_renew_producers,
         )
 
     def roll(self, now_ms: int) -> None:

@@ -158,7 +158,7 @@ class PartitionProducers:
                 producer_id=producer_id,
                 producer_epoch=batch.producer_epoch,
                 coordinator_epoch=batch.coordinator_epoch,
-                committed=batch.committed,
+                is_commit=batch.committed,
                 marker_offset=batch.base_offset,
                 timestamp=batch.timestamp_ms,
             )
@@ -191,7 +191,7 @@ class PartitionProducers:
         producer_id: int,
         producer_epoch: int,
         coordinator_epoch: int,
-        committed: bool,
+        is_commit: bool,
         marker_offset: int,
         timestamp: int,
     ) -> AbortedTxn | None:
@@ -216,7 +216,7 @@ class PartitionProducers:
         entry.txn_first_offset = NO_OFFSET
         del self._ongoing[first_offset]
         self.ended[first_offset] = marker_offset
-        if committed:
+        if is_commit:
             return None
         return AbortedTxn(
             producer_id=producer_id,
@@ -250,7 +250,7 @@ class PartitionProducers:
                 self._ongoing.pop(entry.txn_first_offset, None)
 
     def expire(
-        self, *, now_ms: int, expiration_ms: int, markers_count: bool = True
+        self, *, now_ms: int, expiration_ms: int, do_markers_count: bool = True
     ) -> tuple[int, ...]:
         """Remove producers that have been idle for ``expiration_ms`` and have no open transaction;
         returns their ids.
@@ -258,13 +258,14 @@ class PartitionProducers:
         Args:
             now_ms: The cluster's time.
             expiration_ms: How long a producer is remembered.
-            markers_count: Whether a marker counts as activity too (KAFKA-9144), not only a batch.
+            do_markers_count: Whether a marker counts as activity too (KAFKA-9144), not only a
+                batch.
         """
         expired_ids = tuple(
             entry.producer_id
             for entry in self.by_id.values()
             if entry.txn_first_offset == NO_OFFSET
-            and now_ms - (entry.last_timestamp if markers_count else entry.batch_timestamp)
+            and now_ms - (entry.last_timestamp if do_markers_count else entry.batch_timestamp)
             >= expiration_ms
         )
         for producer_id in expired_ids:

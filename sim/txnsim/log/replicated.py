@@ -20,12 +20,12 @@ def describe_batch(batch: bytes, header: BatchHeader | None = None) -> Replicate
     """
     if header is None:
         header = read_batch_header(batch, 0)
-    is_marker, committed, coordinator_epoch = False, False, -1
+    is_marker, is_commit, coordinator_epoch = False, False, -1
     if header.is_control:
         control_record = read_control_record(batch)
         if control_record is not None and control_record.is_marker:
             is_marker = True
-            committed = control_record.type == COMMIT
+            is_commit = control_record.type == COMMIT
             coordinator_epoch = control_record.coordinator_epoch
     return ReplicatedBatch(
         batch_bytes=batch,
@@ -39,6 +39,6 @@ def describe_batch(batch: bytes, header: BatchHeader | None = None) -> Replicate
         is_transactional=header.is_transactional,
         is_control=header.is_control,
         is_marker=is_marker,
-        committed=committed,
+        committed=is_commit,
         coordinator_epoch=coordinator_epoch,
     )

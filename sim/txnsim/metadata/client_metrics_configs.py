@@ -83,10 +83,10 @@ def client_metrics_refusal(subscription_name: str, configs: Configs) -> Rejectio
     for config_name in configs:
         if config_name not in CLIENT_METRICS_CONFIGS:
             return invalid_request(f"Unknown client metrics configuration: {config_name}")
-    for config_name, value in configs.items():
+    for config_name, config_value in configs.items():
         config_key = CLIENT_METRICS_CONFIGS[config_name]
-        complaint = key_complaint(config_key, config_name, value)
-        if config_key.type is ConfigType.LIST and "" in elements(value):
+        complaint = key_complaint(config_key, config_name, config_value)
+        if config_key.type is ConfigType.LIST and "" in elements(config_value):
             complaint = f"Configuration '{config_name}' values must not be empty."
         if complaint is not None:
             return invalid_config(complaint)

@@ -353,9 +353,15 @@ def value_of(
     """The first value, with all values as synonyms; ``default_value`` is the default if there is
     none.
     """
-    first_value, source = synonyms[0][1:] if synonyms else (default_value, ConfigSource.DEFAULT)
+    first_value, config_source = (
+        synonyms[0][1:] if synonyms else (default_value, ConfigSource.DEFAULT)
+    )
     return ConfigValue(
-        name=config_name, value=first_value, type=key.type, source=source, synonyms=tuple(synonyms)
+        name=config_name,
+        value=first_value,
+        type=key.type,
+        source=config_source,
+        synonyms=tuple(synonyms),
     )
 
 
@@ -403,16 +409,16 @@ def broker_value(
             synonym for synonym in synonyms if synonym[2] is ConfigSource.DYNAMIC_DEFAULT_BROKER
         ]
     config_text: str | None = None
-    source = ConfigSource.DEFAULT
+    config_source = ConfigSource.DEFAULT
     if synonyms:
-        config_text, source = synonyms[0][1:]
+        config_text, config_source = synonyms[0][1:]
     if key.synonyms and _is_overlaid(config_name, key, scopes=scopes, image=image):
         config_text = key.default
     return ConfigValue(
         name=config_name,
         value=None if key.is_sensitive else config_text,
         type=key.type,
-        source=source,
+        source=config_source,
         synonyms=tuple(_without_values(synonyms) if key.is_sensitive else synonyms),
         read_only=key.update is UpdateMode.READ_ONLY,
         is_sensitive=key.is_sensitive,
@@ -602,5 +608,5 @@ def log_config(
         codec=_CODEC_OF.get(codec),
         codec_level=None if level is None else int(config_text(level)),
         producer_id_expiration_ms=broker_settings.producer_id_expiration_ms,
-        verification_enabled=broker_settings.transaction_partition_verification_enable,
+        needs_verification=broker_settings.transaction_partition_verification_enable,
     )

@@ -527,9 +527,11 @@ def group_values(
             synonyms.append((config_name, key.default, ConfigSource.DEFAULT))
         only_nearest_is_told = not release_rules.groups_have_limits
         if only_nearest_is_told:  # a broker's as the group's default
-            source = ConfigSource.GROUP if config_name in group_configs else ConfigSource.DEFAULT
-            synonyms = [(config_name, synonyms[0][1], source)]
-        is_set = any(source is not ConfigSource.DEFAULT for _, _, source in synonyms)
+            config_source = (
+                ConfigSource.GROUP if config_name in group_configs else ConfigSource.DEFAULT
+            )
+            synonyms = [(config_name, synonyms[0][1], config_source)]
+        is_set = any(config_source is not ConfigSource.DEFAULT for _, _, config_source in synonyms)
         if is_set or not key.is_internal:
             config_values.append(value_of(config_name, key, synonyms, default_value=key.default))
     return config_values

@@ -263,12 +263,14 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         """The image with one partition replaced."""
         return self.with_partitions({topic_partition: partition})
 
-    def with_partitions(self, changes: Mapping[TopicPartition, PartitionImage]) -> ClusterImage:
+    def with_partitions(
+        self, changed_partitions: Mapping[TopicPartition, PartitionImage]
+    ) -> ClusterImage:
         """The image with several partitions replaced, in one step."""
-        if not changes:
+        if not changed_partitions:
             return self
         partitions_by_topic: dict[str, list[PartitionImage]] = {}
-        for topic_partition, partition in changes.items():
+        for topic_partition, partition in changed_partitions.items():
             partitions = partitions_by_topic.setdefault(
                 topic_partition.topic, list(self.topics[topic_partition.topic].partitions)
             )

@@ -62,24 +62,28 @@ class _ElectionResult(msgspec.Struct, frozen=True, kw_only=True):
     is_unclean: bool = False
 
 
-def changed_partition(partition: PartitionImage, change: PartitionChange) -> PartitionImage | None:
+def changed_partition(
+    partition: PartitionImage, partition_change: PartitionChange
+) -> PartitionImage | None:
     """The partition after the change; None if nothing changes."""
-    placement, isr = _finish_reassignment(_placement(partition, change), change.target_isr)
-    change = msgspec.structs.replace(change, target_isr=isr)
-    elr = _eligible_leader_replicas(partition, change)
-    election_result = _elect(partition, change, elr, placement.replicas)
+    placement, isr = _finish_reassignment(
+        _placement(partition, partition_change), partition_change.target_isr
+    )
+    partition_change = msgspec.structs.replace(partition_change, target_isr=isr)
+    elr = _eligible_leader_replicas(partition, partition_change)
+    election_result = _elect(partition, partition_change, elr, placement.replicas)
     has_new_leader = election_result.leader != partition.leader
     # A replica that is gone must hear of it even if the leader stays (PartitionChangeBuilder,
     # triggerLeaderEpochBumpForReplicaReassignmentIfNeeded).
     has_new_epoch = has_new_leader or not set(partition.replicas) <= set(placement.replicas)
-    is_recovering = partition.is_recovering and not change.has_recovered
+    is_recovering = partition.is_recovering and not partition_change.has_recovered
     if has_new_leader and election_result.is_unclean:
         # The new leader may lack records of the others; its log is the truth from now on.
         isr, elr, is_recovering = (election_result.leader,), (), True
     elif has_new_leader and election_result.leader in elr:
         isr = (election_result.leader,)
         elr = tuple(replica for replica in elr if replica != election_result.leader)
-    if not change.has_elr:
+    if not partition_change.has_elr:
         elr = ()
         if not isr:
             isr = partition.isr  # without ELR an ISR never gets empty
@@ -88,7 +92,7 @@ def changed_partition(partition: PartitionImage, change: PartitionChange) -> Par
         leader=election_result.leader,
         isr=isr,
         elr=elr,
-        last_known_elr=_last_known_leaders(partition, change, election_result.leader),
+        last_known_elr=_last_known_leaders(partition, partition_change, election_result.leader),
         is_recovering=is_recovering,
         replicas=placement.replicas,
         removing=placement.removing,
@@ -103,8 +107,8 @@ def changed_partition(partition: PartitionImage, change: PartitionChange) -> Par
     )
 
 
-def _placement(partition: PartitionImage, change: PartitionChange) -> Placement:
-    return change.placement or Placement(
+def _placement(partition: PartitionImage, partition_change: PartitionChange) -> Placement:
+    return partition_change.placement or Placement(
         replicas=partition.replicas, removing=partition.removing, adding=partition.adding
     )
 
@@ -128,59 +132,62 @@ def _finish_reassignment(placement: Placement, isr: Brokers) -> tuple[Placement,
     return (Placement(replicas=kept_replicas), kept_isr) if is_complete else (placement, isr)
 
 
-def _eligible_leader_replicas(partition: PartitionImage, change: PartitionChange) -> Brokers:
+def _eligible_leader_replicas(
+    partition: PartitionImage, partition_change: PartitionChange
+) -> Brokers:
     """The ELR that belongs to the new ISR (PartitionChangeBuilder.maybePopulateTargetElr)."""
-    if not change.has_elr:
+    if not partition_change.has_elr:
         return partition.elr
-    if len(change.target_isr) >= change.min_isr:
+    if len(partition_change.target_isr) >= partition_change.min_isr:
         return ()
     # Nothing is committed while the ISR is below its minimum: who leaves it now has everything.
     candidates = sorted({*partition.elr, *partition.isr})
     return tuple(
         replica
         for replica in candidates
-        if replica not in change.target_isr and replica != change.unclean_shutdown
+        if replica not in partition_change.target_isr
+        and replica != partition_change.unclean_shutdown
     )
 
 
 def _elect(
-    partition: PartitionImage, change: PartitionChange, elr: Brokers, replicas: Brokers
+    partition: PartitionImage, partition_change: PartitionChange, elr: Brokers, replicas: Brokers
 ) -> _ElectionResult:
-    isr = change.target_isr
+    isr = partition_change.target_isr
 
     def may_lead(replica_id: BrokerId) -> bool:
         is_candidate = replica_id in isr or (not isr and replica_id in elr)
-        return is_candidate and change.is_acceptable(replica_id)
+        return is_candidate and partition_change.is_acceptable(replica_id)
 
     candidates = [partition.leader, *replicas]
-    if change.election is Election.PREFERRED:
+    if partition_change.election is Election.PREFERRED:
         candidates.insert(0, replicas[0])
     for candidate in candidates:
         if may_lead(candidate):
             return _ElectionResult(leader=candidate)
     last_elr = partition.last_known_elr
     if (
-        change.has_elr
+        partition_change.has_elr
         and not isr
         and not elr
         and len(last_elr) == 1
-        and change.is_acceptable(last_elr[0])
+        and partition_change.is_acceptable(last_elr[0])
     ):
         return _ElectionResult(leader=last_elr[0], is_unclean=True)
-    if change.election is Election.UNCLEAN:
+    if partition_change.election is Election.UNCLEAN:
         for replica in replicas:
-            if change.is_acceptable(replica):
+            if partition_change.is_acceptable(replica):
                 return _ElectionResult(leader=replica, is_unclean=True)
     return _ElectionResult(leader=NO_LEADER)
 
 
 def _last_known_leaders(
-    partition: PartitionImage, change: PartitionChange, leader_id: BrokerId
+    partition: PartitionImage, partition_change: PartitionChange, leader_id: BrokerId
 ) -> Brokers:
     """The last leader of a partition that has lost its leader
     (PartitionChangeBuilder.maybeUpdateLastKnownLeader).
     """
-    if not change.has_elr or leader_id == partition.leader:
+    if not partition_change.has_elr or leader_id == partition.leader:
         return partition.last_known_elr
     if leader_id == NO_LEADER:
         return partition.last_known_elr or (partition.leader,)

@@ -87,7 +87,7 @@ def entity_of(pairs: Iterable[tuple[str, str | None]]) -> Entity:
 def altered_values(
     image: ClusterImage,
     entity: Entity,
-    changes: Iterable[QuotaChange],
+    quota_changes: Iterable[QuotaChange],
     release_rules: Rules = LATEST_RULES,
 ) -> dict[str, float] | Rejection:
     """An entity's quotas after all changes, or the error, in which case none is applied."""
@@ -95,27 +95,27 @@ def altered_values(
     if isinstance(quota_types, Rejection):
         return quota_types
     quota_values = dict(image.client_quotas.get(entity, {}))
-    for change in changes:
-        if change.value is None:
-            quota_values.pop(change.key, None)
+    for quota_change in quota_changes:
+        if quota_change.value is None:
+            quota_values.pop(quota_change.key, None)
             continue
-        refusal = _value_refusal(quota_types, change.key, change.value, release_rules)
+        refusal = _value_refusal(quota_types, quota_change.key, quota_change.value, release_rules)
         if refusal is not None:
             return refusal
-        quota_values[change.key] = change.value
+        quota_values[quota_change.key] = quota_change.value
     return quota_values
 
 
 def altered_quotas(
     image: ClusterImage,
-    changes: Mapping[Entity, Iterable[QuotaChange]],
+    changes_by_entity: Mapping[Entity, Iterable[QuotaChange]],
     release_rules: Rules = LATEST_RULES,
 ) -> ClusterImage:
     """The image after changes of many entities (ClientQuotaControlManager.alterClientQuotas);
     refused changes are left out.
     """
     changed_quotas: dict[Entity, dict[str, float]] = {}
-    for entity, entity_changes in changes.items():
+    for entity, entity_changes in changes_by_entity.items():
         quota_values = altered_values(image, entity, entity_changes, release_rules)
         if not isinstance(quota_values, Rejection) and quota_values != image.client_quotas.get(
             entity, {}

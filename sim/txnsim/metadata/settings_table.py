@@ -124,15 +124,15 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """The row with the facts of a release. Of a release that lacks the setting it has those of
         the nearest release that has it.
         """
-        changes: dict[str, object] = {}
+        changed_facts: dict[str, object] = {}
         for line_or_switch, earlier_facts in self.before.items():
             if not _is_reached(line_or_switch, release_rules):
-                changes |= {
+                changed_facts |= {
                     field: value
                     for field, value in msgspec.structs.asdict(earlier_facts).items()
                     if value is not msgspec.UNSET
                 }
-        return msgspec.structs.replace(self, **changes) if changes else self
+        return msgspec.structs.replace(self, **changed_facts) if changed_facts else self
 
 
 def _is_reached(line_or_switch: str, release_rules: Rules) -> bool:

@@ -60,7 +60,7 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
     _on_unfenced: Callable[[], object] | None = None
     _on_shutdown: Callable[[], object] | None = None
     _timer: TimerHandle | None = None
-    _in_flight: bool = False
+    _is_request_in_flight: bool = False
     _is_soon: bool = False
     _is_shutting_down: bool = False
     _was_answered: bool = False
@@ -92,7 +92,7 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
         """Ask for a controlled shutdown at once."""
         self._is_shutting_down = True
         self._on_shutdown = on_shutdown
-        if self._in_flight:
+        if self._is_request_in_flight:
             self._is_soon = True
         else:
             self._schedule(0)
@@ -102,7 +102,7 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
         heartbeat (BrokerLifecycleManager.propagateDirectoryFailure).
         """
         self.has_failed_directory = True
-        if self._in_flight:
+        if self._is_request_in_flight:
             self._is_soon = True
         elif self.broker_epoch >= 0:
             self._schedule(0)
@@ -123,7 +123,7 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
         self._is_soon = False
 
     def _communicate(self) -> None:
-        self._in_flight = True
+        self._is_request_in_flight = True
         # Half a session, so that one lost heartbeat does not fence the broker (KAFKA-14392).
         timeout_ms = self.settings.broker_session_timeout_ms // 2
         if self.broker_epoch < 0:
@@ -144,7 +144,7 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _on_registration(self, answer: Pending[BrokerRegistrationReply]) -> None:
-        self._in_flight = False
+        self._is_request_in_flight = False
         if self.is_stopped:
             return
         if not self._has_reply(answer, "registration"):
@@ -158,7 +158,7 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
     def _on_heartbeat(
         self, answer: Pending[BrokerHeartbeatReply], command: BrokerHeartbeatCommand
     ) -> None:
-        self._in_flight = False
+        self._is_request_in_flight = False
         if self.is_stopped:
             return
         if not self._has_reply(answer, "heartbeat"):

@@ -111,7 +111,7 @@ class ControllerNode:
     # What brokers ask
 
     async def handle_peer(
-        self, _api_key: int, _api_version: int, command: object, source: BrokerId
+        self, _api_key: int, _api_version: int, command: object, sender_id: BrokerId
     ) -> object:
         """Answer a broker's request."""
         match command:
@@ -125,7 +125,7 @@ class ControllerNode:
                 return self._register(command)
             case _:
                 raise InvariantViolation(
-                    f"broker {source} asked the controller for {type(command).__name__}"
+                    f"broker {sender_id} asked the controller for {type(command).__name__}"
                 )
 
     def _allocate(self, command: AllocateProducerIdsCommand) -> AllocateProducerIdsReply:
@@ -298,9 +298,11 @@ class ControllerNode:
         if not tracer.on:
             yield
             return
-        data = {"timer": timer_name, "waited_ms": waited_ms}
+        event_data = {"timer": timer_name, "waited_ms": waited_ms}
         old_cause = tracer.caused_by(
-            tracer.emit("timer.fire", f"broker/{CONTROLLER_ID}", parents=(NO_CAUSE,), data=data)
+            tracer.emit(
+                "timer.fire", f"broker/{CONTROLLER_ID}", parents=(NO_CAUSE,), data=event_data
+            )
         )
         try:
             yield

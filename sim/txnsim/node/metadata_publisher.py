@@ -119,14 +119,14 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
         self, topics: Sequence[TopicToCreate], *, validate_only: bool = False
     ) -> list[TopicImage | Rejection]:
         """Create those topics of a request that can be created, and publish them together."""
-        outcomes = controller.create_topics(
+        creation_outcomes = controller.create_topics(
             self.image,
             topics,
             settings=self.settings,
             new_topic_id=self.new_topic_id,
             keys=self._topic_configs(),
         )
-        return self._publish_created(outcomes, validate_only=validate_only)
+        return self._publish_created(creation_outcomes, validate_only=validate_only)
 
     async def create_topics_in_slices(
         self, topics: Sequence[TopicToCreate], pace: Pace | None, *, validate_only: bool = False
@@ -138,7 +138,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
             return self.create_topics(topics, validate_only=validate_only)
         while True:
             image = self.image
-            outcomes = await pace.run(
+            creation_outcomes = await pace.run(
                 controller.create_topics_in_steps(
                     image,
                     topics,
@@ -147,8 +147,10 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
                     keys=self._topic_configs(),
                 )
             )
-            if self.image is image or controller.is_decision_valid(outcomes, image, self.image):
-                return self._publish_created(outcomes, validate_only=validate_only)
+            if self.image is image or controller.is_decision_valid(
+                creation_outcomes, image, self.image
+            ):
+                return self._publish_created(creation_outcomes, validate_only=validate_only)
 
     def _topic_configs(self) -> Mapping[str, ConfigKey]:
         """The topic configs that the controller's release knows; the controller is the first
@@ -159,15 +161,15 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _publish_created(
-        self, outcomes: list[TopicImage | Rejection], *, validate_only: bool
+        self, creation_outcomes: list[TopicImage | Rejection], *, validate_only: bool
     ) -> list[TopicImage | Rejection]:
         if not validate_only:
             self.publish(
                 self.image.with_topics(
-                    [outcome for outcome in outcomes if isinstance(outcome, TopicImage)]
+                    [outcome for outcome in creation_outcomes if isinstance(outcome, TopicImage)]
                 )
             )
-        return outcomes
+        return creation_outcomes
 
     def create_topic(self, topic: TopicToCreate) -> TopicImage | Rejection:
         """Create one topic and publish it."""
@@ -188,13 +190,13 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
         ):
             self._note_creation(topic.name, outcome)
 
-    def _note_creation(self, topic_name: str, outcome: TopicImage | Rejection) -> None:
-        if not isinstance(outcome, Rejection):
+    def _note_creation(self, topic_name: str, creation_outcome: TopicImage | Rejection) -> None:
+        if not isinstance(creation_outcome, Rejection):
             if self._failed_creations.tried:
                 self._failed_creations.forget_failures(topic_name)
-        elif outcome.error is ErrorCode.invalid_replication_factor:
+        elif creation_outcome.error is ErrorCode.invalid_replication_factor:
             self._failed_creations.note_failure(
-                topic_name, outcome.error.name.upper(), outcome.reason
+                topic_name, creation_outcome.error.name.upper(), creation_outcome.reason
             )
 
     def automatic(self, topic_name: str) -> TopicToCreate:

@@ -67,7 +67,7 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     partitions: AskedPartitions
     """The listed partitions, in order."""
     forgotten_keys: tuple[PartitionKey, ...] = ()
-    by_topic_ids: bool
+    names_topics_by_id: bool
     is_privileged: bool
     """Whether the request comes from a follower."""
 
@@ -168,22 +168,22 @@ class CachedPartition(msgspec.Struct, eq=False):
         elif partition.naming is Naming.NAMED and topic_name is None:
             self.request = msgspec.structs.replace(partition, naming=Naming.OTHER_TOPIC)
 
-    def note_outcome(self, outcome: FetchOutcome) -> bool:
+    def note_outcome(self, fetch_outcome: FetchOutcome) -> bool:
         """Remember an outcome; returns whether it is news for the reader
         (CachedPartition.maybeUpdateResponseData).
         """
         is_news = (
-            outcome.size_bytes > 0
-            or outcome.diverging_epoch is not None
-            or outcome.preferred_replica >= 0
+            fetch_outcome.size_bytes > 0
+            or fetch_outcome.diverging_epoch is not None
+            or fetch_outcome.preferred_replica >= 0
         )
-        if self.high_watermark != outcome.high_watermark:
-            self.high_watermark = outcome.high_watermark
+        if self.high_watermark != fetch_outcome.high_watermark:
+            self.high_watermark = fetch_outcome.high_watermark
             is_news = True
-        if self.log_start_offset != outcome.log_start_offset:
-            self.log_start_offset = outcome.log_start_offset
+        if self.log_start_offset != fetch_outcome.log_start_offset:
+            self.log_start_offset = fetch_outcome.log_start_offset
             is_news = True
-        if outcome.error:
+        if fetch_outcome.error:
             # The first answer after the error has the high watermark again.
             self.high_watermark = -1
             is_news = True
@@ -198,7 +198,7 @@ class Session:
     """
 
     session_id: int
-    by_topic_ids: bool
+    names_topics_by_id: bool
     is_privileged: bool
     created_ms: int
     last_used_ms: int
@@ -234,7 +234,7 @@ class Session:
         changed.
         """
         if self._plan is None or self._topic_names is not topic_names:
-            if self.by_topic_ids:
+            if self.names_topics_by_id:
                 for (topic, _), cached_partition in self.partitions.items():
                     topic_name = topic_names.get(topic) if isinstance(topic, uuid.UUID) else None
                     cached_partition.resolve(topic_name)
@@ -245,17 +245,17 @@ class Session:
             )
         return self._plan
 
-    def results_with_news(self, results: FetchResults) -> FetchResults:
+    def results_with_news(self, fetch_results: FetchResults) -> FetchResults:
         """The results with news for the reader. Partitions with records move to the end of the
         order, so that the size limits treat all partitions fairly.
         """
         partitions = self.partitions
         results_with_news: FetchResults = []
-        for result in results:
-            key, outcome = result
-            if partitions[key].note_outcome(outcome):
-                results_with_news.append(result)
-                if outcome.size_bytes > 0:
+        for fetch_result in fetch_results:
+            key, fetch_outcome = fetch_result
+            if partitions[key].note_outcome(fetch_outcome):
+                results_with_news.append(fetch_result)
+                if fetch_outcome.size_bytes > 0:
                     partitions[key] = partitions.pop(key)
                     self._plan = None
         return results_with_news
@@ -350,9 +350,10 @@ class FetchSessions:
     """The fetch sessions of one broker.
 
     Args:
-        slots: Most sessions (``max.incremental.fetch.session.cache.slots``).
-        draw: Draws a random number from its first argument up to, but not including, its second.
-        partitions: Most partitions of all sessions together. Kafka has no such limit.
+        slot_count: Most sessions (``max.incremental.fetch.session.cache.slots``).
+        draw_number: Draws a random number from its first argument up to, but not including, its
+            second.
+        partition_count: Most partitions of all sessions together. Kafka has no such limit.
     """
 
     __slots__ = ("_draw_number", "_next_shard", "_partitions_max", "_shards")
@@ -404,7 +405,7 @@ class FetchSessions:
             return ErrorCode.fetch_session_id_not_found
         if request.session_epoch != session.epoch:
             return ErrorCode.invalid_fetch_session_epoch
-        if request.by_topic_ids != session.by_topic_ids:
+        if request.names_topics_by_id != session.names_topics_by_id:
             return ErrorCode.fetch_session_topic_id_error
         session.update(request.partitions, request.forgotten_keys)
         if (
@@ -429,10 +430,10 @@ class FetchSessions:
         )
 
     def conclude(
-        self, plan: FetchPlan, outcomes: Sequence[FetchOutcome], *, now_ms: int
+        self, plan: FetchPlan, fetch_outcomes: Sequence[FetchOutcome], *, now_ms: int
     ) -> Conclusion:
         """The response, from the outcome of each planned partition."""
-        results = list(zip(plan.keys, outcomes, strict=True))
+        fetch_results = list(zip(plan.keys, fetch_outcomes, strict=True))
         match plan:
             case IncrementalPlan():
                 session = plan.session
@@ -442,14 +443,15 @@ class FetchSessions:
                         session_id=session.session_id,
                         results=[],
                     )
-                results_with_news = _sort_missing_last(session.results_with_news(results))
+                results_with_news = _sort_missing_last(session.results_with_news(fetch_results))
                 return Conclusion(session_id=session.session_id, results=results_with_news)
             case SessionlessPlan():
-                return Conclusion(results=_sort_missing_last(results))
+                return Conclusion(results=_sort_missing_last(fetch_results))
             case OpeningPlan():
-                results = _sort_missing_last(results)
+                fetch_results = _sort_missing_last(fetch_results)
                 return Conclusion(
-                    session_id=self._open_session(plan.request, results, now_ms), results=results
+                    session_id=self._open_session(plan.request, fetch_results, now_ms),
+                    results=fetch_results,
                 )
             case _:
                 assert_never(plan)
@@ -469,29 +471,31 @@ class FetchSessions:
         partition_count = sum([len(session.partitions) for session in sessions])
         return partition_count + added_count <= self._partitions_max
 
-    def _open_session(self, request: SessionRequest, results: FetchResults, now_ms: int) -> int:
+    def _open_session(
+        self, request: SessionRequest, fetch_results: FetchResults, now_ms: int
+    ) -> int:
         """Store a new session if there is room (FetchSessionCacheShard.maybeCreateSession); returns
         its id, or ``NO_SESSION``.
         """
-        if not self._has_room(len(results)):
+        if not self._has_room(len(fetch_results)):
             for cache_shard in self._shards:
                 cache_shard.forget_idle(now_ms)
-            if not self._has_room(len(results)):
+            if not self._has_room(len(fetch_results)):
                 return NO_SESSION
         shard = self._shards[self._next_shard % SHARD_COUNT]
         self._next_shard += 1
         if not shard.make_room(
-            is_privileged=request.is_privileged, partition_count=len(results), now_ms=now_ms
+            is_privileged=request.is_privileged, partition_count=len(fetch_results), now_ms=now_ms
         ):
             return NO_SESSION
         session = Session(
             session_id=shard.new_id(self._draw_number),
-            by_topic_ids=request.by_topic_ids,
+            names_topics_by_id=request.names_topics_by_id,
             is_privileged=request.is_privileged,
             created_ms=now_ms,
             last_used_ms=now_ms,
         )
-        for key, outcome in results:
+        for key, outcome in fetch_results:
             cached_partition = session.partitions[key] = CachedPartition(request.partitions[key])
             cached_partition.high_watermark = outcome.high_watermark
             cached_partition.log_start_offset = outcome.log_start_offset
@@ -499,12 +503,12 @@ class FetchSessions:
         return session.session_id
 
 
-def _sort_missing_last(results: FetchResults) -> FetchResults:
+def _sort_missing_last(fetch_results: FetchResults) -> FetchResults:
     """Sort partitions that don't exist to the end: unknown ids, then unknown names (KafkaApis)."""
-    if not any(outcome.error and outcome.is_missing for _, outcome in results):
-        return results
+    if not any(outcome.error and outcome.is_missing for _, outcome in fetch_results):
+        return fetch_results
     return sorted(
-        results,
+        fetch_results,
         key=lambda result: (
             result[1].is_missing,
             result[1].error is not ErrorCode.unknown_topic_id,

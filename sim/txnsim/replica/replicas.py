@@ -183,8 +183,8 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             try:
                 next(steps)
             except StopIteration as end:
-                changes: LeadershipChanges = end.value
-                return changes
+                leadership_changes: LeadershipChanges = end.value
+                return leadership_changes
 
     def apply_in_steps(
         self, new_image: ClusterImage, *, now_ms: int
@@ -201,7 +201,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             Amount of work since the last step, in elements of a request.
         """
         old_image, self.image = self.image, new_image
-        changes = LeadershipChanges()
+        leadership_changes = LeadershipChanges()
         settings_by_key: dict[tuple[object, ...], tuple[LogConfig, int]] = {}
         changed_names = new_image.changed_topics(old_image)
         for topic_name in changed_names:
@@ -212,7 +212,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             if old_topic is not None and (
                 new_topic is None or new_topic.topic_id != old_topic.topic_id
             ):
-                yield from self._forget_topic(old_topic, changes)
+                yield from self._forget_topic(old_topic, leadership_changes)
                 yield ELEMENTS_PER_TOPIC
         for topic_name in (
             changed_names
@@ -229,17 +229,17 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
                 log_config = self.logs.config_of(new_image, topic, self.broker_id)
                 topic_settings = settings_by_key[settings_key] = log_config, self._min_isr(topic)
             log_config, min_isr = topic_settings
-            yield from self._host_topic(topic, log_config, min_isr, changes, now_ms)
+            yield from self._host_topic(topic, log_config, min_isr, leadership_changes, now_ms)
             yield from self.logs.configure_topic(topic, log_config)
             yield ELEMENTS_PER_TOPIC
         if self.logs.has_failed:  # while this loop ran
             for withdrawn_changes in (
-                changes.led_partitions,
-                changes.followed_replicas,
-                changes.regrouped_partitions,
+                leadership_changes.led_partitions,
+                leadership_changes.followed_replicas,
+                leadership_changes.regrouped_partitions,
             ):
                 withdrawn_changes.clear()
-        return changes
+        return leadership_changes
 
     def take_offline(self) -> tuple[TopicPartition, ...]:
         """Stops serving all replicas (ReplicaManager.handleLogDirFailure).
@@ -270,7 +270,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         topic: TopicImage,
         log_config: LogConfig,
         min_isr: int,
-        changes: LeadershipChanges,
+        leadership_changes: LeadershipChanges,
         now_ms: int,
     ) -> Generator[int, None, None]:
         dropped_indexes: list[int] = []
@@ -280,11 +280,11 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             topic_partition = TopicPartition(topic.name, partition_index)
             if self.broker_id not in partition.replicas:
                 if topic_partition in self.hosted or topic_partition in self.offline:
-                    self._drop_replica(topic_partition, changes)
+                    self._drop_replica(topic_partition, leadership_changes)
                     dropped_indexes.append(partition_index)
                 continue
             if self.logs.has_failed:
-                self._leave_offline(topic_partition, partition, changes)
+                self._leave_offline(topic_partition, partition, leadership_changes)
                 continue
             log = self.hosted.get(topic_partition)
             if log is None:
@@ -292,7 +292,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
                     topic, partition_index, log_config
                 )
             if partition.leader == self.broker_id:
-                self._lead_partition(log, partition, changes)
+                self._lead_partition(log, partition, leadership_changes)
                 # Requests may still wait for the partition's former followers.
                 has_high_min_isr = (
                     min_isr > 1 and effective_min_isr(min_isr, partition, log_config.rules) > 1
@@ -300,16 +300,19 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
                 is_replicated = len(partition.replicas) > 1 or topic_partition in self.replicated
                 if is_replicated or has_high_min_isr:
                     self._update_followers(
-                        log, topic, partition, changes, min_isr=min_isr, now_ms=now_ms
+                        log, topic, partition, leadership_changes, min_isr=min_isr, now_ms=now_ms
                     )
                 else:
                     log.advance_high_watermark(log.log_end_offset)
             else:
-                self._follow_leader(log, topic, partition, changes)
+                self._follow_leader(log, topic, partition, leadership_changes)
         self.logs.delete_replicas(topic, dropped_indexes)
 
     def _leave_offline(
-        self, topic_partition: TopicPartition, partition: PartitionImage, changes: LeadershipChanges
+        self,
+        topic_partition: TopicPartition,
+        partition: PartitionImage,
+        leadership_changes: LeadershipChanges,
     ) -> None:
         """Note an offline partition. If another broker leads it now, this one's leadership counts
         as lost: coordinators follow the metadata alone (BrokerMetadataPublisher).
@@ -317,26 +320,26 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         self.offline.add(topic_partition)
         if partition.leader != self.broker_id and topic_partition in self._led_offline:
             self._led_offline.discard(topic_partition)
-            changes.lost_partitions.append((topic_partition, partition.leader_epoch))
+            leadership_changes.lost_partitions.append((topic_partition, partition.leader_epoch))
 
     def _lead_partition(
-        self, log: PartitionLog, partition: PartitionImage, changes: LeadershipChanges
+        self, log: PartitionLog, partition: PartitionImage, leadership_changes: LeadershipChanges
     ) -> None:
         topic_partition = log.topic_partition
         if topic_partition in self.led and log.leader_epoch == partition.leader_epoch:
             return
         if self._followed.pop(topic_partition, None) is not None:
-            changes.unfollowed_partitions.append(topic_partition)
+            leadership_changes.unfollowed_partitions.append(topic_partition)
         self.led[topic_partition] = log
         log.become_leader(partition.leader_epoch)
-        changes.led_partitions.append((topic_partition, partition.leader_epoch))
+        leadership_changes.led_partitions.append((topic_partition, partition.leader_epoch))
 
     def _update_followers(
         self,
         log: PartitionLog,
         topic: TopicImage,
         partition_image: PartitionImage,
-        changes: LeadershipChanges,
+        leadership_changes: LeadershipChanges,
         *,
         min_isr: int,
         now_ms: int,
@@ -352,29 +355,29 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
                 may_join=self._may_join_isr,
             )
         partition.apply_image(partition_image, min_isr=min_isr, now_ms=now_ms)
-        changes.regrouped_partitions.append(partition)
+        leadership_changes.regrouped_partitions.append(partition)
 
     def _follow_leader(
         self,
         log: PartitionLog,
         topic: TopicImage,
         partition: PartitionImage,
-        changes: LeadershipChanges,
+        leadership_changes: LeadershipChanges,
     ) -> None:
         topic_partition = log.topic_partition
         if self.led.pop(topic_partition, None) is not None:
             self.replicated.pop(topic_partition, None)
-            changes.lost_partitions.append((topic_partition, partition.leader_epoch))
+            leadership_changes.lost_partitions.append((topic_partition, partition.leader_epoch))
         following = (partition.leader, partition.leader_epoch)
         if self._followed.get(topic_partition) == following:
             return
         log.become_follower(partition.leader_epoch)
         if partition.leader == NO_LEADER:
             if self._followed.pop(topic_partition, None) is not None:
-                changes.unfollowed_partitions.append(topic_partition)
+                leadership_changes.unfollowed_partitions.append(topic_partition)
             return
         self._followed[topic_partition] = following
-        changes.followed_replicas.append(
+        leadership_changes.followed_replicas.append(
             FollowedReplica(
                 topic_id=topic.topic_id,
                 log=log,
@@ -384,25 +387,27 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _forget_topic(
-        self, topic: TopicImage, changes: LeadershipChanges
+        self, topic: TopicImage, leadership_changes: LeadershipChanges
     ) -> Generator[int, None, None]:
         for partition_index in range(len(topic.partitions)):
             if partition_index % REPLICAS_PER_STEP == REPLICAS_PER_STEP - 1:
                 yield REPLICAS_PER_STEP
-            self._drop_replica(TopicPartition(topic.name, partition_index), changes)
+            self._drop_replica(TopicPartition(topic.name, partition_index), leadership_changes)
         yield from self.logs.delete_topic(topic)
 
-    def _drop_replica(self, topic_partition: TopicPartition, changes: LeadershipChanges) -> None:
+    def _drop_replica(
+        self, topic_partition: TopicPartition, leadership_changes: LeadershipChanges
+    ) -> None:
         """Stops hosting the partition."""
         self.led.pop(topic_partition, None)
         self.replicated.pop(topic_partition, None)
         if self._followed.pop(topic_partition, None) is not None:
-            changes.unfollowed_partitions.append(topic_partition)
+            leadership_changes.unfollowed_partitions.append(topic_partition)
         is_offline = topic_partition in self.offline
         self.offline.discard(topic_partition)
         self._led_offline.discard(topic_partition)
         if self.hosted.pop(topic_partition, None) is not None or is_offline:
-            changes.deleted_partitions.append(topic_partition)
+            leadership_changes.deleted_partitions.append(topic_partition)
 
     def _may_join_isr(self, broker_id: BrokerId, broker_epoch: int) -> bool:
         """Whether the broker may join an ISR (Partition.isReplicaIsrEligible)."""

@@ -433,20 +433,20 @@ def _append_data(
     opens_transaction: bool,  # noqa: FBT001 - payloads go by position
     size_bytes: int | None,
 ) -> dict[str, object]:
-    data = _batch_data(partition_name, header)
-    data["base"] = base_offset
-    data["rule"] = rule
-    data["last"] = base_offset + header.last_offset_delta
-    data["opened"] = opens_transaction
+    event_data = _batch_data(partition_name, header)
+    event_data["base"] = base_offset
+    event_data["rule"] = rule
+    event_data["last"] = base_offset + header.last_offset_delta
+    event_data["opened"] = opens_transaction
     if size_bytes is not None:
-        data["bytes"] = size_bytes
-    return data
+        event_data["bytes"] = size_bytes
+    return event_data
 
 
 def _opening_data(
     partition_name: str, header: BatchHeader, first_offset: int, coordinator_epoch: int
 ) -> dict[str, object]:
-    data: dict[str, object] = {
+    event_data: dict[str, object] = {
         "tp": partition_name,
         "pid": header.producer_id,
         "epoch": header.producer_epoch,
@@ -454,8 +454,8 @@ def _opening_data(
         "timestamp": header.max_timestamp_ms,
     }
     if coordinator_epoch >= 0:
-        data["coordinator_epoch"] = coordinator_epoch
-    return data
+        event_data["coordinator_epoch"] = coordinator_epoch
+    return event_data
 
 
 def _marker_data(
@@ -478,7 +478,7 @@ def _closing_data(
 
 
 def _batch_data(partition_name: str, header: BatchHeader) -> dict[str, object]:
-    data: dict[str, object] = {
+    event_data: dict[str, object] = {
         "tp": partition_name,
         "pid": header.producer_id,
         "epoch": header.producer_epoch,
@@ -486,8 +486,8 @@ def _batch_data(partition_name: str, header: BatchHeader) -> dict[str, object]:
         "txn": header.is_transactional,
     }
     if header.is_control:
-        data["control"] = True
-    return data
+        event_data["control"] = True
+    return event_data
 
 
 def _marker_fields(marker: TxnMarker) -> dict[str, object]:

@@ -58,7 +58,7 @@ class Deletions(msgspec.Struct, kw_only=True, eq=False):
         """Wait until no live broker has records below these offsets. Return the low watermark of
         each partition, or why it was not reached.
         """
-        outcomes: dict[TopicPartition, Outcome] = {}
+        outcome_by_partition: dict[TopicPartition, Outcome] = {}
         pending_offsets = dict(offset_by_partition)
         low_watermarks: dict[TopicPartition, int] = {}
 
@@ -67,7 +67,7 @@ class Deletions(msgspec.Struct, kw_only=True, eq=False):
             if offset is not None:
                 low_watermark = self._low_watermark(topic_partition)
                 if isinstance(low_watermark, ErrorCode) or low_watermark >= offset:
-                    outcomes[topic_partition] = low_watermark
+                    outcome_by_partition[topic_partition] = low_watermark
                     del pending_offsets[topic_partition]
                 else:
                     low_watermarks.setdefault(topic_partition, low_watermark)
@@ -79,13 +79,13 @@ class Deletions(msgspec.Struct, kw_only=True, eq=False):
             await self.purgatory.wait(list(pending_offsets), timeout_ms=timeout_ms, check=is_over)
             for topic_partition in list(pending_offsets):
                 is_over(topic_partition)
-            outcomes.update(
+            outcome_by_partition.update(
                 {
                     late_partition: LateDeletion(low_watermark=low_watermarks[late_partition])
                     for late_partition in pending_offsets
                 }
             )
-        return outcomes
+        return outcome_by_partition
 
     def _low_watermark(self, topic_partition: TopicPartition) -> int | ErrorCode:
         log = self.replicas.led.get(topic_partition)

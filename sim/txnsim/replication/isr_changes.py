@@ -104,17 +104,19 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
         if self._is_request_pending or not self._queue or not self._is_up:
             return
         self._is_request_pending = True
-        changes, self._queue = self._queue, {}
+        queued_changes, self._queue = self._queue, {}
         command = AlterPartitionCommand(
             broker_id=self.broker_id,
             broker_epoch=self.image().brokers[self.broker_id].epoch,
-            partitions=tuple(change for _, change in changes.values()),
+            partitions=tuple(change for _, change in queued_changes.values()),
         )
-        self.peers.alter_partition(command).on_done(lambda answer: self._on_answer(changes, answer))
+        self.peers.alter_partition(command).on_done(
+            lambda answer: self._on_answer(queued_changes, answer)
+        )
 
     def _on_answer(
         self,
-        changes: dict[TopicPartition, tuple[LeaderPartition, IsrChange]],
+        sent_changes: dict[TopicPartition, tuple[LeaderPartition, IsrChange]],
         answer: Pending[AlterPartitionReply],
     ) -> None:
         if not self._is_up:
@@ -123,15 +125,16 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
         if error is not None and not isinstance(error, PeerError):
             raise error
         if error is not None or answer.result().error:
-            changes_to_repeat = changes
+            changes_to_repeat = sent_changes
             error_code = None if error is not None else ErrorCode(answer.result().error)
             self._failures.note_failure(
                 self.broker_id,
                 type(error).__name__ if error_code is None else error_code.name.upper(),
-                f"the controller does not change the ISR of {', '.join(map(str, changes))[:200]}",
+                "the controller does not change the ISR of"
+                f" {', '.join(map(str, sent_changes))[:200]}",
             )
         else:
-            changes_to_repeat = self._take_answers(changes, answer.result())
+            changes_to_repeat = self._take_answers(sent_changes, answer.result())
             if not changes_to_repeat:
                 self._failures.forget_failures(self.broker_id)
                 self._retry_pause_ms = RETRY_PAUSE_MS
@@ -152,7 +155,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
 
     def _take_answers(
         self,
-        changes: dict[TopicPartition, tuple[LeaderPartition, IsrChange]],
+        sent_changes: dict[TopicPartition, tuple[LeaderPartition, IsrChange]],
         reply: AlterPartitionReply,
     ) -> dict[TopicPartition, tuple[LeaderPartition, IsrChange]]:
         """Hand the answers to their partitions; returns the changes to request again."""
@@ -161,7 +164,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
             (answer.topic_id, answer.topic_partition.partition): answer
             for answer in reply.partitions
         }
-        for topic_partition, (partition, change) in changes.items():
+        for topic_partition, (partition, change) in sent_changes.items():
             answer = answer_by_partition.get((partition.topic_id, topic_partition.partition))
             if answer is None or self.replicas.replicated.get(topic_partition) is not partition:
                 continue

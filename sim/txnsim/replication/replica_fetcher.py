@@ -166,9 +166,17 @@ class _Fetcher:
 
     __slots__ = (
         *("_broker_id", "_changed", "_clock", "_followed", "_forgotten", "_gate"),
-        *("_is_standing", "_is_stopped", "_is_waiting", "_leader", "_log_events", "_name"),
+        *("_is_standing", "_is_stopped", "_is_waiting", "_leader", "_log_events", "_fetcher_name"),
         *("_peers", "_purgatory", "_request", "_session_epoch", "_session_id", "_tasks"),
-        *("_behind", "_is_late", "_names", "_refused", "_replicas", "_unanswered", "_wait_ms"),
+        *(
+            "_behind",
+            "_is_late",
+            "_partition_names",
+            "_refused",
+            "_replicas",
+            "_unanswered",
+            "_wait_ms",
+        ),
     )
 
     def __init__(self, fetchers: ReplicaFetchers, leader_id: BrokerId) -> None:
@@ -184,7 +192,7 @@ class _Fetcher:
         self._peers = fetchers.peers
         self._purgatory = fetchers.purgatory
         self._followed: dict[TopicPartition, _FollowedPartition] = {}
-        self._names: tuple[TopicPartition, ...] | None = None
+        self._partition_names: tuple[TopicPartition, ...] | None = None
         """Names of the followed partitions; None if they have changed."""
         self._changed: dict[TopicPartition, None] = {}
         """Partitions that the next request must name."""
@@ -196,7 +204,7 @@ class _Fetcher:
         self._wait_ms = 0
         self._is_waiting = False
         """Whether the fetcher pauses after an error of a whole request."""
-        self._name = f"replica fetcher {fetchers.broker_id} of {leader_id}"
+        self._fetcher_name = f"replica fetcher {fetchers.broker_id} of {leader_id}"
         self._is_standing = False
         """Whether an answer is being applied, and an append may have to wait. Meanwhile the fetcher
         does nothing else, like Kafka's fetcher thread.
@@ -214,7 +222,7 @@ class _Fetcher:
         self._followed[topic_partition] = _FollowedPartition(
             replica.topic_id, replica.log, replica.leader_epoch, self._request + 1
         )
-        self._names = None
+        self._partition_names = None
         self._changed[topic_partition] = None
         self._forgotten.pop(topic_partition, None)
 
@@ -222,7 +230,7 @@ class _Fetcher:
         """Stops fetching a partition."""
         followed_partition = self._followed.pop(topic_partition, None)
         self._changed.pop(topic_partition, None)
-        self._names = None
+        self._partition_names = None
         if followed_partition is not None:
             self._forgotten[topic_partition] = followed_partition.topic_id
 
@@ -272,8 +280,8 @@ class _Fetcher:
             wait_ms = 0 if self._session_epoch else wait_ms
             changed_partitions, forgotten_topic_ids = dict.fromkeys(self._followed), {}
             self._session_epoch = 0
-        if self._names is None:
-            self._names = tuple(self._followed)
+        if self._partition_names is None:
+            self._partition_names = tuple(self._followed)
         partitions: list[ReplicaFetchPartition] = []
         for topic_partition in changed_partitions:
             followed_partition = self._followed[topic_partition]
@@ -311,7 +319,7 @@ class _Fetcher:
             )
             if forgotten_topic_ids
             else (),
-            followed_partitions=self._names,
+            followed_partitions=self._partition_names,
         )
         self._session_epoch += 1
         answer = self._peers.replica_fetch(self._leader, command)
@@ -432,7 +440,7 @@ class _Fetcher:
         self._tasks.drive(
             self._apply_answer(request_number, reply),
             partial(self._on_applied, request_number, reply),
-            name=self._name,
+            name=self._fetcher_name,
         )
 
     def _on_applied(
@@ -624,7 +632,7 @@ class _Fetcher:
             self._tasks.drive(
                 self._truncate_log(log, offset),
                 partial(self._resume_fetching, followed_partition),
-                name=self._name,
+                name=self._fetcher_name,
             )
             return
         if offset > log.log_end_offset:

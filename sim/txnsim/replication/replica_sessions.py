@@ -333,14 +333,14 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
                 del session.partitions_out_of_isr[topic_partition]
                 continue
             follower.broker_epoch = broker_epoch
-            change = partition.expand_isr(follower)
-            if change is not None:
-                self.isr_changes.submit(partition, change)
+            isr_change = partition.expand_isr(follower)
+            if isr_change is not None:
+                self.isr_changes.submit(partition, isr_change)
 
     # Parts: answers
 
     def _reply_of(
-        self, session: _FollowerSession, answers: list[ReplicaFetchedPartition]
+        self, session: _FollowerSession, fetched_partitions: list[ReplicaFetchedPartition]
     ) -> ReplicaFetchReply:
         """The reply with everything that is new, as far as its size allows."""
         partitions_with_news, session.partitions_with_news = session.partitions_with_news, {}
@@ -356,7 +356,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
                 continue
             partition = replicated.get(topic_partition)
             if partition is None or partition.leader_epoch != position.current_leader_epoch:
-                answers.append(
+                fetched_partitions.append(
                     self._refused_partition(session, position, ErrorCode.not_leader_or_follower)
                 )
                 continue
@@ -372,7 +372,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             for batch in new_batches:
                 remaining_bytes -= len(batch.batch_bytes)
                 remaining_batches -= 1
-            answers.append(
+            fetched_partitions.append(
                 ReplicaFetchedPartition(
                     topic_id=position.topic_id,
                     topic_partition=topic_partition,
@@ -388,11 +388,13 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
                 >= self.replicas.dynamic_settings.replica_fetch_wait_max_ms
             ):
                 session.reported_all_ms = now_ms
-                self._add_high_watermarks(session, answers)
-        return ReplicaFetchReply(session_id=session.session_id, partitions=tuple(answers))
+                self._add_high_watermarks(session, fetched_partitions)
+        return ReplicaFetchReply(
+            session_id=session.session_id, partitions=tuple(fetched_partitions)
+        )
 
     def _add_high_watermarks(
-        self, session: _FollowerSession, answers: list[ReplicaFetchedPartition]
+        self, session: _FollowerSession, fetched_partitions: list[ReplicaFetchedPartition]
     ) -> None:
         stale_partitions, session.stale_partitions = session.stale_partitions, {}
         for topic_partition in stale_partitions:
@@ -401,7 +403,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             if position is None or partition is None:
                 continue
             log = partition.log
-            answers.append(
+            fetched_partitions.append(
                 ReplicaFetchedPartition(
                     topic_id=position.topic_id,
                     topic_partition=topic_partition,

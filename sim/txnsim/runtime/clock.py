@@ -155,7 +155,7 @@ class LoopClock:
         self._timers: list[_ClusterTimer] = []
         self._sequence = 0
         self._cancelled = 0
-        self._firing = False
+        self._is_firing = False
         self._handle: asyncio.TimerHandle | None = None
         self._armed_ms = 0
         self.context_of: Callable[[], Context | None] = _no_context
@@ -200,7 +200,7 @@ class LoopClock:
         context = self.context_of() or copy_context()
         timer = _ClusterTimer(self, deadline_ms, self._sequence, callback, context)
         heapq.heappush(self._timers, timer)
-        if not self._firing and (self._handle is None or deadline_ms < self._armed_ms):
+        if not self._is_firing and (self._handle is None or deadline_ms < self._armed_ms):
             self._arm_next_timer()
         return timer
 
@@ -269,16 +269,16 @@ class LoopClock:
 
     def _fire_due_timers(self) -> Iterator[None]:
         """Fire the due timers, with a yield after each."""
-        if self._firing:
+        if self._is_firing:
             return  # an advance from within a timer: the outer call goes on with the new time
-        self._firing = True
+        self._is_firing = True
         try:
             timers = self._timers
             while timers and (timers[0].callback is None or timers[0].deadline_ms <= self.now_ms()):
                 self._run_callback(heapq.heappop(timers))
                 yield
         finally:
-            self._firing = False
+            self._is_firing = False
             self._arm_next_timer()
 
     def _run_callback(self, timer: _ClusterTimer) -> None:

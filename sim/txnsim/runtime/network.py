@@ -173,7 +173,7 @@ class PeerLinks:
     def unanswered_requests(self) -> list[Unanswered]:
         """The requests whose senders still wait, oldest first, with their state."""
         now_ms = self._clock.monotonic_ms()
-        calls = [
+        timed_calls = [
             (call_timeout_ms, call)
             for call_timeout_ms, calls_by_id in self._pending.items()
             for call in calls_by_id.values()
@@ -191,7 +191,7 @@ class PeerLinks:
                 is_cut=self._has_cuts and self._cuts.kind_of_cut(call.link) is not None,
             )
             for timeout_ms, call in sorted(
-                calls, key=lambda timed_call: timed_call[1].correlation_id
+                timed_calls, key=lambda timed_call: timed_call[1].correlation_id
             )
         ]
 
@@ -241,7 +241,7 @@ class PeerLinks:
             if tracer.full or api_key not in PEER_ROUTINE:
                 call.traced_as = _TRACED_MESSAGES
                 call.send_event = self._trace_message(
-                    "msg.send", source, target, call, response=False
+                    "msg.send", source, target, call, is_response=False
                 )
             else:
                 call.traced_as = _TRACED_POLL if api_key in PEER_POLLS else _TRACED_CAUSE
@@ -277,7 +277,7 @@ class PeerLinks:
         tracer, traced_as, cause_before = self._tracer, call.traced_as, None
         if traced_as is _TRACED_MESSAGES:
             call.receive_event = self._trace_message(
-                "msg.recv", target, source, call, response=False
+                "msg.recv", target, source, call, is_response=False
             )
             cause_before = tracer.caused_by(call.receive_event)
         elif traced_as is _TRACED_CAUSE and call.send_event not in (tracer.scope, NO_CAUSE):
@@ -332,7 +332,9 @@ class PeerLinks:
         traced_as = call.traced_as
         if traced_as is _TRACED_MESSAGES:
             source, target = call.link
-            call.send_event = self._trace_message("msg.send", target, source, call, response=True)
+            call.send_event = self._trace_message(
+                "msg.send", target, source, call, is_response=True
+            )
         elif self._tracer.on:
             scope = self._tracer.scope
             cause = self._tracer.cause if scope is None else scope
@@ -400,7 +402,7 @@ class PeerLinks:
             return
         if traced_as is _TRACED_MESSAGES:
             source, target = call.link
-            receive_event = self._trace_message("msg.recv", source, target, call, response=True)
+            receive_event = self._trace_message("msg.recv", source, target, call, is_response=True)
         cause_before = self._tracer.caused_by(receive_event)
         call.succeed(reply)
         self._tracer.caused_by(cause_before)
@@ -503,7 +505,7 @@ class PeerLinks:
             source, target = call.link
             is_response = point is FaultPoint.PEER_RESPONSE
             node, peer = (source, target) if is_response else (target, source)
-            self._trace_message(event_kind, node, peer, call, response=is_response)
+            self._trace_message(event_kind, node, peer, call, is_response=is_response)
 
     def _deliver_copy(self, call: PeerCall) -> None:
         copy = call.copy_without_answer(is_copy=True)
@@ -597,10 +599,10 @@ class PeerLinks:
         return pipe
 
     def _trace_message(
-        self, kind: str, broker_id: BrokerId, peer: BrokerId, call: PeerCall, *, response: bool
+        self, kind: str, broker_id: BrokerId, peer: BrokerId, call: PeerCall, *, is_response: bool
     ) -> int:
         tracer = self._tracer
-        parents = call.causes(kind, tracer.cause, response=response)
+        parents = call.causes(kind, tracer.cause, is_response=is_response)
         is_routine = call.api_key in PEER_ROUTINE and kind in ("msg.send", "msg.recv")
         return tracer.emit(
             kind,
@@ -612,7 +614,7 @@ class PeerLinks:
                 "version": call.api_version,
                 "correlation": call.correlation_id,
                 "peer": f"broker/{peer}",
-                "response": response,
+                "response": is_response,
             },
         )
 

@@ -96,7 +96,7 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
         call.send_event = self.send_event
         return call
 
-    def causes(self, kind: str, cause: int, *, response: bool) -> tuple[int, ...]:
+    def causes(self, kind: str, cause: int, *, is_response: bool) -> tuple[int, ...]:
         """Causes of a trace event about a message, the main one first.
 
         Sending has the given cause, and for an answer also the arrival of the request. Every other
@@ -105,7 +105,7 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
         """
         if kind != "msg.send":
             return self.send_event, cause
-        if not response:
+        if not is_response:
             return (cause,)
         # An event before the request's arrival has not ended its wait: timers are armed for
         # several.

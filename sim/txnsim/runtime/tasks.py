@@ -181,7 +181,7 @@ class LoopTasks:
             has_threads: Whether threads may do work.
         """
         self._loop = loop
-        self.unpacker = Unpacker(in_thread=has_threads)
+        self.unpacker = Unpacker(unpacks_in_thread=has_threads)
         """Decompresses large record batches outside of the loop."""
         self._stopwatch_ns = stopwatch_ns
         self.turns = Turns(loop)
@@ -592,8 +592,8 @@ W = TypeVar("W", bound=PackedWork)
 class Unpacker:
     """The thread of an environment that decompresses records, and the memory that it writes to."""
 
-    def __init__(self, *, in_thread: bool) -> None:
-        self._in_thread = in_thread
+    def __init__(self, *, unpacks_in_thread: bool) -> None:
+        self._in_thread = unpacks_in_thread
         self._thread: ThreadPoolExecutor | None = None
         self._room: mmap.mmap | None = None
         self._lock = asyncio.Lock()

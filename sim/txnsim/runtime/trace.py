@@ -110,7 +110,7 @@ class Tracer:
         level: TraceLevel = TraceLevel.OFF,
         ring_bytes: int | None = None,
         run: RunInfo | None = None,
-        strict: bool = False,
+        is_strict: bool = False,
     ) -> None:
         """Start an empty trace.
 
@@ -121,11 +121,11 @@ class Tracer:
             level: How much is recorded.
             ring_bytes: Approximate memory for the newest events in bytes; None keeps all events.
             run: Information for the header.
-            strict: Refuse payload fields that are not in the table of kinds.
+            is_strict: Refuse payload fields that are not in the table of kinds.
         """
         self.run = run or RunInfo()
         self._now = read_clock
-        self.is_strict = strict
+        self.is_strict = is_strict
         """Whether payloads are made at once and checked against the table of kinds."""
         self._form = TraceLines(start_ns) if ring_bytes is None else TraceRows(start_ns)
         self._ring = Ring(ring_bytes, self._form)
@@ -289,13 +289,13 @@ class Tracer:
         self._parts = iter(self._snapshot())
         self._trace_snapshot_part(self._parts, 0)
 
-    def _trace_snapshot_part(self, parts: Iterator[Payload], bytes_before: int) -> None:
+    def _trace_snapshot_part(self, snapshot_parts: Iterator[Payload], bytes_before: int) -> None:
         """Record the next part of a snapshot, unless recording has ended or a newer snapshot has
         begun.
         """
-        if parts is not self._parts:
+        if snapshot_parts is not self._parts:
             return
-        payload = next(parts, None) if self.on else None
+        payload = next(snapshot_parts, None) if self.on else None
         if payload is None:
             self._plan_snapshot(bytes_before)
             return
@@ -304,7 +304,11 @@ class Tracer:
         self.emit("snapshot", "cluster", parents=(NO_CAUSE,), data=payload)
         self._encode_pending(is_opening=bytes_before == 0)
         self._defer(
-            partial(self._trace_snapshot_part, parts, bytes_before + self._written - bytes_at_start)
+            partial(
+                self._trace_snapshot_part,
+                snapshot_parts,
+                bytes_before + self._written - bytes_at_start,
+            )
         )
 
     def _plan_snapshot(self, snapshot_bytes: int) -> None:
@@ -538,12 +542,12 @@ class Tracer:
         header: dict[str, object],
         nodes: tuple[str, ...],
         event_count: int,
-        texts: Iterator[bytes],
+        chunk_texts: Iterator[bytes],
         verdict: str,
     ) -> Iterator[bytes]:
         sha = hashlib.sha256()
         yield msgspec.json.encode(header) + b"\n"
-        for text in texts:
+        for text in chunk_texts:
             sha.update(text)
             yield text
         trailer = {
@@ -645,8 +649,8 @@ def lives_of(rows: Sequence[Row]) -> Lives:
     end_index: dict[str, int] = {}
     for index, row in enumerate(rows):
         if row[_KIND_COLUMN] == "txn.complete":
-            data = row[_DATA_COLUMN]
-            if isinstance(data, dict) and data["state"] in _END_STATES:
+            event_data = row[_DATA_COLUMN]
+            if isinstance(event_data, dict) and event_data["state"] in _END_STATES:
                 end_index[_transactional_id_of(row[_TX_COLUMN])] = index
     end_index.pop("", None)
     return Lives(
@@ -793,7 +797,7 @@ class Ring:
             self._forget_carried(next(iter(self._carried)))
         self.first = self._chunks[0].first
 
-    def _carry_open_transactions(self, text: bytes, transactional_ids: Set[str]) -> None:
+    def _carry_open_transactions(self, chunk_text: bytes, transactional_ids: Set[str]) -> None:
         """Keep the lines of the given transactional ids that come after the last end of each in
         this text: earlier lines belong to finished transactions.
         """
@@ -802,19 +806,23 @@ class Ring:
             for transactional_id in transactional_ids
         }
         lines_by_name: dict[str, list[tuple[int, bytes]]] = {}
-        for match in reversed(list(_TX_PATTERN.finditer(text))):
-            kind, encoded_id = match.groups()
+        for match in reversed(list(_TX_PATTERN.finditer(chunk_text))):
+            event_kind, encoded_id = match.groups()
             transactional_id = names_by_encoding.get(encoded_id)
             if transactional_id is None:
                 continue
-            line = text[text.rfind(b"\n", 0, match.start()) + 1 : text.find(b"\n", match.end())]
-            if kind == b"txn.complete" and any(
-                end_state in line for end_state in _ENCODED_END_STATES
+            event_line = chunk_text[
+                chunk_text.rfind(b"\n", 0, match.start()) + 1 : chunk_text.find(b"\n", match.end())
+            ]
+            if event_kind == b"txn.complete" and any(
+                end_state in event_line for end_state in _ENCODED_END_STATES
             ):
                 del names_by_encoding[encoded_id]
                 continue
-            lines_by_name.setdefault(transactional_id, []).append((_index_of_line(line), line))
-            self._carried_size += len(line) + LINE_OVERHEAD
+            lines_by_name.setdefault(transactional_id, []).append(
+                (_index_of_line(event_line), event_line)
+            )
+            self._carried_size += len(event_line) + LINE_OVERHEAD
         for transactional_id, indexed_lines in reversed(lines_by_name.items()):
             self._carried.setdefault(transactional_id, []).extend(reversed(indexed_lines))
 
@@ -874,16 +882,16 @@ class Ring:
         return self._texts(list(self._batches(from_index)))
 
     def _texts(self, batches: Sequence[_Batch]) -> Iterator[bytes]:
-        texts: list[bytes] = []
+        chunk_texts: list[bytes] = []
         event_count = 0
         for batch in batches:
-            if texts and event_count + batch.event_count > LINES_AT_ONCE:
-                yield b"".join(texts)
-                texts, event_count = [], 0
-            texts.append(self._text(batch))
+            if chunk_texts and event_count + batch.event_count > LINES_AT_ONCE:
+                yield b"".join(chunk_texts)
+                chunk_texts, event_count = [], 0
+            chunk_texts.append(self._text(batch))
             event_count += batch.event_count
-        if texts:
-            yield b"".join(texts)
+        if chunk_texts:
+            yield b"".join(chunk_texts)
 
     def _text(self, batch: _Batch) -> bytes:
         return self._form.lines(batch.encoded, batch.first_event)

@@ -131,7 +131,7 @@ class SimCluster:
         self._controller: ControllerNode | None = None
         self._resetting = asyncio.Lock()
 
-    def _doubt(self, rule: FaultRule, topic_may_come: bool) -> str | None:  # noqa: FBT001 - a callback
+    def _doubt(self, rule: FaultRule, may_topic_come: bool) -> str | None:  # noqa: FBT001 - a callback
         if self._metadata is None:
             return None
         return doubt(
@@ -141,7 +141,7 @@ class SimCluster:
                 topic_name: len(topic.partitions)
                 for topic_name, topic in self.metadata.image.topics.items()
             },
-            may_create=topic_may_come and self.options.settings.auto_create_topics_enable,
+            may_create=may_topic_come and self.options.settings.auto_create_topics_enable,
         )
 
     @property
@@ -539,8 +539,8 @@ class SimCluster:
         settings = self.options.settings
         return shipped_apis(
             release,
-            unstable=settings.unstable_api_versions_enable,
-            telemetry=settings.client_telemetry_enable,
+            has_unstable_versions=settings.unstable_api_versions_enable,
+            has_telemetry=settings.client_telemetry_enable,
         )
 
     def _configured_endpoints(self, broker_index: int) -> list[Endpoint]:

@@ -73,7 +73,7 @@ class ClusterMember:
         self.is_cut_off_from_clients = False
         self.broker: Broker | None = None
         self.listener: BrokerListener | None = None
-        self._kept: list[Listener] = []
+        self._kept_listeners: list[Listener] = []
         """Listeners that keep the ports of a broker that is down."""
         self._environment = environment
         self._metadata = metadata
@@ -255,11 +255,11 @@ class ClusterMember:
         tracer.caused_by(cause_before)
         if listener is not None:
             await listener.close()
-            self._kept = await listener.keep_ports()
+            self._kept_listeners = await listener.keep_ports()
 
     async def free_ports(self) -> None:
         """Close the listeners that keep the ports of a broker that is down."""
-        kept_ports, self._kept = self._kept, []
+        kept_ports, self._kept_listeners = self._kept_listeners, []
         for port in kept_ports:
             await port.close()
 

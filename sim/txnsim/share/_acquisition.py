@@ -286,7 +286,7 @@ class _Acquisition:
         )
         records.add(state, rest_state)
         self._lock_state(state)
-        records.find_next = True
+        records.needs_next_offset = True
         return AcquiredRange(first_offset, state.last_offset, 1)
 
     def _new_state(self, first_offset: int, last_offset: int) -> InFlightState:
@@ -327,7 +327,7 @@ def _archive_cleaned(records: InFlightBatches, fetch_offset: int, read_start: in
         lowest_offset = floor_batch.first_offset
     cleaned_batches = records.batches_between(lowest_offset, read_start - 1)
     if records.archive(cleaned_batches, fetch_offset, read_start - 1, RecordState.AVAILABLE):
-        records.find_next = True
+        records.needs_next_offset = True
 
 
 # Records of aborted transactions

@@ -39,9 +39,9 @@ class InFlightBatches:
         "_firsts",
         "delivery_complete_count",
         "end_offset",
-        "find_next",
         "gap",
         "locks",
+        "needs_next_offset",
         "start_offset",
     )
 
@@ -57,7 +57,7 @@ class InFlightBatches:
         self.start_offset = 0
         self.end_offset = 0
         self.gap: OffsetGap | None = None
-        self.find_next = False
+        self.needs_next_offset = False
         """Whether records below the end offset may be available (findNextFetchOffset)."""
         self.delivery_complete_count = 0
         """Number of offsets from the start offset on whose delivery is complete."""
@@ -146,7 +146,7 @@ class InFlightBatches:
     def next_fetch_offset(self) -> int:
         """The first offset to acquire: in flight and available, in a gap, or new."""
         offset = self._available_offset()
-        self.find_next = offset is not None
+        self.needs_next_offset = offset is not None
         return self._end_of_acquired if offset is None else offset
 
     @property
@@ -166,7 +166,7 @@ class InFlightBatches:
 
     def _available_offset(self) -> int | None:
         """The first offset that is in flight and available, or in a gap; None if there is none."""
-        if not self.find_next or self._is_empty:
+        if not self.needs_next_offset or self._is_empty:
             return None
         gap_start = self.gap_start
         for batch in self._batches:
@@ -285,7 +285,7 @@ class InFlightBatches:
         has_archived = self.archive(
             self._batches, self.start_offset, offset - 1, RecordState.AVAILABLE, is_counted=False
         )
-        self.find_next = self.find_next or has_archived
+        self.needs_next_offset = self.needs_next_offset or has_archived
         self.start_offset = offset
         self.delivery_complete_count -= complete_count
         self.end_offset = max(self.end_offset, offset)

@@ -28,23 +28,23 @@ class LockDeadlines:
     the entries are valid.
     """
 
-    __slots__ = ("_heap", "_kept")
+    __slots__ = ("_heap", "_valid_count")
 
     def __init__(self) -> None:
         self._heap: list[LockDeadline] = []
-        self._kept = 0
+        self._valid_count = 0
 
     def add(self, deadline: LockDeadline) -> None:
         heappush(self._heap, deadline)
 
     @property
     def needs_cleanup(self) -> bool:
-        return len(self._heap) > max(_CLEANUP_THRESHOLD, 2 * self._kept)
+        return len(self._heap) > max(_CLEANUP_THRESHOLD, 2 * self._valid_count)
 
     def keep_valid(self, is_valid: Callable[[LockDeadline], bool]) -> None:
         """Drop all deadlines for which ``is_valid`` is False."""
         self._heap = sorted(filter(is_valid, self._heap))
-        self._kept = len(self._heap)
+        self._valid_count = len(self._heap)
 
     def next_deadline_ms(self) -> int | None:
         return self._heap[0].deadline_ms if self._heap else None

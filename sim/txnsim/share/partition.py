@@ -214,7 +214,7 @@ class SharePartition:
                 records.delivery_complete_count += last_offset - first_offset + 1
         records.end_offset = records.start_offset
         if stored_state.batches:
-            records.find_next = True
+            records.needs_next_offset = True
             records.end_offset = records.last_batch.last_offset
             if gap_start is not None:
                 records.gap = OffsetGap(gap_start, records.end_offset)
@@ -369,7 +369,7 @@ class SharePartition:
                     if is_lock_expired and state.state is RecordState.ACQUIRED:
                         records.give_back(state, settings)
                         state.lock_deadline_ms = None
-                        records.find_next = records.find_next or state.is_acquirable
+                        records.needs_next_offset = records.needs_next_offset or state.is_acquirable
                         moved_states.append((state, DeadLetterReason.TOO_MANY_DELIVERIES))
         return self._write_states(_WriteCause.LOCKS, moved_states)
 
@@ -390,7 +390,7 @@ class SharePartition:
                         self._roll_back(state, now_ms)
                     else:
                         state.commit()
-                        records.find_next = records.find_next or state.is_acquirable
+                        records.needs_next_offset = records.needs_next_offset or state.is_acquirable
             if error_code:
                 return ConcludedWrite(rejection=member_error(error_code, message))
         has_start_moved = records.move_start()
@@ -483,7 +483,7 @@ class SharePartition:
         """
         was_complete = state.state in TERMINAL
         state.roll_back(now_ms)
-        self._records.find_next = self._records.find_next or state.is_acquirable
+        self._records.needs_next_offset = self._records.needs_next_offset or state.is_acquirable
         if was_complete and state.state not in TERMINAL:
             self._records.delivery_complete_count -= self._records.count_from_start(
                 state.first_offset, state.last_offset

@@ -261,6 +261,6 @@ def _newest_timestamp(folders: Iterable[StoredFolder]) -> int | None:
     newest_ms = 0
     for folder in folders:
         for segment in replica_files(folder.replica.path).segments[-1:]:
-            for batch in read_log_file(segment.log, on_torn=lambda _: None, check_crc=False):
+            for batch in read_log_file(segment.log, on_torn=lambda _: None, checks_crc=False):
                 newest_ms = max(newest_ms, batch.header.max_timestamp_ms)
     return newest_ms or None

@@ -63,7 +63,7 @@ def read_log_file(
     path: Path,
     *,
     on_torn: Callable[[TornTail], object],
-    check_crc: bool = True,
+    checks_crc: bool = True,
     on_old: Callable[[int], object] | None = None,
 ) -> Iterator[StoredBatch]:
     """Yield the valid batches of a segment, in order.
@@ -71,7 +71,8 @@ def read_log_file(
     Args:
         path: The file.
         on_torn: Called once with the torn tail, if there is one; no batch follows.
-        check_crc: Whether to compute each batch's CRC; without it, damaged records stay undetected.
+        checks_crc: Whether to compute each batch's CRC; without it, damaged records stay
+            undetected.
         on_old: Called with the offset of each message of format 0 or 1, which is skipped; without
             it, such a message begins the torn tail.
 
@@ -98,7 +99,7 @@ def read_log_file(
                     position, BatchHeader.OVERHEAD + _length_of(header_bytes)
                 )
                 header = read_batch_header(batch_bytes)
-                if check_crc and not crc_is_valid(batch_bytes, header):
+                if checks_crc and not crc_is_valid(batch_bytes, header):
                     torn_reason = header.wrong_crc
             if torn_reason:
                 on_torn(

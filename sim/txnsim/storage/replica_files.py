@@ -98,7 +98,7 @@ def _covered_offsets(swap_logs: list[tuple[int, Path]]) -> range:
     end_offsets = []
     for base_offset, path in swap_logs:
         end_offset = base_offset
-        for batch in read_log_file(path, on_torn=lambda _: None, check_crc=False):
+        for batch in read_log_file(path, on_torn=lambda _: None, checks_crc=False):
             end_offset = batch.header.last_offset + 1
         end_offsets.append(end_offset)
     return range(min(base_offset for base_offset, _ in swap_logs), max(end_offsets))

@@ -55,7 +55,7 @@ class InstallTarget(msgspec.Struct, frozen=True, kw_only=True):
                 replicas is missing: an empty replica might lead, and the others would follow it.
             OSError: A file can't be read.
         """
-        targets = []
+        install_targets = []
         topics_asked = frozenset(topics)
         for log_dir in log_dirs:
             if not (log_dir / names.FileName.META_PROPERTIES).is_file():
@@ -64,20 +64,20 @@ class InstallTarget(msgspec.Struct, frozen=True, kw_only=True):
                 raise ConfigError(
                     f"{log_dir / LOCK_NAME}: a broker runs on that directory; stop it"
                 )
-            targets += [
+            install_targets += [
                 cls(log_dir=log_dir, replica=directory, is_empty=_is_empty(directory.path))
                 for directory in names.PartitionDirectory.all_in(log_dir)
                 if directory.topic_partition.topic in topics_asked
             ]
         for topic in sorted(
-            topics_asked - {target.replica.topic_partition.topic for target in targets}
+            topics_asked - {target.replica.topic_partition.topic for target in install_targets}
         ):
             raise ConfigError(
                 f"{', '.join(map(str, log_dirs))}: no replica of topic {topic} is there; create it"
                 " on that cluster first, with as many partitions"
             )
-        _check_replicas(log_dirs, targets)
-        return tuple(targets)
+        _check_replicas(log_dirs, install_targets)
+        return tuple(install_targets)
 
 
 class InstalledReplica(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,11 +90,11 @@ class InstalledReplica(msgspec.Struct, frozen=True, kw_only=True):
     end_offset: int
 
 
-def _check_replicas(log_dirs: Sequence[Path], targets: Sequence[InstallTarget]) -> None:
+def _check_replicas(log_dirs: Sequence[Path], install_targets: Sequence[InstallTarget]) -> None:
     """Checks that every replica that the metadata log knows is among the targets."""
     target_replicas = {
         (_meta_properties(target.log_dir).node_id, target.replica.topic_partition)
-        for target in targets
+        for target in install_targets
     }
     metadata_copies = (
         StoredMetadata.read(
@@ -109,7 +109,7 @@ def _check_replicas(log_dirs: Sequence[Path], targets: Sequence[InstallTarget]) 
     )
     if newest_metadata is None:
         return
-    for topic_partition in sorted({target.replica.topic_partition for target in targets}):
+    for topic_partition in sorted({target.replica.topic_partition for target in install_targets}):
         partition = newest_metadata.image.partition(topic_partition)
         for broker_id in () if partition is None else partition.replicas:
             if (broker_id, topic_partition) not in target_replicas:
@@ -128,7 +128,7 @@ def _meta_properties(log_dir: Path) -> MetaProperties:
 
 
 def install(
-    sources: Mapping[Path, Iterable[InstallTarget]],
+    targets_by_source: Mapping[Path, Iterable[InstallTarget]],
     *,
     on_folder: Callable[[InstallTarget], object] = lambda _: None,
 ) -> tuple[InstalledReplica, ...]:
@@ -142,7 +142,7 @@ def install(
     """
     with ExitStack() as cleanup:
         prepared_replicas = []
-        for source_dir, targets in sources.items():
+        for source_dir, targets in targets_by_source.items():
             folders_by_partition = {
                 folder.replica.topic_partition: folder
                 for _, folder in find_disks([source_dir]).all_folders()
@@ -202,7 +202,7 @@ def _move_into_place(
 
 
 def _batches_with_epoch(segment: Path) -> Iterator[bytes]:
-    for stored_batch in read_log_file(segment, on_torn=lambda _: None, check_crc=False):
+    for stored_batch in read_log_file(segment, on_torn=lambda _: None, checks_crc=False):
         yield assign(
             stored_batch.batch_bytes,
             base_offset=stored_batch.header.base_offset,

@@ -169,7 +169,7 @@ def _load_segments(
             segment,
             torn_tails,
             least_offset=loader.end_offset if segment_index else 0,
-            check_crc=aborted_txns is None,
+            checks_crc=aborted_txns is None,
         )
         if aborted_txns is None:
             loader.recover_segment(
@@ -189,12 +189,14 @@ def _load_segments(
 
 
 def _batches(
-    segment: SegmentFiles, torn_tails: list[TornTail], *, least_offset: int, check_crc: bool
+    segment: SegmentFiles, torn_tails: list[TornTail], *, least_offset: int, checks_crc: bool
 ) -> Iterator[tuple[bytes, BatchHeader]]:
     """The batches of a segment up to the first invalid one; that one and the rest become a torn
     tail.
     """
-    for stored_batch in read_log_file(segment.log, on_torn=torn_tails.append, check_crc=check_crc):
+    for stored_batch in read_log_file(
+        segment.log, on_torn=torn_tails.append, checks_crc=checks_crc
+    ):
         header = stored_batch.header
         if header.base_offset < max(least_offset, segment.base_offset):
             reason = (
@@ -202,7 +204,7 @@ def _batches(
             )
             torn_tails.append(_torn_tail(segment.log, stored_batch.position, reason))
             return
-        if check_crc and header.is_control:
+        if checks_crc and header.is_control:
             try:
                 read_control_record(stored_batch.batch_bytes)
             except CorruptBatchError as error:

@@ -57,7 +57,7 @@ def report_sections(
 
 
 def write_page(
-    folder: Path, test_name: str, traces: Sequence[bytes], *, redact: bool
+    folder: Path, test_name: str, traces: Sequence[bytes], *, redacts: bool
 ) -> list[Section]:
     """Write the page of a failing test, one HTML file.
 
@@ -65,7 +65,7 @@ def write_page(
         folder: Folder for the file; created if it does not exist.
         test_name: Name of the test.
         traces: Traces of its clusters, JSON lines each.
-        redact: Leave out keys and values of records.
+        redacts: Leave out keys and values of records.
 
     Returns:
         A section of the report that names the page.
@@ -85,11 +85,11 @@ def write_page(
     )
     try:
         write_all(
-            folder, {page_path.name: page_module.one_file(recordings, redact=redact).encode()}
+            folder, {page_path.name: page_module.one_file(recordings, redacts=redacts).encode()}
         )
     except ConfigError as error:  # a full disk, for example; the rest of the report is still useful
         return [("txnsim: page", str(error))]
-    return [("txnsim: page", f"{page_path}\n{page_module.remark(redact=redact)}")]
+    return [("txnsim: page", f"{page_path}\n{page_module.remark(redacts=redacts)}")]
 
 
 def _events_text(events: Iterable[Event], nodes: Sequence[str]) -> str:

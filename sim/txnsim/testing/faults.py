@@ -191,7 +191,7 @@ class AsyncFaults(ClusterPart):
         ]
         states = []
         for armed_rule, may_miss in (*own_rules, *others_rules):
-            doubt = injector.doubt(armed_rule.rule, in_hindsight=True) if injector else None
+            doubt = injector.doubt(armed_rule.rule, is_in_hindsight=True) if injector else None
             reported_fields = msgspec.structs.asdict(fault(armed_rule, doubt))
             states.append(FaultState(may_miss=may_miss, **reported_fields))
         return tuple(states)

@@ -403,5 +403,5 @@ def _page_of(item: pytest.Item, guard: ClusterGuard, *, when: str | None) -> lis
     test_name = item.nodeid if when == "call" else f"{item.nodeid} {when}"
     reports_folder = item.config.invocation_params.dir / REPORTS_FOLDER
     return write_page(
-        reports_folder, test_name, guard.traces(item), redact=report_form == "html-redacted"
+        reports_folder, test_name, guard.traces(item), redacts=report_form == "html-redacted"
     )

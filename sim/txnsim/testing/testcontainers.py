@@ -54,7 +54,7 @@ class TxnsimContainer(DockerContainer):
         control_token: Token of the control port, 16 to 256 letters, digits and characters of
             ``-._~+/=``; a new one for each container unless given.
         faults_may_miss: Whether a fault that never struck is no error when the container stops.
-        given: Arguments of DockerContainer, such as ``name`` and ``network``.
+        container_arguments: Arguments of DockerContainer, such as ``name`` and ``network``.
 
     Raises:
         ConfigError: An option is wrong.

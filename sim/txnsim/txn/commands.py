@@ -33,8 +33,8 @@ class InitProducerId(msgspec.Struct, frozen=True, kw_only=True):
     expected_identity: ProducerIdAndEpoch | None = None
     """The producer id and epoch that the caller believes it has (KIP-360)."""
     enable_two_phase_commit: bool = False
-    keep_prepared: bool = False
-    through_kip_text: bool = False
+    keeps_prepared: bool = False
+    comes_through_kip_text: bool = False
     """Whether the request came through the listener of ``--kip-text``, where KeepPreparedTxn is
     supported (KIP-939).
     """

@@ -303,11 +303,11 @@ def _reads_as(verdict: AuditVerdict, concerned_records: RecordsConcerned | None)
     if concerned_records.ended_at is None:
         promised = _promise(verdict)
         return f"unread: readers stop at offset {concerned_records.first_offset}{promised}"
-    outcome = "committed" if concerned_records.ended_by_commit else "aborted"
+    ending_word = "committed" if concerned_records.ended_by_commit else "aborted"
     decision = verdict.decision
     if decision is None or decision.is_commit == concerned_records.ended_by_commit:
-        return outcome
-    return f"{outcome}{_promise(verdict)}"
+        return ending_word
+    return f"{ending_word}{_promise(verdict)}"
 
 
 def _promise(verdict: AuditVerdict) -> str:

@@ -22,7 +22,7 @@ from txnsim.wire.filters import TransactionFilters
 class ListTransactions(TransactionFilters, frozen=True, kw_only=True):
     """The filters of a ListTransactions request, and the permission check."""
 
-    running_only: bool = False
+    lists_running_only: bool = False
     """Whether to list only transactions that are open or being ended (text of KIP-994)."""
     may_describe: Callable[[str], bool] | None = None
     """Says which transactional ids the client may see; the pattern is not matched with others."""
@@ -55,7 +55,7 @@ class FilteredListing(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if self.state_names and txn.state.wire_name not in self.state_names:
             return False
-        if query.running_only and txn.state in IDLE_STATES:
+        if query.lists_running_only and txn.state in IDLE_STATES:
             return False
         if self.producer_ids and txn.producer_id not in self.producer_ids:
             return False

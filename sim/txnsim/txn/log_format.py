@@ -293,8 +293,8 @@ def _decode_value(
         tagged_fields = cursor.tags() if value_version == 1 else _NO_TAGS
     else:
         partitions, last_update_ms, start_ms, tags_offset = plain_body
-        tag_section_is_empty = value[tags_offset] == 0
-        tagged_fields = _NO_TAGS if tag_section_is_empty else _Cursor(value, tags_offset).tags()
+        is_tag_section_empty = value[tags_offset] == 0
+        tagged_fields = _NO_TAGS if is_tag_section_empty else _Cursor(value, tags_offset).tags()
     if not release_rules.client_version_is_kept:  # tagged fields came with this rule
         tagged_fields = _NO_TAGS
     prev_producer_id, next_producer_id, version_number, next_producer_epoch = tagged_fields

@@ -44,20 +44,20 @@ def read_in_steps(
     chunks: Iterable[bytes], *, release_rules: Rules
 ) -> Generator[int, None, CoordinatorLogEntries]:
     """Replay a log, a batch at a time; yields the number of records of each batch."""
-    entries: dict[TransactionalId, TxnMetadata] = {}
+    txn_by_id: dict[TransactionalId, TxnMetadata] = {}
     try:
         for chunk in chunks:
             for batch_position, header in iter_batches(chunk):
                 if not header.is_control:
-                    _replay(entries, chunk, batch_position, release_rules)
+                    _replay(txn_by_id, chunk, batch_position, release_rules)
                     yield header.records_count
     except (CorruptBatchError, CorruptLogRecordError) as error:
-        return CoordinatorLogEntries(entries=entries, read_error=str(error))
-    return CoordinatorLogEntries(entries=entries)
+        return CoordinatorLogEntries(entries=txn_by_id, read_error=str(error))
+    return CoordinatorLogEntries(entries=txn_by_id)
 
 
 def _replay(
-    entries: dict[TransactionalId, TxnMetadata],
+    txn_by_id: dict[TransactionalId, TxnMetadata],
     chunk: bytes,
     batch_position: int,
     release_rules: Rules,
@@ -72,6 +72,6 @@ def _replay(
             continue
         txn = apply(None, txn_record, release_rules=release_rules)
         if txn is None:
-            entries.pop(txn_record.transactional_id, None)
+            txn_by_id.pop(txn_record.transactional_id, None)
         else:
-            entries[txn_record.transactional_id] = txn
+            txn_by_id[txn_record.transactional_id] = txn

@@ -136,7 +136,7 @@ def decide_fence(
     finalized_version: TransactionVersion,
     now_ms: int,
     fresh_producer_id: ProducerId | None = None,
-    by_timeout: bool = False,
+    is_timeout: bool = False,
     release_rules: Rules,
 ) -> EndDecision | Rejection | NeedsProducerId:
     """Abort an open transaction against its producer's will, and fence the producer.
@@ -150,32 +150,32 @@ def decide_fence(
         finalized_version: Finalized level of ``transaction.version``.
         now_ms: Cluster time.
         fresh_producer_id: An unused producer id, on the second call after ``NeedsProducerId``.
-        by_timeout: Whether the reason is the timeout, and not a new producer.
+        is_timeout: Whether the reason is the timeout, and not a new producer.
         release_rules: Rules of the broker's release.
     """
     if txn.next_producer_epoch != NO_PRODUCER_EPOCH:
-        return end_kept(txn, committed=False, now_ms=now_ms, fresh_producer_id=fresh_producer_id)
+        return end_kept(txn, is_commit=False, now_ms=now_ms, fresh_producer_id=fresh_producer_id)
     if txn.producer_epoch == PRODUCER_EPOCH_MAX and _last_epoch_is_stuck(release_rules):
         return _no_epoch_left(txn)
     if finalized_version < _TV_2:
-        bumps_epoch = release_rules.timeout_bumps_epoch or not by_timeout
+        bumps_epoch = release_rules.timeout_bumps_epoch or not is_timeout
         fence_epoch = fence_epoch_of(txn, release_rules) if bumps_epoch else None
-        transition = to_prepared_v1(txn, committed=False, now_ms=now_ms, fence_epoch=fence_epoch)
+        transition = to_prepared_v1(txn, is_commit=False, now_ms=now_ms, fence_epoch=fence_epoch)
         if not bumps_epoch:
             return _end_decision(transition, "timeout.aborts")
-        return _end_decision(transition, "timeout.fences-v1" if by_timeout else "end.v4.fence")
-    rule_id = "timeout.bumps-v2" if by_timeout else "end.v5.fence"
+        return _end_decision(transition, "timeout.fences-v1" if is_timeout else "end.v4.fence")
+    rule_id = "timeout.bumps-v2" if is_timeout else "end.v5.fence"
     if release_rules.fence_bumps_once:
         if release_rules.fence_rotates_exhausted_id:
             return _end_decision_v2(
                 txn,
-                committed=False,
+                is_commit=False,
                 now_ms=now_ms,
                 fresh_producer_id=fresh_producer_id,
                 rule_id=rule_id,
             )
         return _end_decision(
-            to_prepared_v2(txn, committed=False, fresh_producer_id=None, now_ms=now_ms), rule_id
+            to_prepared_v2(txn, is_commit=False, fresh_producer_id=None, now_ms=now_ms), rule_id
         )
     return _fence_twice(txn, now_ms, release_rules, rule_id)
 
@@ -197,7 +197,7 @@ def _decide_v1(
     rule_id = (_V1_COMMIT_RULE_IDS if command.committed else _V1_ABORT_RULE_IDS)[txn.state]
     if txn.state is _ONGOING:
         end_decision = _end_decision(
-            to_prepared_v1(txn, committed=command.committed, now_ms=now_ms), rule_id
+            to_prepared_v1(txn, is_commit=command.committed, now_ms=now_ms), rule_id
         )
         return _end_without_markers(txn, command, end_decision) if is_future_epoch else end_decision
     if txn.state is _EMPTY or not _has_asked_outcome(txn, command):
@@ -270,7 +270,7 @@ def _decide_v2(
         return _no_epoch_left(txn)
     return _end_decision_v2(
         txn,
-        committed=command.committed,
+        is_commit=command.committed,
         now_ms=now_ms,
         fresh_producer_id=fresh_producer_id,
         rule_id=rule_id,
@@ -316,7 +316,7 @@ def _fence_twice(
         return _no_epoch_left(txn)
     return _end_decision(
         to_prepared_v2(
-            txn, committed=False, fresh_producer_id=None, now_ms=now_ms, fence_epoch=fence_epoch
+            txn, is_commit=False, fresh_producer_id=None, now_ms=now_ms, fence_epoch=fence_epoch
         ),
         rule_id,
     )
@@ -325,7 +325,7 @@ def _fence_twice(
 def _end_decision_v2(
     txn: TxnMetadata,
     *,
-    committed: bool,
+    is_commit: bool,
     now_ms: int,
     fresh_producer_id: ProducerId | None,
     rule_id: str,
@@ -338,7 +338,7 @@ def _end_decision_v2(
         fresh_producer_id = None
     return _end_decision(
         to_prepared_v2(
-            txn, committed=committed, fresh_producer_id=fresh_producer_id, now_ms=now_ms
+            txn, is_commit=is_commit, fresh_producer_id=fresh_producer_id, now_ms=now_ms
         ),
         rule_id,
     )
@@ -368,8 +368,8 @@ def _producer_identity(txn: TxnMetadata) -> ProducerIdAndEpoch:
 
 def _has_asked_outcome(txn: TxnMetadata, command: EndTxn) -> bool:
     """Whether the transaction was ended as the request asks: commit or abort."""
-    commits = txn.state is TransactionState.PREPARE_COMMIT or txn.state is _COMPLETE_COMMIT
-    return commits == command.committed
+    is_commit = txn.state is TransactionState.PREPARE_COMMIT or txn.state is _COMPLETE_COMMIT
+    return is_commit == command.committed
 
 
 def _no_epoch_left(txn: TxnMetadata) -> Rejection:

@@ -63,7 +63,7 @@ def check_init_producer_id(
             reason="two-phase commit is off (transaction.two.phase.commit.enable, KIP-939)",
             rule="init.two-phase-off",
         )
-    if command.keep_prepared and not (keeps_prepared or command.through_kip_text):
+    if command.keeps_prepared and not (keeps_prepared or command.comes_through_kip_text):
         return Rejection(
             error=ErrorCode.unsupported_version,
             reason="KeepPreparedTxn is not implemented by any broker yet (KIP-939)",
@@ -121,7 +121,7 @@ def decide_init_producer_id(
         return fencing_rejection(txn, expected_identity.producer_epoch, "init.other-identity")
     if txn.state in PREPARED_STATES:
         return concurrent_rejection(txn, "init.prepared")
-    if txn.state is TransactionState.ONGOING and command.keep_prepared:
+    if txn.state is TransactionState.ONGOING and command.keeps_prepared:
         return decide_keep(
             txn,
             finalized_version=finalized_version,

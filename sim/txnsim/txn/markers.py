@@ -359,7 +359,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         """
         self.end_flight(batch)
         errors_by_producer = dict(reply.results)
-        outcomes = []
+        marker_outcomes = []
         for owed_marker in batch.owed_markers:
             marker_errors = errors_by_producer.get(owed_marker.debt.producer_id)
             outcome = (
@@ -371,8 +371,8 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
             )
             if outcome is None:
                 break
-            outcomes.append(outcome)
-        return outcomes
+            marker_outcomes.append(outcome)
+        return marker_outcomes
 
     def outcomes(self, batch: MarkerBatch, reply: WriteTxnMarkersReply) -> Iterator[MarkerOutcome]:
         """Evaluate the reply to a large request that has landed, one marker at a time; for small

@@ -125,8 +125,8 @@ class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
                 " was in no transaction, or its producer's clock is wrong"
             )
         if payment is Payment.UNPAID or not decision.is_commit:
-            outcome = PastDecision.COMMITTED if decision.is_commit else PastDecision.ABORTED
-            return cls(decision=outcome, because=evidence)
+            past_decision = PastDecision.COMMITTED if decision.is_commit else PastDecision.ABORTED
+            return cls(decision=past_decision, because=evidence)
         if not markers.markers:
             return _unknown_decision(
                 f"{evidence}, but the log does not tell whether its marker was there"
@@ -168,8 +168,8 @@ class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
                 " committed"
             )
             return cls(decision=PastDecision.ABORTED, because=evidence)
-        outcome = _outcome(newest_txn.state)
-        if outcome is None or epochs_later not in (0, 1):
+        past_decision = _outcome(newest_txn.state)
+        if past_decision is None or epochs_later not in (0, 1):
             return _unknown_decision(
                 f"its transactional id has gone on: it is {newest_txn.state} at epoch "
                 f"{newest_txn.producer_epoch}, and this is of epoch {producer_epoch}"
@@ -180,13 +180,13 @@ class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
                 " one"
                 " was written before that began"
             )
-        if outcome is PastDecision.COMMITTED:
+        if past_decision is PastDecision.COMMITTED:
             return _unknown_decision(
                 f"its coordinator says {newest_txn.state}, but no longer whether this partition"
                 " was in"
                 " that transaction and has had its marker"
             )
-        return cls(decision=outcome, because=f"its coordinator says {newest_txn.state}")
+        return cls(decision=past_decision, because=f"its coordinator says {newest_txn.state}")
 
 
 _DECISION_SENTENCES: Final = {

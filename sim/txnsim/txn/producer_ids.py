@@ -56,8 +56,8 @@ class ProducerIdPool(msgspec.Struct, eq=False):
     _block: ProducerIdBlock = _NO_BLOCK
     _next_block: ProducerIdBlock | None = None
     _next_id: int = 0
-    _block_wanted: bool = False
-    _in_flight: bool = False
+    _needs_block: bool = False
+    _is_request_in_flight: bool = False
     _retry_at_ms: int | None = None
 
     def take(self) -> ProducerId | None:
@@ -66,14 +66,14 @@ class ProducerIdPool(msgspec.Struct, eq=False):
         """
         if self._next_id > self._block.last_id:
             if self._next_block is None:
-                self._block_wanted = True
+                self._needs_block = True
                 return None
             self._block, self._next_block = self._next_block, None
             self._next_id = self._block.first_id
         producer_id = self._next_id
         self._next_id += 1
         if producer_id == self._block.prefetch_id:
-            self._block_wanted = True
+            self._needs_block = True
         return ProducerId(producer_id)
 
     @property
@@ -84,24 +84,24 @@ class ProducerIdPool(msgspec.Struct, eq=False):
     @property
     def is_asking(self) -> bool:
         """Whether a request is in flight."""
-        return self._in_flight
+        return self._is_request_in_flight
 
     def want_block(self) -> None:
         """Make the next ``start_request`` return True, even if ids are left."""
-        self._block_wanted = True
+        self._needs_block = True
 
     def start_request(self, *, now_ms: int) -> bool:
         """Whether to send AllocateProducerIds now; its reply goes to ``on_reply``.
 
         A wish for a block during the pause after a failure is dropped; the next ``take`` renews it.
         """
-        wants_block, self._block_wanted = self._block_wanted, False
-        if not wants_block or self._in_flight or self._next_block is not None:
+        wants_block, self._needs_block = self._needs_block, False
+        if not wants_block or self._is_request_in_flight or self._next_block is not None:
             return False
         if self._retry_at_ms is not None and now_ms < self._retry_at_ms:
             return False
         self._retry_at_ms = None
-        self._in_flight = True
+        self._is_request_in_flight = True
         return True
 
     def on_reply(self, reply: AllocateProducerIdsReply | None, *, now_ms: int) -> bool:
@@ -109,7 +109,7 @@ class ProducerIdPool(msgspec.Struct, eq=False):
 
         A block that is not above the present one is refused (KAFKA-20031).
         """
-        self._in_flight = False
+        self._is_request_in_flight = False
         if (
             reply is None
             or reply.error != ErrorCode.none

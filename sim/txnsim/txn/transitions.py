@@ -155,45 +155,58 @@ def check_complete(txn: TxnMetadata, transition: TxnTransition) -> None:
             f"{txn.transactional_id}: completing {transition.state.wire_name}, "
             f"but pending is {txn.pending_state!r}"
         )
-    target, target_state = transition, transition.state
-    has_same_id = target.producer_id == txn.producer_id
-    has_same_epoch = target.producer_epoch == txn.producer_epoch
-    is_version_2 = target.client_version >= _TV_2
-    is_sound = target.txn_timeout_ms == txn.txn_timeout_ms
+    target_transition, target_state = transition, transition.state
+    has_same_id = target_transition.producer_id == txn.producer_id
+    has_same_epoch = target_transition.producer_epoch == txn.producer_epoch
+    is_version_2 = target_transition.client_version >= _TV_2
+    is_sound = target_transition.txn_timeout_ms == txn.txn_timeout_ms
     if target_state is _ONGOING:
         is_sound = (
-            is_sound and has_same_id and has_same_epoch and target.partitions >= txn.partitions
+            is_sound
+            and has_same_id
+            and has_same_epoch
+            and target_transition.partitions >= txn.partitions
         )
     elif target_state in PREPARED_STATES:
-        epoch_before = target.last_producer_epoch if is_version_2 else target.producer_epoch
+        epoch_before = (
+            target_transition.last_producer_epoch
+            if is_version_2
+            else target_transition.producer_epoch
+        )
         is_empty_abort = is_version_2 and txn.state is not _ONGOING
         is_sound = (
             is_sound
             and has_same_id
             and epoch_before == txn.producer_epoch
-            and target.partitions == txn.partitions
-            and (is_empty_abort or target.start_timestamp_ms == txn.start_timestamp_ms)
+            and target_transition.partitions == txn.partitions
+            and (is_empty_abort or target_transition.start_timestamp_ms == txn.start_timestamp_ms)
         )
     elif target_state is _COMPLETE_COMMIT or target_state is _COMPLETE_ABORT:
         is_overflow = (
             is_version_2
-            and target.producer_epoch == 0
-            and target.prev_producer_id == txn.producer_id
-            and target.last_producer_epoch == txn.last_producer_epoch
+            and target_transition.producer_epoch == 0
+            and target_transition.prev_producer_id == txn.producer_id
+            and target_transition.last_producer_epoch == txn.last_producer_epoch
         )
         keeps_identity = txn.next_producer_epoch != NO_PRODUCER_EPOCH and (
-            (target.producer_id, target.producer_epoch)
+            (target_transition.producer_id, target_transition.producer_epoch)
             == (txn.next_producer_id, txn.next_producer_epoch)
         )
         is_sound = (
             is_sound
             and ((has_same_id and has_same_epoch) or is_overflow or keeps_identity)
-            and target.start_timestamp_ms != NO_TIMESTAMP
+            and target_transition.start_timestamp_ms != NO_TIMESTAMP
         )
     elif target_state is _EMPTY:
-        is_raised_or_same = has_same_epoch or target.producer_epoch == txn.producer_epoch + 1
-        is_sound = is_raised_or_same if has_same_id else target.producer_epoch == 0
-        is_sound = is_sound and not target.partitions and target.start_timestamp_ms == NO_TIMESTAMP
+        is_raised_or_same = (
+            has_same_epoch or target_transition.producer_epoch == txn.producer_epoch + 1
+        )
+        is_sound = is_raised_or_same if has_same_id else target_transition.producer_epoch == 0
+        is_sound = (
+            is_sound
+            and not target_transition.partitions
+            and target_transition.start_timestamp_ms == NO_TIMESTAMP
+        )
     else:  # Dead and PrepareEpochFence are never written
         is_sound = False
     if not is_sound:
@@ -299,7 +312,7 @@ def to_ongoing(
 def to_prepared_v1(
     txn: TxnMetadata,
     *,
-    committed: bool,
+    is_commit: bool,
     now_ms: int,
     fence_epoch: ProducerEpoch | None = None,
 ) -> TxnTransition:
@@ -315,7 +328,7 @@ def to_prepared_v1(
         producer_epoch=txn.producer_epoch if fence_epoch is None else fence_epoch,
         last_producer_epoch=NO_PRODUCER_EPOCH if fences_epoch else txn.last_producer_epoch,
         txn_timeout_ms=txn.txn_timeout_ms,
-        state=_PREPARE_COMMIT if committed else _PREPARE_ABORT,
+        state=_PREPARE_COMMIT if is_commit else _PREPARE_ABORT,
         partitions=txn.partitions,
         start_timestamp_ms=txn.start_timestamp_ms,
         last_update_timestamp_ms=now_ms,
@@ -327,7 +340,7 @@ def to_prepared_v1(
 def to_prepared_v2(
     txn: TxnMetadata,
     *,
-    committed: bool,
+    is_commit: bool,
     fresh_producer_id: ProducerId | None,
     now_ms: int,
     fence_epoch: ProducerEpoch | None = None,
@@ -336,7 +349,7 @@ def to_prepared_v2(
 
     Args:
         txn: The entry; not Ongoing for an empty abort or commit.
-        committed: Commit or abort.
+        is_commit: Commit or abort.
         fresh_producer_id: The producer id that takes over; given if and only if the epoch is
             exhausted.
         now_ms: Cluster time.
@@ -344,7 +357,7 @@ def to_prepared_v2(
     """
     epoch_before = txn.producer_epoch if fence_epoch is None else fence_epoch
     # KAFKA-20090: only bugs lead to 32767 before the end, and then an abort must still get through
-    keeps_epoch = epoch_before == PRODUCER_EPOCH_MAX and not committed
+    keeps_epoch = epoch_before == PRODUCER_EPOCH_MAX and not is_commit
     return TxnTransition(
         transactional_id=txn.transactional_id,
         producer_id=txn.producer_id,
@@ -353,13 +366,13 @@ def to_prepared_v2(
         producer_epoch=epoch_before if keeps_epoch else ProducerEpoch(epoch_before + 1),
         last_producer_epoch=epoch_before,
         txn_timeout_ms=txn.txn_timeout_ms,
-        state=_PREPARE_COMMIT if committed else _PREPARE_ABORT,
+        state=_PREPARE_COMMIT if is_commit else _PREPARE_ABORT,
         partitions=txn.partitions,
         start_timestamp_ms=txn.start_timestamp_ms if txn.state is _ONGOING else now_ms,
         last_update_timestamp_ms=now_ms,
         client_version=_TV_2,
         fences_epoch=fence_epoch is not None,
-        ends_nothing=committed and txn.state is not _ONGOING,
+        ends_nothing=is_commit and txn.state is not _ONGOING,
     )
 
 
@@ -377,13 +390,13 @@ def to_kept(txn: TxnMetadata, *, next_identity: ProducerIdAndEpoch, now_ms: int)
 
 
 def to_prepared_kept(
-    txn: TxnMetadata, *, committed: bool, next_identity: ProducerIdAndEpoch, now_ms: int
+    txn: TxnMetadata, *, is_commit: bool, next_identity: ProducerIdAndEpoch, now_ms: int
 ) -> TxnTransition:
     """The record of the end of a kept transaction. Its previous producer id is that of the EndTxn
     request, so that a repeated one is recognised (KIP-939).
     """
     return replace(
-        to_prepared_v2(txn, committed=committed, fresh_producer_id=None, now_ms=now_ms),
+        to_prepared_v2(txn, is_commit=is_commit, fresh_producer_id=None, now_ms=now_ms),
         prev_producer_id=txn.next_producer_id,
         next_producer_id=next_identity.producer_id,
         next_producer_epoch=next_identity.producer_epoch,

@@ -89,12 +89,12 @@ def decide_end_kept(
     if refusal is not None:
         return refusal
     return end_kept(
-        txn, committed=command.committed, now_ms=now_ms, fresh_producer_id=fresh_producer_id
+        txn, is_commit=command.committed, now_ms=now_ms, fresh_producer_id=fresh_producer_id
     )
 
 
 def end_kept(
-    txn: TxnMetadata, *, committed: bool, now_ms: int, fresh_producer_id: ProducerId | None
+    txn: TxnMetadata, *, is_commit: bool, now_ms: int, fresh_producer_id: ProducerId | None
 ) -> KeptDecision | NeedsProducerId:
     """End a kept transaction. The epoch is raised once more, so that a late EndTxn with the epoch
     that was given out can't end the next transaction.
@@ -102,7 +102,7 @@ def end_kept(
     next_identity = _next_identity(_client_identity(txn), fresh_producer_id)
     if next_identity is None:
         return NEEDS_PRODUCER_ID
-    record = to_prepared_kept(txn, committed=committed, next_identity=next_identity, now_ms=now_ms)
+    record = to_prepared_kept(txn, is_commit=is_commit, next_identity=next_identity, now_ms=now_ms)
     return Decision(records=(record,), reply=next_identity, effects=MARKERS_OWED)
 
 

@@ -57,8 +57,8 @@ def contradictions(
         and decision.producer_id == producer_id
         and partition in decision.partitions
     ]
-    outcomes = [decision.is_commit for decision in due_decisions]
-    if [marker.is_commit for marker in markers] == outcomes[: len(markers)]:
+    decided_commits = [decision.is_commit for decision in due_decisions]
+    if [marker.is_commit for marker in markers] == decided_commits[: len(markers)]:
         return  # each decision has its marker, or the newest ones have none yet
     unended: list[CoordinatorRecord] = []
     """Decisions whose records have no end yet."""

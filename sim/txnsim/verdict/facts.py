@@ -121,7 +121,7 @@ class WrongData(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: str | None
     is_commit: bool
     """Whether the transaction was committed."""
-    by_application: bool = False
+    is_by_application: bool = False
     """Whether that is what the application was answered; else what its coordinator decided."""
 
 

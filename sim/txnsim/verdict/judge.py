@@ -422,10 +422,9 @@ class _ClusterView:
     def _judge_open(
         self, open_txn: OpenTxnFacts, partition: PartitionFacts, *, is_holder: bool
     ) -> OpenTxnVerdict:
-        facts = self._facts
         transaction = self._transactions.get(open_txn.producer_id)
         status, reason = judge_open_txn(
-            open_txn, partition.partition, transaction, facts.unserved_coordinators
+            open_txn, partition.partition, transaction, self._facts.unserved_coordinators
         )
         transactional_id = None if transaction is None else transaction.transactional_id
         is_two_phase = (
@@ -433,7 +432,7 @@ class _ClusterView:
             and transaction is not None
             and transaction.view_of(partition.partition, open_txn.producer_epoch).is_two_phase
         )
-        name = words.transaction_name(transactional_id, open_txn.producer_id)
+        txn_name = words.transaction_name(transactional_id, open_txn.producer_id)
         first_offset = open_txn.first_offset
         match status:
             case OpenTxnStatus.HANGING:
@@ -452,7 +451,7 @@ class _ClusterView:
             case OpenTxnStatus.DECIDED:
                 state = VerdictState.WAITS
                 owed_marker = self._owed_markers.get((transactional_id or "", partition.partition))
-                headline = words.owed_headline(name, partition.partition, owed_marker)
+                headline = words.owed_headline(txn_name, partition.partition, owed_marker)
                 ending = _marker_ending(owed_marker)
             case OpenTxnStatus.ALIVE:
                 state = VerdictState.OPEN
@@ -467,8 +466,10 @@ class _ClusterView:
                 ending = _producer_ending(transaction, is_two_phase=is_two_phase)
             case _:
                 state = VerdictState.WAITS
-                unserved_coordinators = facts.unserved_coordinators
-                headline = words.unserved_headline(name, partition.partition, unserved_coordinators)
+                unserved_coordinators = self._facts.unserved_coordinators
+                headline = words.unserved_headline(
+                    txn_name, partition.partition, unserved_coordinators
+                )
                 ending = Ending(
                     by=EndsBy.COORDINATOR, sentence=words.unserved_ends(unserved_coordinators)
                 )

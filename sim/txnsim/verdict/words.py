@@ -137,17 +137,19 @@ def leaderless_headline(facts: PartitionFacts) -> str:
 
 
 def wrong_data_headline(contradiction: WrongData) -> str:
-    outcome, opposite_marker = (
+    ending_word, opposite_marker = (
         ("committed", "ABORT") if contradiction.is_commit else ("aborted", "COMMIT")
     )
-    name = transaction_name(contradiction.transactional_id, contradiction.producer_id)
+    txn_name = transaction_name(contradiction.transactional_id, contradiction.producer_id)
     belief_text = (
-        "whose application was answered that it is" if contradiction.by_application else "which was"
+        "whose application was answered that it is"
+        if contradiction.is_by_application
+        else "which was"
     )
     return (
         f"{contradiction.partition} has wrong data: the {opposite_marker} marker at offset"
         f" {contradiction.offset} has"
-        f" ended records of {name}, {belief_text} {outcome}"
+        f" ended records of {txn_name}, {belief_text} {ending_word}"
     )
 
 
@@ -186,8 +188,8 @@ def application_sentence(asked_end: str | None, answer: str | None) -> str:
     if answer is None:
         return f"The application asked to {asked_end}, and has no answer."
     if answer == "NONE":
-        outcome = "committed" if asked_end == "commit" else "aborted"
-        return f"The application asked to {asked_end}, and knows that it is {outcome}."
+        ending_word = "committed" if asked_end == "commit" else "aborted"
+        return f"The application asked to {asked_end}, and knows that it is {ending_word}."
     return f"The application asked to {asked_end}, and got {answer}."
 
 
@@ -223,7 +225,7 @@ def unrecorded_sentence(*, is_open: bool) -> str:
 
 
 def coordinator_sentence(
-    transactional_id: str, state: str, *, owed_count: int, last_outcome: bool | None
+    transactional_id: str, state: str, *, owed_count: int, is_last_commit: bool | None
 ) -> str:
     """What a coordinator has of a transactional id, without a full stop.
 
@@ -231,7 +233,7 @@ def coordinator_sentence(
         transactional_id: The id.
         state: The state's name.
         owed_count: Number of markers that it owes.
-        last_outcome: Whether its last transaction was committed; None if none is known to have
+        is_last_commit: Whether its last transaction was committed; None if none is known to have
             ended.
     """
     markers = {0: "no marker is owed", 1: "its marker is owed"}.get(
@@ -246,11 +248,11 @@ def coordinator_sentence(
             end_word = "commit" if state == "PrepareCommit" else "abort"
             return f"{transactional_id} is decided: {end_word}; {markers}"
         case "CompleteCommit" | "CompleteAbort":
-            outcome = "committed" if state == "CompleteCommit" else "aborted"
-            return f"{transactional_id} is over: {outcome}; {markers}"
-    if last_outcome is not None:
+            ending_word = "committed" if state == "CompleteCommit" else "aborted"
+            return f"{transactional_id} is over: {ending_word}; {markers}"
+    if is_last_commit is not None:
         return (
-            f"{transactional_id} is over: {'committed' if last_outcome else 'aborted'}; {markers}"
+            f"{transactional_id} is over: {'committed' if is_last_commit else 'aborted'}; {markers}"
         )
     return f"{transactional_id} has begun no transaction"
 
@@ -385,8 +387,8 @@ def share_group_sentence(standing: ShareStanding) -> str:
         holding_text = (
             f"held: {held_range} by {member}{f' and {more_count} more' if more_count else ''}"
         )
-    name = f"share group {standing.group_id}{'' if standing.is_served else LAST_KNOWN}"
-    return f"{name}: start offset {standing.start_offset}, {position_text} · {holding_text}"
+    group_words = f"share group {standing.group_id}{'' if standing.is_served else LAST_KNOWN}"
+    return f"{group_words}: start offset {standing.start_offset}, {position_text} · {holding_text}"
 
 
 class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -417,8 +419,8 @@ def streams_member_sentence(member: StreamsMember, *, is_served: bool) -> str:
         fact_texts.append(f"has to give up {', '.join(member.revoked)} first")
     elif member.state.lower() == "unreleased_tasks":
         fact_texts.append("waits for tasks that another member has to give up")
-    text = f"{member.member_id} {'; '.join(fact_texts) or 'has no task'}"
-    return text if is_served else f"{text}{LAST_KNOWN}"
+    member_words = f"{member.member_id} {'; '.join(fact_texts) or 'has no task'}"
+    return member_words if is_served else f"{member_words}{LAST_KNOWN}"
 
 
 def pending_position_sentence(partition: str, offset: int) -> str:

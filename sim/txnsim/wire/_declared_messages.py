@@ -43,7 +43,7 @@ def message(
     about: str,
     *lines: str,
     version: int = 0,
-    flexible: bool = True,
+    is_flexible: bool = True,
     types: Mapping[str, Any] = _EMPTY_MAPPING,
     api: Mapping[str, Any] = _EMPTY_MAPPING,
 ) -> Any:
@@ -54,7 +54,7 @@ def message(
         about: Its docstring.
         lines: One line for each field, in wire order.
         version: The version; fields of other versions are left out.
-        flexible: Whether it has tagged fields and compact lengths.
+        is_flexible: Whether it has tagged fields and compact lengths.
         types: Other classes, and values of defaults, by the names that ``lines`` use.
         api: Class variables of a message that belongs to an API.
 
@@ -66,7 +66,7 @@ def message(
         for line in lines
         if (field_row := _parse_field_line(line, version, types)) is not None
     ]
-    return _build_class(name, field_rows, {"__doc__": about, "__flexible__": flexible, **api})
+    return _build_class(name, field_rows, {"__doc__": about, "__flexible__": is_flexible, **api})
 
 
 def remake_class(cls: Any, *elements: Any, extra_lines: Sequence[str] = (), **api: Any) -> Any:
@@ -143,7 +143,7 @@ def versions(
             about,
             *lines,
             version=version,
-            flexible=version >= flexible_since,
+            is_flexible=version >= flexible_since,
             types={type_name: classes[version] for type_name, classes in types.items()},
         )
         for version in range(newest + 1)

@@ -86,8 +86,8 @@ def describe(cls: Any) -> EntityRows:
 
 def _field_row(field: Field[Any]) -> FieldRow:
     inner, nullable = _without_none(field.type)
-    array = get_origin(inner) is tuple
-    if array:
+    is_array = get_origin(inner) is tuple
+    if is_array:
         inner, _ = _without_none(get_args(inner)[0])
     entity = inner if is_dataclass(inner) else None
     tag = field.metadata.get("tag")
@@ -101,7 +101,7 @@ def _field_row(field: Field[Any]) -> FieldRow:
         name=field.name,
         kind=ENTITY if entity is not None else field.metadata["kafka_type"],
         entity=entity,
-        array=array,
+        array=is_array,
         nullable=nullable,
         tag=tag,
         default=default,

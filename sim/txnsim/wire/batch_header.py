@@ -188,15 +188,15 @@ def assign(batch: Buffer, *, base_offset: int, leader_epoch: int) -> bytes:
     return b"".join((new_front, memoryview(batch)[AFTER_BATCH_START]))
 
 
-def restamp(batch: Buffer, *, max_timestamp_ms: int, log_append_time: bool) -> bytes:
+def restamp(batch: Buffer, *, max_timestamp_ms: int, has_log_append_time: bool) -> bytes:
     """The batch with another largest timestamp and a new CRC.
 
-    With ``log_append_time`` the timestamp type is set too, so that every record has that timestamp
-    (``DefaultRecordBatch.setMaxTimestamp``); base timestamp and deltas stay.
+    With ``has_log_append_time`` the timestamp type is set too, so that every record has that
+    timestamp (``DefaultRecordBatch.setMaxTimestamp``); base timestamp and deltas stay.
     """
     patched_batch = bytearray(batch)
     attributes = patched_batch[22]
-    if log_append_time:
+    if has_log_append_time:
         attributes |= BatchHeader.LOG_APPEND_TIME
     else:
         attributes &= ~BatchHeader.LOG_APPEND_TIME
@@ -268,14 +268,16 @@ def pack_batch(
         base_sequence,
         records_count,
     )
-    pieces = (header_fields + payload,) if isinstance(payload, bytes) else (header_fields, *payload)
+    batch_pieces = (
+        (header_fields + payload,) if isinstance(payload, bytes) else (header_fields, *payload)
+    )
     batch_length, crc = BatchHeader.CRC_START - BatchHeader.OVERHEAD, 0
-    for piece in pieces:
+    for piece in batch_pieces:
         batch_length += len(piece)
         crc = crc32c.crc32c(piece, crc)
     return b"".join(
         (
             _PACK_FIELDS_TO_CRC(base_offset, batch_length, leader_epoch, BatchHeader.MAGIC, crc),
-            *pieces,
+            *batch_pieces,
         )
     )

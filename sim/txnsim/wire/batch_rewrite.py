@@ -150,18 +150,18 @@ def recoded_batch(
     """
     numbering = _RenumberedRecords(payload, header)
     size = BatchHeader.SIZE
-    pieces: list[bytes] = []
-    for piece in compress_in_pieces(codec, numbering.pieces(), level):
-        size += len(piece)
+    compressed_pieces: list[bytes] = []
+    for compressed_piece in compress_in_pieces(codec, numbering.pieces(), level):
+        size += len(compressed_piece)
         if size > size_max:
-            pieces.clear()
+            compressed_pieces.clear()
         else:
-            pieces.append(piece)
+            compressed_pieces.append(compressed_piece)
     if size > size_max:
         return size
     return _pack_batch(
         header,
-        pieces,
+        compressed_pieces,
         attributes=codec | (header.attributes & _KEPT_FLAGS & ~BatchHeader.LOG_APPEND_TIME),
         base_timestamp_ms=numbering.base_ms,
         max_timestamp_ms=numbering.newest_ms,

@@ -205,7 +205,7 @@ def _decompress_gzip(data: bytes, bytes_max: int, members_max: int | None = None
     The decoder copies data that it has not used, so it gets small pieces: otherwise tens of
     thousands of empty members would be copied again and again.
     """
-    pieces: list[bytes] = []
+    decompressed_pieces: list[bytes] = []
     total_bytes = position = member_count = 0
     decoder = zlib.decompressobj(_GZIP_WINDOW)
     unread_bytes = b""
@@ -219,16 +219,16 @@ def _decompress_gzip(data: bytes, bytes_max: int, members_max: int | None = None
             if member_count == members_max:
                 raise UnpacksTooLargeError(CODEC_NAMES[GZIP], bytes_max)
         try:
-            piece = decoder.decompress(unread_bytes, bytes_max - total_bytes + 1)
+            decompressed_piece = decoder.decompress(unread_bytes, bytes_max - total_bytes + 1)
         except zlib.error as error:
             raise CorruptBatchError(f"gzip: {error}") from None
         unread_bytes = decoder.unused_data or decoder.unconsumed_tail
-        total_bytes += len(piece)
+        total_bytes += len(decompressed_piece)
         _check_size(GZIP, total_bytes, bytes_max)
-        pieces.append(piece)
+        decompressed_pieces.append(decompressed_piece)
     if data and not decoder.eof:
         raise CorruptBatchError("gzip: the stream is cut off")
-    return b"".join(pieces)
+    return b"".join(decompressed_pieces)
 
 
 def _snappy_block(plain: bytes) -> bytes:

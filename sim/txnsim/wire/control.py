@@ -46,28 +46,28 @@ def control_batch(
     *,
     producer_id: int,
     producer_epoch: int,
-    committed: bool,
+    is_commit: bool,
     coordinator_epoch: int,
     base_offset: int,
     leader_epoch: int,
     timestamp_ms: int,
-    log_append_time: bool = False,
+    has_log_append_time: bool = False,
 ) -> bytes:
-    """The batch of one marker: 78 bytes, one offset. ``log_append_time`` is for a topic with that
-    timestamp type.
+    """The batch of one marker: 78 bytes, one offset. ``has_log_append_time`` is for a topic with
+    that timestamp type.
 
     The transaction version is not part of it: only the WriteTxnMarkers request has it.
     """
     # Lengths are zig-zag varints: 16 bytes of record, 4 of key, 6 of value, no header.
     record = _PACK_MARKER(
-        32, 0, 0, 0, 8, 0, COMMIT if committed else ABORT, 12, 0, coordinator_epoch, 0
+        32, 0, 0, 0, 8, 0, COMMIT if is_commit else ABORT, 12, 0, coordinator_epoch, 0
     )
     return pack_batch(
         record,
         base_offset=base_offset,
         leader_epoch=leader_epoch,
         attributes=_MARKER_FLAGS | BatchHeader.LOG_APPEND_TIME
-        if log_append_time
+        if has_log_append_time
         else _MARKER_FLAGS,
         last_offset_delta=0,
         base_timestamp_ms=timestamp_ms,

@@ -169,7 +169,7 @@ def _emit_message(source: _DecoderSource, rows: EntityRows, target: str) -> None
                 source.line(f"{target}.{row.name} = {source.bind(row.default, 'default')}")
         source.enter("if n:")
         reader_by_tag = {
-            row.tag: (row.name, _value_reader(source.kind, row, flexible=True))
+            row.tag: (row.name, _value_reader(source.kind, row, is_flexible=True))
             for row in rows.tagged
         }
         read_tags = source.bind(
@@ -222,7 +222,7 @@ def _emit_plain(source: _DecoderSource, rows: EntityRows, target: str) -> None:
             continue
         _emit_run(source, fixed_width_rows, target)
         fixed_width_rows = []
-        _emit_field(source, row, f"{target}.{row.name}", flexible=rows.flexible)
+        _emit_field(source, row, f"{target}.{row.name}", is_flexible=rows.flexible)
     _emit_run(source, fixed_width_rows, target)
 
 
@@ -243,13 +243,13 @@ def _emit_run(source: _DecoderSource, fixed_width_rows: list[FieldRow], target: 
             source.line(f"{target}.{row.name} = {convert}({target_variable})")
 
 
-def _emit_field(source: _DecoderSource, row: FieldRow, target: str, *, flexible: bool) -> None:
+def _emit_field(source: _DecoderSource, row: FieldRow, target: str, *, is_flexible: bool) -> None:
     """Adds lines for one field of variable size, or an array."""
     if row.kind == ENTITY and not row.array:
         _emit_entity(source, row, target)
         return
     has_wide_length = row.array or row.kind in ("bytes", "records")
-    if flexible:
+    if is_flexible:
         source.line("n = b[p]")
         source.line("p += 1")
         source.enter("if n > 127:")
@@ -274,7 +274,7 @@ def _emit_field(source: _DecoderSource, row: FieldRow, target: str, *, flexible:
     source.leave()
     source.enter("else:")
     if row.array:
-        _emit_array(source, row, target, flexible=flexible)
+        _emit_array(source, row, target, is_flexible=is_flexible)
     else:
         source.line("e = p + n")
         source.enter("if e > end:")
@@ -304,7 +304,7 @@ def _emit_entity(source: _DecoderSource, row: FieldRow, target: str) -> None:
     source.leave()
 
 
-def _emit_array(source: _DecoderSource, row: FieldRow, target: str, *, flexible: bool) -> None:
+def _emit_array(source: _DecoderSource, row: FieldRow, target: str, *, is_flexible: bool) -> None:
     source.enter("if n > end - p:")
     source.line(f"raise Fault(f'{row.name} claims {{n}} elements in {{end - p}} bytes', p)")
     source.leave()
@@ -328,7 +328,7 @@ def _emit_array(source: _DecoderSource, row: FieldRow, target: str, *, flexible:
     if row.kind == ENTITY:
         read = source.reads(row.entity)
     else:
-        element = _value_reader(source.kind, row.element, flexible=flexible)
+        element = _value_reader(source.kind, row.element, is_flexible=is_flexible)
         read = source.bind(element, "read")
     # One element is the commonest number of all.
     source.enter("if n == 1:")
@@ -352,7 +352,7 @@ def _emit_array(source: _DecoderSource, row: FieldRow, target: str, *, flexible:
     source.leave()
 
 
-def _value_reader(reader_kind: _ReaderKind, row: FieldRow, *, flexible: bool) -> Reader:
+def _value_reader(reader_kind: _ReaderKind, row: FieldRow, *, is_flexible: bool) -> Reader:
     """A decoder of a single value, for array elements and tagged fields; it has no steps."""
     source = _DecoderSource(_ReaderKind.COUNTS if reader_kind is _ReaderKind.STEPS else reader_kind)
     source.enter("def read(b, p, end):")
@@ -363,7 +363,7 @@ def _value_reader(reader_kind: _ReaderKind, row: FieldRow, *, flexible: bool) ->
             source.line(f"v = {source.bind(_CONVERTERS[row.kind], 'convert')}(v)")
         source.line(f"p += {value_size}")
     else:
-        _emit_field(source, row, "v", flexible=flexible)
+        _emit_field(source, row, "v", is_flexible=is_flexible)
     source.line("return v, p")
     read_value: Reader = source.function("read", origin=f"decoder of {row.name}")
     return read_value

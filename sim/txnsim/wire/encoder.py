@@ -159,7 +159,7 @@ def _compile_writer(rows: EntityRows, *, has_steps: bool) -> Writer:
     source.enter("def write(o, put):")
     run = _FixedWidthRun(source)
     for row in rows.plain:
-        _emit_field(source, run, row, f"o.{row.name}", flexible=rows.flexible)
+        _emit_field(source, run, row, f"o.{row.name}", is_flexible=rows.flexible)
     if rows.tagged:
         run.flush()
         defaults = [source.bind(row.default, "default") for row in rows.tagged]
@@ -177,7 +177,7 @@ def _compile_writer(rows: EntityRows, *, has_steps: bool) -> Writer:
         source.line("tags = []")
         for row, default in zip(rows.tagged, defaults, strict=True):
             source.enter(f"if o.{row.name} != {default}:")
-            write_tag = source.bind(_value_writer(row, flexible=True), "write")
+            write_tag = source.bind(_value_writer(row, is_flexible=True), "write")
             source.line(f"tags.append(({row.tag}, o.{row.name}, {write_tag}))")
             source.leave()
         source.line("put_tags(tags, put)")
@@ -211,7 +211,7 @@ def _emit_field(
     row: FieldRow,
     value_expression: str,
     *,
-    flexible: bool,
+    is_flexible: bool,
 ) -> None:
     if row.kind in FIXED_WIDTH_CODES and not row.array:
         if row.kind in _CONVERTERS:
@@ -222,7 +222,7 @@ def _emit_field(
     elif row.kind == ENTITY and not row.array:
         _emit_entity(source, run, row, value_expression)
     else:
-        _emit_sized(source, run, row, value_expression, flexible=flexible)
+        _emit_sized(source, run, row, value_expression, is_flexible=is_flexible)
 
 
 def _emit_entity(
@@ -243,7 +243,7 @@ def _emit_entity(
 
 
 def _emit_sized(
-    source: _EncoderSource, run: _FixedWidthRun, row: FieldRow, value: str, *, flexible: bool
+    source: _EncoderSource, run: _FixedWidthRun, row: FieldRow, value: str, *, is_flexible: bool
 ) -> None:
     """Adds lines for strings, bytes and arrays: a length, then the content."""
     variable = f"v_{row.name}"
@@ -254,7 +254,7 @@ def _emit_sized(
         source.line(f"{variable} = {encoded}")
     else:
         source.line(f"{variable} = {value}")
-    if flexible:
+    if is_flexible:
         run.flush()
         length_expression = f"len({variable}) + 1"
         if row.nullable:
@@ -286,7 +286,7 @@ def _emit_sized(
     if row.kind == ENTITY:
         encoder = source.writes(row.entity)
     else:
-        encoder = source.bind(_value_writer(row.element, flexible=flexible), "write")
+        encoder = source.bind(_value_writer(row.element, is_flexible=is_flexible), "write")
     if source.has_steps and row.kind != ENTITY:
         source.enter(f"for first in range(0, len({variable}), {STEP_STRINGS}):")
         source.enter(f"for item in {variable}[first : first + {STEP_STRINGS}]:")
@@ -313,12 +313,12 @@ def _emit_sized(
     source.leave(2)
 
 
-def _value_writer(row: FieldRow, *, flexible: bool) -> Writer:
+def _value_writer(row: FieldRow, *, is_flexible: bool) -> Writer:
     """An encoder of a single value, for array elements and tagged fields."""
     source = _new_source()
     source.enter("def write(o, put):")
     run = _FixedWidthRun(source)
-    _emit_field(source, run, row, "o", flexible=flexible)
+    _emit_field(source, run, row, "o", is_flexible=is_flexible)
     run.flush()
     write_value: Writer = source.function("write", origin=f"encoder of {row.name}")
     return write_value

@@ -48,9 +48,9 @@ def build_batch(
     producer_id: int = -1,
     producer_epoch: int = -1,
     base_sequence: int = -1,
-    transactional: bool = False,
+    is_transactional: bool = False,
     compression: int = 0,
-    log_append_time: bool = False,
+    has_log_append_time: bool = False,
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
@@ -58,13 +58,13 @@ def build_batch(
 
     Args:
         records: At least one; they get consecutive offsets.
-        timestamp_ms: Timestamp of records without one; of all of them with ``log_append_time``.
+        timestamp_ms: Timestamp of records without one; of all of them with ``has_log_append_time``.
         producer_id: -1 without idempotence.
         producer_epoch: -1 without idempotence.
         base_sequence: Sequence number of the first record; -1 without idempotence.
-        transactional: Whether it is part of a transaction.
+        is_transactional: Whether it is part of a transaction.
         compression: Codec number, see ``compression``.
-        log_append_time: Timestamp type LogAppendTime instead of CreateTime.
+        has_log_append_time: Timestamp type LogAppendTime instead of CreateTime.
         base_offset: 0 when a producer sends it.
         leader_epoch: -1 when a producer sends it.
 
@@ -78,26 +78,26 @@ def build_batch(
         timestamp_ms if record.timestamp_ms is None else record.timestamp_ms for record in records
     ]
     base_timestamp_ms = timestamps_ms[0]
-    pieces: list[bytes] = []
+    encoded_records: list[bytes] = []
     for offset_delta, (record, time_ms) in enumerate(zip(records, timestamps_ms, strict=True)):
-        pieces.append(
+        encoded_records.append(
             encode_record(
                 record, offset_delta=offset_delta, timestamp_delta_ms=time_ms - base_timestamp_ms
             )
         )
     attributes = compression
-    if transactional:
+    if is_transactional:
         attributes |= BatchHeader.TRANSACTIONAL
-    if log_append_time:
+    if has_log_append_time:
         attributes |= BatchHeader.LOG_APPEND_TIME
     return pack_batch(
-        compress(compression, b"".join(pieces)),
+        compress(compression, b"".join(encoded_records)),
         base_offset=base_offset,
         leader_epoch=leader_epoch,
         attributes=attributes,
         last_offset_delta=len(records) - 1,
         base_timestamp_ms=base_timestamp_ms,
-        max_timestamp_ms=timestamp_ms if log_append_time else max(timestamps_ms),
+        max_timestamp_ms=timestamp_ms if has_log_append_time else max(timestamps_ms),
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
@@ -120,19 +120,19 @@ def in_batches(
         The items of a batch, and their encoded records.
     """
     batch_items: list[ItemT] = []
-    pieces: list[bytes] = []
+    encoded_items: list[bytes] = []
     batch_bytes = BatchHeader.SIZE
     for item in items:
-        piece = encode(item, len(pieces))
-        if pieces and batch_bytes + len(piece) > batch_bytes_max:
-            yield batch_items, pieces
-            batch_items, pieces, batch_bytes = [], [], BatchHeader.SIZE
-            piece = encode(item, 0)
+        encoded_item = encode(item, len(encoded_items))
+        if encoded_items and batch_bytes + len(encoded_item) > batch_bytes_max:
+            yield batch_items, encoded_items
+            batch_items, encoded_items, batch_bytes = [], [], BatchHeader.SIZE
+            encoded_item = encode(item, 0)
         batch_items.append(item)
-        pieces.append(piece)
-        batch_bytes += len(piece)
-    if pieces:
-        yield batch_items, pieces
+        encoded_items.append(encoded_item)
+        batch_bytes += len(encoded_item)
+    if encoded_items:
+        yield batch_items, encoded_items
 
 
 def encode_record(record: Record, *, offset_delta: int, timestamp_delta_ms: int) -> bytes:
@@ -193,14 +193,14 @@ def iter_records(buffer: Buffer, position: int = 0) -> Iterator[Record]:
             f"batch at offset {header.base_offset}: {header.records_count} records do not fit in"
             f" {len(payload)} bytes"
         )
-    end_of_record = number = 0
+    end_of_record = record_index = 0
     try:
-        for number in range(header.records_count):  # noqa: B007 - used in the error below
+        for record_index in range(header.records_count):  # noqa: B007 - used in the error below
             record, end_of_record = _read_record(payload, end_of_record, header)
             yield record
     except IndexError:
         raise CorruptBatchError(
-            f"batch at offset {header.base_offset}: record {number} is cut off"
+            f"batch at offset {header.base_offset}: record {record_index} is cut off"
         ) from None
     if end_of_record != len(payload):
         raise CorruptBatchError(

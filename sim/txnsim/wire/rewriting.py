@@ -50,21 +50,21 @@ def response_field_kinds(api_key: int) -> Mapping[str, str]:
 
 def _field_kinds(cls: Any) -> Iterator[tuple[str, str]]:
     for field_name, hint in typing.get_type_hints(cls).items():
-        kind = OTHER_FIELD
+        field_kind = OTHER_FIELD
         for alternative in _union_alternatives(hint):
             if typing.get_origin(alternative) is tuple:
-                kind = LIST_FIELD
+                field_kind = LIST_FIELD
                 for element_class in typing.get_args(alternative):
                     if is_dataclass(element_class):
                         yield from _field_kinds(element_class)
             elif is_dataclass(alternative):
                 yield from _field_kinds(alternative)
             elif isinstance(alternative, type) and issubclass(alternative, bool):
-                kind = BOOLEAN_FIELD
+                field_kind = BOOLEAN_FIELD
             elif isinstance(alternative, type) and issubclass(alternative, int):
-                kind = NUMBER_FIELD
+                field_kind = NUMBER_FIELD
         if not field_name.startswith("__"):
-            yield field_name, kind
+            yield field_name, field_kind
 
 
 def _union_alternatives(hint: Any) -> tuple[Any, ...]:

@@ -209,14 +209,14 @@ def _edges_on_circles(edges: tuple[Edge, ...]) -> tuple[Edge, ...]:
 
 
 def _without_dead_ends(
-    edges: tuple[Edge, ...], ends: dict[Edge, tuple[str, str]]
+    edges: tuple[Edge, ...], writers_by_edge: dict[Edge, tuple[str, str]]
 ) -> tuple[Edge, ...]:
-    """Remove the edges to which no circle leads (Kahn's algorithm). ``ends`` has the two ends of
-    each edge in the direction of travel.
+    """Remove the edges to which no circle leads (Kahn's algorithm). ``writers_by_edge`` has the two
+    ends of each edge in the direction of travel.
     """
     next_labels: dict[str, list[str]] = defaultdict(list)
     incoming_counts: dict[str, int] = defaultdict(int)
-    for from_label, to_label in ends.values():
+    for from_label, to_label in writers_by_edge.values():
         next_labels[from_label].append(to_label)
         incoming_counts[to_label] += 1
     dead_labels = [from_label for from_label in next_labels if from_label not in incoming_counts]
@@ -226,7 +226,7 @@ def _without_dead_ends(
             if not incoming_counts[to_label]:
                 dead_labels.append(to_label)
     unreachable = set(dead_labels)
-    return tuple(edge for edge in edges if ends[edge][0] not in unreachable)
+    return tuple(edge for edge in edges if writers_by_edge[edge][0] not in unreachable)
 
 
 def _path(
@@ -361,11 +361,11 @@ def _replaced_positions(
             version, read_index = positions_read.get(
                 (observation.transaction, observation.group, observation.place), (-1, -1)
             )
-            unique = last_positions[observation.group, observation.place, version] < 2
+            is_unique = last_positions[observation.group, observation.place, version] < 2
             if (
                 read_index >= 0
                 and version != observation.position
-                and unique
+                and is_unique
                 and observation.outcome is Outcome.OK
             ):
                 register = (f"the position of {observation.group}", observation.place, version)

@@ -81,8 +81,10 @@ def _find_read_amid_writes(
     for index, write in transaction.writes:
         for sight in visible.sights_of(write):
             for later_write in transaction.acknowledged:
-                follows = later_write[0] > sight.index and later_write[1].place == write.place
-                if follows and not _end_asked(transaction, history, sight.index, later_write[0]):
+                follows_write = later_write[0] > sight.index and later_write[1].place == write.place
+                if follows_write and not _end_asked(
+                    transaction, history, sight.index, later_write[0]
+                ):
                     return (index, write), sight.index, later_write
     return None
 

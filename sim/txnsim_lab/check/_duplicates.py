@@ -22,12 +22,14 @@ def duplicates(history: History) -> tuple[Anomaly, ...]:
     sights_by_item: dict[str, dict[tuple[TopicPartition, int], tuple[int, str]]] = defaultdict(dict)
     for (partition, value), sights in visible.sights.items():
         writers = visible.writers.get((partition, value), ())
-        items = {write.item for _, write in writers}
-        item = items.pop() if len(items) == 1 else None
-        if item is None and len({write.transaction for _, write in writers}) != 1:
+        written_items = {write.item for _, write in writers}
+        written_item = written_items.pop() if len(written_items) == 1 else None
+        if written_item is None and len({write.transaction for _, write in writers}) != 1:
             continue  # of no program that was seen, or of several that used one name
         record_name = (
-            f"{value!r} on {partition}" if item is None else f"item {item!r} on {partition.topic}"
+            f"{value!r} on {partition}"
+            if written_item is None
+            else f"item {written_item!r} on {partition.topic}"
         )
         for sight in sights:
             sights_by_item[record_name].setdefault((partition, sight.offset), (sight.index, value))

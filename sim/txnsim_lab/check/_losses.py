@@ -81,7 +81,7 @@ def _losses_of_transaction(transaction: Transaction, loss_proofs: _LossProofs) -
     proofs = [
         proof_index for index, (_, proof) in lost_writes.items() for proof_index in (index, *proof)
     ]
-    ends = [index for index, _ in transaction.ends]
+    end_indexes = [index for index, _ in transaction.ends]
     anomalies = []
     lost_names = {_record_key(index, write) for index, (write, _) in lost_writes.items()}
     if visible and len(lost_names | visible.keys()) > 1:
@@ -92,16 +92,18 @@ def _losses_of_transaction(transaction: Transaction, loss_proofs: _LossProofs) -
                 f"a part of {transaction.label} is visible, but not {missing_text}",
                 *proofs,
                 *(index for sights in visible.values() for index in sights),
-                *ends,
+                *end_indexes,
             )
         )
     if end_index is None:
         return anomalies
     if not visible and len(lost_writes) == len(transaction.acknowledged) and len(lost_names) > 1:
         reason = f"{transaction.label} was acknowledged as committed, and nothing of it is there"
-        return [convict(Kind.LOST_COMMIT, reason, *proofs, *ends)]
+        return [convict(Kind.LOST_COMMIT, reason, *proofs, *end_indexes)]
     for index, (write, proof) in lost_writes.items():
-        anomalies.append(_lost_write(write, f" of {transaction.label}", index, *proof, *ends))
+        anomalies.append(
+            _lost_write(write, f" of {transaction.label}", index, *proof, *end_indexes)
+        )
     return anomalies
 
 

@@ -327,8 +327,10 @@ def _undelivered_writes(history: History, consumption: _Consumption) -> Iterator
         )
         if not is_demanded or (transaction is not None and not transaction.fate.is_committed):
             continue
-        ends = () if transaction is None else (end_index for end_index, _ in transaction.ends)
-        yield max((index, *ends)), write
+        end_indexes = (
+            () if transaction is None else (end_index for end_index, _ in transaction.ends)
+        )
+        yield max((index, *end_indexes)), write
 
 
 def _follows(later_observation: Observation, earlier_observation: Observation) -> bool:

@@ -116,14 +116,14 @@ class _Names:
         that came before the deletion was requested, and for requests that were sent after the
         deletion was confirmed. A confirmed deletion also ends the doubt about earlier ones.
         """
-        deletion_count, in_doubt = 0, False
+        deletion_count, is_in_doubt = 0, False
         sent_ms = -1 if observation.asked_ms is None else observation.asked_ms
         for deletion_index, deletion in self._deletions.get(topic, ()):
             if index < deletion_index and observation.at_ms <= deletion.asked_ms:
                 break
             deletion_count += 1
-            in_doubt = deletion.outcome is not Outcome.OK or sent_ms <= deletion.at_ms
-        return f"{topic}{IN_DOUBT_MARK}{index}" if in_doubt else _name(topic, deletion_count)
+            is_in_doubt = deletion.outcome is not Outcome.OK or sent_ms <= deletion.at_ms
+        return f"{topic}{IN_DOUBT_MARK}{index}" if is_in_doubt else _name(topic, deletion_count)
 
     def _all_names_of(self, partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
         """The partitions of all topics with this name: a coordinator knows only the name."""

@@ -130,7 +130,7 @@ class _SupersededLog:
     """Records that the cleaner may have removed, since a later record has the same key."""
 
     def __init__(self, history: History) -> None:
-        self._last: dict[tuple[TopicPartition, str], int] = {}
+        self._last_offsets: dict[tuple[TopicPartition, str], int] = {}
         self._in_doubt: set[tuple[TopicPartition, str]] = set()
         """Records that may be in any of several topics with the same name."""
         for _, write in history.writes():
@@ -148,12 +148,14 @@ class _SupersededLog:
         doubtful_partition = in_doubt_of(partition)
         if doubtful_partition is not None:
             self._in_doubt.add((doubtful_partition, key))
-        self._last[partition, key] = max(offset, self._last.get((partition, key), offset))
+        self._last_offsets[partition, key] = max(
+            offset, self._last_offsets.get((partition, key), offset)
+        )
 
     def covers(self, write: Wrote) -> bool:
         if write.key is None:
             return False
-        has_later_record = self._last[write.place, write.key] > write.offset
+        has_later_record = self._last_offsets[write.place, write.key] > write.offset
         return has_later_record or (own_name(write.place), write.key) in self._in_doubt
 
 

@@ -97,8 +97,8 @@ def judge(history: History) -> Verdict:
     by_topic = with_distinct_topics(history)
     _refuse_shared_values(by_topic)
     anomalies = tuple(anomaly for checker in CHECKERS for anomaly in checker(by_topic))
-    kinds = sorted({anomaly.kind for anomaly in anomalies})
-    return Verdict(kinds=tuple(kinds), anomalies=anomalies)
+    anomaly_kinds = sorted({anomaly.kind for anomaly in anomalies})
+    return Verdict(kinds=tuple(anomaly_kinds), anomalies=anomalies)
 
 
 def _refuse_shared_values(history: History) -> None:
@@ -109,8 +109,8 @@ def _refuse_shared_values(history: History) -> None:
     for index, write in history.writes():
         if write.value is None or write.outcome is Outcome.FAILED:
             continue
-        name = (write.place, write.value)
-        first_index, first_write = first_writes.get(name, (index, write))
+        place_and_value = (write.place, write.value)
+        first_index, first_write = first_writes.get(place_and_value, (index, write))
         if first_write.transaction != write.transaction or _elsewhere(first_write, write):
             raise HistoryError(
                 f"observations {first_index + 1} and {index + 1}: the value {write.value!r}"
@@ -118,8 +118,8 @@ def _refuse_shared_values(history: History) -> None:
                 f"records of {own_name(write.place)}; each record needs a value of its own, and "
                 "item says that two are the same work"
             )
-        if name not in first_writes or first_write.offset == UNKNOWN_OFFSET:
-            first_writes[name] = (index, write)
+        if place_and_value not in first_writes or first_write.offset == UNKNOWN_OFFSET:
+            first_writes[place_and_value] = (index, write)
 
 
 def _elsewhere(write: Wrote, other_write: Wrote) -> bool:

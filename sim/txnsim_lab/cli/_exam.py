@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     from txnsim_lab.exam.situations import SITUATIONS
     from txnsim_lab.simulation.play import quieten
 
-    situations = choose_situations(SITUATIONS, args.only, core=args.core)
+    situations = choose_situations(SITUATIONS, args.only, is_core_only=args.core)
     levels = sorted(set(args.transaction_version)) or TRANSACTION_VERSIONS
     if args.part == "list":
         _list_situations(situations, args)

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
                 ComparedDriver(command=args.one, level=args.level_a),
                 ComparedDriver(command=args.other, level=args.level_b),
             ),
-            choose_situations(SITUATIONS, args.only, core=args.core),
+            choose_situations(SITUATIONS, args.only, is_core_only=args.core),
             SimulatedTargets(args.as_version),
             bounds,
             clock=real_environment().clock,

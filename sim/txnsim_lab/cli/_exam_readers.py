@@ -72,7 +72,7 @@ async def _serve_topics(args: argparse.Namespace) -> None:
     from txnsim_lab.exam.readers import cluster_with_fixture_topics, expected_topics
 
     stop_event = LongRunning.stop_of(args)
-    topics = expected_topics(on_disk=False)
+    topics = expected_topics(are_on_disk=False)
     async with cluster_with_fixture_topics(port=args.port) as kafka:
         if args.expected is not None:
             write_whole(args.expected, _topics_as_json(topics), error_prefix="--expected")
@@ -91,7 +91,9 @@ def _write_directories(directory: Path) -> None:
     if directory.exists():
         raise ConfigError(f"{directory} exists already, and is not overwritten")
     files = asyncio.run(directories())
-    write_all(directory, {**files, EXPECTED_FILE: _topics_as_json(expected_topics(on_disk=True))})
+    write_all(
+        directory, {**files, EXPECTED_FILE: _topics_as_json(expected_topics(are_on_disk=True))}
+    )
     TERMINAL.line(
         f"{len(files)} files in {directory};"
         f" the expected answers are in {directory / EXPECTED_FILE}"

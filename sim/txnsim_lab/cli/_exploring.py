@@ -125,7 +125,7 @@ def _search(exploration: Exploration, args: argparse.Namespace) -> int:
             tally_text=f"{_limit_text(limit)}, {counts['ends']} ends judged, {seconds:.0f} s",
         )
 
-    result = explore(
+    exploration_result = explore(
         exploration,
         lane_count=args.jobs or os.cpu_count() or 1,
         seconds_max=None if args.time is None else duration_of("--time", args.time) / 1_000,
@@ -135,13 +135,13 @@ def _search(exploration: Exploration, args: argparse.Namespace) -> int:
     )
     progress.end()
     if args.json:
-        TERMINAL.json(_as_json(result))
+        TERMINAL.json(_as_json(exploration_result))
     else:
-        for line in _lines(exploration, result, args):
+        for line in _lines(exploration, exploration_result, args):
             TERMINAL.line(line)
-    if result.anomalies:
+    if exploration_result.anomalies:
         return FOUND_STATUS
-    return 0 if result.is_complete else INCOMPLETE_STATUS
+    return 0 if exploration_result.is_complete else INCOMPLETE_STATUS
 
 
 def _play_way(exploration: Exploration, args: argparse.Namespace) -> int:
@@ -216,8 +216,8 @@ def _anomaly_lines(anomaly: AnomalyFound, args: argparse.Namespace) -> Iterator[
         *(argument for bound in args.bounds for argument in option("--bounds", bound)),
         *option("--way", text_of_way(anomaly.way)),
     ]
-    play = command_line("txnsim", "explore", *arguments(args.story), *choices)
-    yield f"  play it: {play}"
+    play_command = command_line("txnsim", "explore", *arguments(args.story), *choices)
+    yield f"  play it: {play_command}"
 
 
 def _limit_text(limit: int | None) -> str:

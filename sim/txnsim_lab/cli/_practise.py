@@ -108,8 +108,10 @@ def _rehearse_upgrade(args: argparse.Namespace) -> int:
             release_named(args.old),
             release_named(args.new or REFERENCE.name),
         )
-        texts: list[str] = []
-        rehearsal = rehearse(old_release, new_release, texts.append if args.json else TERMINAL.text)
+        risk_texts: list[str] = []
+        rehearsal = rehearse(
+            old_release, new_release, risk_texts.append if args.json else TERMINAL.text
+        )
     except ConfigError as error:
         TERMINAL.complain(error)
         return MISUSE_STATUS
@@ -120,7 +122,7 @@ def _rehearse_upgrade(args: argparse.Namespace) -> int:
                 "to": new_release.name,
                 **msgspec.to_builtins(rehearsal),
                 "is_well": rehearsal.is_well,
-                "text": [line for text in texts for line in text.splitlines()],
+                "text": [line for text in risk_texts for line in text.splitlines()],
             }
         )
     return 0 if rehearsal.is_well else 1

@@ -175,10 +175,10 @@ def _explorations(text: str) -> tuple[str, ...]:
 
     if text == ALL:
         return tuple(explorations())
-    names = tuple(_names(text))
-    for name in names:
+    exploration_names = tuple(_names(text))
+    for name in exploration_names:
         find(name)  # or there is none
-    return names
+    return exploration_names
 
 
 def _stories(text: str) -> tuple[str, ...]:
@@ -186,10 +186,10 @@ def _stories(text: str) -> tuple[str, ...]:
 
     if text == ALL:
         return tuple(scenario.name for scenario in scenarios().values())
-    names = tuple(_names(text))
-    for name in names:
+    story_names = tuple(_names(text))
+    for name in story_names:
         find(name)  # or there is none
-    return names
+    return story_names
 
 
 def _seeds(args: argparse.Namespace) -> range:
@@ -209,19 +209,19 @@ def _play_alone(designs: Designs, args: argparse.Namespace) -> int:
     side = Side(args.on)
     level = TraceLevel.OFF if args.trace is None else TraceLevel.FULL
     if args.seed is not None:
-        lines, findings, failures, trace = _seed_alone(designs, side, args, level)
+        outcome_lines, findings, failures, trace = _seed_alone(designs, side, args, level)
     elif args.way is not None:
-        lines, findings, failures, trace = _way_alone(designs, side, args, level)
+        outcome_lines, findings, failures, trace = _way_alone(designs, side, args, level)
     elif args.run is not None:
-        lines, findings, failures, trace = _story_alone(designs, side, args, level)
+        outcome_lines, findings, failures, trace = _story_alone(designs, side, args, level)
     else:
         raise ConfigError("--on needs --seed, --explore with --way, or --stories with --run")
     if args.trace is not None:
         write_whole(args.trace, trace)
     if args.json:
-        TERMINAL.json({"steps": lines, "findings": findings, "failures": failures})
+        TERMINAL.json({"steps": outcome_lines, "findings": findings, "failures": failures})
     else:
-        for line in lines:
+        for line in outcome_lines:
             TERMINAL.line(line)
         for finding in findings:
             TERMINAL.line(f"{finding['kind']}: {finding['because']}")
@@ -285,16 +285,16 @@ def _story_alone(
     if args.run not in run_names:
         raise ConfigError(unknown_word_message("run", args.run, run_names))
     trace_level = TraceLevel.BRIEF if level is TraceLevel.OFF else level  # which tells the story
-    result, failures = play_story(
+    run_result, failures = play_story(
         stories[0], args.run, designs, side, goes_on=True, trace_level=trace_level
     )
     findings = [
         {"kind": kind, "because": because}
-        for kind, _, because in (reason.partition(": ") for reason in result.verdict.because)
+        for kind, _, because in (reason.partition(": ") for reason in run_result.verdict.because)
     ]
-    steps = [f"{number:3}  {step.text}" for number, step in enumerate(result.story, 1)]
-    steps += [f"Otherwise than the story expects: {mismatch}" for mismatch in result.mismatches]
-    return steps, findings, list(failures), result.trace
+    steps = [f"{number:3}  {step.text}" for number, step in enumerate(run_result.story, 1)]
+    steps += [f"Otherwise than the story expects: {mismatch}" for mismatch in run_result.mismatches]
+    return steps, findings, list(failures), run_result.trace
 
 
 def _as_json(findings: tuple[Finding, ...]) -> Iterator[dict[str, str]]:

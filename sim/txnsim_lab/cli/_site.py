@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     sizes_by_file = build(
         args.folder,
         parts_folder=args.given,
-        pack_beforehand=args.gzip,
+        packs_beforehand=args.gzip,
         report_progress=lambda line: print(line, file=sys.stderr),
     )
     TERMINAL.tell(

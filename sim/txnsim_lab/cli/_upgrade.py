@@ -139,7 +139,7 @@ class _Upgrade:
         print_text: PrintText,
     ) -> None:
         self._kafka = kafka
-        self._old, self._new = old_release, new_release
+        self._old_release, self._new_release = old_release, new_release
         self._print_text = print_text
         self._producers: list[Producer] = []
         self._committed = 0
@@ -148,9 +148,9 @@ class _Upgrade:
 
     async def play(self) -> Rehearsal:
         admin = await self._kafka.rebuilt.admin()
-        for introduction_line in _introduction(self._old, self._new):
+        for introduction_line in _introduction(self._old_release, self._new_release):
             self._print_text(introduction_line)
-        newest_version = self._new.patch_release
+        newest_version = self._new_release.patch_release
         async with AsyncExitStack() as exit_stack:
             for transactional_id in TRANSACTIONAL_IDS:
                 producer = Producer(
@@ -160,14 +160,16 @@ class _Upgrade:
                 )
                 self._producers.append(await exit_stack.enter_async_context(producer))
                 await producer.init_transactions()
-            await self._commit_and_report(admin, f"All brokers run {self._old.patch_release}.")
+            await self._commit_and_report(
+                admin, f"All brokers run {self._old_release.patch_release}."
+            )
             for step_number, broker in enumerate(BROKERS, 1):
                 self._print_text(
                     f"\n{step_number}. Stop broker {broker}, start it as {newest_version}."
                 )
                 await self._kafka.brokers.stop(broker)
                 await self._commit_and_report(admin, f"   Broker {broker} is down.")
-                await self._kafka.brokers.start(broker, as_version=self._new.name)
+                await self._kafka.brokers.start(broker, as_version=self._new_release.name)
                 await self._restore_leaders(admin)
                 await self._commit_and_report(
                     admin, f"   Broker {broker} runs {newest_version}, and leads again."
@@ -228,7 +230,7 @@ class _Upgrade:
         self._print_text(f"{heading} {committed_text}{failed_text}")
 
     async def _raise_features(self, admin: Admin) -> None:
-        known_features = self._new.features
+        known_features = self._new_release.features
         feature_levels = {
             feature_name: known_features[feature_name].max_level
             for feature_name in FEATURES

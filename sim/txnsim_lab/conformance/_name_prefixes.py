@@ -34,15 +34,17 @@ def prefix_without_hash(beginning: str) -> str:
     }
     wanted_hash = -ord(_LAST_CHARACTER) * _INVERSE_OF_31  # in front of the last hyphen
     while True:
-        head = beginning + "".join(letter for letter in new_token().lower() if letter.isalpha())[:3]
-        hash_of_head = java_hash(head) * 31**7
+        prefix_head = (
+            beginning + "".join(letter for letter in new_token().lower() if letter.isalpha())[:3]
+        )
+        hash_of_head = java_hash(prefix_head) * 31**7
         for letters in _letter_combinations(4):
             middle = "".join(letters)
-            end = ends_by_hash.get(
+            prefix_end = ends_by_hash.get(
                 (wanted_hash - hash_of_head - java_hash(middle) * 31**3) % _HASH_MODULUS
             )
-            if end is not None:
-                return f"{head}{middle}{end}{_LAST_CHARACTER}"
+            if prefix_end is not None:
+                return f"{prefix_head}{middle}{prefix_end}{_LAST_CHARACTER}"
 
 
 def _letter_combinations(count: int) -> Iterator[tuple[str, ...]]:

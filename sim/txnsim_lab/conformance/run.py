@@ -104,24 +104,28 @@ def run_conformance(
         RawConnection.reaching(options.security),
         contextlib.closing(_Cluster(options.bootstrap)) as cluster,
     ):
-        cluster.check(beside_others=options.beside_others)
+        cluster.check(runs_beside_others=options.beside_others)
         cases = [case for case in choose_cases(options.only) if cluster.level in case.text.levels]
         if not cases:
             raise ConfigError(f"no case is called {' or '.join(options.only)}")
         cluster.clean(NAME_PREFIX)  # of a run that was killed
         surroundings = cluster.new_surroundings(options.patience_s)
-        results: list[CaseResult] = []
+        collected_results: list[CaseResult] = []
         is_stopped = False
         try:
             with contextlib.closing(
                 _play_cases(cases, options.bootstrap, cluster, surroundings, recorded_answers)
             ) as case_results:
                 for result in case_results:
-                    results.append(result)
+                    collected_results.append(result)
                     report_result(result, len(cases))
             later_surroundings = cluster.new_surroundings(options.patience_s)
-            results = _replay_differing(
-                results, options.bootstrap, cluster, later_surroundings, recorded_answers
+            collected_results = _replay_differing(
+                collected_results,
+                options.bootstrap,
+                cluster,
+                later_surroundings,
+                recorded_answers,
             )
         except stops:
             is_stopped = True
@@ -134,7 +138,7 @@ def run_conformance(
         answered_by=recorded_answers.kafka,
         transaction_version=cluster.level,
         lacks=tuple(cluster.missing_versions(release)),
-        results=tuple(sorted(results, key=lambda result: case_order[result.case])),
+        results=tuple(sorted(collected_results, key=lambda result: case_order[result.case])),
         left_behind=left_behind,
         cases=tuple(case.id for case in cases),
         is_stopped=is_stopped,
@@ -251,16 +255,16 @@ def _differences(recording: Recording, play: Play) -> Iterator[AnswerDifference]
     ):
         single_transcript = Transcript()
         single_transcript.entries.append((request, answer))
-        fields = tuple(
+        differing_fields = tuple(
             difference_line.removeprefix(f"{request}.")
             for difference_line in answer_differences((exchange,), single_transcript)
         )
-        if fields:
+        if differing_fields:
             yield AnswerDifference(
                 request=request,
                 answer=answer,
                 kafka=json.loads(exchange.answers[0]),
-                fields=fields,
+                fields=differing_fields,
                 rules=play.rule_ids[index],
             )
         if exchange.asked != request:
@@ -343,7 +347,7 @@ class _Cluster:
     def broker_id(self) -> int:
         return int(self.brokers[0])
 
-    def check(self, *, beside_others: bool) -> None:
+    def check(self, *, runs_beside_others: bool) -> None:
         """Check that the cases may be played on the cluster.
 
         Raises:
@@ -356,7 +360,7 @@ class _Cluster:
         foreign_topics = [
             topic.name for topic in self.topics if not topic.name.startswith(NAME_PREFIX)
         ]
-        if foreign_topics and not beside_others:
+        if foreign_topics and not runs_beside_others:
             example_names = ", ".join(sorted(foreign_topics)[:3])
             raise ConfigError(
                 f"the cluster has {len(foreign_topics)} topics of others ({example_names}):"

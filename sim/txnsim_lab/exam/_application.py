@@ -544,7 +544,7 @@ class Application(DriverSession):
         """
         deadline = (await self.target.admin()).cluster.deadline(END_PATIENCE_MS)
         while True:
-            stable_offset = await self.end_of(partition, committed=True)
+            stable_offset = await self.end_of(partition, reads_committed=True)
             if stable_offset == (end_offset := await self.end_of(partition)):
                 return
             if deadline.has_passed:
@@ -669,13 +669,15 @@ class Application(DriverSession):
 
     # The log
 
-    async def end_of(self, partition: int, *, committed: bool = False) -> int:
+    async def end_of(self, partition: int, *, reads_committed: bool = False) -> int:
         """The end offset of a partition of the topic, once the markers of ended transactions are
-        written; with ``committed``, the present last stable offset.
+        written; with ``reads_committed``, the present last stable offset.
         """
-        if not committed:
+        if not reads_committed:
             await self.records()
-        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        isolation = (
+            IsolationLevel.READ_COMMITTED if reads_committed else IsolationLevel.READ_UNCOMMITTED
+        )
         admin = await self.target.admin()
         return await admin.offset_of(
             TopicPartition(self.name(self.topic), partition), LATEST_TIMESTAMP, isolation
@@ -820,7 +822,7 @@ class OldProtocolProducer(msgspec.Struct, kw_only=True):
             producer_id=producer_id,
             producer_epoch=epoch,
             base_sequence=first_sequence,
-            transactional=True,
+            is_transactional=True,
             compression=compression,
         )
         leader = await self.cluster.leader(partition)

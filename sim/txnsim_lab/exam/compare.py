@@ -188,11 +188,11 @@ class _Pair:
     async def compare(
         self, situation: Situation, level: int, *, acts_drawn: str = ""
     ) -> SituationDifference | None:
-        results = await self._play_both(situation, level)
+        both_results = await self._play_both(situation, level)
         self.applied += any(
-            result.outcome is not SituationOutcome.DOES_NOT_APPLY for result in results
+            result.outcome is not SituationOutcome.DOES_NOT_APPLY for result in both_results
         )
-        if not results_differ(*results):
+        if not results_differ(*both_results):
             return None
         play_count = 1
         for _ in range(PLAYS_PER_DIFFERENCE - 1):
@@ -202,8 +202,8 @@ class _Pair:
             level=level,
             asks=situation.asks,
             about=situation.about,
-            one=results[0],
-            other=results[1],
+            one=both_results[0],
+            other=both_results[1],
             times=play_count,
             drawn=acts_drawn,
         )
@@ -259,15 +259,16 @@ def variants(
     act_names = sorted(ACTS)
     while near_situations:
         situation, level = rng.choice(near_situations)
-        acts = sorted(
+        chosen_acts = sorted(
             (1 + rng.randrange(COMMANDS_MAX), rng.choice(act_names))
             for _ in range(1 + rng.randrange(ACTS_MAX))
         )
         acts_text = ", ".join(
-            f"{act_name} before command {command_number}" for command_number, act_name in acts
+            f"{act_name} before command {command_number}"
+            for command_number, act_name in chosen_acts
         )
         yield (
-            msgspec.structs.replace(situation, play=with_acts(situation.play, acts)),
+            msgspec.structs.replace(situation, play=with_acts(situation.play, chosen_acts)),
             level,
             acts_text,
         )

@@ -96,18 +96,18 @@ def driver_sources(command: str, further_paths: Sequence[Path] = ()) -> dict[str
     Raises:
         ConfigError: A further file can't be read.
     """
-    sources: dict[str, bytes] = {}
+    source_by_name: dict[str, bytes] = {}
     for path in map(Path, shlex.split(command)):
         if path.is_file() and path.stat().st_size <= SOURCE_BYTES_MAX:
             file_bytes = path.read_bytes()
             if b"\0" not in file_bytes:  # an interpreter is no file of the driver's own
-                sources[path.name] = file_bytes
+                source_by_name[path.name] = file_bytes
     for path in further_paths:
         try:
-            sources[path.name] = path.read_bytes()
+            source_by_name[path.name] = path.read_bytes()
         except OSError as error:
             raise ConfigError(f"--driver-source {path}: {problem_of(error)}") from None
-    return sources
+    return source_by_name
 
 
 def _versions(run: ExamRun, miss: Result) -> dict[str, object]:
@@ -130,8 +130,8 @@ def _report_of_miss(
     library = _escape_markup(f"{run.library} {run.version}")
     yield f"# {library}: {miss.situation}, at transaction.version {miss.level}\n\n{miss.asks}\n"
     yield f"## What was done\n\n{_RULES_OF_APPLICATION}\n"
-    steps = (_one_line(step).replace("`", "'") for step in miss.steps)
-    yield from (f"{step_number}. `{step}`" for step_number, step in enumerate(steps, 1))
+    step_lines = (_one_line(step).replace("`", "'") for step in miss.steps)
+    yield from (f"{step_number}. `{step}`" for step_number, step in enumerate(step_lines, 1))
     yield f"\n## What was expected\n\n{miss.yardstick.replace('``', '`')}\n\n{_LAWS_TEXT}\n"
     yield "## What was seen\n"
     yield from _bullets(miss.because)

@@ -43,7 +43,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         raise pytest.UsageError(f"say @pytest.mark.{MARKER}(driver='python my_driver.py')")
     options = {"core": False, "only": (), "levels": (0, 1, 2), "known": (), **marker.kwargs}
     try:
-        situations = choose_situations(SITUATIONS, options["only"], core=options["core"])
+        situations = choose_situations(SITUATIONS, options["only"], is_core_only=options["core"])
     except ConfigError as error:
         raise pytest.UsageError(str(error)) from None
     rows = [

@@ -48,9 +48,9 @@ class ReaderStatement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Lag of the group ``readers``."""
 
 
-def expected_topics(*, on_disk: bool) -> tuple[ExpectedReading, ...]:
+def expected_topics(*, are_on_disk: bool) -> tuple[ExpectedReading, ...]:
     """The expected answer for each topic."""
-    fixtures = (*FIXTURE_TOPICS, cut_short) if on_disk else FIXTURE_TOPICS
+    fixtures = (*FIXTURE_TOPICS, cut_short) if are_on_disk else FIXTURE_TOPICS
     return tuple(fixture.expected for fixture in fixtures)
 
 
@@ -90,10 +90,10 @@ async def directories() -> dict[str, bytes]:
         cut_topic = await write_fixture(simulated_target(kafka), cut_short)
         for broker_id in sorted(kafka.cluster.brokers):
             for file in log_dir_of(kafka.cluster, broker_id):
-                content = b"".join(file.parts)
+                file_bytes = b"".join(file.parts)
                 if file.path.startswith(f"{cut_topic}-") and file.path.endswith(".log"):
-                    content = content[:-CUT_BYTES]
-                files[f"broker-{broker_id}/{file.path}"] = content
+                    file_bytes = file_bytes[:-CUT_BYTES]
+                files[f"broker-{broker_id}/{file.path}"] = file_bytes
     return files
 
 
@@ -101,11 +101,11 @@ def misses(
     topics: Sequence[ExpectedReading], statements: Sequence[ReaderStatement]
 ) -> Iterator[str]:
     """The wrong and missing answers of a reader, in words."""
-    answers: Mapping[str, ReaderStatement] = {
+    statement_by_topic: Mapping[str, ReaderStatement] = {
         statement.topic: statement for statement in statements
     }
     for topic in topics:
-        answer = answers.get(topic.topic)
+        answer = statement_by_topic.get(topic.topic)
         if answer is None:
             yield f"{topic.topic}: nothing is said of it"
             continue

@@ -184,5 +184,5 @@ def _stories(run: ExamRun, misses: str, known_ids: Collection[str]) -> Iterator[
             ("What was done", result.steps),
             ("What happened in the cluster", result.story),
         ):
-            text = chr(10).join(map(escape_unprintable, lines))
-            yield f"<h3>{heading}</h3><pre>{escape(text)}</pre>"
+            story_text = chr(10).join(map(escape_unprintable, lines))
+            yield f"<h3>{heading}</h3><pre>{escape(story_text)}</pre>"

@@ -46,7 +46,7 @@ async def run_exam(
         ConfigError: The driver can't be started, or does not speak the contract.
     """
     exam = Exam(command, targets or SimulatedTargets())
-    results: list[Result] = []
+    exam_results: list[Result] = []
     is_stopped = False
     try:
         driver_description = await exam.begin()
@@ -54,8 +54,8 @@ async def run_exam(
             for level in (level for level in levels if level in exam.targets.levels):
                 for situation in situations:
                     if level in situation.levels:
-                        results.append(await exam.play(situation, level))
-                        report_result(results[-1])
+                        exam_results.append(await exam.play(situation, level))
+                        report_result(exam_results[-1])
         except stops:
             is_stopped = True
     finally:
@@ -68,7 +68,7 @@ async def run_exam(
         contract=driver_description.contract,
         kafka=exam.targets.about,
         speaks=exam.speaks,
-        results=tuple(results),
+        results=tuple(exam_results),
         is_stopped=is_stopped,
     )
 
@@ -202,28 +202,30 @@ def _result(
 
 
 def choose_situations(
-    situations: Sequence[Situation], only: Sequence[str] = (), *, core: bool = False
+    situations: Sequence[Situation], only: Sequence[str] = (), *, is_core_only: bool = False
 ) -> list[Situation]:
     """The situations whose name or kind begins with one of the words; all of them without words.
 
     Args:
         situations: The situations to choose from.
         only: The words.
-        core: Whether only core situations are chosen, each at its newest level.
+        is_core_only: Whether only core situations are chosen, each at its newest level.
 
     Raises:
         ConfigError: A word matches no situation.
     """
     for word in only:
         if not any(_has_word_as_prefix(situation, word) for situation in situations):
-            names = ", ".join(situation.name for situation in situations)
-            raise ConfigError(f"--only {word}: no situation is called so; there are {names}")
+            situation_names = ", ".join(situation.name for situation in situations)
+            raise ConfigError(
+                f"--only {word}: no situation is called so; there are {situation_names}"
+            )
     matching = [
         situation
         for situation in situations
         if not only or any(_has_word_as_prefix(situation, word) for word in only)
     ]
-    if not core:
+    if not is_core_only:
         return matching
     newest_levels = ((situation, max(situation.levels)) for situation in matching if situation.core)
     return [

@@ -51,7 +51,7 @@ def situation(
     groups: tuple[str, ...] = (),
     about: tuple[str, ...] = (),
     needs_version_2: bool = False,
-    core: bool = False,
+    is_core: bool = False,
     begins_as: str = "",
 ) -> Callable[[PlaySituation], Situation]:
     """Decorate a coroutine function that plays a situation.
@@ -65,7 +65,7 @@ def situation(
         groups: Groups whose positions are judged.
         about: Known bugs that it shows.
         needs_version_2: Whether transactions v1 can't avoid a miss.
-        core: Whether ``--core`` includes it.
+        is_core: Whether ``--core`` includes it.
         begins_as: The release of Kafka at the beginning.
     """
     return lambda play: Situation(
@@ -78,6 +78,6 @@ def situation(
         groups=groups,
         about=about,
         needs_version_2=needs_version_2,
-        core=core,
+        core=is_core,
         begins_as=begins_as,
     )

@@ -219,10 +219,10 @@ class _Traffic:
                 receiver, kind_name, crossing.content, conversation, is_request=is_request
             )
             return None
-        number = self._sent[kind_name] = self._sent.get(kind_name, 0) + 1
+        message_number = self._sent[kind_name] = self._sent.get(kind_name, 0) + 1
         message = HeldMessage(
             kind_name=kind_name,
-            number=number,
+            number=message_number,
             sender=sender,
             receiver=receiver,
             is_request=is_request,
@@ -392,10 +392,10 @@ class _Traffic:
         del self._lines[line][0]
         if not self._lines[line]:
             del self._lines[line]
-        outcome = _OUTCOMES[option_kind]
-        self._losses += outcome is not SubmitOutcome.PASS
+        submit_outcome = _OUTCOMES[option_kind]
+        self._losses += submit_outcome is not SubmitOutcome.PASS
         self._heard.add(message.sender)
-        if outcome is SubmitOutcome.DROP:
+        if submit_outcome is SubmitOutcome.DROP:
             self._nodes.note_arrival(message.receiver, f"{option_kind} {message.kind_name}", None)
         else:
             self._note_arrival(
@@ -406,7 +406,7 @@ class _Traffic:
                 is_request=message.is_request,
             )
         if not message.future.done():
-            message.future.set_result(FaultEffect(outcome=outcome))
+            message.future.set_result(FaultEffect(outcome=submit_outcome))
 
     def _begin_step(self, name: str) -> None:
         """Make the next step of a disturbance."""

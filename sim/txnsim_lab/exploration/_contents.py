@@ -35,28 +35,33 @@ def digest_of_broker(broker: Broker) -> bytes:
 
     What it has armed (timers) follows from these, and from the requests that it handles.
     """
-    parts: list[object] = [broker.broker_id]
+    state_parts: list[object] = [broker.broker_id]
     for partition, log in sorted(broker.replicas.hosted.items()):
-        parts += (str(partition), log.log_start_offset, log.log_end_offset, log.high_watermark)
-        parts += log.batches()
+        state_parts += (
+            str(partition),
+            log.log_start_offset,
+            log.log_end_offset,
+            log.high_watermark,
+        )
+        state_parts += log.batches()
         verifications = log.producers.verification.entries
         for producer_id, entry in sorted(verifications.items()):
-            parts += (producer_id, entry.producer_epoch, entry.lowest_sequence)
-            parts.append(entry.supports_epoch_bump)
+            state_parts += (producer_id, entry.producer_epoch, entry.lowest_sequence)
+            state_parts.append(entry.supports_epoch_bump)
     for partition, replicated_log in sorted(broker.replicas.replicated.items()):
-        parts += (str(partition), replicated_log.isr)
-        parts += [
+        state_parts += (str(partition), replicated_log.isr)
+        state_parts += [
             (follower.broker_id, follower.log_end_offset)
             for follower in replicated_log.followers.values()
         ]
-    parts.append(broker.verification.queued())
+    state_parts.append(broker.verification.queued())
     coordinator = broker.coordinator
-    parts += [
+    state_parts += [
         txn for _, txn in sorted((txn.transactional_id, txn) for txn in coordinator.entries())
     ]
-    parts += (coordinator.withdrawn_transitions(), coordinator.sendings())
-    parts.append(coordinator.snapshot().completions_waiting)
-    return digest_of(*parts)
+    state_parts += (coordinator.withdrawn_transitions(), coordinator.sendings())
+    state_parts.append(coordinator.snapshot().completions_waiting)
+    return digest_of(*state_parts)
 
 
 def _parts(value: object) -> Iterator[bytes]:

@@ -162,7 +162,7 @@ def shorten(
         return way
     for index in range(len(way)):
         shorter = replay(exploration, (*way[:index], *way[index + 1 :]))
-        names = _names(shorter.played_run.findings, name_of)
-        if names == kinds and len(shorter.way) < len(way):
+        finding_names = _names(shorter.played_run.findings, name_of)
+        if finding_names == kinds and len(shorter.way) < len(way):
             return shorten(exploration, shorter.way, kinds, name_of)
     return way

@@ -191,7 +191,7 @@ def search(
     start_s, cpu_start_s = monotonic_ms() / 1_000, _children_cpu_s()
     with (
         closing(lane_pool),
-        tempfile.TemporaryFile() as results,
+        tempfile.TemporaryFile() as result_file,
         tempfile.TemporaryFile() as failures,
     ):
         root_process_id = os.fork()
@@ -201,7 +201,9 @@ def search(
                 gc.collect()
                 gc.freeze()
                 gc.disable()
-                forking = _Forking(states, counters, lane_pool, results.fileno(), deviations_max)
+                forking = _Forking(
+                    states, counters, lane_pool, result_file.fileno(), deviations_max
+                )
                 conductor = Conductor(exploration, forking)
                 played_run = play(exploration.plan, director=conductor)
                 forking.finish(tuple(conductor.way), played_run)
@@ -219,8 +221,8 @@ def search(
         failures.seek(0)
         if failure_text := failures.read().decode():
             raise ConfigError(f"{exploration.name}: {failure_text}")
-        results.seek(0)
-        found_ends = tuple(msgspec.json.decode(line, type=FoundEnd) for line in results)
+        result_file.seek(0)
+        found_ends = tuple(msgspec.json.decode(line, type=FoundEnd) for line in result_file)
     return SearchResult(
         **total_counts,
         is_stopped=is_cut,

@@ -240,10 +240,10 @@ def _read_pieces(
 def _explanation(
     followed_trace: FollowedTrace, *, partition_name: str | None, repair_program: ShellText
 ) -> Explained:
-    facts = followed_trace.facts()
-    verdict = judge_cluster(facts, program=repair_program)
+    cluster_facts = followed_trace.facts()
+    verdict = judge_cluster(cluster_facts, program=repair_program)
     judged_partitions = judge_cluster(
-        msgspec.structs.replace(facts, ignorance=None), program=repair_program
+        msgspec.structs.replace(cluster_facts, ignorance=None), program=repair_program
     )
     by_name = {partition.partition: partition for partition in judged_partitions.partitions}
     open_mismatches = tuple(
@@ -260,7 +260,7 @@ def _explanation(
     return Explained(
         at=followed_trace.position,
         partitions=tuple(
-            lso_explanation(followed_trace, by_name[explained_name], facts.ignorance)
+            lso_explanation(followed_trace, by_name[explained_name], cluster_facts.ignorance)
             if explained_name in by_name
             else lso_of(followed_trace, explained_name, program=repair_program)
             for explained_name in partition_names
@@ -269,5 +269,5 @@ def _explanation(
         # The state changes while the answer is sent.
         state=_decode_state(_encode_state(followed_trace.state)),
         verdict=verdict,
-        words=picture_words(followed_trace, facts, judged_partitions.partitions),
+        words=picture_words(followed_trace, cluster_facts, judged_partitions.partitions),
     )

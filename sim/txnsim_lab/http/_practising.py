@@ -67,7 +67,7 @@ class PractiseRoutes(ClusterNoun):
     async def _make_hang(self, transactional_id: str) -> None:
         def connect_client(client_id: str) -> Cluster:
             client_settings = ClientSettings(client_id=client_id)
-            return self.outside(client_settings, traced=True)
+            return self.outside(client_settings, is_traced=True)
 
         async with connect_client(hanging_example.APPLICATION_CLIENT) as client:
             topic = hanging_example.HANGING_PARTITION.topic

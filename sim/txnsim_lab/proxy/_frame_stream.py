@@ -177,8 +177,8 @@ class FrameStream:
             if missing:
                 break
             if handling is FrameHandling.COLLECT:
-                pieces, self._pieces = self._pieces, []
-                self._take_frame(pieces)
+                frame_pieces, self._pieces = self._pieces, []
+                self._take_frame(frame_pieces)
             elif self.watches_ends:
                 if position > start:
                     self.write(data[start:position])

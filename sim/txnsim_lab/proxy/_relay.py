@@ -77,7 +77,7 @@ class Relay:
         self._in_flight: deque[ProxiedRequest] = deque()
         self._request: ProxiedRequest | None = None
         """The request that is being collected."""
-        self._answered: ProxiedRequest | None = None
+        self._answered_request: ProxiedRequest | None = None
         """The request whose answer is being collected."""
         self._tokens_to_come = 0
         """Number of following frames that are SASL tokens without a header."""
@@ -404,7 +404,7 @@ class Relay:
                 and self._injector.is_armed
                 and self._rule_needs_answer(proxied_request)
             )
-            self._answered = proxied_request if meets_rule else None
+            self._answered_request = proxied_request if meets_rule else None
             return self._collect_or_skip(size_bytes) if meets_rule else FrameHandling.SKIP
         if proxied_request is None or proxied_request.answer_fate == SASL_TOKEN:
             return FrameHandling.PASS
@@ -421,7 +421,7 @@ class Relay:
             or proxied_request.mute_ms
             or (self._injector.is_armed and self._rule_needs_answer(proxied_request))
         ):
-            self._answered = proxied_request
+            self._answered_request = proxied_request
             return self._collect_or_skip(size_bytes)
         return FrameHandling.PASS
 
@@ -442,7 +442,7 @@ class Relay:
         )
 
     def _take_answer(self, pieces: list[bytes]) -> None:
-        proxied_request, self._answered = self._answered, None
+        proxied_request, self._answered_request = self._answered_request, None
         assert proxied_request is not None
         if (
             proxied_request.api_key in addresses.ENDPOINTS_AT_END

@@ -77,7 +77,7 @@ def _plan(mode: str) -> Plan:
     """An application that makes transactions on two partitions; the first one, which finds the
     leaders, is not counted.
     """
-    acts = tuple(
+    planned_acts = tuple(
         Act(
             {"call": {"who": "app", **call}},
             after_ms=PAUSE_MS if call["do"] == "begin" else 0,
@@ -91,7 +91,7 @@ def _plan(mode: str) -> Plan:
     return Plan(
         seed=0,
         world=World(mode=mode, topics={"t": topic}, latency_us=(HOP_US, HOP_US)),
-        tracks=(Track(name="app", acts=acts, actor=actor),),
+        tracks=(Track(name="app", acts=planned_acts, actor=actor),),
     )
 
 

@@ -84,13 +84,13 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
     def scenario(self, scenario: Scenario, run: str) -> Scenario:
         """The story, with a run in a cluster of this design."""
         declared_run = scenario.runs[run]
-        changes = {
+        changed_fields = {
             "mode": self.mode_of(declared_run.mode),
             "as_version": self.as_version,
             "rules": dict(self.rules),
             "settings": {**declared_run.settings, **self.settings},
         }
-        runs = {**scenario.runs, run: declared_run.model_copy(update=changes)}
+        runs = {**scenario.runs, run: declared_run.model_copy(update=changed_fields)}
         return scenario.model_copy(update={"runs": runs})
 
 

@@ -69,11 +69,11 @@ def play_seed(
 
 def seed_pair(seed: int, designs: Designs) -> Pair:
     """Play a seed on both sides."""
-    results = []
+    played_runs = []
     for side in Side:
         played_run, failures = play_seed(seed, designs, side)
         is_over = OVER_LIMIT_KIND in played_run.kinds
-        results.append(
+        played_runs.append(
             SideResult(
                 sightings={} if is_over else _sightings(played_run.findings),
                 is_complete=not is_over,
@@ -83,7 +83,7 @@ def seed_pair(seed: int, designs: Designs) -> Pair:
                 failures=failures,
             )
         )
-    return Pair(source=Source.SEED, name=str(seed), a=results[0], b=results[1])
+    return Pair(source=Source.SEED, name=str(seed), a=played_runs[0], b=played_runs[1])
 
 
 def _sightings(findings: Iterable[Finding]) -> dict[str, Sighting]:
@@ -136,11 +136,11 @@ def play_story(
     design = designs.side(side)
     story_of_side = design.scenario(stories.find(name)[1], run)
     with design.in_place() as failures:
-        result = run_in_virtual_time(
+        run_result = run_in_virtual_time(
             ScenarioRun(scenario=story_of_side, run=run, take=ARMED, goes_on=goes_on),
             trace_level=trace_level,
         )
-    return result, failures.texts()
+    return run_result, failures.texts()
 
 
 def story_pair(name: str, run: str, designs: Designs) -> Pair:
@@ -148,24 +148,26 @@ def story_pair(name: str, run: str, designs: Designs) -> Pair:
     played on the other without its expectations, and judged: a design that is answered otherwise
     may have brought an anomaly by that. Without an end on either side there is nothing to compare.
     """
-    results = [_story_side(name, run, designs, side) for side in Side]
-    has_failed = [bool(result.remark) for result in results]
+    side_results = [_story_side(name, run, designs, side) for side in Side]
+    has_failed = [bool(side_result.remark) for side_result in side_results]
     if any(has_failed) and not all(has_failed):
         index = has_failed.index(True)
-        results[index] = _parted_side(name, run, designs, tuple(Side)[index], results[index])
-    return Pair(source=Source.STORY, name=name, run=run, a=results[0], b=results[1])
+        side_results[index] = _parted_side(
+            name, run, designs, tuple(Side)[index], side_results[index]
+        )
+    return Pair(source=Source.STORY, name=name, run=run, a=side_results[0], b=side_results[1])
 
 
 def _story_side(name: str, run: str, designs: Designs, side: Side) -> SideResult:
     try:
-        result, failures = play_story(name, run, designs, side)
+        run_result, failures = play_story(name, run, designs, side)
     except ConfigError as error:
         return SideResult(remark=str(error))
-    if FAILED_VERDICT in result.verdict.observed:
+    if FAILED_VERDICT in run_result.verdict.observed:
         return SideResult(
-            remark=f"it did not come to its end: {result.verdict.because[0]}", failures=failures
+            remark=f"it did not come to its end: {run_result.verdict.because[0]}", failures=failures
         )
-    return SideResult(sightings=_sightings(_findings_of(result.verdict)), failures=failures)
+    return SideResult(sightings=_sightings(_findings_of(run_result.verdict)), failures=failures)
 
 
 def _parted_side(
@@ -173,14 +175,14 @@ def _parted_side(
 ) -> SideResult:
     """The side on which a story went another way, played on without its expectations."""
     try:
-        result, failures = play_story(name, run, designs, side, goes_on=True)
+        run_result, failures = play_story(name, run, designs, side, goes_on=True)
     except ConfigError:
         return failed
-    if not result.mismatches or FAILED_VERDICT in result.verdict.observed:
+    if not run_result.mismatches or FAILED_VERDICT in run_result.verdict.observed:
         return failed
     return SideResult(
-        sightings=_sightings(_findings_of(result.verdict)),
-        other_way=result.mismatches[0],
+        sightings=_sightings(_findings_of(run_result.verdict)),
+        other_way=run_result.mismatches[0],
         failures=tuple(dict.fromkeys((*failed.failures, *failures))),
     )
 
@@ -230,12 +232,12 @@ def exploration_pair(
         seconds_max: When to stop the search on each side; None for never.
     """
     exploration = explorations.find(name)
-    results: list[ExplorationResult] = []
+    exploration_results: list[ExplorationResult] = []
     failures: list[tuple[str, ...]] = []
     for side in Side:
         design = designs.side(side)
         with design.in_place() as side_failures:
-            result = explore(
+            exploration_result = explore(
                 design.exploration(exploration),
                 lane_count=lane_count,
                 seconds_max=seconds_max,
@@ -243,12 +245,15 @@ def exploration_pair(
                 goes_on=True,
                 name_of=kind_of,
             )
-        results.append(result)
+        exploration_results.append(exploration_result)
         failures.append(side_failures.texts())
-    compared_deviations = min(_searched_deviations(result, deviations_max) for result in results)
+    compared_deviations = min(
+        _searched_deviations(exploration_result, deviations_max)
+        for exploration_result in exploration_results
+    )
     a, b = (
-        _side_of_search(result, compared_deviations, deviations_max, texts)
-        for result, texts in zip(results, failures, strict=True)
+        _side_of_search(exploration_result, compared_deviations, deviations_max, texts)
+        for exploration_result, texts in zip(exploration_results, failures, strict=True)
     )
     return Pair(source=Source.EXPLORE, name=name, a=a, b=b)
 

@@ -70,19 +70,21 @@ def sentence_of(verdict: Verdict) -> str:
             else "Neither design leaves an anomaly."
         )
     else:
-        parts = [
+        standing_texts = [
             f"cures {_kinds(counts[Standing.CURED])}",
             f"brings {_kinds(counts[Standing.BROUGHT])}",
         ]
         for standing, verb, runs in _IN_PART:
             if counts[standing]:
-                parts.append(f"{verb} {_kinds(counts[standing])} {runs}")
+                standing_texts.append(f"{verb} {_kinds(counts[standing])} {runs}")
         if counts[Standing.CHANGED]:
-            parts.append(f"leaves {_kinds(counts[Standing.CHANGED])} in other runs than A")
+            standing_texts.append(f"leaves {_kinds(counts[Standing.CHANGED])} in other runs than A")
         if verdict.other_ways:
             stories = "one story goes" if len(verdict.other_ways) == 1 else "stories go"
-            parts.append(f"{stories} another way")
-        sentence = f"B {', '.join(parts)}; both leave {_kinds(counts[Standing.LEFT])} alike."
+            standing_texts.append(f"{stories} another way")
+        sentence = (
+            f"B {', '.join(standing_texts)}; both leave {_kinds(counts[Standing.LEFT])} alike."
+        )
     if verdict.failures:
         sentence = f"{_FAILED}. {sentence}"
     return sentence if verdict.is_complete else f"{sentence} Not all was played."

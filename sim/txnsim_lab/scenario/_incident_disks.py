@@ -90,7 +90,7 @@ class WrittenCluster:
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=sequence,
-            transactional=True,
+            is_transactional=True,
         )
         self._append(log, assign(batch, base_offset=base_offset, leader_epoch=log.leader_epoch))
         return base_offset
@@ -111,7 +111,7 @@ class WrittenCluster:
         batch = control_batch(
             producer_id=producer_id,
             producer_epoch=producer_epoch,
-            committed=is_commit,
+            is_commit=is_commit,
             coordinator_epoch=epoch,
             base_offset=marker_offset,
             leader_epoch=log.leader_epoch,
@@ -279,7 +279,7 @@ class WrittenProducer:
     def _log_state(self, state: str) -> int:
         now_ms = self._cluster.now_ms
         is_idle = state in ("Empty", "CompleteCommit", "CompleteAbort")
-        entry = TxnTransition(
+        txn_transition = TxnTransition(
             transactional_id=TransactionalId(self.transactional_id),
             producer_id=ProducerId(self.producer_id),
             prev_producer_id=NO_PRODUCER_ID,
@@ -293,4 +293,4 @@ class WrittenProducer:
             last_update_timestamp_ms=now_ms,
             client_version=TransactionVersion.TV_2 if self._is_v2 else TransactionVersion.TV_0,
         )
-        return self._cluster.append_entry(entry)
+        return self._cluster.append_entry(txn_transition)

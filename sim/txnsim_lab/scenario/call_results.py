@@ -48,7 +48,7 @@ class CallResult(msgspec.Struct, frozen=True, kw_only=True):
     """Offset of the first record; -1 if there is none."""
     because: str = ""
     """What the client reported or observed, in words."""
-    in_doubt: bool = False
+    is_in_doubt: bool = False
     """Whether an earlier attempt may have taken effect although the call failed."""
 
     @property
@@ -56,7 +56,7 @@ class CallResult(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the request took effect, failed, or may have done either."""
         if self.error == NONE:
             return Outcome.OK
-        is_unknown = self.in_doubt or self.error in UNKNOWN_ERRORS
+        is_unknown = self.is_in_doubt or self.error in UNKNOWN_ERRORS
         return Outcome.UNKNOWN if is_unknown else Outcome.FAILED
 
 
@@ -80,7 +80,7 @@ def failure(error: ClientError) -> CallResult:
         error_name = error.error.name.upper()
     else:
         error_name = TIMED_OUT if isinstance(error, RetriableError) else type(error).__name__
-    return CallResult(error=error_name, because=str(error), in_doubt=error.in_doubt)
+    return CallResult(error=error_name, because=str(error), is_in_doubt=error.is_in_doubt)
 
 
 def _leaves_outcome_unknown(error: ErrorCode | None) -> bool:
@@ -104,7 +104,7 @@ def answers_by_partition(response: Any) -> dict[TopicPartition, CallResult]:
         TopicPartition(topic.name, partition_response.index): CallResult(
             error=code_name(partition_response.error_code),
             offset=partition_response.base_offset,
-            in_doubt=partition_response.error_code in UNSAID,
+            is_in_doubt=partition_response.error_code in UNSAID,
         )
         for topic in response.responses
         for partition_response in topic.partition_responses

@@ -83,12 +83,12 @@ class DrivenPace:
 
     def __init__(self, channel: DriverChannel, order: Order, checkpoints: CheckpointStore) -> None:
         self._channel = channel
-        self._given = GivenInputs(order.inputs)
-        self._left: int | None = 0 if order.paused else None
+        self._given_inputs = GivenInputs(order.inputs)
+        self._steps_left: int | None = 0 if order.paused else None
         """Steps until the run stops; None if it does not stop."""
         self._checkpoints = checkpoints
         self._goals = goals(order.lesson) if order.lesson else []
-        self.inputs = self._given.done
+        self.inputs = self._given_inputs.done
 
     @property
     def checkpoint_count(self) -> int:
@@ -97,11 +97,11 @@ class DrivenPace:
 
     async def wait_before_step(self, running_story: RunningStory, step: PlannedStep) -> None:
         """Do the inputs for this step; then, if a stop is due, wait for commands."""
-        await self._given.wait_before_step(running_story, step)
-        if self._left is None:
+        await self._given_inputs.wait_before_step(running_story, step)
+        if self._steps_left is None:
             return
-        if self._left:
-            self._left -= 1
+        if self._steps_left:
+            self._steps_left -= 1
             return
         await self._obey(running_story, step)
 
@@ -114,8 +114,8 @@ class DrivenPace:
                 error = self.back(command.count)
                 continue
             input_step: Step | None = None
-            to_its_end = isinstance(command, Go) and command.steps is None
-            if self.checkpoint_count >= CHECKPOINTS_BACK_MAX and not to_its_end:
+            goes_to_end = isinstance(command, Go) and command.steps is None
+            if self.checkpoint_count >= CHECKPOINTS_BACK_MAX and not goes_to_end:
                 error = (
                     f"a run has {CHECKPOINTS_BACK_MAX} stops to return to, and no more are kept:"
                     " step back, or let the story go on to its end"
@@ -130,7 +130,7 @@ class DrivenPace:
             if self._checkpoints.keep():
                 continue
             if isinstance(command, Go):
-                self._left = None if command.steps is None else max(0, command.steps - 1)
+                self._steps_left = None if command.steps is None else max(0, command.steps - 1)
                 return
             assert input_step is not None
             try:

@@ -381,7 +381,7 @@ class RunSelection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def by_run(
-    by_word: Mapping[str, Any], run_selection: RunSelection, *, take_selected: bool | None = None
+    by_word: Mapping[str, Any], run_selection: RunSelection, *, is_take_selected: bool | None = None
 ) -> Any:
     """Looks up the expected value for a run: the value of the first of the run's words that the
     file has. For a disarmed or control take, only values count that the file gives for these takes.
@@ -390,17 +390,20 @@ def by_run(
     Args:
         by_word: Expected values by word; a mapping as a value selects by a second word.
         run_selection: The run.
-        take_selected: Whether an outer word already selected the take; None at the outermost level.
+        is_take_selected: Whether an outer word already selected the take; None at the
+            outermost level.
     """
     takes_allowed = (
-        take_selected if take_selected is not None else run_selection.take not in HARMLESS_TAKES
+        is_take_selected
+        if is_take_selected is not None
+        else run_selection.take not in HARMLESS_TAKES
     )
     for word in (*run_selection.words, ELSE_KEY):
         if word not in by_word:
             continue
         is_allowed, expected = takes_allowed or word in HARMLESS_TAKES, by_word[word]
         if isinstance(expected, dict):
-            expected = by_run(expected, run_selection, take_selected=is_allowed)
+            expected = by_run(expected, run_selection, is_take_selected=is_allowed)
         elif not is_allowed:
             expected = None
         if expected is not None:

@@ -54,7 +54,7 @@ async def observe_twice(running_story: RunningStory) -> None:
     await observe_everything(running_story)
     late_before = running_story.target.late_partition_count()
     await running_story.target.wait_out(SECOND_LOOK_PAUSE_MS)
-    await wait_until_settled(running_story, patient=not is_stuck, overdue=True)
+    await wait_until_settled(running_story, is_patient=not is_stuck, is_overdue=True)
     await observe_everything(running_story)
     late_after = running_story.target.late_partition_count()
     if late_before or late_after:
@@ -62,7 +62,7 @@ async def observe_twice(running_story: RunningStory) -> None:
 
 
 async def wait_until_settled(
-    running_story: RunningStory, *, patient: bool = True, overdue: bool = False
+    running_story: RunningStory, *, is_patient: bool = True, is_overdue: bool = False
 ) -> bool:
     """Wait until the observable state stops changing, at most for a limit.
 
@@ -70,8 +70,8 @@ async def wait_until_settled(
 
     Args:
         running_story: The story that is being played.
-        patient: Whether to wait that long for decided transactions.
-        overdue: Whether the timeout of each open transaction has passed. Then its coordinator is
+        is_patient: Whether to wait that long for decided transactions.
+        is_overdue: Whether the timeout of each open transaction has passed. Then its coordinator is
             about to abort it, and the abort is visible only when it is replicated.
 
     Returns:
@@ -80,23 +80,23 @@ async def wait_until_settled(
     clock = running_story.environment.clock
     peace_deadline, decision_deadline = (
         Deadline(clock, SETTLE_MAX_MS),
-        Deadline(clock, DECIDED_MAX_MS * patient),
+        Deadline(clock, DECIDED_MAX_MS * is_patient),
     )
     snapshot, equal_looks = await _snapshot(running_story), 1
     while equal_looks < SETTLED_LOOKS or (
-        snapshot.is_due(overdue=overdue) and not decision_deadline.has_passed
+        snapshot.is_due(is_overdue=is_overdue) and not decision_deadline.has_passed
     ):
         if (
             equal_looks < SETTLED_LOOKS
             and peace_deadline.has_passed
-            and not snapshot.is_due(overdue=overdue)
+            and not snapshot.is_due(is_overdue=is_overdue)
         ):
             break
         await pause(clock, SETTLE_POLL_MS if equal_looks < SETTLED_LOOKS else DECIDED_POLL_MS)
         newer_snapshot = await _snapshot(running_story)
         equal_looks = equal_looks + 1 if newer_snapshot == snapshot else 1
         snapshot = newer_snapshot
-    return snapshot.is_due(overdue=overdue)
+    return snapshot.is_due(is_overdue=is_overdue)
 
 
 async def _observe_producers(running_story: RunningStory) -> None:
@@ -115,11 +115,11 @@ class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     open: tuple[str, ...]
     """Producers with an open transaction, and its start, per partition."""
 
-    def is_due(self, *, overdue: bool) -> bool:
+    def is_due(self, *, is_overdue: bool) -> bool:
         """Whether a transaction is decided and its markers are not all written, or is open and
-        ``overdue``.
+        ``is_overdue``.
         """
-        due_states = ("Prepare", "Ongoing") if overdue else ("Prepare",)
+        due_states = ("Prepare", "Ongoing") if is_overdue else ("Prepare",)
         return any(state in open_states for open_states in self.states for state in due_states)
 
 

@@ -75,10 +75,10 @@ class FindingStory(msgspec.Struct, frozen=True, kw_only=True):
             f"It makes the finding {self.finding_id} of `txnsim logs decisions` again.",
             *(f"Guessed: {guess}." for guess in self.guesses),
         ]
-        text = yaml.safe_dump(
+        yaml_text = yaml.safe_dump(
             document, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None
         )
-        return "".join(f"# {comment}\n" for comment in comments) + text
+        return "".join(f"# {comment}\n" for comment in comments) + yaml_text
 
 
 def story_of(facts: FindingFacts) -> FindingStory | NoStory:
@@ -133,7 +133,7 @@ class _StoryWriter:
         self.actors: dict[str, dict[str, str]] = {
             _PRODUCER: {"plays": "wire", "transactional-id": self._id}
         }
-        self._others: list[TopicPartition] = []
+        self._other_partitions: list[TopicPartition] = []
         self._mode = "TV2" if facts.is_v2 else "V-"
         self._has_one_replica = False
         self._is_as_4_3 = False
@@ -168,7 +168,7 @@ class _StoryWriter:
     def topics(self) -> dict[str, Any]:
         """The topics: the finding's partition is led by broker 2, the others by broker 1."""
         counts: dict[str, int] = {}
-        for partition in (self._partition, *self._others):
+        for partition in (self._partition, *self._other_partitions):
             counts[partition.topic] = max(counts.get(partition.topic, 0), partition.partition + 1)
         topics: dict[str, Any] = {}
         for topic, count in counts.items():
@@ -192,8 +192,8 @@ class _StoryWriter:
             for partition in self.facts.other_partitions
             if partition.topic not in INTERNAL_TOPICS and partition.partition < PARTITIONS_MAX
         ]
-        self._others = other_partitions[:_OTHER_PARTITIONS_MAX]
-        left_out = len(self.facts.other_partitions) - len(self._others)
+        self._other_partitions = other_partitions[:_OTHER_PARTITIONS_MAX]
+        left_out = len(self.facts.other_partitions) - len(self._other_partitions)
         if left_out:
             self._guess(
                 f"{left_out} of the decision's other partitions make no difference, and are left"
@@ -232,13 +232,13 @@ class _StoryWriter:
         decision = self._finding.decision
         assert decision is not None
         is_commit = decision.outcome == "commit"
-        outcomes = [marker.outcome for marker in self._finding.markers]
+        marker_outcomes = [marker.outcome for marker in self._finding.markers]
         if self._finding.explained_by == _OPERATOR and not self.facts.is_late_marker:
             for broker in (_THIRD_BROKER, _COORDINATOR_BROKER):
                 self._move_coordinator(broker)
         self._init()
         self._begin_transaction(self._finding.records or 1)
-        if decision.outcome not in outcomes:
+        if decision.outcome not in marker_outcomes:
             if self.facts.is_late_marker and self.facts.leader_moves:
                 self._end_without_leader(is_commit=is_commit)
             else:
@@ -254,7 +254,7 @@ class _StoryWriter:
             )
             return
         self._move_leader_as_found()
-        if outcomes[0] == decision.outcome:
+        if marker_outcomes[0] == decision.outcome:
             self._end_transaction(is_commit=is_commit)
             self._guess("the other marker was written by an operator, at once")
             self._write_marker(
@@ -333,7 +333,7 @@ class _StoryWriter:
         """A finding of a marker that ends no record, which an operator wrote."""
         is_known = self._finding.transactional_id is not None
         self._init()
-        self._others = [TopicPartition(_ELSEWHERE, 0)]
+        self._other_partitions = [TopicPartition(_ELSEWHERE, 0)]
         self._begin_elsewhere()
         self._end_transaction(is_commit=True)
         if is_known and self._finding.explained_by == _OPERATOR:
@@ -493,10 +493,13 @@ class _StoryWriter:
         self._guess("another producer showed the coordinator's new epoch")
         home = partition_for(self._id, TRANSACTION_LOG_PARTITIONS)
         witness_id = next(
-            name
-            for number in range(1_000)
-            if partition_for(name := f"witness-{number}", TRANSACTION_LOG_PARTITIONS) == home
-            and name != self._id
+            witness_name
+            for witness_number in range(1_000)
+            if partition_for(
+                witness_name := f"witness-{witness_number}", TRANSACTION_LOG_PARTITIONS
+            )
+            == home
+            and witness_name != self._id
         )
         self.actors[_WITNESS] = {"plays": "wire", "transactional-id": witness_id}
         self._say_with_next_step("The coordinator moves twice, and another producer writes.")
@@ -530,7 +533,7 @@ class _StoryWriter:
 
     def _begin_transaction(self, record_count: int, *, with_others: bool = True) -> None:
         """Begin a transaction and write its records, on the other partitions as well by default."""
-        other_partitions = self._others if with_others else []
+        other_partitions = self._other_partitions if with_others else []
         self._add_call(_PRODUCER, "begin")
         partitions = [str(partition) for partition in (self._partition, *other_partitions)]
         self._add_call(_PRODUCER, "add-partitions", partitions=partitions)
@@ -538,8 +541,8 @@ class _StoryWriter:
             self._produce(record_count)
         for partition in other_partitions:
             self._written += 1
-            value = f"record {self._written}"
-            self._add_call(_PRODUCER, "produce", partition=str(partition), value=value)
+            record_value = f"record {self._written}"
+            self._add_call(_PRODUCER, "produce", partition=str(partition), value=record_value)
 
     def _begin_elsewhere(self) -> None:
         """Begin a transaction on another topic, without the partition of the finding."""
@@ -597,22 +600,24 @@ class _StoryWriter:
         coordinator_epoch: int | None = None,
     ) -> None:
         """Let an operator write a marker for what is open since an offset, or for a producer id."""
-        outcome = "commit" if is_commit else "abort"
-        fields = {
+        ending_word = "commit" if is_commit else "abort"
+        marker_fields = {
             "start-offset": start_offset,
             "producer-id": producer_id,
             "coordinator-epoch": coordinator_epoch,
         }
-        fields = {name: number for name, number in fields.items() if number is not None}
-        self._say_with_next_step(f"An operator writes {outcome.upper()}.")
+        marker_fields = {
+            name: number for name, number in marker_fields.items() if number is not None
+        }
+        self._say_with_next_step(f"An operator writes {ending_word.upper()}.")
         self._add_call(
             _OPERATOR,
             "abort",
             only="armed",
             partition=str(self._partition),
-            **fields,
+            **marker_fields,
             epoch=self._marker_epoch,
-            decision=outcome,
+            decision=ending_word,
         )
 
     # Single steps

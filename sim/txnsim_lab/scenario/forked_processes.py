@@ -345,7 +345,7 @@ def serve(handle: Callable[[Channel], None]) -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for here
     while True:
-        request_bytes, numbers, _, _ = socket.recv_fds(control, 1, 1)
+        request_bytes, file_descriptors, _, _ = socket.recv_fds(control, 1, 1)
         if not request_bytes:
             return
         pid = os.fork()
@@ -356,12 +356,12 @@ def serve(handle: Callable[[Channel], None]) -> None:
             try:
                 os.setpgid(0, 0)
                 _limit_child()
-                handle(Channel(numbers[0]))
+                handle(Channel(file_descriptors[0]))
                 status = 0
             finally:
                 sys.stderr.flush()
                 os._exit(status)
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)  # the child does so too: one of them is first
-        os.close(numbers[0])
+        os.close(file_descriptors[0])
         control.send(_PID_STRUCT.pack(pid))

@@ -153,7 +153,7 @@ class _HangingStory:
             producer_id=identity.producer_id,
             producer_epoch=identity.producer_epoch,
             base_sequence=0,
-            transactional=True,
+            is_transactional=True,
         )
         produce = requests.produce(
             {HANGING_PARTITION: batch},

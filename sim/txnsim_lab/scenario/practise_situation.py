@@ -97,7 +97,7 @@ async def _late_produce(client: Cluster, partition: TopicPartition, *, timestamp
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
         base_sequence=0,
-        transactional=True,
+        is_transactional=True,
     )
     produce = requests.produce(
         {partition: batch},

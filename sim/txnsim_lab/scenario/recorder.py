@@ -254,7 +254,7 @@ class Recorder:
         transaction: str | None,
         answer: CallResult,
         *,
-        committed: bool,
+        is_commit: bool,
         asked_ms: int | None = None,
         sent_identity: ProducerIdAndEpoch | None = None,
         next_identity: ProducerIdAndEpoch | None = None,
@@ -266,7 +266,7 @@ class Recorder:
             Ended(
                 **self._observer_fields(observer_name, asked_ms),
                 transaction=transaction,
-                commit=committed,
+                commit=is_commit,
                 **_answer_fields(answer),
                 **_identity_fields(sent_identity),
                 next_producer_id=None if next_identity is None else next_identity.producer_id,
@@ -353,7 +353,7 @@ class Recorder:
         for acknowledgement in poll_result.acknowledged_ranges:
             error = "" if not acknowledgement.error else code_name(acknowledgement.error)
             outcome = CallResult(
-                error=error or NONE, in_doubt=acknowledgement.error in UNSAID
+                error=error or NONE, is_in_doubt=acknowledgement.error in UNSAID
             ).outcome
             self._add_observation(
                 ShareAcknowledged(

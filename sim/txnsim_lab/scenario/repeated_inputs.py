@@ -40,13 +40,13 @@ class GivenInputs:
     """
 
     def __init__(self, inputs: Iterable[Input]) -> None:
-        self._left = sorted(inputs, key=lambda given_input: given_input.before)
+        self._inputs_left = sorted(inputs, key=lambda given_input: given_input.before)
         self.done: list[Input] = []
 
     async def wait_before_step(self, running_story: RunningStory, step: PlannedStep) -> None:
-        while self._left and self._left[0].before <= step.number:
-            await do_input(running_story, read_step(self._left[0].step))
-            self.done.append(self._left.pop(0))
+        while self._inputs_left and self._inputs_left[0].before <= step.number:
+            await do_input(running_story, read_step(self._inputs_left[0].step))
+            self.done.append(self._inputs_left.pop(0))
 
 
 async def do_input(running_story: RunningStory, step: Step) -> None:

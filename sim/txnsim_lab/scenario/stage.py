@@ -84,7 +84,7 @@ class RunningStory:
             run_selection=run_selection,
             recorder=recorder,
             tell=self.say,
-            transactions_v2=TRANSACTION_VERSION[run_selection.mode] == 2,
+            has_transactions_v2=TRANSACTION_VERSION[run_selection.mode] == 2,
             is_ours=self._is_ours,
             prefix=target.prefix,
             security=target.security,
@@ -280,10 +280,10 @@ def _player_part(running_story: RunningStory, actor_name: str, declaration: Acto
     """The part that a player plays; a program gets the first partition that the application sends
     to.
     """
-    steps = running_story.scenario.steps
+    story_steps = running_story.scenario.steps
     first_partitions = [
         step.call.partition
-        for step in steps
+        for step in story_steps
         if step.call is not None and step.call.who == actor_name and step.call.partition is not None
     ]
     first_partition = (*first_partitions, *running_story.partitions)[0]

@@ -726,8 +726,8 @@ async def _is_led_by(running_story: RunningStory, condition: LeaderIs) -> tuple[
         running_story, condition.partition
     )
     if leader is None:
-        topic_exists = cluster_metadata.topic(condition.partition.topic) is not None
-        return condition.is_ == NO_LEADER and topic_exists, case_lines
+        does_topic_exist = cluster_metadata.topic(condition.partition.topic) is not None
+        return condition.is_ == NO_LEADER and does_topic_exist, case_lines
     return leader.leader_id == condition.is_, case_lines
 
 

@@ -329,12 +329,12 @@ class _CertainPositions:
     """Positions that were certainly written; finds the last one without searching all of them."""
 
     def __init__(self) -> None:
-        self._all: list[tuple[_SentPosition, int]] = []
+        self._sent_positions: list[tuple[_SentPosition, int]] = []
         """Each position with the highest ``earliest_ms`` up to it."""
 
     def add(self, position: _SentPosition) -> None:
-        highest_ms = self._all[-1][1] if self._all else 0
-        self._all.append((position, max(highest_ms, position.earliest_ms)))
+        highest_ms = self._sent_positions[-1][1] if self._sent_positions else 0
+        self._sent_positions.append((position, max(highest_ms, position.earliest_ms)))
 
     def latest(
         self, *, asked_ms: int, since_ms: int = 0, unless: _SentPosition | None = None
@@ -348,7 +348,7 @@ class _CertainPositions:
             unless: The result, if no other position has a higher ``earliest_ms``.
         """
         latest = unless
-        for position, highest_ms in reversed(self._all):
+        for position, highest_ms in reversed(self._sent_positions):
             if latest is not None and latest.earliest_ms >= highest_ms:
                 break
             if position.latest_ms < asked_ms and position.written_ms >= since_ms:

@@ -166,7 +166,7 @@ def _cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:
     ):
         yield (
             with_switch(plan, switch_name, not is_on),
-            partial(_cause_of_switch, switch_name, healthy=not is_on),
+            partial(_cause_of_switch, switch_name, healthy_setting=not is_on),
         )
     present_habits = {planned_act.habit for planned_act in plan.acts}
     if not plan.world.settings.keys().isdisjoint(EXPIRATION_SETTINGS):
@@ -188,12 +188,12 @@ def _known_cause(cause: FindingCause) -> FindingCause:
     return cause
 
 
-def _cause_of_switch(switch_name: str, *, healthy: bool) -> FindingCause:
+def _cause_of_switch(switch_name: str, *, healthy_setting: bool) -> FindingCause:
     return FindingCause(
         switch=switch_name,
-        healthy=healthy,
+        healthy=healthy_setting,
         ticket=Rules.documentation()[switch_name].ticket,
-        anomalies=tuple(_anomalies(switch_name, healthy=healthy)),
+        anomalies=tuple(_anomalies(switch_name, healthy_setting=healthy_setting)),
     )
 
 
@@ -215,18 +215,19 @@ def _switches(plan: Plan) -> Iterator[tuple[str, bool]]:
             yield switch_name, is_on
 
 
-def _anomalies(switch: str, *, healthy: bool) -> Iterator[str]:
+def _anomalies(switch: str, *, healthy_setting: bool) -> Iterator[str]:
     """Scenarios whose runs differ by this switch, and are healthy in one position only."""
     if switch in SCENARIO_BY_SWITCH:
         yield SCENARIO_BY_SWITCH[switch]
     for scenario_head in catalog.heads():
         scenario_runs = scenario_head["runs"].values()
         heals = any(
-            scenario_run.get("rules") == {switch: healthy} and _ends_healthy(scenario_run)
+            scenario_run.get("rules") == {switch: healthy_setting} and _ends_healthy(scenario_run)
             for scenario_run in scenario_runs
         )
         harms = any(
-            scenario_run.get("rules") == {switch: not healthy} and not _ends_healthy(scenario_run)
+            scenario_run.get("rules") == {switch: not healthy_setting}
+            and not _ends_healthy(scenario_run)
             for scenario_run in scenario_runs
         )
         unswitched_runs = [

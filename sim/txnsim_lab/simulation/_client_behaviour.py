@@ -74,8 +74,8 @@ def application(dice: Dice, run_setup: RunSetup, actor_name: str, transactional_
         unit = UnitOfWork(dice, actor_name, transaction_number)
         unit.call("begin")
         for record_number in range(dice.pick_weighted(defaults.RECORD_COUNTS)):
-            value = f"{actor_name}.{transaction_number}.{record_number}"
-            unit.call("send", partition=dice.pick(run_setup.partitions), value=value)
+            record_value = f"{actor_name}.{transaction_number}.{record_number}"
+            unit.call("send", partition=dice.pick(run_setup.partitions), value=record_value)
             unit.call("await-ack", after_ms=0)
         if run_setup.has("long-transactions") and dice.happens(0.3):
             unit.call(_end_call(dice), habit="long-transactions", after_ms=_long_pause_ms(dice))
@@ -111,11 +111,11 @@ def _wire_unit(dice: Dice, run_setup: RunSetup, actor_name: str, unit_number: in
     habit = _add_partitions(dice, run_setup, unit, partitions)
     if run_setup.has("zombie") and dice.happens(0.25):
         unit.add({"observe": "everything"}, habit="zombie", after_ms=_long_pause_ms(dice))
-    given_up = False
+    is_given_up = False
     for record_number, partition in enumerate(partitions):
-        value = f"{actor_name}.{unit_number}.{record_number}"
-        given_up |= _produce(dice, run_setup, unit, partition, value, habit=habit)
-    _end_wire_transaction(dice, run_setup, unit, given_up=given_up)
+        record_value = f"{actor_name}.{unit_number}.{record_number}"
+        is_given_up |= _produce(dice, run_setup, unit, partition, record_value, habit=habit)
+    _end_wire_transaction(dice, run_setup, unit, is_given_up=is_given_up)
     return unit.acts
 
 
@@ -169,10 +169,10 @@ def _produce(
 
 
 def _end_wire_transaction(
-    dice: Dice, run_setup: RunSetup, unit: UnitOfWork, *, given_up: bool
+    dice: Dice, run_setup: RunSetup, unit: UnitOfWork, *, is_given_up: bool
 ) -> None:
     end_call = _end_call(dice)
-    if given_up and dice.happens(0.7):
+    if is_given_up and dice.happens(0.7):
         end_call = "abort"  # what was not answered can't be committed
     call_fields: StepBody = {}
     habit = ""
@@ -261,7 +261,7 @@ def _transform(
                 {"member": member, "generation": f"{member} first"},
             )
         unit.call("commit-offsets", habit=habit, **commit_fields)
-        _end_wire_transaction(dice, run_setup, unit, given_up=False)
+        _end_wire_transaction(dice, run_setup, unit, is_given_up=False)
         yield from unit.acts
 
 

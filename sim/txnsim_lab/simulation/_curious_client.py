@@ -168,7 +168,7 @@ class Curious:
             producer_id=producer_id,
             producer_epoch=epoch if has_sequence else -1,
             base_sequence=max(0, sequence + drawn_batch["sequence-plus"]) if has_sequence else -1,
-            transactional=has_sequence,
+            is_transactional=has_sequence,
         )
 
     # What earlier answers said

@@ -383,14 +383,14 @@ def _can_join_produces(earlier_act: Act, later_act: Act, leaders: Mapping[str, i
     """Whether two calls can be joined: both write to partitions of one broker in one transaction,
     without unusual fields.
     """
-    calls = [act.step.get("call", {}) for act in (earlier_act, later_act)]
+    both_calls = [act.step.get("call", {}) for act in (earlier_act, later_act)]
     usual_fields = {"who", "do", "partition", "value", "key", "beside"}
     if earlier_act.unit != later_act.unit or any(
-        call.get("do") != "produce" or not call.keys() <= usual_fields for call in calls
+        call.get("do") != "produce" or not call.keys() <= usual_fields for call in both_calls
     ):
         return False
-    first_partition, second_partition = (call["partition"] for call in calls)
-    partitions = {first_partition, *calls[0].get("beside", ())}
+    first_partition, second_partition = (call["partition"] for call in both_calls)
+    partitions = {first_partition, *both_calls[0].get("beside", ())}
     return (
         second_partition not in partitions and leaders[first_partition] == leaders[second_partition]
     )

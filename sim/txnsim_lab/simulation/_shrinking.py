@@ -73,7 +73,7 @@ class _Shrinking:
     ) -> None:
         self._kinds = kinds
         self._switch = switch
-        self._left = tries_max
+        self._tries_left = tries_max
         self._max = tries_max
         self._is_calm = False
         """Whether each act, with its consequences, ends before the next one begins."""
@@ -83,7 +83,7 @@ class _Shrinking:
     def run(self) -> ShrunkPlan:
         """Shrink until nothing more can be left out, or the tries are used up."""
         plan_size = None
-        while plan_size != (plan_size := self._measure()) and self._left > 0:
+        while plan_size != (plan_size := self._measure()) and self._tries_left > 0:
             self._drop_tracks()
             self._drop_units()
             self._drop_acts()
@@ -91,7 +91,7 @@ class _Shrinking:
             self._is_calm = self._is_calm or self._space_out_acts()
             if not self._is_calm:
                 self._shorten_pauses()
-        return ShrunkPlan(plan=self.plan, run=self.played, try_count=self._max - self._left)
+        return ShrunkPlan(plan=self.plan, run=self.played, try_count=self._max - self._tries_left)
 
     def _measure(self) -> tuple[int, int, int]:
         total_pause_ms = sum(act.after_ms for track in self.plan.tracks for act in track.acts)
@@ -99,15 +99,15 @@ class _Shrinking:
 
     def _accept_if_same(self, plan: Plan) -> bool:
         """Accept a plan if its run shows the same finding."""
-        if self._left <= 0 or plan == self.plan:
+        if self._tries_left <= 0 or plan == self.plan:
             return False
-        self._left -= 1
+        self._tries_left -= 1
         try:
             played_run = play(plan)
             if not played_run.kinds or not self._kinds.issuperset(played_run.kinds):
                 return False
             if self._switch is not None:
-                self._left -= 1
+                self._tries_left -= 1
                 if play(with_switch(plan, *self._switch)).kinds:
                     return False
         except (ConfigError, ValueError):

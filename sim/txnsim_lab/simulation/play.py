@@ -670,8 +670,8 @@ async def heal(cluster: SimCluster) -> None:
                     await cluster.start_broker(broker_id)
                 except ConfigError:
                     continue  # somebody starts it already, or it is on its way down
-        running = all(member.is_running for member in cluster.members.values())
-        if running or deadline.has_passed:
+        are_all_running = all(member.is_running for member in cluster.members.values())
+        if are_all_running or deadline.has_passed:
             return
         await pause(clock, 250)
 

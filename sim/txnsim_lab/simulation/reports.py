@@ -95,7 +95,7 @@ def examine_seed(
     """Examine a seed that has findings; returns the report, and its files by name."""
     plan = draw(seed, options)
     played_run = play(plan, trace_level=TraceLevel.BRIEF)
-    kinds, causes = played_run.kinds, causes_of(plan)
+    anomaly_kinds, causes = played_run.kinds, causes_of(plan)
     stem = f"seed-{seed}"
     files = {
         f"{stem}.history.jsonl": played_run.history,
@@ -106,16 +106,16 @@ def examine_seed(
     release = REFERENCE if as_version is None else release_named(as_version)
     report = FindingReport(
         seed=seed,
-        kinds=kinds,
+        kinds=anomaly_kinds,
         because=_because(played_run.findings),
         causes=causes,
         files=(),
         release=release.patch_release,
     )
-    if shrinks and kinds:
+    if shrinks and anomaly_kinds:
         (cause,) = causes if len(causes) == 1 else (None,)
         switch = (cause.switch, cause.healthy) if cause is not None and cause.switch else None
-        shrunk_plan = shrink(plan, kinds, switch=switch)
+        shrunk_plan = shrink(plan, anomaly_kinds, switch=switch)
         story = story_of(shrunk_plan.plan, shrunk_plan.run)
         files |= _files_of(stem, shrunk_plan.plan, story)
         report = msgspec.structs.replace(
@@ -178,17 +178,17 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 
 def story_of(plan: Plan, played_run: PlayedRun) -> Story | None:
     """The run as a scenario with as few steps as possible; None if steps can't show the finding."""
-    kinds = frozenset(played_run.kinds)
+    anomaly_kinds = frozenset(played_run.kinds)
     steps = list(_story_steps(played_run.acts))
     verdict = _observed_verdict(plan, steps)
-    if not verdict or not kinds.issuperset(verdict):
+    if not verdict or not anomaly_kinds.issuperset(verdict):
         return None
     tries_left, step_index = TRIES_MAX, len(steps) - 1
     while step_index >= 0 and tries_left > 0:
         fewer_steps = steps[:step_index] + steps[step_index + 1 :]
         tries_left -= 1
         fewer_verdict = _observed_verdict(plan, fewer_steps)
-        if fewer_verdict and kinds.issuperset(fewer_verdict):
+        if fewer_verdict and anomaly_kinds.issuperset(fewer_verdict):
             steps, verdict = fewer_steps, fewer_verdict
         step_index -= 1
     told_steps = [

@@ -74,13 +74,13 @@ class Cleaner:
     """Removes everything that one story has created."""
 
     def __init__(
-        self, cluster: Cluster, clock: Clock, *, prefix: str, bootstrap: str, secured: bool
+        self, cluster: Cluster, clock: Clock, *, prefix: str, bootstrap: str, is_secured: bool
     ) -> None:
         self._cluster = cluster
         self._admin = Admin(cluster)
         self._clock = clock
         self._prefix = prefix
-        config_option = option("--command-config", CONFIG_OF_OPERATOR) if secured else ()
+        config_option = option("--command-config", CONFIG_OF_OPERATOR) if is_secured else ()
         self._cluster_options = (*option("--bootstrap-server", bootstrap), *config_option)
 
     async def clean(self, story_resources: StoryResources) -> list[Leftover]:
@@ -229,13 +229,13 @@ class Cleaner:
         """Delete topics; returns those that could not be deleted."""
         if not topics:
             return {}
-        outcomes: Mapping[str, ClientError | None]
+        error_by_topic: Mapping[str, ClientError | None]
         try:
-            outcomes = await self._admin.delete_topics(tuple(topics))
+            error_by_topic = await self._admin.delete_topics(tuple(topics))
         except ClientError as error:
-            outcomes = dict.fromkeys(topics, error)
+            error_by_topic = dict.fromkeys(topics, error)
         kept_topics: dict[str, int] = {}
-        for topic_name, refusal in outcomes.items():
+        for topic_name, refusal in error_by_topic.items():
             if refusal is None or refusal.error == _E.unknown_topic_or_partition:
                 continue
             kept_topics[topic_name] = topics[topic_name]

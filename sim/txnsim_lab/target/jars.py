@@ -132,15 +132,15 @@ def _copy_jars(version: str, libs: Path) -> None:
         pom = Path(project_directory) / "pom.xml"
         pom.write_text(_POM.replace("VERSION", version), encoding="utf-8")
         maven_goal = ("dependency:copy-dependencies", f"-DoutputDirectory={partial_libs}")
-        outcome = subprocess.run(
+        maven_run = subprocess.run(
             (maven, "-q", "-B", "-f", str(pom), *maven_goal),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
         )
-        if outcome.returncode != 0:
-            error_lines = (outcome.stdout + outcome.stderr).strip().splitlines()[:12]
+        if maven_run.returncode != 0:
+            error_lines = (maven_run.stdout + maven_run.stderr).strip().splitlines()[:12]
             raise ConfigError(
                 "\n".join([f"Maven can't fetch Apache Kafka {version}:", *error_lines])
             )

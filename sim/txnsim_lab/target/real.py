@@ -444,7 +444,7 @@ class RealTarget:
             self.environment.clock,
             prefix=self.prefix,
             bootstrap=self._proxy.options.bootstrap,
-            secured=settings.security.protocol is not SecurityProtocol.PLAINTEXT,
+            is_secured=settings.security.protocol is not SecurityProtocol.PLAINTEXT,
         )
         try:
             return await cleaner.clean(self._story_resources())

@@ -150,10 +150,10 @@ class Applications(msgspec.Struct, kw_only=True):
             newest_end = None
         if newest_end is None and begun_at is None:
             return None
-        asked, answer = (
+        asked_end, answer = (
             (None, None) if newest_end is None else (newest_end.asked, newest_end.answer)
         )
-        status = words.application_status(asked, answer)
+        status = words.application_status(asked_end, answer)
         moves = []
         if begun_at is not None:
             status_of_open = words.application_status(None, None)
@@ -163,11 +163,13 @@ class Applications(msgspec.Struct, kw_only=True):
             request = words.application_request(newest_end.asked) if is_answered else status
             moves.append(ApplicationMove(at=newest_end.asked_at, text=request, how="unknown"))
             if newest_end.answered_at is not None:
-                outcome = _outcome_of(newest_end)
-                moves.append(ApplicationMove(at=newest_end.answered_at, text=status, how=outcome))
+                end_outcome = _outcome_of(newest_end)
+                moves.append(
+                    ApplicationMove(at=newest_end.answered_at, text=status, how=end_outcome)
+                )
         return ApplicationView(
             status=status,
-            sentence=words.application_sentence(asked, answer),
+            sentence=words.application_sentence(asked_end, answer),
             moves=tuple(moves),
         )
 
@@ -286,9 +288,9 @@ class Applications(msgspec.Struct, kw_only=True):
             return
         application = self._application(client, transactional_id)
         application.answered_request = max(application.answered_request, request)
-        ends = application.commits if asked == "commit" else application.aborts
-        ends.append(request)
-        del ends[:-ENDS_MAX]
+        end_counter = application.commits if asked == "commit" else application.aborts
+        end_counter.append(request)
+        del end_counter[:-ENDS_MAX]
         if application.open_request <= request:
             application.open_request = -1
         later_records = []
@@ -348,7 +350,7 @@ class Applications(msgspec.Struct, kw_only=True):
                 producer_epoch=records.producer_epoch,
                 transactional_id=records.transactional_id,
                 is_commit=records.expected,
-                by_application=True,
+                is_by_application=True,
             )
 
 

@@ -260,9 +260,9 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
             ),
             complete_since_ms=self.forgotten_before,
         )
-        outcome = DecisionEvidence.from_log(due_decisions, markers, last_write_ms=opened_by)
-        if outcome is not None:
-            return outcome
+        past_decision = DecisionEvidence.from_log(due_decisions, markers, last_write_ms=opened_by)
+        if past_decision is not None:
+            return past_decision
         newest_record = None if transaction is None else _newest_record(transaction)
         return DecisionEvidence.from_newest_txn(
             producer_id, producer_epoch, last_timestamp_ms, newest_record

@@ -122,8 +122,8 @@ def lso_of(
     Raises:
         BadInputError: The trace tells nothing of such a partition.
     """
-    facts = followed_trace.facts(partition)
-    if partition not in followed_trace.state.logs or not facts.partitions:
+    partition_facts = followed_trace.facts(partition)
+    if partition not in followed_trace.state.logs or not partition_facts.partitions:
         known_partitions = ", ".join(sorted(followed_trace.state.logs)) or "none"
         raise BadInputError(
             f"the trace tells nothing of {partition} up to #{followed_trace.position}; it has"
@@ -131,8 +131,8 @@ def lso_of(
         )
     return lso_explanation(
         followed_trace,
-        judge_partition(facts.partitions[0], facts, program=program),
-        facts.ignorance,
+        judge_partition(partition_facts.partitions[0], partition_facts, program=program),
+        partition_facts.ignorance,
     )
 
 
@@ -348,15 +348,16 @@ def _owed_line(partition: str, owed_marker: Mapping[str, Any]) -> str:
 
 
 def _root_words(event: Event, nodes: Sequence[str]) -> str:
-    fields = event.d if isinstance(event.d, Mapping) else {}
+    event_fields = event.d if isinstance(event.d, Mapping) else {}
     node_name = node_label(nodes[event.n])
     match event.k:
         case "client.call":
-            return f"{node_name}, who was asked to {fields.get('call')} (#{event.i})"
+            return f"{node_name}, who was asked to {event_fields.get('call')} (#{event.i})"
         case "msg.recv":
-            return f"{fields.get('api')} of {node_label(str(fields.get('peer')))} (#{event.i})"
+            peer_label = node_label(str(event_fields.get("peer")))
+            return f"{event_fields.get('api')} of {peer_label} (#{event.i})"
         case "timer.fire":
-            return f"the timer {fields.get('timer')} of {node_name} (#{event.i})"
+            return f"the timer {event_fields.get('timer')} of {node_name} (#{event.i})"
         case "input":
-            return f"the user: {fields.get('do')} (#{event.i})"
+            return f"the user: {event_fields.get('do')} (#{event.i})"
     return f"{event.k} at {node_name} (#{event.i})"

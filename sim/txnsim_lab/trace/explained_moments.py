@@ -82,11 +82,11 @@ def moments(
 
 
 def _moment(followed_trace: FollowedTrace) -> Moment:
-    facts = followed_trace.facts()
-    verdict = judge_cluster(facts)
-    if facts.ignorance is not None:
+    cluster_facts = followed_trace.facts()
+    verdict = judge_cluster(cluster_facts)
+    if cluster_facts.ignorance is not None:
         # What was known last is kept; the headline says that it is not known any more.
-        known_verdict = judge_cluster(msgspec.structs.replace(facts, ignorance=None))
+        known_verdict = judge_cluster(msgspec.structs.replace(cluster_facts, ignorance=None))
     else:
         known_verdict = verdict
     by_name = {partition.partition: partition for partition in known_verdict.partitions}
@@ -94,13 +94,13 @@ def _moment(followed_trace: FollowedTrace) -> Moment:
     return Moment(
         at=followed_trace.position,
         partitions=tuple(
-            lso_explanation(followed_trace, by_name[name], facts.ignorance)
+            lso_explanation(followed_trace, by_name[name], cluster_facts.ignorance)
             for name in explained_partitions(followed_trace.state, open_transactions)
             if name in by_name
         ),
         open=open_transactions,
         verdict=verdict,
-        words=picture_words(followed_trace, facts, known_verdict.partitions),
+        words=picture_words(followed_trace, cluster_facts, known_verdict.partitions),
     )
 
 

@@ -85,7 +85,7 @@ def picture_words(
                 transactional_id,
                 transaction["state"],
                 owed_count=owed_counts.get(transactional_id, 0),
-                last_outcome=_last_outcome(followed_trace, transactional_id, transaction),
+                is_last_commit=_last_outcome(followed_trace, transactional_id, transaction),
             )
             for transactional_id, transaction in transactions.items()
         },

@@ -160,7 +160,7 @@ def _records_in(
     stored_batches = read_log_file(
         Path(segment.path),
         on_torn=torn_tails.append,
-        check_crc=segment.is_recovered,
+        checks_crc=segment.is_recovered,
         on_old=ignore_problem,
     )
     for stored_batch in stored_batches:

@@ -313,14 +313,14 @@ def _parse_log_line(line: str) -> DumpLine:
 
 def _parse_batch(line: str) -> DumpedBatch | IncompleteLine:
     fields = dict(_FIELD.findall(line))
-    numbers = _field_numbers(
+    number_by_field = _field_numbers(
         fields, "baseOffset", "lastOffset", "producerId", "producerEpoch", *_TIMESTAMP_FIELDS
     )
     flags = (fields.get("isTransactional"), fields.get("isControl"))
     # A size follows the time in every release: with it the time is whole, too.
-    if len(numbers) != 5 or "size" not in fields or not {"true", "false"}.issuperset(flags):
+    if len(number_by_field) != 5 or "size" not in fields or not {"true", "false"}.issuperset(flags):
         return IncompleteLine()
-    first_offset, last_offset, producer_id, epoch, timestamp_ms = numbers
+    first_offset, last_offset, producer_id, epoch, timestamp_ms = number_by_field
     return DumpedBatch(
         first_offset=first_offset,
         last_offset=last_offset,
@@ -339,10 +339,10 @@ def _parse_record(line: str) -> DumpLine:
     # Keys of headers are anything, so what they say is not a field.
     metadata_text = _HEADER_KEYS.sub("", metadata_text)
     fields = dict(_FIELD.findall(metadata_text))
-    numbers = _field_numbers(fields, "offset", *_TIMESTAMP_FIELDS)
-    if len(numbers) != 2:
+    number_by_field = _field_numbers(fields, "offset", *_TIMESTAMP_FIELDS)
+    if len(number_by_field) != 2:
         return IncompleteLine()
-    offset, timestamp_ms = numbers
+    offset, timestamp_ms = number_by_field
     marker = _MARKER.search(metadata_text)
     id_and_epoch = _field_numbers(fields, "producerId", "producerEpoch")
     if len(id_and_epoch) == 2 and fields.get("isTransactional") in ("true", "false"):
@@ -367,18 +367,20 @@ def _parse_record(line: str) -> DumpLine:
 
 def _parse_producer(line: str) -> DumpedProducer | IncompleteLine:
     fields = dict(_FIELD.findall(line))
-    numbers = _field_numbers(fields, "producerId", "producerEpoch")
+    number_by_field = _field_numbers(fields, "producerId", "producerEpoch")
     first_offset_text = fields.get("currentTxnFirstOffset", "")
     open_since_match = _OPEN_SINCE.fullmatch(first_offset_text)
-    if len(numbers) != 2 or (open_since_match is None and first_offset_text not in _NOT_OPEN):
+    if len(number_by_field) != 2 or (
+        open_since_match is None and first_offset_text not in _NOT_OPEN
+    ):
         return IncompleteLine()
     # Before 3.0 only the last batch has a time, and a producer without one has none.
     timestamps = (
         _field_numbers(fields, "lastTimestamp") or _field_numbers(fields, "timestamp") or [-1]
     )
     return DumpedProducer(
-        producer_id=numbers[0],
-        producer_epoch=numbers[1],
+        producer_id=number_by_field[0],
+        producer_epoch=number_by_field[1],
         start_offset=None
         if open_since_match is None
         else int(open_since_match["scala"] or open_since_match["java"]),
@@ -442,7 +444,7 @@ def _entry_of_json(
 
 
 def _old_entry(transactional_id: str, fields: re.Match[str], timestamp_ms: int) -> DumpedEntry:
-    names = [name.strip() for name in fields["partitions"].split(",") if name.strip()]
+    partition_names = [name.strip() for name in fields["partitions"].split(",") if name.strip()]
     return DumpedEntry(
         transactional_id=transactional_id,
         producer_id=int(fields["id"]),
@@ -451,7 +453,7 @@ def _old_entry(transactional_id: str, fields: re.Match[str], timestamp_ms: int) 
         timeout_ms=int(fields["timeout"]),
         partitions=frozenset(
             TopicPartition(topic, int(number))
-            for topic, _, number in (name.rpartition("-") for name in names)
+            for topic, _, number in (name.rpartition("-") for name in partition_names)
         ),
         written_ms=timestamp_ms,
     )

@@ -46,7 +46,7 @@ class StartBatch(StrEnum):
     NOT_THERE = "not_there"
 
 
-class CoordinatorEvidence(msgspec.Struct, frozen=True, kw_only=True):
+class CoordinatorLogCoverage(msgspec.Struct, frozen=True, kw_only=True):
     """How complete the coordinators' logs are."""
 
     partitions: Annotated[int, meaning("Of __transaction_state, as far as is known.")]
@@ -100,7 +100,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         int | None, meaning("Of the snapshot of producer state that was gone on from.")
     ]
     start_batch: StartBatch
-    coordinator: CoordinatorEvidence
+    coordinator: CoordinatorLogCoverage
     replicas: ReplicaEvidence
 
     @property
@@ -183,7 +183,7 @@ def evidence_of(
         recovery_point=state.recovery_point,
         snapshot_offset=state.seeded_from,
         start_batch=replica_basis.start_batch,
-        coordinator=CoordinatorEvidence(
+        coordinator=CoordinatorLogCoverage(
             partitions=coordinators.partition_count,
             missing=coordinators.missing,
             damaged=tuple(sorted(coordinators.damaged)),

@@ -191,13 +191,15 @@ def _segment_memories(
         notes = [piece for piece in pieces if isinstance(piece, Note)]
         if any(note.kind is not NoteKind.GAP for note in notes):
             continue
-        tables = [rows_with_transactions(piece) for piece in pieces if not isinstance(piece, Note)]
+        row_tables = [
+            rows_with_transactions(piece) for piece in pieces if not isinstance(piece, Note)
+        ]
         yield (
             segment.base_offset,
             SegmentMemory(
                 size=segment.size,
                 next_base_offset=segment.next_base_offset,
-                fragments=b"".join(table.tobytes() for table in tables),
+                fragments=b"".join(table.tobytes() for table in row_tables),
                 gaps=tuple((note.from_offset, note.to_offset) for note in notes),
             ),
         )
@@ -319,7 +321,7 @@ def walk_segments(
             cut_replica = segment.replica if is_cut else cut_replica
             for note in _examination_notes(segment, section, examination, is_cut=is_cut):
                 yield segment, note
-            for table in examiner.fragments(is_cut=segment.is_recovered):
+            for table in examiner.fragments(stops_at_damage=segment.is_recovered):
                 yield segment, table
         except OSError as error:
             if segment.section is not None:  # the whole segment will say why

@@ -48,7 +48,7 @@ class Memory:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._new: dict[str, ReplicaMemory] = {}
+        self._new_replicas: dict[str, ReplicaMemory] = {}
         try:
             stored = msgspec.msgpack.decode(
                 read_given(path, bytes_max=MEMORY_BYTES_MAX), type=_MemoryFile
@@ -59,11 +59,11 @@ class Memory:
             raise BadInputError(f"{path}: no state of 'find-hanging --since': {error}") from error
         if stored.version != VERSION:
             raise BadInputError(f"{path}: of version {stored.version}, {VERSION} is read")
-        self._old = stored.replicas
+        self._old_replicas = stored.replicas
 
     def with_memory(self, state: ReplicaState) -> ReplicaState:
         """The replica's state with the results of the previous search."""
-        replica_memory = self._old.get(with_store_names(state.replica.path))
+        replica_memory = self._old_replicas.get(with_store_names(state.replica.path))
         if replica_memory is None or not _memory_is_valid(replica_memory, state):
             replica_memory = ReplicaMemory()
         return msgspec.structs.replace(state, memory=replica_memory)
@@ -84,7 +84,7 @@ class Memory:
         except OSError:  # gone meanwhile
             return
         if header:
-            self._new[with_store_names(state.replica.path)] = ReplicaMemory(
+            self._new_replicas[with_store_names(state.replica.path)] = ReplicaMemory(
                 topic_id=state.topic_id,
                 end_offset=read_batch_header(header).last_offset + 1,
                 newest=last_segment.base_offset,
@@ -103,7 +103,7 @@ class Memory:
         Raises:
             ConfigError: The file can't be written.
         """
-        data = msgspec.msgpack.encode(_MemoryFile(version=VERSION, replicas=self._new))
+        data = msgspec.msgpack.encode(_MemoryFile(version=VERSION, replicas=self._new_replicas))
         write_whole(self._path, data)
 
 

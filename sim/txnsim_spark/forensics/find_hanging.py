@@ -96,7 +96,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     bootstrap: str = BOOTSTRAP
     accepts_damage: bool = False
     """Whether repair commands are printed even if the evidence is not sound."""
-    use_snapshots: bool = True
+    uses_snapshots: bool = True
     """Whether snapshots are used; otherwise everything is read."""
     with_spark: bool = False
     """Use Spark also for small jobs."""
@@ -285,7 +285,7 @@ class DirectoryReader:
                     replica,
                     directories[replica.log_dir],
                     self._report_problem,
-                    use_snapshots=self._search.use_snapshots,
+                    uses_snapshots=self._search.uses_snapshots,
                 )
             except OSError as error:
                 self._report_problem(f"{replica.path}: {error.strerror or error}; passed by")
@@ -570,14 +570,14 @@ def _judge_open_transactions(
             if state.replica.path in open_by_replica
         }
         txns_of = {path: lookup.dated_transactions() for path, lookup in lookups.items()}
-        ends = [state.ends for state in replicas]
+        replica_ends = [state.ends for state in replicas]
         for producer_id in sorted(
             {producer_id for txns in txns_of.values() for producer_id in txns}
         ):
             open_by_path = {
                 path: txns[producer_id] for path, txns in txns_of.items() if producer_id in txns
             }
-            txn_spread = spread_of(ends, open_by_path, reading.has_marker)
+            txn_spread = spread_of(replica_ends, open_by_path, reading.has_marker)
             if txn_spread is not None:
                 replica_basis = reading.facts_on(txn_spread, replicas, lookups)
                 markers = marker_reader_of(
@@ -590,11 +590,11 @@ def _judge_open_transactions(
                         txn_spread, partition, coordinators, conditions, replica_basis, markers
                     )
                 )
-        leading_replica = elected_replica(ends)
+        leading_replica = elected_replica(replica_ends)
         open_txns = txns_of.get(leading_replica.replica.path)
         if open_txns is not None:
             partition_figures.append(
-                figures_of(ends, leading_replica, tuple(open_txns.values()), conditions)
+                figures_of(replica_ends, leading_replica, tuple(open_txns.values()), conditions)
             )
     findings.sort(key=lambda finding: (finding.last_timestamp_ms, finding.topic_partition))
     return tuple(findings), tuple(partition_figures)

@@ -151,7 +151,7 @@ def state_of(
     directory: LogDirectory | None = None,
     on_problem: OnProblem = ignore_problem,
     *,
-    use_snapshots: bool = True,
+    uses_snapshots: bool = True,
 ) -> ReplicaState:
     """The state of one replica.
 
@@ -159,7 +159,7 @@ def state_of(
         replica: The replica.
         directory: The small files of its log directory; read unless given.
         on_problem: Called with malformed files.
-        use_snapshots: Whether snapshots are used; otherwise every segment is unread.
+        uses_snapshots: Whether snapshots are used; otherwise every segment is unread.
     """
     directory = directory or LogDirectory.read(Path(replica.log_dir), on_problem)
     damage: list[str] = []
@@ -186,7 +186,7 @@ def state_of(
     usable_snapshots = [
         (start, path) for start, path in snapshots if start in start_offsets and start <= offset_max
     ]
-    offset, seeds = _newest_snapshot(usable_snapshots if use_snapshots else [], on_problem)
+    offset, seeds = _newest_snapshot(usable_snapshots if uses_snapshots else [], on_problem)
     unread = tuple(
         segment
         for segment in segments

@@ -312,14 +312,14 @@ def _record_text(
         case "Ongoing" if record_before is None or record_before.state != "Ongoing":
             phrases.append("the transaction begins")
         case "PrepareCommit" | "PrepareAbort":
-            outcome = "commit" if record.commits else "abort"
+            ending_word = "commit" if record.commits else "abort"
             started_ms = record.start_timestamp_ms
             delay_text = (
                 ""
                 if started_ms is None
                 else f", {record.timestamp_ms - started_ms} ms after its beginning"
             )
-            phrases.append(f"decided to {outcome}{delay_text}")
+            phrases.append(f"decided to {ending_word}{delay_text}")
         case "CompleteCommit" | "CompleteAbort":
             phrases.append("every partition has its marker")
         case _:

@@ -277,9 +277,9 @@ def opinion_on(
     opinion = _judge_txn(txn, partition, coordinators, as_of_ms)
     if opinion.verdict is not OpenTxnStatus.HANGING:
         return opinion
-    outcome = _decide_outcome(txn, partition, coordinators, opinion.entry, markers)
+    decided_outcome = _decide_outcome(txn, partition, coordinators, opinion.entry, markers)
     return msgspec.structs.replace(
-        opinion, outcome=MARKER_OUTCOMES[outcome.decision], because=outcome.because
+        opinion, outcome=MARKER_OUTCOMES[decided_outcome.decision], because=decided_outcome.because
     )
 
 
@@ -318,13 +318,13 @@ def _decide_outcome(
     due_decisions = DueDecisions.for_partition(
         partition, txn.producer_id, txn.producer_epoch, coordinator_records
     )
-    outcome = DecisionEvidence.from_log(
+    decided_outcome = DecisionEvidence.from_log(
         due_decisions,
         NO_MARKERS if due_decisions is None else markers(due_decisions.markers_needed_since_ms),
         last_write_ms=txn.last_timestamp_ms,
     )
-    if outcome is not None:
-        return outcome
+    if decided_outcome is not None:
+        return decided_outcome
     newest_record = None if entry is None else entry.newest
     return DecisionEvidence.from_newest_txn(
         txn.producer_id,

@@ -43,13 +43,13 @@ def epochs_of(rows: Iterator[Mapping[str, Any]]) -> Iterator[AuditedEpoch]:
     ):
         for part_rows in _adjacent_windows(group):
             coordinators = {row["coordinator"] for row in part_rows} - {None}
-            names = {row["transactional_id"] for row in part_rows} - {None}
+            transactional_ids = {row["transactional_id"] for row in part_rows} - {None}
             yield AuditedEpoch(
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
                 topic_partition=TopicPartition(topic, partition),
                 coordinator=min(coordinators, default=None),
-                transactional_id=min(names, default=None),
+                transactional_id=min(transactional_ids, default=None),
                 decisions=tuple(
                     _decision_of(row)
                     for row in sorted(part_rows, key=itemgetter("log_offset"))

@@ -34,7 +34,7 @@ class ClueReader:
         engine: Reads the batches.
         logs: The logs that were compared.
         tables: Answers whose a producer id is.
-        doubtful: The verdicts that become findings.
+        doubtful_verdicts: The verdicts that become findings.
         on_problem: Called with what can't be read.
     """
 

@@ -90,8 +90,8 @@ def audited_logs(
             continue
         if topics and topic_partition.topic not in topics and not is_coordinator:
             continue
-        ends = elected_replica([state.ends for state in replicas])
-        state = next(state for state in replicas if state.ends is ends)
+        elected_ends = elected_replica([state.ends for state in replicas])
+        state = next(state for state in replicas if state.ends is elected_ends)
         log_dir = state.replica.log_dir
         if log_dir not in checkpoints_by_dir:
             checkpoints_by_dir[log_dir] = _CleanerCheckpoint(Path(log_dir))
@@ -214,8 +214,8 @@ def _missing_coordinators(
     missing = expected - present
     if not missing:
         return ""
-    numbers = _partition_list(missing)
-    return f"partitions of __transaction_state are not among the directories: {numbers}"
+    missing_list = _partition_list(missing)
+    return f"partitions of __transaction_state are not among the directories: {missing_list}"
 
 
 def _partition_list(partitions: Iterable[int]) -> str:

@@ -64,7 +64,7 @@ class PositionReplay:
         if header.is_control:
             control_record = read_control_record(stored_batch.batch_bytes)
             if control_record is not None and control_record.is_marker:
-                self._end_txn(header.producer_id, committed=control_record.type == COMMIT)
+                self._end_txn(header.producer_id, is_commit=control_record.type == COMMIT)
             return
         position_by_group_partition = self.positions
         if header.is_transactional:
@@ -85,9 +85,9 @@ class PositionReplay:
                     for positions in (self.positions, *self._pending.values()):
                         positions.pop(group_and_partition, None)
 
-    def _end_txn(self, producer_id: int, *, committed: bool) -> None:
+    def _end_txn(self, producer_id: int, *, is_commit: bool) -> None:
         sent_positions = self._pending.pop(producer_id, {})
-        for group_and_partition, position in sent_positions.items() if committed else ():
+        for group_and_partition, position in sent_positions.items() if is_commit else ():
             newest_position = self.positions.get(group_and_partition)
             if newest_position is None or newest_position.record_offset < position.record_offset:
                 self.positions[group_and_partition] = position

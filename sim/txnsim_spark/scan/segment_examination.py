@@ -65,7 +65,7 @@ class Examiner:
     """Examines segments, one after the other.
 
     Args:
-        bounds: Limits of memory.
+        limits: Limits of memory.
     """
 
     def __init__(self, limits: ScanLimits = SCAN_LIMITS) -> None:
@@ -110,15 +110,15 @@ class Examiner:
             highest_offset=scan_state.highest_offset,
         )
 
-    def fragments(self, *, is_cut: bool) -> Iterator[Ints]:
+    def fragments(self, *, stops_at_damage: bool) -> Iterator[Ints]:
         """What each producer did in the segment that was examined last (``walk.fragment_rows``).
 
         Args:
-            is_cut: Whether only batches before the damage count; otherwise batches with a wrong
-                CRC, and later ones, count, too.
+            stops_at_damage: Whether only batches before the damage count; otherwise batches with a
+                wrong CRC, and later ones, count, too.
         """
         end_position = self._end_position
-        if self._wrong_crc is not None and is_cut:
+        if self._wrong_crc is not None and stops_at_damage:
             end_position = self._wrong_crc.position
         elif self._wrong_crc is not None:
             self._is_folded = False
@@ -279,17 +279,17 @@ def _cut_before(segment: SegmentFile) -> SegmentDamage:
 
 
 def cut_short(
-    segments: Iterable[SegmentFile], *, is_cut: bool = True
+    segments: Iterable[SegmentFile], *, applies_cuts: bool = True
 ) -> Iterator[tuple[SegmentFile, SegmentDamage | None]]:
     """(part that a broker's start keeps, damage) of each segment; the whole segment unless
-    ``is_cut``.
+    ``applies_cuts``.
     """
     cut_replica: Replica | None = None
     for segment in segments:
         cut_damage: SegmentDamage | None = None
-        if is_cut and segment.is_cut_searched:
+        if applies_cuts and segment.is_cut_searched:
             cut_damage = segment.cut_damage
-        elif is_cut and segment.is_recovered:
+        elif applies_cuts and segment.is_recovered:
             cut_damage = (
                 _cut_before(segment) if segment.replica == cut_replica else _cut_of(segment)
             )

@@ -307,12 +307,12 @@ def report_damage(file: PieceReader, position: int, stop_reason: int, on_damage:
     """Report why a walk stopped at a position, unless the file ends there."""
     bytes_left = file.size - position
     if bytes_left > 0:
-        kind, reason = _DAMAGE_REASONS[stop_reason]
+        damage_reason, reason = _DAMAGE_REASONS[stop_reason]
         on_damage(
             SegmentDamage(
                 position=position,
                 size=bytes_left,
-                kind=kind,
+                kind=damage_reason,
                 reason=f"{bytes_left} bytes, {reason}",
             )
         )

@@ -38,7 +38,7 @@ def read_snapshots(
     """The readable snapshots of a replica by offset."""
     snapshots: dict[int, tuple[SnapshotEntry, ...]] = {}
     for offset, path in names.Suffix.SNAPSHOT.files_in(directory):
-        entries = read_or_report(
+        snapshot_entries = read_or_report(
             path,
             producer_snapshot.decode,
             "a snapshot of producers (ProducerSnapshot.json)",
@@ -46,8 +46,8 @@ def read_snapshots(
             offset=offset,
             is_there=True,
         )
-        if entries is not None:
-            snapshots[offset] = entries
+        if snapshot_entries is not None:
+            snapshots[offset] = snapshot_entries
     return snapshots
 
 

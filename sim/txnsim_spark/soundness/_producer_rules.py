@@ -44,10 +44,10 @@ class ProducerStates:
     """The state of a log's producers after the batches so far.
 
     Args:
-        facts: Facts on the replica.
-        seeds: Entries of the snapshot at the beginning of the log.
-        is_blind: Whether there is no such snapshot, so that it is unknown which transactions were
-            open there.
+        replica_facts: Facts on the replica.
+        snapshot_entries: Entries of the snapshot at the beginning of the log.
+        lacks_snapshot: Whether there is no such snapshot, so that it is unknown which transactions
+            were open there.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class ProducerStates:
                 producer_id=row[kernel.PRODUCER_ID],
                 producer_epoch=row[kernel.PRODUCER_EPOCH],
                 coordinator_epoch=row[kernel.COORDINATOR_EPOCH],
-                committed=row[kernel.CONTROL_TYPE] == COMMIT,
+                is_commit=row[kernel.CONTROL_TYPE] == COMMIT,
                 marker_offset=row[kernel.BASE_OFFSET],
                 timestamp=row[kernel.MAX_TIMESTAMP],
             )

@@ -121,7 +121,7 @@ def _batches_of_range(
         if bucket not in segment_part.digests:
             continue
         path = Path(segment_part.segment.path)
-        for stored_batch in read_log_file(path, on_torn=ignore_problem, check_crc=False):
+        for stored_batch in read_log_file(path, on_torn=ignore_problem, checks_crc=False):
             header = stored_batch.header
             if header.base_offset >> BUCKET_BITS > bucket:
                 break

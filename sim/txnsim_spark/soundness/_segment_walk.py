@@ -70,7 +70,7 @@ class _SegmentWalk:
         self._epochs = epochs
         self._path = Path(segment.path)
         self._broken = Findings(self._path.name)
-        self._torn = False
+        self._is_torn = False
         self._doubtful_from: int | None = None
         self._shows_cleaning = False
         self._gaps: list[tuple[int, int]] = []
@@ -112,7 +112,7 @@ class _SegmentWalk:
 
     def tear(self, torn: SegmentDamage) -> None:
         """Stops at damage: the rest of the segment can't be read."""
-        self._torn = True
+        self._is_torn = True
         with RegularFile(self._path).open() as file:
             file.seek(torn.position)
             reason = TornTail.reason_at(file.read(BatchHeader.SIZE), torn.size) or torn.reason
@@ -136,7 +136,7 @@ class _SegmentWalk:
             end_offset=end_offset,
             first_epoch=-1 if self._first is None else self._first[1],
             last_epoch=self._last_epoch,
-            is_torn=self._torn,
+            is_torn=self._is_torn,
             doubtful_from=self._doubtful_from,
             shows_cleaning=self._shows_cleaning,
             gaps=tuple(self._gaps),

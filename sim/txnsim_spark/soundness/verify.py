@@ -84,17 +84,19 @@ def plan(
     for replica in replicas_in(paths, topics, unreadable.append):
         if replica.log_dir not in facts_of_log_dirs:
             facts_of_log_dirs[replica.log_dir] = read_log_dir(Path(replica.log_dir))
-        facts = replica_facts(facts_of_log_dirs[replica.log_dir], replica, producer_expiration_ms)
-        facts_by_partition[replica.topic_partition].append(facts)
+        facts_of_replica = replica_facts(
+            facts_of_log_dirs[replica.log_dir], replica, producer_expiration_ms
+        )
+        facts_by_partition[replica.topic_partition].append(facts_of_replica)
     refuse_logs_of_two_clusters(map(Path, facts_of_log_dirs))
     facts_by_log_dir = {
-        facts.replica.log_dir: facts
+        facts_of_replica.replica.log_dir: facts_of_replica
         for facts_of_partition in facts_by_partition.values()
-        for facts in facts_of_partition
+        for facts_of_replica in facts_of_partition
     }
-    for log_dir, facts in facts_by_log_dir.items():
-        nameless_replica = msgspec.structs.replace(facts.replica, topic="", partition=-1)
-        log_dir_facts = msgspec.structs.replace(facts, replica=nameless_replica)
+    for log_dir, facts_of_replica in facts_by_log_dir.items():
+        nameless_replica = msgspec.structs.replace(facts_of_replica.replica, topic="", partition=-1)
+        log_dir_facts = msgspec.structs.replace(facts_of_replica, replica=nameless_replica)
         findings += [
             log_dir_facts.finding(broken_rule)
             for broken_rule in facts_of_log_dirs[log_dir].broken_rules

@@ -142,7 +142,9 @@ class NativeStore:
 
     def open(self, file: FileStatus, *, is_sequential: bool) -> ObjectFile:
         """An open file; only its first read sends a request."""
-        return ObjectFile(self, file, in_blocks=is_sequential or file.size <= SMALL_FILE_BYTES)
+        return ObjectFile(
+            self, file, reads_in_blocks=is_sequential or file.size <= SMALL_FILE_BYTES
+        )
 
     def expect(self, files: Sequence[FileStatus]) -> None:
         """Announce files that will be read from beginning to end, in this order."""
@@ -225,10 +227,10 @@ class ObjectFile:
         in_blocks: Reads take whole blocks, which are kept for the next reader.
     """
 
-    def __init__(self, store: NativeStore, file: FileStatus, *, in_blocks: bool) -> None:
+    def __init__(self, store: NativeStore, file: FileStatus, *, reads_in_blocks: bool) -> None:
         self._store = store
         self._file = file
-        self._in_blocks = in_blocks
+        self._in_blocks = reads_in_blocks
         self.size = file.size
 
     def read_into(self, view: memoryview, position: int) -> int:

@@ -55,7 +55,7 @@ class Mirror:
     def __init__(self, settings: StoreSettings) -> None:
         self._settings = settings
         self._listed: set[Path] = set()
-        self._known: dict[str, FileStatus] = {}
+        self._known_files: dict[str, FileStatus] = {}
         """Local path -> status of the file in the store."""
         self.pattern = rf"{re.escape(settings.root)}/([^/\s]+)/"
         """Matches a mirrored path: scheme, then bucket."""
@@ -134,7 +134,7 @@ class Mirror:
         if listed_ms > self._settings.listed_ms:
             self._settings = msgspec.structs.replace(self._settings, listed_ms=listed_ms)
             self._listed.clear()
-            self._known.clear()
+            self._known_files.clear()
             self.__dict__.pop("_is_planned_here", None)
 
     @cached_property
@@ -168,10 +168,10 @@ class Mirror:
                 folders_made.add(parent)
             if not status.is_folder:
                 make_file(path, status)
-                self._known[path] = status
+                self._known_files[path] = status
         for path in stale_paths:
             Path(path).unlink(missing_ok=True)
-            self._known.pop(path, None)
+            self._known_files.pop(path, None)
 
     # Reading
 
@@ -195,16 +195,16 @@ class Mirror:
 
     def _status_of(self, path: Path) -> FileStatus:
         path_text = str(path)
-        if path_text not in self._known:
+        if path_text not in self._known_files:
             self.fill([path.parent])
             stat_result = path.stat()
-            self._known[path_text] = FileStatus(
+            self._known_files[path_text] = FileStatus(
                 uri=self._uri_of(path),
                 is_folder=False,
                 size=stat_result.st_size,
                 modified_ns=stat_result.st_mtime_ns,
             )
-        return self._known[path_text]
+        return self._known_files[path_text]
 
 
 def _replace_file(path: str, status: FileStatus) -> None:

@@ -69,14 +69,14 @@ def regex_of(pattern: str) -> re.Pattern[str]:
 
 
 def _regex_parts(pattern: str) -> Iterator[str]:
-    in_character_class = False
+    is_in_character_class = False
     brace_depth = 0
     for character in pattern:
-        if in_character_class:
-            in_character_class = character != "]"
+        if is_in_character_class:
+            is_in_character_class = character != "]"
             yield character
         elif character == "[":
-            in_character_class = True
+            is_in_character_class = True
             yield character
         elif character == "{":
             brace_depth += 1

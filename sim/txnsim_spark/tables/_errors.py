@@ -66,7 +66,7 @@ def _segment_errors(
                 _error_row(segment.path, damage) for damage in _wrong_crcs(segment, table, job)
             )
         yield from (_error_row(segment.path, damage) for damage in old_damages)
-        if job.options.check_records:
+        if job.options.checks_records:
             yield from _undecodable_batches(segment, job)
         if cut_damage is not None:
             yield _error_row(segment.path, cut_damage, is_cut=True)

@@ -48,16 +48,16 @@ def _unpack_batches(
     is compressed, else batches of some megabytes together.
     """
     starts = batch_run[kernel.POSITION] - run_position + BatchHeader.SIZE
-    ends = batch_run[kernel.POSITION] - run_position + batch_run[kernel.BATCH_SIZE]
+    batch_ends = batch_run[kernel.POSITION] - run_position + batch_run[kernel.BATCH_SIZE]
     codecs = batch_run[kernel.ATTRIBUTES] & BatchHeader.COMPRESSION
     if not codecs.any():
-        yield run_bytes, starts, ends, batch_run
+        yield run_bytes, starts, batch_ends, batch_run
         return
     view = memoryview(run_bytes.data)
     first_number, payload_bytes = 0, 0
     payloads: list[bytes] = []
     for batch_number in range(batch_run.shape[1]):
-        packed_bytes = view[starts[batch_number] : ends[batch_number]]
+        packed_bytes = view[starts[batch_number] : batch_ends[batch_number]]
         payload = _payload(
             int(codecs[batch_number]), packed_bytes, batch_run[:, batch_number], on_damage
         )

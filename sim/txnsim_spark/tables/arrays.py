@@ -69,10 +69,12 @@ def value_array(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
         return boolean_array(truths, arrow_type, absent_value=is_absent)
     if pa.types.is_integer(arrow_type) or pa.types.is_timestamp(arrow_type):
         number_format = f"<i{arrow_type.bit_width // 8}"
-        numbers = np.array([0 if value is None else value for value in values], dtype=np.int64)
-        if (numbers.astype(number_format) != numbers).any():
+        number_values = np.array(
+            [0 if value is None else value for value in values], dtype=np.int64
+        )
+        if (number_values.astype(number_format) != number_values).any():
             raise OverflowError(f"a number that is no {arrow_type}")
-        return number_array(numbers, arrow_type, absent_value=is_absent)
+        return number_array(number_values, arrow_type, absent_value=is_absent)
     if pa.types.is_list(arrow_type):
         sequences = [() if value is None else value for value in values]
         inner_values = value_array(list(chain.from_iterable(sequences)), arrow_type.value_type)
@@ -120,8 +122,10 @@ def piece_array(buffer: Any, begins: Any, sizes: Any, arrow_type: pa.DataType) -
         return taken_pieces.cast(arrow_type)
     except pa.ArrowInvalid:  # no UTF-8
         pieces = taken_pieces.to_pylist()
-        texts = [None if piece is None else piece.decode("utf-8", "replace") for piece in pieces]
-        return value_array(texts, arrow_type)
+        decoded_texts = [
+            None if piece is None else piece.decode("utf-8", "replace") for piece in pieces
+        ]
+        return value_array(decoded_texts, arrow_type)
 
 
 def list_array(inner_values: pa.Array, lengths: Any, arrow_type: pa.DataType) -> pa.Array:

@@ -128,7 +128,7 @@ def _cut_segments(segments: Sequence[SegmentFile], job: TableJob) -> Iterator[Se
             that; for a stream, records that the stream has to read.
     """
     for whole_segment, (segment, damage) in zip(
-        segments, cut_short(segments, is_cut=_applies_cuts(job)), strict=True
+        segments, cut_short(segments, applies_cuts=_applies_cuts(job)), strict=True
     ):
         if job.refuses_loss and damage is not None and damage.offset is not None:
             end_offset = sys.maxsize if segment.offset_span is None else segment.offset_span[1]
@@ -171,7 +171,7 @@ def _replica_rows(share: Share, job: TableJob) -> Iterator[Rows]:
 
 def _error_rows(share: Share, job: TableJob) -> Iterator[Rows]:
     MOUNTS.expect([segment.path for segment in share.segments])
-    for segment, cut_damage in cut_short(share.segments, is_cut=_applies_cuts(job)):
+    for segment, cut_damage in cut_short(share.segments, applies_cuts=_applies_cuts(job)):
         yield from errors.read(segment, job, cut_damage)
     for replica in share.replicas:
         yield from errors.read_replica(replica, job)

@@ -610,24 +610,26 @@ def test_only_produce_is_advertised_lower_than_it_is_answered() -> None:
 
 def test_unstable_versions_are_answered_only_where_they_are_opened() -> None:
     assert ACCEPTED[22] == (0, 5), "InitProducerId v6 is unstable"
-    unstable_apis = shipped_apis(REFERENCE, unstable=True)
+    unstable_apis = shipped_apis(REFERENCE, has_unstable_versions=True)
     assert unstable_apis.accepted[22] == unstable_apis.advertised[22] == (0, 6)
     assert {**unstable_apis.accepted, 22: (0, 5)} == ACCEPTED
-    assert shipped_apis(RELEASE_4_0, unstable=True).accepted[22] == (0, 5)
+    assert shipped_apis(RELEASE_4_0, has_unstable_versions=True).accepted[22] == (0, 5)
 
 
 def test_client_metrics_are_listed_only_where_telemetry_is_on() -> None:
     assert not {71, 72} & ADVERTISED.keys()
-    table_of_4_0 = shipped_apis(RELEASE_4_0, telemetry=True)
+    table_of_4_0 = shipped_apis(RELEASE_4_0, has_telemetry=True)
     assert table_of_4_0.advertised[71] == table_of_4_0.accepted[72] == (0, 0)
-    table_of_3_6 = shipped_apis(RELEASES["3.6"], telemetry=True)
+    table_of_3_6 = shipped_apis(RELEASES["3.6"], has_telemetry=True)
     assert not {71, 72} & table_of_3_6.advertised.keys(), "KIP-714 came with Kafka 3.7"
 
 
 def test_what_is_answered_follows_from_messages_and_release() -> None:
     versions = {**REFERENCE.api_versions, 66: (0, 9)}
     newer_release = msgspec.structs.replace(REFERENCE, api_versions=versions)
-    answered_versions = _accepted_versions(newer_release, unstable=False, telemetry=False)
+    answered_versions = _accepted_versions(
+        newer_release, has_unstable_versions=False, has_telemetry=False
+    )
     assert answered_versions[66] == HANDLERS[66].versions == version_range(66)
     assert answered_versions[66][1] < 9
     assert {**answered_versions, 66: ACCEPTED[66]} == ACCEPTED

@@ -390,7 +390,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.tracer = Tracer(self.clock.monotonic_us, level=TraceLevel.FULL, strict=True)
+        self.tracer = Tracer(self.clock.monotonic_us, level=TraceLevel.FULL, is_strict=True)
         tasks = LoopTasks(asyncio.get_running_loop())
         self.gates = Gates(tasks)
         self.disk = self.gates.disk

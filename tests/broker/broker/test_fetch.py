@@ -44,7 +44,7 @@ def fetch(
     min_bytes: int = 1,
     max_bytes: int = 1 << 20,
     isolation: IsolationLevel = UNCOMMITTED,
-    leader_only: bool = False,
+    reads_leader_only: bool = False,
     replica_id: int = CONSUMER_REPLICA_ID,
 ) -> FetchCommand:
     return FetchCommand(
@@ -53,7 +53,7 @@ def fetch(
         max_bytes=max_bytes,
         isolation=isolation,
         partitions=partitions or (fetch_partition(),),
-        leader_only=leader_only or replica_id >= 0,
+        reads_leader_only=reads_leader_only or replica_id >= 0,
         replica_id=replica_id,
     )
 
@@ -286,7 +286,7 @@ async def test_bytes_over_all_partitions_count_each_up_to_its_own_limit(
 
 
 async def test_a_reader_is_woken_when_leadership_goes(leader: LeaderBench) -> None:
-    task = start(leader, fetch(max_wait_ms=500, leader_only=True))
+    task = start(leader, fetch(max_wait_ms=500, reads_leader_only=True))
     await settle()
     leader.apply(leader.image.with_partition(P0, partition(2, replicas=(2, 1), epoch=1)))
     leader.purgatory.touch(P0)

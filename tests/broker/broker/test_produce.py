@@ -96,7 +96,7 @@ async def test_internal_topics_are_refused_before_leadership_is_looked_at(name: 
         led_partition: refusal,
         not_led: refusal,
     }
-    allowed = produce(part(led_partition), part(not_led), internal_topics_allowed=True)
+    allowed = produce(part(led_partition), part(not_led), may_write_internal_topics=True)
     assert await errors(leader, allowed) == {
         led_partition: E.none,
         not_led: E.not_leader_or_follower,

@@ -56,7 +56,7 @@ class Leader:
     def __init__(self, *, rules: Rules = LATEST_RULES, fleet: Fleet | None = None) -> None:
         self.network = RecordingNetwork()
         self.clock = ManualClock()
-        self.tracer = Tracer(lambda: 0, strict=True)
+        self.tracer = Tracer(lambda: 0, is_strict=True)
         self.coordinators: dict[str, BrokerId | None] = {}
         self.verification = VerificationQueues(
             peers=Peers(

@@ -96,7 +96,7 @@ def test_what_was_left_out_is_told_when_the_flood_has_ended(
     for _ in range(5):
         structlog.get_logger("txnsim.server").warning("trouble")
     time.ms += QUIET_MS
-    tell_left_out(at_once=True)
+    tell_left_out(tells_at_once=True)
     assert lines(capsys) == [("trouble", 5)]
 
 

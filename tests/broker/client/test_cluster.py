@@ -302,9 +302,9 @@ def test_a_new_session_can_only_be_initialized() -> None:
     with pytest.raises(IllegalUseError, match="send in state UNINITIALIZED"):
         session.touch(P0)
     with pytest.raises(IllegalUseError, match="commit in state UNINITIALIZED"):
-        session.plan_end(committed=True, features=features(2))
+        session.plan_end(is_commit=True, features=features(2))
     with pytest.raises(IllegalUseError, match="abort in state UNINITIALIZED"):
-        session.plan_end(committed=False, features=features(2))
+        session.plan_end(is_commit=False, features=features(2))
     assert session.state is SessionState.UNINITIALIZED
 
 
@@ -353,27 +353,27 @@ def test_a_transaction_without_partitions_sends_no_end(
 ) -> None:
     session = initialized_session(transaction_version)
     session.begin()
-    plan = session.plan_end(committed=committed, features=features(transaction_version))
+    plan = session.plan_end(is_commit=committed, features=features(transaction_version))
     assert not plan.send
     assert not plan.bump
 
 
 def test_level_raised_in_mid_transaction_ends_old_and_bumps() -> None:
     session = in_transaction(1)
-    plan = session.plan_end(committed=True, features=features(2, epoch=2))
+    plan = session.plan_end(is_commit=True, features=features(2, epoch=2))
     assert (plan.send, plan.versions, plan.bump) == (True, V1_END, True)
     assert plan.identity == identity(0)
     session.set_identity(identity(1), features(2, epoch=2), can_bump=True)
     session.begin()
     assert session.protocol is TxnProtocol.V2
     session.touch(P0)
-    plan = session.plan_end(committed=True, features=features(2, epoch=2))
+    plan = session.plan_end(is_commit=True, features=features(2, epoch=2))
     assert (plan.versions, plan.bump) == (V2_END, False)
 
 
 def test_level_lowered_in_mid_transaction_ends_in_v2_and_goes_on_old() -> None:
     session = in_transaction(2)
-    plan = session.plan_end(committed=True, features=features(1, epoch=2))
+    plan = session.plan_end(is_commit=True, features=features(1, epoch=2))
     assert (plan.send, plan.versions, plan.bump) == (True, V2_END, False)
     session.note_end(identity(1))
     assert session.protocol is TxnProtocol.V1
@@ -383,7 +383,7 @@ def test_an_older_features_epoch_changes_nothing() -> None:
     session = TxnSession()
     session.set_identity(identity(0), features(2, epoch=5), can_bump=True)
     session.begin()
-    plan = session.plan_end(committed=True, features=features(0, epoch=5))
+    plan = session.plan_end(is_commit=True, features=features(0, epoch=5))
     assert plan.versions == V2_END
     assert session.protocol is TxnProtocol.V2
 
@@ -400,8 +400,8 @@ def test_an_abortable_error_leaves_only_abort_and_bumps_in_the_old_protocol(
         with pytest.raises(AbortableError, match="lost"):
             refused_call()
     with pytest.raises(AbortableError):
-        session.plan_end(committed=True, features=features(transaction_version))
-    plan = session.plan_end(committed=False, features=features(transaction_version))
+        session.plan_end(is_commit=True, features=features(transaction_version))
+    plan = session.plan_end(is_commit=False, features=features(transaction_version))
     assert (plan.send, plan.bump) == (True, bump)
     session.note_end(identity(1) if transaction_version == 2 else None)
     session.begin()
@@ -424,7 +424,7 @@ def test_a_fatal_error_stays_and_keeps_its_first_reason() -> None:
         with pytest.raises(FatalError, match="fenced"):
             refused_call()
     with pytest.raises(FatalError):
-        session.plan_end(committed=False, features=features(2))
+        session.plan_end(is_commit=False, features=features(2))
 
 
 SETTINGS = ClientSettings(client_id="me", software_version="1.2")

@@ -18,7 +18,7 @@ def batch(offset: int, *record_values: bytes, pid: int = -1, transactional: bool
         producer_id=pid,
         producer_epoch=0 if pid >= 0 else -1,
         base_sequence=0 if pid >= 0 else -1,
-        transactional=transactional,
+        is_transactional=transactional,
         base_offset=offset,
     )
 
@@ -27,7 +27,7 @@ def marker(offset: int, pid: int, *, committed: bool = False) -> bytes:
     return control_batch(
         producer_id=pid,
         producer_epoch=0,
-        committed=committed,
+        is_commit=committed,
         coordinator_epoch=0,
         base_offset=offset,
         leader_epoch=0,

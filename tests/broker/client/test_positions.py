@@ -43,7 +43,7 @@ async def test_positions_of_a_transaction_are_there_once_it_is_committed(
         assert answer.topics[0].partitions[0].error_code == ErrorCode.none
         assert await committed_positions(client, "g", (P0,)) == {P0: -1}
         with pytest.raises(ClientError) as error_info:
-            await committed_positions(client, "g", (P0,), require_stable=True)
+            await committed_positions(client, "g", (P0,), needs_stable=True)
         assert error_info.value.error == ErrorCode.unstable_offset_commit
 
 

@@ -121,7 +121,7 @@ async def test_a_lost_connection_is_looked_up_again(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first_answer", "in_doubt"),
+    ("first_answer", "is_in_doubt"),
     [
         (ConnectionLostError("cut"), True),
         (KeyedResponse(unmapped={"a": E.coordinator_not_available}), True),
@@ -130,7 +130,7 @@ async def test_a_lost_connection_is_looked_up_again(cluster: Cluster) -> None:
     ],
 )
 async def test_a_refusal_is_in_doubt_behind_what_may_have_taken_effect(
-    cluster: Cluster, first_answer: object, in_doubt: bool
+    cluster: Cluster, first_answer: object, is_in_doubt: bool
 ) -> None:
     script = Script(
         [KeyLookup(mapped={"a": 1})],
@@ -138,7 +138,7 @@ async def test_a_refusal_is_in_doubt_behind_what_may_have_taken_effect(
     )
     refusal = (await script.run(cluster, "a"))["a"]
     assert isinstance(refusal, ClientError)
-    assert refusal.in_doubt is in_doubt
+    assert refusal.is_in_doubt is is_in_doubt
 
 
 async def test_a_version_that_does_not_fit_is_final(cluster: Cluster) -> None:

@@ -388,8 +388,8 @@ GROUP_REQUESTS_ALL = {
     "commit": TxnRequests("a", producer_id=1, producer_epoch=2).commit_offsets(
         group_id="g", offsets={P0: 3, Q0: 4, P1: 5}
     ),
-    "fetch": group_requests.offset_fetch("g", (P0, Q0), require_stable=False),
-    "stable": group_requests.offset_fetch("g", (P0, Q0), require_stable=True),
+    "fetch": group_requests.offset_fetch("g", (P0, Q0), needs_stable=False),
+    "stable": group_requests.offset_fetch("g", (P0, Q0), needs_stable=True),
 }
 
 

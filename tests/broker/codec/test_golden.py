@@ -385,8 +385,8 @@ def test_built_batch_has_the_same_bytes(line: Line) -> None:
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,
-        transactional=header.is_transactional,
-        log_append_time=header.is_log_append_time,
+        is_transactional=header.is_transactional,
+        has_log_append_time=header.is_log_append_time,
         base_offset=header.base_offset,
         leader_epoch=header.leader_epoch,
     )
@@ -406,7 +406,7 @@ def test_marker_has_the_same_bytes(line: Line) -> None:
     built = control_batch(
         producer_id=4711,
         producer_epoch=32766,
-        committed=committed,
+        is_commit=committed,
         coordinator_epoch=21,
         base_offset=12345,
         leader_epoch=7,

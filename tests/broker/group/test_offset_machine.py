@@ -124,7 +124,7 @@ def test_positions_are_written_but_for_those_with_too_much_metadata() -> None:
 def test_a_missing_group_is_made_for_who_is_no_member(
     generation: int, is_named: bool, error: ErrorCode | None
 ) -> None:
-    command = commit(generation=generation, missing_group_named=is_named)
+    command = commit(generation=generation, names_missing_group=is_named)
     assert commit_error(shard_with(), command) is error
     older_shard = shard_with()
     older_shard.release_rules = Rules(missing_groups_are_named=False)
@@ -151,7 +151,7 @@ def test_a_stale_epoch_is_an_illegal_generation_before_kip_1319() -> None:
     shard.groups["g"] = _StaleGroup("g", now_ms=1)
     assert commit_error(shard, commit()) is E.stale_member_epoch
     assert commit_error(shard, commit(is_transactional=True)) is E.stale_member_epoch
-    assert commit_error(shard, commit(stale_epoch_named=False)) is E.illegal_generation
+    assert commit_error(shard, commit(names_stale_epoch=False)) is E.illegal_generation
 
 
 class _OwningGroup(ClassicGroup):
@@ -171,9 +171,9 @@ def test_all_positions_fall_with_one_that_is_not_the_member_s(
     shard.groups["g"] = _OwningGroup("g", now_ms=1)
     own_position = NewPosition(topic_partition=P0, offset=1)
     other_position = NewPosition(topic_partition=P1, offset=1, topic_id=TOPIC_ID)
-    assert commit_error(shard, commit(own_position, stale_epoch_named=is_named)) is None
+    assert commit_error(shard, commit(own_position, names_stale_epoch=is_named)) is None
     assert (
-        commit_error(shard, commit(own_position, other_position, stale_epoch_named=is_named))
+        commit_error(shard, commit(own_position, other_position, names_stale_epoch=is_named))
         is error
     )
 
@@ -403,7 +403,7 @@ class Log:
         batch = control_batch(
             producer_id=PID,
             producer_epoch=0,
-            committed=is_commit,
+            is_commit=is_commit,
             coordinator_epoch=0,
             base_offset=self.end,
             leader_epoch=0,
@@ -466,7 +466,7 @@ def test_records_of_later_releases_and_other_control_records_are_skipped() -> No
         control_batch(
             producer_id=-1,
             producer_epoch=-1,
-            committed=True,
+            is_commit=True,
             coordinator_epoch=0,
             base_offset=1,
             leader_epoch=0,

@@ -44,7 +44,7 @@ def end(
     replicated: int = NO_RECORD_LIMIT,
 ) -> None:
     offsets.apply_marker(
-        PID, committed=committed, marker_offset=marker_offset, high_watermark=replicated
+        PID, is_commit=committed, marker_offset=marker_offset, high_watermark=replicated
     )
 
 

@@ -460,7 +460,7 @@ async def test_where_the_decision_is_unknown_a_repair_wants_to_be_told(
         producer_id=999,
         producer_epoch=0,
         base_sequence=0,
-        transactional=True,
+        is_transactional=True,
     )
     partition_fields = {"topic": "orders", "partition": 0}
     async with cluster.client() as app:

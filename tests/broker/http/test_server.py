@@ -37,7 +37,7 @@ def json_log() -> Iterator[None]:
 
 def log_lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
     """Lines of the control port; each line of standard error is one of our log."""
-    tell_left_out(at_once=True)
+    tell_left_out(tells_at_once=True)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     return [line for line in lines if line["logger"] == "txnsim.http"]
 

@@ -82,7 +82,7 @@ class CompactedLog(LogDriver):
             producer_id=pid,
             producer_epoch=0,
             base_sequence=sequence,
-            transactional=True,
+            is_transactional=True,
         )
         assert self.append(batch_data, guard=guard) == 0
 

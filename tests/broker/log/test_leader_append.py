@@ -150,7 +150,7 @@ def test_an_unverified_transaction_does_not_open(driver: LogDriver) -> None:
 
 
 def test_without_verification_a_missing_guard_is_accepted() -> None:
-    driver = LogDriver(config_of(verification_enabled=False))
+    driver = LogDriver(config_of(needs_verification=False))
     assert driver.append(batch(0, transactional=True)) == 0
     # An unseen epoch joins the open ghost.
     assert driver.append(batch(0, epoch=1, transactional=True)) == 0

@@ -49,8 +49,8 @@ def read_log(
         offset,
         max_bytes=max_bytes,
         isolation=isolation,
-        min_one_batch=min_one_batch,
-        up_to_log_end=up_to_log_end,
+        reads_one_batch_at_least=min_one_batch,
+        reads_to_log_end=up_to_log_end,
     )
     assert isinstance(answer, LogRead)
     assert answer.size == sum(map(len, answer.records))
@@ -186,7 +186,7 @@ def test_a_read_of_nothing_lists_what_may_lie_behind_it() -> None:
     driver.append(plain())
     driver.txn(0, pid=1)
     driver.end(committed=False, pid=1)
-    answer = driver.log.read(0, max_bytes=0, isolation=COMMITTED, min_one_batch=False)
+    answer = driver.log.read(0, max_bytes=0, isolation=COMMITTED, reads_one_batch_at_least=False)
     assert not isinstance(answer, Rejection)
     assert answer.records == ()
     assert answer.aborted is not None
@@ -212,7 +212,7 @@ def test_a_transaction_that_began_below_the_log_start_is_still_listed() -> None:
 def test_readable_bytes(three: LogDriver, offset: int, uncommitted: int, log_end: int) -> None:
     log = three.log
     assert log.readable_bytes(offset, UNCOMMITTED) == uncommitted * SIZE
-    assert log.readable_bytes(offset, UNCOMMITTED, up_to_log_end=True) == log_end * SIZE
+    assert log.readable_bytes(offset, UNCOMMITTED, reads_to_log_end=True) == log_end * SIZE
 
 
 def test_readable_bytes_of_read_committed_move_with_the_stable_offset() -> None:
@@ -235,7 +235,7 @@ def test_latest(three: LogDriver) -> None:
     log = three.log
     assert log.latest(UNCOMMITTED) == 7
     assert log.latest(COMMITTED) == 6
-    assert log.latest(COMMITTED, up_to_log_end=True) == 7
+    assert log.latest(COMMITTED, reads_to_log_end=True) == 7
 
 
 def test_timestamp_searches_stop_at_the_readers_bound() -> None:
@@ -253,7 +253,9 @@ def test_timestamp_searches_stop_at_the_readers_bound() -> None:
     assert newest_position is not None
     assert (newest_position.timestamp_ms, newest_position.offset) == (20, 1)
     assert run_steps(log.offset_of_max_timestamp(COMMITTED)) is None
-    assert run_steps(log.offset_of_max_timestamp(COMMITTED, up_to_log_end=True)) == newest_position
+    assert (
+        run_steps(log.offset_of_max_timestamp(COMMITTED, reads_to_log_end=True)) == newest_position
+    )
     assert run_steps(make_log().offset_of_max_timestamp(UNCOMMITTED)) is None
 
 
@@ -476,7 +478,7 @@ def test_what_a_leader_wrote_is_believed_whatever_the_rules_say() -> None:
         control_batch(
             producer_id=PID,
             producer_epoch=1,
-            committed=True,
+            is_commit=True,
             coordinator_epoch=-1,
             base_offset=2,
             leader_epoch=0,

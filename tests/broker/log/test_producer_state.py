@@ -72,7 +72,7 @@ def test_replication_takes_guards_as_the_leader_does() -> None:
         control_batch(
             producer_id=8,
             producer_epoch=0,
-            committed=True,
+            is_commit=True,
             coordinator_epoch=0,
             base_offset=2,
             leader_epoch=0,
@@ -90,7 +90,7 @@ def control_of_type(kind: int, *, base_offset: int) -> bytes:
             timestamp_ms=NOW,
             producer_id=PID,
             producer_epoch=9,
-            transactional=True,
+            is_transactional=True,
             base_offset=base_offset,
             leader_epoch=0,
         )
@@ -484,7 +484,7 @@ def marker(
         producer_id=pid,
         producer_epoch=epoch,
         coordinator_epoch=coordinator_epoch,
-        committed=committed,
+        is_commit=committed,
         marker_offset=offset,
         timestamp=timestamp,
     )

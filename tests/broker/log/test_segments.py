@@ -458,11 +458,11 @@ def test_segments_between_two_offsets() -> None:
 
 def test_a_read_ends_with_its_segment() -> None:
     segments = segments_of(*THREE)
-    span = segments.read(0, 5, max_bytes=ALL, min_one_batch=True)
+    span = segments.read(0, 5, max_bytes=ALL, reads_one_batch_at_least=True)
     assert span is not None
     assert offsets(span.batches) == [0, 1]
     assert span.size == span.reach_position == 2 * len(plain())
-    span = segments.read(4, 5, max_bytes=ALL, min_one_batch=True)
+    span = segments.read(4, 5, max_bytes=ALL, reads_one_batch_at_least=True)
     assert span is not None
     assert offsets(span.batches) == [4]
 
@@ -470,44 +470,44 @@ def test_a_read_ends_with_its_segment() -> None:
 def test_a_read_stops_below_its_bound_and_within_its_size() -> None:
     segments = segments_of(*THREE)
     max_bytes = len(plain())
-    span = segments.read(2, 3, max_bytes=ALL, min_one_batch=True)
+    span = segments.read(2, 3, max_bytes=ALL, reads_one_batch_at_least=True)
     assert span is not None
     assert (offsets(span.batches), span.reach_position) == ([2], max_bytes)
-    span = segments.read(2, 5, max_bytes=max_bytes, min_one_batch=True)
+    span = segments.read(2, 5, max_bytes=max_bytes, reads_one_batch_at_least=True)
     assert span is not None
     assert (offsets(span.batches), span.reach_position) == ([2], max_bytes)
-    span = segments.read(3, 5, max_bytes=3, min_one_batch=True)
+    span = segments.read(3, 5, max_bytes=3, reads_one_batch_at_least=True)
     assert span is not None
     assert (offsets(span.batches), span.reach_position) == ([3], 2 * max_bytes)
-    span = segments.read(2, 5, max_bytes=3, min_one_batch=False)
+    span = segments.read(2, 5, max_bytes=3, reads_one_batch_at_least=False)
     assert span is not None
     assert (span.batches, span.size, span.reach_position, span.cut_batch) == ([], 0, 3, b"")
 
 
 def test_a_batch_behind_a_whole_one_is_cut_where_the_size_ends() -> None:
     segments = segments_of(*THREE)
-    whole_read = segments.read(2, 5, max_bytes=ALL, min_one_batch=True)
+    whole_read = segments.read(2, 5, max_bytes=ALL, reads_one_batch_at_least=True)
     assert whole_read is not None
     assert (offsets(whole_read.batches), whole_read.cut_batch) == ([2, 3], b"")
-    span = segments.read(2, 5, max_bytes=len(plain()) + 7, min_one_batch=True)
+    span = segments.read(2, 5, max_bytes=len(plain()) + 7, reads_one_batch_at_least=True)
     assert span is not None
     assert (offsets(span.batches), span.size, span.cut_batch) == (
         [2],
         len(plain()),
         whole_read.batches[1][:7],
     )
-    bounded = segments.read(2, 3, max_bytes=len(plain()) + 7, min_one_batch=True)
+    bounded = segments.read(2, 3, max_bytes=len(plain()) + 7, reads_one_batch_at_least=True)
     assert bounded is not None
     assert bounded.cut_batch == b"", "what lies behind the bound is not readable"
 
 
 def test_a_read_goes_on_to_the_next_segment_where_compaction_left_nothing() -> None:
     segments = segments_of((0, 0), (5, 7), (9,))
-    span = segments.read(1, 9, max_bytes=ALL, min_one_batch=True)
+    span = segments.read(1, 9, max_bytes=ALL, reads_one_batch_at_least=True)
     assert span is not None
     assert offsets(span.batches) == [7]
-    assert segments.read(8, 9, max_bytes=ALL, min_one_batch=True) is None
-    assert segments.read(9, 9, max_bytes=ALL, min_one_batch=True) is None
+    assert segments.read(8, 9, max_bytes=ALL, reads_one_batch_at_least=True) is None
+    assert segments.read(9, 9, max_bytes=ALL, reads_one_batch_at_least=True) is None
     assert segments.holder(8) is None
 
 

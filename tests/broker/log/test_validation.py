@@ -81,7 +81,7 @@ def batch_at_times(*times: int, compression: int = 0, log_append_time: bool = Fa
         [Record(key=b"k", value=b"v", timestamp_ms=time) for time in times],
         timestamp_ms=times[0],
         compression=compression,
-        log_append_time=log_append_time,
+        has_log_append_time=log_append_time,
     )
 
 
@@ -116,7 +116,7 @@ FLIPPED = plain()[:-1] + b"\x7f"
 MARKER = control_batch(
     producer_id=7,
     producer_epoch=0,
-    committed=True,
+    is_commit=True,
     coordinator_epoch=0,
     base_offset=0,
     leader_epoch=-1,
@@ -268,7 +268,10 @@ def test_a_record_that_claims_append_time_is_shown(
     codec: int, config: LogConfig, form: str
 ) -> None:
     batch_data = build_batch(
-        [Record(key=None, value=None)], timestamp_ms=NOW, compression=codec, log_append_time=True
+        [Record(key=None, value=None)],
+        timestamp_ms=NOW,
+        compression=codec,
+        has_log_append_time=True,
     )
     ((_, reason),) = refuse(batch_data, config).record_errors
     assert reason == (
@@ -726,7 +729,7 @@ def segment(
             [Record(value=b"v", timestamp_ms=time) for time in times],
             timestamp_ms=max(times),
             compression=compression,
-            log_append_time=append_time,
+            has_log_append_time=append_time,
             base_offset=offset,
             leader_epoch=0,
         )
@@ -878,7 +881,7 @@ def test_defaults_are_those_of_the_settings() -> None:
     assert config.segment_bytes == DEFAULTS.segment_bytes
     assert config.timestamp_before_max_ms == DEFAULTS.message_timestamp_before_max_ms == NEVER_MS
     assert config.producer_id_expiration_ms == DEFAULTS.producer_id_expiration_ms
-    assert config.verification_enabled == DEFAULTS.transaction_partition_verification_enable
+    assert config.needs_verification == DEFAULTS.transaction_partition_verification_enable
     assert config.timestamp_type is TimestampType.CREATE_TIME
     assert DEFAULTS.message_timestamp_type == "CreateTime"
     assert not config.is_compacted

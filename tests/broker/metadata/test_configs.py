@@ -453,7 +453,7 @@ def test_a_log_has_the_configs_of_its_topic_and_of_the_cluster() -> None:
     assert config.max_message_bytes == 100
     assert config.segment_bytes == 2_097_152
     assert config.producer_id_expiration_ms == 5
-    assert config.verification_enabled
+    assert config.needs_verification
     assert not log_config(image, topic(), DEFAULTS, release_rules=LATEST_RULES).is_compacted
 
 

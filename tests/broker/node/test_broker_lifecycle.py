@@ -604,7 +604,7 @@ def test_what_is_no_longer_there_can_be_lost_again() -> None:
 
 
 def test_a_log_that_loses_an_end_says_where_it_ends_and_begins() -> None:
-    driver, tracer = LogDriver(), Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
+    driver, tracer = LogDriver(), Tracer(lambda: 0, level=TraceLevel.FULL, is_strict=True)
     events, log = LogEvents(tracer, "broker/1"), driver.log
     driver.txn(0)
     driver.txn(1)
@@ -624,7 +624,7 @@ def test_a_log_that_loses_an_end_says_where_it_ends_and_begins() -> None:
 
 
 def test_a_timer_is_the_cause_of_what_it_finds() -> None:
-    tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
+    tracer = Tracer(lambda: 0, level=TraceLevel.FULL, is_strict=True)
     events = LogEvents(tracer, "broker/1")
     cause_before = events.timer("retention", 300_000)
     events.trace_expiry(LogDriver().log, (PID,))

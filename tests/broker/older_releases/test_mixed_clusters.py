@@ -294,7 +294,7 @@ def produce(pid: int, epoch: int, *, version: int) -> VersionedRequest:
         producer_id=pid,
         producer_epoch=epoch,
         base_sequence=0,
-        transactional=True,
+        is_transactional=True,
     )
     return requests.produce(
         {ORDERS_0: batch},

@@ -110,7 +110,7 @@ class CompactionAgainstModel(RuleBasedStateMachine):
             producer_id=pid,
             producer_epoch=0,
             base_sequence=self.sequences[pid],
-            transactional=True,
+            is_transactional=True,
         )
         self.sequences[pid] += len(records)
         self.open.add(pid)

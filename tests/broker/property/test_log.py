@@ -151,7 +151,7 @@ class LogAgainstList(RuleBasedStateMachine):
             producer_id=pid,
             producer_epoch=epoch,
             base_sequence=sequence,
-            transactional=transactional,
+            is_transactional=transactional,
         )
         return batch_data, record_values
 

@@ -85,7 +85,7 @@ class Reader:
             session_epoch=self.epoch,
             partitions=asked_partitions,
             forgotten_keys=tuple(forget),
-            by_topic_ids=self.by_ids,
+            names_topics_by_id=self.by_ids,
             is_privileged=self.follower,
         )
         return self.cache.plan(request, topic_names=self.names, now_ms=self.now_ms)
@@ -414,7 +414,7 @@ def test_the_zero_id_has_no_name() -> None:
         session_id=0,
         session_epoch=0,
         partitions={(None, 0): zero},
-        by_topic_ids=True,
+        names_topics_by_id=True,
         is_privileged=False,
     )
     plan = reader.cache.plan(request, topic_names=NAMES, now_ms=0)

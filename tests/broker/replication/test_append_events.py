@@ -28,7 +28,7 @@ class TracedLog:
 
     def __init__(self) -> None:
         self.driver = LogDriver()
-        self.tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
+        self.tracer = Tracer(lambda: 0, level=TraceLevel.FULL, is_strict=True)
         self.trace = AppendEvents(self.tracer, "broker/1")
 
     def append(self, sequence: int, *, transactional: bool = False) -> None:
@@ -332,7 +332,7 @@ def test_a_bound_that_the_reader_knows_is_not_repeated(*, is_led: bool) -> None:
 
 
 def test_a_coordinators_log_tells_what_has_moved_under_its_leader() -> None:
-    tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
+    tracer = Tracer(lambda: 0, level=TraceLevel.FULL, is_strict=True)
     events = AppendEvents(tracer, "broker/1")
     topic_partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, 3)
     log = PartitionLog(topic_partition=topic_partition, config=config_of(), leader_epoch=0)

@@ -44,7 +44,7 @@ class Bench:
         self.clock = ManualClock()
         self.tasks = LoopTasks(asyncio.get_running_loop())
         self.settings: Settings = DEFAULTS
-        self.tracer = Tracer(self.clock.monotonic_us, level=TraceLevel.FULL, strict=True)
+        self.tracer = Tracer(self.clock.monotonic_us, level=TraceLevel.FULL, is_strict=True)
         self.hosted: dict[TopicPartition, PartitionLog] = {}
         self.noted: list[int] = []
         """When starts of logs were noted."""

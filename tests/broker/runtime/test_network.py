@@ -246,7 +246,7 @@ class Work(NamedTuple):
 
 @pytest.mark.parametrize("in_thread", [True, False])
 async def test_work_is_done_in_one_room(in_thread: bool) -> None:
-    unpacker = Unpacker(in_thread=in_thread)
+    unpacker = Unpacker(unpacks_in_thread=in_thread)
     buffers: list[mmap.mmap] = []
     threads: set[int] = set()
 
@@ -271,7 +271,7 @@ async def test_work_is_done_in_one_room(in_thread: bool) -> None:
 
 
 async def test_one_waits_for_the_other() -> None:
-    unpacker = Unpacker(in_thread=True)
+    unpacker = Unpacker(unpacks_in_thread=True)
     loop = asyncio.get_running_loop()
     begin_event, let_go = asyncio.Event(), threading.Event()
     order: list[str] = []
@@ -300,7 +300,7 @@ async def test_one_waits_for_the_other() -> None:
 
 
 async def test_an_error_reaches_the_caller() -> None:
-    unpacker = Unpacker(in_thread=True)
+    unpacker = Unpacker(unpacks_in_thread=True)
 
     def do(_: Work, __: mmap.mmap) -> None:
         raise ValueError("no room")

@@ -39,7 +39,7 @@ class LinkBench:
         loop = asyncio.get_running_loop()
         self.clock = RealClock(loop)
         self.tasks = LoopTasks(loop)
-        self.tracer = Tracer(self.clock.monotonic_us, level=TraceLevel.FULL, strict=True)
+        self.tracer = Tracer(self.clock.monotonic_us, level=TraceLevel.FULL, is_strict=True)
         self.network = LoopNetwork(
             loop, clock=self.clock, tasks=self.tasks, tracer=self.tracer, **options
         )

@@ -32,7 +32,7 @@ def no_cause_left_over() -> Iterator[None]:
 
 
 def full_tracer(*, ring_bytes: int | None = None, strict: bool = False) -> Tracer:
-    return Tracer(ticking_clock(), level=TraceLevel.FULL, ring_bytes=ring_bytes, strict=strict)
+    return Tracer(ticking_clock(), level=TraceLevel.FULL, ring_bytes=ring_bytes, is_strict=strict)
 
 
 # Writing

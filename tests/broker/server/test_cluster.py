@@ -285,7 +285,7 @@ async def test_producer_ids_come_although_the_controller_is_slow(cluster: Virtua
 # The metadata that a cluster starts with.
 
 
-APIS = shipped_apis(release_named("4.3"), unstable=False, telemetry=False)
+APIS = shipped_apis(release_named("4.3"), has_unstable_versions=False, has_telemetry=False)
 SETTINGS = Settings(cluster_id="abc", transaction_version=1)
 
 

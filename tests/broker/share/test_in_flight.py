@@ -24,9 +24,9 @@ from txnsim.share.commands import SharePartitionSettings
 
 def test_nothing_is_in_flight() -> None:
     records = InFlightBatches()
-    records.find_next = True
+    records.needs_next_offset = True
     assert records.next_fetch_offset() == 0
-    assert not records.find_next
+    assert not records.needs_next_offset
     assert records.offset_count == 0
     assert records.batches_from_floor(0, 9) == []
     assert not records.move_start()

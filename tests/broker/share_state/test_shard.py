@@ -157,7 +157,7 @@ def test_markers_and_records_of_later_kinds_are_passed_by() -> None:
     marker = control_batch(
         producer_id=7,
         producer_epoch=0,
-        committed=True,
+        is_commit=True,
         coordinator_epoch=0,
         base_offset=0,
         leader_epoch=0,

@@ -91,7 +91,7 @@ def test_who_does_not_ask_for_crcs_gets_damaged_records(path: Path) -> None:
     damaged_batch = changed(batch(0), 70, b"\xff\xff")
     path.write_bytes(damaged_batch)
     torn_tails: list[TornTail] = []
-    stored_batches = list(read_log_file(path, on_torn=torn_tails.append, check_crc=False))
+    stored_batches = list(read_log_file(path, on_torn=torn_tails.append, checks_crc=False))
     assert ([stored_batch.batch_bytes for stored_batch in stored_batches], torn_tails) == (
         [damaged_batch],
         [],

@@ -132,12 +132,12 @@ def test_control_batches_are_passed_over(tmp_path: Path) -> None:
     marker = control_batch(
         producer_id=1,
         producer_epoch=0,
-        committed=True,
+        is_commit=True,
         coordinator_epoch=0,
         base_offset=1,
         leader_epoch=2,
         timestamp_ms=0,
-        log_append_time=False,
+        has_log_append_time=False,
     )
     path.write_bytes(path.read_bytes() + marker)
     assert read_metadata(tmp_path).age == (2, 2)

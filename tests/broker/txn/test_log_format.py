@@ -410,7 +410,7 @@ def test_what_is_not_known_and_markers_are_skipped() -> None:
     marker = control_batch(
         producer_id=7,
         producer_epoch=0,
-        committed=True,
+        is_commit=True,
         coordinator_epoch=0,
         base_offset=0,
         leader_epoch=0,

@@ -384,7 +384,7 @@ def test_a_fence_names_its_rule(
         txn,
         finalized_version=transaction_version,
         now_ms=NOW_MS,
-        by_timeout=by_timeout,
+        is_timeout=by_timeout,
         release_rules=LATEST_RULES,
     )
     assert rule_of(outcome) == rule
@@ -459,7 +459,7 @@ def decide(
         (InitProducerId(transactional_id=TransactionalId(""), timeout_ms=0), False, 42),
         (command(two_phase=True, timeout_ms=0), False, 53),
         (command(two_phase=True, timeout_ms=0), True, None),
-        (InitProducerId(transactional_id=TID, timeout_ms=0, keep_prepared=True), True, 35),
+        (InitProducerId(transactional_id=TID, timeout_ms=0, keeps_prepared=True), True, 35),
         (command(timeout_ms=0), False, 50),
         (command(timeout_ms=-1), False, 50),
         (command(timeout_ms=900_001), False, 50),

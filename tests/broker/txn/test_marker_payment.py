@@ -340,7 +340,7 @@ def test_a_record_without_a_start_begins_when_it_was_written(
     transition = msgspec.structs.replace(
         to_prepared_v1(
             entry(TransactionState.ONGOING, partitions=frozenset({HERE}), start_ms=start_ms),
-            committed=True,
+            is_commit=True,
             now_ms=START_MS,
         ),
         client_version=version,

@@ -67,7 +67,7 @@ def fence(
             finalized_version=finalized,
             now_ms=NOW_MS,
             fresh_producer_id=fresh_id,
-            by_timeout=by_timeout,
+            is_timeout=by_timeout,
             release_rules=rules,
         )
         if outcome is not NEEDS_PRODUCER_ID:
@@ -301,7 +301,7 @@ def test_a_fence_without_an_epoch_left_is_told_to_who_asked() -> None:
 
 def test_swapped_producer_ids_in_the_log() -> None:
     txn = entry(ONGOING, epoch=EXHAUSTED)
-    record = to_prepared_v2(txn, committed=True, fresh_producer_id=FRESH, now_ms=NOW_MS)
+    record = to_prepared_v2(txn, is_commit=True, fresh_producer_id=FRESH, now_ms=NOW_MS)
     for rules, ids in ((LATEST_RULES, (7, 1000)), (Rules(swapped_ids_are_logged=False), (-1, -1))):
         transition = decode_record(
             encode_key(TID),
@@ -314,7 +314,7 @@ def test_swapped_producer_ids_in_the_log() -> None:
 
 
 def test_tags_are_of_no_meaning_to_a_release_without_transactions_v2() -> None:
-    record = to_prepared_v2(entry(ONGOING), committed=True, fresh_producer_id=None, now_ms=NOW_MS)
+    record = to_prepared_v2(entry(ONGOING), is_commit=True, fresh_producer_id=None, now_ms=NOW_MS)
     record_value = encode_value(record, finalized_version=TV_2, release_rules=LATEST_RULES)
     transition = decode_record(
         encode_key(TID), record_value, release_rules=Rules(client_version_is_kept=False)
@@ -357,7 +357,7 @@ def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
         assert moved_txn is not None
         assert (moved_txn.prev_producer_id, moved_txn.next_producer_id) == ids
         end_transition = to_prepared_v2(
-            moved_txn, committed=True, fresh_producer_id=None, now_ms=NOW_MS
+            moved_txn, is_commit=True, fresh_producer_id=None, now_ms=NOW_MS
         )
         prepared_txn = apply(
             begin(moved_txn, end_transition, now_ms=NOW_MS), end_transition, release_rules=rules

@@ -214,7 +214,7 @@ def test_what_the_targets_compute_passes_both_checks() -> None:
     check_complete(begin(txn, open_transition, now_ms=NOW_MS), open_transition)
     open_ = entry(ONGOING, epoch=32_766)
     end_transition = to_prepared_v2(
-        open_, committed=True, fresh_producer_id=ProducerId(1000), now_ms=NOW_MS
+        open_, is_commit=True, fresh_producer_id=ProducerId(1000), now_ms=NOW_MS
     )
     check_complete(begin(open_, end_transition, now_ms=NOW_MS), end_transition)
     prepared_txn = entry(PREPARE_COMMIT, epoch=32_767, last_epoch=32_766, next_pid=1000)

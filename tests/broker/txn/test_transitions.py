@@ -43,14 +43,14 @@ def test_beginning_the_first_session_inserts_an_entry_without_an_epoch() -> None
 
 
 def test_beginning_changes_nothing_but_what_is_pending() -> None:
-    move = to_prepared_v2(OPEN, committed=True, fresh_producer_id=None, now_ms=NOW_MS)
+    move = to_prepared_v2(OPEN, is_commit=True, fresh_producer_id=None, now_ms=NOW_MS)
     expected = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_COMMIT)
     assert begin(OPEN, move, now_ms=NOW_MS) == expected
     assert withdraw(expected, move) == OPEN
 
 
 def test_a_fence_of_version_1_takes_hold_before_it_is_logged_and_is_remembered() -> None:
-    fence = to_prepared_v1(OPEN, committed=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6))
+    fence = to_prepared_v1(OPEN, is_commit=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6))
     pending = begin(OPEN, fence, now_ms=NOW_MS)
     assert (pending.producer_epoch, pending.last_producer_epoch) == (6, -1)
     failed_txn = withdraw(pending, fence)
@@ -61,7 +61,7 @@ def test_a_fence_of_version_1_takes_hold_before_it_is_logged_and_is_remembered()
 
 def test_a_withdrawn_move_keeps_the_memory_of_a_failed_fence() -> None:
     failed_txn = entry(TransactionState.ONGOING, failed_fence=True)
-    move = to_prepared_v2(failed_txn, committed=False, fresh_producer_id=None, now_ms=NOW_MS)
+    move = to_prepared_v2(failed_txn, is_commit=False, fresh_producer_id=None, now_ms=NOW_MS)
     assert withdraw(begin(failed_txn, move, now_ms=NOW_MS), move) == failed_txn
 
 
@@ -100,7 +100,7 @@ def test_what_is_not_idle_cannot_expire(txn: object) -> None:
 
 
 def test_live_and_loaded_entries_differ_only_in_what_is_not_logged() -> None:
-    move = to_prepared_v2(OPEN, committed=False, fresh_producer_id=None, now_ms=NOW_MS)
+    move = to_prepared_v2(OPEN, is_commit=False, fresh_producer_id=None, now_ms=NOW_MS)
     live = apply(begin(OPEN, move, now_ms=NOW_MS), move, release_rules=LATEST_RULES)
     assert live == apply(None, move, release_rules=LATEST_RULES)
     assert live is not None
@@ -115,7 +115,7 @@ def test_applying_without_a_beginning_is_a_breach() -> None:
     with pytest.raises(InvariantViolation, match="but pending is None"):
         apply(
             OPEN,
-            to_prepared_v2(OPEN, committed=True, fresh_producer_id=None, now_ms=NOW_MS),
+            to_prepared_v2(OPEN, is_commit=True, fresh_producer_id=None, now_ms=NOW_MS),
             release_rules=LATEST_RULES,
         )
 
@@ -127,7 +127,7 @@ def test_only_a_completion_forgets_a_failed_fence(*, completes: bool) -> None:
         move = to_complete(txn, now_ms=NOW_MS)
     else:
         txn = entry(TransactionState.ONGOING, failed_fence=True)
-        move = to_prepared_v2(txn, committed=False, fresh_producer_id=None, now_ms=NOW_MS)
+        move = to_prepared_v2(txn, is_commit=False, fresh_producer_id=None, now_ms=NOW_MS)
     applied = apply(begin(txn, move, now_ms=NOW_MS), move, release_rules=LATEST_RULES)
     assert applied is not None
     assert applied.has_failed_epoch_fence is not completes
@@ -148,7 +148,7 @@ def test_a_commit_too_forgets_a_failed_fence() -> None:
         (entry(TransactionState.PREPARE_COMMIT), FIRST),
         (
             entry(),
-            to_prepared_v1(OPEN, committed=False, now_ms=NOW_MS),
+            to_prepared_v1(OPEN, is_commit=False, now_ms=NOW_MS),
         ),
     ],
     ids=["open", "prepared", "abort from Empty under version 1"],
@@ -242,7 +242,7 @@ def test_an_end_under_version_2_bumps_the_epoch(
 ) -> None:
     target = to_prepared_v2(
         entry(TransactionState.ONGOING, epoch=epoch),
-        committed=committed,
+        is_commit=committed,
         fresh_producer_id=fresh_id,
         now_ms=NOW_MS,
     )
@@ -252,7 +252,7 @@ def test_an_end_under_version_2_bumps_the_epoch(
 
 
 def test_an_empty_abort_starts_when_it_ends() -> None:
-    target = to_prepared_v2(entry(), committed=False, fresh_producer_id=None, now_ms=NOW_MS)
+    target = to_prepared_v2(entry(), is_commit=False, fresh_producer_id=None, now_ms=NOW_MS)
     assert target.start_timestamp_ms == NOW_MS
 
 
@@ -288,13 +288,13 @@ def test_only_a_prepared_transaction_is_completed() -> None:
 @pytest.mark.parametrize("committed", [True, False])
 def test_an_end_under_version_1_keeps_the_epoch_before(committed: bool) -> None:
     txn = entry(TransactionState.ONGOING, epoch=5, last_epoch=4)
-    end_transition = to_prepared_v1(txn, committed=committed, now_ms=NOW_MS)
+    end_transition = to_prepared_v1(txn, is_commit=committed, now_ms=NOW_MS)
     assert (end_transition.producer_epoch, end_transition.last_producer_epoch) == (5, 4)
     assert end_transition.state is (
         TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
     )
     fenced_transition = to_prepared_v1(
-        txn, committed=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6)
+        txn, is_commit=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6)
     )
     assert (fenced_transition.producer_epoch, fenced_transition.last_producer_epoch) == (6, -1)
     assert (end_transition.fences_epoch, fenced_transition.fences_epoch) == (False, True)
@@ -303,9 +303,9 @@ def test_an_end_under_version_1_keeps_the_epoch_before(committed: bool) -> None:
 def test_a_lost_fence_is_remembered() -> None:
     """A later record that could not be written does not clear ``has_failed_epoch_fence``."""
     txn = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_ABORT)
-    end_transition = to_prepared_v1(txn, committed=False, now_ms=NOW_MS)
+    end_transition = to_prepared_v1(txn, is_commit=False, now_ms=NOW_MS)
     fenced_transition = to_prepared_v1(
-        txn, committed=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6)
+        txn, is_commit=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6)
     )
     tombstone = Tombstone(transactional_id=TID)
     for record, knows_fence in (

@@ -130,7 +130,7 @@ def test_an_open_transaction_is_kept_for_who_asks_for_that(*, keeps: bool) -> No
     txn = entry(S.ONGOING)
     init_decision = decide_init_producer_id(
         txn,
-        InitProducerId(transactional_id=TID, timeout_ms=1_000, keep_prepared=keeps),
+        InitProducerId(transactional_id=TID, timeout_ms=1_000, keeps_prepared=keeps),
         finalized_version=TV_2,
         now_ms=NOW_MS,
         release_rules=LATEST_RULES,

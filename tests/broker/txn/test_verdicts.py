@@ -178,8 +178,8 @@ def listed_ids(query: ListTransactions) -> list[str]:
         (ListTransactions(duration_ms=99), ["Orders", "orders-2", "payments"]),
         (ListTransactions(duration_ms=100), ["Orders", "payments"]),
         (ListTransactions(duration_ms=5_000), ["Orders"]),
-        (ListTransactions(running_only=True), ["orders-2"]),
-        (ListTransactions(running_only=True, duration_ms=100), []),
+        (ListTransactions(lists_running_only=True), ["orders-2"]),
+        (ListTransactions(lists_running_only=True, duration_ms=100), []),
         (ListTransactions(pattern=""), ["Orders", "orders-2", "payments"]),
         (ListTransactions(pattern="orders"), []),
         (ListTransactions(pattern="orders.*"), ["orders-2"]),
@@ -424,7 +424,7 @@ def test_the_previous_id_is_logged_only_around_the_end() -> None:
     assert (_prev(first_transition), _prev(open_transition)) == (-1, -1)
     assert record_to_log(record_to_log(open_transition)) == record_to_log(open_transition)
     end_transition = to_prepared_v2(
-        entry(S.ONGOING), committed=True, fresh_producer_id=None, now_ms=NOW_MS
+        entry(S.ONGOING), is_commit=True, fresh_producer_id=None, now_ms=NOW_MS
     )
     assert _prev(end_transition) == 7
     rotated = to_complete(entry(S.PREPARE_COMMIT, next_pid=FRESH), now_ms=NOW_MS)
@@ -476,4 +476,4 @@ def test_a_plain_init_producer_id_expects_no_identity() -> None:
     command = commands.InitProducerId(transactional_id=None, timeout_ms=1)
     assert command.expected_identity is None
     assert not command.enable_two_phase_commit
-    assert not command.keep_prepared
+    assert not command.keeps_prepared

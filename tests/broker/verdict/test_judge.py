@@ -308,7 +308,7 @@ WRONG = WrongData(
             " committed",
         ),
         (
-            msgspec.structs.replace(WRONG, is_commit=False, by_application=True),
+            msgspec.structs.replace(WRONG, is_commit=False, is_by_application=True),
             "t-0 has wrong data: the COMMIT marker at offset 2 has ended records of app, whose"
             " application was answered that it is aborted",
         ),

@@ -83,7 +83,7 @@ def test_a_coordinator_is_told_by_its_state_and_what_it_owes(
     state: str, owed_count: int, last_outcome: bool | None, sentence: str
 ) -> None:
     told_sentence = coordinator_sentence(
-        "app", state, owed_count=owed_count, last_outcome=last_outcome
+        "app", state, owed_count=owed_count, is_last_commit=last_outcome
     )
     assert told_sentence == sentence
 

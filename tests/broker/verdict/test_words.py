@@ -218,7 +218,7 @@ def test_a_coordinator_is_told_in_a_sentence(
     state: str, owed_count: int, last_outcome: bool | None, sentence: str
 ) -> None:
     assert (
-        words.coordinator_sentence("app", state, owed_count=owed_count, last_outcome=last_outcome)
+        words.coordinator_sentence("app", state, owed_count=owed_count, is_last_commit=last_outcome)
         == sentence
     )
 

@@ -18,13 +18,13 @@ def test_a_produced_batch_becomes_one_of_the_log_and_is_read_back() -> None:
         producer_id=1000,
         producer_epoch=0,
         base_sequence=0,
-        transactional=True,
+        is_transactional=True,
     )
     stored_batch = batch.assign(produced_batch, base_offset=42, leader_epoch=3)
     marker = batch.control_batch(
         producer_id=1000,
         producer_epoch=0,
-        committed=True,
+        is_commit=True,
         coordinator_epoch=5,
         base_offset=43,
         leader_epoch=3,

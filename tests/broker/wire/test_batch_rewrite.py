@@ -64,9 +64,9 @@ def batch_of_records(
         producer_id=7,
         producer_epoch=2,
         base_sequence=5,
-        transactional=transactional,
+        is_transactional=transactional,
         compression=codec,
-        log_append_time=append_time,
+        has_log_append_time=append_time,
         base_offset=40,
         leader_epoch=3,
     )
@@ -253,7 +253,7 @@ def test_a_marker_with_a_horizon_says_the_same() -> None:
     marker = control_batch(
         producer_id=7,
         producer_epoch=2,
-        committed=True,
+        is_commit=True,
         coordinator_epoch=4,
         base_offset=40,
         leader_epoch=0,
@@ -537,7 +537,7 @@ def test_assigning_takes_any_buffer(kind: type[bytes]) -> None:
 @pytest.mark.parametrize("log_append_time", [False, True])
 def test_restamping_sets_time_type_and_crc(attributes: int, log_append_time: bool) -> None:
     batch_before = batch(attributes=attributes)
-    stamped = restamp(batch_before, max_timestamp_ms=9000, log_append_time=log_append_time)
+    stamped = restamp(batch_before, max_timestamp_ms=9000, has_log_append_time=log_append_time)
     header = read_batch_header(stamped)
     assert crc_is_valid(stamped, header)
     assert as_dict(header) == {

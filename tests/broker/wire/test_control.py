@@ -19,7 +19,7 @@ def marker(*, committed: bool = True, **changes: int) -> bytes:
         "leader_epoch": 7,
         "timestamp_ms": 1700000000123,
     }
-    return control_batch(committed=committed, **{**values, **changes})
+    return control_batch(is_commit=committed, **{**values, **changes})
 
 
 def control(key: bytes | None, record_value: bytes | None) -> bytes:

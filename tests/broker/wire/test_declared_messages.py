@@ -85,7 +85,7 @@ def test_a_class_remade_has_the_same_fields_and_other_elements() -> None:
 
 
 def test_its_bytes_are_those_of_any_message() -> None:
-    cls = message("Pair", "Two.", "name string", "number int16 = 3", flexible=False)
+    cls = message("Pair", "Two.", "name string", "number int16 = 3", is_flexible=False)
     encoded_pieces: list[bytes] = []
     writer(cls)(cls(name="ab"), encoded_pieces.append)
     data = b"".join(encoded_pieces)

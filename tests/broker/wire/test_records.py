@@ -149,7 +149,7 @@ def test_times_default_to_that_of_the_batch() -> None:
 
 def test_log_append_time_is_the_time_of_every_record() -> None:
     built = build_batch(
-        [Record(timestamp_ms=1), Record(timestamp_ms=99)], timestamp_ms=50, log_append_time=True
+        [Record(timestamp_ms=1), Record(timestamp_ms=99)], timestamp_ms=50, has_log_append_time=True
     )
     assert read_batch_header(built).max_timestamp_ms == 50
     assert [record.timestamp_ms for record in read_records(built)] == [50, 50]
@@ -162,7 +162,7 @@ def test_stamps_are_those_of_the_records_or_of_the_append(
     built = build_batch(
         [Record(timestamp_ms=1), Record(timestamp_ms=99)],
         timestamp_ms=50,
-        log_append_time=log_append_time,
+        has_log_append_time=log_append_time,
     )
     header = read_batch_header(built)
     stamps_found = list(timestamps_in(payload_of(built, header), header))
@@ -173,7 +173,7 @@ def test_stamps_are_those_of_the_records_or_of_the_append(
 
 def test_attributes_say_what_was_asked_for() -> None:
     header = read_batch_header(
-        build_batch([Record()], timestamp_ms=0, transactional=True, compression=GZIP)
+        build_batch([Record()], timestamp_ms=0, is_transactional=True, compression=GZIP)
     )
     assert header.is_transactional
     assert header.compression == GZIP

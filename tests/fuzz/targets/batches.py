@@ -62,11 +62,11 @@ def sound_batches() -> Iterator[bytes]:
             producer_id=7,
             producer_epoch=0,
             base_sequence=0,
-            transactional=True,
+            is_transactional=True,
             compression=codec,
         )
     yield control_batch(
-        committed=True,
+        is_commit=True,
         producer_id=7,
         producer_epoch=0,
         coordinator_epoch=1,

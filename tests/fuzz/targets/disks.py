@@ -92,12 +92,12 @@ def _transaction(offset: int, *, committed: bool) -> bytes:
         producer_id=7,
         producer_epoch=0,
         base_sequence=0,
-        transactional=True,
+        is_transactional=True,
         base_offset=offset,
         leader_epoch=1,
     )
     marker = control_batch(
-        committed=committed,
+        is_commit=committed,
         producer_id=7,
         producer_epoch=0,
         coordinator_epoch=1,

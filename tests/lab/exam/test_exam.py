@@ -170,7 +170,7 @@ def test_a_program_that_is_not_there_is_refused() -> None:
 
 
 def test_the_core_has_something_of_every_kind() -> None:
-    core = choose_situations(SITUATIONS, core=True)
+    core = choose_situations(SITUATIONS, is_core_only=True)
     assert {situation.kind for situation in core} == {situation.kind for situation in SITUATIONS}
     assert len(core) < len(SITUATIONS) / 2
 

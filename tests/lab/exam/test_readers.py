@@ -19,7 +19,7 @@ from txnsim_lab.exam.readers import (
     misses,
 )
 
-WANTED = expected_topics(on_disk=True)
+WANTED = expected_topics(are_on_disk=True)
 
 
 def right(**fields: object) -> list[ReaderStatement]:
@@ -93,11 +93,11 @@ async def test_a_group_has_read_all_topics() -> None:
         cluster = (await kafka.rebuilt.admin()).cluster
         topic_partitions = [
             TopicPartition(expected_topic.topic, 0)
-            for expected_topic in expected_topics(on_disk=False)
+            for expected_topic in expected_topics(are_on_disk=False)
         ]
         positions = await committed_positions(cluster, GROUP, topic_partitions)
     assert [positions[topic_partition] for topic_partition in topic_partitions] == [
-        expected_topic.stable for expected_topic in expected_topics(on_disk=False)
+        expected_topic.stable for expected_topic in expected_topics(are_on_disk=False)
     ]
 
 

@@ -331,11 +331,11 @@ def test_a_batch_is_one_observation_per_record() -> None:
 
 def test_what_belongs_to_no_transaction_is_no_part_of_one() -> None:
     recorder = Recorder(ManualClock())
-    recorder.note_end("P", None, CallResult(), committed=True)
+    recorder.note_end("P", None, CallResult(), is_commit=True)
     recorder.note_partitions_added("P", None, (), CallResult(), IDENTITY)
     assert list(recorder.history) == []
     recorder.note_begin("P", "app", "T1")
-    recorder.note_end("P", "T1", CallResult(error="PRODUCER_FENCED"), committed=True, asked_ms=3)
+    recorder.note_end("P", "T1", CallResult(error="PRODUCER_FENCED"), is_commit=True, asked_ms=3)
     began, end = recorder.history
     assert isinstance(began, Began)
     assert isinstance(end, Ended)
@@ -354,7 +354,7 @@ def test_the_identity_that_was_sent_is_noted_and_the_one_that_follows() -> None:
         "P",
         "T1",
         CallResult(),
-        committed=True,
+        is_commit=True,
         sent_identity=IDENTITY,
         next_identity=following_identity,
     )

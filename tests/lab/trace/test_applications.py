@@ -17,7 +17,7 @@ TX = "app/7:0"
 
 
 @pytest.mark.parametrize(
-    ("name", "run", "take", "by_application"),
+    ("name", "run", "take", "is_by_application"),
     [
         ("z05", "V+", "armed", True),  # lesson L3: a late commit ends the next transaction
         ("z06", "V+", "armed", True),  # lesson L3: a late abort
@@ -29,14 +29,14 @@ TX = "app/7:0"
     ],
 )
 def test_wrong_data_is_told_of_stories_whose_data_is_wrong(
-    name: str, run: str, take: str, *, by_application: bool | None
+    name: str, run: str, take: str, *, is_by_application: bool | None
 ) -> None:
     facts = FollowedTrace.of_recording(recording_of_run(name, run, take)).facts()
-    assert {wrong_batch.by_application for wrong_batch in facts.wrong_data} == (
-        set() if by_application is None else {by_application}
+    assert {wrong_batch.is_by_application for wrong_batch in facts.wrong_data} == (
+        set() if is_by_application is None else {is_by_application}
     )
     is_wrong = judge_cluster(facts).state is VerdictState.WRONG_DATA
-    assert is_wrong == (by_application is not None)
+    assert is_wrong == (is_by_application is not None)
 
 
 def asked(position: int, end: str, *, error: str = "") -> tuple[object, ...]:

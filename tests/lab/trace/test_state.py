@@ -333,7 +333,7 @@ async def test_members_of_streams_groups_are_as_their_coordinator_tells(
         group_streams_assignment_interval_ms=0,
     )
     trace = group_bench.groups.streams.trace
-    tracer = trace.tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
+    tracer = trace.tracer = Tracer(lambda: 0, level=TraceLevel.FULL, is_strict=True)
     states_seen: list[tuple[str, list[str]]] = []
 
     def look() -> None:

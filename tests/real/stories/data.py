@@ -158,7 +158,7 @@ def produce_batches(player: FramePlayer) -> None:
         marker = control_batch(
             producer_id=5,
             producer_epoch=0,
-            committed=True,
+            is_commit=True,
             coordinator_epoch=0,
             base_offset=0,
             leader_epoch=-1,

@@ -71,7 +71,7 @@ class StoryTxn:
                 self.pid if pid is None else pid,
                 self.epoch if epoch is None else epoch,
                 [(topic[0], list(partitions or (0,)))],
-                verify=verify,
+                only_verifies=verify,
             ),
         )
 

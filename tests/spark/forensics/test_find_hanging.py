@@ -74,12 +74,12 @@ def broker_with(
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
-@pytest.mark.parametrize("use_snapshots", [True, False])
+@pytest.mark.parametrize("uses_snapshots", [True, False])
 def test_a_transaction_that_nobody_lists_hangs(
-    tmp_path: Path, driver: LogDriver, *, clean: bool, use_snapshots: bool
+    tmp_path: Path, driver: LogDriver, *, clean: bool, uses_snapshots: bool
 ) -> None:
     broker = broker_with(tmp_path / "b", driver, "Empty", clean=clean)
-    report = report_on(broker.path, use_snapshots=use_snapshots)
+    report = report_on(broker.path, uses_snapshots=uses_snapshots)
     finding = only_finding(report)
     assert (finding.verdict, finding.rule) == (OpenTxnStatus.HANGING, Reason.NOT_LISTED)
     assert (finding.producer_id, finding.producer_epoch, finding.coordinator_epoch) == (7, 0, 4)
@@ -87,7 +87,7 @@ def test_a_transaction_that_nobody_lists_hangs(
     assert (finding.last_timestamp_ms, finding.age_ms) == (NOW + 5, 60 * MINUTE - 5)
     (figures,) = report.partitions
     assert (figures.last_stable_offset, figures.lag) == (2, driver.log.log_end_offset - 2)
-    scanned = not (clean and use_snapshots)
+    scanned = not (clean and uses_snapshots)
     assert report.source.scanned == int(scanned)
     assert (report.source.scanned_bytes > 0) is scanned
     assert not report.source.with_spark
@@ -273,7 +273,7 @@ def test_where_a_log_can_not_be_read_to_its_end_nothing_is_guessed(
     broker = broker_with(tmp_path / "b", driver, "Empty")
     _, (_, middle), *_ = names.Suffix.LOG.files_in(broker.path / "orders-0")
     middle.write_bytes(middle.read_bytes()[:-1])
-    report = report_on(broker.path, use_snapshots=False)
+    report = report_on(broker.path, uses_snapshots=False)
     assert only_finding(report).verdict is OpenTxnStatus.UNKNOWN
     assert only_finding(report).reason.startswith(f"it may have ended: {middle}, byte ")
     assert len(report.source.problems) == 1

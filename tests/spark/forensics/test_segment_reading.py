@@ -120,7 +120,7 @@ def both(log_dir: Path) -> tuple[ReplicaRead, ReplicaRead, int]:
     of these could not be judged apart.
     """
     (replica,) = replicas_in([log_dir])
-    state = state_of(replica, use_snapshots=False)
+    state = state_of(replica, uses_snapshots=False)
     small_sections = in_sections(state.unread, 100)
     assert len(small_sections) > 2 * len(state.unread)
     reread_count = sum(
@@ -186,7 +186,7 @@ def test_of_a_replica_that_no_checkpoint_names_segments_are_tasks(
     paths = in_many_segments(tmp_path, is_clean=False)
     (tmp_path / names.FileName.RECOVERY_POINTS).write_text("0\n0\n")
     (replica,) = replicas_in([tmp_path])
-    state = state_of(replica, use_snapshots=False)
+    state = state_of(replica, uses_snapshots=False)
     assert all(segment.is_recovered for segment in state.unread)
     assert len(state.unread) > 3
     cuts = set()
@@ -321,11 +321,11 @@ def broker(tmp_path: Path) -> BrokerDir:
 class ReplicaLook:
     """The state of the only replica of a log directory."""
 
-    def __init__(self, log_dir: Path, *, use_snapshots: bool = True) -> None:
+    def __init__(self, log_dir: Path, *, uses_snapshots: bool = True) -> None:
         self.problems: list[str] = []
         (replica,) = replicas_in([log_dir])
         self.state: ReplicaState = state_of(
-            replica, None, self.problems.append, use_snapshots=use_snapshots
+            replica, None, self.problems.append, uses_snapshots=uses_snapshots
         )
 
     @property
@@ -409,7 +409,7 @@ def test_a_snapshot_that_can_not_be_read_is_passed_over_and_told(
 
 def test_without_snapshots_every_segment_is_left(broker: BrokerDir, driver: LogDriver) -> None:
     broker.replica(driver)
-    snapshot_reading = ReplicaLook(broker.stop(), use_snapshots=False)
+    snapshot_reading = ReplicaLook(broker.stop(), uses_snapshots=False)
     assert snapshot_reading.unread == snapshot_reading.segments
     assert (snapshot_reading.state.seeds, snapshot_reading.state.seeded_from) == ({}, None)
 
@@ -476,7 +476,7 @@ def test_it_finds_the_same(tmp_path: Path) -> None:
     broker_dir.replica(driver)
     broker_dir.stop()
     (replica,) = replicas_in([tmp_path])
-    state = state_of(replica, use_snapshots=False)
+    state = state_of(replica, uses_snapshots=False)
     result_at_once = read_at_once(state)
     for way in (EngineKind.HERE, EngineKind.PROCESSES):
         read = local_engine().results_of(replica_job([state], core_count=2), way)
@@ -496,7 +496,7 @@ def test_records_without_a_time_are_read(tmp_path: Path) -> None:
     broker_dir.replica(driver)
     broker_dir.kill()
     (replica,) = replicas_in([tmp_path])
-    state = state_of(replica, use_snapshots=False)
+    state = state_of(replica, uses_snapshots=False)
     result_at_once = read_at_once(state)
     open_txn = result_at_once.opened[PID]
     assert (open_txn.start_timestamp_ms, open_txn.last_timestamp_ms) == (-1, -1)

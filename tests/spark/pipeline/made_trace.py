@@ -31,7 +31,7 @@ class MadeTrace:
                 brokers=2,
                 clock="virtual",
             ),
-            strict=True,
+            is_strict=True,
         )
 
     def add_event(self, at_us: int, kind: str, node: str, tx: str = "", **data: object) -> int:

@@ -281,9 +281,9 @@ def test_a_time_in_the_future_is_named_and_not_used(log_dir: Path) -> None:
 def test_places_are_found_alike_in_large_segments(
     log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report_without_snapshots = report_on(log_dir, use_snapshots=False)
+    report_without_snapshots = report_on(log_dir, uses_snapshots=False)
     monkeypatch.setattr("txnsim_spark.scan.log_seek.INTERPRETED_BYTES_MAX", -1)
-    assert report_on(log_dir, use_snapshots=False) == report_without_snapshots
+    assert report_on(log_dir, uses_snapshots=False) == report_without_snapshots
 
 
 @pytest.mark.spark
@@ -352,7 +352,7 @@ class LocalReading:
     """Open transactions and notes in log directories, as this process reads them."""
 
     def __init__(self, log_dirs: tuple[Path, ...]) -> None:
-        self.search = Search(paths=log_dirs, use_snapshots=False)
+        self.search = Search(paths=log_dirs, uses_snapshots=False)
         self.search_by_spark = msgspec.structs.replace(self.search, with_spark=True)
         local_search = msgspec.structs.replace(self.search, never_spark=True)
         self._reading = DirectoryReader(local_search, no_session, lambda _: None)

@@ -57,7 +57,7 @@ def killed_broker(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def states_in(log_dir: Path) -> list[ReplicaState]:
-    return [state_of(replica, use_snapshots=False) for replica in replicas_in([log_dir])]
+    return [state_of(replica, uses_snapshots=False) for replica in replicas_in([log_dir])]
 
 
 def of_replicas(log_dir: Path) -> EngineJob[Any, Any]:

@@ -54,13 +54,13 @@ sys.exit(main(sys.argv[1:]))
 
 
 def report_on(
-    corpus: Corpus, stage: str, spark: SparkSession | None = None, *, use_snapshots: bool = True
+    corpus: Corpus, stage: str, spark: SparkSession | None = None, *, uses_snapshots: bool = True
 ) -> Report:
     search = Search(
         paths=corpus.brokers(stage),
         as_of_ms=corpus.stage(stage).stopped_at_ms,
         max_transaction_timeout_ms=MINUTE,  # as Kafka's tool was asked
-        use_snapshots=use_snapshots,
+        uses_snapshots=uses_snapshots,
         with_spark=spark is not None,
     )
     return find_hanging(
@@ -110,12 +110,12 @@ def row_of(finding: Finding) -> HangingRow:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("use_snapshots", [True, False], ids=["snapshots", "segments"])
+@pytest.mark.parametrize("uses_snapshots", [True, False], ids=["snapshots", "segments"])
 def test_every_open_transaction_is_found_and_judged_rightly(
-    corpus: Corpus, stage: str, *, use_snapshots: bool
+    corpus: Corpus, stage: str, *, uses_snapshots: bool
 ) -> None:
     truth = corpus.stage(stage)
-    report = report_on(corpus, stage, use_snapshots=use_snapshots)
+    report = report_on(corpus, stage, uses_snapshots=uses_snapshots)
     incomplete = ended_below_its_high_watermark(corpus, stage)
     expected = {
         key_of(truth): OpenTxnStatus.UNKNOWN
@@ -174,7 +174,7 @@ def test_after_a_stop_in_order_no_segment_is_read(corpus: Corpus) -> None:
 
 def test_after_a_kill_only_what_lies_behind_the_last_snapshots_is_read(corpus: Corpus) -> None:
     source = report_on(corpus, "killed").source
-    whole_source = report_on(corpus, "killed", use_snapshots=False).source
+    whole_source = report_on(corpus, "killed", uses_snapshots=False).source
     # A replica without a sound snapshot is read from its recovery point on, so all may be read; but
     # not all of each.
     assert 0 < source.scanned <= whole_source.scanned
@@ -182,7 +182,7 @@ def test_after_a_kill_only_what_lies_behind_the_last_snapshots_is_read(corpus: C
 
 
 def test_torn_ends_are_told_as_what_a_broker_cuts_off(corpus: Corpus) -> None:
-    cut_off_lines = report_on(corpus, "torn", use_snapshots=False).source.cut_off
+    cut_off_lines = report_on(corpus, "torn", uses_snapshots=False).source.cut_off
     torn_places = {truth.place for truth in corpus.stage("torn").damage}
     assert {line.rsplit("/", 2)[1] for line in cut_off_lines} == {
         f"{partition.topic}-{partition.partition}" for partition in torn_places
@@ -233,13 +233,13 @@ def test_positions_in_open_transactions_hold_the_groups_log_back(corpus: Corpus)
     assert [offset.verdict for offset in offsets] == [OpenTxnStatus.ALIVE]
 
 
-@pytest.mark.parametrize("use_snapshots", [True, False], ids=["snapshots", "segments"])
+@pytest.mark.parametrize("uses_snapshots", [True, False], ids=["snapshots", "segments"])
 @pytest.mark.parametrize("stage", ["killed", "torn"])
 def test_spark_says_the_same(
-    spark: SparkSession, corpus: Corpus, stage: str, *, use_snapshots: bool
+    spark: SparkSession, corpus: Corpus, stage: str, *, uses_snapshots: bool
 ) -> None:
-    report_here = report_on(corpus, stage, use_snapshots=use_snapshots)
-    report_by_spark = report_on(corpus, stage, spark, use_snapshots=use_snapshots)
+    report_here = report_on(corpus, stage, uses_snapshots=uses_snapshots)
+    report_by_spark = report_on(corpus, stage, spark, uses_snapshots=uses_snapshots)
     source = msgspec.structs.replace(report_by_spark.source, with_spark=False)
     assert report_by_spark.source.with_spark
     assert msgspec.structs.replace(report_by_spark, source=source) == report_here

@@ -80,7 +80,7 @@ def log_dirs(tmp_path: Path) -> list[Path]:
                     producer_id=broker,
                     producer_epoch=1,
                     base_sequence=2**31 - 2,
-                    transactional=True,
+                    is_transactional=True,
                     compression=codec,
                 ),
                 batch(0, count=50, record_value=LARGE, compression=codec),

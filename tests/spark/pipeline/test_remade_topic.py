@@ -41,7 +41,7 @@ def report_here(path: Path, **search_fields: Any) -> Report:
 
 
 def everything(path: Path) -> Report:
-    return report_here(path, use_snapshots=False)
+    return report_here(path, uses_snapshots=False)
 
 
 @pytest.fixture(params=[report_here, everything])

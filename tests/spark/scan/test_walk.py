@@ -357,7 +357,9 @@ def test_a_sound_segment_whatever_the_bounds(history: list[Act], bounds: ScanLim
         for _ in range(2):  # the second time in memory that was used
             damages = examiner.examine(path, end_position=len(record_data), base_offset=0)
             assert damages.damage is None
-            assert rows_of(list(examiner.fragments(is_cut=True))) == fragments_of(record_data)
+            assert rows_of(list(examiner.fragments(stops_at_damage=True))) == fragments_of(
+                record_data
+            )
 
     on_file(record_data, check)
 
@@ -389,7 +391,7 @@ def test_a_wrong_crc_is_where_separate_walks_find_it(
         sound_size = len(record_data) if damages.damage is None else damages.damage.position
         for until, is_cut in ((sound_size, True), (len(record_data), False)):
             walked = list(fragment_rows(path, end_position=until))
-            assert rows_of(list(examiner.fragments(is_cut=is_cut))) == rows_of(walked)
+            assert rows_of(list(examiner.fragments(stops_at_damage=is_cut))) == rows_of(walked)
             examiner.examine(path, end_position=len(record_data), base_offset=0)
 
     on_file(bytes(record_data), check)
@@ -407,7 +409,7 @@ def test_a_batch_larger_than_a_piece(tmp_path: Path, is_sound: bool) -> None:
     damages = examiner.examine(path, end_position=file_size, base_offset=0)
     assert (damages.damage is None) == is_sound
     assert damages.damaged_offset == (3 if is_sound else 1)
-    open_offsets = np.concatenate([*examiner.fragments(is_cut=True)])[:, fk.OPEN_OFFSET]
+    open_offsets = np.concatenate([*examiner.fragments(stops_at_damage=True)])[:, fk.OPEN_OFFSET]
     assert (1 in open_offsets.tolist()) == is_sound
 
 
@@ -416,7 +418,7 @@ def test_more_producers_than_are_kept_are_walked_over_again(tmp_path: Path) -> N
     path = segment(tmp_path, [batch(0, transactional=True, pid=pid) for pid in range(count)])
     examiner = Examiner(ScanLimits(fragments_max=4))
     assert examiner.examine(path, end_position=path.stat().st_size, base_offset=0).damage is None
-    tables = list(examiner.fragments(is_cut=False))
+    tables = list(examiner.fragments(stops_at_damage=False))
     assert [len(table) for table in tables] == [4, 4, 2]
     assert [row[fk.PRODUCER] for row in rows_of(tables)] == list(range(count))
 
@@ -448,8 +450,10 @@ def surviving_segments(
 ) -> list[tuple[int, SegmentDamage | None]]:
     """The bytes left and the finding of each segment; every way of looking gives the same."""
     segments = segments_at(path)
-    cut_segments = [(number.size, damage) for number, damage in cut_short(segments, is_cut=is_cut)]
-    examined_segments = cut_short(examine_recovered(segments), is_cut=is_cut)
+    cut_segments = [
+        (number.size, damage) for number, damage in cut_short(segments, applies_cuts=is_cut)
+    ]
+    examined_segments = cut_short(examine_recovered(segments), applies_cuts=is_cut)
     assert [(number.size, damage) for number, damage in examined_segments] == cut_segments
     return cut_segments
 

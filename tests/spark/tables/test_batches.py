@@ -313,7 +313,7 @@ def marker(*, committed: bool, coordinator_epoch: int = 4) -> bytes:
     return control_batch(
         producer_id=7,
         producer_epoch=2,
-        committed=committed,
+        is_commit=committed,
         coordinator_epoch=coordinator_epoch,
         base_offset=0,
         leader_epoch=0,
@@ -382,7 +382,7 @@ def test_codecs_have_their_names(tmp_path: Path, codec: int, name: str | None) -
 
 
 def test_times_of_appending_are_told(tmp_path: Path) -> None:
-    batch_data = build_batch([Record(value=b"v")], timestamp_ms=NOW, log_append_time=True)
+    batch_data = build_batch([Record(value=b"v")], timestamp_ms=NOW, has_log_append_time=True)
     segment(broker_dir(tmp_path) / "orders-0", [batch_data])
     assert table(tmp_path, "batches")[0]["timestamp_type"] == "LogAppendTime"
 

@@ -139,7 +139,7 @@ def test_a_commit_inside_a_transaction_names_the_producer_and_a_marker_is_no_row
     tmp_path: Path,
 ) -> None:
     marker = control_batch(
-        producer_id=5, producer_epoch=0, committed=True, coordinator_epoch=0, base_offset=0,
+        producer_id=5, producer_epoch=0, is_commit=True, coordinator_epoch=0, base_offset=0,
         leader_epoch=0, timestamp_ms=NOW,
     )  # fmt: skip
     (row,) = rows_of(tmp_path, offsets_log_bytes(COMMIT, producer_id=5), marker)

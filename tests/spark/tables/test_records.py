@@ -403,7 +403,7 @@ def test_keys_values_headers_and_times_are_exact(tmp_path: Path, codec: int, nam
         producer_id=7,
         producer_epoch=1,
         base_sequence=4,
-        transactional=True,
+        is_transactional=True,
         compression=codec,
     )
     segment(broker_dir(tmp_path) / "orders-0", [plain(), batch_data], base_offset=8)
@@ -482,7 +482,7 @@ def test_a_header_s_key_that_is_no_text_is_one_with_signs_for_it(tmp_path: Path)
 
 def test_times_of_appending_are_the_batch_s(tmp_path: Path) -> None:
     batch_data = build_batch(
-        [Record(value=b"v", timestamp_ms=1)], timestamp_ms=NOW, log_append_time=True
+        [Record(value=b"v", timestamp_ms=1)], timestamp_ms=NOW, has_log_append_time=True
     )
     segment(broker_dir(tmp_path) / "orders-0", [batch_data])
     (row,) = table(tmp_path, "records")

@@ -110,7 +110,7 @@ def test_compressed_batches_are_read(tmp_path: Path, codec: int) -> None:
 
 def test_only_the_coordinators_log_is_read_and_no_control_batch(tmp_path: Path) -> None:
     marker = control_batch(
-        producer_id=1, producer_epoch=0, committed=True, coordinator_epoch=0, base_offset=0,
+        producer_id=1, producer_epoch=0, is_commit=True, coordinator_epoch=0, base_offset=0,
         leader_epoch=0, timestamp_ms=NOW,
     )  # fmt: skip
     broker_dir(tmp_path)

@@ -24,7 +24,7 @@ API_KEY: Final = 49
 
 async def handle(request: Request) -> Reply:
     """Alter each entity by itself. The second entry of an entity is refused as ignored."""
-    outcomes: dict[Entity, Rejection | None] = {}
+    rejection_by_entity: dict[Entity, Rejection | None] = {}
     changes_by_entity: dict[Entity, tuple[QuotaChange, ...]] = {}
     metadata = request.broker.metadata
     release_rules = request.broker.release.rules
@@ -32,21 +32,23 @@ async def handle(request: Request) -> Reply:
     for alteration in request.message.entries:
         entity = _entity_of_alteration(alteration)
         quota_keys = [operation.key for operation in alteration.ops]
-        if entity in outcomes or len(quota_keys) > len(set(quota_keys)):
-            outcomes[entity] = invalid(f"Ignoring duplicate entity {entity_text(entity)}")
+        if entity in rejection_by_entity or len(quota_keys) > len(set(quota_keys)):
+            rejection_by_entity[entity] = invalid(
+                f"Ignoring duplicate entity {entity_text(entity)}"
+            )
         else:
-            changes = tuple(_quota_change(operation) for operation in alteration.ops)
-            new_values = altered_values(metadata.image, entity, changes, release_rules)
+            quota_changes = tuple(_quota_change(operation) for operation in alteration.ops)
+            new_values = altered_values(metadata.image, entity, quota_changes, release_rules)
             if isinstance(new_values, Rejection):
-                outcomes[entity] = new_values
+                rejection_by_entity[entity] = new_values
             else:
-                outcomes[entity] = None
-                changes_by_entity[entity] = changes
+                rejection_by_entity[entity] = None
+                changes_by_entity[entity] = quota_changes
         await request.have_done(ELEMENTS_PER_CHANGE)
     if not request.message.validate_only:
         # All at once, as a controller appends them: an image for each would be copied as often.
         metadata.publish(altered_quotas(metadata.image, changes_by_entity, release_rules))
-    return _answer(request, outcomes)
+    return _answer(request, rejection_by_entity)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
@@ -68,7 +70,7 @@ def _quota_change(operation: Any) -> QuotaChange:
     return QuotaChange(key=operation.key, value=None if operation.remove else operation.value)
 
 
-def _answer(request: Request, outcomes: dict[Entity, Rejection | None]) -> Reply:
+def _answer(request: Request, rejection_by_entity: dict[Entity, Rejection | None]) -> Reply:
     schema = request.schema
     return request.answer(
         entries=tuple(
@@ -79,6 +81,6 @@ def _answer(request: Request, outcomes: dict[Entity, Rejection | None]) -> Reply
                     for entity_type, entity_name in entity
                 ),
             )
-            for entity, rejection in outcomes.items()
+            for entity, rejection in rejection_by_entity.items()
         )
     )

@@ -45,8 +45,10 @@ def _alter(request: Request, resource: Any) -> ClusterImage | Rejection:
     refusal = alteration_refusal(request, resource_kind, resource)
     if refusal is not None:
         return refusal
-    changes = tuple(
+    config_changes = tuple(
         ConfigEntryChange(name=config.name, operation=ConfigOperation.SET, value=config.value)
         for config in resource.configs
     )
-    return altered_image(request, resource_kind, resource.resource_name, changes, replaces_all=True)
+    return altered_image(
+        request, resource_kind, resource.resource_name, config_changes, replaces_all=True
+    )

@@ -77,8 +77,10 @@ async def alter_each(
             request.broker.metadata.publish(outcome)
         return _alteration_row(request, outcome, resource)
 
-    results = await request.map_each(alter, request.message.resources, weight=ELEMENTS_PER_CHANGE)
-    return request.answer(responses=tuple(results))
+    result_rows = await request.map_each(
+        alter, request.message.resources, weight=ELEMENTS_PER_CHANGE
+    )
+    return request.answer(responses=tuple(result_rows))
 
 
 def refuse_each(request: Request, error: ErrorCode) -> Reply:
@@ -87,9 +89,11 @@ def refuse_each(request: Request, error: ErrorCode) -> Reply:
     return request.answer(responses=tuple(map(build_refusal, request.message.resources)))
 
 
-def _alteration_row(request: Request, outcome: ClusterImage | Rejection, resource: Any) -> Any:
+def _alteration_row(
+    request: Request, image_or_rejection: ClusterImage | Rejection, resource: Any
+) -> Any:
     return request.schema.AlterConfigsResourceResponse(
-        **error_fields(outcome),
+        **error_fields(image_or_rejection),
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
@@ -130,7 +134,7 @@ def altered_image(
     request: Request,
     resource_kind: ConfigResourceKind,
     resource_name: str,
-    changes: tuple[ConfigEntryChange, ...],
+    config_changes: tuple[ConfigEntryChange, ...],
     *,
     replaces_all: bool = False,
 ) -> ClusterImage | Rejection:
@@ -140,7 +144,7 @@ def altered_image(
         request: The request; its broker knows the metadata.
         resource_kind: Topic, broker, group or client metrics.
         resource_name: Name of the resource.
-        changes: The changes, in the order of the request.
+        config_changes: The changes, in the order of the request.
         replaces_all: True if the changes replace all configs, so that a config without a change is
             unset.
     """
@@ -150,7 +154,7 @@ def altered_image(
         is_group = resource_kind is ConfigResourceKind.GROUP
         configs_by_name = image.group_configs if is_group else image.client_metrics
         old_configs = {} if replaces_all else configs_by_name.get(resource_name, {})
-        new_configs = controller.changed_configs(old_configs, changes, {})
+        new_configs = controller.changed_configs(old_configs, config_changes, {})
         if isinstance(new_configs, Rejection):
             return new_configs
         if is_group:
@@ -166,7 +170,9 @@ def altered_image(
     if resource_kind is ConfigResourceKind.TOPIC:
         old_topic_configs = {} if replaces_all else image.topics[resource_name].configs
         known_configs = topic_configs(request.broker.release.rules)
-        new_configs = controller.altered_topic_configs(old_topic_configs, changes, known_configs)
+        new_configs = controller.altered_topic_configs(
+            old_topic_configs, config_changes, known_configs
+        )
         if isinstance(new_configs, Rejection):
             return new_configs
         if new_configs.get(_MIN_INSYNC) != image.topics[resource_name].configs.get(_MIN_INSYNC):
@@ -176,13 +182,13 @@ def altered_image(
     old_configs = image.broker_configs.get(resource_name, {})
     new_configs = controller.altered_broker_configs(
         {} if replaces_all else old_configs,
-        changes,
+        config_changes,
         broker_keys,
         is_for_all=not resource_name,
     )
     if isinstance(new_configs, Rejection):
         return new_configs
-    changes_minimum = any(change.name == _MIN_INSYNC for change in changes)
+    changes_minimum = any(change.name == _MIN_INSYNC for change in config_changes)
     complaint = _min_insync_complaint(
         image, resource_name, new_configs, changes_minimum=changes_minimum
     )

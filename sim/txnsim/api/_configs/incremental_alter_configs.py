@@ -58,14 +58,16 @@ def _alter(request: Request, resource: Any) -> ClusterImage | Rejection:
     refusal = alteration_refusal(request, resource_kind, resource)
     if refusal is not None:
         return refusal
-    changes = []
+    config_changes = []
     for config in resource.configs:
         try:
             operation = ConfigOperation(config.config_operation)
         except ValueError:
             return Rejection(error=ErrorCode.unknown_server_error, reason="")
-        changes.append(ConfigEntryChange(name=config.name, operation=operation, value=config.value))
-    return altered_image(request, resource_kind, resource.resource_name, tuple(changes))
+        config_changes.append(
+            ConfigEntryChange(name=config.name, operation=operation, value=config.value)
+        )
+    return altered_image(request, resource_kind, resource.resource_name, tuple(config_changes))
 
 
 def _logger_refusal(request: Request, resource: Any) -> Rejection | None:

@@ -156,13 +156,13 @@ def build_answer(request: Request, topic_results: Results | BuiltResults, *, ent
     schema = request.schema
     topic_class = getattr(schema, f"{entity}ResponseTopic")
     partition_class = getattr(schema, f"{entity}ResponsePartition")
-    by_id = "topic_id" in topic_class.__dataclass_fields__
+    names_topics_by_id = "topic_id" in topic_class.__dataclass_fields__
     return request.answer(
         topics=tuple(
             topic_class(
                 **(
                     {"topic_id": requested_topic.topic_id}
-                    if by_id
+                    if names_topics_by_id
                     else {"name": requested_topic.name}
                 ),
                 partitions=partitions

@@ -43,7 +43,7 @@ async def handle(request: Request) -> Reply:
             protocols=tuple((protocol.name, protocol.metadata) for protocol in message.protocols),
             may_describe=may_describe(request),
             member_id_required=api_version >= MEMBER_ID_REQUIRED_FROM,
-            assignment_skippable=api_version >= SKIP_ASSIGNMENT_FROM,
+            may_skip_assignment=api_version >= SKIP_ASSIGNMENT_FROM,
         )
     )
     return NoResponse.NEVER if reply is None else _answer(request, reply)

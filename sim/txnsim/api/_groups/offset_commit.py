@@ -46,7 +46,7 @@ async def handle(request: Request) -> Reply:
             generation=message.generation_id_or_member_epoch,
             positions=split_request.positions,
             retention_ms=-1 if retention is None else round(retention.total_seconds() * 1_000),
-            missing_group_named=request.api_version >= MISSING_GROUP_NAMED_FROM,
+            names_missing_group=request.api_version >= MISSING_GROUP_NAMED_FROM,
             api_version=request.api_version,
         ),
         request.pace_of(len(split_request.positions)),

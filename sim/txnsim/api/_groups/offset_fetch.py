@@ -203,9 +203,11 @@ def _topic_row(request: Request, requested_topic: NamedTopic, partition_rows: It
     topic_class = (
         schema.OffsetFetchResponseTopics if is_grouped else schema.OffsetFetchResponseTopic
     )
-    by_id = request.api_version >= BY_ID_FROM
+    names_topics_by_id = request.api_version >= BY_ID_FROM
     name_or_id_field = (
-        {"topic_id": requested_topic.topic_id} if by_id else {"name": requested_topic.name}
+        {"topic_id": requested_topic.topic_id}
+        if names_topics_by_id
+        else {"name": requested_topic.name}
     )
     return topic_class(**name_or_id_field, partitions=tuple(partition_rows))
 

@@ -162,10 +162,12 @@ def _create_internal_topics(request: Request, reply: StreamsReply) -> tuple[Stat
         topic for topic_name, topic in topics_to_make.items() if topic_name not in problems
     ]
     if creatable_topics and broker.reaches_controller:
-        outcomes = broker.metadata.create_topics([_new_topic(topic) for topic in creatable_topics])
-        for topic, outcome in zip(creatable_topics, outcomes, strict=True):
-            if isinstance(outcome, Rejection):
-                problem_text = outcome.reason or outcome.error.name
+        creation_outcomes = broker.metadata.create_topics(
+            [_new_topic(topic) for topic in creatable_topics]
+        )
+        for topic, creation_outcome in zip(creatable_topics, creation_outcomes, strict=True):
+            if isinstance(creation_outcome, Rejection):
+                problem_text = creation_outcome.reason or creation_outcome.error.name
                 members.keep_topic_problem(
                     topic.name, problem_text, 2 * reply.heartbeat_interval_ms
                 )

@@ -38,8 +38,8 @@ async def handle(request: Request) -> Reply:
         complaints = [complaint or TOO_MANY_RECORDS for complaint in complaints]
     else:
         metadata.publish(image.with_acls(acls))
-    results = await request.map_each(partial(_creation_row, request.schema), complaints)
-    return request.answer(results=tuple(results))
+    creation_rows = await request.map_each(partial(_creation_row, request.schema), complaints)
+    return request.answer(results=tuple(creation_rows))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

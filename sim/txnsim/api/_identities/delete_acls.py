@@ -43,19 +43,19 @@ async def handle(request: Request) -> Reply:
     """Remove what each filter matches. An ACL that two filters match is in both results."""
     if request.access is None:
         return _same_for_all(request, security_disabled())
-    outcomes = await _remove_acls(request)
-    if outcomes is None:
+    filter_outcomes = await _remove_acls(request)
+    if filter_outcomes is None:
         return _same_for_all(request, TOO_MANY)
     schema = request.schema
-    results = []
-    for outcome in outcomes:
-        if isinstance(outcome, Rejection):
-            results.append(_filter_row(schema, outcome, ()))
+    filter_rows = []
+    for filter_outcome in filter_outcomes:
+        if isinstance(filter_outcome, Rejection):
+            filter_rows.append(_filter_row(schema, filter_outcome, ()))
         else:
-            matching_rows = await request.map_each(partial(_matching_row, schema), outcome)
-            results.append(_filter_row(schema, None, tuple(matching_rows)))
+            matching_rows = await request.map_each(partial(_matching_row, schema), filter_outcome)
+            filter_rows.append(_filter_row(schema, None, tuple(matching_rows)))
         await request.have_done(1)
-    return request.answer(filter_results=tuple(results))
+    return request.answer(filter_results=tuple(filter_rows))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
@@ -71,23 +71,23 @@ async def _remove_acls(request: Request) -> _FilterOutcomes | None:
     filters = await request.map_each(filter_of, request.message.filters)
     while True:
         acls = metadata.image.acls
-        outcomes: _FilterOutcomes = []
+        filter_outcomes: _FilterOutcomes = []
         removed_acls: set[AclBinding] = set()
         match_count = 0
         for acl_filter in filters:
             complaint = acl_filter.complaint()
             if complaint is not None:
-                outcomes.append(complaint)
+                filter_outcomes.append(complaint)
                 continue
             matching_acls = await _find_acls(request, acls, acl_filter)
             match_count += len(matching_acls)
             if match_count > MATCHES_MAX or not _has_room(removed_acls, matching_acls):
                 return None
-            outcomes.append(matching_acls)
+            filter_outcomes.append(matching_acls)
             await request.have_done(1)
         if metadata.image.acls is acls:
             metadata.publish(metadata.image.with_acls(acls.minus(removed_acls)))
-            return outcomes
+            return filter_outcomes
 
 
 async def _find_acls(request: Request, acls: Acls, acl_filter: AclFilter) -> list[AclBinding]:

@@ -53,8 +53,8 @@ async def handle(request: Request) -> Reply:
             ),
         )
 
-    results = await request.map_each(describe, user_counts)
-    return request.answer(error_code=ErrorCode.none, error_message="", results=tuple(results))
+    user_rows = await request.map_each(describe, user_counts)
+    return request.answer(error_code=ErrorCode.none, error_message="", results=tuple(user_rows))
 
 
 def _mechanisms_by_user(

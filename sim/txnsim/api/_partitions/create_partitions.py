@@ -33,7 +33,7 @@ async def handle(request: Request) -> Reply:
     # Topics that are named twice are refused ahead of everything else.
     name_counts = Counter(topic.name for topic in topics)
     repeated_names = [topic_name for topic_name, count in name_counts.items() if count > 1]
-    results = [
+    topic_rows = [
         _topic_row(request, topic_name, invalid("Duplicate topic name."))
         for topic_name in repeated_names
     ]
@@ -41,14 +41,16 @@ async def handle(request: Request) -> Reply:
     grown_topics: list[TopicImage] = []
     for topic in topics:
         if name_counts[topic.name] == 1:
-            outcome = _grow_topic(topic, image, records_before=added_replicas)
-            if isinstance(outcome, TopicImage):
-                added_replicas += len(outcome.partitions) - len(image.topics[topic.name].partitions)
-                grown_topics.append(outcome)
-            results.append(_topic_row(request, topic.name, outcome))
+            grown_topic = _grow_topic(topic, image, records_before=added_replicas)
+            if isinstance(grown_topic, TopicImage):
+                added_replicas += len(grown_topic.partitions) - len(
+                    image.topics[topic.name].partitions
+                )
+                grown_topics.append(grown_topic)
+            topic_rows.append(_topic_row(request, topic.name, grown_topic))
     if not request.message.validate_only:
         request.broker.metadata.publish(image.with_topics(grown_topics))
-    return request.answer(results=tuple(results))
+    return request.answer(results=tuple(topic_rows))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

@@ -44,14 +44,14 @@ async def handle(request: Request) -> Reply:
     creations = await request.broker.metadata.create_topics_in_slices(
         new_topics, request.pace_of(len(new_topics)), validate_only=message.validate_only
     )
-    outcomes: dict[str, Outcome] = dict.fromkeys(name_counts, _NAMED_TWICE)
-    outcomes |= zip((topic.name for topic in unique_topics), creations, strict=True)
+    outcome_by_topic: dict[str, Outcome] = dict.fromkeys(name_counts, _NAMED_TWICE)
+    outcome_by_topic |= zip((topic.name for topic in unique_topics), creations, strict=True)
     await request.broker.up_to_date()
     return request.answer(
         topics=tuple(
             await request.map_each(
                 lambda name_and_outcome: _topic_row(request, *name_and_outcome),
-                outcomes.items(),
+                outcome_by_topic.items(),
                 weight=ELEMENTS_PER_RESULT,
             )
         )

@@ -54,8 +54,8 @@ async def handle(request: Request) -> Reply:
         for requested_topic in topic_counts
         if requested_topic[0] is not None or requested_topic[1] not in aliased_ids
     ]
-    results = await request.map_each(delete, topics_to_delete, weight=ELEMENTS_PER_CHANGE)
-    return request.answer(responses=tuple(results))
+    topic_rows = await request.map_each(delete, topics_to_delete, weight=ELEMENTS_PER_CHANGE)
+    return request.answer(responses=tuple(topic_rows))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

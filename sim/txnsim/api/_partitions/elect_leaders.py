@@ -33,20 +33,22 @@ async def handle(request: Request) -> Reply:
             request, ErrorCode.invalid_request, f"Unknown election type {election_number}"
         )
     is_all = request.message.topic_partitions is None
-    results = []
+    topic_rows = []
     requested_topics = _requested_partitions(request)
     request.expect(len(requested_topics) * ELEMENTS_PER_CHANGE)
     for topic, partitions in requested_topics:
-        outcomes = await request.map_each(
+        election_outcomes = await request.map_each(
             partial(_elect, request, election_type, topic),
             partitions,
             weight=ELEMENTS_PER_CHANGE,
         )
         listed_outcomes = [
-            outcome for outcome in outcomes if not (is_all and outcome[1] is NOT_NEEDED)
+            outcome for outcome in election_outcomes if not (is_all and outcome[1] is NOT_NEEDED)
         ]
-        results.append((topic, [_partition_row(request, outcome) for outcome in listed_outcomes]))
-    return _answer(request, ErrorCode.none, results)
+        topic_rows.append(
+            (topic, [_partition_row(request, outcome) for outcome in listed_outcomes])
+        )
+    return _answer(request, ErrorCode.none, topic_rows)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

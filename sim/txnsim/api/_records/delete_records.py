@@ -25,7 +25,7 @@ subject = subject_of_topics
 
 async def handle(request: Request) -> Reply:
     """Delete the records below each offset, and wait until every live replica has done so."""
-    outcomes: dict[TopicPartition, Outcome] = {}
+    outcome_by_partition: dict[TopicPartition, Outcome] = {}
     low_watermarks: dict[TopicPartition, int] = {}
     topics = request.message.topics
     request.expect(sum(len(topic.partitions) for topic in topics))
@@ -36,13 +36,15 @@ async def handle(request: Request) -> Reply:
         }.values():
             topic_partition = TopicPartition(topic.name, partition.partition_index)
             log_start = _delete(request, topic_partition, partition.offset)
-            outcomes[topic_partition] = log_start
+            outcome_by_partition[topic_partition] = log_start
             if not isinstance(log_start, ErrorCode):
                 low_watermarks[topic_partition] = log_start
             await request.have_done(1)
     timeout_ms = duration_ms(request.message.timeout)
-    outcomes.update(await request.broker.deletions.wait(low_watermarks, timeout_ms=timeout_ms))
-    return _answer(request, outcomes)
+    outcome_by_partition.update(
+        await request.broker.deletions.wait(low_watermarks, timeout_ms=timeout_ms)
+    )
+    return _answer(request, outcome_by_partition)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
@@ -65,13 +67,15 @@ def _mark_and_error(outcome: Outcome) -> tuple[int, ErrorCode]:
             assert_never(outcome)
 
 
-def _answer(request: Request, outcomes: Mapping[TopicPartition, Outcome]) -> Reply:
+def _answer(request: Request, outcome_by_partition: Mapping[TopicPartition, Outcome]) -> Reply:
     schema = request.schema
     topic_rows = []
     for topic in request.message.topics:
         partitions = []
         for index in dict.fromkeys(partition.partition_index for partition in topic.partitions):
-            low_watermark, error = _mark_and_error(outcomes[TopicPartition(topic.name, index)])
+            low_watermark, error = _mark_and_error(
+                outcome_by_partition[TopicPartition(topic.name, index)]
+            )
             partitions.append(
                 schema.DeleteRecordsPartitionResult(
                     partition_index=index, low_watermark=low_watermark, error_code=error

@@ -75,8 +75,8 @@ async def handle(request: Request) -> Reply:
     del requested_partitions  # the plan has what is needed of it, and the request may wait for long
     request.expect(len(fetch_plan.partitions))
     await request.have_done(len(fetch_plan.partitions))
-    outcomes = await _read_partitions(request, fetch_plan)
-    session_answer = broker.fetch_sessions.conclude(fetch_plan, outcomes, now_ms=now_ms())
+    fetch_outcomes = await _read_partitions(request, fetch_plan)
+    session_answer = broker.fetch_sessions.conclude(fetch_plan, fetch_outcomes, now_ms=now_ms())
     leaders, keys_and_outcomes = CurrentLeaders(request), session_answer.results
     request.expect(len(keys_and_outcomes))
     if request.pace is None:
@@ -85,7 +85,7 @@ async def handle(request: Request) -> Reply:
             for key_and_outcome in keys_and_outcomes
         ]
     else:
-        del fetch_plan, outcomes  # many answers may be made side by side
+        del fetch_plan, fetch_outcomes  # many answers may be made side by side
         partitions = await _results_in_slices(request, leaders, keys_and_outcomes, request.pace)
     return _answer(
         request,
@@ -164,14 +164,16 @@ async def _read_partitions(request: Request, fetch_plan: FetchPlan) -> list[Fetc
     allowed_indexes = _allowed_indexes(request, request.access, command)
     if len(allowed_indexes) == len(command.partitions):
         return await fetching.fetch(command, request.pace)
-    outcomes = [FetchOutcome(error=ErrorCode.topic_authorization_failed)] * len(command.partitions)
+    fetch_outcomes = [FetchOutcome(error=ErrorCode.topic_authorization_failed)] * len(
+        command.partitions
+    )
     partitions = tuple([command.partitions[index] for index in allowed_indexes])
     read_outcomes = await fetching.fetch(
         msgspec.structs.replace(command, partitions=partitions), request.pace
     )
     for index, outcome in zip(allowed_indexes, read_outcomes, strict=True):
-        outcomes[index] = outcome
-    return outcomes
+        fetch_outcomes[index] = outcome
+    return fetch_outcomes
 
 
 def _allowed_indexes(request: Request, access: Access, command: FetchCommand) -> list[int]:
@@ -194,17 +196,17 @@ def _session_request(
     request: Request, requested_partitions: dict[PartitionKey, FetchPartition]
 ) -> SessionRequest:
     message = request.message
-    by_topic_ids = request.api_version >= TOPIC_IDS_FROM
+    names_topics_by_id = request.api_version >= TOPIC_IDS_FROM
     forgotten_partitions: list[PartitionKey] = []
     for topic in getattr(message, "forgotten_topics_data", ()):
-        topic_key = topic.topic_id if by_topic_ids else topic.topic
+        topic_key = topic.topic_id if names_topics_by_id else topic.topic
         forgotten_partitions += [(topic_key, partition) for partition in topic.partitions]
     return SessionRequest(
         session_id=getattr(message, "session_id", NO_SESSION),
         session_epoch=getattr(message, "session_epoch", FINAL_EPOCH),
         partitions=requested_partitions,
         forgotten_keys=tuple(forgotten_partitions),
-        by_topic_ids=by_topic_ids,
+        names_topics_by_id=names_topics_by_id,
         is_privileged=_replica_id(request) >= 0,
     )
 
@@ -288,7 +290,7 @@ def _command(request: Request, fetch_plan: FetchPlan) -> FetchCommand:
         max_bytes=message.max_bytes,
         isolation=IsolationLevel(message.isolation_level),
         partitions=fetch_plan.partitions,
-        leader_only=request.api_version < ANY_REPLICA_FROM or replica_id >= 0,
+        reads_leader_only=request.api_version < ANY_REPLICA_FROM or replica_id >= 0,
         replica_id=replica_id,
         client_id=request.client_id,
         client_rack=message.rack_id if request.api_version >= ANY_REPLICA_FROM else "",

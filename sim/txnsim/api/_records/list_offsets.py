@@ -193,10 +193,11 @@ async def _look_up(
     *,
     is_consumer: bool,
 ) -> ListedOffset:
-    to_end = not is_consumer
+    reads_to_end = not is_consumer
     if target_timestamp == LATEST_TIMESTAMP:
         return ListedOffset(
-            offset=log.latest(isolation, up_to_log_end=to_end), leader_epoch=log.leader_epoch
+            offset=log.latest(isolation, reads_to_log_end=reads_to_end),
+            leader_epoch=log.leader_epoch,
         )
     if target_timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL):
         earliest_offset = log.log_start_offset
@@ -207,9 +208,9 @@ async def _look_up(
         # Nothing is tiered here, so there is no such offset.
         return ListedOffset()
     search_steps = (
-        log.offset_of_max_timestamp(isolation, up_to_log_end=to_end)
+        log.offset_of_max_timestamp(isolation, reads_to_log_end=reads_to_end)
         if target_timestamp == MAX_TIMESTAMP
-        else log.offset_for_timestamp(target_timestamp, isolation, up_to_log_end=to_end)
+        else log.offset_for_timestamp(target_timestamp, isolation, reads_to_log_end=reads_to_end)
     )
     try:
         found_record = await look_ahead.take(search_steps)

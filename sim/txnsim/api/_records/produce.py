@@ -79,7 +79,7 @@ async def handle(
         client_outcome: Maps a partition's outcome to the one that the client sees.
     """
     message = request.message
-    results: Outcomes = []
+    topic_outcomes: Outcomes = []
     # Of a partition that is named twice the last batch counts, as in Kafka's map.
     partitions_to_append: dict[TopicPartition, ProducePartition] = {}
     topic_keys: dict[TopicPartition, Any] = {}
@@ -91,7 +91,7 @@ async def handle(
                 return NoResponse.NEVER
             partition_or_error = _read_partition(request, topic_name, partition_data)
             if isinstance(partition_or_error, ProduceOutcome):
-                results.append((topic_key, partition_data.index, partition_or_error))
+                topic_outcomes.append((topic_key, partition_data.index, partition_or_error))
             else:
                 partitions_to_append[partition_or_error.topic_partition] = partition_or_error
                 topic_keys[partition_or_error.topic_partition] = topic_key
@@ -100,7 +100,7 @@ async def handle(
             if request.pace is not None and request.pace.has_done(1):
                 await request.pace.yield_turn()
     if message.transactional_id is None and (
-        has_transactional or (results and carries_transactions(message))
+        has_transactional or (topic_outcomes and carries_transactions(message))
     ):
         return refuse(request, ErrorCode.transactional_id_authorization_failed)
     if partitions_to_append:
@@ -113,24 +113,25 @@ async def handle(
                 timeout_ms=message.timeout // _MILLISECOND,
                 operation=operation or OPERATIONS[request.api_version],
                 partitions=tuple(partitions_to_append.values()),
-                internal_topics_allowed=request.client_id == ADMIN_CLIENT_ID,
+                may_write_internal_topics=request.client_id == ADMIN_CLIENT_ID,
             ),
             request.pace,
         )
         for partition, outcome in outcomes.items():
-            results.append((topic_keys[partition], partition.partition, outcome))
+            topic_outcomes.append((topic_keys[partition], partition.partition, outcome))
     if client_outcome is not None:
-        results = [
-            (topic_key, index, client_outcome(outcome)) for topic_key, index, outcome in results
+        topic_outcomes = [
+            (topic_key, index, client_outcome(outcome))
+            for topic_key, index, outcome in topic_outcomes
         ]
     if message.acks == 0:
         # No client waits for an answer: closing the connection is the only way to report an error.
-        has_failed = any(outcome.error for _, _, outcome in results)
+        has_failed = any(outcome.error for _, _, outcome in topic_outcomes)
         return NoResponse.CLOSE if has_failed else NoResponse.NONE
-    pace = request.pace_of(len(results)) if len(results) > UNPACED_MAX else None
+    pace = request.pace_of(len(topic_outcomes)) if len(topic_outcomes) > UNPACED_MAX else None
     if pace is None:
-        return _answer(request, results)
-    return await pace.run(_answer_in_steps(request, results))
+        return _answer(request, topic_outcomes)
+    return await pace.run(_answer_in_steps(request, topic_outcomes))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
@@ -286,9 +287,9 @@ def _refuse_corrupt(message: str) -> ProduceOutcome:
 # Answering
 
 
-def _answer(request: Request, results: Outcomes) -> Reply:
-    if len(results) == 1:
-        topic_key, partition_index, outcome = results[0]
+def _answer(request: Request, topic_outcomes: Outcomes) -> Reply:
+    if len(topic_outcomes) == 1:
+        topic_key, partition_index, outcome = topic_outcomes[0]
         if outcome.error is ErrorCode.none and outcome.log_append_time_ms < 0:
             offsets = (outcome.base_offset, -1, outcome.log_start_offset)
             if request.api_version >= LOG_START_OFFSET_FROM:
@@ -298,15 +299,15 @@ def _answer(request: Request, results: Outcomes) -> Reply:
             return _answer_template(request.api_version, topic_key, partition_index).fill(
                 *offsets[:2]
             )
-    return codec.run_to_end(_answer_in_steps(request, results))
+    return codec.run_to_end(_answer_in_steps(request, topic_outcomes))
 
 
-def _answer_in_steps(request: Request, results: Outcomes) -> Generator[int, None, Reply]:
+def _answer_in_steps(request: Request, topic_outcomes: Outcomes) -> Generator[int, None, Reply]:
     """Build the answer; yields after each partition for a break."""
     schema = request.schema
     rows_by_topic: dict[Any, list[Any]] = {}
     leaders = CurrentLeaders(request)
-    for topic_key, partition_index, outcome in results:
+    for topic_key, partition_index, outcome in topic_outcomes:
         leader_fields: dict[str, object] = {}
         if (
             outcome.error is ErrorCode.not_leader_or_follower

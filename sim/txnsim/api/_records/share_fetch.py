@@ -66,23 +66,25 @@ async def handle(request: Request) -> Reply:
     acknowledging = await begin_acknowledging(request) if _has_acknowledgements(request) else None
     if acknowledging is not None and acknowledging.has_tripped:
         return refuse(request, ErrorCode.unknown_server_error)
-    outcomes: Outcomes | None = {}
+    answer_by_partition: Outcomes | None = {}
     if session_epoch != FINAL_EPOCH and not is_renewal(request):
-        outcomes = await _fetch_partitions(request, dict(session.topics))
+        answer_by_partition = await _fetch_partitions(request, dict(session.topics))
     acknowledged = {} if acknowledging is None else await acknowledging.answers()
-    if outcomes is None:
+    if answer_by_partition is None:
         return refuse(request, ErrorCode.unknown_server_error)
     listed_partitions = session.conclude(
         session_epoch,
         {
             partition: PartitionNews(has_records=outcome.size > 0, error=outcome.error)
-            for partition, outcome in outcomes.items()
+            for partition, outcome in answer_by_partition.items()
         },
     )
     if isinstance(listed_partitions, Rejection):
         reply = await _answer(request, listed_partitions.error, {}, acknowledged)
     else:
-        listed_outcomes = {partition: outcomes[partition] for partition in listed_partitions}
+        listed_outcomes = {
+            partition: answer_by_partition[partition] for partition in listed_partitions
+        }
         reply = await _answer(request, ErrorCode.none, listed_outcomes, acknowledged)
     if session_epoch == FINAL_EPOCH:
         fetching.end(member_of(request))
@@ -220,15 +222,15 @@ async def _fetch_partitions(
 async def _answer(
     request: Request,
     error: ErrorCode,
-    outcomes: Mapping[SharedPartition, ShareFetchAnswer],
+    answer_by_partition: Mapping[SharedPartition, ShareFetchAnswer],
     ack_rejections: Answers,
 ) -> Reply:
     """Build the answer: topics with acquired records, and errors of acknowledgements."""
     schema = request.schema
     leaders = CurrentLeaders(request)
     rows_by_topic: dict[str, list[Any]] = {}
-    for partition in dict.fromkeys((*outcomes, *ack_rejections)):
-        outcome = outcomes.get(partition, _NO_RECORDS)
+    for partition in dict.fromkeys((*answer_by_partition, *ack_rejections)):
+        outcome = answer_by_partition.get(partition, _NO_RECORDS)
         rejection = ack_rejections.get(partition)
         rows_by_topic.setdefault(partition.topic_id, []).append(
             schema.PartitionData(
@@ -266,8 +268,8 @@ async def _answer(
     )
 
 
-def _records(outcome: ShareFetchAnswer) -> bytes | Batches:
-    records = outcome.records
+def _records(fetch_answer: ShareFetchAnswer) -> bytes | Batches:
+    records = fetch_answer.records
     if not records:
         return b""
-    return records[0] if len(records) == 1 else Batches(records, outcome.size)
+    return records[0] if len(records) == 1 else Batches(records, fetch_answer.size)

@@ -23,7 +23,7 @@ FENCED_KNOWN_FROM: Final = 4
 """Older versions get INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED."""
 
 
-async def handle(request: Request, *, through_kip_text: bool = False) -> Reply:
+async def handle(request: Request, *, comes_through_kip_text: bool = False) -> Reply:
     """Allocate a producer id, bump the epoch, or fence; under ``--kip-text`` keep a prepared
     transaction if asked to.
     """
@@ -46,8 +46,8 @@ async def handle(request: Request, *, through_kip_text: bool = False) -> Reply:
             timeout_ms=round(message.transaction_timeout.total_seconds() * 1000),
             expected_identity=expected_producer,
             enable_two_phase_commit=getattr(message, "enable2_pc", False),
-            keep_prepared=getattr(message, "keep_prepared_txn", False),
-            through_kip_text=through_kip_text,
+            keeps_prepared=getattr(message, "keep_prepared_txn", False),
+            comes_through_kip_text=comes_through_kip_text,
         )
     )
     if isinstance(outcome, Rejection):

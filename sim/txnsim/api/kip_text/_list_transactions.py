@@ -15,4 +15,4 @@ async def handle(request: Request) -> Reply:
     """List the transactional ids that pass the request's filters."""
     if TransactionFilters.of(request.message).duration_ms <= 0:
         return await answer_query(request, duration_ms=TransactionFilters().duration_ms)
-    return await answer_query(request, running_only=True)
+    return await answer_query(request, lists_running_only=True)

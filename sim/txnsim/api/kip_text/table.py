@@ -66,7 +66,7 @@ and the function that maps an error.
 
 _TEXT_PARTS: Final[Mapping[int, Mapping[str, Any]]] = {
     PRODUCE: {"handle": produce.handle},
-    INIT_PRODUCER_ID: {"handle": partial(init_producer_id.handle, through_kip_text=True)},
+    INIT_PRODUCER_ID: {"handle": partial(init_producer_id.handle, comes_through_kip_text=True)},
     ADD_PARTITIONS_TO_TXN: {"handle": add_partitions_to_txn.handle},
     TXN_OFFSET_COMMIT: {"handle": txn_offset_commit.handle},
     end_txn.API_KEY: {

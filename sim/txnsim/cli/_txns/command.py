@@ -467,14 +467,16 @@ class ListCommand(msgspec.Struct, frozen=True, kw_only=True):
         """List the transactions of every broker."""
         failure = "Failed to list transactions"
         try:
-            outcomes = await admin.list_transactions(self.filters, broker_ids=self.broker_ids)
+            listing_by_broker = await admin.list_transactions(
+                self.filters, broker_ids=self.broker_ids
+            )
         except ClientError as error:
             raise command_failure(failure, error) from error
         listings: list[TransactionListing] = []
-        for outcome in outcomes.values():
-            if isinstance(outcome, ClientError):
-                raise command_failure(failure, outcome)
-            listings += outcome
+        for broker_listing in listing_by_broker.values():
+            if isinstance(broker_listing, ClientError):
+                raise command_failure(failure, broker_listing)
+            listings += broker_listing
         return Output(
             headers=("TransactionalId", "Coordinator", "ProducerId", "TransactionState"),
             rows=tuple(
@@ -502,32 +504,36 @@ class DescribeTransaction(msgspec.Struct, frozen=True, kw_only=True):
         the start time stays.
         """
         transactional_key = self.transactional_id
-        outcome = (
+        description_or_error = (
             await admin.describe_transactions((transactional_key,), broker_id=self.broker_id)
         )[transactional_key]
-        if isinstance(outcome, ClientError):
+        if isinstance(description_or_error, ClientError):
             failure = (
                 f"Failed to describe transaction state of transactional-id `{transactional_key}`"
             )
-            raise command_failure(failure, outcome)
+            raise command_failure(failure, description_or_error)
         start_text, duration_text = NONE, NONE
-        if outcome.start_time_ms is not None:
+        if description_or_error.start_time_ms is not None:
             start_text, duration_text = (
-                str(outcome.start_time_ms),
-                str(now_ms - outcome.start_time_ms),
+                str(description_or_error.start_time_ms),
+                str(now_ms - description_or_error.start_time_ms),
             )
         cells = {
-            "CoordinatorId": str(outcome.coordinator_id),
+            "CoordinatorId": str(description_or_error.coordinator_id),
             "TransactionalId": self.transactional_id,
-            "ProducerId": str(outcome.producer_id),
-            "ProducerEpoch": str(outcome.producer_epoch),
-            "TransactionState": outcome.state,
-            "TransactionTimeoutMs": str(outcome.timeout_ms),
+            "ProducerId": str(description_or_error.producer_id),
+            "ProducerEpoch": str(description_or_error.producer_epoch),
+            "TransactionState": description_or_error.state,
+            "TransactionTimeoutMs": str(description_or_error.timeout_ms),
             "CurrentTransactionStartTimeMs": start_text,
             "TransactionDurationMs": duration_text,
-            "TopicPartitions": ",".join(str(partition) for partition in outcome.partitions),
+            "TopicPartitions": ",".join(
+                str(partition) for partition in description_or_error.partitions
+            ),
         }
-        return Output(headers=tuple(cells), rows=(tuple(cells.values()),), values=outcome)
+        return Output(
+            headers=tuple(cells), rows=(tuple(cells.values()),), values=description_or_error
+        )
 
 
 class DescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
@@ -543,15 +549,15 @@ class DescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
             f"Failed to describe producers for partition {self.partition} on {topic_partition}"
         )
         await _require_partition(admin, self.partition, failure)
-        outcome = (await admin.describe_producers((self.partition,), broker_id=self.broker_id))[
-            self.partition
-        ]
-        if isinstance(outcome, ClientError):
-            raise command_failure(failure, outcome)
+        producers_or_error = (
+            await admin.describe_producers((self.partition,), broker_id=self.broker_id)
+        )[self.partition]
+        if isinstance(producers_or_error, ClientError):
+            raise command_failure(failure, producers_or_error)
         return Output(
             headers=tuple(_PRODUCER_COLUMNS),
-            rows=rows_of(_PRODUCER_COLUMNS, outcome),
-            values=outcome,
+            rows=rows_of(_PRODUCER_COLUMNS, producers_or_error),
+            values=producers_or_error,
         )
 
 

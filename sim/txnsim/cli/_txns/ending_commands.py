@@ -84,14 +84,15 @@ _COLUMNS: Final[Columns[TransactionEnd]] = {
 }
 
 
-def _reader_line(attempt: TransactionEnd, part: EndedPart) -> str:
+def _reader_line(attempt: TransactionEnd, ended_part: EndedPart) -> str:
     """What ``read_committed`` readers of a partition get."""
-    if part.start_offset is None:
-        return f"{part.partition}: nothing of it is open there"
+    if ended_part.start_offset is None:
+        return f"{ended_part.partition}: nothing of it is open there"
     get = "get" if attempt.marker == PastDecision.COMMITTED.marker else "never get"
     return (
-        f"{part.partition}: readers {get} what it wrote from offset {part.start_offset} on, in"
-        f" {part.offsets} offsets (those of other producers included)"
+        f"{ended_part.partition}: readers {get} what it wrote from offset"
+        f" {ended_part.start_offset} on, in {ended_part.offsets} offsets"
+        " (those of other producers included)"
     )
 
 

@@ -132,9 +132,9 @@ class DescribeWithDuration(msgspec.Struct, frozen=True, kw_only=True):
         """Add when the transaction in progress started and how many seconds it took."""
         shipped_output = await self.shipped.execute(admin, now_ms=now_ms)
         description: TransactionDescription = shipped_output.values
-        in_progress = description.state in _OPEN_STATES
+        is_open = description.state in _OPEN_STATES
         duration_ms = _duration_ms(description, now_ms)
-        start_ms = description.start_time_ms if in_progress else None
+        start_ms = description.start_time_ms if is_open else None
         cells = dict(zip(shipped_output.headers, shipped_output.rows[0], strict=True))
         cells |= {
             "TransactionDurationMs": str(duration_ms),

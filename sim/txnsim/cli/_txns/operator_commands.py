@@ -149,13 +149,13 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
             for finding in search.hanging:
                 audit.write(attempt=finding, at_ms=now_ms)
                 try:
-                    outcome = await repair(
+                    repair_outcome = await repair(
                         admin, finding, now_ms=now_ms, dry_run=not self.yes, guess=self.guess
                     )
                 except ClientError as failure:
-                    outcome = not_known(finding, failure, now_ms=now_ms)
-                audit.write(repair=outcome)
-                repairs.append(outcome)
+                    repair_outcome = not_known(finding, failure, now_ms=now_ms)
+                audit.write(repair=repair_outcome)
+                repairs.append(repair_outcome)
         print_search_summary(search)
         for repair_made in repairs:
             if (

@@ -114,7 +114,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             ),
             unread=survey_result.unread,
             unread_topics=survey_result.unread_topics,
-            rights_errors=await unseen(admin.cluster, every_topic=self.topic is None),
+            rights_errors=await unseen(admin.cluster, covers_every_topic=self.topic is None),
         )
 
 

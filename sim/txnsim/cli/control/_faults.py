@@ -196,10 +196,10 @@ def _arm_rules(port: ControlPort, args: argparse.Namespace) -> Json:
 
 def _read_rules(rules_path: str) -> Any:
     try:
-        text = (
+        rules_text = (
             sys.stdin.read(GIVEN_BYTES_MAX) if rules_path == STDIN else read_given(Path(rules_path))
         )
-        return json.loads(text)
+        return json.loads(rules_text)
     except OSError as error:
         raise ConfigError(f"--file {rules_path}: {problem_of(error)}") from None
     except (ValueError, RecursionError) as error:

@@ -115,11 +115,11 @@ class ControlPort:
         form: object,
     ) -> Json:
         with self._open_answer(method, path_parts, query, body, patience_s) as answer:
-            text = answer.read(_ANSWER_BYTES_MAX + 1)
-        if len(text) > _ANSWER_BYTES_MAX:
+            answer_bytes = answer.read(_ANSWER_BYTES_MAX + 1)
+        if len(answer_bytes) > _ANSWER_BYTES_MAX:
             raise self._absent_error(f"more than {_ANSWER_BYTES_MAX} bytes")
         try:
-            answer_value = json.loads(text)
+            answer_value = json.loads(answer_bytes)
             msgspec.convert(answer_value, form)
         except (ValueError, msgspec.ValidationError, RecursionError) as error:
             raise ControlPortError(
@@ -220,11 +220,11 @@ def _read_refusal(error: HTTPError) -> str:
     read the whole request resets the connection, and the rest of its answer is lost.)
     """
     assert isinstance(error.fp, HTTPResponse)  # what an address of HTTP is answered with
-    text = bytearray()
+    refusal_bytes = bytearray()
     with suppress(OSError, HTTPException):  # what has come by then is the text
-        while len(text) < _ANSWER_BYTES_MAX and (piece := error.fp.read1(1 << 16)):
-            text += piece
-    return text.decode(errors="replace")
+        while len(refusal_bytes) < _ANSWER_BYTES_MAX and (piece := error.fp.read1(1 << 16)):
+            refusal_bytes += piece
+    return refusal_bytes.decode(errors="replace")
 
 
 # Where it is

@@ -125,7 +125,7 @@ class LongRunning:
     @staticmethod
     def end() -> None:
         """Log how many lines were suppressed, once everything has stopped."""
-        tell_left_out(at_once=True)
+        tell_left_out(tells_at_once=True)
 
 
 def _end_process(loop: asyncio.AbstractEventLoop, stop_event: asyncio.Event) -> None:

@@ -45,14 +45,14 @@ async def fetch_batches(
     """
     offset = start_offset
     while offset < end_offset:
-        data = await _fetch_batches(cluster, partition, offset)
+        batch_bytes = await _fetch_batches(cluster, partition, offset)
         next_offset = offset
-        for position, header in iter_batches(data):
+        for position, header in iter_batches(batch_bytes):
             if header.base_offset >= end_offset:
                 return
             next_offset = header.last_offset + 1
             if next_offset > offset:
-                yield FetchedBatch(header, data[position : position + header.size])
+                yield FetchedBatch(header, batch_bytes[position : position + header.size])
         if next_offset == offset:
             raise RetriableError(f"{partition}: nothing at offset {offset}, below {end_offset}")
         offset = next_offset

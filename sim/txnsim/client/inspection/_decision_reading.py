@@ -266,15 +266,20 @@ class DecisionReading:
         )
 
     async def _read_entries(
-        self, number: int, log: CoordinatorLogReading, end_offset: int, *, limit: int | None
+        self,
+        coordinator_index: int,
+        log: CoordinatorLogReading,
+        end_offset: int,
+        *,
+        limit: int | None,
     ) -> None:
-        partition = TopicPartition(TRANSACTION_STATE_TOPIC, number)
+        partition = TopicPartition(TRANSACTION_STATE_TOPIC, coordinator_index)
         stop_offset = end_offset if limit is None else min(end_offset, log.next_offset + limit)
         if log.next_offset >= stop_offset:
             return
         async for batch in fetch_batches(self._cluster, partition, log.next_offset, stop_offset):
             try:
-                self._take_entries(number, log, batch)
+                self._take_entries(coordinator_index, log, batch)
             except CorruptLogRecordError as error:
                 raise ClientError(f"{partition}: {error}") from error
         if log.next_offset < stop_offset:  # up to there nothing is left, or a transaction's marker
@@ -282,7 +287,9 @@ class DecisionReading:
             if stop_offset < end_offset:
                 log.lacks_below(stop_offset)
 
-    def _take_entries(self, number: int, log: CoordinatorLogReading, batch: FetchedBatch) -> None:
+    def _take_entries(
+        self, coordinator_index: int, log: CoordinatorLogReading, batch: FetchedBatch
+    ) -> None:
         header = batch.header
         for record in () if header.is_control else read_records(batch.data):
             if record.offset < log.next_offset:
@@ -302,7 +309,7 @@ class DecisionReading:
             if transition is not None:
                 at_ms = transition.last_update_timestamp_ms
             self._take_entry(
-                number,
+                coordinator_index,
                 log,
                 _Entry(record.offset, decoded_record.transactional_id, at_ms, transition),
             )
@@ -317,7 +324,9 @@ class DecisionReading:
             log.next_offset = header.last_offset + 1
             log.lacks_below(log.next_offset)
 
-    def _take_entry(self, number: int, log: CoordinatorLogReading, entry: _Entry) -> None:
+    def _take_entry(
+        self, coordinator_index: int, log: CoordinatorLogReading, entry: _Entry
+    ) -> None:
         held_decision = log.held_decisions.pop(entry.transactional_id, None)
         if held_decision is not None:
             # What was complete after the first reading may have been marked after the partition
@@ -332,7 +341,7 @@ class DecisionReading:
             transition.next_producer_id,
             transition.producer_id,
         ):
-            self.owners[producer_id] = entry.transactional_id, number
+            self.owners[producer_id] = entry.transactional_id, coordinator_index
         is_commit = _DECISIONS.get(transition.state.wire_name)
         if is_commit is None:
             return
@@ -343,7 +352,7 @@ class DecisionReading:
                 if self._topic in (None, partition.topic)
             ],
             decision=AuditedDecision(
-                coordinator=number,
+                coordinator=coordinator_index,
                 offset=entry.offset,
                 at_ms=entry.at_ms,
                 is_commit=is_commit,

@@ -71,7 +71,7 @@ async def check_sight(cluster: Cluster) -> None:
         )
 
 
-async def unseen(cluster: Cluster, *, every_topic: bool) -> tuple[ClientError, ...]:
+async def unseen(cluster: Cluster, *, covers_every_topic: bool) -> tuple[ClientError, ...]:
     """The missing rights because of which a search by this user may be incomplete: brokers leave
     hidden resources out of their answers without an error.
 
@@ -79,7 +79,7 @@ async def unseen(cluster: Cluster, *, every_topic: bool) -> tuple[ClientError, .
         ClientError: No broker answered.
     """
     failures: list[ClientError] = []
-    if every_topic:
+    if covers_every_topic:
         view = (await cluster.refresh((UNUSED_ID,))).topic(UNUSED_ID)
         if view is not None and view.error == ErrorCode.topic_authorization_failed:
             failures.append(

@@ -65,16 +65,16 @@ async def check_decisions(
     Raises:
         ClientError: This user may not read ``__transaction_state``, or topics can't be listed.
     """
-    targets = await admin.search_targets(topic)
-    if targets.unread_topics:  # a decision may list its partitions
-        raise next(iter(targets.unread_topics.values()))
+    searched_partitions = await admin.search_targets(topic)
+    if searched_partitions.unread_topics:  # a decision may list its partitions
+        raise next(iter(searched_partitions.unread_topics.values()))
     coordinator_targets = await admin.search_targets(TRANSACTION_STATE_TOPIC)
     reading = DecisionReading(
         admin.cluster,
         [partition.partition for partition in coordinator_targets.partitions],
         [
             partition
-            for partition in targets.partitions
+            for partition in searched_partitions.partitions
             if partition.topic != TRANSACTION_STATE_TOPIC
         ],
         topic=topic,
@@ -234,7 +234,7 @@ def _has_new_leader(
 
 def _coordinator_epoch(epochs: Sequence[EpochStart], verdict: AuditVerdict) -> int | None:
     """The coordinator's epoch at a decision, or at a marker without one."""
-    numbers = [
+    coordinator_epochs = [
         epoch.coordinator_epoch
         for epoch in epochs
         if (
@@ -243,7 +243,7 @@ def _coordinator_epoch(epochs: Sequence[EpochStart], verdict: AuditVerdict) -> i
             else bool(verdict.markers) and epoch.first_ms <= verdict.markers[0].at_ms
         )
     ]
-    return numbers[-1] if numbers else None
+    return coordinator_epochs[-1] if coordinator_epochs else None
 
 
 def _has_moved_twice(

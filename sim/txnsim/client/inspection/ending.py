@@ -90,15 +90,15 @@ async def look_at(
     """
     description = await _description_of(admin, identity.transactional_id)
     raises_epoch = _protocol_of(admin.cluster) is TxnProtocol.V2
-    outcome, reason = _prospect(identity, description, decision, raises_epoch=raises_epoch)
-    is_open = outcome is EndOutcome.WOULD_END
-    parts = await _parts_of(admin, identity, description) if description and is_open else ()
+    expected_outcome, reason = _prospect(identity, description, decision, raises_epoch=raises_epoch)
+    is_open = expected_outcome is EndOutcome.WOULD_END
+    ended_parts = await _parts_of(admin, identity, description) if description and is_open else ()
     return TransactionEnd(
         identity=identity,
         marker=decision.marker,
         state=None if description is None else description.state,
-        parts=parts,
-        outcome=outcome,
+        parts=ended_parts,
+        outcome=expected_outcome,
         reason=reason,
     )
 
@@ -205,7 +205,7 @@ async def _parts_of(
     at counts as one without an open transaction.
     """
     producers_by_partition = await admin.describe_producers(description.partitions)
-    parts = []
+    ended_parts = []
     for partition in sorted(description.partitions):
         producers = producers_by_partition[partition]
         start_offset = None
@@ -223,10 +223,10 @@ async def _parts_of(
             offset_count = (
                 await offset_of(admin.cluster, partition, LATEST_TIMESTAMP) - start_offset
             )
-        parts.append(
+        ended_parts.append(
             EndedPart(partition=partition, start_offset=start_offset, offsets=offset_count)
         )
-    return tuple(parts)
+    return tuple(ended_parts)
 
 
 def _protocol_of(cluster: Cluster) -> TxnProtocol:

@@ -43,14 +43,14 @@ class TopicReader:
     Args:
         bytes_max: Limit on the kept records in bytes, ``RECORD_BYTES`` included for each; None for
             no limit.
-        beside: Runs work that may take long; by default it runs in the event loop.
+        run_beside_loop: Runs work that may take long; by default it runs in the event loop.
     """
 
     def __init__(
         self, *, bytes_max: int | None = None, run_beside_loop: RunBesideLoop | None = None
     ) -> None:
         self._bytes_max = bytes_max
-        self._kept = 0
+        self._kept_bytes = 0
         self.run_beside_loop: Final = run_beside_loop
 
     async def do(self, call: Callable[[], T]) -> T:
@@ -65,8 +65,8 @@ class TopicReader:
         """
         if self._bytes_max is None:
             return
-        self._kept += await self.do(partial(_weight, records))
-        if self._kept > self._bytes_max:
+        self._kept_bytes += await self.do(partial(_weight, records))
+        if self._kept_bytes > self._bytes_max:
             raise AnswerTooLargeError(
                 f"the records take more than {self._bytes_max:,} bytes, {RECORD_BYTES} counted for"
                 " each besides its key and value"

@@ -97,7 +97,7 @@ async def explain(
     )
     watermark = await admin.offset_of(partition, LATEST_TIMESTAMP)
     findings = tuple(sorted(surveyed.findings, key=_start_offset))
-    facts = PartitionFacts(
+    partition_facts = PartitionFacts(
         partition=partition,
         leader_id=view.leader_id,
         replicas=view.replicas,
@@ -107,16 +107,18 @@ async def explain(
         high_watermark=watermark,
         open_txns=tuple(map(_open_txn_facts, findings)),
     )
-    if blocking_txn_of(facts) is None and stable_offset >= watermark_before:
+    if blocking_txn_of(partition_facts) is None and stable_offset >= watermark_before:
         # What was written meanwhile is not held back, and what was open has ended.
-        facts = msgspec.structs.replace(facts, high_watermark=stable_offset)
+        partition_facts = msgspec.structs.replace(partition_facts, high_watermark=stable_offset)
     waiting_groups = WaitingShareGroups()
-    if blocking_txn_of(facts) is not None:
+    if blocking_txn_of(partition_facts) is not None:
         waiting_groups = await waiting_share_groups(admin, partition)
-        facts = msgspec.structs.replace(facts, share_groups=waiting_groups.groups)
-    verdict = _judge_partition(facts, surveyed.transactions, now_ms, program)
+        partition_facts = msgspec.structs.replace(
+            partition_facts, share_groups=waiting_groups.groups
+        )
+    verdict = _judge_partition(partition_facts, surveyed.transactions, now_ms, program)
     return msgspec.structs.replace(
-        _explained(facts, verdict),
+        _explained(partition_facts, verdict),
         log_start_offset=log_start,
         last_stable_offset=stable_offset,
         high_watermark=watermark,
@@ -136,7 +138,7 @@ async def _explain_by_the_log(
         partition, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED
     )
     watermark = await admin.offset_of(partition, LATEST_TIMESTAMP)
-    facts = PartitionFacts(
+    partition_facts = PartitionFacts(
         partition=partition,
         leader_id=view.leader_id,
         replicas=view.replicas,
@@ -145,7 +147,7 @@ async def _explain_by_the_log(
         last_stable_offset=stable_offset,
         high_watermark=max(stable_offset, watermark),
     )
-    verdict = _judge_partition(facts, (), 0, program)
+    verdict = _judge_partition(partition_facts, (), 0, program)
     if verdict.cause is not Cause.NOTHING:
         fetch_result = await fetch(
             admin.cluster,
@@ -159,22 +161,22 @@ async def _explain_by_the_log(
         first_record = next(
             (record for record in fetch_result.records if record.transactional), None
         )
-        verdict = untold_verdict(facts, _whose(partition, first_record, program))
+        verdict = untold_verdict(partition_facts, _whose(partition, first_record, program))
     return msgspec.structs.replace(
-        _explained(facts, verdict),
+        _explained(partition_facts, verdict),
         log_start_offset=log_start,
         last_stable_offset=stable_offset,
         high_watermark=watermark,
     )
 
 
-def _explained(facts: PartitionFacts, verdict: PartitionVerdict) -> Explanation:
+def _explained(partition_facts: PartitionFacts, verdict: PartitionVerdict) -> Explanation:
     return Explanation(
-        partition=facts.partition,
+        partition=partition_facts.partition,
         cause=verdict.cause,
-        leader_id=facts.leader_id,
-        replicas=facts.replicas,
-        isr=facts.isr,
+        leader_id=partition_facts.leader_id,
+        replicas=partition_facts.replicas,
+        isr=partition_facts.isr,
         sentences=verdict.sentences,
         verdict=verdict,
     )
@@ -187,7 +189,7 @@ def _start_offset(finding: JudgedTransaction) -> int:
 
 
 def _judge_partition(
-    facts: PartitionFacts,
+    partition_facts: PartitionFacts,
     transactions: tuple[TransactionFacts, ...],
     now_ms: int,
     program: ShellText,
@@ -195,11 +197,11 @@ def _judge_partition(
     """The judge's verdict on the partition, with what its coordinators have answered."""
     cluster_facts = ClusterFacts(
         now_ms=now_ms,
-        partitions=(facts,),
+        partitions=(partition_facts,),
         transactions=transactions,
-        owed_markers=tuple(_owed_markers(facts.partition, transactions)),
+        owed_markers=tuple(_owed_markers(partition_facts.partition, transactions)),
     )
-    return judge_partition(facts, cluster_facts, program=program)
+    return judge_partition(partition_facts, cluster_facts, program=program)
 
 
 def _open_txn_facts(finding: JudgedTransaction) -> OpenTxnFacts:

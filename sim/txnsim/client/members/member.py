@@ -358,7 +358,7 @@ class ConsumerMembership(Membership):
         )
         self._now = self.metadata
         """The current identity; ``metadata`` keeps the old one until the member has rejoined."""
-        self._target: frozenset[TopicPartition] = frozenset()
+        self._target_partitions: frozenset[TopicPartition] = frozenset()
         self._confirmed: frozenset[TopicPartition] = frozenset()
         """The member's partitions that the coordinator knows."""
         self._is_out = True
@@ -384,11 +384,11 @@ class ConsumerMembership(Membership):
 
     async def settle(self) -> None:
         self._is_out = False
-        while self._must_join or self._says_topics or self._target != self._confirmed:
+        while self._must_join or self._says_topics or self._target_partitions != self._confirmed:
             if self._must_join or self._says_topics:
                 await self._join()
                 continue
-            target_assignment = self._target
+            target_assignment = self._target_partitions
             self._hold(target_assignment)
             if await self._send_heartbeat(
                 self._request(owned_partitions=self._by_id(target_assignment))
@@ -417,7 +417,7 @@ class ConsumerMembership(Membership):
 
     def _lose_all(self) -> None:
         self._hold(frozenset())
-        self._target = self._confirmed = frozenset()
+        self._target_partitions = self._confirmed = frozenset()
         self._now = msgspec.structs.replace(self._now, generation=JOIN)
 
     def _request(
@@ -459,7 +459,7 @@ class ConsumerMembership(Membership):
         )
         target_assignment = await self._assigned_by(answer)
         if target_assignment is not None:
-            self._target = target_assignment
+            self._target_partitions = target_assignment
         return True
 
     async def _assigned_by(self, answer: Any) -> frozenset[TopicPartition] | None:
@@ -810,7 +810,7 @@ class GroupMember(Joining):
         with self._suspend_rebalance_timeout():
             await self._wait_until_assigned(until, timeout_ms)
             deadline = self._cluster.deadline(timeout_ms)
-            positions = await self._find_positions(deadline, require_stable=stable, waits=waits)
+            positions = await self._find_positions(deadline, needs_stable=stable, waits=waits)
             fetched: list[tuple[int, FetchResult]] = []
             for partition in sorted(self.positions):
                 fetched += await self._read_partition(partition)
@@ -864,7 +864,7 @@ class GroupMember(Joining):
     # Inside
 
     async def _find_positions(
-        self, deadline: Deadline, *, require_stable: bool, waits: bool
+        self, deadline: Deadline, *, needs_stable: bool, waits: bool
     ) -> dict[TopicPartition, int]:
         new_partitions = sorted(self.assigned - self.positions.keys())
         if not new_partitions:
@@ -876,7 +876,7 @@ class GroupMember(Joining):
                     self._cluster,
                     self.options.group_id,
                     new_partitions,
-                    require_stable=require_stable,
+                    needs_stable=needs_stable,
                 )
                 break
             except ClientError as error:

@@ -175,8 +175,8 @@ class ShareMember(Joining):
             leaders = [
                 leader for leader, session in self._sessions.items() if session.topic_partitions
             ]
-            answers = await asyncio.gather(*map(self._acknowledge, sorted(leaders)))
-        return ShareAnswers(acknowledged_ranges=self._settle_lost(answers))
+            acknowledged_ranges = await asyncio.gather(*map(self._acknowledge, sorted(leaders)))
+        return ShareAnswers(acknowledged_ranges=self._settle_lost(acknowledged_ranges))
 
     async def leave(self) -> None:
         """Leave the group, like a consumer that is closed: close the share sessions and tell the
@@ -218,7 +218,7 @@ class ShareMember(Joining):
         return own_acknowledgements
 
     def _settle_lost(
-        self, answers: Iterable[tuple[AcknowledgedRange, ...]]
+        self, acknowledged_ranges: Iterable[tuple[AcknowledgedRange, ...]]
     ) -> tuple[AcknowledgedRange, ...]:
         """Acknowledgements with their errors; without a session the locks are lost."""
         in_sessions = {
@@ -238,7 +238,7 @@ class ShareMember(Joining):
         ]
         error = ErrorCode.not_leader_or_follower
         acknowledgements = (
-            *(acknowledgement for answer in answers for acknowledgement in answer),
+            *(acknowledgement for answer in acknowledged_ranges for acknowledgement in answer),
             *_all_with_error(lost_acknowledgements, error),
         )
         return tuple(

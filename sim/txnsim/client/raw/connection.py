@@ -235,14 +235,14 @@ class RawConnection:
         return self.receive_frame(timeout_s=_SILENCE_S)
 
     def _read_bytes(self, byte_count: int) -> bytes:
-        pieces = []
+        received_pieces = []
         while byte_count > 0:
             piece = self._socket.recv(min(byte_count, _PIECE_BYTES_MAX))
             if not piece:
                 break
-            pieces.append(piece)
+            received_pieces.append(piece)
             byte_count -= len(piece)
-        return b"".join(pieces)
+        return b"".join(received_pieces)
 
 
 class _SecuredWorld(RealWorld):

@@ -137,21 +137,21 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         """
         if pace is not None:
             command = await with_names(command, pace)
-        outcome = await self._write_decision(
+        heartbeat_outcome = await self._write_decision(
             shard,
             command.group_id,
             lambda: self._decide(shard, command),
             pace,
             element_count=len(command.topic_names or ()),
         )
-        if isinstance(outcome, Rejection):
-            return outcome
-        if outcome.states_to_initialize:
+        if isinstance(heartbeat_outcome, Rejection):
+            return heartbeat_outcome
+        if heartbeat_outcome.states_to_initialize:
             self.tasks.soon(
-                partial(self._initialize, command.group_id, outcome.states_to_initialize)
+                partial(self._initialize, command.group_id, heartbeat_outcome.states_to_initialize)
             )
-        assert outcome.reply is not None
-        return outcome.reply
+        assert heartbeat_outcome.reply is not None
+        return heartbeat_outcome.reply
 
     def _decide(
         self, shard: GroupShard, command: ShareHeartbeat
@@ -226,12 +226,14 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
 
         self.tasks.drive(ask_coordinators(), ignore_end, name="group.share-state")
 
-    async def _write_initialized(self, group_id: str, answers: Sequence[ShareStateError]) -> None:
+    async def _write_initialized(
+        self, group_id: str, state_errors: Sequence[ShareStateError]
+    ) -> None:
         """Record that all partitions are initialised. If share coordinators refuse one, or the log
         refuses the record, the request counts as not sent.
         """
-        initialized_indexes = _indexes_by_topic(answers)
-        error = next((answer.error for answer in answers if answer.error), 0)
+        initialized_indexes = _indexes_by_topic(state_errors)
+        error = next((answer.error for answer in state_errors if answer.error), 0)
         if not error:
             write_refusal = await self._write_apart(
                 group_id,
@@ -283,19 +285,21 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                 reason="Initialize share group parameters has invalid partitionId - "
                 f"{negative_key.group_id} {negative_key.topic_id} {negative_key.partition}",
             )
-        answers = await self._ask_coordinators(
+        state_errors = await self._ask_coordinators(
             self.coordinators.initialize, alteration.states_to_initialize
         )
         partition_errors = {
             (answer.key.topic_id, answer.key.partition): PartitionError(
                 error=ErrorCode(answer.error), message=answer.message
             )
-            for answer in answers
+            for answer in state_errors
             if answer.error
         }
-        if answers and not partition_errors:
+        if state_errors and not partition_errors:
             self.tasks.drive(
-                self._write_initialized(group_id, answers), ignore_end, name="group.share-state"
+                self._write_initialized(group_id, state_errors),
+                ignore_end,
+                name="group.share-state",
             )
         return tuple(_with_errors(topic, partition_errors) for topic in alteration.topics)
 
@@ -363,8 +367,10 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         deletion = await self._write_decision(shard, group_id, decide)
         if isinstance(deletion, Rejection):
             return deletion
-        answers = await self._ask_coordinators(self.coordinators.delete, deletion.states_to_delete)
-        error = ErrorCode(next((answer.error for answer in answers if answer.error), 0))
+        state_errors = await self._ask_coordinators(
+            self.coordinators.delete, deletion.states_to_delete
+        )
+        error = ErrorCode(next((answer.error for answer in state_errors if answer.error), 0))
         if not error:
             return None
         return Rejection(error=error, reason="a share coordinator did not delete its state")
@@ -494,11 +500,11 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         for slice_start in range(0, len(commands), ASKED_AT_ONCE):
             pending_answers += send_commands(commands[slice_start : slice_start + ASKED_AT_ONCE])
             await rest_where_due(pace, _ELEMENTS_PER_PARTITION * ASKED_AT_ONCE)
-        answers = []
+        state_errors = []
         for answer in pending_answers:
-            answers.append(await answer)
+            state_errors.append(await answer)
             await rest_where_due(pace, 1)
-        return answers
+        return state_errors
 
     def _pace(self, partition_count: int) -> Pace | None:
         if partition_count <= ASKED_AT_ONCE:
@@ -569,9 +575,9 @@ def _share_group(group: Group | Rejection) -> ShareGroup | Rejection:
     )
 
 
-def _indexes_by_topic(answers: Iterable[ShareStateError]) -> IndexesByTopic:
+def _indexes_by_topic(state_errors: Iterable[ShareStateError]) -> IndexesByTopic:
     indexes_by_topic: dict[uuid.UUID, set[int]] = {}
-    for answer in answers:
+    for answer in state_errors:
         indexes_by_topic.setdefault(uuid_from(answer.key.topic_id), set()).add(answer.key.partition)
     return {topic_id: frozenset(indexes) for topic_id, indexes in indexes_by_topic.items()}
 

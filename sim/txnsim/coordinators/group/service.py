@@ -600,7 +600,7 @@ class GroupCoordinator:
         self.trace.trace_decision(shard, marker)
         shard.apply_marker(
             marker.producer_id,
-            committed=marker.committed,
+            is_commit=marker.committed,
             marker_offset=offset,
             high_watermark=self._writer.high_watermark_of(shard),
         )

@@ -300,9 +300,9 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     send_markers: SendMarkers
     leader_of: LeaderOf
     _completions: list[Debt] = []
-    _flush_due: bool = False
+    _is_flush_due: bool = False
     _flush_timer: TimerHandle | None = None
-    _stopped: bool = False
+    _is_stopped: bool = False
     _retry_counts: dict[TransactionalId, int] = {}
     """How often markers of a transaction had to be sent again, for the trace."""
     _unsent: Retries = msgspec.field(
@@ -383,7 +383,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                 rule="sent.resent-after-move" if is_load else "sent.every-partition",
             )
             self.tracer.caused_by(old_cause)
-        if not self._flush_due:
+        if not self._is_flush_due:
             self.flush_soon()
 
     def drop(self, txn_partition: int) -> None:
@@ -415,12 +415,12 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
 
     def flush_soon(self) -> None:
         """Send in the next turn of the loop. Also useful when leaders have changed."""
-        if not self._flush_due and not self._stopped:
-            self._flush_due = True
+        if not self._is_flush_due and not self._is_stopped:
+            self._is_flush_due = True
             self.tasks.soon(self._flush)
 
     def stop(self) -> None:
-        self._stopped = True
+        self._is_stopped = True
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
@@ -428,8 +428,8 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     # Sending
 
     def _flush(self) -> None:
-        self._flush_due = False
-        if self._stopped:
+        self._is_flush_due = False
+        if self._is_stopped:
             return
         completions, self._completions = self._completions, []
         # Nobody's cause has to be put back: a flush is a turn of its own, and each of its parts
@@ -453,7 +453,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self._flush_later(RETRY_PAUSE_MS)
 
     def _flush_later(self, pause_ms: int) -> None:
-        if self._flush_timer is None and not self._stopped:
+        if self._flush_timer is None and not self._is_stopped:
             self._flush_timer = self.clock.call_later(pause_ms, self._on_flush_timer)
 
     def _on_flush_timer(self) -> None:
@@ -525,7 +525,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         if error is not None and not isinstance(error, PeerError):
             raise error
         if reply is None:
-            outcomes = self.queue.on_lost(batch)
+            marker_outcomes = self.queue.on_lost(batch)
             self._flush_later(RECONNECT_PAUSE_MS)
         elif len(batch.owed_markers) > FOLLOWED_AT_ONCE:
             self.queue.end_flight(batch)
@@ -533,14 +533,14 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self.tasks.drive(follow_outcomes, ignore_end, name="txn.outcomes")
             return
         else:
-            outcomes = self.queue.on_reply(batch, reply)
-            if len(outcomes) < len(batch.owed_markers):
-                self._abandon(batch, reply, sent_events, len(outcomes))
+            marker_outcomes = self.queue.on_reply(batch, reply)
+            if len(marker_outcomes) < len(batch.owed_markers):
+                self._abandon(batch, reply, sent_events, len(marker_outcomes))
         now_ms = self.clock.now_ms()
-        for outcome in outcomes:
+        for marker_outcome in marker_outcomes:
             # One answer is about several transactions: each has its own sending for its main cause.
-            sent_event = sent_events.get(outcome.debt, -1) if len(sent_events) > 1 else -1
-            self._follow_outcome(outcome, batch.broker_id, sent_event, now_ms)
+            sent_event = sent_events.get(marker_outcome.debt, -1) if len(sent_events) > 1 else -1
+            self._follow_outcome(marker_outcome, batch.broker_id, sent_event, now_ms)
         if self.queue.has_markers_to_send:
             self.flush_soon()
 
@@ -558,7 +558,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self._follow_outcome(outcome, batch.broker_id, sent_event, self.clock.now_ms())
             if pace.has_done(LOOK_ELEMENTS):
                 await pace.yield_turn()
-                if self._stopped:
+                if self._is_stopped:
                     return
         if outcome_count < len(batch.owed_markers):
             self._abandon(batch, reply, sent_events, outcome_count)
@@ -591,32 +591,34 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             )
 
     def _follow_outcome(
-        self, outcome: MarkerOutcome, broker_id: BrokerId, sent_event: int, now_ms: int
+        self, marker_outcome: MarkerOutcome, broker_id: BrokerId, sent_event: int, now_ms: int
     ) -> None:
-        debt = outcome.debt
+        debt = marker_outcome.debt
         owned_partition = self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
         if owned_partition is None:
             self.queue.on_stale_reply(debt)
             return
         old_cause = -1
         if self.tracer.on:
-            old_cause = self._trace_outcome(owned_partition.node, outcome, broker_id, sent_event)
-        if outcome.refusal_error:
+            old_cause = self._trace_outcome(
+                owned_partition.node, marker_outcome, broker_id, sent_event
+            )
+        if marker_outcome.refusal_error:
             if self.queue.forget_debt(debt):
                 self._forget_retries(debt.transactional_id)
                 self.refused_total += 1
                 _log.warning(
                     "txn.markers.refused",
                     transactional_id=debt.transactional_id,
-                    error=ErrorCode(outcome.refusal_error).name,
+                    error=ErrorCode(marker_outcome.refusal_error).name,
                 )
-        elif outcome.partitions_to_retry:
-            self.queue.route_later(debt, outcome.partitions_to_retry)
+        elif marker_outcome.partitions_to_retry:
+            self.queue.route_later(debt, marker_outcome.partitions_to_retry)
             transactional_id = debt.transactional_id
             self._retry_counts[transactional_id] = self._retry_counts.get(transactional_id, 0) + 1
-            self._note_retry(outcome, broker_id)
+            self._note_retry(marker_outcome, broker_id)
             self._flush_later(RETRY_PAUSE_MS)
-        self._remove_from_debt(owned_partition, debt, outcome.written_partitions, now_ms)
+        self._remove_from_debt(owned_partition, debt, marker_outcome.written_partitions, now_ms)
         if self.tracer.on:
             self.tracer.caused_by(old_cause)
 
@@ -645,11 +647,15 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         self._retry_counts.pop(transactional_id, None)
         self._unsent.forget_failures(transactional_id)
 
-    def _note_retry(self, outcome: MarkerOutcome, broker_id: BrokerId) -> None:
-        error = ErrorCode(outcome.retry_error).name.upper() if outcome.retry_error else "NO_ANSWER"
-        first_partition = min(outcome.partitions_to_retry)
+    def _note_retry(self, marker_outcome: MarkerOutcome, broker_id: BrokerId) -> None:
+        error = (
+            ErrorCode(marker_outcome.retry_error).name.upper()
+            if marker_outcome.retry_error
+            else "NO_ANSWER"
+        )
+        first_partition = min(marker_outcome.partitions_to_retry)
         self._unsent.note_failure(
-            outcome.debt.transactional_id,
+            marker_outcome.debt.transactional_id,
             error,
             f"broker {broker_id} has not taken that of {first_partition}",
         )
@@ -694,11 +700,11 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     # Trace
 
     def _trace_outcome(
-        self, node: str, outcome: MarkerOutcome, broker_id: BrokerId, sent_event: int
+        self, node: str, marker_outcome: MarkerOutcome, broker_id: BrokerId, sent_event: int
     ) -> int:
         """Make the last acknowledgement the cause of the next events; returns the old cause."""
         old_cause = self.tracer.cause
-        debt, written_partitions = outcome.debt, sorted(outcome.written_partitions)
+        debt, written_partitions = marker_outcome.debt, sorted(marker_outcome.written_partitions)
         causes = (sent_event, old_cause)
         acked_event = tracing.marker(
             self.tracer,
@@ -712,16 +718,16 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         )
         if acked_event >= 0:
             self.tracer.caused_by(acked_event)
-        if outcome.refusal_error:
+        if marker_outcome.refusal_error:
             tracing.marker(
                 self.tracer,
                 "marker.refused",
                 node,
                 debt,
-                sorted(outcome.refused_partitions),
+                sorted(marker_outcome.refused_partitions),
                 broker_id=broker_id,
                 parents=causes,
-                rule=outcome.refusal_rule,
-                error=ErrorCode(outcome.refusal_error).name.upper(),
+                rule=marker_outcome.refusal_rule,
+                error=ErrorCode(marker_outcome.refusal_error).name.upper(),
             )
         return old_cause

@@ -176,7 +176,7 @@ class TransactionCoordinator:
         self.partitions: Final = partition_count or settings.transaction_state_log_num_partitions
         """Number of partitions of ``__transaction_state``, existing or to be created."""
         self._ids = ProducerIdSource(clock=clock, tasks=tasks, allocate=allocate_producer_ids)
-        self._running = False
+        self._is_running = False
         self.timeouts_total = 0
         """Number of transactions fenced because of their timeout."""
         self._unaborted = Retries(_log, "txn.timeout.refused", "transactional_id")
@@ -231,12 +231,12 @@ class TransactionCoordinator:
 
     def start(self) -> None:
         """Arm the timers; transactions can be listed and described from now on."""
-        self._running = True
+        self._is_running = True
         self._scans.start()
 
     def stop(self) -> None:
         """Disarm the timers and stop sending markers, for good."""
-        self._running = False
+        self._is_running = False
         self._scans.stop()
         self._markers.stop()
 
@@ -266,7 +266,7 @@ class TransactionCoordinator:
             return owned_partition
         txn = owned_partition.entries.get(transactional_id)
         now_ms = self._clock.now_ms()
-        outcome = self._decide_with_new_id(
+        decision_or_rejection = self._decide_with_new_id(
             lambda new_producer_id: decide_init_producer_id(
                 txn,
                 command,
@@ -279,12 +279,19 @@ class TransactionCoordinator:
         )
         if self._tracer.on:
             tracing.trace_decision(
-                self._tracer, owned_partition, transactional_id, "InitProducerId", outcome
+                self._tracer,
+                owned_partition,
+                transactional_id,
+                "InitProducerId",
+                decision_or_rejection,
             )
-        if isinstance(outcome, Rejection):
-            return outcome
+        if isinstance(decision_or_rejection, Rejection):
+            return decision_or_rejection
         return await self._writer.append(
-            owned_partition, outcome, now_ms=now_ms, after_transition=self._markers.owe
+            owned_partition,
+            decision_or_rejection,
+            now_ms=now_ms,
+            after_transition=self._markers.owe,
         )
 
     async def add_partitions(self, command: AddPartitions) -> PartitionsAdded | Rejection:
@@ -297,17 +304,26 @@ class TransactionCoordinator:
             return owned_partition
         txn = owned_partition.entries.get(transactional_id)
         now_ms = self._clock.now_ms()
-        outcome = decide_add_partitions(txn, command, now_ms=now_ms, release_rules=self._rules)
+        decision_or_rejection = decide_add_partitions(
+            txn, command, now_ms=now_ms, release_rules=self._rules
+        )
         if self._tracer.on:
             tracing.trace_decision(
-                self._tracer, owned_partition, transactional_id, "AddPartitionsToTxn", outcome
+                self._tracer,
+                owned_partition,
+                transactional_id,
+                "AddPartitionsToTxn",
+                decision_or_rejection,
             )
-        if isinstance(outcome, Rejection):
-            return outcome
-        if not outcome.records:
-            return outcome.reply
+        if isinstance(decision_or_rejection, Rejection):
+            return decision_or_rejection
+        if not decision_or_rejection.records:
+            return decision_or_rejection.reply
         return await self._writer.append(
-            owned_partition, outcome, now_ms=now_ms, after_transition=self._markers.owe
+            owned_partition,
+            decision_or_rejection,
+            now_ms=now_ms,
+            after_transition=self._markers.owe,
         )
 
     def verify(self, command: VerifyPartitions) -> PartitionsVerified | Rejection:
@@ -340,7 +356,7 @@ class TransactionCoordinator:
         now_ms = self._clock.now_ms()
         decide = partial(decide_end_txn, txn, command, now_ms=now_ms, release_rules=self._rules)
         decision = decide()
-        outcome = (
+        decision_or_rejection = (
             self._decide_with_new_id(
                 lambda fresh_id: decide(fresh_producer_id=fresh_id), _NO_ID_TO_END
             )
@@ -353,15 +369,18 @@ class TransactionCoordinator:
                 owned_partition,
                 transactional_id,
                 "EndTxn",
-                outcome,
-                asked="commit" if command.committed else "abort",
+                decision_or_rejection,
+                asked_end="commit" if command.committed else "abort",
             )
-        if isinstance(outcome, Rejection):
-            return outcome
-        if not outcome.records:
-            return outcome.reply
+        if isinstance(decision_or_rejection, Rejection):
+            return decision_or_rejection
+        if not decision_or_rejection.records:
+            return decision_or_rejection.reply
         return await self._writer.append(
-            owned_partition, outcome, now_ms=now_ms, after_transition=self._markers.owe
+            owned_partition,
+            decision_or_rejection,
+            now_ms=now_ms,
+            after_transition=self._markers.owe,
         )
 
     async def age(
@@ -424,7 +443,7 @@ class TransactionCoordinator:
 
     def describe(self, transactional_id: TransactionalId) -> DescribedTxn | Rejection:
         """The committed fields of a transactional id."""
-        if not self._running:
+        if not self._is_running:
             return _NOT_RUNNING
         if not transactional_id:
             return _EMPTY_TO_DESCRIBE
@@ -435,7 +454,7 @@ class TransactionCoordinator:
 
     def list_transactions(self, query: ListTransactions) -> FilteredListing | Rejection:
         """All transactional ids that this broker coordinates and that match the filters."""
-        if not self._running:
+        if not self._is_running:
             return _NOT_RUNNING
         if self._ownership.loading:
             return Rejection(
@@ -590,13 +609,13 @@ class TransactionCoordinator:
 
     def _abort_timed_out(self, owned_partition: OwnedPartition, txn: TxnMetadata) -> None:
         now_ms = self._clock.now_ms()
-        outcome = self._decide_with_new_id(
+        decision_or_rejection = self._decide_with_new_id(
             lambda fresh_id: decide_fence(
                 txn,
                 finalized_version=self._writer.level,
                 now_ms=now_ms,
                 fresh_producer_id=fresh_id,
-                by_timeout=True,
+                is_timeout=True,
                 release_rules=self._rules,
             ),
             _NO_ID_TO_END,
@@ -604,17 +623,26 @@ class TransactionCoordinator:
         if self._tracer.on:
             tracing.timed_out(self._tracer, owned_partition.node, txn)
             tracing.trace_decision(
-                self._tracer, owned_partition, txn.transactional_id, "timeout", outcome
+                self._tracer,
+                owned_partition,
+                txn.transactional_id,
+                "timeout",
+                decision_or_rejection,
             )
-        if isinstance(outcome, Rejection):  # no producer id at hand: the next scan tries again
-            self._on_aborted(owned_partition, txn, outcome, None)
+        if isinstance(
+            decision_or_rejection, Rejection
+        ):  # no producer id at hand: the next scan tries again
+            self._on_aborted(owned_partition, txn, decision_or_rejection, None)
         else:
             self.timeouts_total += 1
             _log.info(
                 "txn.timed_out", node=owned_partition.node, transactional_id=txn.transactional_id
             )
             append_abort = self._writer.append(
-                owned_partition, outcome, now_ms=now_ms, after_transition=self._markers.owe
+                owned_partition,
+                decision_or_rejection,
+                now_ms=now_ms,
+                after_transition=self._markers.owe,
             )
             self._tasks.drive(
                 append_abort, partial(self._on_aborted, owned_partition, txn), name="timeout"
@@ -650,14 +678,14 @@ class TransactionCoordinator:
         without_id: Rejection,
     ) -> Decision[TxnTransition, ReplyT, MarkersOwed] | Rejection:
         """Decide; if it needs a new producer id, with one."""
-        outcome = decide(None)
-        if isinstance(outcome, NeedsProducerId):
+        decision_or_rejection = decide(None)
+        if isinstance(decision_or_rejection, NeedsProducerId):
             new_producer_id = self._ids.take()
             if new_producer_id is None:
                 return without_id
-            outcome = decide(new_producer_id)
-            assert not isinstance(outcome, NeedsProducerId)
-        return outcome
+            decision_or_rejection = decide(new_producer_id)
+            assert not isinstance(decision_or_rejection, NeedsProducerId)
+        return decision_or_rejection
 
 
 # Producer ids (RPCProducerIdManager)

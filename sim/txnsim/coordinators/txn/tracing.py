@@ -49,36 +49,36 @@ def trace_decision(
     owned_partition: OwnedPartition,
     transactional_id: TransactionalId,
     command: str,
-    outcome: Decision[TxnTransition, Any, MarkersOwed] | Rejection,
+    decision_or_rejection: Decision[TxnTransition, Any, MarkersOwed] | Rejection,
     *,
-    asked: str = "",
+    asked_end: str = "",
 ) -> None:
-    """Trace the decision on a command; a transition is pending from now on. ``asked`` is the end
-    that EndTxn asks for, ``commit`` or ``abort``, also if the request is refused.
+    """Trace the decision on a command; a transition is pending from now on. ``asked_end`` is the
+    end that EndTxn asks for, ``commit`` or ``abort``, also if the request is refused.
     """
     txn = owned_partition.entries.get(transactional_id)
     txn_label = transactional_id if txn is None else tx_of(txn)
-    event_data = (_decision, txn, command, outcome, asked)
+    event_data = (_decision, txn, command, decision_or_rejection, asked_end)
     tracer.caused_by(tracer.emit("txn.decide", owned_partition.node, tx=txn_label, data=event_data))
 
 
 def _decision(
     txn: TxnMetadata | None,
     command: str,
-    outcome: Decision[TxnTransition, Any, MarkersOwed] | Rejection,
-    asked: str,
+    decision_or_rejection: Decision[TxnTransition, Any, MarkersOwed] | Rejection,
+    asked_end: str,
 ) -> dict[str, object]:
-    event_data: dict[str, object] = {"command": command, "rule": outcome.rule}
-    if asked:
-        event_data["asked"] = asked
+    event_data: dict[str, object] = {"command": command, "rule": decision_or_rejection.rule}
+    if asked_end:
+        event_data["asked"] = asked_end
     if txn is not None:
         event_data["state"] = txn.state.wire_name
         event_data["pending"] = None if txn.pending_state is None else txn.pending_state.wire_name
-    if isinstance(outcome, Rejection):
-        event_data["error"] = outcome.error.name.upper()
-        event_data["reason"] = outcome.reason
-    elif outcome.records:
-        event_data["pending"] = outcome.records[0].state.wire_name
+    if isinstance(decision_or_rejection, Rejection):
+        event_data["error"] = decision_or_rejection.error.name.upper()
+        event_data["reason"] = decision_or_rejection.reason
+    elif decision_or_rejection.records:
+        event_data["pending"] = decision_or_rejection.records[0].state.wire_name
     return event_data
 
 

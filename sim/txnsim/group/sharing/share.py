@@ -132,11 +132,11 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
                 )
             else:
                 group.refreshed_version = image.offset
-        assignment_epoch, target = self._due_target(
+        assignment_epoch, target_partitions = self._due_target(
             group, members, updated_member.member_id, epoch, image, now_ms, records
         )
         reconciled_member = _reconcile(
-            updated_member, assignment_epoch, target, image, is_new_epoch=bumps_epoch
+            updated_member, assignment_epoch, target_partitions, image, is_new_epoch=bumps_epoch
         )
         if reconciled_member != updated_member:
             records.append(_current_assignment_record(group_id, reconciled_member))
@@ -178,19 +178,19 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         """The epoch and the partitions of a member's target, which is computed if it is due."""
         if group.assignment_epoch >= epoch or not self._may_assign(group, now_ms):
             return group.assignment_epoch, group.target.get(member_id, frozenset())
-        targets = _assign_targets(group, members.values(), image)
+        target_by_member = _assign_targets(group, members.values(), image)
         group_id = group.group_id
         records += (
             ShareTargetStored(
                 group_id=group_id, member_id=changed_member_id, partitions=tuple(sorted(partitions))
             )
-            for changed_member_id, partitions in targets.items()
+            for changed_member_id, partitions in target_by_member.items()
             if group.target.get(changed_member_id) != partitions
         )
         records.append(
             ShareTargetEpochStored(group_id=group_id, assignment_epoch=epoch, timestamp_ms=now_ms)
         )
-        return epoch, targets[member_id]
+        return epoch, target_by_member[member_id]
 
     def _may_assign(self, group: ShareGroup, now_ms: int) -> bool:
         interval_ms = self.intervals_of(group.group_id).assignment_interval_ms
@@ -325,7 +325,7 @@ def _topic_ids(member: ShareGroupMember, image: ClusterImage) -> frozenset[uuid.
 def _reconcile(
     member: ShareGroupMember,
     assignment_epoch: int,
-    target: frozenset[TopicIdPartition],
+    target_partitions: frozenset[TopicIdPartition],
     image: ClusterImage,
     *,
     is_new_epoch: bool,
@@ -338,7 +338,10 @@ def _reconcile(
         return member
     topic_ids = _topic_ids(member, image)
     member = msgspec.structs.replace(
-        member, assigned=frozenset(partition for partition in target if partition[0] in topic_ids)
+        member,
+        assigned=frozenset(
+            partition for partition in target_partitions if partition[0] in topic_ids
+        ),
     )
     if not is_behind:
         return member

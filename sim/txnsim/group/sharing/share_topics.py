@@ -214,7 +214,7 @@ def alter_offsets(
     unknown_partition = PartitionError(
         error=ErrorCode.unknown_topic_or_partition, message=_UNKNOWN_TOPIC
     )
-    outcomes: list[TopicOutcome] = []
+    topic_outcomes: list[TopicOutcome] = []
     initializing: dict[uuid.UUID, ShareTopic] = {}
     start_offsets: dict[ShareKey, int] = {}
     for topic_name, new_offsets in topics:
@@ -223,7 +223,7 @@ def alter_offsets(
         existing_offsets = {
             index: offset for index, offset in new_offsets if index < partition_count
         }
-        outcomes.append(
+        topic_outcomes.append(
             TopicOutcome(
                 topic_name=topic_name,
                 topic_id=None if topic is None else topic.topic_id,
@@ -249,7 +249,7 @@ def alter_offsets(
                 start_offsets[ShareKey(group.group_id, topic_id_text, index)] = offset
     return ShareAlteration(
         records=(with_initializing(group, initializing, now_ms=now_ms),) if initializing else (),
-        topics=tuple(outcomes),
+        topics=tuple(topic_outcomes),
         states_to_initialize=tuple(
             InitializeShareState(key=share_key, state_epoch=group.epoch, start_offset=offset)
             for share_key, offset in start_offsets.items()

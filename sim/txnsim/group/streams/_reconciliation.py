@@ -95,12 +95,15 @@ class _TaskMoves:
     """The tasks of one kind (active, standby, warm-up) that a member keeps, loses or newly gets."""
 
     def __init__(
-        self, assigned: Iterable[Task], target: frozenset[Task], is_taken: Callable[[Task], bool]
+        self,
+        assigned: Iterable[Task],
+        target_tasks: frozenset[Task],
+        is_taken: Callable[[Task], bool],
     ) -> None:
         assigned = frozenset(assigned)
-        missing_tasks = target - assigned
-        self.kept = set(assigned & target)
-        self.lost = set(assigned - target)
+        missing_tasks = target_tasks - assigned
+        self.kept = set(assigned & target_tasks)
+        self.lost = set(assigned - target_tasks)
         self.got = {task for task in missing_tasks if not is_taken(task)}
         self.waits = len(self.got) < len(missing_tasks)
 

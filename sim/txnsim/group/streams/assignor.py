@@ -247,7 +247,7 @@ class _Assignment:
         for placed_count in range(self._standbys):
             member = self._active_before.get(task)
             if member is None or not self._may_copy(member, task):
-                member = self._least_loaded(task, for_copy=True)
+                member = self._least_loaded(task, is_for_copy=True)
                 if member is None or not self._has_room(member):
                     return self._standbys - placed_count
             process = self._processes[member.process_id]
@@ -298,15 +298,15 @@ class _Assignment:
             lambda process: process.load,
         )
 
-    def _least_loaded(self, task: Task, *, for_copy: bool = False) -> _Member | None:
-        """The least loaded previous holder; with ``for_copy`` only in a process that does not have
-        the task.
+    def _least_loaded(self, task: Task, *, is_for_copy: bool = False) -> _Member | None:
+        """The least loaded previous holder; with ``is_for_copy`` only in a process that does not
+        have the task.
         """
         least_loaded_member: _Member | None = None
         least_loads: Sequence[float] = ()
         for member in self._standby_before.get(task, ()):
             process = self._processes[member.process_id]
-            if for_copy and task in process.tasks:
+            if is_for_copy and task in process.tasks:
                 continue
             loads = (process.load, process.counts[member.member_id])
             if least_loaded_member is None or (

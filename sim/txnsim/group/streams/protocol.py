@@ -422,13 +422,13 @@ class _Heartbeat:
                     keeps_first=True,
                 )
             )
-        assigned_epoch, target = yield from self._due_target(
+        assigned_epoch, target_tasks = yield from self._due_target(
             updated_member, configured_topology, epoch, refines_target=refines_target
         )
-        tasks = self._refine_target(assigned_epoch, target, target_to_refine).get(
+        tasks = self._refine_target(assigned_epoch, target_tasks, target_to_refine).get(
             updated_member.member_id, NO_TASKS
         )
-        yield len(target)
+        yield len(target_tasks)
         reconciled_member = self._reconcile(updated_member, assigned_epoch, tasks)
         if isinstance(reconciled_member, Rejection):
             return reconciled_member
@@ -632,7 +632,10 @@ class _Heartbeat:
         return epoch, tasks_by_member
 
     def _refine_target(
-        self, epoch: int, target: Mapping[str, Tasks], target_to_refine: Mapping[str, Tasks] | None
+        self,
+        epoch: int,
+        tasks_by_member: Mapping[str, Tasks],
+        target_to_refine: Mapping[str, Tasks] | None,
     ) -> Mapping[str, Tasks]:
         """The target that members move to; for a known epoch the one that was computed first."""
         refined_target = self._memory.refined
@@ -642,7 +645,7 @@ class _Heartbeat:
             and refined_target.epoch == epoch
         ):
             return refined_target.tasks
-        refined_tasks = target if target_to_refine is None else target_to_refine
+        refined_tasks = tasks_by_member if target_to_refine is None else target_to_refine
         if self._configs.warmup_tasks_max > 0:
             self._change_memory(refined=RefinedTarget(epoch=epoch, tasks=dict(refined_tasks)))
         return refined_tasks
@@ -677,8 +680,8 @@ class _Heartbeat:
     ) -> StreamsReply | Rejection:
         command = self._command
         has_changed = member.assigned != reconciled_member.assigned
-        endpoint_changed = member.endpoint != reconciled_member.endpoint
-        if endpoint_changed or (has_changed and reconciled_member.endpoint is not None):
+        has_new_endpoint = member.endpoint != reconciled_member.endpoint
+        if has_new_endpoint or (has_changed and reconciled_member.endpoint is not None):
             self._change_memory(endpoints_epoch=self._memory.endpoints_epoch + 1)
         endpoints: tuple[EndpointPartitions, ...] | None = None
         endpoints_epoch = self._memory.endpoints_epoch

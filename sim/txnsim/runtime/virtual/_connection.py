@@ -118,16 +118,16 @@ class VirtualTransport(asyncio.Transport):
         self._loop = loop
         self._protocol: asyncio.BaseProtocol = asyncio.Protocol()
         self._inbox: deque[bytes | _Signal] = deque()
-        self._started = False
-        self._paused = False
-        self._stalled = False
-        self._closing = False
-        self._lost = False
-        self._eof_sent = False
+        self._has_started = False
+        self._is_paused = False
+        self._is_stalled = False
+        self._is_closing = False
+        self._is_lost = False
+        self._has_sent_eof = False
         self._unread_bytes = 0  # written here, not yet taken by the other end
         self._high_bytes = BUFFER_HIGH_BYTES
         self._low_bytes = BUFFER_HIGH_BYTES // 4
-        self._writer_paused = False
+        self._is_writer_paused = False
 
     def join(self, peer: VirtualTransport, pipe: _Pipe) -> None:
         self._peer = peer
@@ -141,22 +141,22 @@ class VirtualTransport(asyncio.Transport):
 
     def _connect_protocol(self) -> None:
         self._protocol.connection_made(self)
-        self._started = True
+        self._has_started = True
         self._pump()
 
     # Writing
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send; the bytes are copied."""
-        if self._eof_sent:
+        if self._has_sent_eof:
             raise RuntimeError("Cannot call write() after write_eof()")
-        if self._closing or not data:
+        if self._is_closing or not data:
             return
         data_copy = bytes(data)
         self._unread_bytes += len(data_copy)
         self._pipe.send(data_copy)
-        if self._unread_bytes > self._high_bytes and not self._writer_paused:
-            self._writer_paused = True
+        if self._unread_bytes > self._high_bytes and not self._is_writer_paused:
+            self._is_writer_paused = True
             self._protocol.pause_writing()
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
@@ -165,8 +165,8 @@ class VirtualTransport(asyncio.Transport):
 
     def write_eof(self) -> None:
         """Close this direction; the other one stays open."""
-        if not self._closing and not self._eof_sent:
-            self._eof_sent = True
+        if not self._is_closing and not self._has_sent_eof:
+            self._has_sent_eof = True
             self._pipe.send(_Signal.EOF)
 
     def can_write_eof(self) -> bool:
@@ -194,15 +194,15 @@ class VirtualTransport(asyncio.Transport):
     def _note_taken_bytes(self, byte_count: int) -> None:
         """Note that the other end has taken ``byte_count`` bytes."""
         self._unread_bytes -= byte_count
-        if self._writer_paused and self._unread_bytes <= self._low_bytes and not self._lost:
-            self._writer_paused = False
+        if self._is_writer_paused and self._unread_bytes <= self._low_bytes and not self._is_lost:
+            self._is_writer_paused = False
             self._loop.call_soon(self._protocol.resume_writing, context=self.context)
 
     # Reading
 
     def arrive(self, item: bytes | _Signal) -> None:
         """Handle data or a signal that has come through the pipe."""
-        if self._closing:
+        if self._is_closing:
             self._arrive_late(item)
         else:
             self._inbox.append(item)
@@ -215,7 +215,9 @@ class VirtualTransport(asyncio.Transport):
 
     def _pump(self) -> None:
         while (
-            self._inbox and self._started and not (self._paused or self._stalled or self._closing)
+            self._inbox
+            and self._has_started
+            and not (self._is_paused or self._is_stalled or self._is_closing)
         ):
             item = self._inbox.popleft()
             if item is _Signal.RESET:
@@ -252,51 +254,51 @@ class VirtualTransport(asyncio.Transport):
 
     def pause_reading(self) -> None:
         """Deliver nothing to the protocol until ``resume_reading``."""
-        self._paused = True
+        self._is_paused = True
 
     def resume_reading(self) -> None:
         """Deliver again, from a later turn of the loop on."""
-        if self._paused:
-            self._paused = False
+        if self._is_paused:
+            self._is_paused = False
             self._loop.call_soon(self._pump, context=self.context)
 
     def is_reading(self) -> bool:
         """Whether data is delivered to the protocol."""
-        return not (self._paused or self._closing)
+        return not (self._is_paused or self._is_closing)
 
     def stall(self) -> None:
         """Deliver nothing more to this end, as if the network had stopped
         (``VirtualConnection.stall``).
         """
-        self._stalled = True
+        self._is_stalled = True
 
     def unstall(self) -> None:
         """Undo ``stall``."""
-        self._stalled = False
+        self._is_stalled = False
         self._loop.call_soon(self._pump, context=self.context)
 
     # Closing
 
     def close(self) -> None:
         """Send the written data, then the end of the stream."""
-        if not self._closing:
-            if not self._eof_sent:
+        if not self._is_closing:
+            if not self._has_sent_eof:
                 self._pipe.send(_Signal.EOF)
             self._close_with(None)
 
     def abort(self) -> None:
         """Close at once; the other end gets a reset."""
-        if not self._closing:
+        if not self._is_closing:
             self._pipe.send(_Signal.RESET)
             self._close_with(None)
 
     def lose(self, error: Exception) -> None:
         """End this transport: the connection broke."""
-        if not self._closing:
+        if not self._is_closing:
             self._close_with(error)
 
     def _close_with(self, error: Exception | None) -> None:
-        self._closing = True
+        self._is_closing = True
         for item in self._inbox:
             if isinstance(item, bytes):
                 self._peer._note_taken_bytes(len(item))
@@ -304,13 +306,13 @@ class VirtualTransport(asyncio.Transport):
         self._loop.call_soon(self._tell_lost, error, context=self.context)
 
     def _tell_lost(self, error: Exception | None) -> None:
-        self._lost = True
+        self._is_lost = True
         self.connection.end_closed()
         self._protocol.connection_lost(error)
 
     def is_closing(self) -> bool:
         """Whether the transport is closed or broken."""
-        return self._closing
+        return self._is_closing
 
     # Protocol
 

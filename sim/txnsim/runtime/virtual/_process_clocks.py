@@ -126,7 +126,7 @@ class ModuleWalk:
 
     def __init__(self, patches: Patches) -> None:
         self._patches = patches
-        self._known: dict[str, tuple[types.ModuleType, tuple[Binding, ...]]] = {}
+        self._known_bindings: dict[str, tuple[types.ModuleType, tuple[Binding, ...]]] = {}
 
     def bindings(self) -> tuple[Binding, ...]:
         """Every binding in the modules that are loaded now.
@@ -134,7 +134,7 @@ class ModuleWalk:
         Modules of the standard library are left out: ``threading`` and ``queue`` wait in real time.
         Modules that are being imported are searched again next time, and so is ``__main__``.
         """
-        known_modules = self._known
+        known_modules = self._known_bindings
         bindings_found: list[Binding] = []
         modules: dict[str, object] = dict(sys.modules)  # a program may put anything there
         for module_name, module in modules.items():

@@ -150,7 +150,7 @@ class VirtualServer(asyncio.AbstractServer):
     ) -> None:
         self._net = net
         self._loop = loop
-        self._serving = True
+        self._is_serving = True
         self.factory = factory
         self.address = address
         self.context = copy_context()
@@ -158,12 +158,12 @@ class VirtualServer(asyncio.AbstractServer):
     @property
     def sockets(self) -> tuple[VirtualSocket, ...]:
         """One pseudo socket, which has the address."""
-        return (VirtualSocket(self.address),) if self._serving else ()
+        return (VirtualSocket(self.address),) if self._is_serving else ()
 
     def close(self) -> None:
         """Stop accepting; connections stay open."""
-        if self._serving:
-            self._serving = False
+        if self._is_serving:
+            self._is_serving = False
             self._net.forget(self)
 
     async def wait_closed(self) -> None:
@@ -174,7 +174,7 @@ class VirtualServer(asyncio.AbstractServer):
 
     def is_serving(self) -> bool:
         """Whether connections are accepted."""
-        return self._serving
+        return self._is_serving
 
     async def start_serving(self) -> None:
         """Do nothing: it serves already."""

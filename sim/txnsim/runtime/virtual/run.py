@@ -70,7 +70,7 @@ class VirtualEnvironment(Environment):
             clock.monotonic_us,
             level=trace_level,
             run=RunInfo(seed=seed, clock="virtual"),
-            strict=True,
+            is_strict=True,
         )
         clock.context_of = tracer.timer_context
         tasks = LoopTasks(loop, tracer=tracer, stopwatch_ns=clock.stopwatch_ns)

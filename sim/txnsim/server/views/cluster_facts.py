@@ -261,15 +261,19 @@ class ClusterFactsReader:
                 sendings[broker_id] = cluster.brokers[broker_id].coordinator.sendings()
             queued_markers = sendings[broker_id].get(txn.transactional_id, {})
             for topic_partition in sorted(txn.partitions):
-                sending, target = queued_markers.get(
+                sending, target_broker = queued_markers.get(
                     topic_partition, (MarkerSending.ABANDONED, None)
                 )
                 held_by, sent_again_ms = None, None
                 if sending in (MarkerSending.UNDER_WAY, MarkerSending.RETRIED):
                     held_by = _holding_rule(
-                        holds, txn.producer_id, topic_partition, source=broker_id, target=target
+                        holds,
+                        txn.producer_id,
+                        topic_partition,
+                        source=broker_id,
+                        target=target_broker,
                     )
-                    sent_again_ms = self._next_attempt_ms(unanswered, broker_id, target)
+                    sent_again_ms = self._next_attempt_ms(unanswered, broker_id, target_broker)
                 if held_by is not None:
                     sending = MarkerSending.HELD
                 elif sent_again_ms is not None:

@@ -9,21 +9,21 @@ from typing import Any, Final
 from txnsim.wire._declared_messages import message
 
 GroupKey: Final[Any] = message(
-    "GroupKey", "Of records of a whole group (kinds 3, 4 and 6).", "group string", flexible=False
+    "GroupKey", "Of records of a whole group (kinds 3, 4 and 6).", "group string", is_flexible=False
 )
 MemberKey: Final[Any] = message(
     "MemberKey",
     "Of records of one member (kinds 5, 7 and 8).",
     "group string",
     "member_id string",
-    flexible=False,
+    is_flexible=False,
 )
 RegularExpressionKey: Final[Any] = message(
     "RegularExpressionKey",
     "Of what a regular expression stands for (kind 16).",
     "group string",
     "regular_expression string",
-    flexible=False,
+    is_flexible=False,
 )
 GroupMetadataValue: Final[Any] = message(
     "GroupMetadataValue",

@@ -15,7 +15,7 @@ OffsetCommitKey: Final[Any] = message(
     "group string",
     "topic string",
     "partition int32",
-    flexible=False,
+    is_flexible=False,
 )
 OFFSET_COMMIT_VALUES: Final = versions(
     "OffsetCommitValue",
@@ -30,7 +30,7 @@ OFFSET_COMMIT_VALUES: Final = versions(
     newest=4,
 )
 GroupMetadataKey: Final[Any] = message(
-    "GroupMetadataKey", "Which classic group (kind 2).", "group string", flexible=False
+    "GroupMetadataKey", "Which classic group (kind 2).", "group string", is_flexible=False
 )
 MEMBER_METADATA_VALUES: Final = versions(
     "MemberMetadata",

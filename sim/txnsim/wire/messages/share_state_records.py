@@ -14,7 +14,7 @@ ShareKey: Final[Any] = message(
     "group_id string",
     "topic_id uuid",
     "partition int32",
-    flexible=False,
+    is_flexible=False,
 )
 StateBatch: Final[Any] = message(
     "StateBatch",

@@ -263,10 +263,12 @@ def _run_scenarios(
         return _run_on_real_brokers(plan, args)
     for directory in (args.trace, args.history):
         _make_directory(directory)
-    results = _run_here(plan, args)
-    _show_page(results, args)
-    TERMINAL.tell(args, [facts_of(result) for result in results], lambda _: format_table(results))
-    return 0 if all(result.as_declared for result in results) else DIFFERENT_STATUS
+    run_results = _run_here(plan, args)
+    _show_page(run_results, args)
+    TERMINAL.tell(
+        args, [facts_of(result) for result in run_results], lambda _: format_table(run_results)
+    )
+    return 0 if all(result.as_declared for result in run_results) else DIFFERENT_STATUS
 
 
 def _run_on_real_brokers(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> int:
@@ -357,28 +359,30 @@ def _run_here(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> list[Run
     if args.seeds is not None and (is_real or args.inputs is not None or args.seeds < 1):
         raise ConfigError("--seeds needs a number from 1 on, virtual time, and no --inputs")
     given_inputs = _given_inputs_of(plan, args, is_real=is_real)
-    results = []
+    run_results = []
     printed_remarks: set[str] = set()
     progress = Progress("runs", len(plan))
     different_count = 0
     for run_number, scenario_run in enumerate(plan, 1):
-        result = (
+        run_result = (
             real_world.run(run_in_real_time(scenario_run, casting))
             if is_real
             else _run_simulated(scenario_run, args, given_inputs)
         )
-        results.append(result)
-        _write_run_file(args.trace, result, "jsonl", result.trace)
-        _write_run_file(args.history, result, "history.jsonl", result.history)
+        run_results.append(run_result)
+        _write_run_file(args.trace, run_result, "jsonl", run_result.trace)
+        _write_run_file(args.history, run_result, "history.jsonl", run_result.history)
         if args.quiet or args.json:
-            different_count += not result.as_declared
-            progress.advance(run_number, progress_of(result), f"{different_count} not as declared")
+            different_count += not run_result.as_declared
+            progress.advance(
+                run_number, progress_of(run_result), f"{different_count} not as declared"
+            )
         elif scenario_run.take == "armed" or args.disarmed or args.control:
             declared_run = scenario_run.scenario.runs[scenario_run.run]
-            TERMINAL.text(story_of(declared_run, result, printed_remarks=printed_remarks))
+            TERMINAL.text(story_of(declared_run, run_result, printed_remarks=printed_remarks))
         progress.count(run_number)
     progress.end()
-    return results
+    return run_results
 
 
 def _run_simulated(
@@ -391,10 +395,10 @@ def _run_simulated(
 
     seeds = [args.seed] if args.seeds is None else range(1, args.seeds + 1)
     for seed in seeds:
-        result = run_in_virtual_time(scenario_run, seed=seed, pace=given_inputs)
-        if not result.as_declared:
+        run_result = run_in_virtual_time(scenario_run, seed=seed, pace=given_inputs)
+        if not run_result.as_declared:
             break
-    return result
+    return run_result
 
 
 def _given_inputs_of(
@@ -412,7 +416,7 @@ def _given_inputs_of(
 # Files
 
 
-def _show_page(results: Sequence[RunResult], args: argparse.Namespace) -> None:
+def _show_page(run_results: Sequence[RunResult], args: argparse.Namespace) -> None:
     if args.html is None and not args.open:
         return
     from txnsim.trace.trace_file import Recording
@@ -422,12 +426,12 @@ def _show_page(results: Sequence[RunResult], args: argparse.Namespace) -> None:
             f"{result.scenario} {result.run} {result.take}",
             Recording.from_lines("the trace", result.trace.splitlines()),
         )
-        for result in results
+        for result in run_results
     ]
     if args.html is not None:
-        html_file.write(args.html, titled_recordings, redact=args.redact)
+        html_file.write(args.html, titled_recordings, redacts=args.redact)
     if args.open:
-        html_file.show(titled_recordings, redact=args.redact)
+        html_file.show(titled_recordings, redacts=args.redact)
 
 
 def _make_directory(directory: Path | None) -> None:

@@ -20,10 +20,10 @@ HEADERS: Final = ("Scenario", *MODES)
 COLUMN_GAP: Final = "  "
 
 
-def matrix_of(results: Sequence[RunResult]) -> str:
+def matrix_of(run_results: Sequence[RunResult]) -> str:
     """The matrix, and the number of runs with the declared verdict."""
     armed_results: dict[str, dict[str, list[RunResult]]] = {}
-    for result in results:
+    for result in run_results:
         if result.take == "armed":
             results_by_mode = armed_results.setdefault(result.scenario, {})
             results_by_mode.setdefault(result.mode, []).append(result)
@@ -34,7 +34,9 @@ def matrix_of(results: Sequence[RunResult]) -> str:
         ]
         for results_by_mode in armed_results.values()
     ]
-    return "\n".join([*_grid_lines(matrix_rows), "", *_count_lines(results), *reasons(results)])
+    return "\n".join(
+        [*_grid_lines(matrix_rows), "", *_count_lines(run_results), *reasons(run_results)]
+    )
 
 
 def _row_heading(results_by_mode: dict[str, list[RunResult]]) -> list[str]:
@@ -42,9 +44,9 @@ def _row_heading(results_by_mode: dict[str, list[RunResult]]) -> list[str]:
     return [line for line in (first_result.anomaly, first_result.scenario) if line]
 
 
-def _cell_lines(results: Sequence[RunResult]) -> list[str]:
+def _cell_lines(run_results: Sequence[RunResult]) -> list[str]:
     lines = []
-    for result in results:
+    for result in run_results:
         run_label = result.run.removeprefix(result.mode).strip("/")
         if run_label:
             lines.append(f"{run_label}:")
@@ -73,7 +75,7 @@ def _padded_line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return COLUMN_GAP.join(padded_cells).rstrip()
 
 
-def _count_lines(results: Sequence[RunResult]) -> list[str]:
+def _count_lines(run_results: Sequence[RunResult]) -> list[str]:
     """Number of runs with the declared verdict, by take."""
     lines = []
     for take, description in (
@@ -81,7 +83,7 @@ def _count_lines(results: Sequence[RunResult]) -> list[str]:
         ("disarmed", "without the fault, healthy"),
         ("control", "controls, healthy"),
     ):
-        take_results = [result for result in results if result.take == take]
+        take_results = [result for result in run_results if result.take == take]
         if take_results:
             declared_count = sum(result.as_declared for result in take_results)
             lines.append(f"{declared_count} of {len(take_results)} runs {description}: as declared")

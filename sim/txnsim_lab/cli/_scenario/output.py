@@ -33,7 +33,7 @@ def kinds_text(anomaly_kinds: Sequence[str]) -> str:
 def description_of(scenario: Scenario, path: Path) -> str:
     """The description of a scenario before a run."""
     aliases = f" ({', '.join(scenario.aliases)})" if scenario.aliases else ""
-    lines = [f"{scenario.name}{aliases}: {scenario.title}"]
+    description_lines = [f"{scenario.name}{aliases}: {scenario.title}"]
     for heading, section_text in (
         ("Goal", scenario.goal),
         ("Method", scenario.method),
@@ -41,11 +41,11 @@ def description_of(scenario: Scenario, path: Path) -> str:
         ("Control", scenario.control),
     ):
         if section_text:
-            lines += ["", wrap_text(f"{heading}: {section_text}")]
-    lines.append("")
-    lines += _step_sentences(scenario.steps)
+            description_lines += ["", wrap_text(f"{heading}: {section_text}")]
+    description_lines.append("")
+    description_lines += _step_sentences(scenario.steps)
     if scenario.cure:
-        lines += ["", "Cure:", *_step_sentences(scenario.cure)]
+        description_lines += ["", "Cure:", *_step_sentences(scenario.cure)]
     run_rows = [
         (
             run_name,
@@ -57,10 +57,10 @@ def description_of(scenario: Scenario, path: Path) -> str:
     ]
     other_takes = ("fault not armed", "control")[: 2 if scenario.control else 1]
     run_rows += [("any", take, kinds_text(scenario.disarmed), "") for take in other_takes]
-    table = FormattedTable.format_table(("Run", "World", "Expected verdict", "Cured"), run_rows)
-    lines += ["", *(line.rstrip() for line in table.splitlines()), ""]
-    lines += [f"Source: {source}" for source in scenario.sources]
-    return "\n".join([*lines, f"File: {path}"])
+    run_table = FormattedTable.format_table(("Run", "World", "Expected verdict", "Cured"), run_rows)
+    description_lines += ["", *(line.rstrip() for line in run_table.splitlines()), ""]
+    description_lines += [f"Source: {source}" for source in scenario.sources]
+    return "\n".join([*description_lines, f"File: {path}"])
 
 
 def _step_sentences(steps: Sequence[object]) -> Iterator[str]:
@@ -85,7 +85,7 @@ def story_of(declared_run: Run, result: RunResult, *, printed_remarks: set[str])
         result.take
     ]
     players_text = f" Played by: {', '.join(result.players)}." if result.players else ""
-    lines = [
+    story_lines = [
         wrap_text(
             f"── {result.scenario} {result.run}: {declared_run.description}{take_remark}."
             f"{players_text}"
@@ -94,19 +94,19 @@ def story_of(declared_run: Run, result: RunResult, *, printed_remarks: set[str])
     ]
     for sentence in result.story:
         if sentence.is_narrated:
-            lines.append(wrap_text(sentence.text))
+            story_lines.append(wrap_text(sentence.text))
         else:
-            lines += event_lines(sentence)
-    lines += [
+            story_lines += event_lines(sentence)
+    story_lines += [
         wrap_text(f"({remark})") for remark in result.remarks if remark not in printed_remarks
     ]
     printed_remarks.update(result.remarks)
-    lines += ["", wrap_text(f"Verdict: {kinds_text(result.verdict.observed)}.")]
-    lines += [wrap_text(f"   {reason}") for reason in result.verdict.because]
+    story_lines += ["", wrap_text(f"Verdict: {kinds_text(result.verdict.observed)}.")]
+    story_lines += [wrap_text(f"   {reason}") for reason in result.verdict.because]
     if result.cured is not None:
-        lines.append(wrap_text(f"After the cure: {kinds_text(result.cured.observed)}."))
-        lines += [wrap_text(f"   {reason}") for reason in result.cured.because]
-    return "\n".join([*lines, ""])
+        story_lines.append(wrap_text(f"After the cure: {kinds_text(result.cured.observed)}."))
+        story_lines += [wrap_text(f"   {reason}") for reason in result.cured.because]
+    return "\n".join([*story_lines, ""])
 
 
 def event_lines(sentence: Sentence) -> list[str]:
@@ -115,7 +115,7 @@ def event_lines(sentence: Sentence) -> list[str]:
     return textwrap.wrap(event_text, WIDTH, subsequent_indent=EVENT_INDENT)
 
 
-def table_of(results: Sequence[RunResult]) -> str:
+def table_of(run_results: Sequence[RunResult]) -> str:
     """A table with a row per run, and the reasons for verdicts that differ from the declared
     ones.
     """
@@ -129,17 +129,17 @@ def table_of(results: Sequence[RunResult]) -> str:
             "" if result.cured is None else kinds_text(result.cured.observed),
             _comparison(result),
         )
-        for result in results
+        for result in run_results
     ]
     headers = ("Scenario", "Run", "Fault", "Player", "Verdict", "Cured", "")
-    table = FormattedTable.format_table(headers, run_rows).rstrip("\n")
-    return "\n".join([*(line.rstrip() for line in table.splitlines()), *reasons(results)])
+    run_table = FormattedTable.format_table(headers, run_rows).rstrip("\n")
+    return "\n".join([*(line.rstrip() for line in run_table.splitlines()), *reasons(run_results)])
 
 
-def reasons(results: Sequence[RunResult]) -> Iterator[str]:
+def reasons(run_results: Sequence[RunResult]) -> Iterator[str]:
     from txnsim_lab.scenario.runner import SEED_DEFAULT
 
-    for result in results:
+    for result in run_results:
         for finding in findings(result):
             if not finding.as_declared:
                 reason_text = "; ".join(finding.because) or "nothing was found"

@@ -20,7 +20,7 @@ HTML_HELP: Final = (
 OPEN_HELP: Final = "show it in a browser: the same file, in the directory for temporary files"
 
 
-def write(path: Path, titled_recordings: Sequence[tuple[str, Recording]], *, redact: bool) -> None:
+def write(path: Path, titled_recordings: Sequence[tuple[str, Recording]], *, redacts: bool) -> None:
     """Write the file, and print what it has.
 
     Raises:
@@ -28,17 +28,19 @@ def write(path: Path, titled_recordings: Sequence[tuple[str, Recording]], *, red
     """
     from txnsim_lab.http.page.one_file import one_file, remark
 
-    write_whole(path, one_file(titled_recordings, redact=redact, report_progress=TERMINAL.progress))
-    TERMINAL.progress(f"{path}: {remark(redact=redact)}")
+    write_whole(
+        path, one_file(titled_recordings, redacts=redacts, report_progress=TERMINAL.progress)
+    )
+    TERMINAL.progress(f"{path}: {remark(redacts=redacts)}")
 
 
-def show(titled_recordings: Sequence[tuple[str, Recording]], *, redact: bool) -> None:
+def show(titled_recordings: Sequence[tuple[str, Recording]], *, redacts: bool) -> None:
     """Write the page to a temporary file and open it in a browser."""
     import tempfile
     import webbrowser  # both cost the start of every command on scenarios
 
     path = Path(tempfile.mkdtemp(prefix="txnsim-")) / "run.html"
-    write(path, titled_recordings, redact=redact)
+    write(path, titled_recordings, redacts=redacts)
     TERMINAL.line(path.as_uri())
     if not webbrowser.open(path.as_uri()):
         TERMINAL.warn("txnsim: no browser was found: open this address in one")

@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         recording = Recording.read(args.file)
     match args.action:
         case "open":
-            html_file.show([(_title(recording, args.file), recording)], redact=args.redact)
+            html_file.show([(_title(recording, args.file), recording)], redacts=args.redact)
         case "brief":
             _brief(recording, args)
         case _:
@@ -130,8 +130,8 @@ def _convert_to_page(recording: Recording, args: argparse.Namespace) -> None:
     if args.to is None:
         TERMINAL.data(
             page_of(
-                titled_recordings, redact=args.redact, report_progress=TERMINAL.progress
+                titled_recordings, redacts=args.redact, report_progress=TERMINAL.progress
             ).rstrip("\n")
         )
     else:
-        html_file.write(args.to, titled_recordings, redact=args.redact)
+        html_file.write(args.to, titled_recordings, redacts=args.redact)

@@ -80,9 +80,9 @@ def _build_from(fields: Mapping[str, Any]) -> bytes:
         producer_id=fields.get("pid", -1),
         producer_epoch=fields.get("epoch", -1),
         base_sequence=fields.get("seq", -1),
-        transactional=fields.get("transactional", False),
+        is_transactional=fields.get("transactional", False),
         compression=CODECS[fields.get("codec", "none")],
-        log_append_time=fields.get("stamped", False),
+        has_log_append_time=fields.get("stamped", False),
     )
 
 
@@ -105,7 +105,7 @@ def _marker(fields: Mapping[str, Any]) -> bytes:
     return control_batch(
         producer_id=fields.get("pid", -1),
         producer_epoch=fields.get("epoch", -1),
-        committed=fields["marker"] == "commit",
+        is_commit=fields["marker"] == "commit",
         coordinator_epoch=fields.get("coordinator", 0),
         base_offset=0,
         leader_epoch=-1,

@@ -328,14 +328,16 @@ class CasePlayer:
     def _compare_with_rules(self, step: CaseStep, answer: Any) -> None:
         if not step.row:
             return
-        outcomes = {_OUTCOME_NAMES[answer]} if isinstance(answer, NoAnswer) else set()
-        outcomes |= {error_code.name.upper() for error_code in error_codes(answer)}
-        outcomes = outcomes or {ErrorCode.none.name.upper()}  # an answer without a place for errors
+        answer_names = {_OUTCOME_NAMES[answer]} if isinstance(answer, NoAnswer) else set()
+        answer_names |= {error_code.name.upper() for error_code in error_codes(answer)}
+        answer_names = answer_names or {
+            ErrorCode.none.name.upper()
+        }  # an answer without a place for errors
         for rule_id in step.row:
             file_and_rule = rules().get(rule_id)
             expected = () if file_and_rule is None else file_and_rule[1].answers
-            if not outcomes & set(expected):
-                outcome_names = " ".join(sorted(outcomes))
+            if not answer_names & set(expected):
+                outcome_names = " ".join(sorted(answer_names))
                 self._unshown_rules.append(
                     f"{rule_id} is {' or '.join(expected)}, found {outcome_names}"
                 )
@@ -402,13 +404,17 @@ class CasePlayer:
         """Step ``producer: p``, or a mapping with ``name``, ``id``, ``timeout``, ``transactional``:
         gets a producer id and epoch.
         """
-        fields = parameters if isinstance(parameters, Mapping) else {"name": parameters}
-        variable_name = fields["name"]
-        is_transactional = fields.get("transactional", True)
+        producer_fields = parameters if isinstance(parameters, Mapping) else {"name": parameters}
+        variable_name = producer_fields["name"]
+        is_transactional = producer_fields.get("transactional", True)
         transactional_id = (
-            fields.get("id", self._player.full_name(variable_name)) if is_transactional else None
+            producer_fields.get("id", self._player.full_name(variable_name))
+            if is_transactional
+            else None
         )
-        answer = self._player.init_producer(transactional_id, fields.get("timeout", TIMEOUT_MS))
+        answer = self._player.init_producer(
+            transactional_id, producer_fields.get("timeout", TIMEOUT_MS)
+        )
         if answer.error_code is not ErrorCode.none:
             raise CaseError(f"producer {variable_name}: {answer}")
         self._variables[variable_name] = Producer(

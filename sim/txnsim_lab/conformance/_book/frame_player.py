@@ -262,15 +262,15 @@ class FramePlayer:
             epoch_below = epoch - _EPOCHS_ABOVE_LEAP
             if RawConnection.age(transactional_id, epoch_below):
                 reached_epoch = epoch_below
-        fields = {"transactional_id": transactional_id, "transaction_timeout": 60_000}
+        request_fields = {"transactional_id": transactional_id, "transaction_timeout": 60_000}
         while reached_epoch < epoch:
             step_count = min(_EPOCHS_AT_ONCE, epoch - reached_epoch)
-            answers = self._connection.ask_often(
-                API_KEYS["InitProducerId"], 4, step_count, **fields
+            init_answers = self._connection.ask_often(
+                API_KEYS["InitProducerId"], 4, step_count, **request_fields
             )
             # The last answer with an epoch has the highest; CONCURRENT_TRANSACTIONS has none.
             reached_epoch = next(
-                answer.producer_epoch for answer in answers if answer.producer_epoch >= 0
+                answer.producer_epoch for answer in init_answers if answer.producer_epoch >= 0
             )
 
     def await_state(self, transactional_id: str, state: str) -> None:
@@ -356,7 +356,7 @@ def add_partitions_values(
     producer_epoch: int,
     topics: list[tuple[str, list[int]]],
     *,
-    verify: bool = False,
+    only_verifies: bool = False,
 ) -> dict[str, Any]:
     """The fields of AddPartitionsToTxn, in the forms of both older and newer versions."""
     asked_topics = [
@@ -372,7 +372,7 @@ def add_partitions_values(
                 "transactional_id": transactional_id,
                 "producer_id": producer_id,
                 "producer_epoch": producer_epoch,
-                "verify_only": verify,
+                "verify_only": only_verifies,
                 "topics": asked_topics,
             }
         ],

@@ -25,13 +25,13 @@ def add_offsets_to_txn(
 ) -> list[VerbRequest]:
     """Make an AddOffsetsToTxn request."""
     producer = producer_of(variables, of, producer_fields)
-    fields: RequestFields = {
+    request_fields: RequestFields = {
         "transactional_id": producer.id,
         "producer_id": producer.pid,
         "producer_epoch": producer.epoch,
         "group_id": group,
     }
-    return [VerbRequest("AddOffsetsToTxn", v, fields)]
+    return [VerbRequest("AddOffsetsToTxn", v, request_fields)]
 
 
 def txn_offset_commit(
@@ -51,7 +51,7 @@ def txn_offset_commit(
     """Make a TxnOffsetCommit request for one partition."""
     producer = producer_of(variables, of, producer_fields)
     topic, partition = partition_of(variables, to)
-    fields: RequestFields = {
+    request_fields: RequestFields = {
         "transactional_id": producer.id,
         "group_id": group,
         "producer_id": producer.pid,
@@ -73,7 +73,7 @@ def txn_offset_commit(
             }
         ],
     }
-    return [VerbRequest("TxnOffsetCommit", v, fields)]
+    return [VerbRequest("TxnOffsetCommit", v, request_fields)]
 
 
 def fetch_committed_offset(
@@ -81,12 +81,12 @@ def fetch_committed_offset(
 ) -> list[VerbRequest]:
     """Make an OffsetFetch request for one partition."""
     topic, partition = partition_of(variables, of)
-    fields: RequestFields = {
+    request_fields: RequestFields = {
         "group_id": group,
         "topics": [{"name": topic.name, "partition_indexes": [partition]}],
         "require_stable": stable,
     }
-    return [VerbRequest("OffsetFetch", v, fields)]
+    return [VerbRequest("OffsetFetch", v, request_fields)]
 
 
 VERBS: Final[Mapping[str, Verb]] = {

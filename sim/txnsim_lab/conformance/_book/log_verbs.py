@@ -36,19 +36,19 @@ def fetch_partitions(
     session: Sequence[int] = (0, -1),
     forget: Sequence[str] = (),
 ) -> list[VerbRequest]:
-    fields: RequestFields = {**fetch(("", None)), "topics": [], "forgotten_topics_data": []}
+    request_fields: RequestFields = {**fetch(("", None)), "topics": [], "forgotten_topics_data": []}
     for partition_name in [of] if isinstance(of, str) else of:
         topic, partition = partition_of(variables, partition_name)
         epoch_fields = {"current_leader_epoch": epoch, "last_fetched_epoch": fetched}
         single_fetch = fetch((topic.name, topic.id), offset, partition=partition, **epoch_fields)
         single_fetch["topics"][0]["partitions"][0]["partition_max_bytes"] = each
-        fields["topics"] += single_fetch["topics"]
+        request_fields["topics"] += single_fetch["topics"]
     for partition_name in forget:
         topic, partition = partition_of(variables, partition_name)
-        fields["forgotten_topics_data"].append(
+        request_fields["forgotten_topics_data"].append(
             {"topic": topic.name, "topic_id": topic.id, "partitions": [partition]}
         )
-    fields |= {
+    request_fields |= {
         "replica_id": replica,
         "max_wait": wait,
         "min_bytes": min_bytes,
@@ -57,7 +57,7 @@ def fetch_partitions(
         "session_id": session[0],
         "session_epoch": session[1],
     }
-    return [VerbRequest("Fetch", v, fields)]
+    return [VerbRequest("Fetch", v, request_fields)]
 
 
 def list_offsets(

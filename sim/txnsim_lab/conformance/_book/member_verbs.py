@@ -41,7 +41,7 @@ def join_group(
     owned: Mapping[str, Sequence[int]] | None = None,
 ) -> list[VerbRequest]:
     """JoinGroup; before v4 a new member needs no second request with its id."""
-    fields: RequestFields = {
+    request_fields: RequestFields = {
         "group_id": group,
         "session_timeout": session,
         "rebalance_timeout": rebalance,
@@ -53,7 +53,7 @@ def join_group(
             for protocol_name in protocols
         ],
     }
-    return [VerbRequest("JoinGroup", v, fields)]
+    return [VerbRequest("JoinGroup", v, request_fields)]
 
 
 def sync_group(
@@ -79,7 +79,7 @@ def sync_group(
         else _assignment_of_member(variables, *assignee)
         for assignee in give
     ]
-    fields: RequestFields = {
+    request_fields: RequestFields = {
         "group_id": group,
         "generation_id": generation,
         "member_id": member,
@@ -91,7 +91,7 @@ def sync_group(
             for assignee, member_assignment in assignments
         ],
     }
-    return [VerbRequest("SyncGroup", v, fields)]
+    return [VerbRequest("SyncGroup", v, request_fields)]
 
 
 def heartbeat(
@@ -104,13 +104,13 @@ def heartbeat(
     v: int = 4,
 ) -> list[VerbRequest]:
     """Make a Heartbeat request of a classic member."""
-    fields: RequestFields = {
+    request_fields: RequestFields = {
         "group_id": group,
         "generation_id": generation,
         "member_id": member,
         "group_instance_id": instance,
     }
-    return [VerbRequest("Heartbeat", v, fields)]
+    return [VerbRequest("Heartbeat", v, request_fields)]
 
 
 def leave_group(
@@ -122,12 +122,12 @@ def leave_group(
     v: int = 5,
 ) -> list[VerbRequest]:
     """Make a LeaveGroup request for one member."""
-    fields: RequestFields = {
+    request_fields: RequestFields = {
         "group_id": group,
         "member_id": member,
         "members": [{"member_id": member, "group_instance_id": instance}],
     }
-    return [VerbRequest("LeaveGroup", v, fields)]
+    return [VerbRequest("LeaveGroup", v, request_fields)]
 
 
 # Members of the consumer protocol
@@ -155,7 +155,7 @@ def consumer_group_heartbeat(
         topics = ["t"] if topics is None and regex is None else topics
         owned = {} if owned is None else owned
         rebalance = 60_000 if rebalance is None else rebalance
-    fields: RequestFields = {
+    request_fields: RequestFields = {
         "group_id": group,
         "member_id": member,
         "member_epoch": epoch,
@@ -174,7 +174,7 @@ def consumer_group_heartbeat(
             for topic_name, partitions in owned.items()
         ),
     }
-    return [VerbRequest("ConsumerGroupHeartbeat", v, fields)]
+    return [VerbRequest("ConsumerGroupHeartbeat", v, request_fields)]
 
 
 # Positions
@@ -195,7 +195,7 @@ def commit_offset(
 ) -> list[VerbRequest]:
     """Make an OffsetCommit request for one partition."""
     topic, partition = partition_of(variables, to)
-    fields: RequestFields = {
+    request_fields: RequestFields = {
         "group_id": group,
         "generation_id_or_member_epoch": generation,
         "member_id": member,
@@ -216,7 +216,7 @@ def commit_offset(
             }
         ],
     }
-    return [VerbRequest("OffsetCommit", v, fields)]
+    return [VerbRequest("OffsetCommit", v, request_fields)]
 
 
 def fetch_offsets(
@@ -248,11 +248,11 @@ def delete_offset(
 ) -> list[VerbRequest]:
     """Make an OffsetDelete request for one partition."""
     topic, partition = partition_of(variables, of)
-    fields: RequestFields = {
+    request_fields: RequestFields = {
         "group_id": group,
         "topics": [{"name": topic.name, "partitions": [{"partition_index": partition}]}],
     }
-    return [VerbRequest("OffsetDelete", v, fields)]
+    return [VerbRequest("OffsetDelete", v, request_fields)]
 
 
 # Administration
@@ -276,8 +276,8 @@ def list_groups(
     types: Sequence[str] = (),
 ) -> list[VerbRequest]:
     """Make a ListGroups request; only groups of this play are kept in the transcript."""
-    fields: RequestFields = {"states_filter": tuple(states), "types_filter": tuple(types)}
-    return [VerbRequest("ListGroups", v, fields)]
+    request_fields: RequestFields = {"states_filter": tuple(states), "types_filter": tuple(types)}
+    return [VerbRequest("ListGroups", v, request_fields)]
 
 
 def delete_group(_variables: Variables, group: str, *, v: int = 2) -> list[VerbRequest]:

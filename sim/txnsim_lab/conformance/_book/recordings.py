@@ -94,26 +94,26 @@ def recordings_from_lines(lines: Iterable[str], levels: Sequence[int]) -> dict[i
 
 def recordings_to_lines(recordings: Recordings) -> list[str]:
     levels = sorted(recordings)
-    lines = []
+    recording_lines = []
     first_requests: dict[str, str] = {}
     written_requests: set[str] = set()
     for exchange, exchange_levels in _merge_levels(recordings):
-        line: dict[str, Any] = {"ask": exchange.asked}
+        recording_line: dict[str, Any] = {"ask": exchange.asked}
         if exchange_levels != levels:
-            line["on"] = exchange_levels
+            recording_line["on"] = exchange_levels
         answer, *other_answers = exchange.answers
         if other_answers:
-            line["any"] = [json.loads(answer_text) for answer_text in exchange.answers]
+            recording_line["any"] = [json.loads(answer_text) for answer_text in exchange.answers]
             written_requests.add(exchange.asked)
         elif answer in first_requests and len(answer) > SHORT_ANSWER_CHARS:
-            line["as"] = first_requests[answer]
+            recording_line["as"] = first_requests[answer]
         else:
-            line["says"] = json.loads(answer)
+            recording_line["says"] = json.loads(answer)
             if exchange.asked not in written_requests:
                 first_requests.setdefault(answer, exchange.asked)
                 written_requests.add(exchange.asked)
-        lines.append(_to_json(line))
-    return lines
+        recording_lines.append(_to_json(recording_line))
+    return recording_lines
 
 
 def _merge_levels(recordings: Recordings) -> list[tuple[Exchange, list[int]]]:

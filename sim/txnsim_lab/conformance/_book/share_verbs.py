@@ -41,7 +41,7 @@ def share_fetch(
     renew: bool = False,
 ) -> list[VerbRequest]:
     """Make a ShareFetch request."""
-    fields: RequestFields = {
+    request_fields: RequestFields = {
         "group_id": group,
         "member_id": member,
         "share_session_epoch": _next_epoch(variables, group, member, epoch),
@@ -59,8 +59,8 @@ def share_fetch(
         ],
     }
     if v >= 2:
-        fields |= {"share_acquire_mode": mode, "is_renew_ack": renew}
-    return [VerbRequest("ShareFetch", v, fields)]
+        request_fields |= {"share_acquire_mode": mode, "is_renew_ack": renew}
+    return [VerbRequest("ShareFetch", v, request_fields)]
 
 
 def share_acknowledge(
@@ -75,15 +75,15 @@ def share_acknowledge(
     renew: bool = False,
 ) -> list[VerbRequest]:
     """Make a ShareAcknowledge request."""
-    fields: RequestFields = {
+    request_fields: RequestFields = {
         "group_id": group,
         "member_id": member,
         "share_session_epoch": _next_epoch(variables, group, member, epoch),
         "topics": _acknowledged_topics(variables, of, acks),
     }
     if v >= 2:
-        fields["is_renew_ack"] = renew
-    return [VerbRequest("ShareAcknowledge", v, fields)]
+        request_fields["is_renew_ack"] = renew
+    return [VerbRequest("ShareAcknowledge", v, request_fields)]
 
 
 def read_share_state(
@@ -107,15 +107,17 @@ def share_group_heartbeat(
     rack: str | None = None,
 ) -> list[VerbRequest]:
     """Make a ShareGroupHeartbeat request."""
-    names = None if topics is None else tuple(topic_named(variables, topic) for topic in topics)
-    fields: RequestFields = {
+    topic_names = (
+        None if topics is None else tuple(topic_named(variables, topic) for topic in topics)
+    )
+    request_fields: RequestFields = {
         "group_id": group,
         "member_id": member,
         "member_epoch": epoch,
         "rack_id": rack,
-        "subscribed_topic_names": names,
+        "subscribed_topic_names": topic_names,
     }
-    return [VerbRequest("ShareGroupHeartbeat", v, fields)]
+    return [VerbRequest("ShareGroupHeartbeat", v, request_fields)]
 
 
 def describe_share_group(_variables: Variables, of: str, *, v: int = 1) -> list[VerbRequest]:

@@ -52,8 +52,8 @@ def streams_group_heartbeat(
     if tasks is not None:
         is_whole = tasks
     timeout_ms = (REBALANCE_TIMEOUT_MS if is_joining else -1) if rebalance is None else rebalance
-    sources = [topic_named(variables, topic) for topic in topics]
-    fields: RequestFields = {
+    source_topics = [topic_named(variables, topic) for topic in topics]
+    request_fields: RequestFields = {
         "group_id": group,
         "member_id": member,
         "member_epoch": epoch,
@@ -63,7 +63,7 @@ def streams_group_heartbeat(
         "rebalance_timeout": timedelta(milliseconds=timeout_ms),
         "topology": {
             "epoch": topology,
-            "subtopologies": [_subtopology(sources, log, copartitioned=copartitioned)],
+            "subtopologies": [_subtopology(source_topics, log, copartitioned=copartitioned)],
         }
         if is_joining and topology is not None
         else None,
@@ -77,7 +77,7 @@ def streams_group_heartbeat(
         "task_end_offsets": None,
         "shutdown_application": shutdown,
     }
-    return [VerbRequest("StreamsGroupHeartbeat", v, fields)]
+    return [VerbRequest("StreamsGroupHeartbeat", v, request_fields)]
 
 
 def describe_streams_group(_variables: Variables, of: str, *, v: int = 0) -> list[VerbRequest]:

@@ -53,13 +53,13 @@ def init_producer_id(
     (KIP-360).
     """
     producer = producer_of(variables, of)
-    fields = {
+    request_fields = {
         "transactional_id": producer.id if id is None else id,
         "transaction_timeout": timeout,
         "producer_id": expect[0],
         "producer_epoch": expect[1],
     }
-    return [VerbRequest("InitProducerId", v, fields)]
+    return [VerbRequest("InitProducerId", v, request_fields)]
 
 
 def add_partitions_to_txn(
@@ -77,10 +77,10 @@ def add_partitions_to_txn(
     for partition_name in [to] if isinstance(to, str) else to:
         topic, partition = partition_of(variables, partition_name)
         topics.setdefault(topic.name, []).append(partition)
-    fields = add_partitions_values(
-        producer.id or "", producer.pid, producer.epoch, list(topics.items()), verify=verify
+    request_fields = add_partitions_values(
+        producer.id or "", producer.pid, producer.epoch, list(topics.items()), only_verifies=verify
     )
-    return [VerbRequest("AddPartitionsToTxn", v, fields)]
+    return [VerbRequest("AddPartitionsToTxn", v, request_fields)]
 
 
 def end_txn(
@@ -88,13 +88,13 @@ def end_txn(
 ) -> list[VerbRequest]:
     """Make an EndTxn request."""
     producer = producer_of(variables, of, producer_fields)
-    fields = {
+    request_fields = {
         "transactional_id": producer.id,
         "producer_id": producer.pid,
         "producer_epoch": producer.epoch,
         "committed": commit,
     }
-    return [VerbRequest("EndTxn", v, fields)]
+    return [VerbRequest("EndTxn", v, request_fields)]
 
 
 def describe_transactions(
@@ -117,13 +117,13 @@ def list_transactions(
     pids: Sequence[int] = (),
     duration: int = -1,
 ) -> list[VerbRequest]:
-    fields = {
+    request_fields = {
         "state_filters": list(states),
         "producer_id_filters": list(pids),
         "duration_filter": duration,
         "transactional_id_pattern": pattern,
     }
-    return [VerbRequest("ListTransactions", v, fields)]
+    return [VerbRequest("ListTransactions", v, request_fields)]
 
 
 def write_txn_markers(
@@ -190,10 +190,10 @@ def produce_batch(
     batch_bytes = batch_from(
         {**producer_fields, **({} if seq == -1 else {"seq": seq}), **batch_fields}
     )
-    fields = produce(
+    request_fields = produce(
         (topic.name, topic.id), batch_bytes, v, partition=partition, transactional_id=id, acks=acks
     )
-    return [VerbRequest("Produce", v, fields)]
+    return [VerbRequest("Produce", v, request_fields)]
 
 
 def fetch_partition(

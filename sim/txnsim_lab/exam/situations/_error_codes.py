@@ -130,7 +130,7 @@ def _situations_of_errors() -> list[Situation]:
             yardstick=_YARDSTICK_BY_REACTION[expected_reaction].format(error=error, api=api),
             levels=levels,
             groups=("g",),
-            core=not error_index,
+            is_core=not error_index,
         )(_answer_with_error(api, error, expected_reaction))
         for api, expected_reaction, levels, errors in _REACTION_TABLE
         for error_index, error in enumerate(errors.split())

@@ -25,7 +25,7 @@ LOSS_PATIENCE_MS: Final = 4_000
 
 
 @situation("fenced-by-newer", "fenced", "A newer producer of the same id has come: is the older one"
-           " refused, and is it told that it is dead?", core=True)  # fmt: skip
+           " refused, and is it told that it is dead?", is_core=True)  # fmt: skip
 async def by_newer(app: Application) -> None:
     """InitProducerId raises the producer epoch, and the coordinator refuses what has an older one
     (KIP-98). The Java client throws ProducerFencedException; such a producer can only be closed.
@@ -60,7 +60,7 @@ async def while_sending(app: Application) -> None:
 
 @situation("timed-out", "fenced", "The coordinator has aborted the transaction, which took too"
            " long: does the commit fail, and how does the application go on?",
-           core=True)  # fmt: skip
+           is_core=True)  # fmt: skip
 async def timed_out(app: Application) -> None:
     """The coordinator has raised the epoch and aborted the transaction. In the Java client the
     commit fails, and the application continues with the next transaction (KIP-588) or with a new
@@ -94,7 +94,7 @@ async def timed_out_sending(app: Application) -> None:
 
 @situation("fenced-by-administrator", "fenced", "An administrator fences the id while its"
            " transaction is open: does it work, and does the producer learn it?",
-           about=("KAFKA-16570",), core=True)  # fmt: skip
+           about=("KAFKA-16570",), is_core=True)  # fmt: skip
 async def by_administrator(app: Application) -> None:
     """``Admin.fenceProducers`` asks again while CONCURRENT_TRANSACTIONS is the answer, as the open
     transaction is being aborted (KAFKA-16570). The next call of the producer fails.
@@ -134,7 +134,7 @@ async def by_own_late_init(app: Application) -> None:
 
 @situation("fenced-one-of-a-pool", "fenced", "Of a pool of ids one is taken over by a newer"
            " instance: are the producers of the other ids left alone?",
-           about=("Flink's pooled ids",), core=True)  # fmt: skip
+           about=("Flink's pooled ids",), is_core=True)  # fmt: skip
 async def one_of_a_pool(app: Application) -> None:
     """An id fences its own older producer, and no other (KIP-98)."""
     await app.must_init("p", transactional_id="shop")
@@ -169,7 +169,7 @@ async def administrator_aborts(app: Application) -> None:
     app.steps.append("a producer is gone, and its transaction is open in partition 1")
     await app.must("abort-open", bootstrap=app.target.bootstrap, client_id=CLIENT_ID,
                     topic=app.name(TOPIC_NAME), partition=1)  # fmt: skip
-    stable_offset = await app.end_of(1, committed=True)
+    stable_offset = await app.end_of(1, reads_committed=True)
     app.expect(stable_offset, await app.end_of(1), "readers get to")
 
 

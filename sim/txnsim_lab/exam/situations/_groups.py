@@ -27,7 +27,7 @@ async def commit_and_abort(app: Application) -> None:
 
 @situation("group-coordinator-dies", "groups", "The group's coordinator dies and stays dead before"
            " the positions are sent: is the new one found?", groups=("g",),
-           about=("librdkafka #5511",), core=True)  # fmt: skip
+           about=("librdkafka #5511",), is_core=True)  # fmt: skip
 async def coordinator_dies(app: Application) -> None:
     """The coordinator is known from the transaction before. The Java client sends FindCoordinator
     when its connection is lost, and TxnOffsetCommit again. The broker leads a partition, too: so
@@ -84,13 +84,13 @@ def _rebalance_during(protocol: str, step: str) -> PlaySituation:
         await app.subscribe("m", "g", protocol)
         app.expect(await app.poll(3, name="m"), list(INPUTS), "the member reads")
         transaction = app.ledger.begin("a-1", group="g", position=3)
-        acts: dict[str, Callable[[], Awaitable[Answer]]] = {
+        calls_by_name: dict[str, Callable[[], Awaitable[Answer]]] = {
             "begin": lambda: app.do("begin", producer="p"),
             "record": lambda: app.send("a-1"),
             "positions": lambda: app.send_offsets("g", 3, member="m"),
         }
         answer: Answer | None = None
-        for name, act in acts.items():
+        for name, act in calls_by_name.items():
             if answer is None or answer.error is None:
                 answer = await act()
             if name == step:
@@ -184,17 +184,17 @@ def _situations_of(protocol: str) -> Iterator[Situation]:
         yield situation(
             f"rebalance-after-{step}-{protocol}", "groups", f"Another member joins the group"
             f" ({group}) behind {step}: do the positions go with their transaction?",
-            groups=("g",), core=step == "record",
+            groups=("g",), is_core=step == "record",
         )(_rebalance_during(protocol, step))  # fmt: skip
     yield situation(
         f"expelled-member-{protocol}", "groups", f"A member whose heartbeats are lost is given up"
         f" by its group ({group}), and puts positions into a transaction: are they refused?",
-        groups=("g",), core=True,
+        groups=("g",), is_core=True,
     )(_expel_member(protocol))  # fmt: skip
     yield situation(
         f"pending-positions-{protocol}", "groups", f"A group's positions ({group}) lie in an open"
         " transaction, and a member asks where it goes on: does it wait for the end?",
-        groups=("g",), about=("confluent-kafka-go #525", "aiokafka #920"), core=True,
+        groups=("g",), about=("confluent-kafka-go #525", "aiokafka #920"), is_core=True,
     )(_pending_positions(protocol))  # fmt: skip
 
 

@@ -130,7 +130,7 @@ def _liveness_situations(
             " then go on?",
             levels=levels,
             groups=("g",) if play is _transact_amid_fault else (),
-            core=f"{api}-{fault_name}-long".lower() in _CORE_NAMES,
+            is_core=f"{api}-{fault_name}-long".lower() in _CORE_NAMES,
         )(play(api, action, requests_max))
         for fault_name, action, requests_max, fault_text in (
             *(refused_rows if error else ()),

@@ -59,7 +59,7 @@ def _break_request(api: str, fault: dict[str, Any]) -> PlaySituation:
 
 @situation("produce-lost-in-flight", "middle", "The first of some records that are on their way to"
            " one partition is lost, so the next ones have a gap in front of them: is each in the"
-           " log once, in order?", core=True)  # fmt: skip
+           " log once, in order?", is_core=True)  # fmt: skip
 async def lost_in_flight(app: Application) -> None:
     """A batch that arrives before an earlier one is answered OUT_OF_ORDER_SEQUENCE_NUMBER. The Java
     client sends all of them again, in order (KIP-98).
@@ -106,7 +106,7 @@ async def init_while_aborting(app: Application) -> None:
 
 
 @situation("epoch-runs-out", "middle", "The producer's epoch reaches its end within some"
-           " transactions: does it go on with a new producer id?", core=True)  # fmt: skip
+           " transactions: does it go on with a new producer id?", is_core=True)  # fmt: skip
 async def epoch_runs_out(app: Application) -> None:
     """Epochs end at 32,767. Transactions v2 raise the epoch with each transaction, so a long-lived
     producer gets its new id from EndTxn; in version 1 only a new session gets one. The Java client
@@ -128,7 +128,7 @@ async def epoch_runs_out(app: Application) -> None:
 
 @situation("level-raised", "middle", "transaction.version is raised while the producer runs: does"
            " it go on, its group's positions too?", levels=(0, 1), groups=("g",),
-           core=True)  # fmt: skip
+           is_core=True)  # fmt: skip
 async def level_raised(app: Application) -> None:
     """The Java client takes up the newer protocol between two transactions (KIP-890)."""
     await app.must_init()
@@ -144,7 +144,7 @@ async def level_raised(app: Application) -> None:
 
 @situation("rolling-upgrade", "middle", "The brokers are upgraded from 3.9, one after the other,"
            " and transaction.version is raised, while the producer runs.", levels=(0,),
-           groups=("g",), begins_as="3.9", core=True)  # fmt: skip
+           groups=("g",), begins_as="3.9", is_core=True)  # fmt: skip
 async def rolling_upgrade(app: Application) -> None:
     """Each broker is stopped in order, and its leaders and coordinators move. The Java client
     follows them, and takes up newer versions between two transactions.
@@ -232,7 +232,7 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     *(
         situation(
             f"{api}-{name}".lower(), "middle", f"{api} {what}.", levels=levels, groups=("g",),
-            core=name == "answer-lost",
+            is_core=name == "answer-lost",
         )(_break_request(api, fault))
         for api, levels in _BROKEN_REQUESTS
         for name, what, fault in _FAULTS

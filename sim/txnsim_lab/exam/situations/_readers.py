@@ -69,7 +69,7 @@ async def position_behind_marker(app: Application) -> None:
 
 
 @situation("lag-is-zero", "readers", "All is read, and the reader commits where it stands: is its"
-           " lag zero?", about=("spring-kafka #1587",), core=True)  # fmt: skip
+           " lag zero?", about=("spring-kafka #1587",), is_core=True)  # fmt: skip
 async def lag_is_zero(app: Application) -> None:
     """The Java client's ``commitSync()`` commits the position, which is after the marker."""
     await app.must_init()
@@ -103,7 +103,7 @@ async def commits_each_record(app: Application) -> None:
 
 
 @situation("nothing-but-aborted", "readers", "A partition has aborted transactions only: does the"
-           " reader get to its end, with nothing?", core=True)  # fmt: skip
+           " reader get to its end, with nothing?", is_core=True)  # fmt: skip
 async def nothing_but_aborted(app: Application) -> None:
     """The reader gets batches without a record for it, and its position moves on (KIP-98). A reader
     that waits for a record here waits for ever.
@@ -133,7 +133,7 @@ async def seek_to_marker(app: Application) -> None:
 
 @situation("reads-across-leader-change", "readers", "A transaction is open, and its partition gets"
            " another leader: does the reader still stop before it, and go on when it ends?",
-           core=True)  # fmt: skip
+           is_core=True)  # fmt: skip
 async def across_leader_change(app: Application) -> None:
     """The new leader knows the open transaction from its log. Its last stable offset may be unknown
     for a moment, and then has the same value as before.
@@ -150,7 +150,7 @@ async def across_leader_change(app: Application) -> None:
     app.expect(await app.poll(2), ["a-1", "b-1"], "in the end the reader gets")
 
 
-def _second_move(*, isolation: str, and_back: bool) -> PlaySituation:
+def _second_move(*, isolation: str, moves_back: bool) -> PlaySituation:
     """A reader after a marker of a later leader; then the leader changes once more."""
 
     async def play(app: Application) -> None:
@@ -164,7 +164,7 @@ def _second_move(*, isolation: str, and_back: bool) -> PlaySituation:
         await app.must_end(open_entry, "p", "commit")
         await app.consumer(isolation=isolation)
         app.expect(await app.poll(1), ["a-1"], "before the second move the reader gets")
-        for _ in range(2 if and_back else 1):
+        for _ in range(2 if moves_back else 1):
             await app.move_leader(1)
             app.expect(await app.poll(0), [], "behind the move the reader gets")
         await app.must_transact("b-1", producer="p")
@@ -182,8 +182,8 @@ _MARKER_OF_A_LATER_LEADER: Final = tuple(
         f" and the leader changes again{', and once more' if and_back else ''}: does the reader"
         f" ({isolation}) go on, without an error?",
         about=("franz-go #1530",),
-        core=isolation == READ_COMMITTED and not and_back,
-    )(_second_move(isolation=isolation, and_back=and_back))
+        is_core=isolation == READ_COMMITTED and not and_back,
+    )(_second_move(isolation=isolation, moves_back=and_back))
     for isolation in (READ_COMMITTED, "read_uncommitted")
     for and_back in (False, True)
 )
@@ -191,7 +191,7 @@ _MARKER_OF_A_LATER_LEADER: Final = tuple(
 
 @situation("end-is-stable", "readers", "A transaction is open: is the end, as the library tells it"
            " to a reader, where that reader can get to?",
-           about=("klag-exporter #104",), core=True)  # fmt: skip
+           about=("klag-exporter #104",), is_core=True)  # fmt: skip
 async def end_is_stable(app: Application) -> None:
     """The Java client's ``endOffsets()`` of a ``read_committed`` reader is the offset that it can
     reach: the last stable offset.
@@ -236,11 +236,11 @@ async def end_across_leader_change(app: Application) -> None:
         await asyncio.sleep(METADATA_PAUSE_S)
         await app.disarm(rule)
 
-    ends, _ = await run_together(app.ends(), know())
-    app.expect(ends.get(1), stable_offset, "the end behind the move")
+    answered_ends, _ = await run_together(app.ends(), know())
+    app.expect(answered_ends.get(1), stable_offset, "the end behind the move")
     await app.must_end(open_entry, "p", "commit")
-    end = await app.end_of(1)
-    app.expect((await app.ends()).get(1), end, "the end when the transaction has ended")
+    answered_end = await app.end_of(1)
+    app.expect((await app.ends()).get(1), answered_end, "the end when the transaction has ended")
 
 
 @situation("end-of-a-former-leader", "readers", "The application asks for the end, and the"
@@ -293,10 +293,10 @@ def _read_fixture(fixture: FixtureTopic, **fault: Any) -> PlaySituation:
     return play
 
 
-def _fixture_situation(fixture: FixtureTopic, *, core: bool = False) -> Situation:
+def _fixture_situation(fixture: FixtureTopic, *, is_core: bool = False) -> Situation:
     name = f"reads-{fixture.expected.topic}"
     asks = f"{fixture.expected.about} Does the reader get what is committed, and to its end?"
-    return situation(name, "readers", asks, core=core)(_read_fixture(fixture))
+    return situation(name, "readers", asks, is_core=is_core)(_read_fixture(fixture))
 
 
 @situation("reads-unsorted-list-of-one", "readers", "The list of one producer's aborted"
@@ -329,7 +329,7 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     end_is_stable,
     *_MARKER_OF_A_LATER_LEADER,
     *(
-        _fixture_situation(fixture, core=fixture.expected.topic in ("overlapping", "compacted"))
+        _fixture_situation(fixture, is_core=fixture.expected.topic in ("overlapping", "compacted"))
         for fixture in FIXTURE_TOPICS
     ),
     situation("reads-unsorted-list", "readers", "The list of aborted transactions comes in another"

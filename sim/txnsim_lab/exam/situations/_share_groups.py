@@ -38,7 +38,7 @@ def _asks(
     asks: str,
     *,
     isolation: str = READ_COMMITTED,
-    core: bool = False,
+    is_core: bool = False,
     configs: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[_PlayWithSharers], Situation]:
     """A situation with a share group of this isolation level and these other configs."""
@@ -54,7 +54,7 @@ def _asks(
 
         play_with_sharers.__doc__ = play.__doc__
         of_kind: Callable[[PlaySituation], Situation] = situation(
-            name, "share groups", asks, levels=SHARE_GROUP_LEVELS, core=core
+            name, "share groups", asks, levels=SHARE_GROUP_LEVELS, is_core=is_core
         )
         return of_kind(play_with_sharers)
 
@@ -62,7 +62,7 @@ def _asks(
 
 
 @_asks("share-around-aborted", "Transactions of two producers lie through each other; one is"
-       " aborted: does the member get the others, each once?", core=True)  # fmt: skip
+       " aborted: does the member get the others, each once?", is_core=True)  # fmt: skip
 async def around_aborted(app: Application, sharers: Sharers) -> None:
     """A leader acquires no record of an aborted transaction for a group with read_committed, but
     the batches come whole: the library leaves out what was not acquired.
@@ -96,7 +96,7 @@ async def uncommitted_gets_aborted(app: Application, sharers: Sharers) -> None:
 
 
 @_asks("share-stops-at-open", "A transaction is open: does the member get nothing behind it, and"
-       " all of it when it has ended?", core=True)  # fmt: skip
+       " all of it when it has ended?", is_core=True)  # fmt: skip
 async def stops_at_open(app: Application, sharers: Sharers) -> None:
     """A group with read_committed gets nothing from the last stable offset on."""
     await app.must_init("p", transactional_id="shop")
@@ -147,7 +147,7 @@ async def behind_timed_out(app: Application, sharers: Sharers) -> None:
 
 
 @_asks("share-release", "The member gives a record back: does it get it again, and can it accept it"
-       " then?", core=True)  # fmt: skip
+       " then?", is_core=True)  # fmt: skip
 async def release(app: Application, sharers: Sharers) -> None:
     """A released record is available at once."""
     await app.must_init()
@@ -159,7 +159,7 @@ async def release(app: Application, sharers: Sharers) -> None:
 
 
 @_asks("share-reject", "The member rejects a record: is it never given again, and do others come?",
-       core=True)  # fmt: skip
+       is_core=True)  # fmt: skip
 async def reject(app: Application, sharers: Sharers) -> None:
     """What is rejected is archived."""
     await app.must_init()
@@ -206,7 +206,7 @@ async def delivery_limit(app: Application, sharers: Sharers) -> None:
 
 
 @_asks("share-lock-runs-out", "A member takes longer than a lock lasts, and accepts: is it told"
-       " that the record is no longer its own?", core=True,
+       " that the record is no longer its own?", is_core=True,
        configs=SHORT_LOCK_CONFIGS)  # fmt: skip
 async def lock_runs_out(app: Application, sharers: Sharers) -> None:
     """The leader answers INVALID_RECORD_STATE while the record is another member's."""
@@ -239,7 +239,7 @@ async def member_closes(app: Application, sharers: Sharers) -> None:
 
 
 @_asks("share-connection-lost", "The connections of a member break while it has records: is it told"
-       " the truth of what it accepts, and does it go on?", core=True)  # fmt: skip
+       " the truth of what it accepts, and does it go on?", is_core=True)  # fmt: skip
 async def connection_lost(app: Application, sharers: Sharers) -> None:
     """A leader gives back what a member has whose connection ends (KIP-932), and its session is
     gone: an acceptance by a new one is refused.
@@ -318,7 +318,7 @@ _REFUSED_SESSIONS: Final = tuple(
 
 
 @_asks("share-leader-moves", "The partition gets another leader while a member has its record: is"
-       " it told the truth, and does it go on?", core=True)  # fmt: skip
+       " it told the truth, and does it go on?", is_core=True)  # fmt: skip
 async def leader_moves(app: Application, sharers: Sharers) -> None:
     """The new leader knows the acknowledged records, but not the records that were only
     acquired.

@@ -112,7 +112,7 @@ _KNOWN_BUGS: Final = {"commit-refused-unknown-server-error": ("franz-go 42b3d833
 
 @situation("markers-slow", "end unknown", "The markers of a commit take a second, and the next"
            " transaction begins at once: does it wait?",
-           about=("kafkajs #1068", "Sarama #2859"), core=True)  # fmt: skip
+           about=("kafkajs #1068", "Sarama #2859"), is_core=True)  # fmt: skip
 async def markers_slow(app: Application) -> None:
     """The coordinator answers CONCURRENT_TRANSACTIONS until the markers are written. The Java
     client asks again, and the application does not learn of it.
@@ -180,7 +180,7 @@ async def abort_without_leader(app: Application) -> None:
 
 @situation("markers-slow-then-offsets", "end unknown", "The markers of a commit take a second, and"
            " the next transaction begins with positions.", groups=("g",),
-           about=("kafkajs #430", "librdkafka #3221"), core=True)  # fmt: skip
+           about=("kafkajs #430", "librdkafka #3221"), is_core=True)  # fmt: skip
 async def markers_slow_offsets(app: Application) -> None:
     """AddOffsetsToTxn is answered CONCURRENT_TRANSACTIONS until the markers are written. The Java
     client asks again, and the application does not learn of it.
@@ -200,7 +200,7 @@ async def markers_slow_offsets(app: Application) -> None:
 @situation("commit-late", "end unknown", "The commit is held for longer than the library waits;"
            " the application obeys and goes on; then the commit arrives: does it end a"
            " transaction that is not its own?", about=("librdkafka #5423",),
-           needs_version_2=True, core=True)  # fmt: skip
+           needs_version_2=True, is_core=True)  # fmt: skip
 async def commit_late(app: Application) -> None:
     """A late EndTxn has the epoch of its time. In version 1 the next transaction has the same
     epoch, and the Java client repeats a commit in the same way: this is a hole in the protocol. In
@@ -226,7 +226,7 @@ async def commit_late(app: Application) -> None:
 
 @situation("abort-behind-unsent", "end unknown", "Records are handed over and the transaction is"
            " aborted at once: does the abort wait for what is on its way?",
-           about=("librdkafka #4849",), core=True)  # fmt: skip
+           about=("librdkafka #4849",), is_core=True)  # fmt: skip
 async def abort_behind_unsent(app: Application) -> None:
     """EndTxn must not overtake AddPartitionsToTxn and Produce. The Java client drops unsent
     requests, and sends EndTxn after those that are in flight.
@@ -292,7 +292,7 @@ _COORDINATOR_ROWS: Final = (
                   _while_coordinator(Application.move_coordinator)),
     situation("commit-while-coordinator-dies", "end unknown", "The coordinator's broker dies before"
               " the commit, and stays dead: is the new coordinator found?",
-              about=("aiokafka #1134", "aiokafka #1145"), core=True)(
+              about=("aiokafka #1134", "aiokafka #1145"), is_core=True)(
                   _while_coordinator(Application.kill_coordinator)),
     situation("commit-while-coordinator-resigns", "end unknown", "The coordinator resigns when the"
               " commit arrives, is elected again, and loads its log.")(
@@ -355,7 +355,7 @@ def _call_after_end(first_end: str, second_end: str) -> PlaySituation:
 
 @situation("abort-after-unknown-commit", "end unknown", "The commit is held for longer than the"
            " library waits, and the application aborts all the same: is it refused, or does the"
-           " abort hold?", core=True)  # fmt: skip
+           " abort hold?", is_core=True)  # fmt: skip
 async def abort_after_unknown(app: Application) -> None:
     """In the Java client a commit that has timed out has to be called again, and an abort is an
     IllegalStateException. A library that lets the application abort has to be right about it.
@@ -399,7 +399,7 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     *(
         situation(
             name, "end unknown", asks, yardstick=rule, about=_KNOWN_BUGS.get(name, ()),
-            core=name in _CORE_NAMES,
+            is_core=name in _CORE_NAMES,
         )(play)
         for name, asks, play, rule in _FAULT_TABLE
     ),

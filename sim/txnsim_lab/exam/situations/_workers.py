@@ -247,7 +247,7 @@ _KNOWN_BUGS: Final = {"worker-commit-refused": ("franz-go 6ecd2f9f",)}
 
 
 @situation("worker-works", "groups", "A worker reads, writes and commits: does each input count"
-           " once?", groups=(GROUP,), core=True)  # fmt: skip
+           " once?", groups=(GROUP,), is_core=True)  # fmt: skip
 async def works(app: Application) -> None:
     """The records that a worker writes are committed with the positions of its inputs, or not at
     all (KIP-98, KIP-447), so each input counts once.
@@ -257,7 +257,7 @@ async def works(app: Application) -> None:
 
 @situation("worker-ends-when-refused", "end unknown", "A worker's commit is refused with"
            " UNKNOWN_SERVER_ERROR, and its process ends behind it: what does the next one work on?",
-           groups=(GROUP,), about=("franz-go 42b3d833",), core=True)  # fmt: skip
+           groups=(GROUP,), about=("franz-go 42b3d833",), is_core=True)  # fmt: skip
 async def ends_when_refused(app: Application) -> None:
     """A library may say "committed" only if the transaction is committed. The next process begins
     at the committed positions, so each input counts once.

@@ -260,13 +260,13 @@ def _facts_of_trace(trace_pieces: Iterable[bytes], fact_names: list[str]) -> dic
     if not fact_names:
         return {}
     recording = Recording.from_lines("the cluster's trace", b"".join(trace_pieces).splitlines())
-    facts: dict[str, str] = {}
+    fact_by_name: dict[str, str] = {}
     for fact_name in fact_names:
         try:
-            facts[fact_name] = fact(recording, fact_name)
+            fact_by_name[fact_name] = fact(recording, fact_name)
         except BadInputError as error:
-            facts[fact_name] = str(error)
-    return facts
+            fact_by_name[fact_name] = str(error)
+    return fact_by_name
 
 
 def _lesson_of(request: Request) -> tuple[Lesson, OwnCluster]:

@@ -145,7 +145,7 @@ class RunRequest:
     def view(self) -> RunsView:
         """The request as the control port shows it."""
         has_ended = self.has_ended
-        all_as_declared = all(result.as_declared for result in self.results)
+        are_all_as_declared = all(result.as_declared for result in self.results)
         return RunsView(
             id=self.id,
             scenario=self.plan[0].scenario.name,
@@ -153,7 +153,7 @@ class RunRequest:
             state=self.state,
             done=len(self.results),
             of=len(self.plan),
-            as_declared=all_as_declared and self.error is None if has_ended else None,
+            as_declared=are_all_as_declared and self.error is None if has_ended else None,
             error=self.error,
             at=self.stop,
             runs=tuple(_run_view(result) for result in self.results),

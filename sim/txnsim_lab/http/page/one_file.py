@@ -44,9 +44,9 @@ class _RunList(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[_PageRun, ...]
 
 
-def remark(*, redact: bool) -> str:
+def remark(*, redacts: bool) -> str:
     """A sentence about whether record values are in the file: whoever passes it on should know."""
-    if redact:
+    if redacts:
         return "Record values are left out of this file."
     return "This file holds record values."
 
@@ -54,7 +54,7 @@ def remark(*, redact: bool) -> str:
 def one_file(
     runs: Sequence[tuple[str, Recording]],
     *,
-    redact: bool = False,
+    redacts: bool = False,
     report_progress: Callable[[str], object] = lambda _: None,
 ) -> str:
     """Write the page with runs as HTML. A million events take half a minute.
@@ -68,8 +68,8 @@ def one_file(
                 f"{title}: {len(run.events):,} events, and the page holds at most {EVENTS_MAX:,}:"
                 " read it with `txnsim trace brief` or `txnsim trace export`, or record less"
             )
-    titled_runs = [(title, redact_run(run) if redact else run) for title, run in runs]
-    remark_text = remark(redact=redact)
+    titled_runs = [(title, redact_run(run) if redacts else run) for title, run in runs]
+    remark_text = remark(redacts=redacts)
     run_list = _RunList(
         remark=remark_text,
         runs=tuple(

@@ -128,7 +128,7 @@ async def main() -> None:
     backend = Backend()
     known_answers = []
     for path in KNOWN_PATHS:
-        status, _, content = await backend.answer("GET", path)
-        assert status == 200, content
-        known_answers.append(f'"{path}":{content.decode()}')
+        status, _, answered_content = await backend.answer("GET", path)
+        assert status == 200, answered_content
+        known_answers.append(f'"{path}":{answered_content.decode()}')
     (WORK_FOLDER / "known.json").write_text(f"{{{','.join(known_answers)}}}")

@@ -129,7 +129,7 @@ def build(
     folder: Path,
     *,
     parts_folder: Path | None = None,
-    pack_beforehand: bool = False,
+    packs_beforehand: bool = False,
     report_progress: Callable[[str], object] = lambda _: None,
 ) -> dict[str, int]:
     """Make the site.
@@ -137,7 +137,7 @@ def build(
     Args:
         folder: Where; what lies there under the same names is replaced.
         parts_folder: A folder with the files that ``parts.toml`` names; None to fetch them.
-        pack_beforehand: Put each file there packed with gzip as well, for servers that send such.
+        packs_beforehand: Put each file there packed with gzip as well, for servers that send such.
         report_progress: Called with what is being done.
 
     Returns:
@@ -162,7 +162,7 @@ def build(
             _check_part(parts_folder / wheel.file, wheel.sha256)
         report_progress("compiling for WebAssembly …")
         site_files = _make_files(work_folder, parts_folder, named_parts)
-    write_all(folder, site_files | (_packed_beforehand(site_files) if pack_beforehand else {}))
+    write_all(folder, site_files | (_packed_beforehand(site_files) if packs_beforehand else {}))
     return {name: len(content) for name, content in sorted(site_files.items())}
 
 

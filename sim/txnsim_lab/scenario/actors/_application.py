@@ -47,7 +47,7 @@ class ApplicationActor:
             if call.do in ("await-ack", "give-up"):
                 self._note_writes(answer)
             elif call.do in ("commit", "abort"):
-                self._note_end(answer, committed=call.do == "commit")
+                self._note_end(answer, is_commit=call.do == "commit")
             return answer
 
     async def _call(self, call: Call) -> CallResult:
@@ -80,10 +80,10 @@ class ApplicationActor:
                 self._note_writes(GIVEN_UP)
             case "commit":
                 await player.commit()
-                self._note_end(CallResult(), committed=True)
+                self._note_end(CallResult(), is_commit=True)
             case "abort":
                 await player.abort()
-                self._note_end(CallResult(), committed=False)
+                self._note_end(CallResult(), is_commit=False)
             case _:
                 raise InvariantViolation(f"{self.name} can't {call.do!r}, the file was accepted")
         return CallResult()
@@ -97,8 +97,8 @@ class ApplicationActor:
             )
             self._recorder.note_write(self.name, self._transaction, batch, answer_of_batch)
 
-    def _note_end(self, answer: CallResult, *, committed: bool) -> None:
-        self._recorder.note_end(self.name, self._transaction, answer, committed=committed)
+    def _note_end(self, answer: CallResult, *, is_commit: bool) -> None:
+        self._recorder.note_end(self.name, self._transaction, answer, is_commit=is_commit)
 
     async def give_up(self, call: Call) -> None:
         """Never called: an application makes no calls in the background."""

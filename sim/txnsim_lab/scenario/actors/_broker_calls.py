@@ -109,7 +109,7 @@ class BrokerCalls:
                 answer = failure(error)
             is_final = without_retries or self._call.once or self._wanted in (answer.error, ANY)
             if is_final or answer.error not in RETRIED_ERRORS or deadline.has_passed:
-                return msgspec.structs.replace(answer, in_doubt=self._is_unsaid)
+                return msgspec.structs.replace(answer, is_in_doubt=self._is_unsaid)
             forget_broker()
             await backoff.wait(deadline)
 

@@ -33,18 +33,18 @@ class BystanderActor(ClientActor):
         del expected_code  # a client's own retries are what a bystander does
         producer = await self._writer()
         on_sent()
-        answers: list[CallResult] = []
+        call_results: list[CallResult] = []
         pending_batches: list[tuple[SentBatch, asyncio.Future[RecordMetadata]]] = []
         batches_at_once = 1 if call.count is None else UNACKNOWLEDGED_MAX
         for batch in _batches_of_call(call):
             pending_batches.append((batch, self._send_record(producer, batch)))
             if len(pending_batches) == batches_at_once:
-                answers += await self._await_answers(pending_batches)
+                call_results += await self._await_answers(pending_batches)
                 pending_batches = []
-        answers += await self._await_answers(pending_batches)
-        self._trace_summary(call, [answer.offset for answer in answers])
-        refused_answers = (answer for answer in answers if answer.error != NONE)
-        return next(refused_answers, answers[0])
+        call_results += await self._await_answers(pending_batches)
+        self._trace_summary(call, [answer.offset for answer in call_results])
+        refused_answers = (answer for answer in call_results if answer.error != NONE)
+        return next(refused_answers, call_results[0])
 
     def _send_record(self, producer: Producer, batch: SentBatch) -> asyncio.Future[RecordMetadata]:
         partition = batch.partition
@@ -55,15 +55,15 @@ class BystanderActor(ClientActor):
     async def _await_answers(
         self, pending_batches: Iterable[tuple[SentBatch, asyncio.Future[RecordMetadata]]]
     ) -> list[CallResult]:
-        answers = []
+        call_results = []
         for batch, acknowledgement in pending_batches:
             try:
                 answer = CallResult(offset=(await acknowledgement).offset)
             except ClientError as error:
                 answer = failure(error)
             self._around.recorder.note_write(self.name, None, batch, answer)
-            answers.append(answer)
-        return answers
+            call_results.append(answer)
+        return call_results
 
     async def _writer(self) -> Producer:
         if self._producer is None:

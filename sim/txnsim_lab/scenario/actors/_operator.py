@@ -50,8 +50,10 @@ class OperatorActor(ClientActor):
     async def _call(self, call: Call) -> CallResult:
         match call.do:
             case "find-hanging":
-                internal = call.tool != "before-3.1"
-                return await self.find_hanging(call.names, internal=internal)
+                covers_internal_topics = call.tool != "before-3.1"
+                return await self.find_hanging(
+                    call.names, covers_internal_topics=covers_internal_topics
+                )
             case "abort-found":
                 for partition, producer in self._hanging_transactions:
                     await self._abort(partition, producer)
@@ -94,14 +96,14 @@ class OperatorActor(ClientActor):
         self,
         expected_partitions: tuple[TopicPartition, ...] | None = None,
         *,
-        internal: bool = True,
+        covers_internal_topics: bool = True,
     ) -> CallResult:
         """Search the whole cluster for hanging transactions.
 
         Args:
             expected_partitions: The partitions that the search must name.
-            internal: Whether internal topics are searched too, as Kafka's tool does since 3.1
-                (KAFKA-13288).
+            covers_internal_topics: Whether internal topics are searched too, as Kafka's tool does
+                since 3.1 (KAFKA-13288).
         """
         hanging = await (await self.admin()).find_hanging(
             now_ms=self._around.environment.clock.now_ms()
@@ -109,7 +111,7 @@ class OperatorActor(ClientActor):
         hanging = tuple(
             transaction for transaction in hanging if self._around.is_ours(transaction.partition)
         )
-        if not internal:
+        if not covers_internal_topics:
             hanging = tuple(
                 transaction
                 for transaction in hanging
@@ -198,8 +200,8 @@ class OperatorActor(ClientActor):
             partitions=(partition,),
             transaction_version=call.transaction_version or 0,
         )
-        outcome = (await (await self.admin()).write_txn_marker(marker))[partition]
-        answer = CallResult() if outcome is None else failure(outcome)
+        marker_error = (await (await self.admin()).write_txn_marker(marker))[partition]
+        answer = CallResult() if marker_error is None else failure(marker_error)
         decision = "COMMIT" if marker.committed else "ABORT"
         self._around.tell(
             self.name,
@@ -244,7 +246,7 @@ class OperatorActor(ClientActor):
             self.name,
             call.transaction,
             answer,
-            committed=decision is PastDecision.COMMITTED,
+            is_commit=decision is PastDecision.COMMITTED,
             sent_identity=known_identity,
         )
         return answer

@@ -150,9 +150,9 @@ class ReaderActor(ClientActor):
     async def _read_positions(self, call: Call) -> CallResult:
         group, partitions = call.group or "", call.partitions or ()
         try:
-            require_stable = bool(call.require_stable)
+            needs_stable = bool(call.require_stable)
             offsets = await Admin(await self._ready()).committed_positions(
-                group, partitions, stable=require_stable
+                group, partitions, stable=needs_stable
             )
         except ClientError as error:
             answer = failure(error)
@@ -169,8 +169,10 @@ class ReaderActor(ClientActor):
 def _unexpected(call: Call, last_fetch: FetchResult) -> str:
     """What a step expects otherwise of the last answer; empty if nothing."""
     if call.at_follower is not None and call.at_follower != last_fetch.follower_id:
-        name = "the leader" if last_fetch.follower_id < 0 else f"broker {last_fetch.follower_id}"
-        return f"{name} answers, expected broker {call.at_follower}"
+        broker_words = (
+            "the leader" if last_fetch.follower_id < 0 else f"broker {last_fetch.follower_id}"
+        )
+        return f"{broker_words} answers, expected broker {call.at_follower}"
     if call.stable_offset not in (None, last_fetch.last_stable_offset):
         return (
             f"the last stable offset is {last_fetch.last_stable_offset}, expected"

@@ -53,7 +53,7 @@ class WireActor(ClientActor):
         self._recorder = surroundings.recorder
         self._id = declaration.transactional_id or name
         uses_v2 = (
-            surroundings.transactions_v2
+            surroundings.has_transactions_v2
             if declaration.protocol is None
             else declaration.protocol == 2
         )
@@ -163,11 +163,11 @@ class WireActor(ClientActor):
             ),
         ]
         transaction = None if call.plain else self._transaction
-        answers: dict[TopicPartition, CallResult] = {}
+        result_by_partition: dict[TopicPartition, CallResult] = {}
 
         def note(answer: CallResult) -> None:
             for batch in batches:
-                partition_answer = answers.get(batch.partition, answer)
+                partition_answer = result_by_partition.get(batch.partition, answer)
                 self._recorder.note_write(self.name, transaction, batch, partition_answer)
 
         self._unanswered[id(call)] = call, note
@@ -176,7 +176,9 @@ class WireActor(ClientActor):
             partition_of_call, request, without_retries=bool(values_elsewhere)
         )
         if values_elsewhere:
-            answer = await self._ask_each_again(call, broker_calls, batches, answers, answer)
+            answer = await self._ask_each_again(
+                call, broker_calls, batches, result_by_partition, answer
+            )
         return self._note_answer(call, answer)
 
     async def _ask_each_again(
@@ -184,7 +186,7 @@ class WireActor(ClientActor):
         call: Call,
         broker_calls: BrokerCalls,
         batches: Sequence[SentBatch],
-        answers: dict[TopicPartition, CallResult],
+        result_by_partition: dict[TopicPartition, CallResult],
         answer: CallResult,
     ) -> CallResult:
         """Retry a Produce for each partition whose error makes every client retry. Return the first
@@ -194,29 +196,32 @@ class WireActor(ClientActor):
             call: The call.
             broker_calls: Sends the requests of the call.
             batches: The batches of the first request, one per partition.
-            answers: Filled with the answer for each partition.
+            result_by_partition: Filled with the answer for each partition.
             answer: The answer to the first request as a whole.
         """
         if broker_calls.message is not None:
-            answers.update(answers_by_partition(broker_calls.message))
+            result_by_partition.update(answers_by_partition(broker_calls.message))
         for batch in batches:
             partition = batch.partition
-            if answers.setdefault(partition, answer).error in RETRIED_ERRORS and not call.once:
-                answers[partition] = await broker_calls.leader(
+            if (
+                result_by_partition.setdefault(partition, answer).error in RETRIED_ERRORS
+                and not call.once
+            ):
+                result_by_partition[partition] = await broker_calls.leader(
                     partition, self._produce_request(call, [batch])
                 )
         failed_answers = (
             answer_of_partition
-            for answer_of_partition in answers.values()
+            for answer_of_partition in result_by_partition.values()
             if answer_of_partition.error != NONE
         )
-        return next(failed_answers, answers[batches[0].partition])
+        return next(failed_answers, result_by_partition[batches[0].partition])
 
     def _produce_request(self, call: Call, batches: Iterable[SentBatch]) -> VersionedRequest:
         is_plain = bool(call.plain)
         return requests.produce(
             {
-                batch.partition: self._encode_batch(batch, transactional=not is_plain)
+                batch.partition: self._encode_batch(batch, is_transactional=not is_plain)
                 for batch in batches
             },
             topic_ids={},
@@ -255,7 +260,7 @@ class WireActor(ClientActor):
                 self.name,
                 transaction,
                 answer,
-                committed=committed,
+                is_commit=committed,
                 asked_ms=asked_ms,
                 sent_identity=identity,
                 next_identity=self.identity if answer.error == NONE else None,
@@ -266,7 +271,7 @@ class WireActor(ClientActor):
         ).end(committed=committed, accepted_versions=self._protocol.end_versions)
         answer = await broker_calls.coordinator(self._id, request)
         if answer.error == "INVALID_TXN_STATE":  # the transaction has not had this end
-            answer = msgspec.structs.replace(answer, in_doubt=False)
+            answer = msgspec.structs.replace(answer, is_in_doubt=False)
         # A producer that has given up this call has gone on, and does not use the answer.
         listens = id(call) in self._unanswered
         if listens and answer.error == NONE and broker_calls.message.__version__ >= 5:
@@ -337,7 +342,7 @@ class WireActor(ClientActor):
             sequence=first_sequence,
         )
 
-    def _encode_batch(self, batch: SentBatch, *, transactional: bool) -> bytes:
+    def _encode_batch(self, batch: SentBatch, *, is_transactional: bool) -> bytes:
         now_ms = self._around.environment.clock.now_ms()
         assert batch.identity is not None
         assert batch.sequence is not None
@@ -350,5 +355,5 @@ class WireActor(ClientActor):
             producer_id=batch.identity.producer_id,
             producer_epoch=batch.identity.producer_epoch,
             base_sequence=batch.sequence,
-            transactional=transactional,
+            is_transactional=is_transactional,
         )

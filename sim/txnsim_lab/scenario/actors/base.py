@@ -56,7 +56,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     recorder: Recorder
     tell: Callable[[str, str], None]
     """(who, text): puts a sentence of an actor into the trace."""
-    transactions_v2: bool
+    has_transactions_v2: bool
     is_ours: Callable[[TopicPartition], bool]
     """Whether a partition belongs to the story; others may share the cluster."""
     first_identities: dict[str, ProducerIdAndEpoch] = msgspec.field(default_factory=dict)

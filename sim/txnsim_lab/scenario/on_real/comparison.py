@@ -371,10 +371,10 @@ def target_of(
     processes: Processes | None,
 ) -> RealTarget:
     """The target for one story on real brokers; what the story created is removed at the end."""
-    steps = (*scenario.steps, *scenario.cure)
+    story_steps = (*scenario.steps, *scenario.cure)
     actors = scenario.actors.values()
-    groups = {step.call.group for step in steps if step.call is not None}
-    ids = {step.call.transactional_id for step in steps if step.call is not None}
+    groups = {step.call.group for step in story_steps if step.call is not None}
+    ids = {step.call.transactional_id for step in story_steps if step.call is not None}
     groups |= {actor.group for actor in actors}
     ids |= {actor.transactional_id for actor in actors}
     return RealTarget(
@@ -719,11 +719,11 @@ def _obstacles(
     if step.rule is not None:
         refusal = meanings.refusal(step.rule, has_peers=Ability.PEERS in abilities)
         if refusal is not None:
-            point = step.rule.point
+            fault_point = step.rule.point
             yield (
-                f"a fault at {point}, between brokers that do not come through the proxy"
-                if point in FaultPoint.of_peers()
-                else f"a fault at {point}, inside of a broker"
+                f"a fault at {fault_point}, between brokers that do not come through the proxy"
+                if fault_point in FaultPoint.of_peers()
+                else f"a fault at {fault_point}, inside of a broker"
             )
         elif Ability.BROKERS not in abilities and (
             step.rule.broker is not None or step.rule.source is not None

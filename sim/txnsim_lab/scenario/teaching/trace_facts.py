@@ -156,14 +156,14 @@ def _readable_offsets(run: Recording, partition: str) -> str:
 
 def _last_call_error(run: Recording, call_name: str) -> str:
     """The error of the last answered call of that name; NONE if it succeeded."""
-    results = [
+    error_payloads = [
         payload
         for _, payload in _payloads(run, ("client.result",))
         if payload.get("call") == call_name
     ]
-    if not results:
+    if not error_payloads:
         raise BadInputError(f"no call {call_name!r} was answered")
-    return str(results[-1].get("error", "NONE"))
+    return str(error_payloads[-1].get("error", "NONE"))
 
 
 def _delivered_records(run: Recording, partition: str) -> str:

@@ -27,7 +27,7 @@ def convert(run: Recording) -> str:
     """The trace as Mermaid's text."""
     nodes = run.nodes
     events = by_position(run.events)
-    steps: list[tuple[str, ...]] = []
+    message_steps: list[tuple[str, ...]] = []
     for event in run.events:
         cause = events.get(event.p[0]) if event.p else None
         if event.k == "msg.send" or (
@@ -37,35 +37,35 @@ def convert(run: Recording) -> str:
         node_name = nodes[event.n]
         if cause is not None and nodes[cause.n] != node_name:
             arrow = "--x" if event.k == "msg.drop" else "->>"
-            steps.append((nodes[cause.n], arrow, node_name, _event_text(event)))
+            message_steps.append((nodes[cause.n], arrow, node_name, _event_text(event)))
         elif event.k in NOTED_KINDS:
-            steps.append((node_name, _event_text(event)))
-    last_steps = steps[-ARROWS_MAX:]
-    lines = ["sequenceDiagram"]
+            message_steps.append((node_name, _event_text(event)))
+    last_steps = message_steps[-ARROWS_MAX:]
+    diagram_lines = ["sequenceDiagram"]
     participants = dict.fromkeys(
         participant
         for step in last_steps
         for participant in ((step[0], step[2]) if len(step) == 4 else step[:1])
     )
     participant_ids = {participant: f"n{number}" for number, participant in enumerate(participants)}
-    lines += [
+    diagram_lines += [
         f"    participant {participant_ids[participant]} as {_escape(participant)}"
         for participant in participants
     ]
-    if len(steps) > len(last_steps) and last_steps:
-        lines.append(
+    if len(message_steps) > len(last_steps) and last_steps:
+        diagram_lines.append(
             f"    Note over {participant_ids[last_steps[0][0]]}: "
-            f"{len(steps) - len(last_steps)} earlier"
+            f"{len(message_steps) - len(last_steps)} earlier"
             " steps are left out"
         )
     for step in last_steps:
         if len(step) == 4:
-            lines.append(
+            diagram_lines.append(
                 f"    {participant_ids[step[0]]}{step[1]}{participant_ids[step[2]]}: {step[3]}"
             )
         else:
-            lines.append(f"    Note over {participant_ids[step[0]]}: {step[1]}")
-    return "\n".join(lines) + "\n"
+            diagram_lines.append(f"    Note over {participant_ids[step[0]]}: {step[1]}")
+    return "\n".join(diagram_lines) + "\n"
 
 
 def _is_message_start(cause: Event) -> bool:
@@ -73,13 +73,13 @@ def _is_message_start(cause: Event) -> bool:
 
 
 def _event_text(event: Event) -> str:
-    fields = event.d if isinstance(event.d, Mapping) else {}
-    facts = [
-        str(fields[field_name])
+    event_fields = event.d if isinstance(event.d, Mapping) else {}
+    fact_texts = [
+        str(event_fields[field_name])
         for field_name in ("api", "state", "tp", "error", "rule", "to")
-        if fields.get(field_name)
+        if event_fields.get(field_name)
     ]
-    event_words = " ".join([event.k, *facts, event.tx])
+    event_words = " ".join([event.k, *fact_texts, event.tx])
     return _escape(f"{event_words} ({event.t // 1000} ms, no. {event.i})")
 
 

@@ -97,8 +97,8 @@ def report_of(facts: FindingFacts) -> StoryReport:
             (differences_between(facts.finding, finding) for finding in same_findings), key=len
         )
     else:
-        names = ", ".join(finding.id for finding in findings) or "nothing"
-        differences = (f"on the disks of the story there is {names}",)
+        finding_ids = ", ".join(finding.id for finding in findings) or "nothing"
+        differences = (f"on the disks of the story there is {finding_ids}",)
     return StoryReport(
         finding=facts.finding,
         story=played_story.yaml_text,

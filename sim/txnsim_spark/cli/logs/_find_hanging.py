@@ -106,7 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Search, judge and print; returns the exit status."""
-    print_report = partial(_print_report, all_findings=args.all)
+    print_report = partial(_print_report, prints_all=args.all)
     return make_run(_search, print_report, status_of)(args)
 
 
@@ -122,7 +122,7 @@ def _search(args: argparse.Namespace) -> Report:
         now_ms=wall_ms(),
         bootstrap=args.bootstrap_server,
         accepts_damage=args.accept_damage,
-        use_snapshots=not args.read_all,
+        uses_snapshots=not args.read_all,
         since=args.since,
         with_spark=args.master is not None,
     )
@@ -144,7 +144,7 @@ def status_of(report: Report) -> int:
 # What people read
 
 
-def _print_report(report: Report, *, all_findings: bool) -> None:
+def _print_report(report: Report, *, prints_all: bool) -> None:
     from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
     bad_findings = report.with_verdicts(
@@ -153,9 +153,9 @@ def _print_report(report: Report, *, all_findings: bool) -> None:
         OpenTxnStatus.UNKNOWN,
         OpenTxnStatus.RECENT,
     )
-    findings = report.findings if all_findings else bad_findings
+    findings = report.findings if prints_all else bad_findings
     summarize(report)
-    columns = {**FINDING_COLUMNS, "Verdict": _verdict_of} if all_findings else FINDING_COLUMNS
+    columns = {**FINDING_COLUMNS, "Verdict": _verdict_of} if prints_all else FINDING_COLUMNS
     TERMINAL.text(FormattedTable.of(columns, findings))
     for finding in findings:
         TERMINAL.line(
@@ -163,7 +163,7 @@ def _print_report(report: Report, *, all_findings: bool) -> None:
         )
         for line in _lines_below(finding):
             TERMINAL.line(f"  {line}")
-    if all_findings and report.partitions:
+    if prints_all and report.partitions:
         TERMINAL.text(FormattedTable.of(FIGURE_COLUMNS, report.partitions))
 
 

@@ -22,7 +22,7 @@ DESCRIPTION: Final = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("query", metavar="QUERY", help="in SQL; - reads it from the input")
-    add_directories(parser, of_topics=False)
+    add_directories(parser, has_topic_option=False)
     parser.add_argument(
         "--option",
         action="append",

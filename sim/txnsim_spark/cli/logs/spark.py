@@ -35,7 +35,7 @@ SESSION_SETTINGS: ContextVar[Mapping[str, str]] = ContextVar("SESSION_SETTINGS",
 """Settings given by ``--spark-conf``, for a session that is started later."""
 
 
-def add_directories(parser: argparse.ArgumentParser, *, of_topics: bool = True) -> None:
+def add_directories(parser: argparse.ArgumentParser, *, has_topic_option: bool = True) -> None:
     parser.add_argument(
         "directory",
         type=directory_or_uri,
@@ -53,7 +53,7 @@ def add_directories(parser: argparse.ArgumentParser, *, of_topics: bool = True) 
         help="a setting of Spark, such as spark.jars.packages or spark.hadoop.fs.s3a.endpoint;"
         " may be repeated",
     )
-    if of_topics:
+    if has_topic_option:
         parser.add_argument(
             "--topic", action="append", default=[], help="only this topic; may be repeated"
         )

@@ -111,7 +111,7 @@ async def _append(
         producer_id=producer[0],
         producer_epoch=producer[1],
         base_sequence=sequence,
-        transactional=True,
+        is_transactional=True,
     )
     topic = {"name": "wide", "partition_data": [{"index": partition, "records": batch}]}
     produce = {"transactional_id": "t", "acks": -1, "timeout": 30_000, "topic_data": [topic]}

@@ -265,7 +265,7 @@ async def write_behind_the_marker(admin: Admin, shop: Producer) -> None:
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
         base_sequence=1,
-        transactional=True,
+        is_transactional=True,
     )
     request = requests.produce(
         {WHERE: batch},

@@ -733,7 +733,7 @@ def test_a_snapshot_has_positions_and_what_waits() -> None:
 
 
 def test_positions_wait_for_the_marker_that_decides_them() -> None:
-    tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
+    tracer = Tracer(lambda: 0, level=TraceLevel.FULL, is_strict=True)
     trace, shard = OffsetTrace(tracer, owner()), GroupShard(partition=5, coordinator_epoch=0)
     trace.pending(
         shard,

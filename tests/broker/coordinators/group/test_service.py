@@ -463,7 +463,7 @@ def test_the_coordinator_of_the_transaction_is_asked_before_the_group() -> None:
                 E.coordinator_load_in_progress,
             ),
             (
-                commit_of(generation=3, is_transactional=True, missing_group_named=False),
+                commit_of(generation=3, is_transactional=True, names_missing_group=False),
                 verify_as_agreed,
                 E.illegal_generation,
             ),

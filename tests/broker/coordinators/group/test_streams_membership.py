@@ -360,7 +360,7 @@ async def test_the_trace_tells_what_members_have_where_somebody_is_told(
     assign_at_once(group_bench)
     await beat_reply(group_bench, "a")
     trace = group_bench.groups.streams.trace
-    tracer = trace.tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
+    tracer = trace.tracer = Tracer(lambda: 0, level=TraceLevel.FULL, is_strict=True)
     await beat_reply(group_bench, "b")
     await beat_reply(group_bench, "a", 2)
     await beat_reply(group_bench, "a", 2, owned=Tasks(active=tasks("0_0", "1_0")))
@@ -384,7 +384,7 @@ async def test_the_trace_tells_what_members_have_where_somebody_is_told(
 async def test_of_very_many_tasks_the_trace_tells_the_first_ones(group_bench: GroupBench) -> None:
     enlarge_assignments(group_bench)
     trace = group_bench.groups.streams.trace
-    tracer = trace.tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
+    tracer = trace.tracer = Tracer(lambda: 0, level=TraceLevel.FULL, is_strict=True)
     await beat_reply(group_bench, "a")
     (event,) = tracer.events()
     assert event.d["active"][:2] == ["0_0", "0_1"]

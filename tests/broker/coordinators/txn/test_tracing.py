@@ -23,7 +23,7 @@ PREPARED = entry(TransactionState.PREPARE_COMMIT, pending=TransactionState.COMPL
 
 @pytest.fixture
 def tracer() -> Tracer:
-    return Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
+    return Tracer(lambda: 0, level=TraceLevel.FULL, is_strict=True)
 
 
 def last_event(tracer: Tracer) -> tuple[Event, dict[str, object]]:

@@ -17,7 +17,7 @@ from txnsim_lab.cli._traces.text_formats import FORMATS
 
 def test_a_file_that_can_not_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="where"):
-        html_file.write(tmp_path / "no" / "where", [("z01", recording_of_run())], redact=False)
+        html_file.write(tmp_path / "no" / "where", [("z01", recording_of_run())], redacts=False)
 
 
 @pytest.mark.parametrize("is_opened", [True, False])

@@ -182,7 +182,7 @@ def test_it_holds_the_page_the_trace_and_what_is_said_of_it() -> None:
     run = recording_of_run()
     page = one_file([("z01", run)])
     inside = contents(page)
-    assert inside["remark"] == remark(redact=False)
+    assert inside["remark"] == remark(redacts=False)
     (page_run,) = inside["runs"]
     assert page_run["title"] == "z01"
     assert embedded_script(page, "trace-0") == run.to_lines()
@@ -204,8 +204,8 @@ def test_no_address_leads_out_of_the_file() -> None:
 def test_a_redacted_file_holds_no_value_and_says_so() -> None:
     run = recording_of_run()
     assert b"after-1" in embedded_script(one_file([("z01", run)]), "trace-0")
-    page = one_file([("z01", run)], redact=True)
-    assert remark(redact=True) in page
+    page = one_file([("z01", run)], redacts=True)
+    assert remark(redacts=True) in page
     assert b"after-1" not in embedded_script(page, "trace-0")
     assert "after-1" not in json.dumps(contents(page))
 

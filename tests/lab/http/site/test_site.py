@@ -80,7 +80,7 @@ def test_a_site_that_has_no_room_leaves_no_file(
     with little_room(), pytest.raises(ConfigError, match=r"site/page\.js: File too large; nothing"):
         build.build(tmp_path / "site", parts_folder=tmp_path)
     assert list(tmp_path.iterdir()) == []
-    sizes = build.build(tmp_path / "site", parts_folder=tmp_path, pack_beforehand=True)
+    sizes = build.build(tmp_path / "site", parts_folder=tmp_path, packs_beforehand=True)
     assert sizes == {"index.html": 5, "page.js": 2_000}
     assert {file.name for file in (tmp_path / "site").iterdir()} == {
         *sizes, "index.html.gz", "page.js.gz",

@@ -124,7 +124,7 @@ def batch_of(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
-        transactional=transactional,
+        is_transactional=transactional,
         compression=CODECS[codec],
     )
 

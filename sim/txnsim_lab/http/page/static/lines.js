@@ -33,12 +33,12 @@ let lastReadValue;
 /** Read digits; returns the position after them, or NO_MATCH. */
 function readDigits(bytes, pos) {
   let digitsEnd = pos;
-  let number = 0;
+  let readNumber = 0;
   for (let digit = bytes[digitsEnd] - 48; digit >= 0 && digit <= 9; digit = bytes[digitsEnd] - 48) {
-    number = number * 10 + digit;
+    readNumber = readNumber * 10 + digit;
     digitsEnd += 1;
   }
-  lastReadValue = number;
+  lastReadValue = readNumber;
   return digitsEnd === pos || digitsEnd - pos > DIGITS_MAX ? NO_MATCH : digitsEnd;
 }
 

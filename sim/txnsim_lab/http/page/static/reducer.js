@@ -106,12 +106,12 @@ function newProducer(payload) {
 /** Node -> number of its broker. There are few nodes and many events. */
 const NUMBER_BY_NODE = new Map();
 function brokerNumberOf(node) {
-  let number = NUMBER_BY_NODE.get(node);
-  if (number === undefined) {
-    number = node.startsWith("broker/") ? Number(node.split("/")[1]) : UNKNOWN;
-    NUMBER_BY_NODE.set(node, number);
+  let brokerNumber = NUMBER_BY_NODE.get(node);
+  if (brokerNumber === undefined) {
+    brokerNumber = node.startsWith("broker/") ? Number(node.split("/")[1]) : UNKNOWN;
+    NUMBER_BY_NODE.set(node, brokerNumber);
   }
-  return number;
+  return brokerNumber;
 }
 
 /** The log of an event if its node is the leader; null otherwise. */
@@ -211,8 +211,8 @@ export function parseOwedKey(key) {
 }
 
 function onDecision(state, event, node, payload) {
-  const entry = state.transactions[transactionalIdOf(event.tx)];
-  if (entry && "pending" in payload) entry.pending = payload.pending;
+  const coordinatorEntry = state.transactions[transactionalIdOf(event.tx)];
+  if (coordinatorEntry && "pending" in payload) coordinatorEntry.pending = payload.pending;
 }
 
 function onTransition(state, event, node, payload) {
@@ -221,41 +221,41 @@ function onTransition(state, event, node, payload) {
     delete state.transactions[id];
     return;
   }
-  const entry = (state.transactions[id] ??= {});
-  for (const fieldName in payload) if (fieldName !== "level") entry[fieldName] = payload[fieldName];
-  entry.node = node;
-  entry.i = event.i;
+  const coordinatorEntry = (state.transactions[id] ??= {});
+  for (const fieldName in payload) if (fieldName !== "level") coordinatorEntry[fieldName] = payload[fieldName];
+  coordinatorEntry.node = node;
+  coordinatorEntry.i = event.i;
 }
 
 function onPrepare(state, event, node, payload) {
-  const entry = state.transactions[transactionalIdOf(event.tx)];
-  if (entry) {
-    entry.pending = payload.pending;
-    entry.partitions = payload.partitions;
+  const coordinatorEntry = state.transactions[transactionalIdOf(event.tx)];
+  if (coordinatorEntry) {
+    coordinatorEntry.pending = payload.pending;
+    coordinatorEntry.partitions = payload.partitions;
   }
 }
 
 function onLogRefusal(state, event, node, payload) {
-  const entry = state.transactions[transactionalIdOf(event.tx)];
-  if (entry && "error" in payload) entry.pending = null;
+  const coordinatorEntry = state.transactions[transactionalIdOf(event.tx)];
+  if (coordinatorEntry && "error" in payload) coordinatorEntry.pending = null;
 }
 
 const logPartitionOf = (node) => node.slice(node.lastIndexOf("/") + 1);
 
 function onLoad(state, event, node, payload) {
-  for (const entry of Object.values(state.transactions)) {
-    if (logPartitionOf(entry.node) === logPartitionOf(node)) {
-      entry.node = node;
-      entry.pending = null;
-      entry.last_epoch = -1;
+  for (const coordinatorEntry of Object.values(state.transactions)) {
+    if (logPartitionOf(coordinatorEntry.node) === logPartitionOf(node)) {
+      coordinatorEntry.node = node;
+      coordinatorEntry.pending = null;
+      coordinatorEntry.last_epoch = -1;
     }
   }
   for (const { tx, d } of payload.entries ?? []) state.transactions[transactionalIdOf(tx)] ??= { ...d, node, i: event.i };
 }
 
 function onUnload(state, event, node) {
-  for (const entry of Object.values(state.transactions)) {
-    if (entry.node === node) entry.node = `/${logPartitionOf(node)}`;
+  for (const coordinatorEntry of Object.values(state.transactions)) {
+    if (coordinatorEntry.node === node) coordinatorEntry.node = `/${logPartitionOf(node)}`;
   }
 }
 
@@ -272,9 +272,9 @@ function onMarkerEvent(state, event, node, payload) {
   const key = `${event.tx} ${payload.tp}`;
   if (step === "acked" || step === "cancelled") {
     delete state.owed[key];
-    const entry = state.transactions[transactionalIdOf(event.tx)];
-    if (step === "acked" && entry?.partitions.includes(payload.tp)) {
-      entry.partitions = entry.partitions.filter((tp) => tp !== payload.tp);
+    const coordinatorEntry = state.transactions[transactionalIdOf(event.tx)];
+    if (step === "acked" && coordinatorEntry?.partitions.includes(payload.tp)) {
+      coordinatorEntry.partitions = coordinatorEntry.partitions.filter((tp) => tp !== payload.tp);
     }
     return;
   }
