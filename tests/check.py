@@ -186,8 +186,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         [costly_step()]
         if options.costly
         else all_steps(
-            quick=options.quick,
-            coverage=options.coverage,
+            is_quick=options.quick,
+            with_coverage=options.coverage,
             with_drawn_tests=options.drawn,
             with_costly=options.all,
         )
@@ -236,8 +236,8 @@ def costly_step() -> Step:
 
 def all_steps(
     *,
-    quick: bool,
-    coverage: bool = False,
+    is_quick: bool,
+    with_coverage: bool = False,
     with_drawn_tests: bool = False,
     with_costly: bool = False,
 ) -> list[Step]:
@@ -247,9 +247,9 @@ def all_steps(
         *(
             _tests_step(
                 name,
-                markers=QUICK_MARKERS if quick else ALL_MARKERS if with_costly else FULL_MARKERS,
-                seeds=SEEDS_QUICK if quick else SEEDS_FULL,
-                covers=coverage and name in COVERING,
+                markers=QUICK_MARKERS if is_quick else ALL_MARKERS if with_costly else FULL_MARKERS,
+                seeds=SEEDS_QUICK if is_quick else SEEDS_FULL,
+                with_coverage=with_coverage and name in COVERING,
                 with_drawn_tests=with_drawn_tests,
             )
             for name in TESTS
@@ -274,7 +274,7 @@ def all_steps(
             asks="every import points downwards",
             command=(str(Path(python).with_name("lint-imports")), "--no-cache"),
         ),
-        *(AFTERWARDS if coverage else ()),
+        *(AFTERWARDS if with_coverage else ()),
     ]
 
 
@@ -304,7 +304,7 @@ def pytest_command(markers: str, seeds: int) -> tuple[str, ...]:
 
 
 def _tests_step(
-    name: str, *, markers: str, seeds: int, covers: bool, with_drawn_tests: bool
+    name: str, *, markers: str, seeds: int, with_coverage: bool, with_drawn_tests: bool
 ) -> Step:
     """A step that runs the tests of its path in ``TESTS``, without the paths of other steps below
     it.
@@ -325,11 +325,11 @@ def _tests_step(
             *(("-o", "pythonpath=.") if name.startswith(ALONE) else ()),
             *(DRAWN if with_drawn_tests else ()),
             # How much must be covered is asked by the step "coverage".
-            *(("--cov", "--cov-report=", "--cov-fail-under=0") if covers else ()),
+            *(("--cov", "--cov-report=", "--cov-fail-under=0") if with_coverage else ()),
             *(f"--ignore={ignored}" for ignored in ignored_paths),
             *paths,
         ),
-        variables={"COVERAGE_FILE": f".coverage.{name}"} if covers else {},
+        variables={"COVERAGE_FILE": f".coverage.{name}"} if with_coverage else {},
     )
 
 

@@ -164,11 +164,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     transaction_versions = sorted(
         options.level or ([0] if feature is None else [feature.new_cluster_level])
     )
-    everything = not options.case and not options.story
+    compares_everything = not options.case and not options.story
     accepted = ACCEPTED if Release.line_of(release.name) < SAME_SINCE else ALWAYS_ACCEPTED
     compared = ReleaseComparison(options.keep, accepted)
     sides = partial(both, release)
-    if everything or options.case:
+    if compares_everything or options.case:
         cases = [case for case in choose_cases(options.case) if feature or not _moves_level(case)]
         surroundings = PlaySurroundings(offered_versions=offered_by(release))
         for comparison in compared_cases(
@@ -179,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             surroundings=surroundings,
         ):
             compared.add(comparison)
-    if everything or options.story:
+    if compares_everything or options.story:
         for comparison in compared_stories(
             sides, options.story, transaction_versions, labels_done=compared.plays
         ):

@@ -197,19 +197,19 @@ class Plays:
             self.topic("src")
             for _ in range(200):
                 keys: dict[str, Any] = {"coordinator_keys": ["warm"]}
-                self.ask("FindCoordinator", 4, quiet=True, key_type=0, **keys)
-                self.ask("FindCoordinator", 4, quiet=True, key_type=1, **keys)
-                if not self.beat("warm", "m", 0, simple(), quiet=True).error_code:
+                self.ask("FindCoordinator", 4, is_quiet=True, key_type=0, **keys)
+                self.ask("FindCoordinator", 4, is_quiet=True, key_type=1, **keys)
+                if not self.beat("warm", "m", 0, simple(), is_quiet=True).error_code:
                     break
                 time.sleep(0.1)
             yield
 
-    def ask(self, api: str, version: int, *, quiet: bool = False, **values: Any) -> Any:
+    def ask(self, api: str, version: int, *, is_quiet: bool = False, **values: Any) -> Any:
         if api in _OF_STREAMS and version > self.newest:
             version = self.newest
             values.pop("include_topology_description", None)
         answer = self._connection.ask(_KEYS[api], version, **values)
-        if not quiet:
+        if not is_quiet:
             self.rows.append([self.play, api, version, plain(answer)])
         return answer
 
@@ -229,7 +229,12 @@ class Plays:
             "configs": [],
         }
         self.ask(
-            "CreateTopics", 7, quiet=True, topics=[new_topic], timeout=30_000, validate_only=False
+            "CreateTopics",
+            7,
+            is_quiet=True,
+            topics=[new_topic],
+            timeout=30_000,
+            validate_only=False,
         )
         self.settle_topics()
 
@@ -239,7 +244,7 @@ class Plays:
         self.ask(
             "CreatePartitions",
             3,
-            quiet=True,
+            is_quiet=True,
             topics=[topic_growth],
             timeout=30_000,
             validate_only=False,
@@ -248,7 +253,7 @@ class Plays:
 
     def drop(self, name: str) -> None:
         """Delete a topic."""
-        self.ask("DeleteTopics", 5, quiet=True, topic_names=[name], timeout=30_000)
+        self.ask("DeleteTopics", 5, is_quiet=True, topic_names=[name], timeout=30_000)
         self.settle_topics()
 
     def conf(self, group: str, **configs: str) -> None:
@@ -259,7 +264,7 @@ class Plays:
         ]
         resource = {"resource_type": 32, "resource_name": group, "configs": changes}
         self.ask(
-            "IncrementalAlterConfigs", 1, quiet=True, resources=[resource], validate_only=False
+            "IncrementalAlterConfigs", 1, is_quiet=True, resources=[resource], validate_only=False
         )
         self.settle_topics()
 
@@ -274,7 +279,7 @@ class Plays:
         owned_tasks: Any = _KEEP,
         *,
         v: int = 1,
-        quiet: bool = False,
+        is_quiet: bool = False,
         **fields: Any,
     ) -> Any:
         """Send a StreamsGroupHeartbeat."""
@@ -311,7 +316,7 @@ class Plays:
             **fields,
         }
         values["rebalance_timeout"] = timedelta(milliseconds=values["rebalance_timeout"])
-        answer = self.ask("StreamsGroupHeartbeat", v, quiet=quiet, **values)
+        answer = self.ask("StreamsGroupHeartbeat", v, is_quiet=is_quiet, **values)
         if self.awaits_topics and any(
             status.status_code == MISSING for status in answer.status or ()
         ):
@@ -335,7 +340,7 @@ class Plays:
     def listed(self, **fields: Any) -> None:
         """Send a ListGroups; note the groups of this play only."""
         values = {"states_filter": [], "types_filter": [], **fields}
-        answer = self.ask("ListGroups", 5, quiet=True, **values)
+        answer = self.ask("ListGroups", 5, is_quiet=True, **values)
         groups = sorted(answer.groups, key=lambda group: group.group_id)
         own_groups = [plain(group) for group in groups if group.group_id.startswith(self.own_names)]
         self.rows.append([self.play, "ListGroups", 5, own_groups])
@@ -416,7 +421,7 @@ class Plays:
         name = {"transactional_id": f"{group}-txn"}
         own_fields = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
         while (
-            init_answer := self.ask("InitProducerId", 4, quiet=True, **name, **own_fields)
+            init_answer := self.ask("InitProducerId", 4, is_quiet=True, **name, **own_fields)
         ).error_code:
             time.sleep(0.05)  # the transaction before has not ended
         producer_fields = {
@@ -424,7 +429,7 @@ class Plays:
             "producer_id": init_answer.producer_id,
             "producer_epoch": init_answer.producer_epoch,
         }
-        self.ask("AddOffsetsToTxn", 3, quiet=True, **producer_fields, group_id=group)
+        self.ask("AddOffsetsToTxn", 3, is_quiet=True, **producer_fields, group_id=group)
         partition_fields = {
             "partition_index": 0,
             "committed_offset": 5,
@@ -441,7 +446,7 @@ class Plays:
             group_instance_id=instance,
             topics=[{"name": topic, "partitions": [partition_fields]}],
         )
-        self.ask("EndTxn", 3, quiet=True, **producer_fields, committed=False)
+        self.ask("EndTxn", 3, is_quiet=True, **producer_fields, committed=False)
 
     def configs_of(self, group: str, prefix: str = "streams.") -> None:
         """Send a DescribeConfigs for a group."""
@@ -449,7 +454,7 @@ class Plays:
         answer = self.ask(
             "DescribeConfigs",
             4,
-            quiet=True,
+            is_quiet=True,
             resources=[resource],
             include_synonyms=True,
             include_documentation=False,
@@ -462,7 +467,7 @@ class Plays:
         self.rows.append([self.play, "DescribeConfigs", 4, config_rows])
 
     def configure(
-        self, group: str, configs: Mapping[str, str | None], *, quiet: bool = False
+        self, group: str, configs: Mapping[str, str | None], *, is_quiet: bool = False
     ) -> None:
         """IncrementalAlterConfigs of a group, whose answer counts; None takes a config away."""
         changes = [
@@ -475,7 +480,7 @@ class Plays:
         ]
         resource = {"resource_type": 32, "resource_name": group, "configs": changes}
         values = {"resources": [resource], "validate_only": False}
-        self.ask("IncrementalAlterConfigs", 1, quiet=quiet, **values)
+        self.ask("IncrementalAlterConfigs", 1, is_quiet=is_quiet, **values)
         self.settle_topics()
 
     def configure_broker(self, configs: Mapping[str, str | None]) -> None:
@@ -500,7 +505,7 @@ class Plays:
         answer = self.ask(
             "DescribeConfigs",
             4,
-            quiet=True,
+            is_quiet=True,
             resources=[resource],
             include_synonyms=True,
             include_documentation=False,
@@ -556,7 +561,7 @@ class Member:
             kinds = (answer.active_tasks, answer.standby_tasks, answer.warmup_tasks)
             self.own = tuple(map(task_names, kinds))
 
-    def beat(self, *, quiet: bool = False, **fields: Any) -> None:
+    def beat(self, *, is_quiet: bool = False, **fields: Any) -> None:
         """Send a heartbeat with the owned tasks, and take over the tasks of the answer."""
         answer = self._plays.beat(
             self._group,
@@ -564,7 +569,7 @@ class Member:
             self.e,
             None,
             owned_tasks=self.own,
-            quiet=quiet,
+            is_quiet=is_quiet,
             **fields,
             **self.kept,
         )
@@ -576,11 +581,11 @@ class Member:
         self._plays.beat(self._group, self._member, epoch, **fields, **self.kept)
 
 
-def settle(*members: Member, quiet: bool = False) -> None:
+def settle(*members: Member, is_quiet: bool = False) -> None:
     """Send heartbeats of all members until no answer changes anything."""
     for _ in range(6):
         states_before = [(member.e, member.own) for member in members]
         for member in members:
-            member.beat(quiet=quiet)
+            member.beat(is_quiet=is_quiet)
         if states_before == [(member.e, member.own) for member in members]:
             return

@@ -51,12 +51,12 @@ def break_rooms(
     """Break lines of rooms, and run each room's own tests.
 
     Args:
-        words: Names of rooms; all of ``ROOMS`` without any.
+        room_names: Names of rooms; all of ``ROOMS`` without any.
         text: Only mutations whose ids contain it are drawn.
         seed: Draws the mutants.
         count: How many, over all rooms.
         minutes: After so many no further mutant begins.
-        workers: How many processes run at the same time.
+        worker_count: How many processes run at the same time.
 
     Returns:
         The exit status: 1 if less than ``PERCENT_MIN`` of 100 are noticed, 2 for an unknown room.

@@ -58,10 +58,10 @@ def break_rules(
     """Break the functions of the rules whose ids or subjects contain a word; all without words.
 
     Args:
-        words: Parts of ids of rules, or of titles of their files.
+        search_terms: Parts of ids of rules, or of titles of their files.
         seed: Orders the functions: with a time limit, another seed breaks others.
         minutes: After so many no further mutant begins.
-        workers: How many processes run at the same time.
+        worker_count: How many processes run at the same time.
 
     Returns:
         The exit status: 1 if a rule is not held, 2 if there is none.

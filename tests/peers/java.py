@@ -144,7 +144,7 @@ def _ask_classes(
     target: PeerTarget,
     names: Sequence[str],
     *,
-    newest: bool = False,
+    is_newest: bool = False,
 ) -> Iterator[PeerOutcome]:
     """Run tests one by one, each class in its own JVM, as some leave threads behind.
 
@@ -153,13 +153,13 @@ def _ask_classes(
         tests: Of these classes, those that are meant; all if there are none.
         target: Whose brokers are asked.
         names: The tests that are wanted; all that are meant if there are none.
-        newest: Whether libraries of the reference stand in front of those of the tests' release.
+        is_newest: Whether libraries of the reference stand in front of those of the tests' release.
     """
     chosen_tests = names or tests
     failures = []
     for test_class in _classes_of(chosen_tests, classes):
         try:
-            yield from _run_class(test_class, target, chosen_tests, newest=newest)
+            yield from _run_class(test_class, target, chosen_tests, is_newest=is_newest)
         except PeerError as failure:
             failures.append(f"{test_class}: {failure}")
     if failures:
@@ -167,12 +167,12 @@ def _ask_classes(
 
 
 def _run_class(
-    test_class: str, target: PeerTarget, names: Sequence[str], *, newest: bool
+    test_class: str, target: PeerTarget, names: Sequence[str], *, is_newest: bool
 ) -> Iterator[PeerOutcome]:
     ours, kafka = str(_classes()), f"{_libs()}/*"
     # What comes first wins: our brokers in the place of the kit's, or the kit's.
     class_path = [ours, kafka] if target is PeerTarget.TXNSIM else [kafka, ours]
-    if newest:
+    if is_newest:
         class_path = [*_newest(), *class_path]
     command = [*_java([*class_path, str(_SOURCES)]), "txnsim.peers.RunTests", test_class, *names]
     process = subprocess.Popen(
@@ -271,18 +271,18 @@ def _suite(
     jars: str = _FROM_CLIENTS,
     tests: Sequence[str] = (),
     besides: str = "",
-    newest: bool = False,
+    is_newest: bool = False,
 ) -> Suite:
     class_list = ", ".join(f"`{test_class.rpartition('.')[2]}`" for test_class in classes)
     return Suite(
         name=name,
         project=project,
-        version=f"{KAFKA_VERSION}, tests of {_VERSION}" if newest else _VERSION,
+        version=f"{KAFKA_VERSION}, tests of {_VERSION}" if is_newest else _VERSION,
         source=f"From Kafka's jars of tests ({jars}): {class_list}.{besides}",
         cluster="A cluster of its own for each test, with the settings that the test names. "
         "Kafka's test kit starts txnsim in the place of brokers in its JVM; on a real Kafka it is "
         "as it comes.",
-        ask=partial(_ask_classes, classes, tests, newest=newest),
+        ask=partial(_ask_classes, classes, tests, is_newest=is_newest),
         reasons=reasons,
     )
 
@@ -310,7 +310,7 @@ SUITES: Final[tuple[Suite, ...]] = (
         jars="`kafka-streams-integration-tests`",
         besides=f" With kafka-streams and kafka-clients {KAFKA_VERSION}, whose own jar of tests "
         "could not be had.",
-        newest=True,
+        is_newest=True,
     ),
     _suite(
         "kafka-connect",

@@ -91,13 +91,15 @@ def play(target: str, *, say: Callable[[str], object]) -> list[Event]:
 def expected_events(target: str) -> list[Event]:
     """The events that the client sees on a cluster, without its requests and without times."""
     hanging_line = ".".join(target.partition("-")[2].split(".")[:2])
-    hangs = hanging_line in HANGING_LINES
+    is_hanging = hanging_line in HANGING_LINES
     return [
         {"event": "produced", "t-0": 0, "u-0": 0},
         {"event": "committed"},
-        {"event": "coordinator", "state": "CompleteCommit" if hangs else "PrepareCommit"},
+        {"event": "coordinator", "state": "CompleteCommit" if is_hanging else "PrepareCommit"},
         {"event": "coordinator", "state": "CompleteCommit"},
-        _partition("t-0", read_committed=0 if hangs else 1, open_since=0 if hangs else None),
+        _partition(
+            "t-0", read_committed=0 if is_hanging else 1, open_since=0 if is_hanging else None
+        ),
         _partition("u-0", read_committed=1, open_since=None),
     ]
 

@@ -219,7 +219,7 @@ def transaction(
     identity: tuple[int, int],
     topics: dict[str, list[int]],
     *,
-    verify: bool = False,
+    is_verification: bool = False,
 ) -> dict[str, Any]:
     """Values of AddPartitionsToTxn, in the shapes of old and of new versions."""
     topic_values = [
@@ -236,7 +236,7 @@ def transaction(
                 "transactional_id": transactional_id,
                 "producer_id": producer_id,
                 "producer_epoch": epoch,
-                "verify_only": verify,
+                "verify_only": is_verification,
                 "topics": topic_values,
             }
         ],

@@ -237,8 +237,12 @@ class NamedListenerClient:
 
 
 @asynccontextmanager
-async def kip_text_cluster(*, kip_text: bool = True, **changes: Any) -> AsyncIterator[SimCluster]:
+async def kip_text_cluster(
+    *, follows_kip_text: bool = True, **changes: Any
+) -> AsyncIterator[SimCluster]:
     """A cluster with both listeners, by default of one broker."""
     changes.setdefault("brokers", 1)
-    async with real_cluster(kip_text=kip_text, topics=(("orders", 1),), **changes) as cluster:
+    async with real_cluster(
+        kip_text=follows_kip_text, topics=(("orders", 1),), **changes
+    ) as cluster:
         yield cluster

@@ -180,7 +180,7 @@ def produce(
     acks: int = -1,
     operation: TransactionOperation = OLD,
     timeout_ms: int = 1_000,
-    internal_topics_allowed: bool = False,
+    allows_internal_topics: bool = False,
 ) -> ProduceCommand:
     """A Produce request."""
     return ProduceCommand(
@@ -189,7 +189,7 @@ def produce(
         timeout_ms=timeout_ms,
         operation=operation,
         partitions=partitions,
-        internal_topics_allowed=internal_topics_allowed,
+        internal_topics_allowed=allows_internal_topics,
     )
 
 

@@ -279,12 +279,12 @@ def _partition(body: list[str], y: int, run: Recording, state: TraceState, tp: s
     top = y + 42
     for n, (offset, kind, label, detail) in enumerate(cells):
         x = LEFT + n * CELL
-        body.append(_text(x + CELL // 2, top - 6, str(offset), "small", middle=True))
+        body.append(_text(x + CELL // 2, top - 6, str(offset), "small", is_centred=True))
         body.append(f'<rect class="{kind}" x="{x}" y="{top}" width="{CELL - 4}" height="54"/>')
         if kind in ("open", "hanging"):
             body.append(f'<rect class="label" x="{x + 5}" y="{top + 8}" width="{CELL - 14}" height="38" rx="3"/>')  # fmt: skip
-        body.append(_text(x + CELL // 2 - 2, top + 24, label, middle=True))
-        body.append(_text(x + CELL // 2 - 2, top + 42, detail, "small", middle=True))
+        body.append(_text(x + CELL // 2 - 2, top + 24, label, is_centred=True))
+        body.append(_text(x + CELL // 2 - 2, top + 42, detail, "small", is_centred=True))
     stable_offset = int(fact(run, f"lso {tp}"))
     cells_below = sum(offset < stable_offset for offset, *_ in cells)
     x = LEFT + cells_below * CELL - 2
@@ -330,7 +330,7 @@ def _cells(run: Recording, state: TraceState, tp: str) -> Iterator[tuple[int, st
             yield offset, kind, "record", label
 
 
-def _text(x: int, y: int, text: str, kind: str = "", *, middle: bool = False) -> str:
-    anchor = ' text-anchor="middle"' if middle else ""
+def _text(x: int, y: int, text: str, kind: str = "", *, is_centred: bool = False) -> str:
+    anchor = ' text-anchor="middle"' if is_centred else ""
     class_attribute = f' class="{kind}"' if kind else ""
     return f'<text x="{x}" y="{y}"{class_attribute}{anchor}>{escape(text)}</text>'

@@ -96,7 +96,7 @@ async def test_internal_topics_are_refused_before_leadership_is_looked_at(name: 
         led_partition: refusal,
         not_led: refusal,
     }
-    allowed = produce(part(led_partition), part(not_led), internal_topics_allowed=True)
+    allowed = produce(part(led_partition), part(not_led), allows_internal_topics=True)
     assert await errors(leader, allowed) == {
         led_partition: E.none,
         not_led: E.not_leader_or_follower,
@@ -403,7 +403,7 @@ async def test_a_refused_guard_is_in_the_trace(leader: LeaderBench) -> None:
 
 
 def test_a_header_says_what_its_batch_is() -> None:
-    header = part(P0, batch_data=batch(3, transactional=True)).header
+    header = part(P0, batch_data=batch(3, is_transactional=True)).header
     assert (header.is_transactional, header.base_sequence) == (True, 3)
 
 

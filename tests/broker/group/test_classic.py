@@ -32,11 +32,11 @@ def group_awaiting_assignment() -> tuple[ClassicDriver, str, str]:
 
 def test_a_new_dynamic_member_gets_an_id_and_must_join_with_it() -> None:
     driver = ClassicDriver()
-    first_join = driver.join_reply(driver.join(required=True))
+    first_join = driver.join_reply(driver.join(is_member_id_required=True))
     assert first_join.error is E.member_id_required
     assert first_join.member_id == "client-id1"
     assert driver.timers[TimerKind.HEARTBEAT, "client-id1"].delay_ms == 10_000
-    waiter = driver.join("client-id1", required=True)
+    waiter = driver.join("client-id1", is_member_id_required=True)
     driver.fire(TimerKind.JOIN)
     assert driver.join_reply(waiter).generation == 1
 
@@ -44,7 +44,7 @@ def test_a_new_dynamic_member_gets_an_id_and_must_join_with_it() -> None:
 def test_an_unused_id_is_forgotten_and_lets_the_rebalance_go_on() -> None:
     driver = ClassicDriver()
     (leader,) = driver.stable(None)
-    driver.join(required=True)  # on its way
+    driver.join(is_member_id_required=True)  # on its way
     second_join = driver.join(leader)
     assert second_join not in driver.answers
     driver.fire(TimerKind.HEARTBEAT, "client-id2")
@@ -54,7 +54,7 @@ def test_an_unused_id_is_forgotten_and_lets_the_rebalance_go_on() -> None:
 
 def test_an_unused_id_ends_quietly_where_no_rebalance_waits() -> None:
     driver = ClassicDriver()
-    driver.join(required=True)
+    driver.join(is_member_id_required=True)
     driver.fire(TimerKind.HEARTBEAT, "client-id1")
     assert driver.group.pending_join == {}
     assert driver.group.state_name == S.EMPTY.value
@@ -91,7 +91,7 @@ def test_an_unused_id_that_ends_ends_no_first_rebalance_of_others() -> None:
 
 def test_an_id_handed_to_a_dynamic_member_can_t_become_static() -> None:
     driver = ClassicDriver()
-    driver.join(required=True)
+    driver.join(is_member_id_required=True)
     with pytest.raises(InvariantViolation):
         driver.join("client-id1", instance="i")
 
@@ -147,7 +147,7 @@ def test_a_full_group_refuses_who_is_not_counted_already() -> None:
 def test_a_new_group_is_written_before_it_has_members() -> None:
     driver = ClassicDriver()
     driver.is_new = True
-    waiter = driver.join(required=True)
+    waiter = driver.join(is_member_id_required=True)
     (write,) = driver.writes
     assert write.after_write == NewGroupStored(waiter=waiter)
     (record,) = write.records
@@ -498,7 +498,7 @@ def test_a_waiting_member_that_is_removed_hears_that_it_is_unknown() -> None:
 
 def test_an_id_on_its_way_can_be_given_back() -> None:
     driver = ClassicDriver()
-    driver.join(required=True)
+    driver.join(is_member_id_required=True)
     assert driver.leave(("client-id1", None)).members[0][2] is E.none
     assert driver.group.state_name == S.EMPTY.value
 
@@ -534,18 +534,18 @@ def test_an_instance_that_starts_again_gets_a_new_id_without_a_rebalance() -> No
     assert driver.heartbeat(static, instance="i") is E.fenced_instance_id
 
 
-@pytest.mark.parametrize("skippable", [True, False])
+@pytest.mark.parametrize("is_assignment_skippable", [True, False])
 def test_a_static_leader_skips_the_assignment_or_takes_itself_for_a_follower(
-    skippable: bool,
+    is_assignment_skippable: bool,
 ) -> None:
     driver = ClassicDriver()
     static, _ = driver.stable("i", None)
-    waiter = driver.join(instance="i", skippable=skippable)
+    waiter = driver.join(instance="i", is_assignment_skippable=is_assignment_skippable)
     driver.write()
     reply = driver.join_reply(waiter)
-    assert reply.skip_assignment is skippable
-    assert len(reply.members) == (2 if skippable else 0)
-    assert reply.leader == (reply.member_id if skippable else static)
+    assert reply.skip_assignment is is_assignment_skippable
+    assert len(reply.members) == (2 if is_assignment_skippable else 0)
+    assert reply.leader == (reply.member_id if is_assignment_skippable else static)
 
 
 def test_a_static_member_that_can_t_be_stored_keeps_its_old_id() -> None:

@@ -283,7 +283,7 @@ def test_positions_can_t_be_deleted(shard: GroupShard, error: ErrorCode) -> None
 
 @pytest.mark.parametrize("rules", [LATEST_RULES, Rules(groups_outlive_positions=False)])
 @pytest.mark.parametrize(
-    ("shard", "goes"),
+    ("shard", "can_go"),
     [
         (shard_with(offset_record()), True),
         (shard_with(offset_record(), offset_record(P1)), False),
@@ -292,13 +292,13 @@ def test_positions_can_t_be_deleted(shard: GroupShard, error: ErrorCode) -> None
     ],
 )
 def test_a_group_that_loses_a_position_is_gone_with_the_last_one_before_4_0(
-    shard: GroupShard, goes: bool, rules: Rules
+    shard: GroupShard, can_go: bool, rules: Rules
 ) -> None:
     shard.release_rules = rules
     partitions = (P0, TopicPartition("u", 0))
     decision = decide_delete_offsets(shard, DeleteOffsets(group_id="g", partitions=partitions))
     assert not isinstance(decision, Rejection)
-    is_last = goes and not rules.groups_outlive_positions
+    is_last = can_go and not rules.groups_outlive_positions
     tombstones = shard.groups["g"].tombstones()
     assert (decision.records[1:] == tombstones) is is_last
     assert len(decision.records) == 1 + is_last

@@ -49,7 +49,7 @@ def step(
     owned_partitions: frozenset[TopicIdPartition] | None = None,
     partitions_of_others: frozenset[TopicIdPartition] = frozenset(),
     subscribed: frozenset[uuid.UUID] = frozenset({T, U}),
-    subscription_changed: bool = False,
+    has_changed_subscription: bool = False,
 ) -> ConsumerMember:
     member_after = reconcile(
         member_before,
@@ -57,7 +57,7 @@ def step(
             assignment_epoch=epoch,
             partitions=target,
             subscribed=subscribed,
-            subscription_changed=subscription_changed,
+            subscription_changed=has_changed_subscription,
             owned_partitions=owned_partitions,
             owner_of=lambda partition: "other" if partition in partitions_of_others else None,
         ),
@@ -151,7 +151,7 @@ def test_topics_that_it_left_are_taken_back_whatever_the_target_says() -> None:
         member_before,
         parts(1),
         epoch=5,
-        subscription_changed=True,
+        has_changed_subscription=True,
         subscribed=frozenset({T}),
         owned_partitions=parts(1, topic=U),
     )
@@ -164,7 +164,7 @@ def test_topics_that_it_left_are_taken_back_whatever_the_target_says() -> None:
         revoking_member,
         parts(1),
         epoch=5,
-        subscription_changed=True,
+        has_changed_subscription=True,
         subscribed=frozenset(),
         owned_partitions=parts(1, topic=U),
     )
@@ -174,13 +174,13 @@ def test_topics_that_it_left_are_taken_back_whatever_the_target_says() -> None:
         member_before,
         parts(1),
         epoch=5,
-        subscription_changed=True,
+        has_changed_subscription=True,
         subscribed=frozenset({T}),
         owned_partitions=parts(1),
     )
     assert (settled_member.state, settled_member.assigned) == (S.STABLE, assigned_at(3, 1))
     stable_member = member(assigned=assigned_at(3, 1))
-    assert step(stable_member, parts(1), epoch=5, subscription_changed=True) is stable_member
+    assert step(stable_member, parts(1), epoch=5, has_changed_subscription=True) is stable_member
 
 
 def test_a_target_of_topics_that_it_left_is_not_taken() -> None:

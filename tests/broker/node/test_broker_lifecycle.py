@@ -461,15 +461,15 @@ class LogGateBench:
     def arm(self, action: Action, point: FaultPoint, **fields: Any) -> None:
         self.injector.arm(FaultRule(id="f", point=point, action=action, **fields))
 
-    def append(self, log_driver: LogDriver, *, aborts: bool = False) -> PartitionLog:
+    def append(self, log_driver: LogDriver, *, is_abort: bool = False) -> PartitionLog:
         """Append a batch or an ABORT marker, and tell the gate."""
         log = log_driver.log
         durable_before, end = self.gate.durable(log), log.log_end_offset
-        if aborts:
+        if is_abort:
             log_driver.end(committed=False)
         else:
             log_driver.append(plain())
-        self.gate.after_append(log, durable_before, aborted_at=end if aborts else None)
+        self.gate.after_append(log, durable_before, aborted_at=end if is_abort else None)
         return log
 
 
@@ -585,7 +585,7 @@ async def test_a_lost_note_of_an_abort_hides_it_from_readers(node_bench: LogGate
     log_driver = LogDriver()
     for sequence in range(2):
         log_driver.txn(sequence)
-        node_bench.append(log_driver, aborts=True)
+        node_bench.append(log_driver, is_abort=True)
     read = log_driver.log.read(0, max_bytes=10_000, isolation=IsolationLevel.READ_COMMITTED)
     assert [aborted_txn.first_offset for aborted_txn in getattr(read, "aborted", ())] == [2]
 

@@ -313,8 +313,8 @@ async def ghost(cluster: VirtualCluster, client: Cluster) -> tuple[ErrorCode, bo
         produce(identity.producer_id, identity.producer_epoch, version=9),
     )
     log = cluster.sim.brokers[cluster.leader(ORDERS_0)].replicas.led[ORDERS_0]
-    hangs = log.producers.open_transaction_of(identity.producer_id) >= 0
-    return ErrorCode(answer.responses[0].partition_responses[0].error_code), hangs
+    is_hanging = log.producers.open_transaction_of(identity.producer_id) >= 0
+    return ErrorCode(answer.responses[0].partition_responses[0].error_code), is_hanging
 
 
 @pytest.mark.parametrize(

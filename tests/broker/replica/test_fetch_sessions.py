@@ -62,10 +62,10 @@ def sessions(slot_count: int = 1000) -> FetchSessions:
 class Reader:
     """A client that keeps fetch sessions at one broker."""
 
-    def __init__(self, cache: FetchSessions, *, by_ids: bool = False, follower: bool = False):
+    def __init__(self, cache: FetchSessions, *, by_ids: bool = False, is_follower: bool = False):
         self.cache = cache
         self.by_ids = by_ids
-        self.follower = follower
+        self.follower = is_follower
         self.session_id = 0
         self.epoch = INITIAL_EPOCH
         self.names = NAMES
@@ -508,10 +508,10 @@ def test_the_session_that_was_idle_longest_is_evicted() -> None:
     assert len(cache) == 2 * SHARD_COUNT
 
 
-@pytest.mark.parametrize(("size", "evicts"), [(1, False), (2, False), (3, True)])
+@pytest.mark.parametrize(("size", "must_evict"), [(1, False), (2, False), (3, True)])
 def test_an_old_session_gives_way_to_a_larger_one(
     size: int,
-    evicts: bool,
+    must_evict: bool,
 ) -> None:
     cache = sessions(SHARD_COUNT)
     readers = fill(cache, SHARD_COUNT, A, B)
@@ -520,8 +520,8 @@ def test_an_old_session_gives_way_to_a_larger_one(
         reader.fetch()
     late_reader = Reader(cache)
     late_reader.now_ms = EVICTION_MS + 2
-    assert (late_reader.fetch(*(A, B, C)[:size]).session_id > 0) is evicts
-    assert (cache.find(readers[0].session_id) is None) is evicts
+    assert (late_reader.fetch(*(A, B, C)[:size]).session_id > 0) is must_evict
+    assert (cache.find(readers[0].session_id) is None) is must_evict
 
 
 def test_of_old_sessions_the_smallest_gives_way() -> None:
@@ -551,7 +551,7 @@ def test_a_follower_evicts_any_consumer_but_only_old_smaller_followers() -> None
     for reader in followers:
         reader.now_ms = EVICTION_MS + 1
         reader.fetch()
-    consumer, follower = Reader(cache), Reader(cache, follower=True)
+    consumer, follower = Reader(cache), Reader(cache, is_follower=True)
     for reader in (consumer, *fill_turns(cache), follower):
         reader.now_ms = EVICTION_MS + 2
         reader.fetch(A, B)

@@ -313,22 +313,22 @@ async def test_all_that_is_forwarded_waits_for_the_controller(
     await answer
 
 
-@pytest.mark.parametrize("heals", [True, False])
+@pytest.mark.parametrize("can_heal", [True, False])
 @within(run_cluster)
 async def test_a_request_waits_for_the_controller_and_times_out_without_it(
-    cluster: VirtualCluster, heals: bool
+    cluster: VirtualCluster, can_heal: bool
 ) -> None:
     cluster.sim.isolate(B1)
     answer = await ask(cluster, "CreateTopics", 7, **CREATE)
     await asyncio.sleep(RETRY_TIMEOUT_MS / 1_000 - 1)
     assert not answer.done()
     assert "made" not in cluster.sim.metadata.image.topics
-    if heals:
+    if can_heal:
         cluster.sim.heal(B1)
     (topic,) = (await answer).topics
-    expected = ErrorCode.none if heals else ErrorCode.request_timed_out
+    expected = ErrorCode.none if can_heal else ErrorCode.request_timed_out
     assert topic.error_code is expected
-    assert ("made" in cluster.sim.metadata.image.topics) is heals
+    assert ("made" in cluster.sim.metadata.image.topics) is can_heal
 
 
 @within(run_cluster)

@@ -122,12 +122,12 @@ def test_what_a_member_hears_of_errors_of_the_share_coordinator(
     assert answer.error is ErrorCode[error_heard]
     assert answer.reason.startswith(reason)
     assert partition.phase is Phase.FAILED
-    ends = error_heard in {
+    ends_session = error_heard in {
         "group_id_not_found",
         "unknown_topic_or_partition",
         "not_leader_or_follower",
     }
-    assert (answer.error in FENCING_ERRORS) == ends
+    assert (answer.error in FENCING_ERRORS) == ends_session
     assert member_error(code, None).error is answer.error
 
 
@@ -372,13 +372,13 @@ def test_dead_letters_go_on_after_a_load() -> None:
 
 
 @pytest.mark.parametrize(
-    ("joins", "last_ranges"), [(True, ["0-2"]), (False, ["0-0", "1-1", "2-2"])]
+    ("are_states_swept", "last_ranges"), [(True, ["0-2"]), (False, ["0-0", "1-1", "2-2"])]
 )
 def test_up_to_4_3_records_of_a_batch_by_offset_are_written_one_by_one(
-    last_ranges: list[str], *, joins: bool
+    last_ranges: list[str], *, are_states_swept: bool
 ) -> None:
     partition = load_partition(
-        rules=msgspec.structs.replace(LATEST_RULES, share_states_are_swept=joins)
+        rules=msgspec.structs.replace(LATEST_RULES, share_states_are_swept=are_states_swept)
     )
     member = PartitionMember(partition)
     assert member.takes("0-3") == "0-3:1"

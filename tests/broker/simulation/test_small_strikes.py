@@ -365,7 +365,7 @@ def strike(point: FaultPoint, action: Action, count: int) -> StrikeRepetition:
         broker.cluster.sim.injector.disarm("f")
         return msgspec.structs.replace(repetition, strikes=armed_rule.struck)
 
-    return _play(story, keeps_clients=_waits(action), verifies=place.verifies)
+    return _play(story, keeps_clients=_waits(action), verifies_partitions=place.verifies)
 
 
 def act(action: Action, count: int) -> StrikeRepetition:
@@ -393,7 +393,7 @@ def _play(
     *,
     brokers: int = 1,
     keeps_clients: bool = False,
-    verifies: bool = False,
+    verifies_partitions: bool = False,
 ) -> StrikeRepetition:
     """Play a story beside a cluster, whose memory is traced."""
 
@@ -415,7 +415,7 @@ def _play(
                 brokers=brokers,
                 level=0,
                 topics=(("orders", 1), ("rolled", 1)),
-                transaction_partition_verification_enable=verifies,
+                transaction_partition_verification_enable=verifies_partitions,
             ),
         )
     finally:

@@ -115,7 +115,9 @@ def _act(driver: ClassicDriver, act: int, member_id: str, detail: int) -> None:
     match act:
         case 0:
             instance = f"i{detail % 3}" if detail & 128 else None
-            driver.join(instance=instance, protocols=protocols, required=bool(detail & 64))
+            driver.join(
+                instance=instance, protocols=protocols, is_member_id_required=bool(detail & 64)
+            )
         case 1:
             driver.join(member_id, protocols=protocols)
         case 2:

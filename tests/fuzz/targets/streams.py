@@ -47,9 +47,11 @@ class _Steps:
         return tuple(name for bit, name in enumerate(names) if bits >> bit & 1)
 
 
-def _topics(steps: _Steps, *, sized: bool) -> tuple[TopicInfo, ...]:
+def _topics(steps: _Steps, *, have_partitions: bool) -> tuple[TopicInfo, ...]:
     names = steps.choose("in", "log", "a")
-    return tuple(TopicInfo(name=name, partitions=steps.below(4) * sized) for name in names)
+    return tuple(
+        TopicInfo(name=name, partitions=steps.below(4) * have_partitions) for name in names
+    )
 
 
 def _subtopology(steps: _Steps) -> Subtopology:
@@ -59,9 +61,9 @@ def _subtopology(steps: _Steps) -> Subtopology:
         subtopology_id=str(steps.below(_SUBTOPOLOGIES + 1)),
         source_topics=steps.choose("a", "b", "gone"),
         source_topic_regex=("a.*",) * (steps.below(32) == 31),
-        state_changelog_topics=_topics(steps, sized=steps.below(16) == 15),
+        state_changelog_topics=_topics(steps, have_partitions=steps.below(16) == 15),
         repartition_sink_topics=steps.choose("in", "out"),
-        repartition_source_topics=_topics(steps, sized=True),
+        repartition_source_topics=_topics(steps, have_partitions=True),
         copartition_groups=groups,
     )
 

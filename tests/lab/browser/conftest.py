@@ -105,7 +105,7 @@ def new_page(browser: Browser) -> Iterator[Any]:
         expects: tuple[str, ...] = (),
         urls: list[str] | None = None,
         script: str = "",
-        unfolded: bool = True,
+        is_unfolded: bool = True,
         **options: Any,
     ) -> Page:
         def where(console_message: Any) -> str:
@@ -121,7 +121,7 @@ def new_page(browser: Browser) -> Iterator[Any]:
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         page = context.new_page()
-        page.add_init_script(script + (UNFOLDED if unfolded else ""))
+        page.add_init_script(script + (UNFOLDED if is_unfolded else ""))
         page.on(
             "console",
             lambda console_message: hear(

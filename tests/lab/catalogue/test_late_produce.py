@@ -94,12 +94,14 @@ async def test_the_story_tells_what_became_of_the_record_and_of_the_reader(
     result = await run_in_real_time(ScenarioRun(scenario=STORY, run=run), Casting(player="own"))
     check(result)
     story_sentences = sentences(result)
-    hangs = run == "V-"
+    is_hanging = run == "V-"
     assert fate in story_sentences
     assert reader in story_sentences
-    assert ("PartitionsWithLateTransactionsCount was 0 and is 1" in story_sentences) is hangs
-    assert ("find-hanging names payments-0" in story_sentences) is hangs
-    assert [len(search.findings) for search in observations_of(result, Searched)] == [int(hangs)]
+    assert ("PartitionsWithLateTransactionsCount was 0 and is 1" in story_sentences) is is_hanging
+    assert ("find-hanging names payments-0" in story_sentences) is is_hanging
+    assert [len(search.findings) for search in observations_of(result, Searched)] == [
+        int(is_hanging)
+    ]
 
 
 @pytest.mark.slow

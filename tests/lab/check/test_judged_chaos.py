@@ -107,10 +107,10 @@ class JudgedChaos(Chaos):
                 if isinstance(answer, BaseException):
                     raise answer
             await self._end(
-                producer, client_name, transaction_label, commit=self.random.random() >= 0.3
+                producer, client_name, transaction_label, is_commit=self.random.random() >= 0.3
             )
         except AbortableError:
-            await self._end(producer, client_name, transaction_label, commit=False)
+            await self._end(producer, client_name, transaction_label, is_commit=False)
 
     def _wrote(
         self,
@@ -137,11 +137,11 @@ class JudgedChaos(Chaos):
         )
 
     async def _end(
-        self, producer: Producer, client_name: str, transaction_label: str, *, commit: bool
+        self, producer: Producer, client_name: str, transaction_label: str, *, is_commit: bool
     ) -> None:
         asked_ms, outcome = self._now_ms(), Outcome.UNKNOWN
         try:
-            await (producer.commit() if commit else producer.abort())
+            await (producer.commit() if is_commit else producer.abort())
             outcome = Outcome.OK
         except AbortableError:
             outcome = Outcome.FAILED  # the coordinator said no: it was not committed
@@ -152,7 +152,7 @@ class JudgedChaos(Chaos):
                     at_ms=self._now_ms(),
                     who=client_name,
                     transaction=transaction_label,
-                    commit=commit,
+                    commit=is_commit,
                     outcome=outcome,
                     asked_ms=asked_ms,
                 )

@@ -73,10 +73,10 @@ class Log:
             self.first_offsets.setdefault(entry.label, offset)
         return offset
 
-    def mark(self, label: str, *, commit: bool) -> None:
+    def mark(self, label: str, *, is_commit: bool) -> None:
         self.append(Entry(MARKER, None, None))
         self.first_offsets.pop(label, None)
-        if not commit:
+        if not is_commit:
             self.aborted.add(label)
 
 
@@ -165,7 +165,7 @@ class HealthyCluster:
         """End all transactions, write all markers, and read everything by another reader."""
         for producer in self.producers:
             if producer.state == "Ongoing":
-                self._decide(producer, commit=False)
+                self._decide(producer, is_commit=False)
             self._finish(producer)
             self._initialise(producer)
         for topic_partition, log in self.logs.items():
@@ -205,7 +205,7 @@ class HealthyCluster:
     def _initialise(self, producer: Producer) -> None:
         """Initialise the producer again; its open transaction is aborted."""
         if producer.state == "Ongoing":
-            self._decide(producer, commit=False)
+            self._decide(producer, is_commit=False)
         self._finish(producer)
         producer.epoch += 1
         producer.label, producer.fenced, producer.state = None, False, "Empty"
@@ -302,15 +302,15 @@ class HealthyCluster:
             sequence=sequence,
         )
         if outcome is Outcome.UNKNOWN:  # a careful program gives up
-            self._initialise_after(producer, commit=False)
+            self._initialise_after(producer, is_commit=False)
 
-    def _initialise_after(self, producer: Producer, *, commit: bool) -> None:
+    def _initialise_after(self, producer: Producer, *, is_commit: bool) -> None:
         assert producer.label is not None
         self._note_observation(
             Ended,
             producer.who,
             transaction=producer.label,
-            commit=commit,
+            commit=is_commit,
             outcome=Outcome.UNKNOWN,
             asked_ms=self._now_ms,
         )
@@ -318,22 +318,22 @@ class HealthyCluster:
 
     def _end_transaction(self) -> None:
         producer = self._producer()
-        commit = self._pick(3) > 0
+        is_commit = self._pick(3) > 0
         if producer.label is None or producer.state != "Ongoing":
             if producer.label is not None and producer.fenced:
-                self._is_request_refused(producer, Ended, commit=commit)
+                self._is_request_refused(producer, Ended, commit=is_commit)
             return
         effect, outcome = self._outcome()
         if effect:
-            self._decide(producer, commit=commit)
+            self._decide(producer, is_commit=is_commit)
         if outcome is Outcome.UNKNOWN:
-            self._initialise_after(producer, commit=commit)
+            self._initialise_after(producer, is_commit=is_commit)
             return
         self._note_observation(
             Ended,
             producer.who,
             transaction=producer.label,
-            commit=commit,
+            commit=is_commit,
             asked_ms=self._now_ms,
         )
         producer.label = None
@@ -385,9 +385,9 @@ class HealthyCluster:
 
     # Coordinator
 
-    def _decide(self, producer: Producer, *, commit: bool) -> None:
-        producer.state = "PrepareCommit" if commit else "PrepareAbort"
-        producer.commits = commit
+    def _decide(self, producer: Producer, *, is_commit: bool) -> None:
+        producer.state = "PrepareCommit" if is_commit else "PrepareAbort"
+        producer.commits = is_commit
 
     def _marker(self) -> None:
         """Let one owed marker arrive."""
@@ -398,7 +398,7 @@ class HealthyCluster:
         if producer.partitions:
             topic_partition = producer.partitions.pop(self._pick(len(producer.partitions)))
             if label is not None:
-                self.logs[topic_partition].mark(label, commit=producer.commits)
+                self.logs[topic_partition].mark(label, is_commit=producer.commits)
             else:
                 self.logs[topic_partition].append(Entry(MARKER, None, None))
         if not producer.partitions:
@@ -420,7 +420,7 @@ class HealthyCluster:
             label = self._label_in_log(producer)
             for topic_partition in producer.partitions:
                 if label is not None:
-                    self.logs[topic_partition].mark(label, commit=producer.commits)
+                    self.logs[topic_partition].mark(label, is_commit=producer.commits)
             producer.partitions = []
             if producer.pending_position is not None and producer.commits:
                 producer.position = producer.pending_position
@@ -433,9 +433,9 @@ class HealthyCluster:
             self._finish(producer)
         self._now_ms += (1_000, 30_000, 70_000)[self._pick(3)]
         for producer in self.producers:
-            too_old = self._now_ms - producer.began_ms > TIMEOUT_MS
-            if producer.state == "Ongoing" and too_old:
-                self._decide(producer, commit=False)
+            is_too_old = self._now_ms - producer.began_ms > TIMEOUT_MS
+            if producer.state == "Ongoing" and is_too_old:
+                self._decide(producer, is_commit=False)
                 self._finish(producer)
                 producer.fenced = True
 
@@ -479,22 +479,24 @@ class HealthyCluster:
             )
             self._readers[client_name, topic_partition] = log.start
             return
-        dirty = client_name == "dirty"
-        next_offset = max(asked_offset, min(asked_offset + upto, log.end if dirty else log.stable))
+        is_dirty = client_name == "dirty"
+        next_offset = max(
+            asked_offset, min(asked_offset + upto, log.end if is_dirty else log.stable)
+        )
         records = tuple(
             Record(offset=offset, value=entry.value, key=entry.key)
             for offset, entry in sorted(log.entries.items())
             if asked_offset <= offset < next_offset and entry.value != MARKER
-            if dirty or entry.label not in log.aborted
+            if is_dirty or entry.label not in log.aborted
         )
         self._readers[client_name, topic_partition] = next_offset
         self._note_observation(
             Read,
             client_name,
-            isolation=Isolation.READ_UNCOMMITTED if dirty else Isolation.READ_COMMITTED,
+            isolation=Isolation.READ_UNCOMMITTED if is_dirty else Isolation.READ_COMMITTED,
             records=records,
             next_offset=next_offset,
-            last_stable_offset=-1 if dirty else log.stable,
+            last_stable_offset=-1 if is_dirty else log.stable,
             high_watermark=log.end,
             **common,
         )

@@ -92,7 +92,7 @@ def test_healthy_histories_are_not_empty_talk() -> None:
 # Lies
 
 
-def history_of_two_records(*, commit: bool) -> list[Seen]:
+def history_of_two_records(*, is_commit: bool) -> list[Seen]:
     """A transaction of two records in a topic of its own, and a reader that has read it all."""
     story = HistoryBuilder(LATER_MS)
     story.initialise("z", "z", producer_id=99)
@@ -110,9 +110,9 @@ def history_of_two_records(*, commit: bool) -> list[Seen]:
             **producer_fields,
         )
     story.send_offsets("Z", 5, who="z", group="z")
-    (story.commit if commit else story.abort)("Z", "z")
+    (story.commit if is_commit else story.abort)("Z", "z")
     for partition in (0, 1):
-        records: dict[int, str | None] = {0: f"z{partition}"} if commit else {}
+        records: dict[int, str | None] = {0: f"z{partition}"} if is_commit else {}
         story.read(0, records, 2, who="last", topic="z", partition=partition)
     return list(story.history)
 
@@ -231,16 +231,16 @@ LIES: Final[tuple[tuple[Callable[[list[Seen]], None], bool, set[str]], ...]] = (
 )
 
 
-@pytest.mark.parametrize(("lie", "commit", "kinds"), LIES, ids=[lie[0].__name__ for lie in LIES])
+@pytest.mark.parametrize(("lie", "is_commit", "kinds"), LIES, ids=[lie[0].__name__ for lie in LIES])
 @settings(max_examples=10)
 @given(chance=CHANCES)
 def test_one_lie_always_convicts(
-    chance: Chance, *, lie: Callable[[list[Seen]], None], commit: bool, kinds: set[str]
+    chance: Chance, *, lie: Callable[[list[Seen]], None], is_commit: bool, kinds: set[str]
 ) -> None:
     cluster = HealthyCluster(chance.numbers())
     cluster.run()
     cluster.settle()
-    truth = history_of_two_records(commit=commit)
+    truth = history_of_two_records(is_commit=is_commit)
     assert str(judge(History([*cluster.history, *truth]))) == "healthy"
     lie(truth)
     assert set(judge(History([*cluster.history, *truth])).kinds) == kinds

@@ -221,7 +221,7 @@ def test_an_older_one_gives_way_to_a_plain_commit_though_somebody_was_told_it() 
 # A register by chance: commits take effect one after the other, and readers are told what is there
 
 
-def by_chance(random: Any, *, forgets: bool) -> History:
+def by_chance(random: Any, *, forgets_values: bool) -> History:
     """Commits take effect at a moment between question and answer, or later where nobody hears of
     it. Readers are told what is there at a moment of theirs; or, of a register that forgets, what
     was there ten seconds before.
@@ -242,7 +242,7 @@ def by_chance(random: Any, *, forgets: bool) -> History:
     for _ in range(random.randint(1, 6)):
         asked_ms = random.randrange(100_000)
         at_ms = asked_ms + random.randrange(1, 5_000)
-        moment = random.randint(asked_ms, at_ms) - (10_000 if forgets else 0)
+        moment = random.randint(asked_ms, at_ms) - (10_000 if forgets_values else 0)
         offsets_there = [-1, *(offset for when, offset in sorted(effects) if when <= moment)]
         position = Position(topic="in", partition=0, offset=offsets_there[-1])
         fields = {"asked_ms": asked_ms, "group": "g", "positions": (position,)}
@@ -252,7 +252,7 @@ def by_chance(random: Any, *, forgets: bool) -> History:
 
 def test_what_one_register_tells_is_never_called_lost() -> None:
     for seed in range(3_000):
-        history = by_chance(SeededRng(seed).stream("register"), forgets=False)
+        history = by_chance(SeededRng(seed).stream("register"), forgets_values=False)
         assert list(broken_promises(history, keeps_positions=True)) == [], seed
 
 
@@ -262,7 +262,8 @@ def test_what_a_register_forgets_is_called_lost_often() -> None:
         for seed in range(300)
         if [
             *broken_promises(
-                by_chance(SeededRng(seed).stream("register"), forgets=True), keeps_positions=True
+                by_chance(SeededRng(seed).stream("register"), forgets_values=True),
+                keeps_positions=True,
             )
         ]
     ]

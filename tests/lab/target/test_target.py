@@ -95,7 +95,7 @@ def tell_story(
     run: str = "V-",
     take: str = "armed",
     prefix: str = PREFIX,
-    looks: bool = True,
+    is_looked_at: bool = True,
     faults: Sequence[FaultRule] = (),
     **cluster: Any,
 ) -> StoryResult:
@@ -106,7 +106,7 @@ def tell_story(
         run: Its mode.
         take: Armed or not.
         prefix: Of names.
-        looks: Whether somebody looks at the cluster afterwards.
+        is_looked_at: Whether somebody looks at the cluster afterwards.
         faults: Of the cluster, for all of it.
         cluster: Settings.
     """
@@ -132,7 +132,7 @@ def tell_story(
         recorded_story.result = await run_on(
             scenario_run, proxied_cluster.env, casts, real_target(target, on_leftovers=left)
         )
-        if not looks:
+        if not is_looked_at:
             return
         env = proxied_cluster.env
         async with Cluster(proxied_cluster.sim.bootstrap, clock=env.clock, tasks=env.tasks,

@@ -244,7 +244,7 @@ def test_an_id_may_be_any_text(transactional_id: str) -> None:
 
 async def test_a_marker_of_a_topic_that_was_deleted_is_owed_no_more() -> None:
     """The state once showed such a marker as owed to the end of the trace."""
-    coordinator_bench = CoordinatorBench(trace=True)
+    coordinator_bench = CoordinatorBench(is_traced=True)
     coordinator_bench.answers_markers = False
     session = await coordinator_bench.ready()
     await coordinator_bench.add(session, FOO_0)

@@ -145,7 +145,7 @@ def test_an_open_transaction_is_told_with_where_it_began(tmp_path: Path) -> None
 
 
 def test_a_transaction_without_marker_has_no_head_marker(tmp_path: Path) -> None:
-    segment(broker_dir(tmp_path) / "orders-0", [batch(0, transactional=True)])
+    segment(broker_dir(tmp_path) / "orders-0", [batch(0, is_transactional=True)])
     (row,) = table(tmp_path, "fragments")
     assert (row["head_offset"], row["open_offset"]) == (0, 0)
     assert (row["head_marker_offset"], row["head_is_commit"]) == (None, None)
@@ -322,7 +322,7 @@ def marker(*, committed: bool, coordinator_epoch: int = 4) -> bytes:
 
 
 def test_a_row_has_what_its_header_says(tmp_path: Path) -> None:
-    batch_data = batch(5, count=3, pid=9, epoch=2, transactional=True, compression=ZSTD)
+    batch_data = batch(5, count=3, pid=9, epoch=2, is_transactional=True, compression=ZSTD)
     path = segment(broker_dir(tmp_path) / "orders-0", [plain(), batch_data], base_offset=40)
     row = table(tmp_path, "batches", has_times=False)[1]
     assert row == {

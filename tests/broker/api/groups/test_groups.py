@@ -305,8 +305,8 @@ async def test_without_its_feature_there_is_no_consumer_protocol(groups: GroupAp
 async def test_which_releases_have_the_consumer_protocol(release: str) -> None:
     async with group_api(as_version=(release,)) as groups:
         answer = await groups.consume("a", version=0)
-        has = release != "3.9"
-        assert answer.error_code is (E.none if has else E.unsupported_version)
+        has_protocol = release != "3.9"
+        assert answer.error_code is (E.none if has_protocol else E.unsupported_version)
 
 
 # DescribeGroups v0 to v6: a stable group, elsewhere, by release; the casebook has the rest.

@@ -309,11 +309,11 @@ async def test_without_their_feature_there_are_no_share_groups(groups: GroupApi)
     ] == [E.unsupported_version] * 5
 
 
-@pytest.mark.parametrize(("release", "has"), [("4.1", False), ("4.2", True)])
-async def test_which_releases_have_share_groups(release: str, has: bool) -> None:
+@pytest.mark.parametrize(("release", "has_share_groups"), [("4.1", False), ("4.2", True)])
+async def test_which_releases_have_share_groups(release: str, has_share_groups: bool) -> None:
     async with group_api(as_version=(release,)) as groups:
         answer = await send_heartbeat(groups.api, "a")
-        assert answer.error_code is (E.none if has else E.unsupported_version)
+        assert answer.error_code is (E.none if has_share_groups else E.unsupported_version)
 
 
 @pytest.mark.parametrize(

@@ -283,11 +283,13 @@ async def test_without_their_feature_there_are_no_streams_groups() -> None:
         assert (await describe(group))[0].error_code is E.unsupported_version
 
 
-@pytest.mark.parametrize(("release", "has"), [("4.1", False), ("4.2", True)])
-async def test_which_releases_have_streams_groups(release: str, *, has: bool) -> None:
+@pytest.mark.parametrize(("release", "has_streams_groups"), [("4.1", False), ("4.2", True)])
+async def test_which_releases_have_streams_groups(
+    release: str, *, has_streams_groups: bool
+) -> None:
     async with group_api(as_version=(release,)) as group:
         answer = await send_heartbeat(group, "a", version=0)
-        assert answer.error_code is (E.none if has else E.unsupported_version)
+        assert answer.error_code is (E.none if has_streams_groups else E.unsupported_version)
 
 
 async def test_a_refusal_is_one_of_the_whole_request_or_of_each_group() -> None:

@@ -258,7 +258,7 @@ ONE = OpenTransaction(partition=P0, producer=producer())
 
 
 @pytest.mark.parametrize(
-    ("ids", "descriptions", "hangs"),
+    ("ids", "descriptions", "is_hanging"),
     [
         ({}, {}, True),
         ({1: "x"}, {"x": None}, True),
@@ -281,9 +281,9 @@ ONE = OpenTransaction(partition=P0, producer=producer())
 def test_hanging_is_what_no_coordinator_will_end(
     ids: dict[int, str],
     descriptions: dict[str, TransactionDescription | None],
-    hangs: bool,
+    is_hanging: bool,
 ) -> None:
-    assert OpenTransaction.hanging((ONE,), ids, descriptions) == ((ONE,) if hangs else ())
+    assert OpenTransaction.hanging((ONE,), ids, descriptions) == ((ONE,) if is_hanging else ())
 
 
 @pytest.mark.parametrize(

@@ -422,7 +422,7 @@ def test_a_classic_group_is_upgraded_where_the_policy_allows_it(
 
 
 @pytest.mark.parametrize(
-    ("policy", "joins", "is_downgraded"),
+    ("policy", "can_join", "is_downgraded"),
     [
         ("bidirectional", True, True),
         ("downgrade", True, True),
@@ -431,12 +431,12 @@ def test_a_classic_group_is_upgraded_where_the_policy_allows_it(
     ],
 )
 def test_a_consumer_group_is_mixed_and_downgraded_where_the_policy_allows_it(
-    policy: str, *, joins: bool, is_downgraded: bool
+    policy: str, *, can_join: bool, is_downgraded: bool
 ) -> None:
     async def main(group_bench: GroupBench) -> None:
         await group_bench.consume("a")
         join_reply = await group_bench.join(protocols=(("range", SUBSCRIPTION),))
-        expected = E.none if joins else E.inconsistent_group_protocol
+        expected = E.none if can_join else E.inconsistent_group_protocol
         assert join_reply.error is expected
         await group_bench.consume("a", LEFT_EPOCH)
         assert isinstance(group_bench.group(), ClassicGroup) is is_downgraded

@@ -260,13 +260,13 @@ class Life(RuleBasedStateMachine):
         process=st.sampled_from(["p", "q"]),
         endpoint=st.booleans(),
     )
-    def join(self, member_id: str, instance: bool, process: str, endpoint: bool) -> None:
+    def join(self, member_id: str, is_static: bool, process: str, has_endpoint: bool) -> None:
         answer = self.driver.send(
             member_id,
             0,
-            instance_id=f"i-{member_id}" if instance else None,
+            instance_id=f"i-{member_id}" if is_static else None,
             process_id=process,
-            endpoint=("h", 1) if endpoint else None,
+            endpoint=("h", 1) if has_endpoint else None,
         )
         if isinstance(answer, Rejection):
             assert answer.error in (
@@ -276,18 +276,18 @@ class Life(RuleBasedStateMachine):
 
     @precondition(lambda self: self._members_present())
     @rule(data=st.data(), keeps=st.booleans(), says=st.booleans())
-    def beat(self, data: st.DataObject, keeps: bool, says: bool) -> None:
+    def beat(self, data: st.DataObject, keeps_revoked_tasks: bool, reports_tasks: bool) -> None:
         member_id = data.draw(st.sampled_from(self._members_present()))
         member = self.driver.group.members[member_id]
         if member.member_epoch < 0:
             return
         owned_tasks = member.assigned.tasks
-        if keeps and member.pending_revocation.active:
+        if keeps_revoked_tasks and member.pending_revocation.active:
             owned_tasks = Tasks(active=owned_tasks.active | member.pending_revocation.tasks.active)
         answer = self.driver.send(
             member_id,
             member.member_epoch,
-            owned=owned_tasks if says else None,
+            owned=owned_tasks if reports_tasks else None,
             instance_id=member.instance_id,
         )
         if isinstance(answer, Rejection):  # topics went, and with them tasks or what is served

@@ -49,10 +49,10 @@ class Watch:
         self._seen.setdefault(metric, []).append(value_by_labels)
         return value_by_labels
 
-    async def until(self, metric: str, expected: Callable[[float], bool]) -> None:
+    async def until(self, metric: str, is_expected: Callable[[float], bool]) -> None:
         """Wait until the metric's sum is as expected; in virtual time this costs nothing."""
         for _ in range(1_200):
-            if expected(sum(self(metric).values())):
+            if is_expected(sum(self(metric).values())):
                 return
             await asyncio.sleep(0.1)
         raise AssertionError(f"{metric} is {self(metric)}")

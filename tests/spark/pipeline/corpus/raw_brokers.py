@@ -274,14 +274,14 @@ class RawBrokers:
         answer = self.ask("IncrementalAlterConfigs", 1, resources=[resource])
         assert answer.responses[0].error_code == ErrorCode.none, answer
 
-    def set_transaction_version(self, transaction_version: int, *, up: bool) -> None:
+    def set_transaction_version(self, transaction_version: int, *, is_upgrade: bool) -> None:
         """Set the level of ``transaction.version`` with UpdateFeatures."""
         update = {"feature": "transaction.version", "max_version_level": transaction_version}
         answer = self.ask(
             "UpdateFeatures",
             1,
             timeout=30_000,
-            feature_updates=[{**update, "upgrade_type": 1 if up else 2}],
+            feature_updates=[{**update, "upgrade_type": 1 if is_upgrade else 2}],
         )
         assert answer.error_code == ErrorCode.none, answer
 
