@@ -414,10 +414,10 @@ def ahead(identity: Identity, epoch_count: int) -> Identity:
     return Identity(identity.pid, min(identity.epoch + epoch_count, EPOCH_MAX))
 
 
-def by_topic(places: list[Place]) -> dict[str, list[int]]:
+def by_topic(partitions_drawn: list[Place]) -> dict[str, list[int]]:
     """Partitions grouped by topic."""
     topics: dict[str, list[int]] = {}
-    for topic, index in places:
+    for topic, index in partitions_drawn:
         topics.setdefault(topic, []).append(index)
     return topics
 
@@ -436,11 +436,15 @@ def _operation_of(
 
 
 def _add_values(
-    name: str | None, drawn_identity: DrawnIdentity, places: list[Place], *, is_verification: bool
+    name: str | None,
+    drawn_identity: DrawnIdentity,
+    partitions_drawn: list[Place],
+    *,
+    is_verification: bool,
 ) -> Values:
     """Values of AddPartitionsToTxn, in the shapes of old and of new versions."""
     unresolved: Any = drawn_identity.pid
-    topics = list(by_topic(places).items())
+    topics = list(by_topic(partitions_drawn).items())
     return add_partitions_values(
         name or "", unresolved, drawn_identity.identity.epoch, topics, verify=is_verification
     )

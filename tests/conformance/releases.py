@@ -293,7 +293,7 @@ def compared_cases(
 
 def compared_stories(
     sides: Sides,
-    names: Sequence[str],
+    story_names: Sequence[str],
     transaction_versions: Sequence[int],
     *,
     labels_done: Container[str] = (),
@@ -303,7 +303,7 @@ def compared_stories(
         stories = {
             _label(programme.name_of(story), transaction_version): story
             for story in programme.stories_at(transaction_version)
-            if not names or programme.name_of(story) in names
+            if not story_names or programme.name_of(story) in story_names
         }
         stories = {label: story for label, story in stories.items() if label not in labels_done}
         if not stories:

@@ -55,9 +55,9 @@ class Sharer:
         self._connection = RawConnection(self._address, answer_timeout_s=ANSWER_TIMEOUT_S)
         self._connection.__enter__()
 
-    def ask(self, api: str, version: int, **values: Any) -> Any:
+    def ask(self, api: str, version: int, **request_fields: Any) -> Any:
         """Send a request on the member's own connection."""
-        return self._connection.ask(_KEYS[api], version, **values)
+        return self._connection.ask(_KEYS[api], version, **request_fields)
 
     def close(self) -> None:
         """Close the member's connection."""
@@ -191,7 +191,12 @@ class DrawnShares:
     # Members
 
     def _heartbeat(
-        self, sharer: Sharer, epoch: int | None = None, *, is_quiet: bool = False, **fields: Any
+        self,
+        sharer: Sharer,
+        epoch: int | None = None,
+        *,
+        is_quiet: bool = False,
+        **request_fields: Any,
     ) -> Any:
         values = {
             "group_id": self._group,
@@ -199,7 +204,7 @@ class DrawnShares:
             "member_epoch": sharer.member_epoch if epoch is None else epoch,
             "rack_id": None,
             "subscribed_topic_names": None,
-            **fields,
+            **request_fields,
         }
         answer = self._p.ask("ShareGroupHeartbeat", 1, is_quiet=is_quiet, **values)
         if not is_quiet:
@@ -378,10 +383,10 @@ class DrawnShares:
 
     # Share sessions
 
-    def _share_fetch(self, sharer: Sharer, epoch: int | None = None, **fields: Any) -> Any:
+    def _share_fetch(self, sharer: Sharer, epoch: int | None = None, **request_fields: Any) -> Any:
         """A ShareFetch of the member, with ``fields`` in place of the right values."""
         session = sharer.epoch if epoch is None else epoch
-        topics = fields.pop("topics", None)
+        topics = request_fields.pop("topics", None)
         if topics is None:
             topics = [
                 {
@@ -406,7 +411,7 @@ class DrawnShares:
             "is_renew_ack": False,
             "topics": topics,
             "forgotten_topics_data": [],
-            **fields,
+            **request_fields,
         }
         answer = sharer.ask("ShareFetch", 2, **values)
         self._keep_answer("ShareFetch", values, answer)
@@ -517,7 +522,7 @@ class DrawnShares:
         self._send_acknowledgement(sharer, topics=self._acks(sharer))
 
     def _send_acknowledgement(
-        self, sharer: Sharer, epoch: int | None = None, **fields: Any
+        self, sharer: Sharer, epoch: int | None = None, **request_fields: Any
     ) -> None:
         session = sharer.epoch if epoch is None else epoch
         values = {
@@ -525,7 +530,7 @@ class DrawnShares:
             "member_id": sharer.member_id,
             "share_session_epoch": session,
             "is_renew_ack": self._chance.random() < 0.1,
-            **fields,
+            **request_fields,
         }
         answer = sharer.ask("ShareAcknowledge", 2, **values)
         self._keep_answer("ShareAcknowledge", values, answer)
@@ -593,9 +598,9 @@ class DrawnShares:
             case _:
                 plays.configs_of(self._group, "share.")
 
-    def _describe_groups(self, *groups: str, **fields: Any) -> None:
+    def _describe_groups(self, *groups: str, **request_fields: Any) -> None:
         values = {"group_ids": groups or [self._group], "include_authorized_operations": False}
-        self._p.ask("ShareGroupDescribe", 1, **{**values, **fields})
+        self._p.ask("ShareGroupDescribe", 1, **{**values, **request_fields})
         for group in self._p.rows[-1][3]["groups"]:
             for member in group["members"]:
                 _count_assigned(member)

@@ -204,11 +204,11 @@ class Plays:
                 time.sleep(0.1)
             yield
 
-    def ask(self, api: str, version: int, *, is_quiet: bool = False, **values: Any) -> Any:
+    def ask(self, api: str, version: int, *, is_quiet: bool = False, **request_fields: Any) -> Any:
         if api in _OF_STREAMS and version > self.newest:
             version = self.newest
-            values.pop("include_topology_description", None)
-        answer = self._connection.ask(_KEYS[api], version, **values)
+            request_fields.pop("include_topology_description", None)
+        answer = self._connection.ask(_KEYS[api], version, **request_fields)
         if not is_quiet:
             self.rows.append([self.play, api, version, plain(answer)])
         return answer
@@ -280,7 +280,7 @@ class Plays:
         *,
         v: int = 1,
         is_quiet: bool = False,
-        **fields: Any,
+        **request_fields: Any,
     ) -> Any:
         """Send a StreamsGroupHeartbeat."""
         is_joining = epoch == 0
@@ -313,7 +313,7 @@ class Plays:
             "task_offsets": None,
             "task_end_offsets": None,
             "shutdown_application": False,
-            **fields,
+            **request_fields,
         }
         values["rebalance_timeout"] = timedelta(milliseconds=values["rebalance_timeout"])
         answer = self.ask("StreamsGroupHeartbeat", v, is_quiet=is_quiet, **values)
@@ -323,23 +323,23 @@ class Plays:
             self.settle_topics()
         return answer
 
-    def member(self, group: str, member: str, topology: Topology, **fields: Any) -> Member:
+    def member(self, group: str, member: str, topology: Topology, **request_fields: Any) -> Member:
         """A new member, which has sent its first heartbeat."""
-        return Member(self, group, member, topology, **fields)
+        return Member(self, group, member, topology, **request_fields)
 
-    def desc(self, *groups: str, v: int = 1, **fields: Any) -> None:
+    def desc(self, *groups: str, v: int = 1, **request_fields: Any) -> None:
         """Send a StreamsGroupDescribe."""
         self.ask(
             "StreamsGroupDescribe",
             v,
             group_ids=groups,
             include_authorized_operations=False,
-            **fields,
+            **request_fields,
         )
 
-    def listed(self, **fields: Any) -> None:
+    def listed(self, **request_fields: Any) -> None:
         """Send a ListGroups; note the groups of this play only."""
-        values = {"states_filter": [], "types_filter": [], **fields}
+        values = {"states_filter": [], "types_filter": [], **request_fields}
         answer = self.ask("ListGroups", 5, is_quiet=True, **values)
         groups = sorted(answer.groups, key=lambda group: group.group_id)
         own_groups = [plain(group) for group in groups if group.group_id.startswith(self.own_names)]
@@ -547,13 +547,17 @@ class Member:
     """A member that takes over the epoch and the tasks that each answer assigns."""
 
     def __init__(
-        self, plays: Plays, group: str, member: str, topology: Topology, **fields: Any
+        self, plays: Plays, group: str, member: str, topology: Topology, **request_fields: Any
     ) -> None:
         self._plays, self._group, self._member = plays, group, member
         self.own: tuple[list[str], ...] = ([], [], [])
         self.e = 0
-        self.kept = {key: fields.pop(key) for key in list(fields) if key in ("instance_id", "v")}
-        self._take_assignment(plays.beat(group, member, 0, topology, **fields, **self.kept))
+        self.kept = {
+            key: request_fields.pop(key)
+            for key in list(request_fields)
+            if key in ("instance_id", "v")
+        }
+        self._take_assignment(plays.beat(group, member, 0, topology, **request_fields, **self.kept))
 
     def _take_assignment(self, answer: Any) -> None:
         self.e = answer.member_epoch
@@ -561,7 +565,7 @@ class Member:
             kinds = (answer.active_tasks, answer.standby_tasks, answer.warmup_tasks)
             self.own = tuple(map(task_names, kinds))
 
-    def beat(self, *, is_quiet: bool = False, **fields: Any) -> None:
+    def beat(self, *, is_quiet: bool = False, **request_fields: Any) -> None:
         """Send a heartbeat with the owned tasks, and take over the tasks of the answer."""
         answer = self._plays.beat(
             self._group,
@@ -570,15 +574,15 @@ class Member:
             None,
             owned_tasks=self.own,
             is_quiet=is_quiet,
-            **fields,
+            **request_fields,
             **self.kept,
         )
         if not answer.error_code:
             self._take_assignment(answer)
 
-    def leave(self, epoch: int = -1, **fields: Any) -> None:
+    def leave(self, epoch: int = -1, **request_fields: Any) -> None:
         """Leave the group."""
-        self._plays.beat(self._group, self._member, epoch, **fields, **self.kept)
+        self._plays.beat(self._group, self._member, epoch, **request_fields, **self.kept)
 
 
 def settle(*members: Member, is_quiet: bool = False) -> None:

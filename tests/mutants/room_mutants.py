@@ -36,7 +36,7 @@ MARKERS: Final = (
     " and not browser and not costly and not thorough and not nightly"
 )
 """What ``python -m pytest`` runs by itself."""
-SOURCE: Final = Path(__file__).parents[2] / "sim" / "txnsim"
+SOURCE_FOLDER: Final = Path(__file__).parents[2] / "sim" / "txnsim"
 
 
 def break_rooms(
@@ -130,7 +130,7 @@ class RoomCampaign:
 
     def run(self, *, until_s: float) -> int:
         """Try mutants until the time is over, and print survivors; return the exit status."""
-        for recorded_count in self._forked.record_baselines(self._forked.test_ids, SOURCE):
+        for recorded_count in self._forked.record_baselines(self._forked.test_ids, SOURCE_FOLDER):
             print(
                 f"{recorded_count} of {len(self._forked.test_ids)} tests without a mutant",
                 flush=True,

@@ -25,7 +25,7 @@ from tests.support.apache_kafka import ApacheKafka
 from tests.support.foreign_clients import java_program
 from tests.support.txnsim_server import TxnsimServer
 
-PLACES: Final = (
+CLUSTER_NAMES: Final = (
     *("kafka-4.2.2", "kafka-4.3.1", "kafka-4.4.0"),
     *("txnsim-4.2", "txnsim-4.3", "txnsim-4.4"),
 )
@@ -153,7 +153,7 @@ def _post(address: str) -> Mapping[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     failed_count = 0
-    for target in arguments or sys.argv[1:] or PLACES:
+    for target in arguments or sys.argv[1:] or CLUSTER_NAMES:
         print(f"{target}:", flush=True)
         events = comparable_events(play(target, say=lambda line: print(f"  {line}", flush=True)))
         if events != expected_events(target):

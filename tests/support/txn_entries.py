@@ -67,7 +67,7 @@ def entry(
     )
 
 
-def rows(table: str) -> list[list[str]]:
+def rows(table_name: str) -> list[list[str]]:
     """The rows of a text table: cells between bars, blank lines and the heading left out."""
-    lines = [line for line in table.strip().splitlines() if line.strip()]
+    lines = [line for line in table_name.strip().splitlines() if line.strip()]
     return [[cell.strip() for cell in line.split("|")] for line in lines[1:]]

@@ -68,8 +68,8 @@ async def errors(leader: LeaderBench, command: ProduceCommand) -> dict[TopicPart
     return {topic_partition: outcome.error for topic_partition, outcome in outcomes.items()}
 
 
-def txn(topic_partition: TopicPartition = P0, sequence: int = 0, **fields: Any) -> Any:
-    return part(topic_partition, sequence, transactional=True, **fields)
+def txn(topic_partition: TopicPartition = P0, sequence: int = 0, **transaction_fields: Any) -> Any:
+    return part(topic_partition, sequence, transactional=True, **transaction_fields)
 
 
 # Order of checks

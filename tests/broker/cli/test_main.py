@@ -551,7 +551,7 @@ def test_bash_completes_actions_and_apis(script: Path) -> None:
 # Every command has its examples, and each of them is one that the command takes.
 
 
-WORDS = [(path, line) for path, lines in examples().items() for line in lines]
+COMMAND_LINES = [(path, line) for path, lines in examples().items() for line in lines]
 
 
 def test_every_command_has_two_and_no_other_has_any() -> None:
@@ -573,7 +573,7 @@ def commands_of(line: str) -> list[list[str]]:
     return calls
 
 
-@pytest.mark.parametrize(("path", "line"), WORDS, ids=[line for _, line in WORDS])
+@pytest.mark.parametrize(("path", "line"), COMMAND_LINES, ids=[line for _, line in COMMAND_LINES])
 def test_an_example_is_taken(path: str, line: str) -> None:
     for arguments in commands_of(line):
         module = importlib.import_module(commands()[arguments[0]][0])

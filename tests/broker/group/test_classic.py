@@ -13,8 +13,8 @@ from txnsim.group.state import ClassicGroupState
 E = ErrorCode
 S = ClassicGroupState
 
-OTHER = (("sticky", b"s"),)
-BOTH = (("sticky", b"s"), ("range", b"r"))
+STICKY_PROTOCOL = (("sticky", b"s"),)
+TWO_PROTOCOLS = (("sticky", b"s"), ("range", b"r"))
 
 
 def group_awaiting_assignment() -> tuple[ClassicDriver, str, str]:
@@ -115,13 +115,16 @@ def test_protocols_must_fit_those_of_the_group(
 def test_no_protocol_in_common_is_inconsistent() -> None:
     driver = ClassicDriver()
     driver.stable(None)
-    assert driver.join_reply(driver.join(protocols=OTHER)).error is E.inconsistent_group_protocol
+    assert (
+        driver.join_reply(driver.join(protocols=STICKY_PROTOCOL)).error
+        is E.inconsistent_group_protocol
+    )
 
 
 def test_an_empty_group_takes_any_protocol_but_none() -> None:
     driver = ClassicDriver()
     assert driver.join_reply(driver.join(protocols=())).error is E.inconsistent_group_protocol
-    assert driver.join(protocols=OTHER) not in driver.answers
+    assert driver.join(protocols=STICKY_PROTOCOL) not in driver.answers
 
 
 def test_a_dead_group_can_t_be_joined() -> None:
@@ -140,7 +143,7 @@ def test_a_full_group_refuses_who_is_not_counted_already() -> None:
     member = driver.join_reply(first_join).member_id
     assert driver.join_reply(driver.join()).error is E.group_max_size_reached
     assert driver.join_reply(driver.join(member)).error is E.none  # CompletingRebalance
-    driver.join(member, protocols=BOTH)
+    driver.join(member, protocols=TWO_PROTOCOLS)
     assert driver.group.generation == 2
 
 
@@ -188,8 +191,11 @@ def test_a_new_member_is_alive_by_waiting_only_after_its_first_generation() -> N
 
 def test_the_protocol_with_most_first_votes_wins() -> None:
     driver = ClassicDriver()
-    waiters = [driver.join(protocols=tuple(reversed(BOTH))), driver.join(protocols=BOTH)]
-    waiters.append(driver.join(protocols=BOTH))
+    waiters = [
+        driver.join(protocols=tuple(reversed(TWO_PROTOCOLS))),
+        driver.join(protocols=TWO_PROTOCOLS),
+    ]
+    waiters.append(driver.join(protocols=TWO_PROTOCOLS))
     while driver.group.state_name == S.PREPARING_REBALANCE.value:
         driver.fire(TimerKind.JOIN)
     assert {driver.join_reply(waiter).protocol for waiter in waiters} == {"sticky"}
@@ -582,12 +588,12 @@ def test_a_static_member_that_has_moved_on_is_not_answered_twice() -> None:
 
 def test_a_static_member_with_other_protocols_starts_a_rebalance() -> None:
     driver = ClassicDriver()
-    waiter = driver.join(instance="i", protocols=tuple(reversed(BOTH)))
+    waiter = driver.join(instance="i", protocols=tuple(reversed(TWO_PROTOCOLS)))
     driver.fire(TimerKind.JOIN)
     member = driver.join_reply(waiter).member_id
     driver.sync(member, instance="i", assignments={})
     driver.write()
-    driver.join(instance="i", protocols=BOTH)
+    driver.join(instance="i", protocols=TWO_PROTOCOLS)
     assert driver.group.generation == 2
     assert driver.group.protocol == "sticky"
 

@@ -39,9 +39,11 @@ def run(story: Story) -> None:
     run_virtual(main, seed=1)
 
 
-def arm(injector: Injector, action: ClusterAction, **fields: Any) -> ArmedRule:
-    point = fields.pop("point", FaultPoint.PEER_REQUEST)
-    return injector.arm(FaultRule(id=fields.pop("id", "f"), point=point, action=action, **fields))
+def arm(injector: Injector, action: ClusterAction, **rule_fields: Any) -> ArmedRule:
+    point = rule_fields.pop("point", FaultPoint.PEER_REQUEST)
+    return injector.arm(
+        FaultRule(id=rule_fields.pop("id", "f"), point=point, action=action, **rule_fields)
+    )
 
 
 def crossing(point: FaultPoint = FaultPoint.PEER_REQUEST) -> Crossing:
@@ -216,9 +218,9 @@ class Lines:
         self.passed: list[int] = []
         self.lost: list[int] = []
 
-    def arm(self, action: CrossingAction, rule_id: str = "f", **fields: Any) -> ArmedRule:
-        point = fields.pop("point", REQUEST)
-        return self.injector.arm(FaultRule(id=rule_id, point=point, action=action, **fields))
+    def arm(self, action: CrossingAction, rule_id: str = "f", **rule_fields: Any) -> ArmedRule:
+        point = rule_fields.pop("point", REQUEST)
+        return self.injector.arm(FaultRule(id=rule_id, point=point, action=action, **rule_fields))
 
     def send(self, correlation_id: int, line: str = "1 -> 2", point: FaultPoint = REQUEST) -> None:
         source, target = line.split(" -> ")

@@ -35,7 +35,7 @@ from txnsim.types import TopicPartition
 Captured = pytest.CaptureFixture[str]
 Table = list[dict[str, str]]
 
-WHERE: Final = TopicPartition("orders", 0)
+ORDERS_0: Final = TopicPartition("orders", 0)
 P0: Final = ("--topic", "orders", "--partition", "0")
 
 
@@ -108,7 +108,7 @@ async def test_the_words_of_the_texts_are_taken_with_the_flag_only(
         arguments = (*with_flag, *describe_options, "--coordinator", other_broker)
         await printed_table(capsys, bootstrap, *arguments, status=1)
         async with Cluster(bootstrap) as client:
-            leader_id = (await client.leader(WHERE)).leader_id
+            leader_id = (await client.leader(ORDERS_0)).leader_id
         of_replica = (*P0, "--broker", str(leader_id))
         for command in ("--describe", "--describe-producers"):
             rows = await printed_table(capsys, bootstrap, *with_flag, command, *of_replica)
@@ -160,7 +160,7 @@ async def test_an_abort_names_a_start_offset_alone(
     async with kip_text_cluster() as cluster:
         bootstrap = address(cluster, listener)
         async with Cluster(cluster.bootstrap) as client:
-            await make_hanging(Admin(client), WHERE, "ghost")
+            await make_hanging(Admin(client), ORDERS_0, "ghost")
         async with Cluster(bootstrap) as client:
             admin = Admin(client)
             (row,) = await printed_table(
@@ -174,14 +174,16 @@ async def test_an_abort_names_a_start_offset_alone(
                     status = 0 if is_there else 1
                     await printed_table(capsys, bootstrap, "--kip-text", *arguments, status=status)
                 elif is_there:
-                    await admin.abort_transaction(OpenSince(partition=WHERE, start_offset=offset))
+                    await admin.abort_transaction(
+                        OpenSince(partition=ORDERS_0, start_offset=offset)
+                    )
                 else:
                     with pytest.raises(ClientError, match="Could not find any open") as refusal:
                         await admin.abort_transaction(
-                            OpenSince(partition=WHERE, start_offset=offset)
+                            OpenSince(partition=ORDERS_0, start_offset=offset)
                         )
                     assert refusal.value.error is ErrorCode.invalid_txn_state
-            (producers,) = (await admin.describe_producers((WHERE,))).values()
+            (producers,) = (await admin.describe_producers((ORDERS_0,))).values()
             assert not isinstance(producers, ClientError)
             assert [producer.txn_start_offset for producer in producers] == [None]
             # With the offset along, the epoch that the partition knows stays as it was.

@@ -458,8 +458,8 @@ class LogGateBench:
         self.gate = self.gates.log
         self.tasks = env.tasks
 
-    def arm(self, action: Action, point: FaultPoint, **fields: Any) -> None:
-        self.injector.arm(FaultRule(id="f", point=point, action=action, **fields))
+    def arm(self, action: Action, point: FaultPoint, **rule_fields: Any) -> None:
+        self.injector.arm(FaultRule(id="f", point=point, action=action, **rule_fields))
 
     def append(self, log_driver: LogDriver, *, is_abort: bool = False) -> PartitionLog:
         """Append a batch or an ABORT marker, and tell the gate."""

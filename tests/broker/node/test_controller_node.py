@@ -583,9 +583,9 @@ class ImageIntakeBench:
                 self.steps += 1
                 yield 8
 
-    def arm(self, action: Action, **fields: Any) -> None:
+    def arm(self, action: Action, **rule_fields: Any) -> None:
         self.injector.arm(
-            FaultRule(id="f", point=FaultPoint.METADATA_APPLY, action=action, **fields)
+            FaultRule(id="f", point=FaultPoint.METADATA_APPLY, action=action, **rule_fields)
         )
 
 

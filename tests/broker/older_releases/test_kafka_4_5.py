@@ -42,9 +42,9 @@ class Asker:
         self.wire = wire
 
     async def ask(
-        self, api_key: int, version: int, instance_id: UUID | None = None, **values: Any
+        self, api_key: int, version: int, instance_id: UUID | None = None, **request_fields: Any
     ) -> Any:
-        self.send(api_key, version, instance_id, **values)
+        self.send(api_key, version, instance_id, **request_fields)
         return (await self.wire.answer())[1]
 
     def send(

@@ -30,9 +30,9 @@ from txnsim.types import TopicPartition
 E = ErrorCode
 A, B, C = ("t", 0), ("t", 1), ("t", 2)
 ID, OTHER_ID = uuid.UUID(int=1), uuid.UUID(int=2)
-NAMES = {ID: "t"}
+TOPIC_NAMES = {ID: "t"}
 IDLE = FetchOutcome(high_watermark=5, last_stable_offset=5, log_start_offset=0)
-DATA = FetchOutcome(
+FETCH_OUTCOME = FetchOutcome(
     high_watermark=5, last_stable_offset=5, log_start_offset=0, records=(b"x",), size_bytes=1
 )
 
@@ -68,7 +68,7 @@ class Reader:
         self.follower = is_follower
         self.session_id = 0
         self.epoch = INITIAL_EPOCH
-        self.names = NAMES
+        self.names = TOPIC_NAMES
         self.now_ms = 0
 
     def plan(
@@ -256,7 +256,7 @@ def test_an_answer_that_was_overtaken_is_refused() -> None:
     assert isinstance(slow_plan, IncrementalPlan)
     reader.epoch += 1
     reader.fetch()
-    late_answer = reader.cache.conclude(slow_plan, [DATA], now_ms=0)
+    late_answer = reader.cache.conclude(slow_plan, [FETCH_OUTCOME], now_ms=0)
     assert (late_answer.error, late_answer.session_id, late_answer.results) == (
         E.invalid_fetch_session_epoch,
         reader.session_id,
@@ -271,7 +271,7 @@ def test_an_answer_for_a_session_that_was_closed_meanwhile_is_refused() -> None:
     assert isinstance(slow_plan, IncrementalPlan)
     reader.epoch += 1
     reader.fetch(forget=[A])
-    late_answer = reader.cache.conclude(slow_plan, [DATA], now_ms=0)
+    late_answer = reader.cache.conclude(slow_plan, [FETCH_OUTCOME], now_ms=0)
     assert late_answer.error is E.invalid_fetch_session_epoch
 
 
@@ -282,7 +282,7 @@ def test_an_answer_for_a_session_that_was_closed_meanwhile_is_refused() -> None:
     ("outcome", "is_news"),
     [
         (IDLE, False),
-        (DATA, True),
+        (FETCH_OUTCOME, True),
         (FetchOutcome(high_watermark=6, last_stable_offset=5, log_start_offset=0), True),
         (FetchOutcome(high_watermark=5, last_stable_offset=5, log_start_offset=1), True),
         (FetchOutcome(high_watermark=5, last_stable_offset=3, log_start_offset=0), False),
@@ -332,11 +332,11 @@ def test_an_error_at_the_opening_is_listed_again_once_it_is_over() -> None:
 def test_a_partition_that_had_records_is_read_last_next_time() -> None:
     reader = Reader(sessions())
     reader.fetch(A, B, C)
-    reader.fetch(p0=DATA)
+    reader.fetch(p0=FETCH_OUTCOME)
     plan = reader.plan()
     assert isinstance(plan, IncrementalPlan)
     assert plan.keys == (B, C, A)
-    conclusion = reader.cache.conclude(plan, [IDLE, DATA, DATA], now_ms=0)
+    conclusion = reader.cache.conclude(plan, [IDLE, FETCH_OUTCOME, FETCH_OUTCOME], now_ms=0)
     assert result_indexes(conclusion) == [2, 0]
     reader.epoch += 1
     plan = reader.plan(fetch_partition_of(B, 3))
@@ -417,7 +417,7 @@ def test_the_zero_id_has_no_name() -> None:
         by_topic_ids=True,
         is_privileged=False,
     )
-    plan = reader.cache.plan(request, topic_names=NAMES, now_ms=0)
+    plan = reader.cache.plan(request, topic_names=TOPIC_NAMES, now_ms=0)
     assert isinstance(plan, OpeningPlan)
     failed_outcome = FetchOutcome(error=E.unknown_topic_id)
     reader.session_id = reader.cache.conclude(plan, [failed_outcome], now_ms=0).session_id

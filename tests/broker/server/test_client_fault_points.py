@@ -50,12 +50,12 @@ class Place:
     run: Callable[..., Any] = run_cluster
 
 
-def run(story: Story, **changes: Any) -> None:
-    test_connection.run(story, told_on=Place.run, **changes)
+def run(story: Story, **config_changes: Any) -> None:
+    test_connection.run(story, told_on=Place.run, **config_changes)
 
 
-def run_alone(main: Callable[[VirtualCluster], Awaitable[None]], **changes: Any) -> None:
-    Place.run(main, **changes)
+def run_alone(main: Callable[[VirtualCluster], Awaitable[None]], **config_changes: Any) -> None:
+    Place.run(main, **config_changes)
 
 
 def error_of(message: Any) -> ErrorCode:

@@ -283,7 +283,7 @@ CREATE = {"topics": [{"name": "made", "num_partitions": 1, "replication_factor":
 
 
 async def ask(
-    cluster: VirtualCluster, api: str, version: int, **values: Any
+    cluster: VirtualCluster, api: str, version: int, **request_fields: Any
 ) -> asyncio.Future[Any]:
     """Ask broker 1 over a connection of its own; the answer comes later."""
     loop = asyncio.get_running_loop()
@@ -296,7 +296,7 @@ async def ask(
 
     broker = cluster.sim.metadata.image.brokers[B1]
     transport = await cluster.env.network.connect(broker.host, broker.port, Client)
-    message = message_from(codec.request_class(api_key, version), values)
+    message = message_from(codec.request_class(api_key, version), request_fields)
     transport.write(codec.encode_request(api_key, version, 1, "app", message))
     return answer
 

@@ -29,7 +29,7 @@ from txnsim.share.commands import (
 )
 from txnsim.share.partition import FENCING_ERRORS, Phase, member_error
 
-NAME = "group-topic-id:orders-0"
+STATE_KEY = "group-topic-id:orders-0"
 UNKNOWN = ErrorCode.unknown_server_error
 DEAD = SharePartitionSettings(has_dead_letter_topic=True)
 
@@ -52,7 +52,7 @@ def test_it_has_a_key_for_its_share_coordinator() -> None:
 def test_who_asks_for_what_is_not_to_be_had(phase: Phase, error: str, reason: str) -> None:
     partition = new_partition()
     partition.phase = phase
-    answer = Rejection(error=ErrorCode[error], reason=f"Share partition {reason} {NAME}")
+    answer = Rejection(error=ErrorCode[error], reason=f"Share partition {reason} {STATE_KEY}")
     assert partition.start_loading() == answer
     assert not partition.take_fetch_lock("fetch")
 
@@ -83,8 +83,8 @@ def test_all_that_it_is_loaded_with_is_complete() -> None:
 @pytest.mark.parametrize(
     ("batch", "reason"),
     [
-        (StateBatch(4, 9, 0, 1), f"Failed to initialize the share partition {NAME}"),
-        (StateBatch(9, 8, 0, 1), f"Failed to initialize the share partition {NAME}"),
+        (StateBatch(4, 9, 0, 1), f"Failed to initialize the share partition {STATE_KEY}"),
+        (StateBatch(9, 8, 0, 1), f"Failed to initialize the share partition {STATE_KEY}"),
         (StateBatch(5, 9, 7, 1), "Unknown record state id: 7"),
     ],
 )

@@ -247,8 +247,8 @@ SENT_AT_LEAST: Final = 100
 """Counts as sent for a crossing that no request makes."""
 
 
-def _batch(timestamp_ms: int = STAMP_MS, **fields: Any) -> bytes:
-    return build_batch([Record(key=b"k", value=b"v")], timestamp_ms=timestamp_ms, **fields)
+def _batch(timestamp_ms: int = STAMP_MS, **batch_fields: Any) -> bytes:
+    return build_batch([Record(key=b"k", value=b"v")], timestamp_ms=timestamp_ms, **batch_fields)
 
 
 def _transactional(producer_id: int) -> bytes:
@@ -443,8 +443,8 @@ async def _call(callback: Callable[..., object], *arguments: object) -> None:
     await asyncio.sleep(0)
 
 
-def _rule(rule_id: str, action: Action, **fields: Any) -> FaultRule:
-    return FaultRule(id=rule_id, point=FaultPoint.CLIENT_REQUEST, action=action, **fields)
+def _rule(rule_id: str, action: Action, **rule_fields: Any) -> FaultRule:
+    return FaultRule(id=rule_id, point=FaultPoint.CLIENT_REQUEST, action=action, **rule_fields)
 
 
 async def _arm_again(broker: BrokerUnderStrikes, _number: int) -> None:

@@ -20,7 +20,7 @@ from txnsim.group.streams.topology import (
     configure,
 )
 
-NAMES: Final = ("a", "b", "in", "log", "gone")
+TOPIC_NAMES: Final = ("a", "b", "in", "log", "gone")
 _MEMBERS: Final = 4
 _SUBTOPOLOGIES: Final = 3
 _ASSIGNORS: Final = ("0", "1", "2")
@@ -84,7 +84,7 @@ def _topology(steps: _Steps) -> tuple[Subtopology, ...]:
 
 def _play_topology(fuzz_bytes: bytes) -> None:
     steps = _Steps(fuzz_bytes)
-    topics = image(**{name: 1 + steps.below(4) for name in steps.choose(*NAMES)})
+    topics = image(**{name: 1 + steps.below(4) for name in steps.choose(*TOPIC_NAMES)})
     topology = build_topology(steps.below(3) - 1, _topology(steps))
     if isinstance(topology, Rejection):
         return
@@ -164,7 +164,7 @@ def _fire(driver: StreamsDriver, timer_kind: TimerKind, member_id: str) -> None:
 def _change_topics(driver: StreamsDriver, steps: _Steps) -> None:
     """Create, enlarge or delete a topic."""
     sizes = {topic.name: len(topic.partitions) for topic in driver.image.topics.values()}
-    name = NAMES[steps.below(len(NAMES))]
+    name = TOPIC_NAMES[steps.below(len(TOPIC_NAMES))]
     if steps.below(3) == 2:
         sizes.pop(name, None)
     else:

@@ -184,7 +184,7 @@ def test_what_was_refused_has_done_nothing_though_it_was_under_way() -> None:
 def test_what_was_asked_for_afterwards_was_not_under_way() -> None:
     history_builder = in_a_transaction()
     history_builder.commit(**FENCED)
-    history_builder.read(0, {}, 0, who="another")
+    history_builder.read(0, {}, 0, client_name="another")
     history_builder.initialise("another")
     history_builder.initialise()
     assert len(false_fencing(history_builder.history)) == 1
@@ -322,7 +322,7 @@ def test_a_record_with_a_higher_epoch_fences_whoever_sent_it(
     fields: dict[str, Any], *, is_false: bool
 ) -> None:
     history_builder = in_a_transaction()
-    history_builder.write(None, "forged", 1, who="forger", **identity_fields(5), **fields)
+    history_builder.write(None, "forged", 1, client_name="forger", **identity_fields(5), **fields)
     history_builder.write(
         "T1", "r2", outcome=FAILED, error="INVALID_PRODUCER_EPOCH", **identity_fields(0)
     )

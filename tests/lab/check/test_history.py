@@ -249,7 +249,7 @@ def test_outputs_of_another_group_say_nothing_of_this_one() -> None:
     history_builder.abort("T1")
     history_builder.send_offsets("T2", 1)
     history_builder.commit("T2")
-    history_builder.write("T3", "A", of=input_position(7), who="q")
+    history_builder.write("T3", "A", of=input_position(7), client_name="q")
     history_builder.read(0, {0: "a"}, 1, topic="in", partition=0)
     assert skipped_input(history_builder.history) == ()
 

@@ -28,7 +28,9 @@ from txnsim_lab.check.judge import judge
 from txnsim_lab.check.observations import Ended, Initialised, Outcome, Wrote
 from txnsim_lab.scenario.recorder import Recorder
 
-PLACES = tuple(TopicPartition("orders", partition_index) for partition_index in range(PARTITIONS))
+ORDERS_PARTITIONS = tuple(
+    TopicPartition("orders", partition_index) for partition_index in range(PARTITIONS)
+)
 TIMEOUT_MS = 60_000
 
 
@@ -98,10 +100,10 @@ class JudgedChaos(Chaos):
                 producer.send(
                     topic_partition.topic, topic_partition.partition, transaction_label.encode()
                 )
-                for topic_partition in PLACES
+                for topic_partition in ORDERS_PARTITIONS
             ]
             answers = await asyncio.gather(*send_futures, return_exceptions=True)
-            for topic_partition, answer in zip(PLACES, answers, strict=True):
+            for topic_partition, answer in zip(ORDERS_PARTITIONS, answers, strict=True):
                 self._wrote(producer, client_name, transaction_label, topic_partition, answer)
             for answer in answers:
                 if isinstance(answer, BaseException):
@@ -163,7 +165,7 @@ class JudgedChaos(Chaos):
     async def watch(self) -> None:
         """Read the partitions until the run is over."""
         async with self.cluster.client("watcher", **PATIENCE) as client:
-            positions = dict.fromkeys(PLACES, 0)
+            positions = dict.fromkeys(ORDERS_PARTITIONS, 0)
             while not self.is_over:
                 await asyncio.sleep(self.random.random())
                 try:
@@ -173,13 +175,13 @@ class JudgedChaos(Chaos):
 
     async def look(self, client: Cluster, positions: dict[TopicPartition, int]) -> None:
         admin = Admin(client)
-        for topic_partition in PLACES:
+        for topic_partition in ORDERS_PARTITIONS:
             await self._look_at_producers(admin, topic_partition)
         for transactional_id, description in (await admin.describe_transactions(PRODUCERS)).items():
             if not isinstance(description, ClientError):
                 assert description.transactional_id == transactional_id
                 self.recorder.note_description("watcher", description)
-        for topic_partition in PLACES:
+        for topic_partition in ORDERS_PARTITIONS:
             await self._look_at_producers(admin, topic_partition)
             isolation = IsolationLevel.READ_COMMITTED
             offset = positions[topic_partition]
@@ -213,7 +215,7 @@ async def chaos(cluster: VirtualCluster) -> JudgedChaos:
     cluster.advance(200_000)
     await asyncio.sleep(200)
     async with cluster.client("reader") as client:
-        positions = dict.fromkeys(PLACES, 0)
+        positions = dict.fromkeys(ORDERS_PARTITIONS, 0)
         for _ in range(3):
             await run.look(client, positions)
             await asyncio.sleep(100)

@@ -494,7 +494,7 @@ def test_the_same_place_read_twice_is_one_record() -> None:
     history_builder = HistoryBuilder()
     history_builder.write(None, "r1", 0)
     history_builder.read(0, {0: "r1"}, 1)
-    history_builder.read(0, {0: "r1"}, 1, who="another")
+    history_builder.read(0, {0: "r1"}, 1, client_name="another")
     assert duplicates(history_builder.history) == ()
 
 

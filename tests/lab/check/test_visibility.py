@@ -160,10 +160,10 @@ def write_record(
     record_value: str,
     sequence: int,
     offset: int = -1,
-    **fields: Any,
+    **observation_fields: Any,
 ) -> int:
     usual = {"producer_id": 7, "producer_epoch": 0, "sequence": sequence}
-    return history_builder.write("T1", record_value, offset, **(usual | fields))
+    return history_builder.write("T1", record_value, offset, **(usual | observation_fields))
 
 
 def test_records_that_were_turned_around_convict() -> None:

@@ -37,12 +37,12 @@ from txnsim_lab.check.observations import (
 )
 
 TIMEOUT_MS: Final = 60_000
-PLACES: Final = (TopicPartition("t", 0), TopicPartition("t", 1))
+PARTITIONS: Final = (TopicPartition("t", 0), TopicPartition("t", 1))
 INPUT: Final = TopicPartition("in", 0)
 MARKER: Final = "marker"
 
 
-class Entry(NamedTuple):
+class LogRecord(NamedTuple):
     """A record, or another entry, at one offset."""
 
     value: str
@@ -54,7 +54,7 @@ class Log:
     """The entries of one partition's log."""
 
     def __init__(self) -> None:
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[int, LogRecord] = {}
         self.end = 0
         self.start = 0
         self.first_offsets: dict[str, int] = {}
@@ -66,7 +66,7 @@ class Log:
     def stable(self) -> int:
         return max(min(self.first_offsets.values(), default=self.end), self.start)
 
-    def append(self, entry: Entry) -> int:
+    def append(self, entry: LogRecord) -> int:
         offset, self.end = self.end, self.end + 1
         self.entries[offset] = entry
         if entry.label is not None and entry.value != MARKER:
@@ -74,7 +74,7 @@ class Log:
         return offset
 
     def mark(self, label: str, *, is_commit: bool) -> None:
-        self.append(Entry(MARKER, None, None))
+        self.append(LogRecord(MARKER, None, None))
         self.first_offsets.pop(label, None)
         if not is_commit:
             self.aborted.add(label)
@@ -126,7 +126,7 @@ class HealthyCluster:
         self._choices = iter(choices)
         self._now_ms = 0
         self._number = 0
-        self.logs = {topic_partition: Log() for topic_partition in PLACES}
+        self.logs = {topic_partition: Log() for topic_partition in PARTITIONS}
         self.producers = [Producer(1), Producer(2)]
         self._readers: dict[tuple[str, TopicPartition], int] = {}
         self._stopped = False
@@ -181,11 +181,15 @@ class HealthyCluster:
         return (number or 0) % choice_count
 
     def _note_observation(
-        self, observation_class: type[Observation], client_name: str, **fields: object
+        self, observation_class: type[Observation], client_name: str, **observation_fields: object
     ) -> None:
-        fields.setdefault("asked_ms", self._now_ms if self._sent_ms is None else self._sent_ms)
+        observation_fields.setdefault(
+            "asked_ms", self._now_ms if self._sent_ms is None else self._sent_ms
+        )
         self._now_ms += 1
-        self.history.add(observation_class(at_ms=self._now_ms, who=client_name, **fields))  # type: ignore[arg-type] # a kind of Seen, and its own fields
+        self.history.add(
+            observation_class(at_ms=self._now_ms, who=client_name, **observation_fields)
+        )  # type: ignore[arg-type] # a kind of Seen, and its own fields
 
     def _outcome(self) -> tuple[bool, Outcome]:
         """Draw whether a request takes effect, and which answer its sender gets."""
@@ -243,7 +247,7 @@ class HealthyCluster:
                 Began, producer.who, transaction=producer.label, transactional_id=producer.id
             )
             return
-        topic_partition = PLACES[self._pick(len(PLACES))]
+        topic_partition = PARTITIONS[self._pick(len(PARTITIONS))]
         if self._is_request_refused(producer, Added, partitions=(topic_partition,)):
             return
         if producer.state != "Ongoing":
@@ -282,7 +286,7 @@ class HealthyCluster:
         effect, outcome = self._outcome()
         offset = -1
         if effect:
-            offset = self.logs[topic_partition].append(Entry(record_value, key, producer.label))
+            offset = self.logs[topic_partition].append(LogRecord(record_value, key, producer.label))
         sequence = producer.sequences.get(topic_partition, 0)
         producer.sequences[topic_partition] = sequence + 1
         is_told = outcome is Outcome.OK and self._pick(4) > 0
@@ -366,12 +370,14 @@ class HealthyCluster:
         )
 
     def _write_plainly(self) -> None:
-        topic_partition = PLACES[self._pick(len(PLACES))]
+        topic_partition = PARTITIONS[self._pick(len(PARTITIONS))]
         self._number += 1
         record_value = f"v{self._number}"
         effect, outcome = self._outcome()
         key = (None, "plain key")[self._pick(2)]
-        offset = self.logs[topic_partition].append(Entry(record_value, key, None)) if effect else -1
+        offset = (
+            self.logs[topic_partition].append(LogRecord(record_value, key, None)) if effect else -1
+        )
         self._note_observation(
             Wrote,
             "bystander",
@@ -400,7 +406,7 @@ class HealthyCluster:
             if label is not None:
                 self.logs[topic_partition].mark(label, is_commit=producer.commits)
             else:
-                self.logs[topic_partition].append(Entry(MARKER, None, None))
+                self.logs[topic_partition].append(LogRecord(MARKER, None, None))
         if not producer.partitions:
             if producer.pending_position is not None and producer.commits:
                 producer.position = producer.pending_position
@@ -443,7 +449,7 @@ class HealthyCluster:
 
     def _read(self) -> None:
         client_name = ("reader", "another", "dirty")[self._pick(3)]
-        self._deliver(client_name, PLACES[self._pick(len(PLACES))], upto=self._pick(7) + 1)
+        self._deliver(client_name, PARTITIONS[self._pick(len(PARTITIONS))], upto=self._pick(7) + 1)
 
     def _read_in_transaction(self) -> None:
         """Let a program read all records as a part of its transaction."""
@@ -531,7 +537,7 @@ class HealthyCluster:
             case 2:
                 self._positions("operator", producer, transaction=None)
             case _:
-                topic_partition = PLACES[self._pick(len(PLACES))]
+                topic_partition = PARTITIONS[self._pick(len(PARTITIONS))]
                 self._note_observation(
                     Producers,
                     "operator",
@@ -561,7 +567,7 @@ class HealthyCluster:
 
     def _new_leader(self) -> None:
         """Elect a new leader, which does not know the old leader's last stable offset yet."""
-        topic_partition = PLACES[self._pick(len(PLACES))]
+        topic_partition = PARTITIONS[self._pick(len(PARTITIONS))]
         log = self.logs[topic_partition]
         log.leader_epoch += 1
         asked_offset = max(self._readers.get(("reader", topic_partition), log.start), log.start)
@@ -582,7 +588,7 @@ class HealthyCluster:
 
     def _clean_log(self) -> None:
         """Keep only the last record of each key below the last stable offset."""
-        topic_partition = PLACES[self._pick(len(PLACES))]
+        topic_partition = PARTITIONS[self._pick(len(PARTITIONS))]
         log = self.logs[topic_partition]
         last_offsets: dict[str, int] = {}
         for offset, entry in sorted(log.entries.items()):
@@ -597,7 +603,7 @@ class HealthyCluster:
 
     def _delete(self) -> None:
         """Delete the oldest records, at most up to the last stable offset."""
-        log = self.logs[PLACES[self._pick(len(PLACES))]]
+        log = self.logs[PARTITIONS[self._pick(len(PARTITIONS))]]
         log.start = min(log.start + self._pick(4), log.stable)
 
     def _make_again(self) -> None:

@@ -390,8 +390,8 @@ def test_a_fault_rule_is_judged_alone_too() -> None:
 STEPS = [{"advance": "1s"}]
 
 
-def world(mode: str, **fields: object) -> Run:
-    return Run.model_validate({"mode": mode, "verdict": "healthy", **fields})
+def world(mode: str, **world_fields: object) -> Run:
+    return Run.model_validate({"mode": mode, "verdict": "healthy", **world_fields})
 
 
 @pytest.mark.parametrize(

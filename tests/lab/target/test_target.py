@@ -92,7 +92,7 @@ class StoryResult:
 def tell_story(
     scenario: Scenario,
     *,
-    run: str = "V-",
+    run_name: str = "V-",
     take: str = "armed",
     prefix: str = PREFIX,
     is_looked_at: bool = True,
@@ -103,7 +103,7 @@ def tell_story(
 
     Args:
         scenario: The story.
-        run: Its mode.
+        run_name: Its mode.
         take: Armed or not.
         prefix: Of names.
         is_looked_at: Whether somebody looks at the cluster afterwards.
@@ -116,7 +116,7 @@ def tell_story(
         for fault_rule in faults:
             proxied_cluster.sim.injector.arm(fault_rule)
         own_scenario = with_prefixed_names(scenario, prefix)
-        scenario_run = ScenarioRun(scenario=own_scenario, run=run, take=take)
+        scenario_run = ScenarioRun(scenario=own_scenario, run=run_name, take=take)
         target = target_of(
             own_scenario,
             proxied_cluster.env,
@@ -163,9 +163,9 @@ def tell_story(
 # cluster.
 
 
-WHO: Final = "User:ANONYMOUS"
+PRINCIPAL: Final = "User:ANONYMOUS"
 EVERYTHING: Final = tuple(
-    acl(resource_type, name, operation, principal=WHO)
+    acl(resource_type, name, operation, principal=PRINCIPAL)
     for resource_type, name, operation in (
         (ResourceType.TOPIC, "*", AclOperation.ALL),
         (ResourceType.GROUP, "*", AclOperation.ALL),
@@ -195,7 +195,7 @@ def deny(
             resource_type,
             name,
             operation,
-            principal=WHO,
+            principal=PRINCIPAL,
             pattern=pattern,
             permission=Permission.DENY,
         )
@@ -388,13 +388,13 @@ def test_a_ghost_keeps_the_cleaner_away_and_a_cured_log_is_cleaned() -> None:
     assert ended_story.left == []
 
 
-@pytest.mark.parametrize("run", ["V-/before", "V-/fixed"])
-def test_what_the_cleaner_keeps_for_a_day_it_keeps_shortly(run: str) -> None:
+@pytest.mark.parametrize("run_name", ["V-/before", "V-/fixed"])
+def test_what_the_cleaner_keeps_for_a_day_it_keeps_shortly(run_name: str) -> None:
     ended_story = tell_story(
         find("abort-marker-before-its-data")[1],
-        run=run,
+        run_name=run_name,
         level=0,
-        rules={"half_cleaned_segments_are_indexed": run == "V-/fixed"},
+        rules={"half_cleaned_segments_are_indexed": run_name == "V-/fixed"},
         transaction_partition_verification_enable=False,
         log_cleaner_backoff_ms=CLEANER_PAUSE_MS,
         log_cleaner_dedupe_buffer_size=120,
@@ -406,7 +406,7 @@ def test_what_the_cleaner_keeps_for_a_day_it_keeps_shortly(run: str) -> None:
 
 def test_what_others_have_is_neither_seen_nor_touched() -> None:
     ended_story = tell_story(
-        find("late-commit-leaves-a-ghost")[1], run="TV2+", topics=(("others-t", 2),)
+        find("late-commit-leaves-a-ghost")[1], run_name="TV2+", topics=(("others-t", 2),)
     )
     assert_as_declared(ended_story)
     assert "others-t" in ended_story.topics
@@ -694,7 +694,7 @@ class Care:
         return self.clock.monotonic_ms() - began_ms
 
 
-def run(main: Callable[[Care], Awaitable[None]], **changes: Any) -> None:
+def run(main: Callable[[Care], Awaitable[None]], **config_changes: Any) -> None:
     async def inside(proxied_cluster: ProxiedCluster) -> None:
         env = proxied_cluster.env
         async with (
@@ -708,7 +708,9 @@ def run(main: Callable[[Care], Awaitable[None]], **changes: Any) -> None:
         ):
             await main(Care(proxied_cluster, client, producer))
 
-    run_proxied(inside, topics=(("t", 1),), log_cleaner_backoff_ms=CLEANER_PAUSE_MS, **changes)
+    run_proxied(
+        inside, topics=(("t", 1),), log_cleaner_backoff_ms=CLEANER_PAUSE_MS, **config_changes
+    )
 
 
 def test_the_next_record_begins_a_segment() -> None:

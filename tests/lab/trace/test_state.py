@@ -42,7 +42,7 @@ LEADS = (BROKER, "node.role", {"tp": "t-0", "role": "leader", "epoch": 4})
 OPENS = (LOG, "pid.open", {"tp": "t-0", "pid": 7, "epoch": 0, "first": 0})
 
 
-def batch(base: int, last_offset: int, **fields: Any) -> dict[str, Any]:
+def batch(base: int, last_offset: int, **batch_fields: Any) -> dict[str, Any]:
     return {
         "tp": "t-0",
         "pid": 7,
@@ -50,7 +50,7 @@ def batch(base: int, last_offset: int, **fields: Any) -> dict[str, Any]:
         "seq": base,
         "base": base,
         "last": last_offset,
-        **fields,
+        **batch_fields,
     }
 
 
@@ -58,8 +58,8 @@ def marker(offset: int) -> dict[str, Any]:
     return {"tp": "t-0", "pid": 7, "epoch": 0, "offset": offset, "coordinator_epoch": 3}
 
 
-def completed_move(state: str, **fields: Any) -> tuple[int, str, dict[str, Any]]:
-    data = {"state": state, "pid": 7, "epoch": 0, "pending": None, "partitions": [], **fields}
+def completed_move(state: str, **event_fields: Any) -> tuple[int, str, dict[str, Any]]:
+    data = {"state": state, "pid": 7, "epoch": 0, "pending": None, "partitions": [], **event_fields}
     return COORDINATOR, "txn.complete", data
 
 

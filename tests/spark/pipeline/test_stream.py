@@ -69,10 +69,10 @@ def write(
     target.ask(whole)
 
 
-def read(sink: Path, table: str = "records") -> list[dict[str, object]]:
+def read(sink: Path, table_name: str = "records") -> list[dict[str, object]]:
     """Rows of the sink's table, by another reader than the writer's."""
     rows: list[dict[str, object]] = (
-        ds.dataset(sink / table, format="parquet", partitioning="hive").to_table().to_pylist()
+        ds.dataset(sink / table_name, format="parquet", partitioning="hive").to_table().to_pylist()
     )
     return rows
 

@@ -446,9 +446,11 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return log_dir
 
 
-def rows(logs: Path, table: str, *columns: str, **options: str) -> list[Row]:
-    source = KafkaLogDataSource(CaseInsensitiveDict({"path": str(logs), "table": table, **options}))
-    schema = schema_of(table)
+def rows(logs: Path, table_name: str, *columns: str, **options: str) -> list[Row]:
+    source = KafkaLogDataSource(
+        CaseInsensitiveDict({"path": str(logs), "table": table_name, **options})
+    )
+    schema = schema_of(table_name)
     columns_read = StructType([schema[column] for column in columns]) if columns else schema
     reader: Any = source.reader(columns_read)
     all_rows = [row for task in reader.partitions() for batch in reader.read(task)
@@ -464,13 +466,15 @@ def rows_of_topic(topic: str) -> Callable[[Row], bool]:
 COORDINATORS = {*DECODED_TABLES} - {"records"}
 
 
-@pytest.mark.parametrize("table", [name for name in OFFSET_COLUMNS if name not in COORDINATORS])
-def test_offsets_bound_the_partitions_that_they_name(logs: Path, table: str) -> None:
-    first_column, last_column = OFFSET_COLUMNS[table]
-    all_rows = rows(logs, table)
+@pytest.mark.parametrize(
+    "table_name", [name for name in OFFSET_COLUMNS if name not in COORDINATORS]
+)
+def test_offsets_bound_the_partitions_that_they_name(logs: Path, table_name: str) -> None:
+    first_column, last_column = OFFSET_COLUMNS[table_name]
+    all_rows = rows(logs, table_name)
     bounded_rows = rows(
         logs,
-        table,
+        table_name,
         startingOffsets=json.dumps({"orders": {"0": 31}, "payments": {"1": -2}}),
         endingOffsets=json.dumps({"orders": {"0": 90}, "payments": {"1": 12}}),
     )
@@ -485,13 +489,13 @@ def test_offsets_bound_the_partitions_that_they_name(logs: Path, table: str) -> 
     assert len(bounded_rows) < len(all_rows)
 
 
-@pytest.mark.parametrize("table", [name for name in TIME_COLUMNS if name not in COORDINATORS])
-def test_times_bound_all_partitions(logs: Path, table: str) -> None:
-    column = TIME_COLUMNS[table]
-    all_rows = rows(logs, table)
+@pytest.mark.parametrize("table_name", [name for name in TIME_COLUMNS if name not in COORDINATORS])
+def test_times_bound_all_partitions(logs: Path, table_name: str) -> None:
+    column = TIME_COLUMNS[table_name]
+    all_rows = rows(logs, table_name)
     times = sorted(row[column] for row in all_rows)
     start_time, end = times[len(times) // 3], times[2 * len(times) // 3] + 1
-    bounded_rows = rows(logs, table, startTimestamp=str(start_time), endTimestamp=str(end))
+    bounded_rows = rows(logs, table_name, startTimestamp=str(start_time), endTimestamp=str(end))
     assert bounded_rows == [row for row in all_rows if start_time <= row[column] < end]
     assert bounded_rows
 

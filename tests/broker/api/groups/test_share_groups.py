@@ -32,7 +32,7 @@ async def await_coordinators(api: Api) -> None:
 
 
 async def send_heartbeat(
-    api: Api, member_id: str, epoch: int = 0, *topics: str, **fields: Any
+    api: Api, member_id: str, epoch: int = 0, *topics: str, **request_fields: Any
 ) -> Any:
     names = topics or (("orders",) if epoch == 0 else None)
     values = {
@@ -42,7 +42,7 @@ async def send_heartbeat(
         "rack_id": None,
         "subscribed_topic_names": names,
     }
-    return await api.ask("ShareGroupHeartbeat", 1, **{**values, **fields})
+    return await api.ask("ShareGroupHeartbeat", 1, **{**values, **request_fields})
 
 
 async def join_until_assigned(api: Api, member_id: str) -> Any:

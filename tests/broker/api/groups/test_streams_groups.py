@@ -15,12 +15,18 @@ from txnsim.group.streams.topology import TopologyStatus
 E = ErrorCode
 
 
-def topic(name: str, **fields: Any) -> dict[str, Any]:
+def topic(name: str, **topic_fields: Any) -> dict[str, Any]:
     """An internal topic of a request."""
-    return {"name": name, "partitions": 0, "replication_factor": 0, "topic_configs": [], **fields}
+    return {
+        "name": name,
+        "partitions": 0,
+        "replication_factor": 0,
+        "topic_configs": [],
+        **topic_fields,
+    }
 
 
-def subtopology_of(subtopology_id: str, *sources: str, **fields: Any) -> dict[str, Any]:
+def subtopology_of(subtopology_id: str, *sources: str, **subtopology_fields: Any) -> dict[str, Any]:
     """A subtopology of a request."""
     return {
         "subtopology_id": subtopology_id,
@@ -30,7 +36,7 @@ def subtopology_of(subtopology_id: str, *sources: str, **fields: Any) -> dict[st
         "repartition_sink_topics": (),
         "repartition_source_topics": [],
         "copartition_groups": [],
-        **fields,
+        **subtopology_fields,
     }
 
 
@@ -56,7 +62,7 @@ async def send_heartbeat(
     subtopologies: tuple[dict[str, Any], ...] = COUNTING,
     *,
     version: int = 1,
-    **fields: Any,
+    **request_fields: Any,
 ) -> Any:
     """Send a StreamsGroupHeartbeat; epoch 0 joins the group."""
     owned_tasks: Any = [] if epoch == 0 else None
@@ -79,13 +85,15 @@ async def send_heartbeat(
         "task_end_offsets": None,
         "shutdown_application": False,
     }
-    return await group.api.ask("StreamsGroupHeartbeat", version, **{**values, **fields})
+    return await group.api.ask("StreamsGroupHeartbeat", version, **{**values, **request_fields})
 
 
-async def describe(group: GroupApi, *group_ids: str, version: int = 1, **fields: Any) -> Any:
+async def describe(
+    group: GroupApi, *group_ids: str, version: int = 1, **request_fields: Any
+) -> Any:
     """The groups of a StreamsGroupDescribe answer."""
     values = {"group_ids": group_ids or (GROUP,), "include_authorized_operations": False}
-    answer = await group.api.ask("StreamsGroupDescribe", version, **{**values, **fields})
+    answer = await group.api.ask("StreamsGroupDescribe", version, **{**values, **request_fields})
     return answer.groups
 
 

@@ -254,7 +254,7 @@ def test_a_transaction_at_offset_0_is_open() -> None:
     assert len(OpenTransaction.candidates({P0: [producer(start=0)]}, now_ms=NOW_MS)) == 1
 
 
-ONE = OpenTransaction(partition=P0, producer=producer())
+OPEN_TRANSACTION = OpenTransaction(partition=P0, producer=producer())
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,9 @@ def test_hanging_is_what_no_coordinator_will_end(
     descriptions: dict[str, TransactionDescription | None],
     is_hanging: bool,
 ) -> None:
-    assert OpenTransaction.hanging((ONE,), ids, descriptions) == ((ONE,) if is_hanging else ())
+    assert OpenTransaction.hanging((OPEN_TRANSACTION,), ids, descriptions) == (
+        (OPEN_TRANSACTION,) if is_hanging else ()
+    )
 
 
 @pytest.mark.parametrize(

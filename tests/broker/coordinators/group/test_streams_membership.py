@@ -26,17 +26,17 @@ _OTHER = Rejection(error=E.group_id_not_found, reason=f"Group {GROUP} is not a s
 
 
 async def send_heartbeat(
-    group_bench: GroupBench, member_id: str, epoch: int = 0, **fields: Any
+    group_bench: GroupBench, member_id: str, epoch: int = 0, **request_fields: Any
 ) -> StreamsReply | Rejection:
     """Send a heartbeat to the coordinator."""
-    return await group_bench.groups.streams_heartbeat(heartbeat(member_id, epoch, **fields))
+    return await group_bench.groups.streams_heartbeat(heartbeat(member_id, epoch, **request_fields))
 
 
 async def beat_reply(
-    group_bench: GroupBench, member_id: str, epoch: int = 0, **fields: Any
+    group_bench: GroupBench, member_id: str, epoch: int = 0, **request_fields: Any
 ) -> StreamsReply:
     """Send a heartbeat that must not be refused; return the reply."""
-    reply = await send_heartbeat(group_bench, member_id, epoch, **fields)
+    reply = await send_heartbeat(group_bench, member_id, epoch, **request_fields)
     assert isinstance(reply, StreamsReply), reply
     return reply
 

@@ -39,7 +39,9 @@ from txnsim.types import TopicPartition
 from txnsim.wire.codec import run_to_end
 
 
-def commit(member_id: str, epoch: int, *topic_partitions: str, **fields: Any) -> CommitOffsets:
+def commit(
+    member_id: str, epoch: int, *topic_partitions: str, **request_fields: Any
+) -> CommitOffsets:
     """A command that commits a member's positions; ``words-0`` names a partition."""
     positions = []
     for task_place in topic_partitions or ("words-0",):
@@ -54,7 +56,7 @@ def commit(member_id: str, epoch: int, *topic_partitions: str, **fields: Any) ->
             "member_id": member_id,
             "positions": tuple(positions),
             "api_version": 9,
-            **fields,
+            **request_fields,
         }
     )
 
