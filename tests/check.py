@@ -378,13 +378,13 @@ class Progress:
     """Prints from time to time a line about the running steps."""
 
     def __init__(self) -> None:
-        self.of: dict[str, str] = {}
+        self.test_counts: dict[str, str] = {}
         """Step that runs -> tests that it has run, of how many."""
 
     def tell_until(self, running_steps: Sequence[Future[Outcome]]) -> None:
         began_s = time.monotonic()
         while wait(running_steps, timeout=PROGRESS_S).not_done:
-            text = ", ".join(" ".join(entry) for entry in list(self.of.items()))
+            text = ", ".join(" ".join(entry) for entry in list(self.test_counts.items()))
             print(f"{time.monotonic() - began_s:6.0f} s: {text}", flush=True)
 
 
@@ -394,7 +394,7 @@ def _run(
     progress: Progress | None = None,
 ) -> Outcome:
     began_s = time.monotonic()
-    texts = {} if progress is None else progress.of
+    test_counts = {} if progress is None else progress.test_counts
     lines: list[str] = []
     with subprocess.Popen(
         step.command,
@@ -411,14 +411,14 @@ def _run(
         },
     ) as process:
         assert process.stdout is not None
-        texts[step.name] = ""
+        test_counts[step.name] = ""
         for printed_line in process.stdout:
             lines.append(printed_line)
             if match := PROGRESS_RE.search(printed_line.rstrip()):
-                texts[step.name] = f"{match[1]} of {match[2]}"
+                test_counts[step.name] = f"{match[1]} of {match[2]}"
         _, wait_status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(wait_status)
-    texts.pop(step.name)
+    test_counts.pop(step.name)
     outcome = Outcome(
         step=step,
         status=process.returncode,

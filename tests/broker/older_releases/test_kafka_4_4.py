@@ -25,7 +25,7 @@ TOPIC_NAMES: Final = ["missing", "t", "bad name", ""]
 CLIENT: Final = {"client_software_name": "x", "client_software_version": "1"}
 
 
-class Asker:
+class BrokerConnection:
     """One connection to the only broker."""
 
     def __init__(self, wire: WireClient) -> None:
@@ -49,10 +49,10 @@ class Asker:
 
 
 @asynccontextmanager
-async def asking(cluster: VirtualCluster) -> AsyncIterator[Asker]:
+async def asking(cluster: VirtualCluster) -> AsyncIterator[BrokerConnection]:
     broker = cluster.sim.metadata.image.brokers[BrokerId(1)]
     wire = await WireClient.open(broker.host, broker.port)
-    yield Asker(wire)
+    yield BrokerConnection(wire)
     await wire.close()
 
 

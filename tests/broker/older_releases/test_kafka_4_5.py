@@ -35,7 +35,7 @@ RESERVED_ONE: Final = UUID(int=1)
 AS_4_5: Final[dict[str, Any]] = {"brokers": 1, "as_version": ("4.5",)}
 
 
-class Asker:
+class BrokerConnection:
     """One connection to the only broker."""
 
     def __init__(self, wire: WireClient) -> None:
@@ -68,10 +68,10 @@ class Asker:
 
 
 @asynccontextmanager
-async def asking(cluster: VirtualCluster) -> AsyncIterator[Asker]:
+async def asking(cluster: VirtualCluster) -> AsyncIterator[BrokerConnection]:
     broker = cluster.sim.metadata.image.brokers[BrokerId(1)]
     wire = await WireClient.open(broker.host, broker.port)
-    yield Asker(wire)
+    yield BrokerConnection(wire)
     await wire.close()
 
 

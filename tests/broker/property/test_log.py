@@ -37,7 +37,7 @@ CONFIG = LogConfig(rules=LATEST_RULES, roll_bytes=700, retention_ms=-1, index_in
 """A segment holds about eight batches, its index every third."""
 
 
-class Event(NamedTuple):
+class ModelBatch(NamedTuple):
     """A batch or a marker in the model's log."""
 
     base: int
@@ -68,11 +68,11 @@ class LogAgainstList(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.log = make_log(CONFIG)
-        self.events: list[Event] = []
+        self.events: list[ModelBatch] = []
         self.high_watermark = 0
         self.log_start = 0
         self.settled = 0
-        self.reloaded = False
+        self.is_reloaded = False
         self.leader_epoch = 0
         self.values = 0
 
@@ -94,7 +94,7 @@ class LogAgainstList(RuleBasedStateMachine):
             epoch = event.epoch
         return KnownProducer(epoch, sequence_next, open_since, coordinator_epoch)
 
-    def outcome_of(self, event: Event) -> tuple[bool, int] | None:
+    def outcome_of(self, event: ModelBatch) -> tuple[bool, int] | None:
         """(committed, offset of the marker) of the transaction that a batch belongs to."""
         for later_event in self.events:
             if (
@@ -173,7 +173,7 @@ class LogAgainstList(RuleBasedStateMachine):
         *_, stored_batch = self.log.batches()
         header = read_batch_header(stored_batch)
         self.events.append(
-            Event(
+            ModelBatch(
                 base=answer.base_offset,
                 last=answer.last_offset,
                 values=values,
@@ -212,7 +212,7 @@ class LogAgainstList(RuleBasedStateMachine):
         )
         self.accept(self.send(batch_data), batch_data, values)
 
-    @rule(pid=PIDS, count=st.integers(1, 3), bump=st.booleans())
+    @rule(pid=PIDS, count=st.integers(1, 3), bumps_epoch=st.booleans())
     def append_idempotent(self, pid: int, count: int, bumps_epoch: bool) -> None:
         producer = self.known(pid)
         epoch, sequence = max(producer.epoch, 0), producer.sequence_next
@@ -242,7 +242,7 @@ class LogAgainstList(RuleBasedStateMachine):
     @rule(
         pid=PIDS,
         committed=st.booleans(),
-        bump=st.booleans(),
+        bumps_epoch=st.booleans(),
         tv=st.sampled_from([0, 1, 2]),
         step=st.sampled_from([0, 0, 0, 1, -1]),
     )
@@ -268,7 +268,7 @@ class LogAgainstList(RuleBasedStateMachine):
 
     # What must be refused
 
-    @rule(pid=PIDS, transactional=st.booleans(), gap=st.integers(1, 9))
+    @rule(pid=PIDS, is_transactional=st.booleans(), gap=st.integers(1, 9))
     def leave_a_gap(self, pid: int, is_transactional: bool, gap: int) -> None:
         producer = self.known(pid)
         if producer.epoch < 0:
@@ -283,7 +283,7 @@ class LogAgainstList(RuleBasedStateMachine):
         )
         self.refused(self.send(batch_data), 45)
 
-    @rule(pid=PIDS, transactional=st.booleans())
+    @rule(pid=PIDS, is_transactional=st.booleans())
     def come_as_a_zombie(self, pid: int, is_transactional: bool) -> None:
         producer = self.known(pid)
         if producer.epoch < 1:
@@ -293,7 +293,7 @@ class LogAgainstList(RuleBasedStateMachine):
         )
         self.refused(self.send(batch_data, guard=99), 47)
 
-    @rule(pid=PIDS, bump=st.booleans())
+    @rule(pid=PIDS, bumps_epoch=st.booleans())
     def come_late(self, pid: int, bumps_epoch: bool) -> None:
         """Append a batch whose verification was followed by a marker, which removes the guard."""
         producer = self.known(pid)
@@ -384,7 +384,7 @@ class LogAgainstList(RuleBasedStateMachine):
             offsets = [offset for offset, _ in self.log.producers.snapshots.all_snapshots()]
             self.settled = max((offset for offset in offsets if offset <= self.log_end), default=0)
         self.log.truncate_to(self.log_end, now_ms=NOW)
-        self.reloaded = True
+        self.is_reloaded = True
         self.leader_epoch += 1
         self.log.become_leader(self.leader_epoch)
 
@@ -400,7 +400,7 @@ class LogAgainstList(RuleBasedStateMachine):
     def restart(self) -> None:
         """Restart: a snapshot knows the last batch and the open transaction of each producer."""
         self.log.reopen(self.high_watermark, log_start_offset=self.log.log_start_offset, now_ms=NOW)
-        self.reloaded = True
+        self.is_reloaded = True
 
     @rule()
     def remove_what_is_deleted(self) -> None:
@@ -493,7 +493,7 @@ class LogAgainstList(RuleBasedStateMachine):
         )
         reread_log.check_invariants()
         live, replayed_state = self.log.snapshot(), reread_log.snapshot()
-        if self.log_start == 0 and not self.reloaded:
+        if self.log_start == 0 and not self.is_reloaded:
             assert live == replayed_state
         for producer, full_producer in zip(live.producers, replayed_state.producers, strict=True):
             batches = producer.batches

@@ -46,7 +46,7 @@ class Replication(RuleBasedStateMachine):
 
     # Writing
 
-    @rule(producer=PRODUCERS, count=st.integers(1, 3), zombie=st.booleans())
+    @rule(producer=PRODUCERS, count=st.integers(1, 3), is_zombie=st.booleans())
     def write(self, producer: int, count: int, is_zombie: bool) -> None:
         """A transactional batch goes to the leader, or to one who still believes to be it."""
         leaders = self.leaders()

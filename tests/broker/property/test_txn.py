@@ -119,7 +119,7 @@ class OneTransactionalId(RuleBasedStateMachine):
 
     # Commands
 
-    @rule(holder_number=WHO, expects=st.booleans(), is_lost=LOST)
+    @rule(holder_number=WHO, has_expected_producer=st.booleans(), is_lost=LOST)
     def init_producer_id(
         self, holder_number: int, has_expected_producer: bool, is_lost: bool
     ) -> None:

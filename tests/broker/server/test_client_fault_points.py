@@ -42,7 +42,7 @@ FETCH, FETCH_VERSION = 1, 11
 BYTES, CRC, LENGTH = DamagedPart.BYTES, DamagedPart.CRC, DamagedPart.LENGTH
 
 
-class Place:
+class StoryStage:
     """Where the stories are told: ``tests/lab/proxy/test_proxied_request.py`` tells them through a
     fault proxy, as a fault means the same there.
     """
@@ -51,11 +51,11 @@ class Place:
 
 
 def run(story: Story, **config_changes: Any) -> None:
-    test_connection.run(story, told_on=Place.run, **config_changes)
+    test_connection.run(story, told_on=StoryStage.run, **config_changes)
 
 
 def run_alone(main: Callable[[VirtualCluster], Awaitable[None]], **config_changes: Any) -> None:
-    Place.run(main, **config_changes)
+    StoryStage.run(main, **config_changes)
 
 
 def error_of(message: Any) -> ErrorCode:

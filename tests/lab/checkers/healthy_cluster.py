@@ -129,7 +129,7 @@ class HealthyCluster:
         self.logs = {topic_partition: Log() for topic_partition in PARTITIONS}
         self.producers = [Producer(1), Producer(2)]
         self._readers: dict[tuple[str, TopicPartition], int] = {}
-        self._stopped = False
+        self._is_stopped = False
         self._sent_ms: int | None = None
         """When the requests were sent whose answers are late."""
         for producer in self.producers:
@@ -157,7 +157,7 @@ class HealthyCluster:
             self._make_again,
             self._read_in_transaction,
         )
-        while not self._stopped:
+        while not self._is_stopped:
             operations[self._pick(len(operations))]()
         return self.history
 
@@ -177,7 +177,7 @@ class HealthyCluster:
 
     def _pick(self, choice_count: int) -> int:
         number = next(self._choices, None)
-        self._stopped = number is None
+        self._is_stopped = number is None
         return (number or 0) % choice_count
 
     def _note_observation(

@@ -258,9 +258,9 @@ class Life(RuleBasedStateMachine):
 
     @rule(
         member_id=st.sampled_from(MEMBERS),
-        instance=st.booleans(),
+        is_static=st.booleans(),
         process=st.sampled_from(["p", "q"]),
-        endpoint=st.booleans(),
+        has_endpoint=st.booleans(),
     )
     def join(self, member_id: str, is_static: bool, process: str, has_endpoint: bool) -> None:
         answer = self.driver.send(
@@ -277,7 +277,7 @@ class Life(RuleBasedStateMachine):
             )
 
     @precondition(lambda self: self._members_present())
-    @rule(data=st.data(), keeps=st.booleans(), says=st.booleans())
+    @rule(data=st.data(), keeps_revoked_tasks=st.booleans(), reports_tasks=st.booleans())
     def beat(self, data: st.DataObject, keeps_revoked_tasks: bool, reports_tasks: bool) -> None:
         member_id = data.draw(st.sampled_from(self._members_present()))
         member = self.driver.group.members[member_id]
