@@ -96,7 +96,7 @@ def open_transaction(leader: LeaderBench, sequence: int = 0) -> None:
         now_ms=NOW,
     )
     assert isinstance(guard, int)
-    batch = part(P0, sequence, transactional=True)
+    batch = part(P0, sequence, is_transactional=True)
     append_client(log, batch.batch, guard=guard, now_ms=NOW)
     log.advance_high_watermark(log.log_end_offset)
     leader.purgatory.touch(P0)

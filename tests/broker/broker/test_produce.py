@@ -69,7 +69,7 @@ async def errors(leader: LeaderBench, command: ProduceCommand) -> dict[TopicPart
 
 
 def txn(topic_partition: TopicPartition = P0, sequence: int = 0, **transaction_fields: Any) -> Any:
-    return part(topic_partition, sequence, transactional=True, **transaction_fields)
+    return part(topic_partition, sequence, is_transactional=True, **transaction_fields)
 
 
 # Order of checks

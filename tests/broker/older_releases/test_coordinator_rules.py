@@ -32,7 +32,7 @@ def start(leader: LeaderBench, command: ProduceCommand) -> asyncio.Task[Outcomes
 
 
 def txn(topic_partition: TopicPartition = P0, **transaction_fields: Any) -> Any:
-    return part(topic_partition, 0, transactional=True, **transaction_fields)
+    return part(topic_partition, 0, is_transactional=True, **transaction_fields)
 
 
 # Produce

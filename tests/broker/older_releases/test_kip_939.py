@@ -198,8 +198,8 @@ async def test_a_kept_transaction_does_not_expire_with_its_id() -> None:
 async def test_without_two_phase_commit_its_time_runs_out_as_any_other_s() -> None:
     """Without two-phase commit a kept transaction is aborted at its timeout."""
     async with client_of_kept(brokers=1) as client:
-        first_identity = await written(client, two_phase=False)
-        kept_identity = await kept(client, two_phase=False)
+        first_identity = await written(client, enables_two_phase_commit=False)
+        kept_identity = await kept(client, enables_two_phase_commit=False)
         client.cluster.environment.clock.advance(120_000)
         over = await client.wait_for_state("t", "CompleteAbort")
         assert (over.producer_id, over.producer_epoch) == (first_identity[0], first_identity[1] + 2)

@@ -543,9 +543,9 @@ def test_of_old_sessions_the_smallest_gives_way() -> None:
 def test_a_follower_evicts_any_consumer_but_only_old_smaller_followers() -> None:
     cache = sessions(SHARD_COUNT)
     fill(cache, SHARD_COUNT, A, B, C)
-    followers = fill(cache, SHARD_COUNT, A, follower=True)
+    followers = fill(cache, SHARD_COUNT, A, is_follower=True)
     assert all(reader.session_id for reader in followers)
-    (refused_reader,) = fill(cache, 1, A, B, follower=True)
+    (refused_reader,) = fill(cache, 1, A, B, is_follower=True)
     assert refused_reader.session_id == 0, "nobody old enough"
     fill(cache, SHARD_COUNT - 1, A)
     for reader in followers:

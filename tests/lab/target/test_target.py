@@ -280,7 +280,7 @@ def test_what_hangs_among_positions_is_aborted() -> None:
 def test_what_hangs_among_positions_is_left_where_it_may_not_be_aborted_or_seen(
     denied_acls: tuple[AclBinding, ...], reason: str
 ) -> None:
-    ended_story = told_as(small(GROUP_GHOST), *denied_acls, looks=False)
+    ended_story = told_as(small(GROUP_GHOST), *denied_acls, is_looked_at=False)
     ((leftover_kind, name, because),) = leftover_rows(ended_story)
     assert (leftover_kind, because) == ("hanging transaction", reason)
     assert name.startswith("__consumer_offsets-")
@@ -343,7 +343,7 @@ def test_brokers_that_hear_late_of_a_deletion_are_waited_for() -> None:
 
 def test_a_cluster_that_is_gone_leaves_everything() -> None:
     kills = [{"cluster": {"do": "kill", "broker": kill_number}} for kill_number in (1, 2, 3)]
-    ended_story = told_as(small([INIT, *transaction("r1"), *kills, INIT]), looks=False)
+    ended_story = told_as(small([INIT, *transaction("r1"), *kills, INIT]), is_looked_at=False)
     names = [(leftover_kind, name) for leftover_kind, name, _ in leftover_rows(ended_story)]
     assert names == [
         ("transaction", f"{PREFIX}app"),
