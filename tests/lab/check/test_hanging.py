@@ -327,7 +327,7 @@ def test_another_reader_that_waits_elsewhere_is_another_wait() -> None:
     read_while_held(history_builder)
     history_builder.wait(30)
     history_builder.read(2, {}, 2, high_watermark=3)
-    read_while_held(history_builder, who="another")
+    read_while_held(history_builder, client_name="another")
     read_while_held(history_builder, last_stable_offset=-1)
     assert starving_readers(history_builder.history) == ()
 

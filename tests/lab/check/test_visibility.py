@@ -263,7 +263,7 @@ def test_a_last_stable_offset_that_regresses_convicts_once() -> None:
     [
         pytest.param({"leader_epoch": 1}, id="another leader"),
         pytest.param({"follower": 2}, id="a follower"),
-        pytest.param({"who": "another"}, id="another reader"),
+        pytest.param({"client_name": "another"}, id="another reader"),
         pytest.param({"partition": 1}, id="another partition"),
         pytest.param({"isolation": Isolation.READ_UNCOMMITTED}, id="not isolated"),
         pytest.param({"last_stable_offset": -1}, id="not told"),
