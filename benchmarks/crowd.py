@@ -56,7 +56,7 @@ async def make_crowd(bootstrap: str, *, partitions: int, alive_count: int, hangi
     Args:
         bootstrap: The cluster, empty so far.
         partitions: Over topics of ``TOPIC_PARTITIONS``.
-        alive: Transactions of which their coordinator knows, each on one partition.
+        alive_count: Transactions of which their coordinator knows, each on one partition.
         hanging: Transactions of which nobody knows.
 
     Raises:

@@ -104,8 +104,8 @@ def _reads_by_name(
     return {name: partial(_read, reader) for name, reader in readers.items()}
 
 
-def _reader(spark: SparkSession, directory: str, table: str) -> DataFrameReader:
-    options = {"table": table, "topics": TOPIC, "checkCrc": "false", "path": directory}
+def _reader(spark: SparkSession, directory: str, table_name: str) -> DataFrameReader:
+    options = {"table": table_name, "topics": TOPIC, "checkCrc": "false", "path": directory}
     return spark.read.format("kafka_log").options(**options)
 
 

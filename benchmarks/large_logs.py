@@ -78,10 +78,10 @@ def _read_with_spark() -> int:
     return 0
 
 
-def _describe_plan(title: str, directory: str, table: str, **filters: str) -> str:
-    options = KafkaLogOptions.of({"path": directory, "table": table, **filters})
+def _describe_plan(title: str, directory: str, table_name: str, **filters: str) -> str:
+    options = KafkaLogOptions.of({"path": directory, "table": table_name, **filters})
     options = msgspec.structs.replace(options, division=SPARK_DIVISION)
-    shares = shares_of(options, RowScope.of(options), FILES_OF_TABLE[table])
+    shares = shares_of(options, RowScope.of(options), FILES_OF_TABLE[table_name])
     sizes = {segment.path: segment.size for share in shares for segment in share.segments}
     megabytes = sum(sizes.values()) / 1e6
     return f"{title:24} {len(shares):3} tasks, {len(sizes):3} segments, {megabytes:6.1f} MB"

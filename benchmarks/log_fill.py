@@ -97,8 +97,8 @@ def fill(
         slots: ``ACTIVE`` rows of (producer's number or -1, batches left).
         sequences: Next sequence of each producer of the partition.
         first_producer: Id of its first producer.
-        transactions: How many it has in all.
-        batches: Of data, in each.
+        transaction_count: How many it has in all.
+        batch_count: Of data, in each.
         stray_batches: For each open one: batches before it, producer id, sequence, offset (out).
 
     Returns:

@@ -90,7 +90,7 @@ class MeasuringRound:
         self._load = load
         self._plan = plan
         self._report = report
-        self._warm = False
+        self._is_warm = False
         self.samples: list[Sample] = []
         self.failures: list[str] = []
 
@@ -141,9 +141,9 @@ class MeasuringRound:
     # Parts
 
     def _warm_up(self, running_server: StartedServer) -> None:
-        if self._warm or self._plan.warm_up_s <= 0:
+        if self._is_warm or self._plan.warm_up_s <= 0:
             return
-        self._warm = True
+        self._is_warm = True
         self._report(f"warming up for {self._plan.warm_up_s:g} s")
         for flow in figures.FLOWS:
             self._generator(running_server).transactions(

@@ -239,12 +239,12 @@ class _Run:
     # What is timed
 
     def _read_all(
-        self, log: GeneratedLog, table: str, columns: Sequence[str] | None = None
+        self, log: GeneratedLog, table_name: str, columns: Sequence[str] | None = None
     ) -> None:
         assert self._spark is not None
-        reader = self._spark.read.format("kafka_log").options(table=table, checkCrc="false")
+        reader = self._spark.read.format("kafka_log").options(table=table_name, checkCrc="false")
         if columns is not None:
-            types = {column.name: column.type for column in TABLES[table].columns}
+            types = {column.name: column.type for column in TABLES[table_name].columns}
             reader = reader.schema(", ".join(f"{name} {types[name]}" for name in columns))
         frame = reader.option("topics", _topic(log)).load(log.directory)
         frame.write.format("noop").mode("overwrite").save()

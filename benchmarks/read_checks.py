@@ -114,10 +114,10 @@ def write_log(log_dir: Path, codec: int, record_count: int, bytes_min: int) -> i
     return size
 
 
-def _read_in_process(checkout: Path, log_dir: Path, table: str, check: str) -> float:
+def _read_in_process(checkout: Path, log_dir: Path, table_name: str, check: str) -> float:
     """CPU seconds of a read in a process of its own."""
     finished_process = subprocess.run(
-        [sys.executable, __file__, "--read", str(log_dir), table, check],
+        [sys.executable, __file__, "--read", str(log_dir), table_name, check],
         env={**os.environ, "PYTHONPATH": f"{checkout / 'sim'}:{checkout}"},
         stdout=subprocess.PIPE,
         check=True,
@@ -125,14 +125,14 @@ def _read_in_process(checkout: Path, log_dir: Path, table: str, check: str) -> f
     return float(finished_process.stdout)
 
 
-def _time_reading(log_dir: str, table: str, check: str) -> float:
-    options = KafkaLogOptions.of({"path": log_dir, "table": table, "checkCrc": check})
-    schema = TABLES[table].arrow()
+def _time_reading(log_dir: str, table_name: str, check: str) -> float:
+    options = KafkaLogOptions.of({"path": log_dir, "table": table_name, "checkCrc": check})
+    schema = TABLES[table_name].arrow()
     job = TableJob(options=options, columns=tuple(schema.names))
     seconds: list[float] = []
     for _ in range(2):  # the first one loads what is compiled
         began = process_time()
-        for share in shares_of(options, RowScope(), FILES_OF_TABLE[table]):
+        for share in shares_of(options, RowScope(), FILES_OF_TABLE[table_name]):
             for _ in batches_of(share, job, schema):
                 pass
         seconds.append(process_time() - began)

@@ -186,8 +186,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         [costly_step()]
         if options.costly
         else all_steps(
-            quick=options.quick,
-            coverage=options.coverage,
+            is_quick=options.quick,
+            with_coverage=options.coverage,
             with_drawn_tests=options.drawn,
             with_costly=options.all,
         )
@@ -236,8 +236,8 @@ def costly_step() -> Step:
 
 def all_steps(
     *,
-    quick: bool,
-    coverage: bool = False,
+    is_quick: bool,
+    with_coverage: bool = False,
     with_drawn_tests: bool = False,
     with_costly: bool = False,
 ) -> list[Step]:
@@ -247,9 +247,9 @@ def all_steps(
         *(
             _tests_step(
                 name,
-                markers=QUICK_MARKERS if quick else ALL_MARKERS if with_costly else FULL_MARKERS,
-                seeds=SEEDS_QUICK if quick else SEEDS_FULL,
-                covers=coverage and name in COVERING,
+                markers=QUICK_MARKERS if is_quick else ALL_MARKERS if with_costly else FULL_MARKERS,
+                seeds=SEEDS_QUICK if is_quick else SEEDS_FULL,
+                with_coverage=with_coverage and name in COVERING,
                 with_drawn_tests=with_drawn_tests,
             )
             for name in TESTS
@@ -274,7 +274,7 @@ def all_steps(
             asks="every import points downwards",
             command=(str(Path(python).with_name("lint-imports")), "--no-cache"),
         ),
-        *(AFTERWARDS if coverage else ()),
+        *(AFTERWARDS if with_coverage else ()),
     ]
 
 
@@ -304,7 +304,7 @@ def pytest_command(markers: str, seeds: int) -> tuple[str, ...]:
 
 
 def _tests_step(
-    name: str, *, markers: str, seeds: int, covers: bool, with_drawn_tests: bool
+    name: str, *, markers: str, seeds: int, with_coverage: bool, with_drawn_tests: bool
 ) -> Step:
     """A step that runs the tests of its path in ``TESTS``, without the paths of other steps below
     it.
@@ -325,11 +325,11 @@ def _tests_step(
             *(("-o", "pythonpath=.") if name.startswith(ALONE) else ()),
             *(DRAWN if with_drawn_tests else ()),
             # How much must be covered is asked by the step "coverage".
-            *(("--cov", "--cov-report=", "--cov-fail-under=0") if covers else ()),
+            *(("--cov", "--cov-report=", "--cov-fail-under=0") if with_coverage else ()),
             *(f"--ignore={ignored}" for ignored in ignored_paths),
             *paths,
         ),
-        variables={"COVERAGE_FILE": f".coverage.{name}"} if covers else {},
+        variables={"COVERAGE_FILE": f".coverage.{name}"} if with_coverage else {},
     )
 
 
@@ -378,13 +378,13 @@ class Progress:
     """Prints from time to time a line about the running steps."""
 
     def __init__(self) -> None:
-        self.of: dict[str, str] = {}
+        self.test_counts: dict[str, str] = {}
         """Step that runs -> tests that it has run, of how many."""
 
     def tell_until(self, running_steps: Sequence[Future[Outcome]]) -> None:
         began_s = time.monotonic()
         while wait(running_steps, timeout=PROGRESS_S).not_done:
-            text = ", ".join(" ".join(entry) for entry in list(self.of.items()))
+            text = ", ".join(" ".join(entry) for entry in list(self.test_counts.items()))
             print(f"{time.monotonic() - began_s:6.0f} s: {text}", flush=True)
 
 
@@ -394,7 +394,7 @@ def _run(
     progress: Progress | None = None,
 ) -> Outcome:
     began_s = time.monotonic()
-    texts = {} if progress is None else progress.of
+    test_counts = {} if progress is None else progress.test_counts
     lines: list[str] = []
     with subprocess.Popen(
         step.command,
@@ -411,14 +411,14 @@ def _run(
         },
     ) as process:
         assert process.stdout is not None
-        texts[step.name] = ""
+        test_counts[step.name] = ""
         for printed_line in process.stdout:
             lines.append(printed_line)
             if match := PROGRESS_RE.search(printed_line.rstrip()):
-                texts[step.name] = f"{match[1]} of {match[2]}"
+                test_counts[step.name] = f"{match[1]} of {match[2]}"
         _, wait_status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(wait_status)
-    texts.pop(step.name)
+    test_counts.pop(step.name)
     outcome = Outcome(
         step=step,
         status=process.returncode,

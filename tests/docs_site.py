@@ -143,10 +143,10 @@ def fit_links(page: Path, text: str, documents: set[Path]) -> tuple[str, dict[Pa
     return "".join(parts), files
 
 
-def play(page: Path, story: str, run: str) -> str:
+def play(page: Path, story: str, run_name: str) -> str:
     """A link from a page to a story in the simulator."""
     address = os.path.relpath(f"{SIMULATOR}/index.html", page.parent)
-    return f"{address}#run={story}&label={quote(run)}&take=armed&view=stage"
+    return f"{address}#run={story}&label={quote(run_name)}&take=armed&view=stage"
 
 
 def configuration() -> str:

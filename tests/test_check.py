@@ -105,25 +105,27 @@ def test_the_steps_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert names == [*check.TESTS, "types", "format", "lint", "layers", "measured", "coverage"]
 
 
-def commands(*, quick: bool, coverage: bool = False) -> dict[str, tuple[str, ...]]:
-    steps = check.all_steps(quick=quick, coverage=coverage)
+def commands(*, is_quick: bool, with_coverage: bool = False) -> dict[str, tuple[str, ...]]:
+    steps = check.all_steps(is_quick=is_quick, with_coverage=with_coverage)
     return {step.name: step.command for step in steps}
 
 
 @pytest.mark.parametrize("step", sorted(check.TESTS))
 def test_only_the_full_check_runs_clients_and_slow_tests(step: str) -> None:
-    def markers(*, quick: bool) -> str:
-        return next(argument for argument in commands(quick=quick)[step] if "not " in argument)
+    def markers(*, is_quick: bool) -> str:
+        return next(
+            argument for argument in commands(is_quick=is_quick)[step] if "not " in argument
+        )
 
-    assert "not clients" in markers(quick=True)
-    assert "not slow" in markers(quick=True)
-    assert all("not browser" in markers(quick=is_quick) for is_quick in (True, False))
-    assert "clients" not in markers(quick=False)
-    assert "slow" not in markers(quick=False)
+    assert "not clients" in markers(is_quick=True)
+    assert "not slow" in markers(is_quick=True)
+    assert all("not browser" in markers(is_quick=is_quick) for is_quick in (True, False))
+    assert "clients" not in markers(is_quick=False)
+    assert "slow" not in markers(is_quick=False)
 
 
 def test_each_file_of_tests_belongs_to_one_step() -> None:
-    of_steps = commands(quick=False)
+    of_steps = commands(is_quick=False)
     for path in (check.ROOT / "tests").rglob("test_*.py"):
         name = path.relative_to(check.ROOT).as_posix()
         takers = []
@@ -141,20 +143,20 @@ def lies_below(name: str, paths: Iterable[str]) -> bool:
 
 
 def test_coverage_is_measured_where_it_is_wanted_and_asked_afterwards() -> None:
-    def measured_steps(*, coverage: bool) -> list[str]:
-        steps = check.all_steps(quick=False, coverage=coverage)
+    def measured_steps(*, with_coverage: bool) -> list[str]:
+        steps = check.all_steps(is_quick=False, with_coverage=with_coverage)
         files = [step.variables["COVERAGE_FILE"] for step in steps if step.variables]
         assert len(files) == len(set(files)), "two processes write one file"
         return [step.name for step in steps if "--cov" in step.command or step in check.AFTERWARDS]
 
-    assert measured_steps(coverage=True) == [*check.COVERING, "measured", "coverage"]
-    assert measured_steps(coverage=False) == []
+    assert measured_steps(with_coverage=True) == [*check.COVERING, "measured", "coverage"]
+    assert measured_steps(with_coverage=False) == []
     assert all((check.ROOT / path).exists() for _, paths in check.TESTS.values() for path in paths)
 
 
 def test_only_a_drawn_check_leaves_anything_to_chance() -> None:
     for is_drawn in (False, True):
-        steps = check.all_steps(quick=False, with_drawn_tests=is_drawn)
+        steps = check.all_steps(is_quick=False, with_drawn_tests=is_drawn)
         drawn_steps = [step.name for step in steps if set(DRAWN) <= set(step.command)]
         assert drawn_steps == (list(check.TESTS) if is_drawn else [])
 

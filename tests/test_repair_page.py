@@ -74,7 +74,7 @@ PROGRESS: Final = re.compile(r"looked at \d+ of \d+ ")
 
 def practise_server() -> TxnsimServer:
     """A server with the hanging transaction that the page repairs."""
-    return TxnsimServer(practise=True, arguments=("--http", "0"))
+    return TxnsimServer(is_practice=True, arguments=("--http", "0"))
 
 
 def run_typed(command: str, address: str, directory: Path) -> tuple[str, int]:

@@ -65,7 +65,7 @@ GROWS: Final = "`__transaction_state` grows"
 def test_why_names_what_hangs_and_the_command_that_ends_it(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    with TxnsimServer(practise=True, arguments=("--http", "0")) as server:
+    with TxnsimServer(is_practice=True, arguments=("--http", "0")) as server:
         _, output = explain_symptom(STAND_STILL, server.bootstrap, capfd)
         assert "transactional id billing" in output
         assert "It hangs." in output

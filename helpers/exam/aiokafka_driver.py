@@ -45,11 +45,11 @@ class Driver:
 
     def error(self, error):
         """The fields of an error that the library defines."""
-        fatal = isinstance(error, FATAL)
+        is_fatal = isinstance(error, FATAL)
         return {
             "retriable": False,  # of a transaction's call: the library has tried again by itself
-            "abortable": isinstance(error, errors.KafkaError) and not fatal,
-            "fatal": fatal,
+            "abortable": isinstance(error, errors.KafkaError) and not is_fatal,
+            "fatal": is_fatal,
         }
 
     def init(self, producer, bootstrap, patience_ms, **settings):

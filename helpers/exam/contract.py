@@ -48,9 +48,9 @@ def answer(driver, verb, arguments):
 
 def describe_error(error):
     """The fields of an error that are the same for every library."""
-    unsupported = isinstance(error, NotImplementedError)
+    is_unsupported = isinstance(error, NotImplementedError)
     return {
-        "name": "UNSUPPORTED_COMMAND" if unsupported else type(error).__name__,
+        "name": "UNSUPPORTED_COMMAND" if is_unsupported else type(error).__name__,
         "class": f"{type(error).__module__}.{type(error).__qualname__}",
         "message": str(error)[:500],
         "retriable": False,

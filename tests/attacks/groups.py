@@ -98,8 +98,8 @@ def many_protocols(target: AttackTarget) -> int:
 
 def static_members(target: AttackTarget) -> int:
     """2,000 static members of one group; 200 of them begin anew."""
-    frames = list(_heartbeats(2_000, lambda number: ["other"], static=True))
-    rejoining = list(_heartbeats(200, lambda number: ["other"], static=True))
+    frames = list(_heartbeats(2_000, lambda number: ["other"], is_static=True))
+    rejoining = list(_heartbeats(200, lambda number: ["other"], is_static=True))
     with target.socket() as connection:
         exchange(connection, b"".join(frames), answer_count=2_000)
         leave_frames = [
@@ -192,7 +192,7 @@ def pending(target: AttackTarget) -> int:
 
 
 def _heartbeats(
-    count: int, topics: Any, *, group: str = "g", static: bool = False
+    count: int, topics: Any, *, group: str = "g", is_static: bool = False
 ) -> Iterator[bytes]:
     """Frames of members that join, each with its topics."""
     for member_number in range(count):
@@ -200,9 +200,9 @@ def _heartbeats(
             HEARTBEAT,
             1,
             group_id=group,
-            member_id=f"m{member_number:08}" if static else str(uuid.uuid4()),
+            member_id=f"m{member_number:08}" if is_static else str(uuid.uuid4()),
             member_epoch=0,
-            instance_id=f"i{member_number}" if static else None,
+            instance_id=f"i{member_number}" if is_static else None,
             rack_id=None,
             rebalance_timeout=60_000,
             subscribed_topic_names=topics(member_number),

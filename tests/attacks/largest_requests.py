@@ -36,16 +36,18 @@ class LargestRequest(NamedTuple):
     answers: bool = True
 
 
-def _same_frame(key: int, version: int, **values: Any) -> Callable[[RequestNames, int], bytes]:
-    return lambda _request_names, _number: request(key, version, **values)
+def _same_frame(
+    key: int, version: int, **request_fields: Any
+) -> Callable[[RequestNames, int], bytes]:
+    return lambda _request_names, _number: request(key, version, **request_fields)
 
 
 def _names(count: int = ELEMENTS, prefix: str = "no-such-") -> list[str]:
     return [f"{prefix}{number}" for number in range(count)]
 
 
-def _partitions(**values: Any) -> list[dict[str, Any]]:
-    return [{"partition_index": partition_index, **values} for partition_index in _WIDE]
+def _partitions(**request_fields: Any) -> list[dict[str, Any]]:
+    return [{"partition_index": partition_index, **request_fields} for partition_index in _WIDE]
 
 
 def _produce(request_names: RequestNames, _number: int) -> bytes:

@@ -15,9 +15,9 @@ from txnsim.wire.plain_values import message_from
 PIECE_BYTES: Final = 1 << 16
 
 
-def request(api_key: int, api_version: int, **values: Any) -> bytes:
+def request(api_key: int, api_version: int, **request_fields: Any) -> bytes:
     """A whole frame."""
-    message = message_from(codec.request_class(api_key, api_version), values)
+    message = message_from(codec.request_class(api_key, api_version), request_fields)
     return codec.encode_request(api_key, api_version, 1, "attack", message)
 
 

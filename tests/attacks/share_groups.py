@@ -15,7 +15,7 @@ SERVE: Final = ("--brokers", "1", "--ready-coordinators", "--topic", f"{WIDE}:{P
 MEMBERS: Final = 200
 """``group.share.max.size``."""
 STATES: Final = 5_000
-NAMES: Final = 19_900
+NAME_COUNT: Final = 19_900
 OFTEN: Final = 10
 _HEARTBEAT, _DESCRIBE = 76, 77
 _READ, _WRITE, _DELETE, _SUMMARY = 84, 85, 86, 87
@@ -52,7 +52,7 @@ def groups(target: AttackTarget) -> int:
 def names(target: AttackTarget) -> int:
     """94 members of one group, each with 19,900 names of its own."""
     frames = [
-        _joins("g", member, [f"{member}-{number}" for number in range(NAMES)])
+        _joins("g", member, [f"{member}-{number}" for number in range(NAME_COUNT)])
         for member in range(94)
     ]
     return send_frames(target, frames) + send_frames(

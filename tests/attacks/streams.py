@@ -166,7 +166,7 @@ def _join(member: str, subtopologies: list[dict[str, Any]], *, group: str = "g")
     )
 
 
-def _heartbeat(member: str, epoch: int, *, group: str = "g", **fields: Any) -> bytes:
+def _heartbeat(member: str, epoch: int, *, group: str = "g", **request_fields: Any) -> bytes:
     values = {
         "group_id": group,
         "member_id": member,
@@ -186,7 +186,7 @@ def _heartbeat(member: str, epoch: int, *, group: str = "g", **fields: Any) -> b
         "task_end_offsets": None,
         "shutdown_application": False,
     }
-    return request(_HEARTBEAT, 1, **{**values, **fields})
+    return request(_HEARTBEAT, 1, **{**values, **request_fields})
 
 
 def _describe_groups(groups: list[str]) -> bytes:

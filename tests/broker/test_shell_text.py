@@ -95,7 +95,7 @@ def test_a_command_goes_on_unless_one_of_its_names_has_no_form() -> None:
     assert continued(command, "b\0").endswith("\\x00")
 
 
-SOURCES: Final = Path(__file__).parents[2] / "sim"
+SOURCE_FOLDER: Final = Path(__file__).parents[2] / "sim"
 COMMAND_TEXT: Final = re.compile(
     r"\bkafka-[a-z-]+\.sh |"
     r"\btxnsim (txns|groups|logs|scenario|faults|conformance|exam run|diff|explain) "
@@ -106,8 +106,8 @@ OWN_VALUES: Final = frozenset({("txnsim_lab/cli/_traces/_explained_error.py", "_
 
 def test_no_text_puts_a_value_into_a_command_by_itself() -> None:
     offenders = []
-    for path in sorted(SOURCES.rglob("*.py")):
-        relative_path = str(path.relative_to(SOURCES))
+    for path in sorted(SOURCE_FOLDER.rglob("*.py")):
+        relative_path = str(path.relative_to(SOURCE_FOLDER))
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr):
                 offenders += [

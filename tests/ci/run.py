@@ -97,9 +97,9 @@ def next_part(waiting_parts: Sequence[Part], running_parts: Collection[Part]) ->
     if len(running_parts) >= PARTS_MAX:
         return None
     free_cores = CORES - sum(part.cores for part in running_parts)
-    makes_programs = any(part.makes_programs for part in (*waiting_parts, *running_parts))
+    are_programs_made = any(part.makes_programs for part in (*waiting_parts, *running_parts))
     for part in waiting_parts:
-        if part.needs_programs and makes_programs:
+        if part.needs_programs and are_programs_made:
             continue
         if part.cores <= free_cores or not running_parts:
             return part

@@ -237,7 +237,7 @@ def test_what_has_no_bound_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metadata", "classifiers", "allowed"),
+    ("metadata", "classifiers", "is_allowed"),
     [
         ({"License-Expression": "MIT"}, [], True),
         ({"License-Expression": "Apache-2.0 OR GPL-3.0"}, [], True),
@@ -249,9 +249,9 @@ def test_what_has_no_bound_is_found() -> None:
     ],
 )
 def test_a_licence_is_on_the_list_or_not(
-    metadata: dict[str, object], classifiers: list[str], allowed: bool
+    metadata: dict[str, object], classifiers: list[str], is_allowed: bool
 ) -> None:
-    assert all(map(is_permissive, licences(metadata, classifiers))) is allowed
+    assert all(map(is_permissive, licences(metadata, classifiers))) is is_allowed
 
 
 def test_all_that_is_installed_has_one_of_the_list() -> None:

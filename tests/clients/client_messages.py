@@ -224,7 +224,7 @@ def file_with(quote_text: str, texts: Mapping[str, str]) -> str | None:
     """The first file that has a class or a message.
 
     Args:
-        words: As the page quotes them.
+        quote_text: As the page quotes them.
         texts: File -> what it says.
     """
     files = (name for name, text in texts.items() if _pattern(quote_text).search(text))

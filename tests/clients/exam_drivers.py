@@ -26,7 +26,7 @@ from tests.support.apache_kafka import (
 from tests.support.foreign_clients import ForeignClientError, toolchain
 from tests.support.package_clients import node_modules, node_of
 
-SOURCES: Final = REPOSITORY / "helpers" / "exam"
+SOURCE_FOLDER: Final = REPOSITORY / "helpers" / "exam"
 JAVA_RELEASES: Final = ("4.4.0", "4.3.1", "3.9.2")
 SHARING_SINCE: Final = "4.2"
 """kafka-clients with share consumers that acknowledge and renew."""
@@ -34,7 +34,7 @@ SHARING_SINCE: Final = "4.2"
 
 def python_driver(library: str, version: str = "") -> list[str]:
     """Return the driver of a Python library, as installed here or in another version."""
-    program = [sys.executable, str(SOURCES / f"{library}_driver.py")]
+    program = [sys.executable, str(SOURCE_FOLDER / f"{library}_driver.py")]
     if not version:
         return program
     target = CACHE / "exam-python" / f"{library}-{version}"
@@ -49,9 +49,9 @@ def python_driver(library: str, version: str = "") -> list[str]:
 def java_driver(release: str) -> list[str]:
     """Return the driver of kafka-clients of a release."""
     libs = kafka_libs(release)
-    sources = [SOURCES / "ExamDriver.java", SOURCES / "ExamAdmin.java"]
+    sources = [SOURCE_FOLDER / "ExamDriver.java", SOURCE_FOLDER / "ExamAdmin.java"]
     if release >= SHARING_SINCE:
-        sources.append(SOURCES / "ExamShare.java")
+        sources.append(SOURCE_FOLDER / "ExamShare.java")
     classes = java_classes(sources, name="exam", libs=libs, error=ForeignClientError)
     return [*JAVA, "-cp", f"{classes}{os.pathsep}{libs}/*", "ExamDriver"]
 
@@ -60,7 +60,7 @@ def node_driver(program: str, library: str) -> list[str]:
     """Return the driver of a library that npm brings, in the client matrix's version."""
     modules = node_modules(library)
     environment = ["env", f"--chdir={modules.parent}", f"NODE_PATH={modules}"]
-    return [*environment, node_of(modules), str(SOURCES / program)]
+    return [*environment, node_of(modules), str(SOURCE_FOLDER / program)]
 
 
 def rust_driver(library: str) -> list[str]:
@@ -69,7 +69,7 @@ def rust_driver(library: str) -> list[str]:
     build = [toolchain("cargo", "Rust 1.95 with cargo"), "build", "--quiet", "--package", package]
     with hold_lock(CACHE / "rust.lock"):
         command = [*build, "--target-dir", str(target)]
-        output_of(command, "cargo failed", ForeignClientError, directory=SOURCES / "rust")
+        output_of(command, "cargo failed", ForeignClientError, directory=SOURCE_FOLDER / "rust")
     return [str(target / "debug" / package)]
 
 
@@ -112,9 +112,9 @@ def command_of(driver_name: str) -> str:
     return java_program(*APPLICATIONS[driver_name])
 
 
-def main(names: Sequence[str]) -> None:
+def main(library_names: Sequence[str]) -> None:
     """Print the commands that start the drivers."""
-    for name in names or (*DRIVERS, *APPLICATIONS):
+    for name in library_names or (*DRIVERS, *APPLICATIONS):
         sys.stdout.write(f"{name}\t{command_of(name)}\n")
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from tests.support.apache_kafka import CACHE, REPOSITORY, digest_of, hold_lock, output_of
 from tests.support.foreign_clients import ForeignClientError, toolchain
 
-SOURCES: Final = REPOSITORY / "helpers" / "exam" / "go"
+SOURCE_FOLDER: Final = REPOSITORY / "helpers" / "exam" / "go"
 
 
 def go_driver(program: str, *, module: str = "", version: str = "") -> Path:
@@ -25,13 +25,15 @@ def go_driver(program: str, *, module: str = "", version: str = "") -> Path:
     Raises:
         ForeignClientError: It can't be built.
     """
-    sources = sorted([*SOURCES.rglob("*.go"), SOURCES / "go.mod", SOURCES / "go.sum"])
+    sources = sorted(
+        [*SOURCE_FOLDER.rglob("*.go"), SOURCE_FOLDER / "go.mod", SOURCE_FOLDER / "go.sum"]
+    )
     target = CACHE / "exam-go" / digest_of(sources) / f"{program}{version}"
     go = toolchain("go", "Go 1.26")
     with hold_lock(CACHE / "exam-go.lock"):
         if not target.exists():
             copy = target.with_name(f"{target.name}-sources")
-            shutil.copytree(SOURCES, copy, dirs_exist_ok=True)
+            shutil.copytree(SOURCE_FOLDER, copy, dirs_exist_ok=True)
             commands = [[go, "build", "-o", str(target), f"./{program}"]]
             if version:
                 import_path = _import_path(module, version)

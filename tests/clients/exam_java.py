@@ -10,7 +10,7 @@ from typing import Final
 from tests.support.apache_kafka import REPOSITORY, ApacheKafkaError, cached_jars, java_classes
 from tests.support.foreign_clients import ForeignClientError
 
-SOURCES: Final = REPOSITORY / "helpers" / "exam"
+SOURCE_FOLDER: Final = REPOSITORY / "helpers" / "exam"
 PROGRAMS: Final = {
     "spring-kafka": "SpringDriver",
     "iceberg": "org.apache.iceberg.connect.channel.IcebergDriver",
@@ -38,7 +38,10 @@ def java_program(program_name: str, version: str, *arguments: str) -> str:
         if not any(jars.glob(f"*{version}.jar")):
             raise ApacheKafkaError(f"Maven copied no {program_name} {version}")
 
-    pom, version_option = SOURCES / "poms" / f"{program_name}.xml", f"-Dlibrary.version={version}"
+    pom, version_option = (
+        SOURCE_FOLDER / "poms" / f"{program_name}.xml",
+        f"-Dlibrary.version={version}",
+    )
     versioned_name = f"{program_name}-{version}"
     jars = cached_jars(
         pom,
@@ -48,7 +51,7 @@ def java_program(program_name: str, version: str, *arguments: str) -> str:
         description=f"{program_name}'s jars",
         check=check,
     )
-    sources = [SOURCES / "Contract.java", SOURCES / f"{main.rpartition('.')[2]}.java"]
+    sources = [SOURCE_FOLDER / "Contract.java", SOURCE_FOLDER / f"{main.rpartition('.')[2]}.java"]
     classes = java_classes(
         sources, name=f"exam-{versioned_name}", libs=jars, error=ForeignClientError
     )

@@ -27,10 +27,10 @@ class HoldingProxy(ManagedResource):
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._changed = threading.Condition()
         self._broker_port: int | None = None
-        self._holding = False
+        self._is_holding = False
         self._held = 0
         self._answered = 0
-        self._closed = False
+        self._is_closed = False
 
     @property
     def port(self) -> int:
@@ -41,8 +41,8 @@ class HoldingProxy(ManagedResource):
 
     def _on_exit(self, exc: BaseException | None) -> None:
         with self._changed:
-            self._closed = True
-            self._holding = False
+            self._is_closed = True
+            self._is_holding = False
             self._changed.notify_all()
         with contextlib.suppress(OSError):  # wakes the accepting thread
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -58,7 +58,7 @@ class HoldingProxy(ManagedResource):
     def hold(self) -> None:
         """Hold every Produce that arrives from now on."""
         with self._changed:
-            self._holding = True
+            self._is_holding = True
             self._held = self._answered = 0
 
     def await_held(self) -> bool:
@@ -73,7 +73,7 @@ class HoldingProxy(ManagedResource):
             TimeoutError: The broker did not answer.
         """
         with self._changed:
-            self._holding = False
+            self._is_holding = False
             self._changed.notify_all()
             if not self._changed.wait_for(lambda: self._answered == self._held, SLOW_S):
                 raise TimeoutError(f"{self._answered} of {self._held} held Produce were answered")
@@ -99,18 +99,18 @@ class HoldingProxy(ManagedResource):
             for frame in _frames(client):
                 self._pass_on(frame, broker, delayed_requests)
             with self._changed:  # the client is gone; its late requests are still answered
-                self._changed.wait_for(lambda: not delayed_requests or self._closed, SLOW_S)
+                self._changed.wait_for(lambda: not delayed_requests or self._is_closed, SLOW_S)
             broker.shutdown(socket.SHUT_RDWR)
             answer_thread.join()
 
     def _pass_on(self, frame: bytes, broker: socket.socket, delayed_requests: set[int]) -> None:
         api_key, _, correlation_id = struct.unpack_from(">hhi", frame)
         with self._changed:
-            if api_key == _PRODUCE and self._holding:
+            if api_key == _PRODUCE and self._is_holding:
                 self._held += 1
                 delayed_requests.add(correlation_id)
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: not self._holding)
+                self._changed.wait_for(lambda: not self._is_holding)
         broker.sendall(struct.pack(">i", len(frame)) + frame)
 
     def _relay_answers(

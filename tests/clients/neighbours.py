@@ -52,14 +52,14 @@ class Neighbour:
 
     def __init__(self, connection: socket.socket, kind: str, *, is_closed: bool) -> None:
         self._connection = connection
-        self._what = kind
+        self._kind = kind
         self._is_closed = is_closed
 
     def misbehave(self) -> None:
         """Send what should not be sent."""
         # The broker may close as soon as it has read the beginning.
         with contextlib.suppress(ConnectionError):
-            self._connection.sendall(CLOSED_FOR.get(self._what, HALF_FRAME))
+            self._connection.sendall(CLOSED_FOR.get(self._kind, HALF_FRAME))
 
     def expect_answer(self) -> None:
         """Check that the broker has closed the connection, or waits for the rest of the frame."""
@@ -69,15 +69,15 @@ class Neighbour:
                 received_byte = self._connection.recv(1)
             except BlockingIOError:
                 return
-            raise AssertionError(f"{self._what}: got {received_byte!r}, expected nothing yet")
+            raise AssertionError(f"{self._kind}: got {received_byte!r}, expected nothing yet")
         try:
             received_byte = self._connection.recv(1)
         except ConnectionError:
             received_byte = b""
         except TimeoutError:
-            raise AssertionError(f"{self._what}: the connection is still open") from None
+            raise AssertionError(f"{self._kind}: the connection is still open") from None
         assert received_byte == b"", (
-            f"{self._what}: got {received_byte!r}, expected a closed connection"
+            f"{self._kind}: got {received_byte!r}, expected a closed connection"
         )
 
 

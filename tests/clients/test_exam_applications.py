@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from tests.clients.exam_drivers import SOURCES, command_of
+from tests.clients.exam_drivers import SOURCE_FOLDER, command_of
 from tests.clients.exam_java import java_program
 from tests.clients.klag_exporter import klag_exporter, lags, run_exporter
 from tests.clients.test_exam_pairs import outcome
@@ -28,7 +28,7 @@ from txnsim_lab.exam.results import SituationOutcome
 pytestmark = [pytest.mark.clients, pytest.mark.nightly]
 
 Program = tuple[str, ...]
-SPARK_READER: Final = SOURCES / "spark_reader.py"
+SPARK_READER: Final = SOURCE_FOLDER / "spark_reader.py"
 JAVA_CLIENT: Final = ("kafka-clients-4.4.0",)
 SPRING, ICEBERG, FLINK = ("spring-kafka", "3.3.10"), ("iceberg", "1.11.0"), ("flink", "5.0.0-2.2")
 PAIRS: Final[tuple[tuple[str, Program, Program], ...]] = (

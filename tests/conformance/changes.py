@@ -92,9 +92,9 @@ def alter_topic(topic: str, name: str, config_value: str | None) -> Operation:
     return _alter(2, topic, name, config_value)
 
 
-def alter_verification(*, enabled: bool) -> Operation:
+def alter_verification(*, is_enabled: bool) -> Operation:
     """Switch the verification of Produce on or off, for all brokers (KIP-890)."""
-    return _alter(4, "", VERIFICATION, None if enabled else "false")
+    return _alter(4, "", VERIFICATION, None if is_enabled else "false")
 
 
 def _alter(resource_type: int, resource_name: str, key: str, config_value: str | None) -> Operation:

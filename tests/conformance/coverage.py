@@ -142,8 +142,9 @@ def missing(coverage: Coverage) -> Iterator[str]:
             version for version in versions if (api, version) not in coverage.by_version
         ]
         if unanswered_versions:
-            every = len(unanswered_versions) == len(versions)
-            yield f"{api}: {'all versions' if every else ', '.join(map(str, unanswered_versions))}"
+            are_all_unanswered = len(unanswered_versions) == len(versions)
+            version_list = ", ".join(map(str, unanswered_versions))
+            yield f"{api}: {'all versions' if are_all_unanswered else version_list}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

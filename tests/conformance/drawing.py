@@ -138,22 +138,22 @@ class Drawer:
         version = self._choices.between(0, 3)
         places, mode = self._some_places(drawn_identity.mode)
         name = "" if self._choices.rarely(60) else producer.name
-        values = _add_values(name, drawn_identity, places, verify=False)
+        values = _add_values(name, drawn_identity, places, is_verification=False)
         return _operation_of("AddPartitionsToTxn", version, "client", mode, values, producer)
 
     def add_as_broker(self, producer: Producer, flow: str | None = None) -> Operation:
         """An AddPartitionsToTxn request of a broker (v4 and v5), to verify or to add."""
         drawn_identity = self.identity(producer)
         version = self._choices.between(4, 5)
-        verify = self._level == 0 or self._choices.rarely(2)
-        verify = verify and not self._choices.rarely(20)
+        is_verification = self._level == 0 or self._choices.rarely(2)
+        is_verification = is_verification and not self._choices.rarely(20)
         if flow is not None:
-            verify = flow == "verify"
+            is_verification = flow == "verify"
         places, mode = self._some_places(drawn_identity.mode)
         if producer.added and self._choices.rarely(2):
             places = [self._choices.pick(sorted(producer.added))]
         name = "" if self._choices.rarely(60) else producer.name
-        values = _add_values(name, drawn_identity, places, verify=verify)
+        values = _add_values(name, drawn_identity, places, is_verification=is_verification)
         other_producers = [one for one in self._world.producers if one is not producer]
         also = None
         if other_producers and self._choices.rarely(5):
@@ -161,14 +161,14 @@ class Drawer:
             also = self._choices.pick(other_producers)
             its = self.identity(also)
             verify_also = self._level == 0 or self._choices.rarely(2)
-            values["transactions"] += _add_values(also.name, its, places[:1], verify=verify_also)[
-                "transactions"
-            ]
+            values["transactions"] += _add_values(
+                also.name, its, places[:1], is_verification=verify_also
+            )["transactions"]
             mode += f", and {its.mode} of another"
         return Operation(
             api="AddPartitionsToTxn",
             version=version,
-            flow="verify" if verify else "broker",
+            flow="verify" if is_verification else "broker",
             mode=mode,
             values=values,
             transactional_id=producer.name,
@@ -255,13 +255,15 @@ class Drawer:
             if producer.added and not self._choices.rarely(2 if is_new_flow else 8):
                 topic_partition = self._choices.pick(sorted(producer.added))
         sequence_kind, sequence = self._sequence(producer, drawn_identity.identity, topic_partition)
-        transactional = not self._choices.rarely(40)
+        is_transactional = not self._choices.rarely(40)
         name = None if self._choices.rarely(60) else producer.name
         mode = f"{drawn_identity.mode}, sequence {sequence_kind}"
-        mode += "" if transactional else ", not transactional"
+        mode += "" if is_transactional else ", not transactional"
         mode += "" if name else ", nameless"
         batches = {
-            topic_partition: self._batch(drawn_identity, sequence, transactional=transactional)
+            topic_partition: self._batch(
+                drawn_identity, sequence, is_transactional=is_transactional
+            )
         }
         if self._choices.rarely(6):
             partitions = self._world.partitions[topic_partition[0]]
@@ -270,10 +272,10 @@ class Drawer:
                 producer, drawn_identity.identity, next_partition
             )
             batches[next_partition] = self._batch(
-                drawn_identity, sequence, transactional=transactional
+                drawn_identity, sequence, is_transactional=is_transactional
             )
             mode += f", and {sequence_kind} elsewhere"
-        if not transactional:
+        if not is_transactional:
             return self._produce(version, mode, batches, transactional_id=name)
         return self._produce(version, mode, batches, transactional_id=name, producer=producer)
 
@@ -292,7 +294,7 @@ class Drawer:
         topic_partition = self._choices.pick(self._world.places)
         drawn_identity = self.identity(producer)
         sequence_kind, sequence = self._sequence(producer, drawn_identity.identity, topic_partition)
-        batch = self._batch(drawn_identity, sequence, transactional=False)
+        batch = self._batch(drawn_identity, sequence, is_transactional=False)
         mode = f"idempotent {drawn_identity.mode}, sequence {sequence_kind}"
         return self._produce(self._choices.between(3, 13), mode, {topic_partition: batch})
 
@@ -316,13 +318,15 @@ class Drawer:
                 return sequence_kind, 0
         return RIGHT, right_sequence
 
-    def _batch(self, drawn_identity: DrawnIdentity, sequence: int, *, transactional: bool) -> Batch:
+    def _batch(
+        self, drawn_identity: DrawnIdentity, sequence: int, *, is_transactional: bool
+    ) -> Batch:
         return Batch(
             values=("a", "b")[: self._choices.between(1, 2)],
             pid=drawn_identity.pid,
             epoch=drawn_identity.identity.epoch,
             sequence=sequence,
-            transactional=transactional,
+            transactional=is_transactional,
         )
 
     def _produce(
@@ -369,7 +373,7 @@ def idempotent_producer(choices: Choices) -> Operation:
 
 def right_add(producer: Producer, topic_partition: Place, *, as_broker: bool = False) -> Operation:
     """A partition added as a client does it right, or as a leader does it for transactions v2."""
-    values = _add_values(producer.name, _right(producer), [topic_partition], verify=False)
+    values = _add_values(producer.name, _right(producer), [topic_partition], is_verification=False)
     version, flow = (5, "broker") if as_broker else (3, "client")
     return _operation_of("AddPartitionsToTxn", version, flow, RIGHT, values, producer)
 
@@ -410,10 +414,10 @@ def ahead(identity: Identity, epoch_count: int) -> Identity:
     return Identity(identity.pid, min(identity.epoch + epoch_count, EPOCH_MAX))
 
 
-def by_topic(places: list[Place]) -> dict[str, list[int]]:
+def by_topic(partitions_drawn: list[Place]) -> dict[str, list[int]]:
     """Partitions grouped by topic."""
     topics: dict[str, list[int]] = {}
-    for topic, index in places:
+    for topic, index in partitions_drawn:
         topics.setdefault(topic, []).append(index)
     return topics
 
@@ -432,11 +436,15 @@ def _operation_of(
 
 
 def _add_values(
-    name: str | None, drawn_identity: DrawnIdentity, places: list[Place], *, verify: bool
+    name: str | None,
+    drawn_identity: DrawnIdentity,
+    partitions_drawn: list[Place],
+    *,
+    is_verification: bool,
 ) -> Values:
     """Values of AddPartitionsToTxn, in the shapes of old and of new versions."""
     unresolved: Any = drawn_identity.pid
-    topics = list(by_topic(places).items())
+    topics = list(by_topic(partitions_drawn).items())
     return add_partitions_values(
-        name or "", unresolved, drawn_identity.identity.epoch, topics, only_verifies=verify
+        name or "", unresolved, drawn_identity.identity.epoch, topics, only_verifies=is_verification
     )

@@ -216,7 +216,7 @@ class OthersDrawer:
 _ISOLATION: Final = ("read_uncommitted", "read_committed")
 
 
-def _marker(pid: Pid, epoch: int, places: list[Place]) -> Values:
+def _marker(pid: Pid, epoch: int, partitions_drawn: list[Place]) -> Values:
     """The values of an ABORT marker, as Kafka's tool sends it."""
     return {
         "producer_id": pid,
@@ -225,7 +225,7 @@ def _marker(pid: Pid, epoch: int, places: list[Place]) -> Values:
         "coordinator_epoch": 0,
         "topics": [
             {"name": topic, "partition_indexes": indexes}
-            for topic, indexes in by_topic(places).items()
+            for topic, indexes in by_topic(partitions_drawn).items()
         ],
     }
 

@@ -406,7 +406,7 @@ class PlayMachine(RuleBasedStateMachine):
                 is_set = name in world.altered.get(topic, {})
                 stage.alter_topic(topic, name, None if is_set else config_value)
             case "verification":
-                stage.verify(enabled=not world.verifies)
+                stage.verify(is_enabled=not world.verifies)
                 if not world.verifies:  # only then an id that nobody knows may commit positions
                     absent_producer = Aim(stage, choices).producer_in(ABSENT)
                     drawer = stage.drawer(choices, wrong=drawing.RIGHT)

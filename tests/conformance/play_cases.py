@@ -39,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             begun_s = time.monotonic()
             for case in cases_of_broker:
                 if transaction_version in case.text.levels:
-                    for line in _play_case(case, config, transaction_version, tell=options.tell):
+                    for line in _play_case(
+                        case, config, transaction_version, prints_answers=options.tell
+                    ):
                         wrong_count += not line.startswith(" ")
                         sys.stdout.write(f"{line}\n")
             seconds = time.monotonic() - begun_s
@@ -48,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _play_case(
-    case: Case, config: BrokerConfig, transaction_version: int, *, tell: bool
+    case: Case, config: BrokerConfig, transaction_version: int, *, prints_answers: bool
 ) -> Iterator[str]:
     try:
         with virtual_on(setup_of(config), TXN_LEVELS[0]) as target:
@@ -58,7 +60,7 @@ def _play_case(
         yield f"{failure}"
         return
     yield from (f"{case.id} at {transaction_version}: {line}" for line in play_result.unshown_rules)
-    for question, answer in play_result.transcript.entries if tell else ():
+    for question, answer in play_result.transcript.entries if prints_answers else ():
         yield f"  {case.name} at {transaction_version}: {question}: {answer}"
 
 

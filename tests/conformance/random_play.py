@@ -63,7 +63,7 @@ def play(
     play_count: int = PLAYS_PER_SEED,
     shrink_count: int = SHRINKS,
     missing: Missing = cells.cells_not_visited,
-    tell: bool = False,
+    reports_progress: bool = False,
 ) -> Result:
     """Play at least so many operations at a level.
 
@@ -71,11 +71,11 @@ def play(
         addresses: Of the real broker and of ours.
         transaction_version: Finalized level of ``transaction.version``.
         seed: Of the first plays.
-        operations: How many; the plays of a seed are always played to their end.
-        plays: Of one seed, then comes the next.
-        shrinks: So often it looks for a shorter play that parts the brokers.
+        operation_count: How many; the plays of a seed are always played to their end.
+        play_count: Of one seed, then comes the next.
+        shrink_count: So often it looks for a shorter play that parts the brokers.
         missing: Where a long play still has to go.
-        tell: Whether to write on stderr how it goes.
+        reports_progress: Whether to write on stderr how it goes.
     """
     begun_s = time.monotonic()
     session = Session(
@@ -91,7 +91,7 @@ def play(
         session.play(number)
         number += 1
         result.seconds = time.monotonic() - begun_s
-        if tell:
+        if reports_progress:
             progress = f"level {transaction_version}: {result.operations} operations"
             progress += f", {result.seconds:.0f} s"
             sys.stderr.write(f"{progress}, {len(result.differences)} differences\n")
@@ -214,7 +214,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 play_count=arguments.plays,
                 shrink_count=arguments.shrink,
                 missing=partial(missing_anywhere, results) if is_last else cells.cells_not_visited,
-                tell=True,
+                reports_progress=True,
             )
         results.append(result)
         sys.stdout.write("\n".join(report(result)) + "\n")

@@ -40,7 +40,7 @@ from tests.conformance.recordings import FOLDER, path_of, read, recorded_stories
 from tests.support.console import say
 from txnsim_lab.conformance._book.recordings import Recording, combine_plays, recording_of
 
-NAMES: Final = sorted({name_of(story) for story, _ in STORIES})
+STORY_NAMES: Final = sorted({name_of(story) for story, _ in STORIES})
 
 LINES_MAX: Final = 200
 
@@ -53,12 +53,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m tests.conformance.record",
         description="Play the stories to a real Apache Kafka and keep its answers.",
     )
-    parser.add_argument("--story", action="append", choices=NAMES, help="only this one")
+    parser.add_argument("--story", action="append", choices=STORY_NAMES, help="only this one")
     parser.add_argument("--level", action="append", type=int, choices=LEVELS, help="only there")
     parser.add_argument("--times", type=int, default=1, metavar="N", help="plays of each story")
     parser.add_argument("--check", action="store_true", help="compare, and change nothing")
     options = parser.parse_args(arguments)
-    plays_found = record_stories(options.story or NAMES, options.level or LEVELS, options.times)
+    plays_found = record_stories(
+        options.story or STORY_NAMES, options.level or LEVELS, options.times
+    )
     unstable = list(undeclared_variations(plays_found))
     if unstable:
         say("Kafka's answers vary, and RACES does not say why:", *unstable)
@@ -69,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _report_changes(list(changes(plays_found, Path(scratch))))
     keep(plays_found, FOLDER)
     is_complete = not options.story and not options.level
-    for name in set(recorded_stories()) - set(NAMES) if is_complete else ():
+    for name in set(recorded_stories()) - set(STORY_NAMES) if is_complete else ():
         path_of(name).unlink()
     coverage.main(["--write"])
     say(f"kept {sum(map(len, plays_found.values()))} answers of {len(plays_found)} plays")
@@ -77,20 +79,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def record_stories(
-    names: Sequence[str], transaction_versions: Sequence[int], repeat_count: int = 1
+    story_names: Sequence[str], transaction_versions: Sequence[int], repeat_count: int = 1
 ) -> Plays:
     """Play these stories at these levels; answers that varied are all kept."""
     setups_wanted = [
         (transaction_version, setup)
         for transaction_version, setup in setups()
         if transaction_version in transaction_versions
-        and any(name_of(story) in names for story in stories_at(transaction_version, setup))
+        and any(name_of(story) in story_names for story in stories_at(transaction_version, setup))
     ]
     recordings_by_play: dict[tuple[str, int], list[Recording]] = {}
     with ThreadPoolExecutor(max(1, len(setups_wanted))) as lanes:
         for _ in range(repeat_count):
             for part in lanes.map(
-                lambda level_and_setup: _on_setup(names, *level_and_setup), setups_wanted
+                lambda level_and_setup: _on_setup(story_names, *level_and_setup), setups_wanted
             ):
                 for play, recording in part.items():
                     recordings_by_play.setdefault(play, []).append(recording)
@@ -99,11 +101,11 @@ def record_stories(
     }
 
 
-def _on_setup(names: Sequence[str], transaction_version: int, setup: ClusterSetup) -> Plays:
+def _on_setup(story_names: Sequence[str], transaction_version: int, setup: ClusterSetup) -> Plays:
     plays_found: Plays = {}
     with kafka(transaction_version, setup) as address:
         for story in stories_at(transaction_version, setup):
-            if (name := name_of(story)) in names:
+            if (name := name_of(story)) in story_names:
                 begun_s = time.monotonic()
                 plays_found[name, transaction_version] = recording_of(
                     play_story(story, address, transaction_version)

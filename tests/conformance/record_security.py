@@ -23,19 +23,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="compare and change nothing")
     parser.add_argument("--kind", choices=KINDS, action="append", help="only this, or these")
     options = parser.parse_args(arguments)
-    differ = False
+    has_differences = False
     with kafka() as addresses:
         for kind in options.kind or KINDS:
             answers = KINDS[kind](addresses)
             if options.check:
                 differences_found = differences(kind, answers)
-                differ |= bool(differences_found)
+                has_differences |= bool(differences_found)
                 for name, (kept_answer, answer_now) in differences_found.items():
                     sys.stdout.write(f"{kind}: {name}\n  kept {kept_answer}\n  now  {answer_now}\n")
             else:
                 write(kind, answers)
             sys.stdout.write(f"{kind}: {len(answers)} answers\n")
-    return int(differ)
+    return int(has_differences)
 
 
 if __name__ == "__main__":

@@ -164,11 +164,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     transaction_versions = sorted(
         options.level or ([0] if feature is None else [feature.new_cluster_level])
     )
-    everything = not options.case and not options.story
+    compares_everything = not options.case and not options.story
     accepted = ACCEPTED if Release.line_of(release.name) < SAME_SINCE else ALWAYS_ACCEPTED
     compared = ReleaseComparison(options.keep, accepted)
     sides = partial(both, release)
-    if everything or options.case:
+    if compares_everything or options.case:
         cases = [case for case in choose_cases(options.case) if feature or not _moves_level(case)]
         surroundings = PlaySurroundings(offered_versions=offered_by(release))
         for comparison in compared_cases(
@@ -179,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             surroundings=surroundings,
         ):
             compared.add(comparison)
-    if everything or options.story:
+    if compares_everything or options.story:
         for comparison in compared_stories(
             sides, options.story, transaction_versions, labels_done=compared.plays
         ):
@@ -293,7 +293,7 @@ def compared_cases(
 
 def compared_stories(
     sides: Sides,
-    names: Sequence[str],
+    story_names: Sequence[str],
     transaction_versions: Sequence[int],
     *,
     labels_done: Container[str] = (),
@@ -303,7 +303,7 @@ def compared_stories(
         stories = {
             _label(programme.name_of(story), transaction_version): story
             for story in programme.stories_at(transaction_version)
-            if not names or programme.name_of(story) in names
+            if not story_names or programme.name_of(story) in story_names
         }
         stories = {label: story for label, story in stories.items() if label not in labels_done}
         if not stories:

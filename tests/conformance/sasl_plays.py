@@ -36,9 +36,9 @@ class Talk:
     def close(self) -> None:
         self._connection.close()
 
-    def ask(self, api: str, version: int, **values: Any) -> Any:
+    def ask(self, api: str, version: int, **request_fields: Any) -> Any:
         """Send a request, and note its answer."""
-        answer = self.quietly(api, version, **values)
+        answer = self.quietly(api, version, **request_fields)
         if api == "ApiVersions" and not isinstance(answer, NoAnswer):
             error_name = ErrorCode(answer.error_code).name.upper()
         elif api == "Metadata" and not isinstance(answer, NoAnswer):
@@ -48,10 +48,10 @@ class Talk:
         self.said.append({"asked": f"{api} v{version}", "answered": error_name})
         return answer
 
-    def quietly(self, api: str, version: int, **values: Any) -> Any:
+    def quietly(self, api: str, version: int, **request_fields: Any) -> Any:
         """Send a request without noting its answer."""
         try:
-            return self._connection.ask(KEYS[api], version, **values)
+            return self._connection.ask(KEYS[api], version, **request_fields)
         except ConnectionError:
             return NoAnswer.CLOSED
 

@@ -59,7 +59,7 @@ class Session:
             prefix,
             transaction_version=result.level,
             result=result,
-            counts=not self.shrinks,
+            counts_transactions=not self.shrinks,
         )
 
     @property

@@ -55,9 +55,9 @@ class Sharer:
         self._connection = RawConnection(self._address, answer_timeout_s=ANSWER_TIMEOUT_S)
         self._connection.__enter__()
 
-    def ask(self, api: str, version: int, **values: Any) -> Any:
+    def ask(self, api: str, version: int, **request_fields: Any) -> Any:
         """Send a request on the member's own connection."""
-        return self._connection.ask(_KEYS[api], version, **values)
+        return self._connection.ask(_KEYS[api], version, **request_fields)
 
     def close(self) -> None:
         """Close the member's connection."""
@@ -102,7 +102,7 @@ class DrawnShares:
         reset = chance.choice(("earliest", "earliest", "earliest", "latest", None))
         isolation = chance.choice(("read_committed", "read_committed", None))
         group_configs = {"share.auto.offset.reset": reset, "share.isolation.level": isolation}
-        plays.configure(self._group, group_configs, quiet=True)
+        plays.configure(self._group, group_configs, is_quiet=True)
         if chance.random() < 0.3:
             self._configure()
         self._append()
@@ -143,7 +143,7 @@ class DrawnShares:
         for _ in range(100):
             values = {"group_id": "warm-shares", "member_id": sharer.member_id, "rack_id": None}
             names = {"subscribed_topic_names": ["src"], "member_epoch": 0}
-            answer = self._p.ask("ShareGroupHeartbeat", 1, quiet=True, **values, **names)
+            answer = self._p.ask("ShareGroupHeartbeat", 1, is_quiet=True, **values, **names)
             if answer.assignment is not None and answer.assignment.topic_partitions:
                 break
             time.sleep(0.1)
@@ -152,16 +152,16 @@ class DrawnShares:
     def _clean_topics(self) -> None:
         plays, group = self._p, self._group
         for sharer in self._sharers:
-            self._heartbeat(sharer, -1, quiet=True)
+            self._heartbeat(sharer, -1, is_quiet=True)
         for _ in range(40):
-            answer = plays.ask("DeleteGroups", 2, quiet=True, groups_names=[group])
+            answer = plays.ask("DeleteGroups", 2, is_quiet=True, groups_names=[group])
             if answer.results[0].error_code.name in ("none", "group_id_not_found"):
                 break
             time.sleep(0.1)
         names = [name for name, _ in _CONFIGS]
-        plays.configure(group, dict.fromkeys(names), quiet=True)
+        plays.configure(group, dict.fromkeys(names), is_quiet=True)
         topic_names = [f"{self._name}-{letter}" for letter in "tu"]
-        plays.ask("DeleteTopics", 5, quiet=True, topic_names=topic_names, timeout=30_000)
+        plays.ask("DeleteTopics", 5, is_quiet=True, topic_names=topic_names, timeout=30_000)
         plays.settle_topics()
 
     def _topic(self, name: str, partitions: int) -> None:
@@ -172,7 +172,7 @@ class DrawnShares:
             (topic_description,) = self._p.ask(
                 "Metadata",
                 12,
-                quiet=True,
+                is_quiet=True,
                 topics=topics,
                 allow_auto_topic_creation=False,
                 include_topic_authorized_operations=False,
@@ -191,7 +191,12 @@ class DrawnShares:
     # Members
 
     def _heartbeat(
-        self, sharer: Sharer, epoch: int | None = None, *, quiet: bool = False, **fields: Any
+        self,
+        sharer: Sharer,
+        epoch: int | None = None,
+        *,
+        is_quiet: bool = False,
+        **request_fields: Any,
     ) -> Any:
         values = {
             "group_id": self._group,
@@ -199,10 +204,10 @@ class DrawnShares:
             "member_epoch": sharer.member_epoch if epoch is None else epoch,
             "rack_id": None,
             "subscribed_topic_names": None,
-            **fields,
+            **request_fields,
         }
-        answer = self._p.ask("ShareGroupHeartbeat", 1, quiet=quiet, **values)
-        if not quiet:
+        answer = self._p.ask("ShareGroupHeartbeat", 1, is_quiet=is_quiet, **values)
+        if not is_quiet:
             _count_assigned(self._p.rows[-1][3])
         if not answer.error_code:
             sharer.member_epoch = max(0, answer.member_epoch)
@@ -219,7 +224,7 @@ class DrawnShares:
             epochs_before = [sharer.member_epoch for sharer in self._sharers]
             for sharer in self._sharers:
                 if sharer.member_epoch:
-                    self._heartbeat(sharer, quiet=True)
+                    self._heartbeat(sharer, is_quiet=True)
             equal_round_count = (
                 equal_round_count + 1
                 if epochs_before == [sharer.member_epoch for sharer in self._sharers]
@@ -295,7 +300,7 @@ class DrawnShares:
         answer = self._p.ask(
             "Produce",
             9,
-            quiet=True,
+            is_quiet=True,
             transactional_id=transactional_id,
             acks=-1,
             timeout=30_000,
@@ -322,7 +327,7 @@ class DrawnShares:
         name = {"transactional_id": f"{self._name}-txn"}
         own_fields = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
         while (
-            init_answer := plays.ask("InitProducerId", 4, quiet=True, **name, **own_fields)
+            init_answer := plays.ask("InitProducerId", 4, is_quiet=True, **name, **own_fields)
         ).error_code:
             time.sleep(0.05)
         producer_fields = {
@@ -338,7 +343,7 @@ class DrawnShares:
         old_fields["v3_and_below_topics"] = [
             {"name": topic_partition[0], "partitions": [topic_partition[1]]}
         ]
-        while self._refuses(plays.ask("AddPartitionsToTxn", 3, quiet=True, **old_fields)):
+        while self._refuses(plays.ask("AddPartitionsToTxn", 3, is_quiet=True, **old_fields)):
             time.sleep(0.05)
         batch = self._build_batch(
             chance.choice((1, 2, 4)),
@@ -363,7 +368,7 @@ class DrawnShares:
             return
         committed = self._chance.random() < 0.5
         while self._p.ask(
-            "EndTxn", 3, quiet=True, **producer_fields, committed=committed
+            "EndTxn", 3, is_quiet=True, **producer_fields, committed=committed
         ).error_code:
             time.sleep(0.05)
         time.sleep(self._p.pause_s)
@@ -378,10 +383,10 @@ class DrawnShares:
 
     # Share sessions
 
-    def _share_fetch(self, sharer: Sharer, epoch: int | None = None, **fields: Any) -> Any:
+    def _share_fetch(self, sharer: Sharer, epoch: int | None = None, **request_fields: Any) -> Any:
         """A ShareFetch of the member, with ``fields`` in place of the right values."""
         session = sharer.epoch if epoch is None else epoch
-        topics = fields.pop("topics", None)
+        topics = request_fields.pop("topics", None)
         if topics is None:
             topics = [
                 {
@@ -406,7 +411,7 @@ class DrawnShares:
             "is_renew_ack": False,
             "topics": topics,
             "forgotten_topics_data": [],
-            **fields,
+            **request_fields,
         }
         answer = sharer.ask("ShareFetch", 2, **values)
         self._keep_answer("ShareFetch", values, answer)
@@ -517,7 +522,7 @@ class DrawnShares:
         self._send_acknowledgement(sharer, topics=self._acks(sharer))
 
     def _send_acknowledgement(
-        self, sharer: Sharer, epoch: int | None = None, **fields: Any
+        self, sharer: Sharer, epoch: int | None = None, **request_fields: Any
     ) -> None:
         session = sharer.epoch if epoch is None else epoch
         values = {
@@ -525,7 +530,7 @@ class DrawnShares:
             "member_id": sharer.member_id,
             "share_session_epoch": session,
             "is_renew_ack": self._chance.random() < 0.1,
-            **fields,
+            **request_fields,
         }
         answer = sharer.ask("ShareAcknowledge", 2, **values)
         self._keep_answer("ShareAcknowledge", values, answer)
@@ -593,9 +598,9 @@ class DrawnShares:
             case _:
                 plays.configs_of(self._group, "share.")
 
-    def _describe_groups(self, *groups: str, **fields: Any) -> None:
+    def _describe_groups(self, *groups: str, **request_fields: Any) -> None:
         values = {"group_ids": groups or [self._group], "include_authorized_operations": False}
-        self._p.ask("ShareGroupDescribe", 1, **{**values, **fields})
+        self._p.ask("ShareGroupDescribe", 1, **{**values, **request_fields})
         for group in self._p.rows[-1][3]["groups"]:
             for member in group["members"]:
                 _count_assigned(member)
@@ -647,7 +652,7 @@ class DrawnShares:
         )
         version = chance.choice((5, 6, 6, 6))
         answer = self._p.ask(
-            "FindCoordinator", version, quiet=True, key_type=2, coordinator_keys=[key]
+            "FindCoordinator", version, is_quiet=True, key_type=2, coordinator_keys=[key]
         )
         rows = [
             [

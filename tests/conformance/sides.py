@@ -79,8 +79,8 @@ class Side:
         while True:
             answer = self.player.ask_unrecorded(operation.api, operation.version, **values)
             code = getattr(answer, "error_code", None)
-            waits = code == ErrorCode.coordinator_load_in_progress
-            if not waits or operation.api not in _TAKE_PRODUCER_IDS:
+            is_loading = code == ErrorCode.coordinator_load_in_progress
+            if not is_loading or operation.api not in _TAKE_PRODUCER_IDS:
                 break
             assert time.monotonic() < deadline_s, f"{operation} stays {answer}"
             self.races[Race.PRODUCER_IDS] += 1
@@ -223,7 +223,7 @@ class Pair:
         Args:
             transactional_id: Of what.
             times_out: Its transactions are over by themselves.
-            stuck: It was found to stay in PrepareX already.
+            is_stuck: It was found to stay in PrepareX already.
         """
         on_the_way = PREPARED | {ONGOING} if times_out else PREPARED
         values: Values = {"transactional_ids": [transactional_id]}

@@ -65,14 +65,14 @@ class Stage:
         *,
         transaction_version: int,
         result: Result,
-        counts: bool,
+        counts_transactions: bool,
     ) -> None:
         self.world = World(prefix, "a", "b")
         self.level = transaction_version
         self.trail: list[Operation] = []
         self._home = transaction_version
         self._result = result
-        self._counts = counts
+        self._counts = counts_transactions
         self._renamed = 0
         self._pair = Pair(addresses, scene=prefix, transaction_version=transaction_version)
         self._pair.both(lambda side: side.prepare(self.world))
@@ -84,7 +84,7 @@ class Stage:
         try:
             self.switch_level(self._home)
             if not self.world.verifies:
-                self.verify(enabled=True)
+                self.verify(is_enabled=True)
         finally:
             self._result.races.update(self._pair.races())
             self._pair.close()
@@ -303,13 +303,13 @@ class Stage:
             self._pair.await_change(lambda side: side.await_level(transaction_version))
             self.level = transaction_version
 
-    def verify(self, *, enabled: bool) -> None:
+    def verify(self, *, is_enabled: bool) -> None:
         """Enable or disable ``transaction.partition.verification.enable``."""
-        self.ask(changes.alter_verification(enabled=enabled))
-        setting = None if enabled else "false"
+        self.ask(changes.alter_verification(is_enabled=is_enabled))
+        setting = None if is_enabled else "false"
         key = changes.VERIFICATION
         self._pair.await_change(lambda side: side.await_config(4, "", key, setting))
-        self.world.verifies = enabled
+        self.world.verifies = is_enabled
 
     def alter_topic(self, topic: str, name: str, config_value: str | None) -> None:
         """Change a config of a topic."""

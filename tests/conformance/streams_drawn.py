@@ -85,14 +85,14 @@ class DrawnPlay:
         """Remove the group and the topics that an earlier play with this seed has left."""
         plays, group = self._p, self._group
         values = {"group_ids": [group], "include_authorized_operations": False}
-        (group_description,) = plays.ask("StreamsGroupDescribe", 1, quiet=True, **values).groups
+        (group_description,) = plays.ask("StreamsGroupDescribe", 1, is_quiet=True, **values).groups
         for member in group_description.members:
             epoch, instance = -1, member.instance_id
-            plays.beat(group, member.member_id, epoch, quiet=True, instance_id=instance)
-        plays.ask("DeleteGroups", 2, quiet=True, groups_names=[group])
-        plays.configure(group, {name: None for name, _ in _CONFIGS[:-1]}, quiet=True)
+            plays.beat(group, member.member_id, epoch, is_quiet=True, instance_id=instance)
+        plays.ask("DeleteGroups", 2, is_quiet=True, groups_names=[group])
+        plays.configure(group, {name: None for name, _ in _CONFIGS[:-1]}, is_quiet=True)
         topic_names = (*(f"{self._name}-{letter}" for letter in "tuv"), *self._internal())
-        plays.ask("DeleteTopics", 5, quiet=True, topic_names=topic_names, timeout=30_000)
+        plays.ask("DeleteTopics", 5, is_quiet=True, topic_names=topic_names, timeout=30_000)
         plays.settle_topics()
 
     def _internal(self) -> tuple[str, ...]:

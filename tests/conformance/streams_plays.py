@@ -197,19 +197,19 @@ class Plays:
             self.topic("src")
             for _ in range(200):
                 keys: dict[str, Any] = {"coordinator_keys": ["warm"]}
-                self.ask("FindCoordinator", 4, quiet=True, key_type=0, **keys)
-                self.ask("FindCoordinator", 4, quiet=True, key_type=1, **keys)
-                if not self.beat("warm", "m", 0, simple(), quiet=True).error_code:
+                self.ask("FindCoordinator", 4, is_quiet=True, key_type=0, **keys)
+                self.ask("FindCoordinator", 4, is_quiet=True, key_type=1, **keys)
+                if not self.beat("warm", "m", 0, simple(), is_quiet=True).error_code:
                     break
                 time.sleep(0.1)
             yield
 
-    def ask(self, api: str, version: int, *, quiet: bool = False, **values: Any) -> Any:
+    def ask(self, api: str, version: int, *, is_quiet: bool = False, **request_fields: Any) -> Any:
         if api in _OF_STREAMS and version > self.newest:
             version = self.newest
-            values.pop("include_topology_description", None)
-        answer = self._connection.ask(_KEYS[api], version, **values)
-        if not quiet:
+            request_fields.pop("include_topology_description", None)
+        answer = self._connection.ask(_KEYS[api], version, **request_fields)
+        if not is_quiet:
             self.rows.append([self.play, api, version, plain(answer)])
         return answer
 
@@ -229,7 +229,12 @@ class Plays:
             "configs": [],
         }
         self.ask(
-            "CreateTopics", 7, quiet=True, topics=[new_topic], timeout=30_000, validate_only=False
+            "CreateTopics",
+            7,
+            is_quiet=True,
+            topics=[new_topic],
+            timeout=30_000,
+            validate_only=False,
         )
         self.settle_topics()
 
@@ -239,7 +244,7 @@ class Plays:
         self.ask(
             "CreatePartitions",
             3,
-            quiet=True,
+            is_quiet=True,
             topics=[topic_growth],
             timeout=30_000,
             validate_only=False,
@@ -248,7 +253,7 @@ class Plays:
 
     def drop(self, name: str) -> None:
         """Delete a topic."""
-        self.ask("DeleteTopics", 5, quiet=True, topic_names=[name], timeout=30_000)
+        self.ask("DeleteTopics", 5, is_quiet=True, topic_names=[name], timeout=30_000)
         self.settle_topics()
 
     def conf(self, group: str, **configs: str) -> None:
@@ -259,7 +264,7 @@ class Plays:
         ]
         resource = {"resource_type": 32, "resource_name": group, "configs": changes}
         self.ask(
-            "IncrementalAlterConfigs", 1, quiet=True, resources=[resource], validate_only=False
+            "IncrementalAlterConfigs", 1, is_quiet=True, resources=[resource], validate_only=False
         )
         self.settle_topics()
 
@@ -274,8 +279,8 @@ class Plays:
         owned_tasks: Any = _KEEP,
         *,
         v: int = 1,
-        quiet: bool = False,
-        **fields: Any,
+        is_quiet: bool = False,
+        **request_fields: Any,
     ) -> Any:
         """Send a StreamsGroupHeartbeat."""
         is_joining = epoch == 0
@@ -308,34 +313,34 @@ class Plays:
             "task_offsets": None,
             "task_end_offsets": None,
             "shutdown_application": False,
-            **fields,
+            **request_fields,
         }
         values["rebalance_timeout"] = timedelta(milliseconds=values["rebalance_timeout"])
-        answer = self.ask("StreamsGroupHeartbeat", v, quiet=quiet, **values)
+        answer = self.ask("StreamsGroupHeartbeat", v, is_quiet=is_quiet, **values)
         if self.awaits_topics and any(
             status.status_code == MISSING for status in answer.status or ()
         ):
             self.settle_topics()
         return answer
 
-    def member(self, group: str, member: str, topology: Topology, **fields: Any) -> Member:
+    def member(self, group: str, member: str, topology: Topology, **request_fields: Any) -> Member:
         """A new member, which has sent its first heartbeat."""
-        return Member(self, group, member, topology, **fields)
+        return Member(self, group, member, topology, **request_fields)
 
-    def desc(self, *groups: str, v: int = 1, **fields: Any) -> None:
+    def desc(self, *groups: str, v: int = 1, **request_fields: Any) -> None:
         """Send a StreamsGroupDescribe."""
         self.ask(
             "StreamsGroupDescribe",
             v,
             group_ids=groups,
             include_authorized_operations=False,
-            **fields,
+            **request_fields,
         )
 
-    def listed(self, **fields: Any) -> None:
+    def listed(self, **request_fields: Any) -> None:
         """Send a ListGroups; note the groups of this play only."""
-        values = {"states_filter": [], "types_filter": [], **fields}
-        answer = self.ask("ListGroups", 5, quiet=True, **values)
+        values = {"states_filter": [], "types_filter": [], **request_fields}
+        answer = self.ask("ListGroups", 5, is_quiet=True, **values)
         groups = sorted(answer.groups, key=lambda group: group.group_id)
         own_groups = [plain(group) for group in groups if group.group_id.startswith(self.own_names)]
         self.rows.append([self.play, "ListGroups", 5, own_groups])
@@ -416,7 +421,7 @@ class Plays:
         name = {"transactional_id": f"{group}-txn"}
         own_fields = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
         while (
-            init_answer := self.ask("InitProducerId", 4, quiet=True, **name, **own_fields)
+            init_answer := self.ask("InitProducerId", 4, is_quiet=True, **name, **own_fields)
         ).error_code:
             time.sleep(0.05)  # the transaction before has not ended
         producer_fields = {
@@ -424,7 +429,7 @@ class Plays:
             "producer_id": init_answer.producer_id,
             "producer_epoch": init_answer.producer_epoch,
         }
-        self.ask("AddOffsetsToTxn", 3, quiet=True, **producer_fields, group_id=group)
+        self.ask("AddOffsetsToTxn", 3, is_quiet=True, **producer_fields, group_id=group)
         partition_fields = {
             "partition_index": 0,
             "committed_offset": 5,
@@ -441,7 +446,7 @@ class Plays:
             group_instance_id=instance,
             topics=[{"name": topic, "partitions": [partition_fields]}],
         )
-        self.ask("EndTxn", 3, quiet=True, **producer_fields, committed=False)
+        self.ask("EndTxn", 3, is_quiet=True, **producer_fields, committed=False)
 
     def configs_of(self, group: str, prefix: str = "streams.") -> None:
         """Send a DescribeConfigs for a group."""
@@ -449,7 +454,7 @@ class Plays:
         answer = self.ask(
             "DescribeConfigs",
             4,
-            quiet=True,
+            is_quiet=True,
             resources=[resource],
             include_synonyms=True,
             include_documentation=False,
@@ -462,7 +467,7 @@ class Plays:
         self.rows.append([self.play, "DescribeConfigs", 4, config_rows])
 
     def configure(
-        self, group: str, configs: Mapping[str, str | None], *, quiet: bool = False
+        self, group: str, configs: Mapping[str, str | None], *, is_quiet: bool = False
     ) -> None:
         """IncrementalAlterConfigs of a group, whose answer counts; None takes a config away."""
         changes = [
@@ -475,7 +480,7 @@ class Plays:
         ]
         resource = {"resource_type": 32, "resource_name": group, "configs": changes}
         values = {"resources": [resource], "validate_only": False}
-        self.ask("IncrementalAlterConfigs", 1, quiet=quiet, **values)
+        self.ask("IncrementalAlterConfigs", 1, is_quiet=is_quiet, **values)
         self.settle_topics()
 
     def configure_broker(self, configs: Mapping[str, str | None]) -> None:
@@ -500,7 +505,7 @@ class Plays:
         answer = self.ask(
             "DescribeConfigs",
             4,
-            quiet=True,
+            is_quiet=True,
             resources=[resource],
             include_synonyms=True,
             include_documentation=False,
@@ -542,13 +547,17 @@ class Member:
     """A member that takes over the epoch and the tasks that each answer assigns."""
 
     def __init__(
-        self, plays: Plays, group: str, member: str, topology: Topology, **fields: Any
+        self, plays: Plays, group: str, member: str, topology: Topology, **request_fields: Any
     ) -> None:
         self._plays, self._group, self._member = plays, group, member
         self.own: tuple[list[str], ...] = ([], [], [])
         self.e = 0
-        self.kept = {key: fields.pop(key) for key in list(fields) if key in ("instance_id", "v")}
-        self._take_assignment(plays.beat(group, member, 0, topology, **fields, **self.kept))
+        self.kept = {
+            key: request_fields.pop(key)
+            for key in list(request_fields)
+            if key in ("instance_id", "v")
+        }
+        self._take_assignment(plays.beat(group, member, 0, topology, **request_fields, **self.kept))
 
     def _take_assignment(self, answer: Any) -> None:
         self.e = answer.member_epoch
@@ -556,7 +565,7 @@ class Member:
             kinds = (answer.active_tasks, answer.standby_tasks, answer.warmup_tasks)
             self.own = tuple(map(task_names, kinds))
 
-    def beat(self, *, quiet: bool = False, **fields: Any) -> None:
+    def beat(self, *, is_quiet: bool = False, **request_fields: Any) -> None:
         """Send a heartbeat with the owned tasks, and take over the tasks of the answer."""
         answer = self._plays.beat(
             self._group,
@@ -564,23 +573,23 @@ class Member:
             self.e,
             None,
             owned_tasks=self.own,
-            quiet=quiet,
-            **fields,
+            is_quiet=is_quiet,
+            **request_fields,
             **self.kept,
         )
         if not answer.error_code:
             self._take_assignment(answer)
 
-    def leave(self, epoch: int = -1, **fields: Any) -> None:
+    def leave(self, epoch: int = -1, **request_fields: Any) -> None:
         """Leave the group."""
-        self._plays.beat(self._group, self._member, epoch, **fields, **self.kept)
+        self._plays.beat(self._group, self._member, epoch, **request_fields, **self.kept)
 
 
-def settle(*members: Member, quiet: bool = False) -> None:
+def settle(*members: Member, is_quiet: bool = False) -> None:
     """Send heartbeats of all members until no answer changes anything."""
     for _ in range(6):
         states_before = [(member.e, member.own) for member in members]
         for member in members:
-            member.beat(quiet=quiet)
+            member.beat(is_quiet=is_quiet)
         if states_before == [(member.e, member.own) for member in members]:
             return

@@ -99,14 +99,14 @@ def test_a_transaction_that_times_out_is_waited_for_whoever_asked_last(
             "late",
             transaction_version=2,
             result=result,
-            counts=True,
+            counts_transactions=True,
         )
         producer = Producer("late-id", timeout_ms=SHORT_MS, style="old")
         stage.await_coordinator(producer)
         stage.world.producers.append(producer)
         stage.ask(plain_init(producer))
         topic_partition = stage.world.places[0]
-        of_nobody = changes.alter_verification(enabled=True)
+        of_nobody = changes.alter_verification(is_enabled=True)
         assert stage.ask_in_time((right_add(producer, topic_partition), of_nobody))
         stage.close()
     assert producer.state == "CompleteAbort"

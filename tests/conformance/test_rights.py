@@ -190,7 +190,7 @@ ROWS: Final = (
             "topic_data": [
                 {
                     "name": "orders",
-                    "partition_data": [{"index": 0, "records": batch(transactional=True)}],
+                    "partition_data": [{"index": 0, "records": batch(is_transactional=True)}],
                 }
             ],
         },

@@ -73,13 +73,13 @@ def _replay(name: str, path: Path) -> int:
     return 0 if find is None else 1
 
 
-def _fuzz(names: Sequence[str], options: argparse.Namespace) -> int:
+def _fuzz(target_names: Sequence[str], options: argparse.Namespace) -> int:
     from tests.fuzz.driver import Workers, fuzz
 
     minutes = options.minutes
     if minutes is None and options.inputs is None:
         minutes = 2.0
-    seconds = None if minutes is None else minutes * 60 / len(names)
+    seconds = None if minutes is None else minutes * 60 / len(target_names)
     is_shown = sys.stderr.isatty()
     outcomes: list[FuzzOutcome] = []
     if not options.json:
@@ -87,8 +87,8 @@ def _fuzz(names: Sequence[str], options: argparse.Namespace) -> int:
             f"{'target':<18} {'s':>6} {'inputs':>10} {'a second':>9} {'edges':>6} {'features':>9} "
             f"{'corpus':>7} {'slowest ms':>11} {'MiB':>6} {'finds':>6}"
         )
-    with Workers(names) as workers:
-        for name in names:
+    with Workers(target_names) as workers:
+        for name in target_names:
             outcome = fuzz(
                 name,
                 workers,

@@ -38,8 +38,8 @@ _describe_entity = cache(describe)
 class Draw:
     """Bytes that choices are taken from; zeros once they are used up."""
 
-    def __init__(self, data: bytes, ids: Sequence[uuid.UUID]) -> None:
-        self._data = data
+    def __init__(self, fuzz_bytes: bytes, ids: Sequence[uuid.UUID]) -> None:
+        self._data = fuzz_bytes
         self._position = 0
         self._ids = ids
 

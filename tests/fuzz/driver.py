@@ -69,8 +69,8 @@ class FuzzOutcome(msgspec.Struct, frozen=True, kw_only=True):
 class Workers:
     """The process that has imported the targets and forks a child per task, while it is entered."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
+    def __init__(self, target_names: Sequence[str]) -> None:
+        self._names = target_names
 
     def __enter__(self) -> Workers:
         command = [sys.executable, "-m", "tests.fuzz.worker", *self._names]
@@ -203,12 +203,12 @@ def replay(name: str, path: Path) -> Find | None:
     return play_for_find(Judge(load(name)), path.read_bytes())
 
 
-def play_for_find(judge: Judge, data: bytes) -> Find | None:
+def play_for_find(judge: Judge, fuzz_bytes: bytes) -> Find | None:
     """Play an input, up to three times where time or memory is in doubt: the first play may import
     modules, so the best one counts.
     """
     for _ in range(3):
-        find = judge.play(data)
+        find = judge.play(fuzz_bytes)
         if find is None or find.kind not in _DOUBTFUL:
             break
     return find

@@ -42,14 +42,14 @@ class Judge:
             processors=[self._note_event], logger_factory=structlog.ReturnLoggerFactory()
         )
 
-    def play(self, data: bytes) -> Find | None:
+    def play(self, fuzz_bytes: bytes) -> Find | None:
         """Play an input; return the broken property, or None."""
         if not self._until_rest:
             self._reset_memory()
         self._until_rest -= 1
         begun_ns = time.thread_time_ns()
         try:
-            longest_ms = self._target.play(data)
+            longest_ms = self._target.play(fuzz_bytes)
         except Exception as error:  # noqa: BLE001 - what it is decides whether it is a find
             return _find_of_error(error)
         finally:
@@ -61,7 +61,7 @@ class Judge:
         self.slowest_ms = max(self.slowest_ms, took_ms)
         if took_ms > LOOP_MS:
             return Find(kind="time", story=f"{took_ms:.0f} ms of CPU without a break")
-        grown_mib = (_peak_kib() - self._resident_kib) / 1024 - len(data) / 2**20
+        grown_mib = (_peak_kib() - self._resident_kib) / 1024 - len(fuzz_bytes) / 2**20
         self.most_mib = max(self.most_mib, grown_mib)
         if grown_mib > MEMORY_MIB:
             self._until_rest = 0
@@ -108,6 +108,6 @@ def _find_of_error(error: BaseException) -> Find:
     return Find(kind=f"{type(error).__name__}{location} {reason}".strip(), story=story)
 
 
-def name_of(data: bytes) -> str:
+def name_of(fuzz_bytes: bytes) -> str:
     """The file name of an input."""
-    return hashlib.sha256(data).hexdigest()[:16]
+    return hashlib.sha256(fuzz_bytes).hexdigest()[:16]

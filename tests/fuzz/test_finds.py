@@ -26,9 +26,9 @@ def target(name: str) -> Target:
     return load(name)
 
 
-def broken_property(name: str, data: bytes) -> str:
+def broken_property(name: str, fuzz_bytes: bytes) -> str:
     """What an input breaks, if anything: the best of some times, as the first one may import."""
-    find = play_for_find(Judge(target(name)), data)
+    find = play_for_find(Judge(target(name)), fuzz_bytes)
     return "" if find is None else f"{find.kind}\n{find.story}"
 
 

@@ -104,26 +104,26 @@ class _FuzzRun:
         with path.open("r+b") as file:
             self._counts = mmap.mmap(file.fileno(), COUNTS.size)
 
-    def play_input(self, data: bytes) -> None:
+    def play_input(self, fuzz_bytes: bytes) -> None:
         """Play one input, count it, and keep it if it broke a property."""
-        find = self._judge.play(data)
+        find = self._judge.play(fuzz_bytes)
         self._number += 1
         judge = self._judge
         COUNTS.pack_into(self._counts, 0, self._number, judge.slowest_ms, judge.most_mib)
         if find is not None:
-            self._keep(data, find)
+            self._keep(fuzz_bytes, find)
         if self._target.figures is not None and self._number % _FIGURES_EVERY == 0:
             figures = self._target.figures()
             (self._directory / "figures.json").write_bytes(msgspec.json.encode(figures))
 
-    def _keep(self, data: bytes, find: Find) -> None:
+    def _keep(self, fuzz_bytes: bytes, find: Find) -> None:
         if find.kind in self._kinds or len(self._kinds) >= _KINDS_MAX:
             return
         self._kinds.add(find.kind)
         folder = self._directory / "finds"
         folder.mkdir(exist_ok=True)
-        (folder / name_of(data)).write_bytes(data)
-        (folder / f"{name_of(data)}.txt").write_text(f"{find.kind}\n\n{find.story}\n")
+        (folder / name_of(fuzz_bytes)).write_bytes(fuzz_bytes)
+        (folder / f"{name_of(fuzz_bytes)}.txt").write_text(f"{find.kind}\n\n{find.story}\n")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,9 @@ from typing import Final
 from tests.support.apache_kafka import REPOSITORY
 
 README: Final = REPOSITORY / "helpers" / "java" / "README.md"
-SOURCES: Final = REPOSITORY / "helpers" / "java" / "src" / "main" / "java" / "txnsim" / "junit"
+SOURCE_FOLDER: Final = (
+    REPOSITORY / "helpers" / "java" / "src" / "main" / "java" / "txnsim" / "junit"
+)
 CLASSES: Final = ("Txnsim", "TxnsimClient", "TxnsimCluster", "Faults", "History", "TxnsimException")
 """In the order in which a reader meets them."""
 
@@ -42,7 +44,7 @@ def expected_readme(readme: str) -> str:
 
 def _member_lines(name: str) -> Iterator[str]:
     """Each class of a file with its public members, one line each."""
-    source = (SOURCES / f"{name}.java").read_text("utf-8")
+    source = (SOURCE_FOLDER / f"{name}.java").read_text("utf-8")
     if "@interface" in source:
         yield f"@{name}"
         yield from (f"    {element}" for element in _ELEMENT_RE.findall(source))

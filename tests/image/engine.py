@@ -410,12 +410,12 @@ _Answer = tuple[int, object]
 _Query = Mapping[str, str]
 
 
-def _version(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
+def _version(engine: Engine, path_groups: Sequence[str], query: _Query, body: bytes) -> _Answer:
     fields = {"Version": "27.0.0", "ApiVersion": API_VERSION, "MinAPIVersion": "1.24"}
     return 200, {**fields, "Os": "linux", "Arch": "amd64"}
 
 
-def _info(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
+def _info(engine: Engine, path_groups: Sequence[str], query: _Query, body: bytes) -> _Answer:
     fields = {"ID": "txnsim", "ServerVersion": "27.0.0", "OperatingSystem": "namespaces"}
     return 200, {
         **fields,
@@ -426,11 +426,11 @@ def _info(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _
     }
 
 
-def _networks(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
+def _networks(engine: Engine, path_groups: Sequence[str], query: _Query, body: bytes) -> _Answer:
     return 200, [_bridge()]
 
 
-def _network(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
+def _network(engine: Engine, path_groups: Sequence[str], query: _Query, body: bytes) -> _Answer:
     return 200, _bridge()
 
 
@@ -439,21 +439,21 @@ def _bridge() -> dict[str, object]:
     return {"Name": "bridge", "Id": "bridge", "Driver": "bridge", "Scope": "local", "IPAM": gateway}
 
 
-def _image(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
-    if names[0] != engine.image.name:
-        raise KeyError(names[0])
+def _image(engine: Engine, path_groups: Sequence[str], query: _Query, body: bytes) -> _Answer:
+    if path_groups[0] != engine.image.name:
+        raise KeyError(path_groups[0])
     return 200, {"Id": "sha256:txnsim", "RepoTags": [engine.image.name], "Config": {}}
 
 
-def _images(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
+def _images(engine: Engine, path_groups: Sequence[str], query: _Query, body: bytes) -> _Answer:
     return 200, [{"Id": "sha256:txnsim", "RepoTags": [engine.image.name], "Created": 0}]
 
 
-def _containers(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
+def _containers(engine: Engine, path_groups: Sequence[str], query: _Query, body: bytes) -> _Answer:
     return 200, []
 
 
-def _create(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
+def _create(engine: Engine, path_groups: Sequence[str], query: _Query, body: bytes) -> _Answer:
     request = json.loads(body)
     if request["Image"] != engine.image.name:
         raise KeyError(request["Image"])
@@ -463,55 +463,57 @@ def _create(engine: Engine, names: Sequence[str], query: _Query, body: bytes) ->
     return 201, {"Id": container.id, "Warnings": []}
 
 
-def _start(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
-    engine.containers[names[0]].start()
+def _start(engine: Engine, path_groups: Sequence[str], query: _Query, body: bytes) -> _Answer:
+    engine.containers[path_groups[0]].start()
     return 204, None
 
 
-def _inspect(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
-    return 200, engine.containers[names[0]].describe()
+def _inspect(engine: Engine, path_groups: Sequence[str], query: _Query, body: bytes) -> _Answer:
+    return 200, engine.containers[path_groups[0]].describe()
 
 
-def _logs(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
-    return 200, engine.containers[names[0]].logs()
+def _logs(engine: Engine, path_groups: Sequence[str], query: _Query, body: bytes) -> _Answer:
+    return 200, engine.containers[path_groups[0]].logs()
 
 
-def _answer_put(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
-    engine.containers[names[0]].unpack(query["path"], body)
+def _answer_put(engine: Engine, path_groups: Sequence[str], query: _Query, body: bytes) -> _Answer:
+    engine.containers[path_groups[0]].unpack(query["path"], body)
     return 200, b""
 
 
-def _exec(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
+def _exec(engine: Engine, path_groups: Sequence[str], query: _Query, body: bytes) -> _Answer:
     exec_id = f"{len(engine.commands):064x}"
-    engine.commands[exec_id] = (engine.containers[names[0]], json.loads(body)["Cmd"])
+    engine.commands[exec_id] = (engine.containers[path_groups[0]], json.loads(body)["Cmd"])
     return 201, {"Id": exec_id}
 
 
-def _exec_start(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
-    container, command = engine.commands[names[0]]
-    engine.statuses[names[0]], output = container.execute(command)
+def _exec_start(engine: Engine, path_groups: Sequence[str], query: _Query, body: bytes) -> _Answer:
+    container, command = engine.commands[path_groups[0]]
+    engine.statuses[path_groups[0]], output = container.execute(command)
     return _UPGRADED, _frame(output)
 
 
-def _exec_inspect(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
-    container, _ = engine.commands[names[0]]
-    status = engine.statuses.get(names[0])
-    fields = {"ID": names[0], "ContainerID": container.id, "Running": status is None}
+def _exec_inspect(
+    engine: Engine, path_groups: Sequence[str], query: _Query, body: bytes
+) -> _Answer:
+    container, _ = engine.commands[path_groups[0]]
+    status = engine.statuses.get(path_groups[0])
+    fields = {"ID": path_groups[0], "ContainerID": container.id, "Running": status is None}
     return 200, {**fields, "ExitCode": status}
 
 
-def _stop(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
-    engine.containers[names[0]].stop(float(query.get("t", 10)))
+def _stop(engine: Engine, path_groups: Sequence[str], query: _Query, body: bytes) -> _Answer:
+    engine.containers[path_groups[0]].stop(float(query.get("t", 10)))
     return 204, None
 
 
-def _kill(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
-    engine.containers[names[0]].kill()
+def _kill(engine: Engine, path_groups: Sequence[str], query: _Query, body: bytes) -> _Answer:
+    engine.containers[path_groups[0]].kill()
     return 204, None
 
 
-def _remove(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
-    engine.containers.pop(names[0]).kill()
+def _remove(engine: Engine, path_groups: Sequence[str], query: _Query, body: bytes) -> _Answer:
+    engine.containers.pop(path_groups[0]).kill()
     return 204, None
 
 

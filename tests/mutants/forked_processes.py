@@ -92,33 +92,33 @@ class ForkedProcesses:
         path.unlink()
         return result
 
-    def _fork(self, job: Callable[[Path], None], result: Path) -> int:
+    def _fork(self, job: Callable[[Path], None], result_file: Path) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
         process_id = os.fork()
         if process_id == 0:
-            _do_and_end(job, result)
+            _do_and_end(job, result_file)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.setpgid(process_id, process_id)  # the child does so too, and either may be first
         return process_id
 
 
-def _do_and_end(job: Callable[[Path], None], result: Path) -> NoReturn:
+def _do_and_end(job: Callable[[Path], None], result_file: Path) -> NoReturn:
     """The life of a forked process. It never returns to what its parent was doing."""
     status = 1
     try:
         os.setpgid(0, 0)
         # What tests of one run of pytest share would be the play of a sound cluster.
-        os.environ[FOLDER] = tempfile.mkdtemp(dir=result.parent)
+        os.environ[FOLDER] = tempfile.mkdtemp(dir=result_file.parent)
         null_fd = os.open(os.devnull, os.O_RDWR)
         for standard_fd in (0, 1, 2):
             os.dup2(null_fd, standard_fd)
         used_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         _, hard_limit = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (used_bytes + MEMORY_MAX_BYTES, hard_limit))
-        partial_result = result.with_suffix(".partial")
+        partial_result = result_file.with_suffix(".partial")
         job(partial_result)
-        partial_result.rename(result)
+        partial_result.rename(result_file)
         status = 0
     finally:
         os._exit(status)

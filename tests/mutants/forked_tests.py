@@ -103,16 +103,16 @@ class ForkedTests:
     def baseline(self, test_id: str) -> Baseline:
         return self._baselines[test_id]
 
-    def record_baselines(self, test_ids: Sequence[str], source: Path) -> Iterator[int]:
+    def record_baselines(self, test_ids: Sequence[str], source_folder: Path) -> Iterator[int]:
         """Run tests without a mutant, and yield how many have been run.
 
         Args:
-            source: The folder whose lines are looked at.
+            source_folder: The folder whose lines are looked at.
         """
         _import_all()
         chunks = list(_chunks(test_ids))
         jobs = [
-            (lambda result, chunk=chunk: self._record(chunk, source, result), 3_600.0)
+            (lambda result, chunk=chunk: self._record(chunk, source_folder, result), 3_600.0)
             for chunk in chunks
         ]
         recorded_count = 0
@@ -162,8 +162,8 @@ class ForkedTests:
 
     # In a forked process
 
-    def _record(self, test_ids: Sequence[str], source: Path, result: Path) -> None:
-        recorder = coverage.Coverage(data_file=None, source=[str(source)], config_file=False)
+    def _record(self, test_ids: Sequence[str], source_folder: Path, result_file: Path) -> None:
+        recorder = coverage.Coverage(data_file=None, source=[str(source_folder)], config_file=False)
         recorder.start()
         tests: dict[str, tuple[bool, float, dict[str, list[int]], str]] = {}
         for test_id, next_id in zip(test_ids, [*test_ids[1:], None], strict=True):
@@ -185,9 +185,9 @@ class ForkedTests:
                 has_passed, _, _, failure = tests[test_id]
                 tests[test_id] = (has_passed, first_test[1], first_test[2], failure)
         modules = [name for name in sys.modules if name.startswith(("txnsim", "kio"))]
-        result.write_text(json.dumps({"tests": tests, "modules": modules}), "utf-8")
+        result_file.write_text(json.dumps({"tests": tests, "modules": modules}), "utf-8")
 
-    def _run_mutant(self, mutant: MutantRun, result: Path) -> None:
+    def _run_mutant(self, mutant: MutantRun, result_file: Path) -> None:
         killed_by, not_mutable = None, ""
         try:
             mutant.module.install(mutant.mutation)
@@ -201,7 +201,7 @@ class ForkedTests:
                     break
         signal.setitimer(signal.ITIMER_PROF, 0)
         outcome = {"killed_by": killed_by, "not_mutable": not_mutable}
-        result.write_text(json.dumps(outcome), "utf-8")
+        result_file.write_text(json.dumps(outcome), "utf-8")
 
     def _run_item(self, test_id: str, next_id: str | None) -> str | None:
         """Run a test, and return how it fails; None if it passes."""

@@ -36,7 +36,7 @@ MARKERS: Final = (
     " and not browser and not costly and not thorough and not nightly"
 )
 """What ``python -m pytest`` runs by itself."""
-SOURCE: Final = Path(__file__).parents[2] / "sim" / "txnsim"
+SOURCE_FOLDER: Final = Path(__file__).parents[2] / "sim" / "txnsim"
 
 
 def break_rooms(
@@ -51,12 +51,12 @@ def break_rooms(
     """Break lines of rooms, and run each room's own tests.
 
     Args:
-        words: Names of rooms; all of ``ROOMS`` without any.
+        room_names: Names of rooms; all of ``ROOMS`` without any.
         text: Only mutations whose ids contain it are drawn.
         seed: Draws the mutants.
         count: How many, over all rooms.
         minutes: After so many no further mutant begins.
-        workers: How many processes run at the same time.
+        worker_count: How many processes run at the same time.
 
     Returns:
         The exit status: 1 if less than ``PERCENT_MIN`` of 100 are noticed, 2 for an unknown room.
@@ -130,7 +130,7 @@ class RoomCampaign:
 
     def run(self, *, until_s: float) -> int:
         """Try mutants until the time is over, and print survivors; return the exit status."""
-        for recorded_count in self._forked.record_baselines(self._forked.test_ids, SOURCE):
+        for recorded_count in self._forked.record_baselines(self._forked.test_ids, SOURCE_FOLDER):
             print(
                 f"{recorded_count} of {len(self._forked.test_ids)} tests without a mutant",
                 flush=True,

@@ -26,13 +26,13 @@ from txnsim.runtime.rng import SeededRng
 from txnsim_lab.conformance._book.casebook_reader import cases, rules
 from txnsim_lab.conformance._book.model import ProofElsewhere, Rule
 
-CASES: Final = "tests/conformance/test_cases.py"
+CASES_FILE: Final = "tests/conformance/test_cases.py"
 REPLAY: Final = "tests/conformance/test_replay.py"
 SECURITY: Final = "tests/conformance/test_security.py"
 PLAY_TEST: Final = "test_the_simulator_answers_as_kafka_did"
 SECURITY_TEST: Final = "test_the_answer_is_that_of_apache_kafka"
 MARKERS: Final = "not real and not image and not browser and not spark and not clients"
-SOURCE: Final = Path(__file__).parents[2] / "sim" / "txnsim"
+SOURCE_FOLDER: Final = Path(__file__).parents[2] / "sim" / "txnsim"
 TESTS_MAX: Final = 12
 """So many tests of a rule may notice a mutation: those that take the least time."""
 OTHER_TESTS_MAX: Final = 100
@@ -58,10 +58,10 @@ def break_rules(
     """Break the functions of the rules whose ids or subjects contain a word; all without words.
 
     Args:
-        words: Parts of ids of rules, or of titles of their files.
+        search_terms: Parts of ids of rules, or of titles of their files.
         seed: Orders the functions: with a time limit, another seed breaks others.
         minutes: After so many no further mutant begins.
-        workers: How many processes run at the same time.
+        worker_count: How many processes run at the same time.
 
     Returns:
         The exit status: 1 if a rule is not held, 2 if there is none.
@@ -117,7 +117,7 @@ def showing_tests(rule: Rule) -> Iterator[str]:
             # Where Kafka answered as at a higher level, that one is enough.
             higher = [recordings.get(other_level) for other_level in levels if other_level > level]
             if recordings.get(level) not in higher:
-                yield f"{CASES}::{PLAY_TEST}[{test_cases.id_of(case, level)}]"
+                yield f"{CASES_FILE}::{PLAY_TEST}[{test_cases.id_of(case, level)}]"
 
 
 def _tests_elsewhere(elsewhere_proof: ProofElsewhere) -> Iterator[str]:
@@ -209,7 +209,7 @@ class RuleCampaign:
             A line for each test that fails, and for each rule without a test.
         """
         test_ids = sorted({test for tests in self._tests_by_rule.values() for test in tests})
-        for recorded_count in self._forked.record_baselines(test_ids, SOURCE):
+        for recorded_count in self._forked.record_baselines(test_ids, SOURCE_FOLDER):
             print(f"{recorded_count} of {len(test_ids)} tests without a mutant", flush=True)
         for test_id in test_ids:
             baseline = self._forked.baseline(test_id)
@@ -343,7 +343,7 @@ class RuleCampaign:
 def _file_of(test_id: str) -> str:
     """The file of cases of a play; the test's own file for another test."""
     path, _, parameters = test_id.partition("[")
-    return parameters.rpartition("/")[0] if path.startswith(CASES) else path.partition("::")[0]
+    return parameters.rpartition("/")[0] if path.startswith(CASES_FILE) else path.partition("::")[0]
 
 
 def _survivor_line(mutant: RuleMutant) -> str:

@@ -222,14 +222,14 @@ def test_the_lines_of_a_rule_are_its_statement_and_the_condition_above(
 
 
 def test_a_process_that_hangs_is_killed_and_the_others_go_on(tmp_path: Path) -> None:
-    def hang(result: Path) -> None:
+    def hang(result_file: Path) -> None:
         while True:
             pass
 
-    def answer(result: Path) -> None:
-        result.write_text(json.dumps("done"))
+    def answer(result_file: Path) -> None:
+        result_file.write_text(json.dumps("done"))
 
-    def fail(result: Path) -> None:
+    def fail(result_file: Path) -> None:
         raise AssertionError
 
     processes = ForkedProcesses(tmp_path, worker_count=2)

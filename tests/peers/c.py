@@ -116,7 +116,7 @@ class _Build(NamedTuple):
 
 
 def _ask_cluster(
-    tests: Sequence[str], target: PeerTarget, names: Sequence[str], *, side_by_side: int = 1
+    tests: Sequence[str], target: PeerTarget, test_names: Sequence[str], *, side_by_side: int = 1
 ) -> Iterator[PeerOutcome]:
     """Run tests against one cluster, one by one or some at a time."""
     build = _build_once()
@@ -133,7 +133,7 @@ def _ask_cluster(
             "TEST_KAFKA_VERSION": KAFKA_VERSION,
         }
         with ThreadPoolExecutor(side_by_side) as pool:
-            yield from pool.map(partial(_run, build, environment, work), names or tests)
+            yield from pool.map(partial(_run, build, environment, work), test_names or tests)
 
 
 def _run(build: _Build, environment: Mapping[str, str], work: Path, test: str) -> PeerOutcome:

@@ -34,10 +34,10 @@ _SETTINGS: Final = {
 """As the server.properties beside the tests have them."""
 
 
-def _confluent(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
+def _confluent(target: PeerTarget, test_names: Sequence[str]) -> Iterator[PeerOutcome]:
     module = MODULE.directory()
     binary = compile_tests(f"confluent-kafka-go-{MODULE.version}", "./kafka", directory=module)
-    chosen_tests = names or [
+    chosen_tests = test_names or [
         *names_with(module / "kafka", "txn_integration_test.go"),
         *methods(
             module / "kafka",

@@ -28,10 +28,10 @@ _MARKS: Final = (
 """Marks in the text of tests that talk to a broker."""
 
 
-def _franz_go(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
+def _franz_go(target: PeerTarget, test_names: Sequence[str]) -> Iterator[PeerOutcome]:
     package = MODULE.directory() / "pkg" / "kgo"
     binary = compile_tests(f"kgo-{MODULE.version}", "./pkg/kgo", directory=MODULE.directory())
-    chosen_tests = names or names_with(package, "*_test.go", marks=_MARKS)
+    chosen_tests = test_names or names_with(package, "*_test.go", marks=_MARKS)
     with _three_brokers(target) as environment:
         environment |= {"KGO_TEST_RECORDS": _RECORDS, "KGO_LOG_LEVEL": "none"}
         # The next transaction begins while the markers of the last one are on their way.

@@ -51,16 +51,18 @@ _TRANSACTION_TESTS: Final = (
 )
 
 
-def _kafka_tests(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
+def _kafka_tests(target: PeerTarget, test_names: Sequence[str]) -> Iterator[PeerOutcome]:
     tests = names_with(MODULE.directory() / "kafka_tests", "*_test.go")
-    return _ask_package("kafka_tests", target, names or tests)
+    return _ask_package("kafka_tests", target, test_names or tests)
 
 
-def _transaction_tests(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
-    return _ask_package(".", target, names or _TRANSACTION_TESTS)
+def _transaction_tests(target: PeerTarget, test_names: Sequence[str]) -> Iterator[PeerOutcome]:
+    return _ask_package(".", target, test_names or _TRANSACTION_TESTS)
 
 
-def _ask_package(package: str, target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
+def _ask_package(
+    package: str, target: PeerTarget, test_names: Sequence[str]
+) -> Iterator[PeerOutcome]:
     module = _with_shim()
     name = f"{module.name}-{package.strip('.')}".rstrip("-")
     binary = compile_tests(name, f"./{package}", directory=module)
@@ -68,7 +70,7 @@ def _ask_package(package: str, target: PeerTarget, names: Sequence[str]) -> Iter
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TXNSIM_PEER_BROKER": broker}
     yield from run_tests(
         binary,
-        names,
+        test_names,
         directory=module / package,
         environment=environment,
         minutes=20,

@@ -39,10 +39,10 @@ _SETTINGS: Final = {
 """As Sarama's own docker-compose.yml and the server.properties in its image have them."""
 
 
-def _sarama(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
+def _sarama(target: PeerTarget, test_names: Sequence[str]) -> Iterator[PeerOutcome]:
     directory = MODULE.directory()
     binary = compile_tests(MODULE.file_stem(), ".", directory=directory, tags="functional")
-    chosen_tests = names or names_with(directory, "functional_*_test.go")
+    chosen_tests = test_names or names_with(directory, "functional_*_test.go")
     with _five_brokers(target) as environment:
         yield from run_tests(
             binary, chosen_tests, directory=directory, environment=environment, minutes=30

@@ -19,10 +19,10 @@ from tests.peers.toxiproxy import proxies
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.txnsim_server import TxnsimServer
 
-_SOURCES: Final = Path(__file__).with_name("go_sources") / "segmentio"
+_SOURCE_FOLDER: Final = Path(__file__).with_name("go_sources") / "segmentio"
 """A module that requires kafka-go, as its own go.mod is not tidy."""
 
-MODULE: Final = required_module("github.com/segmentio/kafka-go", by=_SOURCES / "go.mod")
+MODULE: Final = required_module("github.com/segmentio/kafka-go", by=_SOURCE_FOLDER / "go.mod")
 
 _PORT: Final = 9092
 """The tests know their broker's address."""
@@ -30,14 +30,14 @@ _PORT: Final = 9092
 _SETTINGS: Final = {"auto.create.topics.enable": "true", "group.initial.rebalance.delay.ms": "0"}
 
 
-def _kafka_go(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
+def _kafka_go(target: PeerTarget, test_names: Sequence[str]) -> Iterator[PeerOutcome]:
     directory = MODULE.directory()
-    binary = compile_tests(MODULE.file_stem(), MODULE.path, directory=_SOURCES)
+    binary = compile_tests(MODULE.file_stem(), MODULE.path, directory=_SOURCE_FOLDER)
     environment = {**os.environ, "KAFKA_VERSION": "2.8.1"}
     with _broker(target):
         yield from run_tests(
             binary,
-            names or names_with(directory, "*_test.go"),
+            test_names or names_with(directory, "*_test.go"),
             directory=directory,
             environment=environment,
             minutes=20,

@@ -112,7 +112,7 @@ def methods(directory: Path, files: str, suite: str, *, parent: str) -> list[str
 
 def run_tests(
     binary: Path,
-    names: Sequence[str],
+    test_names: Sequence[str],
     *,
     directory: Path,
     environment: Mapping[str, str],
@@ -128,7 +128,7 @@ def run_tests(
         PeerError: Not all of them ended, and no test did in the last run.
     """
     flags = [f"-test.timeout={minutes}m", *([f"-test.parallel={parallel}"] if parallel else [])]
-    pending = set(names)
+    pending = set(test_names)
     while pending:
         unfinished_count = len(pending)
         tail = deque[str](maxlen=_TAIL_LINES)

@@ -66,7 +66,7 @@ STREAMS_REASONS: Final[Mapping[str, str]] = {
 
 _VERSION: Final = "4.3.1"
 """The newest release with jars of tests: there were none of 4.4.0 and 4.2.2."""
-_SOURCES: Final = Path(__file__).with_name("java_sources")
+_SOURCE_FOLDER: Final = Path(__file__).with_name("java_sources")
 _PEERS: Final = CACHE / "peers"
 
 _CLIENTS: Final = "org.apache.kafka.clients"
@@ -142,9 +142,9 @@ def _ask_classes(
     classes: Sequence[str],
     tests: Sequence[str],
     target: PeerTarget,
-    names: Sequence[str],
+    test_names: Sequence[str],
     *,
-    newest: bool = False,
+    is_newest: bool = False,
 ) -> Iterator[PeerOutcome]:
     """Run tests one by one, each class in its own JVM, as some leave threads behind.
 
@@ -152,14 +152,14 @@ def _ask_classes(
         classes: Of the suite.
         tests: Of these classes, those that are meant; all if there are none.
         target: Whose brokers are asked.
-        names: The tests that are wanted; all that are meant if there are none.
-        newest: Whether libraries of the reference stand in front of those of the tests' release.
+        test_names: The tests that are wanted; all that are meant if there are none.
+        is_newest: Whether libraries of the reference stand in front of those of the tests' release.
     """
-    chosen_tests = names or tests
+    chosen_tests = test_names or tests
     failures = []
     for test_class in _classes_of(chosen_tests, classes):
         try:
-            yield from _run_class(test_class, target, chosen_tests, newest=newest)
+            yield from _run_class(test_class, target, chosen_tests, is_newest=is_newest)
         except PeerError as failure:
             failures.append(f"{test_class}: {failure}")
     if failures:
@@ -167,14 +167,19 @@ def _ask_classes(
 
 
 def _run_class(
-    test_class: str, target: PeerTarget, names: Sequence[str], *, newest: bool
+    test_class: str, target: PeerTarget, test_names: Sequence[str], *, is_newest: bool
 ) -> Iterator[PeerOutcome]:
     ours, kafka = str(_classes()), f"{_libs()}/*"
     # What comes first wins: our brokers in the place of the kit's, or the kit's.
     class_path = [ours, kafka] if target is PeerTarget.TXNSIM else [kafka, ours]
-    if newest:
+    if is_newest:
         class_path = [*_newest(), *class_path]
-    command = [*_java([*class_path, str(_SOURCES)]), "txnsim.peers.RunTests", test_class, *names]
+    command = [
+        *_java([*class_path, str(_SOURCE_FOLDER)]),
+        "txnsim.peers.RunTests",
+        test_class,
+        *test_names,
+    ]
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -219,9 +224,9 @@ def _java(class_path: Sequence[str], *options: str) -> list[str]:
     ]
 
 
-def _classes_of(names: Sequence[str], classes: Sequence[str]) -> list[str]:
+def _classes_of(test_names: Sequence[str], classes: Sequence[str]) -> list[str]:
     """The classes of these tests; all classes if no names are given."""
-    class_names = {name.partition(".")[0] for name in names}
+    class_names = {name.partition(".")[0] for name in test_names}
     return [
         test_class
         for test_class in classes
@@ -240,7 +245,7 @@ def _newest() -> list[str]:
 
 def _libs() -> Path:
     """Kafka's jars and its jars of tests, copied by Maven on first use."""
-    pom = _SOURCES / "pom.xml"
+    pom = _SOURCE_FOLDER / "pom.xml"
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
     libs = _PEERS / f"kafka-tests-{_VERSION}-{digest}"
     version = f"-Dkafka.version={_VERSION}"
@@ -255,7 +260,7 @@ def _libs() -> Path:
 
 def _classes() -> Path:
     """The folder of our classes, which precede the suite's classes; compiled on first use."""
-    libs, sources = _libs(), sorted(_SOURCES.rglob("*.java"))
+    libs, sources = _libs(), sorted(_SOURCE_FOLDER.rglob("*.java"))
     return java_classes(sources, name=libs.name, libs=libs, error=PeerError)
 
 
@@ -271,18 +276,18 @@ def _suite(
     jars: str = _FROM_CLIENTS,
     tests: Sequence[str] = (),
     besides: str = "",
-    newest: bool = False,
+    is_newest: bool = False,
 ) -> Suite:
     class_list = ", ".join(f"`{test_class.rpartition('.')[2]}`" for test_class in classes)
     return Suite(
         name=name,
         project=project,
-        version=f"{KAFKA_VERSION}, tests of {_VERSION}" if newest else _VERSION,
+        version=f"{KAFKA_VERSION}, tests of {_VERSION}" if is_newest else _VERSION,
         source=f"From Kafka's jars of tests ({jars}): {class_list}.{besides}",
         cluster="A cluster of its own for each test, with the settings that the test names. "
         "Kafka's test kit starts txnsim in the place of brokers in its JVM; on a real Kafka it is "
         "as it comes.",
-        ask=partial(_ask_classes, classes, tests, newest=newest),
+        ask=partial(_ask_classes, classes, tests, is_newest=is_newest),
         reasons=reasons,
     )
 
@@ -310,7 +315,7 @@ SUITES: Final[tuple[Suite, ...]] = (
         jars="`kafka-streams-integration-tests`",
         besides=f" With kafka-streams and kafka-clients {KAFKA_VERSION}, whose own jar of tests "
         "could not be had.",
-        newest=True,
+        is_newest=True,
     ),
     _suite(
         "kafka-connect",

@@ -41,7 +41,7 @@ _TOLD_MAX: Final = 200
 _WORSE: Final = (PeerResult.SKIPPED, PeerResult.PASSED, PeerResult.FAILED)
 
 
-def _kafka_python(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
+def _kafka_python(target: PeerTarget, test_names: Sequence[str]) -> Iterator[PeerOutcome]:
     """Run pytest once. A test with parameters has passed if it passes with all of them."""
     sources = _sources()
     with contextlib.ExitStack() as stack:
@@ -53,7 +53,7 @@ def _kafka_python(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutc
             "KAFKA_URI": f"kafka://{bootstrap}",
             "KAFKA_VERSION": KAFKA_VERSION,
         }
-        nodes = [f"{_FOLDER}/{_node(name)}" for name in names]
+        nodes = [f"{_FOLDER}/{_node(name)}" for name in test_names]
         report = work / "report.xml"
         pytest_options = ("-o", "addopts=", "-p", "no:randomly", "-p", "no:cacheprovider", "-q")
         chosen_tests = nodes or [_FOLDER]

@@ -43,11 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         say("\n".join(f"{suite.name}: {suite.project} {suite.version}" for suite in chosen_suites))
         return 0
     return max(
-        _run(suite, options.target, options.test, write=options.write) for suite in chosen_suites
+        _run(suite, options.target, options.test, writes_file=options.write)
+        for suite in chosen_suites
     )
 
 
-def _run(suite: Suite, target: PeerTarget, tests: Sequence[str], *, write: bool) -> int:
+def _run(suite: Suite, target: PeerTarget, tests: Sequence[str], *, writes_file: bool) -> int:
     outcomes: list[PeerOutcome] = []
     try:
         for outcome in suite.ask(target, tests):
@@ -64,7 +65,7 @@ def _run(suite: Suite, target: PeerTarget, tests: Sequence[str], *, write: bool)
         f"{suite.name}, {target}: "
         + ", ".join(f"{count[result]} {result}" for result in PeerResult)
     )
-    if write:
+    if writes_file:
         save(suite.name, merge_outcomes(load(), suite, target, outcomes, is_whole=not tests))
     failed_tests = [outcome.test for outcome in outcomes if outcome.result is PeerResult.FAILED]
     unexplained = unexplained_failures(suite, load().get(suite.name), failed_tests)

@@ -49,7 +49,9 @@ class _Crate(NamedTuple):
         return _PEERS / f"{self.name}-{self.version}-crate"
 
 
-def _ask_crate(crate: _Crate, target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
+def _ask_crate(
+    crate: _Crate, target: PeerTarget, test_names: Sequence[str]
+) -> Iterator[PeerOutcome]:
     """Run the tests one after the other on one cluster; their names are ``file::test``."""
     programs = _test_programs(crate)
     with contextlib.ExitStack() as stack:
@@ -59,7 +61,7 @@ def _ask_crate(crate: _Crate, target: PeerTarget, names: Sequence[str]) -> Itera
         default_names = [
             test_name for test_name in _test_names(programs) if test_name not in crate.left_out
         ]
-        for name in names or default_names:
+        for name in test_names or default_names:
             file, _, test = name.partition("::")
             yield _run(name, [str(programs[file]), "--exact", test, "--nocapture"], environment)
 

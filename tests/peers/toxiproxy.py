@@ -15,7 +15,7 @@ from tests.peers.go_tests import PEERS, go, required_module
 from tests.peers.suite import PeerError
 from tests.support.apache_kafka import hold_lock
 
-_SOURCES: Final = Path(__file__).with_name("go_sources") / "toxiproxy"
+_SOURCE_FOLDER: Final = Path(__file__).with_name("go_sources") / "toxiproxy"
 _MODULE: Final = "github.com/Shopify/toxiproxy/v2"
 PORT: Final = 8474
 """The well-known port of its own API."""
@@ -26,11 +26,18 @@ _POLL_S: Final = 0.05
 
 def server() -> Path:
     """Path of Toxiproxy's server, built on first use."""
-    module = required_module(_MODULE, by=_SOURCES / "go.mod")
+    module = required_module(_MODULE, by=_SOURCE_FOLDER / "go.mod")
     target = PEERS / f"toxiproxy-{module.version}"
     with hold_lock(PEERS / "toxiproxy.lock"):
         if not target.exists():
-            go("build", "-trimpath", "-o", str(target), f"{_MODULE}/cmd/server", directory=_SOURCES)
+            go(
+                "build",
+                "-trimpath",
+                "-o",
+                str(target),
+                f"{_MODULE}/cmd/server",
+                directory=_SOURCE_FOLDER,
+            )
     return target
 
 

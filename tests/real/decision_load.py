@@ -25,7 +25,7 @@ async def write_load(bootstrap: str, transaction_count: int, *, name: str = "loa
 
     Args:
         bootstrap: Of the cluster, which has ``TOPIC``.
-        transactions: How many in all.
+        transaction_count: How many in all.
         name: Begins the transactional ids.
     """
     share = transaction_count // 4

@@ -25,7 +25,7 @@ from tests.support.apache_kafka import ApacheKafka
 from tests.support.foreign_clients import java_program
 from tests.support.txnsim_server import TxnsimServer
 
-PLACES: Final = (
+CLUSTER_NAMES: Final = (
     *("kafka-4.2.2", "kafka-4.3.1", "kafka-4.4.0"),
     *("txnsim-4.2", "txnsim-4.3", "txnsim-4.4"),
 )
@@ -91,13 +91,15 @@ def play(target: str, *, say: Callable[[str], object]) -> list[Event]:
 def expected_events(target: str) -> list[Event]:
     """The events that the client sees on a cluster, without its requests and without times."""
     hanging_line = ".".join(target.partition("-")[2].split(".")[:2])
-    hangs = hanging_line in HANGING_LINES
+    is_hanging = hanging_line in HANGING_LINES
     return [
         {"event": "produced", "t-0": 0, "u-0": 0},
         {"event": "committed"},
-        {"event": "coordinator", "state": "CompleteCommit" if hangs else "PrepareCommit"},
+        {"event": "coordinator", "state": "CompleteCommit" if is_hanging else "PrepareCommit"},
         {"event": "coordinator", "state": "CompleteCommit"},
-        _partition("t-0", read_committed=0 if hangs else 1, open_since=0 if hangs else None),
+        _partition(
+            "t-0", read_committed=0 if is_hanging else 1, open_since=0 if is_hanging else None
+        ),
         _partition("u-0", read_committed=1, open_since=None),
     ]
 
@@ -151,7 +153,7 @@ def _post(address: str) -> Mapping[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     failed_count = 0
-    for target in arguments or sys.argv[1:] or PLACES:
+    for target in arguments or sys.argv[1:] or CLUSTER_NAMES:
         print(f"{target}:", flush=True)
         events = comparable_events(play(target, say=lambda line: print(f"  {line}", flush=True)))
         if events != expected_events(target):

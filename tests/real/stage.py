@@ -81,10 +81,12 @@ def play(version: str, plan: Sequence[ScenarioRun]) -> list[dict[str, Any]]:
         row = row_of(msgspec.structs.replace(cell, simulated=simulated[str(cell.scenario_run)]))
         played_rows.append(row)
         verdicts.keep([row])
-        agrees = row["simulated"] == row["real"]
-        agreement = "agrees" if agrees else f"differs from the simulator: {row['simulated']}"
+        is_equal = row["simulated"] == row["real"]
+        agreement = "agrees" if is_equal else f"differs from the simulator: {row['simulated']}"
         print(f"{head}: {row['real']}: {agreement}", flush=True)
-        for verdict in () if agrees or cell.real is None else (cell.real.verdict, cell.real.cured):
+        for verdict in (
+            () if is_equal or cell.real is None else (cell.real.verdict, cell.real.cured)
+        ):
             for because in () if verdict is None else verdict.because:
                 print(f"    {because}", flush=True)
         for line in cell.left:

@@ -59,10 +59,10 @@ EXPECTED: Final = DirectoryAnswers(
 )
 
 
-async def ask_broker(port: int, api_key: int, version: int, **values: Any) -> Any:
+async def ask_broker(port: int, api_key: int, version: int, **request_fields: Any) -> Any:
     wire = await WireClient.open("127.0.0.1", port)
     try:
-        message = codec.build(codec.request_class(api_key, version), **values)
+        message = codec.build(codec.request_class(api_key, version), **request_fields)
         wire.send(wire.frame(api_key, version, message))
         return (await wire.answer())[1]
     finally:

@@ -167,8 +167,8 @@ def _comparable_value(name: str, beans: list[Bean]) -> Any:
     if name in {table.REQUEST_MS, table.REQUEST_LOCAL_MS}:
         return _by_request(rows, "Count")
     if name == table.REQUEST_REMOTE_MS:
-        waits = _by_request(rows, "Max").get("Fetch", 0) >= WAITED_MS / 2
-        return _by_request(rows, "Count") | {"a Fetch has waited": waits}
+        has_waited = _by_request(rows, "Max").get("Fetch", 0) >= WAITED_MS / 2
+        return _by_request(rows, "Count") | {"a Fetch has waited": has_waited}
     if name == table.REQUEST_BYTES:
         counts, means = _by_request(rows, "Count"), _by_request(rows, "Mean")
         return {api: round(counts[api] * means[api]) for api in counts}

@@ -211,5 +211,5 @@ async def test_a_lingering_transaction_is_ended_by_its_identity(
     assert (await look_at(admin, identity, wanted_decision)).outcome is EndOutcome.WAS_ENDED
 
 
-def _partitions(table: str) -> set[int]:
-    return {int(line.split("\t")[1]) for line in table.splitlines()[1:]}
+def _partitions(table_name: str) -> set[int]:
+    return {int(line.split("\t")[1]) for line in table_name.splitlines()[1:]}

@@ -60,8 +60,8 @@ class ProxiedKafka:
         self.client = client
         self.topic = topic
 
-    def arm(self, **fields: Any) -> None:
-        self.proxy.injector.arm(msgspec.convert({"id": "f", **fields}, FaultRule))
+    def arm(self, **rule_fields: Any) -> None:
+        self.proxy.injector.arm(msgspec.convert({"id": "f", **rule_fields}, FaultRule))
 
     async def wait_until_struck(self, count: int = 1) -> None:
         await self.proxy.injector.wait_until_struck("f", count=count, timeout_ms=WAIT_MS)

@@ -49,15 +49,17 @@ def test_a_broker_describes_the_settings_of_its_release(release: Release) -> Non
             assert _described(player, 32, "g") == _expected("group", release)
 
 
-def _resource(kind: int, name: str) -> dict[str, object]:
-    return {"resource_type": kind, "resource_name": name, "configuration_keys": None}
+def _resource(resource_type: int, name: str) -> dict[str, object]:
+    return {"resource_type": resource_type, "resource_name": name, "configuration_keys": None}
 
 
-def _described(player: FramePlayer, kind: int, name: str) -> dict[str, tuple[int, bool, bool]]:
+def _described(
+    player: FramePlayer, resource_type: int, name: str
+) -> dict[str, tuple[int, bool, bool]]:
     """Name -> type, whether it is sensitive, whether it is read-only. A setting of the test's file
     that the release does not know has type 0.
     """
-    answer = player.ask_unrecorded("DescribeConfigs", 4, resources=[_resource(kind, name)])
+    answer = player.ask_unrecorded("DescribeConfigs", 4, resources=[_resource(resource_type, name)])
     return {
         config.name: (config.config_type, config.is_sensitive, config.read_only)
         for config in answer.results[0].configs

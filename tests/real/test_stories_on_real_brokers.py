@@ -88,22 +88,25 @@ class SecuredKafka:
         self.kafka = kafka
         self.directory = directory
 
-    def config(self, way: str, *, tls: bool = False, user: str = "admin") -> Path:
+    def config(self, way: str, *, with_tls: bool = False, user: str = "admin") -> Path:
         """Client properties."""
         kind = "plain.Plain" if way == "PLAIN" else "scram.Scram"
-        path = self.directory / f"{user}-{way}-{tls}.properties"
+        path = self.directory / f"{user}-{way}-{with_tls}.properties"
         trust = f"ssl.truststore.type=PEM\nssl.truststore.location={self.directory / 'ca.pem'}\n"
         path.write_text(
-            f"security.protocol={'SASL_SSL' if tls else 'SASL_PLAINTEXT'}\nsasl.mechanism={way}\n"
-            f"{trust if tls else ''}sasl.jaas.config={MODULES}{kind}LoginModule required "
+            f"security.protocol={'SASL_SSL' if with_tls else 'SASL_PLAINTEXT'}\n"
+            f"sasl.mechanism={way}\n"
+            f"{trust if with_tls else ''}sasl.jaas.config={MODULES}{kind}LoginModule required "
             f'username="{user}" password="{PASSWORDS[user]}";\n'
         )
         return path
 
-    def story_options(self, way: str, *, tls: bool = False, user: str = "admin") -> tuple[str, ...]:
+    def story_options(
+        self, way: str, *, with_tls: bool = False, user: str = "admin"
+    ) -> tuple[str, ...]:
         """Options of a story on this broker."""
-        bootstrap = self.kafka.bootstrap_at("SASL_SSL" if tls else "SASL")
-        config = self.config(way, tls=tls, user=user)
+        bootstrap = self.kafka.bootstrap_at("SASL_SSL" if with_tls else "SASL")
+        config = self.config(way, with_tls=with_tls, user=user)
         return ("--on", bootstrap, "--yes", "--command-config", str(config))
 
     def allow(self, *acls: AclBinding) -> None:
@@ -126,10 +129,10 @@ class SecuredKafka:
             for resource in admin.ask(KEYS["DescribeAcls"], 3, **ANY_ACL).resources
         )
 
-    def do(self, command: str, *, tls: bool = False) -> ToolResult:
+    def do(self, command: str, *, with_tls: bool = False) -> ToolResult:
         """Run a printed command as a user with all rights, and return its result."""
         script, *arguments = command.split()
-        config = str(self.config("SCRAM-SHA-512", tls=tls))
+        config = str(self.config("SCRAM-SHA-512", with_tls=with_tls))
         return run_kafka_tool(
             TOOLS[script],
             *(config if argument == "admin.properties" else argument for argument in arguments),
@@ -162,12 +165,12 @@ def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredK
         yield secured_kafka
 
 
-@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("with_tls", [False, True])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_story_on_a_cluster_that_is_there_with_sasl(
-    secured_kafka: SecuredKafka, way: str, *, tls: bool, capfd: pytest.CaptureFixture[str]
+    secured_kafka: SecuredKafka, way: str, *, with_tls: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    story_options = secured_kafka.story_options(way, tls=tls)
+    story_options = secured_kafka.story_options(way, with_tls=with_tls)
     assert (
         main(["scenario", "run", "z24", "--mode", "TV2+", "--armed", *story_options, "--json"]) == 0
     )
@@ -176,12 +179,12 @@ def test_a_story_on_a_cluster_that_is_there_with_sasl(
     assert leftover_topics(secured_kafka.kafka, STORYS) == []
 
 
-@pytest.mark.parametrize(("way", "tls"), [("PLAIN", False), ("SCRAM-SHA-512", True)])
+@pytest.mark.parametrize(("way", "with_tls"), [("PLAIN", False), ("SCRAM-SHA-512", True)])
 def test_ctrl_c_with_sasl_ends_what_is_open(
-    secured_kafka: SecuredKafka, way: str, *, tls: bool
+    secured_kafka: SecuredKafka, way: str, *, with_tls: bool
 ) -> None:
     with interrupted_once_open(
-        secured_kafka, *secured_kafka.story_options(way, tls=tls), "--quiet"
+        secured_kafka, *secured_kafka.story_options(way, with_tls=with_tls), "--quiet"
     ) as story:
         pass
     assert story.status == INTERRUPTED_STATUS, story.err
@@ -261,7 +264,7 @@ def test_after_ctrl_c_a_transaction_that_may_not_be_ended_is_listed(
     secured_kafka: SecuredKafka,
 ) -> None:
     """The guest loses its right in the middle of the story."""
-    story_options = secured_kafka.story_options("SCRAM-SHA-512", tls=True, user=GUEST)
+    story_options = secured_kafka.story_options("SCRAM-SHA-512", with_tls=True, user=GUEST)
     with interrupted_once_open(secured_kafka, *story_options, "--json") as story:
         name = f"{story.prefix}app"
         secured_kafka.allow(
@@ -279,13 +282,13 @@ def test_after_ctrl_c_a_transaction_that_may_not_be_ended_is_listed(
     )
     assert [topic["kind"] for topic in topics] == ["topic"]
     assert f"could not be cleaned: transaction {name}: Ongoing" in story.err
-    take_away(secured_kafka, cell["left"], tls=True)
+    take_away(secured_kafka, cell["left"], with_tls=True)
     assert leftover_topics(secured_kafka.kafka, story.prefix) == []
     assert asyncio.run(state_of(secured_kafka.kafka, name)) != "Ongoing"
 
 
 def take_away(
-    secured_kafka: SecuredKafka, leftovers: Sequence[Mapping[str, str]], *, tls: bool = False
+    secured_kafka: SecuredKafka, leftovers: Sequence[Mapping[str, str]], *, with_tls: bool = False
 ) -> None:
     """Run the printed commands, one of each kind, as each starts a JVM. The other topics are
     deleted by our client.
@@ -297,7 +300,7 @@ def take_away(
             assert leftover["kind"] == "topic"
             topic_names.append(leftover["name"])
             continue
-        result = secured_kafka.do(leftover["command"], tls=tls)
+        result = secured_kafka.do(leftover["command"], with_tls=with_tls)
         assert result.code == 0, (leftover, result)
 
     async def delete() -> None:

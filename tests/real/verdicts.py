@@ -93,16 +93,16 @@ def table() -> tuple[Row, list[Row]]:
 
 def _cell(
     scenario: Scenario,
-    run: str,
+    run_name: str,
     release: str,
     rows_by_cell: Mapping[tuple[str, str, str], list[dict[str, Any]]],
 ) -> str:
-    if why_not_there(scenario, run, release) is not None:
+    if why_not_there(scenario, run_name, release) is not None:
         return "–"
-    obstacle = only_simulated(scenario, run, "armed", abilities=STARTED_ABILITIES)
+    obstacle = only_simulated(scenario, run_name, "armed", abilities=STARTED_ABILITIES)
     if obstacle is not None:
         return f"*{obstacle.partition(':')[0]}*"
-    cell_rows = rows_by_cell.get((scenario.name, run, release), [])
+    cell_rows = rows_by_cell.get((scenario.name, run_name, release), [])
     armed = [row for row in cell_rows if row["take"] == "armed"]
     if not armed:
         return ""

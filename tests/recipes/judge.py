@@ -93,7 +93,8 @@ class Judge:
         Args:
             topic: Of the outputs.
             expected: Values.
-            ends: How many records with the value ``end`` the recipe's tests add for themselves.
+            end_count: How many records with the value ``end`` the recipe's tests add for
+                themselves.
 
         Raises:
             RecipeError: One is missing, is there too often, or was not expected.

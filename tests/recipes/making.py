@@ -33,14 +33,17 @@ _JAVA: Final = "a JDK 17"
 _MAVEN: Final = "Maven, with a JDK 17"
 
 
-def node_project(folder: Path, *, helper: Path | None = None, builds: bool = False) -> Path:
+def node_project(
+    folder: Path, *, helper: Path | None = None, runs_build_scripts: bool = False
+) -> Path:
     """A copy of a project with what its package.json asks for.
 
     Args:
         folder: The project.
         helper: What it finds as ``txnsim-test`` beside its sources.
-        builds: A package of its has a native part: scripts of packages are run, no others' are.
-            Where it can't be had ready-made, it is compiled against this machine's libraries.
+        runs_build_scripts: A package of its has a native part: scripts of packages are run, no
+            others' are. Where it can't be had ready-made, it is compiled against this machine's
+            libraries.
 
     Raises:
         RecipeError: Node.js is missing, or npm failed.
@@ -55,9 +58,13 @@ def node_project(folder: Path, *, helper: Path | None = None, builds: bool = Fal
         shutil.copy(sources[0], new_folder)
         copy_helper(new_folder)
         npm_options = ("--no-audit", "--no-fund", "--no-package-lock")
-        scripts = () if builds else ("--ignore-scripts",)
+        scripts = () if runs_build_scripts else ("--ignore-scripts",)
         npm = [_tool("npm", "Node.js 20 with npm"), "install", *npm_options, *scripts]
-        _do(npm, directory=new_folder, environment={"CKJS_LINKING": "dynamic"} if builds else {})
+        _do(
+            npm,
+            directory=new_folder,
+            environment={"CKJS_LINKING": "dynamic"} if runs_build_scripts else {},
+        )
 
     modules = _make_once(folder.name, [folder / "package.json"], install)
     copy_helper(modules)

@@ -56,7 +56,7 @@ def _confluentjs(lab: Lab) -> str:
     """
     node = tool("node", NODE, RecipeError)
     helper = REPOSITORY / "helpers" / "node"
-    project = node_project(RECIPES / "confluentjs", helper=helper, builds=True)
+    project = node_project(RECIPES / "confluentjs", helper=helper, runs_build_scripts=True)
     tests = [node, "--test", "receipts.test.mjs"]  # the helper beside it has tests of its own
     output = lab.run(tests, directory=project, environment=outside())
     if "pass 2" not in re.findall(r"pass \d+", output):

@@ -45,7 +45,7 @@ def test_what_was_aborted_does_not_count_but_must_be_there(bootstrap: str, judge
     _do(bootstrap, lambda cluster: _write(cluster, "a"))
     with pytest.raises(RecipeError, match="no failure was survived"):
         judge.assert_aborted(TOPIC)
-    _do(bootstrap, lambda cluster: _write(cluster, "a", commit=False))
+    _do(bootstrap, lambda cluster: _write(cluster, "a", is_commit=False))
     assert judge.assert_aborted(TOPIC) == 1
     judge.assert_exactly_once(TOPIC, ["a"])
 
@@ -85,14 +85,14 @@ async def _delete(cluster: Cluster) -> None:
     assert await Admin(cluster).delete_topics([TOPIC]) == {TOPIC: None}
 
 
-async def _write(cluster: Cluster, *record_values: str, commit: bool = True) -> None:
+async def _write(cluster: Cluster, *record_values: str, is_commit: bool = True) -> None:
     async with Producer(cluster, transactional_id="writer") as producer:
         await producer.init_transactions()
         producer.begin()
         await asyncio.gather(
             *(producer.send(TOPIC, 0, record_value.encode()) for record_value in record_values)
         )
-        await (producer.commit() if commit else producer.abort())
+        await (producer.commit() if is_commit else producer.abort())
 
 
 def _do(bootstrap: str, work: Callable[[Cluster], Awaitable[None]]) -> None:

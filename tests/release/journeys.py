@@ -370,8 +370,8 @@ class _running:  # noqa: N801 - a context, as contextmanager makes it
             self._process.wait()
 
 
-def _expect(holds: bool, output: str) -> None:
-    if not holds:
+def _expect(is_met: bool, output: str) -> None:
+    if not is_met:
         raise StepError(f"not what the page promises:\n{output}")
 
 

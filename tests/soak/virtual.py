@@ -237,8 +237,8 @@ def play_seed(
     Args:
         seed: Which.
         transaction_version: Of ``transaction.version``.
-        troubles: How many, one after the other.
-        members: Of a group, which come and go.
+        trouble_count: How many, one after the other.
+        member_count: Of a group, which come and go.
         trace: Gets the full trace as JSON lines; None if nobody wants it.
     """
 

@@ -89,25 +89,25 @@ def test_a_folder_that_is_named_as_a_replica_s_is_no_log_directory(tmp_path: Pat
     assert rows_of(tmp_path) == 1
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table_name", TABLES)
 def test_files_of_which_none_can_be_opened_are_refused(
-    logs: Path, table: str, monkeypatch: pytest.MonkeyPatch
+    logs: Path, table_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_file: RegularFile, **_: Any) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(RegularFile, "ranges", refuse)
-    options = KafkaLogOptions.of({"path": str(logs), "table": table})
+    options = KafkaLogOptions.of({"path": str(logs), "table": table_name})
     if (
-        FILES_OF_TABLE[table].is_whole
-        or FILES_OF_TABLE[table].topic
-        or table in empty_reads.TABLES_WITHOUT_CONTENT
+        FILES_OF_TABLE[table_name].is_whole
+        or FILES_OF_TABLE[table_name].topic
+        or table_name in empty_reads.TABLES_WITHOUT_CONTENT
     ):
-        shares_of(options, RowScope(), FILES_OF_TABLE[table], is_user_read=True)
+        shares_of(options, RowScope(), FILES_OF_TABLE[table_name], is_user_read=True)
         return
     with pytest.raises(BadInputError, match="Permission denied; so are all other files"):
-        shares_of(options, RowScope(), FILES_OF_TABLE[table], is_user_read=True)
-    shares_of(options, RowScope(), FILES_OF_TABLE[table])
+        shares_of(options, RowScope(), FILES_OF_TABLE[table_name], is_user_read=True)
+    shares_of(options, RowScope(), FILES_OF_TABLE[table_name])
 
 
 def test_one_file_that_can_be_opened_is_enough(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

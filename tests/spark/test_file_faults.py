@@ -245,11 +245,13 @@ def test_an_error_of_its_own_class_comes_to_spark(logs: Path) -> None:
 
 
 @pytest.mark.parametrize("of_read", [None, "true", "false"])
-@pytest.mark.parametrize("of_session_", [True, False])
+@pytest.mark.parametrize("is_session_tolerant", [True, False])
 def test_an_option_of_the_read_goes_before_the_session_s_setting(
-    logs: Path, of_read: str | None, of_session_: bool
+    logs: Path, of_read: str | None, is_session_tolerant: bool
 ) -> None:
-    tolerance = FileTolerance(ignore_corrupt_files=of_session_, ignore_missing_files=of_session_)
+    tolerance = FileTolerance(
+        ignore_corrupt_files=is_session_tolerant, ignore_missing_files=is_session_tolerant
+    )
     registered = data_source_class(None, Division(), tolerance)
     read_options = {} if of_read is None else dict.fromkeys(PASSING_OVER, of_read)
     options = CaseInsensitiveDict({"path": str(logs), "table": "records", **read_options})
@@ -259,7 +261,7 @@ def test_an_option_of_the_read_goes_before_the_session_s_setting(
     first_log.unlink()
     os.truncate(second_log, 5)
     read = [batch for task in tasks for batch in reader.read(task)] if (
-        of_session_ if of_read is None else of_read == "true"
+        is_session_tolerant if of_read is None else of_read == "true"
     ) else None  # fmt: skip
     if read is None:
         with pytest.raises(LogFileError):

@@ -20,10 +20,10 @@ __all__ = ["disks"]
 pytest.importorskip("duckdb", reason="the extra spark is not installed")
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_every_table_is_there(disks: Path, table: str) -> None:
-    (row,) = LogDatabase([disks]).rows(f"SELECT count(*) AS rows FROM kafka_{table}")
-    assert (row["rows"] > 0) is (table not in {"errors", "offsets", "share_states"})
+@pytest.mark.parametrize("table_name", TABLES)
+def test_every_table_is_there(disks: Path, table_name: str) -> None:
+    (row,) = LogDatabase([disks]).rows(f"SELECT count(*) AS rows FROM kafka_{table_name}")
+    assert (row["rows"] > 0) is (table_name not in {"errors", "offsets", "share_states"})
 
 
 def test_a_table_is_read_once_and_names_are_in_any_case(disks: Path) -> None:

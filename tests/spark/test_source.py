@@ -105,12 +105,12 @@ def test_what_is_gone_through_together_stays_together() -> None:
     assert sizes_of(group_segments(mixed, task_bytes=60)) == [[50], [50]]
 
 
-def options(path: Path, table: str = "batches", **settings: str) -> KafkaLogOptions:
-    return KafkaLogOptions.of({"path": str(path), "table": table, **settings})
+def options(path: Path, table_name: str = "batches", **settings: str) -> KafkaLogOptions:
+    return KafkaLogOptions.of({"path": str(path), "table": table_name, **settings})
 
 
-def tasks_of(segments: list[SegmentFile], table: str, **settings: int) -> list[list[int]]:
-    table_options = options(Path("/logs"), table)
+def tasks_of(segments: list[SegmentFile], table_name: str, **settings: int) -> list[list[int]]:
+    table_options = options(Path("/logs"), table_name)
     table_options = msgspec.structs.replace(table_options, division=Division(**settings))
     return sizes_of(divide_in_tasks(segments, table_options))
 
@@ -371,8 +371,8 @@ def source(path: Path, **options: str) -> KafkaLogDataSource:
     return KafkaLogDataSource(CaseInsensitiveDict({"path": str(path), **options}))
 
 
-def reader(path: Path, table: str, **options: str) -> KafkaLogReader:
-    reader = source(path, table=table, **options).reader(schema_of(table))
+def reader(path: Path, table_name: str, **options: str) -> KafkaLogReader:
+    reader = source(path, table=table_name, **options).reader(schema_of(table_name))
     assert isinstance(reader, KafkaLogReader)
     return reader
 

@@ -197,7 +197,7 @@ def copy_by_maven(pom: Path, new_folder: Path, *options: str, description: str) 
 
     Args:
         pom: Names the jars.
-        fresh: The folder.
+        new_folder: The folder.
         options: Of Maven.
         description: They are, in an error.
 
@@ -398,8 +398,8 @@ class ApacheKafka(ManagedResource):
                 return
             except ApacheKafkaError as failure:
                 self._stop_processes()
-                lost_port = "Address already in use" in str(failure)
-                if not lost_port or attempt == _START_ATTEMPTS:
+                has_lost_port = "Address already in use" in str(failure)
+                if not has_lost_port or attempt == _START_ATTEMPTS:
                     self.stop()
                     raise
             except BaseException:

@@ -48,14 +48,16 @@ class Api:
         """The handlers of another broker of the same cluster."""
         return Api(self.cluster, broker)
 
-    def request(self, api: str, version: int, *, client_id: str = "test", **values: Any) -> Request:
+    def request(
+        self, api: str, version: int, *, client_id: str = "test", **request_fields: Any
+    ) -> Request:
         """A request as the connection hands it to a handler."""
         api_key = KEYS[api]
         cls = codec.request_class(api_key, version)
         if "timeout" in cls.__dataclass_fields__:
             # Without any time a request to the controller is refused.
-            values.setdefault("timeout", TIMEOUT_MS)
-        message = message_from(cls, values)
+            request_fields.setdefault("timeout", TIMEOUT_MS)
+        message = message_from(cls, request_fields)
         return self.request_in(codec.encode_request(api_key, version, 1, client_id, message)[4:])
 
     def request_in(self, frame: bytes) -> Request:
@@ -71,27 +73,27 @@ class Api:
             message=codec.decode_request(header, frame),
         )
 
-    async def ask(self, api: str, version: int, **values: Any) -> Any:
+    async def ask(self, api: str, version: int, **request_fields: Any) -> Any:
         """The answer as the client decodes it."""
-        request = self.request(api, version, **values)
+        request = self.request(api, version, **request_fields)
         return read_back(request, await HANDLERS[request.api_key].handle(request))
 
-    def refuse(self, api: str, version: int, error: ErrorCode, **values: Any) -> Any:
+    def refuse(self, api: str, version: int, error: ErrorCode, **request_fields: Any) -> Any:
         """The answer that fails the whole request."""
-        request = self.request(api, version, **values)
+        request = self.request(api, version, **request_fields)
         return read_back(request, HANDLERS[request.api_key].refuse(request, error))
 
-    def subject(self, api: str, version: int, **values: Any) -> Subject:
+    def subject(self, api: str, version: int, **request_fields: Any) -> Subject:
         """The subject of a request, as faults match it."""
-        request = self.request(api, version, **values)
+        request = self.request(api, version, **request_fields)
         return HANDLERS[request.api_key].subject(request)
 
     async def until(
-        self, is_ready: Callable[[Any], bool], api: str, version: int, **values: Any
+        self, is_ready: Callable[[Any], bool], api: str, version: int, **request_fields: Any
     ) -> Any:
         """Repeat a request until ``ready`` accepts the answer."""
         for _ in range(_TURNS):
-            answer = await self.ask(api, version, **values)
+            answer = await self.ask(api, version, **request_fields)
             if is_ready(answer):
                 return answer
             await asyncio.sleep(0.001)
@@ -133,9 +135,9 @@ class Api:
 
 
 @asynccontextmanager
-async def handlers(*, brokers: int = 1, **changes: Any) -> AsyncIterator[Api]:
+async def handlers(*, brokers: int = 1, **config_changes: Any) -> AsyncIterator[Api]:
     """Start a real-time cluster; the api of its broker 1."""
-    async with real_cluster(brokers=brokers, **changes) as cluster:
+    async with real_cluster(brokers=brokers, **config_changes) as cluster:
         yield Api(cluster)
 
 
@@ -219,7 +221,7 @@ def transaction(
     identity: tuple[int, int],
     topics: dict[str, list[int]],
     *,
-    verify: bool = False,
+    is_verification: bool = False,
 ) -> dict[str, Any]:
     """Values of AddPartitionsToTxn, in the shapes of old and of new versions."""
     topic_values = [
@@ -236,7 +238,7 @@ def transaction(
                 "transactional_id": transactional_id,
                 "producer_id": producer_id,
                 "producer_epoch": epoch,
-                "verify_only": verify,
+                "verify_only": is_verification,
                 "topics": topic_values,
             }
         ],

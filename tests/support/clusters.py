@@ -77,9 +77,9 @@ class VirtualCluster:
         self.sim = sim
 
     @asynccontextmanager
-    async def client(self, name: str = "app", **changes: Any) -> AsyncIterator[Cluster]:
+    async def client(self, name: str = "app", **config_changes: Any) -> AsyncIterator[Cluster]:
         """Our own client, connected."""
-        async with client_of(self.env, self.sim, name, **changes) as cluster:
+        async with client_of(self.env, self.sim, name, **config_changes) as cluster:
             yield cluster
 
     @property
@@ -135,12 +135,12 @@ def run_cluster(
     trace_level: TraceLevel = TraceLevel.OFF,
     cluster_options: ClusterOptions | None = None,
     latency_us: tuple[int, int] = LATENCY_US_DEFAULT,
-    **changes: Any,
+    **config_changes: Any,
 ) -> T:
     """Run ``main`` beside a cluster in virtual time; ``changes`` are those of ``options``."""
 
     async def run_beside_cluster(env: VirtualEnvironment) -> T:
-        sim = SimCluster(env, cluster_options or options(**changes))
+        sim = SimCluster(env, cluster_options or options(**config_changes))
         await sim.start()
         try:
             return await main(VirtualCluster(env, sim))
@@ -154,10 +154,10 @@ def run_cluster(
 
 @asynccontextmanager
 async def real_cluster(
-    *, trace_level: TraceLevel = TraceLevel.OFF, **changes: Any
+    *, trace_level: TraceLevel = TraceLevel.OFF, **config_changes: Any
 ) -> AsyncIterator[SimCluster]:
     """A cluster on the running loop, over TCP on free ports."""
-    sim = SimCluster(real_environment(trace_level=trace_level), options(**changes))
+    sim = SimCluster(real_environment(trace_level=trace_level), options(**config_changes))
     await sim.start()
     try:
         yield sim
@@ -175,7 +175,7 @@ async def begin_transaction(cluster: Cluster, transactional_id: str, **options: 
 
 @asynccontextmanager
 async def client_of(
-    env: Environment, sim: SimCluster, client_id: str = "app", **changes: Any
+    env: Environment, sim: SimCluster, client_id: str = "app", **config_changes: Any
 ) -> AsyncIterator[Cluster]:
     """Our own client of a cluster, connected, on the cluster's runtime."""
     settings = ClientSettings(
@@ -183,7 +183,7 @@ async def client_of(
             "client_id": client_id,
             "retry_backoff_ms": IMPATIENT.retry_backoff_ms,
             "retry_backoff_max_ms": IMPATIENT.retry_backoff_max_ms,
-            **changes,
+            **config_changes,
         }
     )
     async with Cluster(

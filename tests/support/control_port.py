@@ -14,7 +14,7 @@ from txnsim.http._app import ControlApi
 Story = Callable[[VirtualCluster, httpx.AsyncClient], Awaitable[None]]
 
 
-def run_story(story: Story, **changes: Any) -> None:
+def run_story(story: Story, **config_changes: Any) -> None:
     """Play a story beside a cluster; ``changes`` are those of ``clusters.options``."""
 
     async def main(cluster: VirtualCluster) -> None:
@@ -22,7 +22,7 @@ def run_story(story: Story, **changes: Any) -> None:
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             await story(cluster, client)
 
-    run_cluster(main, **changes)
+    run_cluster(main, **config_changes)
 
 
 @asynccontextmanager

@@ -208,14 +208,14 @@ class CoordinatorBench:
         settings: Settings | None = None,
         transaction_version: TransactionVersion = TransactionVersion.TV_2,
         is_loaded: bool = True,
-        trace: bool = False,
+        is_traced: bool = False,
         rules: Rules = LATEST_RULES,
         partitions: int | None = None,
     ) -> None:
         self.clock = ManualClock()
         self.tasks = LoopTasks(asyncio.get_running_loop())
         self.tracer = Tracer(self.clock.monotonic_us, is_strict=True)
-        if trace:
+        if is_traced:
             self.tracer.level = TraceLevel.FULL
         self.log: dict[int, list[bytes]] = {}
         self.append_timeouts_ms: list[int] = []

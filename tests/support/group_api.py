@@ -211,13 +211,13 @@ def commit_values(
 
 
 @asynccontextmanager
-async def group_api(**changes: Any) -> AsyncIterator[GroupApi]:
+async def group_api(**config_changes: Any) -> AsyncIterator[GroupApi]:
     """A broker that coordinates groups and is ready for requests."""
     values = {
         "group_initial_rebalance_delay_ms": 0,
         "group_consumer_assignment_interval_ms": 0,
         "offsets_topic_num_partitions": 3,
-        **changes,
+        **config_changes,
     }
     async with handlers(**values) as api:
         await api.until(

@@ -58,10 +58,10 @@ class ClassicDriver:
         instance: str | None = None,
         protocols: tuple[tuple[str, bytes], ...] = RANGE,
         protocol_type: str = "consumer",
-        required: bool = False,
+        is_member_id_required: bool = False,
         session_ms: int = 10_000,
         rebalance_ms: int = 60_000,
-        skippable: bool = True,
+        is_assignment_skippable: bool = True,
     ) -> int:
         """Send a JoinGroup; return the number of the request."""
         waiter = next(self._waiters)
@@ -77,8 +77,8 @@ class ClassicDriver:
                 rebalance_timeout_ms=rebalance_ms,
                 protocol_type=protocol_type,
                 protocols=protocols,
-                member_id_required=required,
-                may_skip_assignment=skippable,
+                member_id_required=is_member_id_required,
+                may_skip_assignment=is_assignment_skippable,
             ),
             waiter=waiter,
             is_new_group=self.is_new,

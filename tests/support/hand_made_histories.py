@@ -48,9 +48,9 @@ class HistoryBuilder:
     def wait(self, minutes: float) -> None:
         self._now_ms += int(minutes * MINUTE_MS)
 
-    def _common_fields(self, who: str) -> dict[str, Any]:
+    def _common_fields(self, client_name: str) -> dict[str, Any]:
         self._now_ms += 1000
-        return {"at_ms": self._now_ms, "who": who}
+        return {"at_ms": self._now_ms, "who": client_name}
 
     def _note(self, observation: Seen) -> int:
         self.history.add(observation)
@@ -58,33 +58,35 @@ class HistoryBuilder:
 
     # Producers
 
-    def initialise(self, who: str = "p", transactional_id: str = "app", **more_fields: Any) -> int:
+    def initialise(
+        self, client_name: str = "p", transactional_id: str = "app", **more_fields: Any
+    ) -> int:
         defaults: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "timeout_ms": MINUTE_MS}
         return self._note(
             Initialised(
-                **self._common_fields(who),
+                **self._common_fields(client_name),
                 transactional_id=transactional_id,
                 **(defaults | more_fields),
             )
         )
 
     def begin(
-        self, transaction_label: str = "T1", who: str = "p", transactional_id: str = "app"
+        self, transaction_label: str = "T1", client_name: str = "p", transactional_id: str = "app"
     ) -> int:
         return self._note(
             Began(
-                **self._common_fields(who),
+                **self._common_fields(client_name),
                 transaction=transaction_label,
                 transactional_id=transactional_id,
             )
         )
 
     def add_partitions(
-        self, transaction_label: str = "T1", who: str = "p", **more_fields: Any
+        self, transaction_label: str = "T1", client_name: str = "p", **more_fields: Any
     ) -> int:
         return self._note(
             Added(
-                **self._common_fields(who),
+                **self._common_fields(client_name),
                 transaction=transaction_label,
                 partitions=(T0,),
                 **more_fields,
@@ -97,13 +99,13 @@ class HistoryBuilder:
         record_value: str | None,
         offset: int = -1,
         *,
-        who: str = "p",
+        client_name: str = "p",
         **more_fields: Any,
     ) -> int:
         defaults: dict[str, Any] = {"topic": "t", "partition": 0}
         return self._note(
             Wrote(
-                **self._common_fields(who),
+                **self._common_fields(client_name),
                 transaction=transaction_label,
                 value=record_value,
                 offset=offset,
@@ -112,32 +114,41 @@ class HistoryBuilder:
         )
 
     def send_offsets(
-        self, transaction_label: str | None, offset: int, *, who: str = "p", **more_fields: Any
+        self,
+        transaction_label: str | None,
+        offset: int,
+        *,
+        client_name: str = "p",
+        **more_fields: Any,
     ) -> int:
         defaults: dict[str, Any] = {"group": "g", "topic": "in", "partition": 0}
         return self._note(
             SentOffsets(
-                **self._common_fields(who),
+                **self._common_fields(client_name),
                 transaction=transaction_label,
                 position=offset,
                 **(defaults | more_fields),
             )
         )
 
-    def commit(self, transaction_label: str = "T1", who: str = "p", **more_fields: Any) -> int:
+    def commit(
+        self, transaction_label: str = "T1", client_name: str = "p", **more_fields: Any
+    ) -> int:
         return self._note(
             Ended(
-                **self._common_fields(who),
+                **self._common_fields(client_name),
                 transaction=transaction_label,
                 commit=True,
                 **more_fields,
             )
         )
 
-    def abort(self, transaction_label: str = "T1", who: str = "p", **more_fields: Any) -> int:
+    def abort(
+        self, transaction_label: str = "T1", client_name: str = "p", **more_fields: Any
+    ) -> int:
         return self._note(
             Ended(
-                **self._common_fields(who),
+                **self._common_fields(client_name),
                 transaction=transaction_label,
                 commit=False,
                 **more_fields,
@@ -152,7 +163,7 @@ class HistoryBuilder:
         records: dict[int, str | None],
         following: int,
         *,
-        who: str = "r",
+        client_name: str = "r",
         keys: dict[int, str] | None = None,
         **more_fields: Any,
     ) -> int:
@@ -169,7 +180,7 @@ class HistoryBuilder:
         )
         return self._note(
             Read(
-                **self._common_fields(who),
+                **self._common_fields(client_name),
                 asked=asked_offset,
                 records=delivered_records,
                 next_offset=following,
@@ -177,11 +188,11 @@ class HistoryBuilder:
             )
         )
 
-    def positions(self, offset: int, *, who: str = "r", **more_fields: Any) -> int:
+    def positions(self, offset: int, *, client_name: str = "r", **more_fields: Any) -> int:
         position = Position(topic="in", partition=0, offset=offset)
         return self._note(
             PositionsRead(
-                **self._common_fields(who), group="g", positions=(position,), **more_fields
+                **self._common_fields(client_name), group="g", positions=(position,), **more_fields
             )
         )
 
@@ -257,7 +268,7 @@ def ghost(builder: HistoryBuilder) -> None:
     builder.begin()
     builder.write("T1", "late", outcome=UNKNOWN)
     builder.abort()
-    builder.write(None, "after", 2, who="bystander")
+    builder.write(None, "after", 2, client_name="bystander")
 
 
 def hangs(builder: HistoryBuilder) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from txnsim_lab.simulation.plan import Act, Plan, Track, World
 
 
-def _call(do: str, after_ms: int = 20, unit: int = 1, **fields: Any) -> Act:
-    return Act({"call": {"who": "p", "do": do, **fields}}, after_ms, unit)
+def _call(do: str, after_ms: int = 20, unit: int = 1, **call_fields: Any) -> Act:
+    return Act({"call": {"who": "p", "do": do, **call_fields}}, after_ms, unit)
 
 
 def leaderless_plan(*, as_version: str | None = None) -> Plan:

@@ -15,15 +15,15 @@ TOPIC_ID: Final = uuid.UUID(int=0x1234)
 
 
 def broker(
-    broker_id: int, *, alive: bool = True, leaving: bool = False, port: int = 9092
+    broker_id: int, *, is_alive: bool = True, is_leaving: bool = False, port: int = 9092
 ) -> BrokerImage:
     return BrokerImage(
         broker_id=BrokerId(broker_id),
         epoch=broker_id,
         host="localhost",
         port=port,
-        alive=alive,
-        in_controlled_shutdown=leaving,
+        alive=is_alive,
+        in_controlled_shutdown=is_leaving,
     )
 
 
@@ -80,7 +80,7 @@ def image_of(partition_image: PartitionImage, *, down: tuple[int, ...] = ()) -> 
     """A cluster of three brokers with one partition; some brokers are down."""
     image = cluster().with_topic(topic("orders", partition_image))
     for broker_id in down:
-        image = image.with_broker(broker(broker_id, alive=False))
+        image = image.with_broker(broker(broker_id, is_alive=False))
     return image
 
 

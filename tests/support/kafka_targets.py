@@ -52,24 +52,26 @@ class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def kafka_target(
-    kind: str, *, transaction_version: int = 1, verified: bool = True
+    kind: str, *, transaction_version: int = 1, verifies_partitions: bool = True
 ) -> Iterator[KafkaTarget]:
     """Start a cluster of one broker.
 
     Args:
         kind: ``txnsim`` or ``apache``.
         transaction_version: Level of the feature.
-        verified: Whether its brokers verify partitions (KIP-890).
+        verifies_partitions: Whether its brokers verify partitions (KIP-890).
     """
     if kind == "txnsim":
         with SimulatedKafka(
-            brokers=1, transaction_version=transaction_version, settings={VERIFICATION: verified}
+            brokers=1,
+            transaction_version=transaction_version,
+            settings={VERIFICATION: verifies_partitions},
         ) as simulated:
             yield KafkaTarget(kind=kind, bootstrap=simulated.bootstrap, simulated=simulated)
     else:
         with ApacheKafka(
             transaction_version=transaction_version,
-            properties={VERIFICATION: str(verified).lower()},
+            properties={VERIFICATION: str(verifies_partitions).lower()},
             jvm_options=("-Xmx512m",),
         ) as apache:
             yield KafkaTarget(kind=kind, bootstrap=apache.bootstrap)

@@ -49,7 +49,7 @@ class NamedListenerClient:
         broker: int = 1,
         request_class: Any = None,
         read_as: int | None = None,
-        **values: Any,
+        **request_fields: Any,
     ) -> Any:
         """Send a request and decode the answer; None if the broker closes the connection instead.
 
@@ -69,7 +69,7 @@ class NamedListenerClient:
             correlation_id = wire.expect(api_key, version if read_as is None else read_as)
             wire.send(
                 codec.encode_request(
-                    api_key, version, correlation_id, "client", message_from(cls, values)
+                    api_key, version, correlation_id, "client", message_from(cls, request_fields)
                 )
             )
             return (await wire.answer())[1]
@@ -78,10 +78,10 @@ class NamedListenerClient:
         finally:
             await wire.close()
 
-    async def until(self, api: str, version: int, **values: Any) -> Any:
+    async def until(self, api: str, version: int, **request_fields: Any) -> Any:
         """Repeat a request until the coordinator is ready, and return the answer."""
         for _ in range(_PATIENCE):
-            answer = await self.ask(api, version, **values)
+            answer = await self.ask(api, version, **request_fields)
             if answer.error_code not in NOT_YET:
                 return answer
             await asyncio.sleep(_PAUSE_S)
@@ -237,8 +237,12 @@ class NamedListenerClient:
 
 
 @asynccontextmanager
-async def kip_text_cluster(*, kip_text: bool = True, **changes: Any) -> AsyncIterator[SimCluster]:
+async def kip_text_cluster(
+    *, follows_kip_text: bool = True, **config_changes: Any
+) -> AsyncIterator[SimCluster]:
     """A cluster with both listeners, by default of one broker."""
-    changes.setdefault("brokers", 1)
-    async with real_cluster(kip_text=kip_text, topics=(("orders", 1),), **changes) as cluster:
+    config_changes.setdefault("brokers", 1)
+    async with real_cluster(
+        kip_text=follows_kip_text, topics=(("orders", 1),), **config_changes
+    ) as cluster:
         yield cluster

@@ -41,7 +41,7 @@ def batch(
     count: int = 1,
     pid: int = PID,
     epoch: int = 0,
-    transactional: bool = False,
+    is_transactional: bool = False,
     timestamp: int = NOW,
     record_value: bytes = b"v",
     key: bytes | None = b"k",
@@ -53,7 +53,7 @@ def batch(
         producer_id=pid,
         producer_epoch=epoch if pid >= 0 else -1,
         base_sequence=sequence,
-        is_transactional=transactional,
+        is_transactional=is_transactional,
         compression=compression,
     )
 
@@ -106,10 +106,10 @@ class LogDriver:
     """
 
     def __init__(
-        self, config: LogConfig | None = None, *, follow: bool = True, leader_epoch: int = 0
+        self, config: LogConfig | None = None, *, follows: bool = True, leader_epoch: int = 0
     ) -> None:
         self.log = make_log(config, leader_epoch=leader_epoch)
-        self.follow = follow
+        self.follow = follows
         self.now = NOW
 
     def settle(self) -> None:
@@ -117,13 +117,15 @@ class LogDriver:
             self.log.advance_high_watermark(self.log.log_end_offset)
         self.log.check_invariants()
 
-    def guard(self, sequence: int = 0, *, pid: int = PID, epoch: int = 0, tv2: bool = False) -> int:
+    def guard(
+        self, sequence: int = 0, *, pid: int = PID, epoch: int = 0, is_tv2: bool = False
+    ) -> int:
         guard = start_verification(
             self.log,
             producer_id=pid,
             producer_epoch=epoch,
             base_sequence=sequence,
-            supports_epoch_bump=tv2,
+            supports_epoch_bump=is_tv2,
             now_ms=self.now,
         )
         assert isinstance(guard, int)
@@ -170,7 +172,7 @@ class LogDriver:
         count: int = 1,
         pid: int = PID,
         epoch: int = 0,
-        tv2: bool = False,
+        is_tv2: bool = False,
         timestamp: int = NOW,
         record_value: bytes = b"v",
     ) -> int:
@@ -180,7 +182,7 @@ class LogDriver:
             producer_id=pid,
             producer_epoch=epoch,
             base_sequence=sequence,
-            supports_epoch_bump=tv2,
+            supports_epoch_bump=is_tv2,
             now_ms=self.now,
         )
         if not isinstance(guard, int):
@@ -190,7 +192,7 @@ class LogDriver:
             count=count,
             pid=pid,
             epoch=epoch,
-            transactional=True,
+            is_transactional=True,
             timestamp=timestamp,
             record_value=record_value,
         )

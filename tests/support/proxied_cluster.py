@@ -61,12 +61,12 @@ def run_proxied(
     *,
     seed: int = 1,
     trace_level: TraceLevel = TraceLevel.OFF,
-    **changes: Any,
+    **config_changes: Any,
 ) -> T:
     """Run ``main`` beside a cluster and its proxy; ``changes`` as in ``clusters.options``."""
 
     async def run_beside_cluster(env: VirtualEnvironment) -> T:
-        sim = SimCluster(env, options(**changes))
+        sim = SimCluster(env, options(**config_changes))
         await sim.start()
         proxy = FaultProxy(env, ProxyOptions(bootstrap=sim.bootstrap, port=0))
         try:

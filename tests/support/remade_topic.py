@@ -39,8 +39,8 @@ def remade_topic(
     *,
     copies: Collection[int] = (1, 2),
     old_epoch: int = 7,
-    forgets: bool = False,
-    clean: bool = True,
+    has_lost_records: bool = False,
+    is_clean: bool = True,
 ) -> Path:
     """Write the two directories below a folder.
 
@@ -48,8 +48,9 @@ def remade_topic(
         path: The folder.
         copies: Brokers with a copy of the metadata log.
         old_epoch: Leader epoch of the old logs; that of the new one is 0.
-        forgets: The newer copy no longer has the records of what was deleted, as behind a snapshot.
-        clean: Both brokers stopped in order; without, they were killed.
+        has_lost_records: The newer copy no longer has the records of what was deleted, as behind
+            a snapshot.
+        is_clean: Both brokers stopped in order; without, they were killed.
     """
     old_log = LogDriver(leader_epoch=old_epoch)
     old_log.append(plain(count=5))
@@ -69,7 +70,7 @@ def remade_topic(
     )
     records_after = (topic("orders", NEW), partition(NEW))
     newer_records: tuple[bytes, ...]
-    if forgets:
+    if has_lost_records:
         newer_records = (*_BEFORE[:2], *records_after, *(partition(NEW),) * 4)
     else:
         newer_records = (*_BEFORE, remove_topic(OLD), remove_topic(GONE), *records_after)
@@ -77,7 +78,7 @@ def remade_topic(
         copy_number = 1 if broker is broker_1 else 2
         if copy_number in copies:
             write_metadata_log(broker.path / StoredMetadata.FOLDER, records)
-        if clean:
+        if is_clean:
             broker.stop()
         else:
             broker.kill()

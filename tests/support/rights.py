@@ -36,7 +36,10 @@ WRITTEN = {
     **OF_TXN,
     "acks": -1,
     "topic_data": [
-        {"name": "orders", "partition_data": [{"index": 0, "records": batch(transactional=True)}]}
+        {
+            "name": "orders",
+            "partition_data": [{"index": 0, "records": batch(is_transactional=True)}],
+        }
     ],
 }
 

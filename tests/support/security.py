@@ -88,9 +88,9 @@ class GuardedApi:
         metadata = self.api.broker.metadata
         metadata.publish(metadata.image.with_acls(NO_ACLS))
 
-    async def ask(self, name: str, version: int, **values: Any) -> Any:
+    async def ask(self, name: str, version: int, **request_fields: Any) -> Any:
         """The answer that the principal gets."""
-        request = self.api.request(name, version, **values)
+        request = self.api.request(name, version, **request_fields)
         request.principal = self.principal
         request.client_host = "/10.0.0.1"
         return read_back(request, await self.handlers[request.api_key].handle(request))

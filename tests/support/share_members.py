@@ -50,7 +50,7 @@ class ShareMember:
         partitions: Sequence[int] = (0,),
         version: int = 2,
         epoch: int | None = None,
-        **values: Any,
+        **request_fields: Any,
     ) -> Any:
         """The answer to a ShareFetch with the session's next epoch."""
         fields = {
@@ -60,7 +60,7 @@ class ShareMember:
             "max_records": 500,
             "batch_size": 500,
             "forgotten_topics_data": [],
-            **values,
+            **request_fields,
         }
         return await self._ask("ShareFetch", version, epoch, partitions, acks, fields)
 
@@ -70,17 +70,17 @@ class ShareMember:
         version: int = 2,
         epoch: int | None = None,
         partitions: Sequence[int] = (),
-        **values: Any,
+        **request_fields: Any,
     ) -> Any:
         """The answer to a ShareAcknowledge about partition 0."""
-        return await self._ask("ShareAcknowledge", version, epoch, partitions, acks, values)
+        return await self._ask("ShareAcknowledge", version, epoch, partitions, acks, request_fields)
 
-    async def get(self, *acks: str, wait: int = 2_000, **values: Any) -> str:
+    async def get(self, *acks: str, wait: int = 2_000, **request_fields: Any) -> str:
         """Wait for records; the acquired ranges of partition 0 as text."""
-        return acquired_ranges(await self.fetch(acks, max_wait=wait, **values))
+        return acquired_ranges(await self.fetch(acks, max_wait=wait, **request_fields))
 
-    def start_get(self, *acks: str, wait: int = 20_000, **values: Any) -> asyncio.Task[str]:
-        return task(self.get(*acks, wait=wait, **values))
+    def start_get(self, *acks: str, wait: int = 20_000, **request_fields: Any) -> asyncio.Task[str]:
+        return task(self.get(*acks, wait=wait, **request_fields))
 
     async def _ask(
         self,

@@ -44,9 +44,11 @@ def small(steps: Steps, **head: Any) -> Scenario:
     return read("small.yaml", yaml.safe_dump(document(steps, **head), sort_keys=False))
 
 
-def play_steps(steps: Steps, *, run: str = "V-", take: str = "armed", **head: Any) -> RunResult:
+def play_steps(
+    steps: Steps, *, run_name: str = "V-", take: str = "armed", **head: Any
+) -> RunResult:
     """Play a scenario of these steps in virtual time."""
-    return run_in_virtual_time(ScenarioRun(scenario=small(steps, **head), run=run, take=take))
+    return run_in_virtual_time(ScenarioRun(scenario=small(steps, **head), run=run_name, take=take))
 
 
 def observations_of(result: RunResult, observation_class: type[Seen]) -> list[Any]:

@@ -92,9 +92,9 @@ class StreamsDriver:
         assert isinstance(group, StreamsGroup)
         return group
 
-    def send(self, member_id: str, epoch: int, **fields: Any) -> StreamsReply | Rejection:
+    def send(self, member_id: str, epoch: int, **request_fields: Any) -> StreamsReply | Rejection:
         """Send a heartbeat. By default each member is in a process of its own."""
-        command = heartbeat(member_id, epoch, **fields)
+        command = heartbeat(member_id, epoch, **request_fields)
         refusal = self.protocol.check(command)
         if refusal is not None:
             return refusal
@@ -111,15 +111,15 @@ class StreamsDriver:
         )
         return self.take(group, run_to_end(steps))
 
-    def send_ok(self, member_id: str, epoch: int, **fields: Any) -> StreamsReply:
+    def send_ok(self, member_id: str, epoch: int, **request_fields: Any) -> StreamsReply:
         """The answer to a heartbeat that must not be refused."""
-        reply = self.send(member_id, epoch, **fields)
+        reply = self.send(member_id, epoch, **request_fields)
         assert isinstance(reply, StreamsReply), reply
         return reply
 
-    def join(self, member_id: str, **fields: Any) -> StreamsReply:
+    def join(self, member_id: str, **request_fields: Any) -> StreamsReply:
         """Let a member join."""
-        return self.send_ok(member_id, 0, **fields)
+        return self.send_ok(member_id, 0, **request_fields)
 
     def settle(self, *member_ids: str) -> None:
         """Let members report their tasks until nothing changes."""
@@ -183,7 +183,7 @@ class StreamsDriver:
 
 
 def heartbeat(
-    member_id: str, epoch: int, *, owned: Tasks | None = None, **fields: Any
+    member_id: str, epoch: int, *, owned: Tasks | None = None, **request_fields: Any
 ) -> StreamsHeartbeat:
     """A heartbeat; with epoch 0 it has all fields that joining needs."""
     base: dict[str, Any] = {}
@@ -205,7 +205,7 @@ def heartbeat(
             "client_id": "c",
             "client_host": "/h",
             **base,
-            **fields,
+            **request_fields,
         }
     )
 

@@ -53,8 +53,8 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """Fact of the run -> its value, on which the text rests."""
 
 
-def _z01(run: str, take: str = "armed") -> StoryRun:
-    return StoryRun(scenario="z01", run=run, take=take)
+def _z01(run_name: str, take: str = "armed") -> StoryRun:
+    return StoryRun(scenario="z01", run=run_name, take=take)
 
 
 PICTURES: Final = (
@@ -273,42 +273,48 @@ def _coordinator(
     return y + height + 18
 
 
-def _partition(body: list[str], y: int, run: Recording, state: TraceState, tp: str) -> int:
+def _partition(body: list[str], y: int, recording: Recording, state: TraceState, tp: str) -> int:
     body.append(_text(LEFT, y + 14, f"The partition believes: {tp}", "b"))
-    cells = list(_cells(run, state, tp))
+    cells = list(_cells(recording, state, tp))
     top = y + 42
     for n, (offset, kind, label, detail) in enumerate(cells):
         x = LEFT + n * CELL
-        body.append(_text(x + CELL // 2, top - 6, str(offset), "small", middle=True))
+        body.append(_text(x + CELL // 2, top - 6, str(offset), "small", is_centred=True))
         body.append(f'<rect class="{kind}" x="{x}" y="{top}" width="{CELL - 4}" height="54"/>')
         if kind in ("open", "hanging"):
             body.append(f'<rect class="label" x="{x + 5}" y="{top + 8}" width="{CELL - 14}" height="38" rx="3"/>')  # fmt: skip
-        body.append(_text(x + CELL // 2 - 2, top + 24, label, middle=True))
-        body.append(_text(x + CELL // 2 - 2, top + 42, detail, "small", middle=True))
-    stable_offset = int(fact(run, f"lso {tp}"))
+        body.append(_text(x + CELL // 2 - 2, top + 24, label, is_centred=True))
+        body.append(_text(x + CELL // 2 - 2, top + 42, detail, "small", is_centred=True))
+    stable_offset = int(fact(recording, f"lso {tp}"))
     cells_below = sum(offset < stable_offset for offset, *_ in cells)
     x = LEFT + cells_below * CELL - 2
     body.append(f'<line class="lso" x1="{x}" y1="{top - 4}" x2="{x}" y2="{top + 66}"/>')
-    got_offsets, withheld_count = fact(run, f"gets {tp}"), fact(run, f"withheld {tp}")
+    got_offsets, withheld_count = fact(recording, f"gets {tp}"), fact(recording, f"withheld {tp}")
     body.append(_text(max(x, LEFT), top + 82, f"last stable offset {stable_offset}", "small"))
     summary = f"Consumers get {f'offsets {got_offsets}' if got_offsets != 'nothing' else 'nothing'}; {withheld_count} withheld."
     body.append(
-        _text(LEFT, top + 104, f"{summary} Readers are held back by: {fact(run, f'cause {tp}')}.")
+        _text(
+            LEFT,
+            top + 104,
+            f"{summary} Readers are held back by: {fact(recording, f'cause {tp}')}.",
+        )
     )
     return top + 128
 
 
-def _cells(run: Recording, state: TraceState, tp: str) -> Iterator[tuple[int, str, str, str]]:
+def _cells(recording: Recording, state: TraceState, tp: str) -> Iterator[tuple[int, str, str, str]]:
     """Offset, kind and two words of each record and marker, in order."""
     log = state.logs[tp]
-    payloads = [event.d for event in run.events if event.k in ("log.append", "marker.written")]
+    payloads = [
+        event.d for event in recording.events if event.k in ("log.append", "marker.written")
+    ]
     data_by_offset = {
         payload_data.get("base", payload_data.get("offset")): payload_data
         for payload_data in payloads
         if isinstance(payload_data, Mapping) and payload_data["tp"] == tp
     }
     markers = {offset: data for offset, data in data_by_offset.items() if "committed" in data}
-    is_hanging = fact(run, f"cause {tp}") == "hanging transaction"
+    is_hanging = fact(recording, f"cause {tp}") == "hanging transaction"
     for base_offset, data in sorted(data_by_offset.items()):
         if base_offset in markers:
             yield (
@@ -330,7 +336,7 @@ def _cells(run: Recording, state: TraceState, tp: str) -> Iterator[tuple[int, st
             yield offset, kind, "record", label
 
 
-def _text(x: int, y: int, text: str, kind: str = "", *, middle: bool = False) -> str:
-    anchor = ' text-anchor="middle"' if middle else ""
+def _text(x: int, y: int, text: str, kind: str = "", *, is_centred: bool = False) -> str:
+    anchor = ' text-anchor="middle"' if is_centred else ""
     class_attribute = f' class="{kind}"' if kind else ""
     return f'<text x="{x}" y="{y}"{class_attribute}{anchor}>{escape(text)}</text>'

@@ -45,20 +45,20 @@ async def client(
 
 async def write_committed(kafka: AsyncSimulatedKafka, topic: str, *values: str) -> None:
     """Write values to partition 0 in a transaction, and commit it."""
-    await _transact(kafka, topic, values, commits=True)
+    await _transact(kafka, topic, values, is_commit=True)
 
 
 async def write_aborted(kafka: AsyncSimulatedKafka, topic: str, *values: str) -> None:
-    await _transact(kafka, topic, values, commits=False)
+    await _transact(kafka, topic, values, is_commit=False)
 
 
 async def _transact(
-    kafka: AsyncSimulatedKafka, topic: str, record_values: tuple[str, ...], *, commits: bool
+    kafka: AsyncSimulatedKafka, topic: str, record_values: tuple[str, ...], *, is_commit: bool
 ) -> None:
     async with client(kafka) as cluster, await begin_transaction(cluster, "app") as producer:
         for record_value in record_values:
             await producer.send(topic, 0, record_value.encode())
-        if commits:
+        if is_commit:
             await producer.commit()
         else:
             await producer.abort()

@@ -13,25 +13,25 @@ from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 @cache
 def trace_of_run(
     name: str = "z01",
-    run: str = "V-",
+    run_name: str = "V-",
     take: str = "armed",
     trace_level: TraceLevel = TraceLevel.BRIEF,
 ) -> bytes:
     """The trace of a run as the bytes of its file."""
-    scenario_run = ScenarioRun(scenario=catalog.find(name)[1], run=run, take=take)
+    scenario_run = ScenarioRun(scenario=catalog.find(name)[1], run=run_name, take=take)
     return run_in_virtual_time(scenario_run, trace_level=trace_level).trace
 
 
 def recording_of_run(
     name: str = "z01",
-    run: str = "V-",
+    run_name: str = "V-",
     take: str = "armed",
     trace_level: TraceLevel = TraceLevel.BRIEF,
 ) -> Recording:
     """The recording of a run, read from its trace."""
-    return Recording.from_lines(name, trace_of_run(name, run, take, trace_level).splitlines())
+    return Recording.from_lines(name, trace_of_run(name, run_name, take, trace_level).splitlines())
 
 
-def hung_at(run: Recording) -> int:
+def hung_at(recording: Recording) -> int:
     """The event after which the transaction of Z01 hangs and readers stop."""
-    return next(event.i for event in run.events if event.k == "client.deliver") - 1
+    return next(event.i for event in recording.events if event.k == "client.deliver") - 1

@@ -42,7 +42,7 @@ def entry(
     update_ms: int = NOW_MS - 500,
     timeout_ms: int = 60_000,
     client_version: TransactionVersion = TransactionVersion.TV_2,
-    failed_fence: bool = False,
+    has_failed_fence: bool = False,
 ) -> TxnMetadata:
     """An entry in ``state``, with the given fields changed."""
     if partitions is None:
@@ -63,11 +63,11 @@ def entry(
         last_update_timestamp_ms=update_ms,
         client_version=client_version,
         pending_state=pending,
-        has_failed_epoch_fence=failed_fence,
+        has_failed_epoch_fence=has_failed_fence,
     )
 
 
-def rows(table: str) -> list[list[str]]:
+def rows(table_name: str) -> list[list[str]]:
     """The rows of a text table: cells between bars, blank lines and the heading left out."""
-    lines = [line for line in table.strip().splitlines() if line.strip()]
+    lines = [line for line in table_name.strip().splitlines() if line.strip()]
     return [[cell.strip() for cell in line.split("|")] for line in lines[1:]]

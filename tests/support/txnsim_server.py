@@ -59,14 +59,14 @@ class TxnsimServer(ManagedResource):
         launcher: Sequence[str] = (),
         arguments: Sequence[str] = (),
         working_directory: Path | None = None,
-        practise: bool = False,
+        is_practice: bool = False,
     ) -> None:
         self._executable = executable or installed_txnsim()
         self._launcher = tuple(launcher) or (str(self._executable),)
-        self._command = "practise" if practise else "serve"
+        self._command = "practise" if is_practice else "serve"
         chosen_arguments = (
             ()
-            if practise
+            if is_practice
             else (
                 *("--brokers", str(brokers)),
                 *("--transaction-version", str(transaction_version)),
@@ -83,7 +83,7 @@ class TxnsimServer(ManagedResource):
         return self
 
     def _on_exit(self, exc: BaseException | None) -> None:
-        self.stop(expect_clean=exc is None)
+        self.stop(expects_clean_end=exc is None)
 
     def start(self) -> None:
         """Start and wait for the ready file, which appears in one move once every listener accepts.
@@ -116,11 +116,12 @@ class TxnsimServer(ManagedResource):
         self._await(ready_file)
         self._ready = json.loads(ready_file.read_text())
 
-    def stop(self, *, expect_clean: bool = True) -> None:
+    def stop(self, *, expects_clean_end: bool = True) -> None:
         """Stop by SIGTERM.
 
         Raises:
-            TxnsimServerError: It did not end in time, or not with status 0, and ``expect_clean``.
+            TxnsimServerError: It did not end in time, or not with status 0, and
+                ``expects_clean_end``.
         """
         self._process.terminate()
         begun_s = time.monotonic()
@@ -133,7 +134,7 @@ class TxnsimServer(ManagedResource):
                 self._process.wait(timeout=_STOP_POLL_S)
         output = self.log_tail()
         shutil.rmtree(self._directory, ignore_errors=True)
-        if code != 0 and expect_clean:
+        if code != 0 and expects_clean_end:
             ending = "did not end after SIGTERM" if code is None else f"ended with {code}"
             raise TxnsimServerError(f"txnsim serve {ending}:\n{output}")
 
@@ -200,7 +201,7 @@ class TxnsimServer(ManagedResource):
             else:
                 problem = f"exited with {code}"
             output = self.log_tail()
-            self.stop(expect_clean=False)
+            self.stop(expects_clean_end=False)
             raise TxnsimServerError(f"txnsim serve {problem}:\n{output}")
 
     def _has_taken(self, limit_s: float, begun_s: float) -> bool:

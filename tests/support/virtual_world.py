@@ -159,7 +159,7 @@ class VirtualLine(asyncio.Protocol):
         self._loop = loop
         self._timeout_s = timeout_s
         self._unread = bytearray()
-        self._ended = False
+        self._has_ended = False
         self._broken: Exception | None = None
         self._awaited: asyncio.Future[None] | None = None
 
@@ -186,7 +186,7 @@ class VirtualLine(asyncio.Protocol):
             TimeoutError: Nothing came in time.
             ConnectionResetError: The other side threw the connection away.
         """
-        if not self._unread and not self._ended:
+        if not self._unread and not self._has_ended:
             self._wait()
         if self._unread:
             data = bytes(self._unread[:size])
@@ -224,7 +224,7 @@ class VirtualLine(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection has ended."""
-        self._ended = True
+        self._has_ended = True
         self._broken = exc
         self._wake()
 

@@ -182,10 +182,10 @@ async def test_what_is_no_request_is_refused(frame_bytes: bytes, error: type[Exc
         await read_slowly(frame_bytes, pace())
 
 
-@pytest.mark.parametrize("nested", [True, False])
-async def test_a_large_reply_has_the_same_bytes_with_breaks(*, nested: bool) -> None:
+@pytest.mark.parametrize("is_nested", [True, False])
+async def test_a_large_reply_has_the_same_bytes_with_breaks(*, is_nested: bool) -> None:
     partition_numbers = range(3_000)
-    if nested:
+    if is_nested:
         partitions = [
             {"partition_index": partition_number} for partition_number in partition_numbers
         ]

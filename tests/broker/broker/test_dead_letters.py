@@ -22,7 +22,7 @@ from txnsim.share.commands import RecordState
 from txnsim.types import TopicPartition
 from txnsim.wire.records import Record, read_records
 
-PLACE = TopicPartition("orders", 0)
+ORDERS_0 = TopicPartition("orders", 0)
 LETTERS = TopicPartition("dlq.orders", 0)
 
 
@@ -50,7 +50,7 @@ async def member_of(
             keeps_empty=True,
         )
     )
-    member = ShareMember(Api(cluster.sim, cluster.leader(PLACE)))
+    member = ShareMember(Api(cluster.sim, cluster.leader(ORDERS_0)))
     await member.initialize()
     return member
 
@@ -288,7 +288,7 @@ async def test_what_is_gone_from_the_log_has_headers_alone(cluster: VirtualClust
     member = await member_of(cluster, topic={})
     await fill(member.api, 2)
     await member.get()
-    cluster.sim.brokers[cluster.leader(PLACE)].replicas.led[PLACE].delete_records_before(2)
+    cluster.sim.brokers[cluster.leader(ORDERS_0)].replicas.led[ORDERS_0].delete_records_before(2)
     await member.acknowledge("0-1:3")
     assert [letter.value for letter in await letters_after(cluster, 2)] == [None, None]
 
@@ -331,7 +331,7 @@ async def test_a_new_leader_sends_what_was_on_its_way(cluster: VirtualCluster) -
     await member.acknowledge("0-0:3")
     await cluster.wait_until_struck()
     shares: Any = member.api.broker.share_fetching.shares
-    shares.forget_partitions([PLACE])
+    shares.forget_partitions([ORDERS_0])
     next_member = ShareMember(member.api, "m2")
     await next_member.get(wait=500)
     for letter in await letters_after(cluster, 2, after_s=60):

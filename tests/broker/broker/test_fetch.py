@@ -28,13 +28,13 @@ async def leader() -> LeaderBench:
 
 
 def fetch_partition(
-    topic_partition: TopicPartition = P0, offset: int = 0, **fields: Any
+    topic_partition: TopicPartition = P0, offset: int = 0, **request_fields: Any
 ) -> FetchPartition:
     return FetchPartition(
         topic_partition=topic_partition,
         fetch_offset=offset,
-        max_bytes=fields.pop("max_bytes", 1 << 20),
-        **fields,
+        max_bytes=request_fields.pop("max_bytes", 1 << 20),
+        **request_fields,
     )
 
 
@@ -78,8 +78,10 @@ def start(leader: LeaderBench, command: FetchCommand) -> asyncio.Task[Outcomes]:
     return asyncio.get_running_loop().create_task(leader.fetching.fetch(command))
 
 
-async def append(leader: LeaderBench, topic_partition: TopicPartition = P0, **fields: Any) -> None:
-    outcomes = await leader.producing.produce(produce(part(topic_partition, **fields)))
+async def append(
+    leader: LeaderBench, topic_partition: TopicPartition = P0, **batch_fields: Any
+) -> None:
+    outcomes = await leader.producing.produce(produce(part(topic_partition, **batch_fields)))
     assert outcomes[topic_partition].error is E.none
 
 
@@ -94,7 +96,7 @@ def open_transaction(leader: LeaderBench, sequence: int = 0) -> None:
         now_ms=NOW,
     )
     assert isinstance(guard, int)
-    batch = part(P0, sequence, transactional=True)
+    batch = part(P0, sequence, is_transactional=True)
     append_client(log, batch.batch, guard=guard, now_ms=NOW)
     log.advance_high_watermark(log.log_end_offset)
     leader.purgatory.touch(P0)

@@ -83,11 +83,11 @@ async def test_groups_and_positions_move_with_the_leader(of_two: GroupApi) -> No
     assert not host(of_two, leader).refuses_markers(TopicPartition("orders", 0))
 
 
-@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("must_wait", [False, True])
 async def test_a_new_leader_answers_at_once_or_under_the_switch_once_all_is_replicated(
-    waits: bool,
+    must_wait: bool,
 ) -> None:
-    switches = {"loads_wait_for_replication": True} if waits else {}
+    switches = {"loads_wait_for_replication": True} if must_wait else {}
     async with group_api(brokers=2, rules=switches) as groups:
         leader = host(groups).coordinator_of(GROUP)
         assert leader is not None
@@ -97,7 +97,7 @@ async def test_a_new_leader_answers_at_once_or_under_the_switch_once_all_is_repl
         leader_api = groups.api.on_broker(other_broker)
         fields = {"group_id": GROUP, "topics": None, "require_stable": False}
         first_answer = await leader_api.ask("OffsetFetch", 7, **fields)
-        assert first_answer.error_code is (E.coordinator_load_in_progress if waits else E.none)
+        assert first_answer.error_code is (E.coordinator_load_in_progress if must_wait else E.none)
         await leader_api.until(
             lambda answer: answer.error_code is E.none, "OffsetFetch", 7, **fields
         )

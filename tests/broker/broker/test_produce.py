@@ -68,8 +68,8 @@ async def errors(leader: LeaderBench, command: ProduceCommand) -> dict[TopicPart
     return {topic_partition: outcome.error for topic_partition, outcome in outcomes.items()}
 
 
-def txn(topic_partition: TopicPartition = P0, sequence: int = 0, **fields: Any) -> Any:
-    return part(topic_partition, sequence, transactional=True, **fields)
+def txn(topic_partition: TopicPartition = P0, sequence: int = 0, **transaction_fields: Any) -> Any:
+    return part(topic_partition, sequence, is_transactional=True, **transaction_fields)
 
 
 # Order of checks
@@ -403,7 +403,7 @@ async def test_a_refused_guard_is_in_the_trace(leader: LeaderBench) -> None:
 
 
 def test_a_header_says_what_its_batch_is() -> None:
-    header = part(P0, batch_data=batch(3, transactional=True)).header
+    header = part(P0, batch_data=batch(3, is_transactional=True)).header
     assert (header.is_transactional, header.base_sequence) == (True, 3)
 
 

@@ -24,7 +24,7 @@ from txnsim.share.sessions import SessionKey
 from txnsim.types import BrokerId, TopicPartition
 
 B1 = BrokerId(1)
-PLACE = TopicPartition("orders", 0)
+ORDERS_0 = TopicPartition("orders", 0)
 LOCK_MS = 30_000
 
 
@@ -40,7 +40,7 @@ def configure_group(cluster: VirtualCluster, **configs: str) -> None:
 
 async def member_of(cluster: VirtualCluster, *sizes: int) -> ShareMember:
     """A member of a share group with a state, and a log with batches of these sizes."""
-    member = ShareMember(Api(cluster.sim, cluster.leader(PLACE)))
+    member = ShareMember(Api(cluster.sim, cluster.leader(ORDERS_0)))
     await member.initialize()
     await fill(member.api, *sizes)
     return member
@@ -259,15 +259,15 @@ async def test_another_leader_goes_on_where_the_state_says(cluster: VirtualClust
     assert await member.get() == "0-3:1"
     assert errors(await member.acknowledge("0-1:1", "2-3:2")) == {0: "none"}
     shares_before = shares_of(member)
-    cluster.move(PLACE)
+    cluster.move(ORDERS_0)
     await asyncio.sleep(1)
     assert len(shares_before) == 0
     answer = await member.fetch(max_wait=100)
     ((moved_partition,),) = (topic.partitions for topic in answer.responses)
     assert moved_partition.error_code is ErrorCode.not_leader_or_follower
-    assert moved_partition.current_leader.leader_id == cluster.leader(PLACE)
-    assert [node.node_id for node in answer.node_endpoints] == [cluster.leader(PLACE)]
-    successor = ShareMember(Api(cluster.sim, cluster.leader(PLACE)))
+    assert moved_partition.current_leader.leader_id == cluster.leader(ORDERS_0)
+    assert [node.node_id for node in answer.node_endpoints] == [cluster.leader(ORDERS_0)]
+    successor = ShareMember(Api(cluster.sim, cluster.leader(ORDERS_0)))
     assert await successor.get() == "2-3:2"
 
 

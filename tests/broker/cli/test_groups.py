@@ -31,7 +31,7 @@ def server() -> Iterator[TxnsimServer]:
         yield txnsim_server
 
 
-def member_of(server: TxnsimServer, group_id: str, topic: str, *, leaves: bool) -> None:
+def member_of(server: TxnsimServer, group_id: str, topic: str, *, has_left: bool) -> None:
     """A share group with two records before it; its member leaves, or dies without a word."""
 
     async def make() -> None:
@@ -43,7 +43,7 @@ def member_of(server: TxnsimServer, group_id: str, topic: str, *, leaves: bool) 
             member = ShareMember(cluster, MemberOptions(group_id=group_id, member_id="one"))
             await member.subscribe([topic], until=frozenset({TopicPartition(topic, 0)}))
             await member.poll(max_wait_ms=500)
-            if leaves:
+            if has_left:
                 await member.leave()
             await member.close()
 
@@ -56,7 +56,7 @@ def run(server: TxnsimServer, *args: str) -> int:
 
 @pytest.mark.slow
 def test_a_share_group_from_its_offsets_to_its_end(server: TxnsimServer, capsys: Captured) -> None:
-    member_of(server, "shop", "orders", leaves=True)
+    member_of(server, "shop", "orders", has_left=True)
     assert run(server, "list", "--type", "share", "--state", "Empty") == 0
     header, row = (printed_line.split() for printed_line in capsys.readouterr().out.splitlines())
     assert header == ["Group", "Type", "State", "Protocol", "Coordinator"]
@@ -146,7 +146,7 @@ def test_configs_that_may_not_be_described_are_not_made_up() -> None:
 
 @pytest.mark.slow
 def test_a_member_is_shown_and_keeps_its_group(server: TxnsimServer, capsys: Captured) -> None:
-    member_of(server, "busy", "sales", leaves=False)
+    member_of(server, "busy", "sales", has_left=False)
     assert run(server, "describe", "busy") == 0
     rows = [printed_line.split() for printed_line in capsys.readouterr().out.splitlines()]
     (row,) = (row for row in rows if row and row[0] == "one")

@@ -301,7 +301,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(
-    ("environment", "colours", "moves"),
+    ("environment", "has_colours", "can_move_cursor"),
     [
         ({"TERM": "xterm"}, True, True),
         ({"TERM": "xterm", "NO_COLOR": "1"}, False, True),
@@ -310,22 +310,25 @@ class Terminal(io.StringIO):
     ],
 )
 def test_a_terminal_gets_what_it_understands(
-    environment: dict[str, str], colours: bool, moves: bool, monkeypatch: pytest.MonkeyPatch
+    environment: dict[str, str],
+    has_colours: bool,
+    can_move_cursor: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     for name, variable_value in environment.items():
         monkeypatch.setenv(name, variable_value)
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
-    assert TERMINAL.may_colour() is colours
+    assert TERMINAL.may_colour() is has_colours
     TERMINAL.progress("half")
     TERMINAL.warn("a remark")
     set_up_logs()
     structlog.get_logger("x").warning("an.event")
     output = terminal.getvalue()
-    assert ("\x1b[K" in output) is moves
-    assert ("\x1b[3" in output) is colours
-    if not moves:
+    assert ("\x1b[K" in output) is can_move_cursor
+    assert ("\x1b[3" in output) is has_colours
+    if not can_move_cursor:
         assert output.startswith("a remark\n")
     structlog.reset_defaults()
 
@@ -548,7 +551,7 @@ def test_bash_completes_actions_and_apis(script: Path) -> None:
 # Every command has its examples, and each of them is one that the command takes.
 
 
-WORDS = [(path, line) for path, lines in examples().items() for line in lines]
+COMMAND_LINES = [(path, line) for path, lines in examples().items() for line in lines]
 
 
 def test_every_command_has_two_and_no_other_has_any() -> None:
@@ -570,7 +573,7 @@ def commands_of(line: str) -> list[list[str]]:
     return calls
 
 
-@pytest.mark.parametrize(("path", "line"), WORDS, ids=[line for _, line in WORDS])
+@pytest.mark.parametrize(("path", "line"), COMMAND_LINES, ids=[line for _, line in COMMAND_LINES])
 def test_an_example_is_taken(path: str, line: str) -> None:
     for arguments in commands_of(line):
         module = importlib.import_module(commands()[arguments[0]][0])

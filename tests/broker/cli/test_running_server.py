@@ -57,15 +57,15 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, int]]:
     return [(event_line["event"], event_line.get("left_out", 0)) for event_line in events]
 
 
-def fail(*, deep: bool) -> None:
-    if deep:
+def fail(*, is_deep: bool) -> None:
+    if is_deep:
         raise ValueError("one place")
     raise ValueError("another place")
 
 
-def log_failure(*, deep: bool) -> None:
+def log_failure(*, is_deep: bool) -> None:
     try:
-        fail(deep=deep)
+        fail(is_deep=is_deep)
     except ValueError as error:
         structlog.get_logger("txnsim.server").error("bug", exc_info=error)
 
@@ -111,8 +111,8 @@ def test_tracebacks_are_told_by_the_line_that_raised_them(
     time: Time, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(880):
-        log_failure(deep=True)
-        log_failure(deep=False)
+        log_failure(is_deep=True)
+        log_failure(is_deep=False)
     assert lines(capsys) == [("bug", 0), ("bug", 0)]
 
 
@@ -121,7 +121,7 @@ def test_a_traceback_of_the_present_exception_counts_too(
 ) -> None:
     for _ in range(3):
         try:
-            fail(deep=True)
+            fail(is_deep=True)
         except ValueError:
             structlog.get_logger("txnsim.server").exception("bug")
     assert lines(capsys) == [("bug", 0)]

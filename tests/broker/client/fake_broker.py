@@ -28,9 +28,9 @@ class ReceivedRequest:
         self.version = version
         self.message = message
 
-    def answer(self, **values: Any) -> Any:
+    def answer(self, **answer_fields: Any) -> Any:
         """The response of the request's API and version; fields not given are zero or empty."""
-        return message_from(codec.response_class(self.api_key, self.version), values)
+        return message_from(codec.response_class(self.api_key, self.version), answer_fields)
 
 
 def in_turn(*handlers: Handler) -> Handler:

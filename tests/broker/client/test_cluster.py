@@ -388,9 +388,9 @@ def test_an_older_features_epoch_changes_nothing() -> None:
     assert session.protocol is TxnProtocol.V2
 
 
-@pytest.mark.parametrize(("transaction_version", "bump"), [(1, True), (2, False)])
+@pytest.mark.parametrize(("transaction_version", "bumps_epoch"), [(1, True), (2, False)])
 def test_an_abortable_error_leaves_only_abort_and_bumps_in_the_old_protocol(
-    transaction_version: int, bump: bool
+    transaction_version: int, bumps_epoch: bool
 ) -> None:
     session = in_transaction(transaction_version)
     raised_error = session.abortable(ClientError("lost", error=ErrorCode.request_timed_out))
@@ -402,7 +402,7 @@ def test_an_abortable_error_leaves_only_abort_and_bumps_in_the_old_protocol(
     with pytest.raises(AbortableError):
         session.plan_end(is_commit=True, features=features(transaction_version))
     plan = session.plan_end(is_commit=False, features=features(transaction_version))
-    assert (plan.send, plan.bump) == (True, bump)
+    assert (plan.send, plan.bump) == (True, bumps_epoch)
     session.note_end(identity(1) if transaction_version == 2 else None)
     session.begin()
 

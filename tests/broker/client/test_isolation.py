@@ -11,14 +11,16 @@ COMMITTED = IsolationLevel.READ_COMMITTED
 UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
 
 
-def batch(offset: int, *record_values: bytes, pid: int = -1, transactional: bool = False) -> bytes:
+def batch(
+    offset: int, *record_values: bytes, pid: int = -1, is_transactional: bool = False
+) -> bytes:
     return build_batch(
         [Record(value=record_value) for record_value in record_values],
         timestamp_ms=1,
         producer_id=pid,
         producer_epoch=0 if pid >= 0 else -1,
         base_sequence=0 if pid >= 0 else -1,
-        is_transactional=transactional,
+        is_transactional=is_transactional,
         base_offset=offset,
     )
 
@@ -69,11 +71,11 @@ def test_nothing_fetched_stays_where_it_was() -> None:
 
 def test_aborted_records_are_hidden_until_their_marker_and_positions_go_past_them() -> None:
     parts = (
-        batch(0, b"gone", pid=1, transactional=True),
-        batch(1, b"kept", pid=2, transactional=True),
+        batch(0, b"gone", pid=1, is_transactional=True),
+        batch(1, b"kept", pid=2, is_transactional=True),
         batch(2, b"plain", pid=1),
         marker(3, 1),
-        batch(4, b"next", pid=1, transactional=True),
+        batch(4, b"next", pid=1, is_transactional=True),
     )
     visible = visible_of(*parts, entries=(aborted_transaction(1, 0),))
     assert (offsets(visible), visible.next_offset) == ([1, 2, 4], 5)
@@ -89,11 +91,11 @@ def test_aborted_records_are_hidden_until_their_marker_and_positions_go_past_the
 
 def test_the_same_producer_may_abort_several_times() -> None:
     parts = (
-        batch(0, b"x", pid=1, transactional=True),
+        batch(0, b"x", pid=1, is_transactional=True),
         marker(1, 1),
-        batch(2, b"kept", pid=1, transactional=True),
+        batch(2, b"kept", pid=1, is_transactional=True),
         marker(3, 1, committed=True),
-        batch(4, b"x", pid=1, transactional=True),
+        batch(4, b"x", pid=1, is_transactional=True),
         marker(5, 1),
     )
     # In order of markers, as a broker lists them; the rule wants them by first offset.
@@ -111,16 +113,19 @@ def test_the_same_producer_may_abort_several_times() -> None:
 
 
 def test_a_commit_marker_ends_no_abort() -> None:
-    parts = (marker(0, 1, committed=True), batch(1, b"x", pid=1, transactional=True))
+    parts = (marker(0, 1, committed=True), batch(1, b"x", pid=1, is_transactional=True))
     assert offsets(visible_of(*parts, entries=(aborted_transaction(1, 0),))) == []
 
 
 def test_an_entry_counts_from_its_first_offset_on() -> None:
-    parts = (batch(0, b"a", pid=1, transactional=True), batch(1, b"b", pid=1, transactional=True))
+    parts = (
+        batch(0, b"a", pid=1, is_transactional=True),
+        batch(1, b"b", pid=1, is_transactional=True),
+    )
     assert offsets(visible_of(*parts, entries=(aborted_transaction(1, 1),))) == [0]
 
 
 def test_what_a_batch_says_of_its_producer_is_kept() -> None:
-    (record,) = visible_of(batch(7, b"v", pid=9, transactional=True), offset=7).records
+    (record,) = visible_of(batch(7, b"v", pid=9, is_transactional=True), offset=7).records
     assert (record.producer_id, record.producer_epoch, record.transactional) == (9, 0, True)
     assert (record.partition, record.timestamp_ms) == (P, 1)

@@ -498,7 +498,7 @@ async def test_a_plain_producer_has_no_identity_and_may_do_without_answers() -> 
 # A client's calls in the trace: roots, with what they came to.
 
 
-PLACE = TopicPartition("t", 0)
+T_0 = TopicPartition("t", 0)
 LINE = "('127.0.0.1', 4)"
 
 
@@ -513,7 +513,7 @@ def data(event: Event) -> dict[str, Any]:
 
 def record(record_value: bytes | None) -> ConsumedRecord:
     return ConsumedRecord(
-        partition=PLACE, offset=3, timestamp_ms=0, key=b"\xff", value=record_value, headers=(),
+        partition=T_0, offset=3, timestamp_ms=0, key=b"\xff", value=record_value, headers=(),
         producer_id=7, producer_epoch=0, transactional=True,
     )  # fmt: skip
 
@@ -528,7 +528,7 @@ def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
         answer = tracer.emit("msg.send", "broker/1")
         tracer.post((LINE, 9, True), answer)
         trace.received(LINE, "broker/1", 26, 5, 9, 20, sent_event=sent_event, call=call)
-        trace.trace_delivery(PLACE, [record(b"v" * 200), record(None)])
+        trace.trace_delivery(T_0, [record(b"v" * 200), record(None)])
     _, call_event, request, answer_event, receive_event, *delivery_events, result = tracer.events()
     assert (call_event.k, call_event.p, data(call_event)) == (
         "client.call", (), {"call": "commit", "args": {"id": "app"}}
@@ -585,7 +585,7 @@ def test_records_outside_of_a_call_are_due_to_what_happens_now() -> None:
     tracer, trace = client_tracer()
     note = tracer.emit("note", "x")
     tracer.caused_by(note)
-    trace.trace_delivery(PLACE, [record(b"a")])
+    trace.trace_delivery(T_0, [record(b"a")])
     assert list(tracer.events())[-1].p == (note,)
 
 
@@ -593,7 +593,7 @@ def test_records_outside_of_a_call_are_due_to_what_happens_now() -> None:
 def test_without_a_trace_no_event_is_made(tracer: Tracer | None) -> None:
     trace = ClientTrace(tracer, "app")
     with trace.call("commit") as call:
-        trace.trace_delivery(PLACE, [record(b"a")])
+        trace.trace_delivery(T_0, [record(b"a")])
     assert (call, trace.on, trace.node) == (None, False, "client/app")
 
 

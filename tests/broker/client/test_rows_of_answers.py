@@ -11,7 +11,7 @@ import pytest
 from txnsim.client import errors
 from txnsim.client.errors import ClientError, only_row
 
-SOURCES: Final = Path(errors.__file__).parent
+SOURCE_FOLDER: Final = Path(errors.__file__).parent
 UNCHECKED: Final = re.compile(
     r"\b(?:message|answer|response)\.[a-z_.]+\[0\]|^\s*\(\w+,\) = (?:await )?(?:message|answer)\b|"
     r"^\s*\(\w+,\) = \(?await ",
@@ -33,8 +33,8 @@ def test_no_row_and_several_are_no_answer(rows: tuple[str, ...]) -> None:
 
 def test_no_answer_is_unpacked_as_if_a_broker_could_be_trusted() -> None:
     unpacked = {
-        f"{path.relative_to(SOURCES)}: {match.group().strip()} "
-        for path in sorted(SOURCES.rglob("*.py"))
+        f"{path.relative_to(SOURCE_FOLDER)}: {match.group().strip()} "
+        for path in sorted(SOURCE_FOLDER.rglob("*.py"))
         for match in UNCHECKED.finditer(path.read_text())
     }
     assert {text.rstrip() for text in unpacked} == {text.rstrip() for text in OWN_ANSWERS}

@@ -263,8 +263,8 @@ def test_table_of_apis_agrees_with_the_schemas() -> None:
             assert request.__name__ == name + "Request"
             assert response.__name__ == name + "Response"
             assert request.__api_key__ == api_key
-            flexible = flexible_from is not None and version >= flexible_from
-            assert request.__flexible__ == response.__flexible__ == flexible
+            is_flexible = flexible_from is not None and version >= flexible_from
+            assert request.__flexible__ == response.__flexible__ == is_flexible
 
 
 # Our batches against those that Kafka's own classes wrote (``golden/batches.jsonl``).

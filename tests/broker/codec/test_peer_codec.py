@@ -395,7 +395,7 @@ FETCH_REPLY = ReplicaFetchReply(
             batches=tuple(
                 describe_batch(
                     assign(
-                        batch(batch_index, transactional=True),
+                        batch(batch_index, is_transactional=True),
                         base_offset=batch_index,
                         leader_epoch=3,
                     )

@@ -236,7 +236,7 @@ def test_new_partitions_go_on_round_the_brokers_with_the_topics_factor() -> None
 
 
 def test_placement_starts_anew_where_the_last_broker_is_gone() -> None:
-    image = IMAGE.with_broker(broker(2, alive=False))
+    image = IMAGE.with_broker(broker(2, is_alive=False))
     assert grow_orders(3, image=image).partitions[2].replicas == (1, 3)
 
 
@@ -247,7 +247,7 @@ def test_partitions_may_be_placed_by_hand() -> None:
 
 
 def test_a_replica_that_is_down_does_not_lead() -> None:
-    image = IMAGE.with_broker(broker(3, alive=False))
+    image = IMAGE.with_broker(broker(3, is_alive=False))
     added_partition = grow_orders(3, by_hand((3, 2)), image=image).partitions[2]
     assert (added_partition.leader, added_partition.isr) == (2, (2,))
 
@@ -321,7 +321,7 @@ def test_what_is_refused(
 
 
 def test_a_partition_needs_a_live_replica() -> None:
-    image = IMAGE.with_broker(broker(1, alive=False)).with_broker(broker(2, alive=False))
+    image = IMAGE.with_broker(broker(1, is_alive=False)).with_broker(broker(2, is_alive=False))
     rejection = growth_rejection(3, by_hand((1, 2)), image=image)
     assert rejection.error is E.invalid_replica_assignment
     assert rejection.reason.startswith(
@@ -331,7 +331,7 @@ def test_a_partition_needs_a_live_replica() -> None:
 
 
 def test_there_must_be_brokers_enough() -> None:
-    image = IMAGE.with_broker(broker(1, leaving=True)).with_broker(broker(2, leaving=True))
+    image = IMAGE.with_broker(broker(1, is_leaving=True)).with_broker(broker(2, is_leaving=True))
     assert growth_rejection(3, image=image).error is E.invalid_replication_factor
 
 
@@ -367,7 +367,7 @@ def test_a_formatted_cluster_has_every_feature_at_its_level() -> None:
 
 
 @pytest.mark.parametrize(
-    ("current", "new_level", "upgrade_type", "allowed"),
+    ("current", "new_level", "upgrade_type", "is_allowed"),
     [
         (0, 1, UPGRADE, True),
         (0, 2, UPGRADE, True),
@@ -385,11 +385,11 @@ def test_a_formatted_cluster_has_every_feature_at_its_level() -> None:
     ],
 )
 def test_levels_go_up_by_an_upgrade_and_down_by_a_downgrade(
-    current: int, new_level: int, upgrade_type: int, allowed: bool
+    current: int, new_level: int, upgrade_type: int, is_allowed: bool
 ) -> None:
     update = FeatureUpdate(name=TRANSACTION_VERSION, level=new_level, upgrade_type=upgrade_type)
     changed_image = update_features(at_level(current), (update,))
-    if allowed:
+    if is_allowed:
         assert isinstance(changed_image, ClusterImage)
         assert changed_image.features[TRANSACTION_VERSION] == new_level
     else:
@@ -449,7 +449,7 @@ def test_more_replicas_than_brokers_are_refused() -> None:
 
 
 def test_a_new_partition_is_led_by_its_first_active_replica() -> None:
-    partition = new_partition((B1, B2), cluster(broker(1, alive=False), broker(2)))
+    partition = new_partition((B1, B2), cluster(broker(1, is_alive=False), broker(2)))
     assert (partition.leader, partition.isr, partition.replicas) == (B2, (B2,), (B1, B2))
 
 

@@ -139,7 +139,7 @@ def test_decisions_hold_until_brokers_change_or_a_name_is_taken() -> None:
 
 
 def test_fenced_brokers_get_replicas_only_where_there_are_too_few_others() -> None:
-    image = cluster(broker(1), broker(2, alive=False), broker(3))
+    image = cluster(broker(1), broker(2, is_alive=False), broker(3))
     created_topic = create(
         TopicToCreate(name="a", partition_count=3, replication_factor=1), image=image
     )
@@ -154,7 +154,7 @@ def test_fenced_brokers_get_replicas_only_where_there_are_too_few_others() -> No
 
 
 def test_a_broker_on_its_way_out_gets_no_replicas() -> None:
-    image = cluster(broker(1), broker(2, leaving=True), broker(3))
+    image = cluster(broker(1), broker(2, is_leaving=True), broker(3))
     created_topic = create(
         TopicToCreate(name="a", partition_count=3, replication_factor=2), image=image
     )
@@ -170,7 +170,7 @@ def test_a_broker_on_its_way_out_gets_no_replicas() -> None:
 
 
 def test_without_an_active_broker_there_are_no_topics() -> None:
-    image = cluster(broker(1, alive=False), broker(2, leaving=True))
+    image = cluster(broker(1, is_alive=False), broker(2, is_leaving=True))
     rejection = create(TopicToCreate(name="a"), image=image)
     assert isinstance(rejection, Rejection)
     assert rejection.error is ErrorCode.invalid_replication_factor
@@ -302,14 +302,14 @@ def test_a_new_leader_has_the_next_epoch() -> None:
 def test_only_a_live_replica_in_sync_can_lead(
     name: str, leader: int | None, error: ErrorCode
 ) -> None:
-    image = cluster(broker(1), broker(2, alive=False), broker(3))
+    image = cluster(broker(1), broker(2, is_alive=False), broker(3))
     image = image.with_topic(topic("orders", partition(1, isr=(1, 2))))
     new_leader = None if leader is None else BrokerId(leader)
     assert error_of(move_leader(image, TopicPartition(name, 0), new_leader)) is error
 
 
 def test_the_next_leader_is_the_first_other_replica_that_can() -> None:
-    image = cluster(broker(1), broker(2, alive=False), broker(3))
+    image = cluster(broker(1), broker(2, is_alive=False), broker(3))
     image = image.with_topic(topic("orders", partition(1)))
     move_result = move_leader(image, TopicPartition("orders", 0), None)
     assert not isinstance(move_result, Rejection)

@@ -132,7 +132,7 @@ def leaders(image: ClusterImage) -> list[int]:
 def test_topics_that_allow_it_get_a_live_leader_and_others_wait() -> None:
     leaderless_partition = partition(-1, isr=(), epoch=4)
     image = (
-        cluster(broker(1, alive=False), broker(2), broker(3, alive=False))
+        cluster(broker(1, is_alive=False), broker(2), broker(3, is_alive=False))
         .with_topic(
             topic(
                 "a",
@@ -165,7 +165,7 @@ def test_topics_that_allow_it_get_a_live_leader_and_others_wait() -> None:
 
 
 def test_leaders_go_back_to_their_preferred_replicas_where_those_may_lead() -> None:
-    image = cluster(broker(1), broker(2), broker(3, alive=False)).with_topic(
+    image = cluster(broker(1), broker(2), broker(3, is_alive=False)).with_topic(
         topic(
             "a",
             partition(2),
@@ -203,7 +203,7 @@ def test_a_leader_that_resigns_is_elected_again_two_epochs_later() -> None:
 
 
 def test_who_is_not_there_can_not_resign() -> None:
-    image = cluster(broker(1), broker(2, alive=False)).with_topic(topic("a", partition(2)))
+    image = cluster(broker(1), broker(2, is_alive=False)).with_topic(topic("a", partition(2)))
     for topic_partition, error in (
         (TopicPartition("a", 7), ErrorCode.unknown_topic_or_partition),
         (TopicPartition("a", 0), ErrorCode.leader_not_available),
@@ -447,7 +447,7 @@ def test_an_allowed_unclean_election_happens_at_once() -> None:
 
 
 def test_leaderless_partitions_get_a_broker_that_comes_back() -> None:
-    image = without_broker(leadership_image(), B1, DEFAULTS).with_broker(broker(1, alive=False))
+    image = without_broker(leadership_image(), B1, DEFAULTS).with_broker(broker(1, is_alive=False))
     back = with_broker_back(image, B1, DEFAULTS)
     assert leadership_rows(back, "one") == [(1, (1,), ())]
     assert leadership_rows(back) == leadership_rows(image), "others keep their leaders"
@@ -500,9 +500,9 @@ def test_replicas_that_were_eligible_are_not_any_more() -> None:
 
 
 E = ErrorCode
-IMAGE = cluster(broker(1), broker(2), broker(3, alive=False), broker(4, leaving=True)).with_topic(
-    topic("orders", partition(1, replicas=(1, 2, 3, 4), isr=(1, 2), epoch=5))
-)
+IMAGE = cluster(
+    broker(1), broker(2), broker(3, is_alive=False), broker(4, is_leaving=True)
+).with_topic(topic("orders", partition(1, replicas=(1, 2, 3, 4), isr=(1, 2), epoch=5)))
 
 
 def isr_change(
@@ -643,14 +643,18 @@ FENCED, UNFENCED, LEAVING, GONE = BrokerState
 
 
 def heartbeat_command(
-    broker_id: BrokerId = B1, *, offset: int = 10, fence: bool = False, shut_down: bool = False
+    broker_id: BrokerId = B1,
+    *,
+    offset: int = 10,
+    wants_fence: bool = False,
+    wants_shutdown: bool = False,
 ) -> BrokerHeartbeatCommand:
     return BrokerHeartbeatCommand(
         broker_id=broker_id,
         broker_epoch=1,
         metadata_offset=offset,
-        want_fence=fence,
-        want_shut_down=shut_down,
+        want_fence=wants_fence,
+        want_shut_down=wants_shutdown,
     )
 
 
@@ -667,26 +671,29 @@ def sessions(*states: BrokerState) -> BrokerSessions:
 
 
 @pytest.mark.parametrize(
-    ("state_before", "command", "leads", "expected"),
+    ("state_before", "command", "is_leader", "expected"),
     [
         (FENCED, heartbeat_command(offset=10), False, UNFENCED),
         (FENCED, heartbeat_command(offset=9), False, FENCED),
-        (FENCED, heartbeat_command(fence=True), False, FENCED),
-        (FENCED, heartbeat_command(shut_down=True), False, GONE),
+        (FENCED, heartbeat_command(wants_fence=True), False, FENCED),
+        (FENCED, heartbeat_command(wants_shutdown=True), False, GONE),
         (UNFENCED, heartbeat_command(offset=0), True, UNFENCED),
-        (UNFENCED, heartbeat_command(fence=True), True, FENCED),
-        (UNFENCED, heartbeat_command(fence=True, shut_down=True), True, GONE),
-        (UNFENCED, heartbeat_command(shut_down=True), True, LEAVING),
-        (UNFENCED, heartbeat_command(shut_down=True), False, GONE),
-        (LEAVING, heartbeat_command(shut_down=True), True, LEAVING),
-        (LEAVING, heartbeat_command(shut_down=True), False, GONE),
+        (UNFENCED, heartbeat_command(wants_fence=True), True, FENCED),
+        (UNFENCED, heartbeat_command(wants_fence=True, wants_shutdown=True), True, GONE),
+        (UNFENCED, heartbeat_command(wants_shutdown=True), True, LEAVING),
+        (UNFENCED, heartbeat_command(wants_shutdown=True), False, GONE),
+        (LEAVING, heartbeat_command(wants_shutdown=True), True, LEAVING),
+        (LEAVING, heartbeat_command(wants_shutdown=True), False, GONE),
     ],
 )
 def test_what_a_heartbeat_leads_to(
-    state_before: BrokerState, command: BrokerHeartbeatCommand, leads: bool, expected: BrokerState
+    state_before: BrokerState,
+    command: BrokerHeartbeatCommand,
+    is_leader: bool,
+    expected: BrokerState,
 ) -> None:
     state_after = sessions(state_before).next_state(
-        command, registered_at=10, is_leader=lambda: leads
+        command, registered_at=10, is_leader=lambda: is_leader
     )
     assert state_after is expected
     assert state_after.counts_as_fenced == (state_after in (FENCED, GONE))
@@ -695,12 +702,12 @@ def test_what_a_heartbeat_leads_to(
 def test_a_controlled_shutdown_waits_until_the_others_know() -> None:
     broker_sessions = sessions(UNFENCED, UNFENCED, FENCED)
     broker_sessions.note_heartbeat(
-        heartbeat_command(shut_down=True), LEAVING, now_ms=1, metadata_offset=12
+        heartbeat_command(wants_shutdown=True), LEAVING, now_ms=1, metadata_offset=12
     )
-    ask = heartbeat_command(shut_down=True, offset=12)
+    ask = heartbeat_command(wants_shutdown=True, offset=12)
     assert broker_sessions.next_state(ask, registered_at=1, is_leader=lambda: False) is LEAVING
     broker_sessions.note_heartbeat(
-        heartbeat_command(shut_down=True), LEAVING, now_ms=2, metadata_offset=99
+        heartbeat_command(wants_shutdown=True), LEAVING, now_ms=2, metadata_offset=99
     )
     broker_sessions.note_heartbeat(
         heartbeat_command(B2, offset=12), UNFENCED, now_ms=2, metadata_offset=12

@@ -72,12 +72,16 @@ def test_a_newer_epoch_replaces_what_was_owned() -> None:
     assert ownership.get(HOME + 1, CoordinatorEpoch(4)) is None
 
 
-@pytest.mark.parametrize(("epoch", "loads"), [(2, True), (3, True), (4, False), (None, False)])
-def test_only_a_newer_epoch_or_deletion_calls_a_load_off(epoch: int | None, *, loads: bool) -> None:
+@pytest.mark.parametrize(
+    ("epoch", "still_loads"), [(2, True), (3, True), (4, False), (None, False)]
+)
+def test_only_a_newer_epoch_or_deletion_calls_a_load_off(
+    epoch: int | None, *, still_loads: bool
+) -> None:
     ownership = nobody()
     ownership.begin_load(HOME, CoordinatorEpoch(3))
     assert ownership.unload(HOME, epoch) is None
-    assert ownership.finish_load(loaded_partition(3)) is loads
+    assert ownership.finish_load(loaded_partition(3)) is still_loads
 
 
 def test_a_load_overtaken_by_another_changes_nothing() -> None:

@@ -311,8 +311,8 @@ BROKERS = (1, 2, 3)
 TOPICS = {"orders": 2}
 
 
-def doubt_of_drop(*, may_create: bool = False, point: FaultPoint, **fields: Any) -> str | None:
-    rule = FaultRule(id="r", point=point, action=Drop(), **fields)
+def doubt_of_drop(*, may_create: bool = False, point: FaultPoint, **drop_fields: Any) -> str | None:
+    rule = FaultRule(id="r", point=point, action=Drop(), **drop_fields)
     return doubt(rule, brokers=BROKERS, topics=TOPICS, may_create=may_create)
 
 

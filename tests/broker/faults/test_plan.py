@@ -60,7 +60,7 @@ def rule(**criteria: Any) -> FaultRule:
     return FaultRule(id="f", point=FaultPoint.CLIENT_REQUEST, action=Hold(), **criteria)
 
 
-def crossing(*, subject: Subject | None = None, **fields: Any) -> Crossing:
+def crossing(*, subject: Subject | None = None, **crossing_fields: Any) -> Crossing:
     values: dict[str, Any] = {
         "point": "client.request",
         "source": "client/app",
@@ -73,7 +73,7 @@ def crossing(*, subject: Subject | None = None, **fields: Any) -> Crossing:
     default_subject = Subject(
         transactional_id="tx", producer_id=7, partitions=(T0, U0), committed=False
     )
-    return Crossing(**values | fields, subject=subject or default_subject)
+    return Crossing(**values | crossing_fields, subject=subject or default_subject)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from txnsim.group.state import ClassicGroupState
 E = ErrorCode
 S = ClassicGroupState
 
-OTHER = (("sticky", b"s"),)
-BOTH = (("sticky", b"s"), ("range", b"r"))
+STICKY_PROTOCOL = (("sticky", b"s"),)
+TWO_PROTOCOLS = (("sticky", b"s"), ("range", b"r"))
 
 
 def group_awaiting_assignment() -> tuple[ClassicDriver, str, str]:
@@ -32,11 +32,11 @@ def group_awaiting_assignment() -> tuple[ClassicDriver, str, str]:
 
 def test_a_new_dynamic_member_gets_an_id_and_must_join_with_it() -> None:
     driver = ClassicDriver()
-    first_join = driver.join_reply(driver.join(required=True))
+    first_join = driver.join_reply(driver.join(is_member_id_required=True))
     assert first_join.error is E.member_id_required
     assert first_join.member_id == "client-id1"
     assert driver.timers[TimerKind.HEARTBEAT, "client-id1"].delay_ms == 10_000
-    waiter = driver.join("client-id1", required=True)
+    waiter = driver.join("client-id1", is_member_id_required=True)
     driver.fire(TimerKind.JOIN)
     assert driver.join_reply(waiter).generation == 1
 
@@ -44,7 +44,7 @@ def test_a_new_dynamic_member_gets_an_id_and_must_join_with_it() -> None:
 def test_an_unused_id_is_forgotten_and_lets_the_rebalance_go_on() -> None:
     driver = ClassicDriver()
     (leader,) = driver.stable(None)
-    driver.join(required=True)  # on its way
+    driver.join(is_member_id_required=True)  # on its way
     second_join = driver.join(leader)
     assert second_join not in driver.answers
     driver.fire(TimerKind.HEARTBEAT, "client-id2")
@@ -54,7 +54,7 @@ def test_an_unused_id_is_forgotten_and_lets_the_rebalance_go_on() -> None:
 
 def test_an_unused_id_ends_quietly_where_no_rebalance_waits() -> None:
     driver = ClassicDriver()
-    driver.join(required=True)
+    driver.join(is_member_id_required=True)
     driver.fire(TimerKind.HEARTBEAT, "client-id1")
     assert driver.group.pending_join == {}
     assert driver.group.state_name == S.EMPTY.value
@@ -91,7 +91,7 @@ def test_an_unused_id_that_ends_ends_no_first_rebalance_of_others() -> None:
 
 def test_an_id_handed_to_a_dynamic_member_can_t_become_static() -> None:
     driver = ClassicDriver()
-    driver.join(required=True)
+    driver.join(is_member_id_required=True)
     with pytest.raises(InvariantViolation):
         driver.join("client-id1", instance="i")
 
@@ -115,13 +115,16 @@ def test_protocols_must_fit_those_of_the_group(
 def test_no_protocol_in_common_is_inconsistent() -> None:
     driver = ClassicDriver()
     driver.stable(None)
-    assert driver.join_reply(driver.join(protocols=OTHER)).error is E.inconsistent_group_protocol
+    assert (
+        driver.join_reply(driver.join(protocols=STICKY_PROTOCOL)).error
+        is E.inconsistent_group_protocol
+    )
 
 
 def test_an_empty_group_takes_any_protocol_but_none() -> None:
     driver = ClassicDriver()
     assert driver.join_reply(driver.join(protocols=())).error is E.inconsistent_group_protocol
-    assert driver.join(protocols=OTHER) not in driver.answers
+    assert driver.join(protocols=STICKY_PROTOCOL) not in driver.answers
 
 
 def test_a_dead_group_can_t_be_joined() -> None:
@@ -140,14 +143,14 @@ def test_a_full_group_refuses_who_is_not_counted_already() -> None:
     member = driver.join_reply(first_join).member_id
     assert driver.join_reply(driver.join()).error is E.group_max_size_reached
     assert driver.join_reply(driver.join(member)).error is E.none  # CompletingRebalance
-    driver.join(member, protocols=BOTH)
+    driver.join(member, protocols=TWO_PROTOCOLS)
     assert driver.group.generation == 2
 
 
 def test_a_new_group_is_written_before_it_has_members() -> None:
     driver = ClassicDriver()
     driver.is_new = True
-    waiter = driver.join(required=True)
+    waiter = driver.join(is_member_id_required=True)
     (write,) = driver.writes
     assert write.after_write == NewGroupStored(waiter=waiter)
     (record,) = write.records
@@ -188,8 +191,11 @@ def test_a_new_member_is_alive_by_waiting_only_after_its_first_generation() -> N
 
 def test_the_protocol_with_most_first_votes_wins() -> None:
     driver = ClassicDriver()
-    waiters = [driver.join(protocols=tuple(reversed(BOTH))), driver.join(protocols=BOTH)]
-    waiters.append(driver.join(protocols=BOTH))
+    waiters = [
+        driver.join(protocols=tuple(reversed(TWO_PROTOCOLS))),
+        driver.join(protocols=TWO_PROTOCOLS),
+    ]
+    waiters.append(driver.join(protocols=TWO_PROTOCOLS))
     while driver.group.state_name == S.PREPARING_REBALANCE.value:
         driver.fire(TimerKind.JOIN)
     assert {driver.join_reply(waiter).protocol for waiter in waiters} == {"sticky"}
@@ -498,7 +504,7 @@ def test_a_waiting_member_that_is_removed_hears_that_it_is_unknown() -> None:
 
 def test_an_id_on_its_way_can_be_given_back() -> None:
     driver = ClassicDriver()
-    driver.join(required=True)
+    driver.join(is_member_id_required=True)
     assert driver.leave(("client-id1", None)).members[0][2] is E.none
     assert driver.group.state_name == S.EMPTY.value
 
@@ -534,18 +540,18 @@ def test_an_instance_that_starts_again_gets_a_new_id_without_a_rebalance() -> No
     assert driver.heartbeat(static, instance="i") is E.fenced_instance_id
 
 
-@pytest.mark.parametrize("skippable", [True, False])
+@pytest.mark.parametrize("is_assignment_skippable", [True, False])
 def test_a_static_leader_skips_the_assignment_or_takes_itself_for_a_follower(
-    skippable: bool,
+    is_assignment_skippable: bool,
 ) -> None:
     driver = ClassicDriver()
     static, _ = driver.stable("i", None)
-    waiter = driver.join(instance="i", skippable=skippable)
+    waiter = driver.join(instance="i", is_assignment_skippable=is_assignment_skippable)
     driver.write()
     reply = driver.join_reply(waiter)
-    assert reply.skip_assignment is skippable
-    assert len(reply.members) == (2 if skippable else 0)
-    assert reply.leader == (reply.member_id if skippable else static)
+    assert reply.skip_assignment is is_assignment_skippable
+    assert len(reply.members) == (2 if is_assignment_skippable else 0)
+    assert reply.leader == (reply.member_id if is_assignment_skippable else static)
 
 
 def test_a_static_member_that_can_t_be_stored_keeps_its_old_id() -> None:
@@ -582,12 +588,12 @@ def test_a_static_member_that_has_moved_on_is_not_answered_twice() -> None:
 
 def test_a_static_member_with_other_protocols_starts_a_rebalance() -> None:
     driver = ClassicDriver()
-    waiter = driver.join(instance="i", protocols=tuple(reversed(BOTH)))
+    waiter = driver.join(instance="i", protocols=tuple(reversed(TWO_PROTOCOLS)))
     driver.fire(TimerKind.JOIN)
     member = driver.join_reply(waiter).member_id
     driver.sync(member, instance="i", assignments={})
     driver.write()
-    driver.join(instance="i", protocols=BOTH)
+    driver.join(instance="i", protocols=TWO_PROTOCOLS)
     assert driver.group.generation == 2
     assert driver.group.protocol == "sticky"
 

@@ -28,12 +28,12 @@ def consumers(group_bench: GroupBench) -> ConsumerGroup:
     return group
 
 
-async def mixed_group(group_bench: GroupBench, **fields: Any) -> tuple[str, int]:
+async def mixed_group(group_bench: GroupBench, **group_fields: Any) -> tuple[str, int]:
     """A group of ``a``, which speaks the consumer protocol, and a classic member: its id and
     generation.
     """
     await group_bench.consume("a")
-    join_reply = await group_bench.join(protocols=PROTOCOLS, **fields)
+    join_reply = await group_bench.join(protocols=PROTOCOLS, **group_fields)
     assert join_reply.error is E.none, join_reply
     return join_reply.member_id, join_reply.generation
 

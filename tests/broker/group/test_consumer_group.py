@@ -33,14 +33,14 @@ def error(refusal: Rejection | None) -> ErrorCode:
     return E.none if refusal is None else refusal.error
 
 
-def subscription_record(member_id: str, **fields: Any) -> SubscriptionStored:
+def subscription_record(member_id: str, **record_fields: Any) -> SubscriptionStored:
     return SubscriptionStored(
         group_id="g",
         member_id=member_id,
         client_id="c",
         client_host="/h",
         topic_names=("t",),
-        **fields,
+        **record_fields,
     )
 
 

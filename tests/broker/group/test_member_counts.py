@@ -23,8 +23,8 @@ from txnsim.group.consumer_records import (
 from txnsim.group.sharing.share_group import ShareGroupMember
 from txnsim.metadata.image import ClusterImage
 
-NAMES = ["a", "b", "c", "gone"]
-names = st.lists(st.sampled_from(NAMES), max_size=3, unique=True).map(tuple)
+TOPIC_NAMES = ["a", "b", "c", "gone"]
+names = st.lists(st.sampled_from(TOPIC_NAMES), max_size=3, unique=True).map(tuple)
 ids = st.sampled_from(["m1", "m2", "m3"])
 regexes = st.sampled_from(["x.*", "y.*"])
 subscriptions = st.builds(
@@ -73,8 +73,8 @@ def test_counts_are_those_of_a_look_at_all_members(
         group.apply(record)
         members = group.members.values()
         consumed_topics = {name for member in members for name in group.topics_of(member)}
-        assert [group.has_subscriber(name) for name in NAMES] == [
-            n in consumed_topics for n in NAMES
+        assert [group.has_subscriber(name) for name in TOPIC_NAMES] == [
+            n in consumed_topics for n in TOPIC_NAMES
         ]
         assert group.tally.topics_hash(seen_image) == topics_hash(consumed_topics, seen_image)
         topics_without_m1 = {n for m in members if m.member_id != "m1" for n in group.topics_of(m)}

@@ -64,8 +64,8 @@ def shard_with(*records: object, pending: tuple[OffsetCommitted, ...] = ()) -> G
     return shard
 
 
-def offset_record(topic_partition: TopicPartition = P0, **fields: object) -> OffsetCommitted:
-    values = {"position": 5, "commit_timestamp_ms": 1_000, **fields}
+def offset_record(topic_partition: TopicPartition = P0, **record_fields: object) -> OffsetCommitted:
+    values = {"position": 5, "commit_timestamp_ms": 1_000, **record_fields}
     return OffsetCommitted(group_id="g", topic_partition=topic_partition, **values)  # type: ignore[arg-type]
 
 
@@ -87,8 +87,8 @@ def live(protocol_type: str = "consumer") -> ClassicGroupStored:
     )
 
 
-def commit(*positions: NewPosition, **fields: object) -> CommitOffsets:
-    return CommitOffsets(group_id="g", positions=positions, **fields)  # type: ignore[arg-type]
+def commit(*positions: NewPosition, **request_fields: object) -> CommitOffsets:
+    return CommitOffsets(group_id="g", positions=positions, **request_fields)  # type: ignore[arg-type]
 
 
 def commit_error(shard: GroupShard, command: CommitOffsets) -> ErrorCode | None:
@@ -182,12 +182,12 @@ def test_all_positions_fall_with_one_that_is_not_the_member_s(
 
 
 def fetch(
-    shard: GroupShard, *partitions: TopicPartition, **fields: object
+    shard: GroupShard, *partitions: TopicPartition, **request_fields: object
 ) -> list[FetchedPosition]:
     command = FetchOffsets(
         group_id="g",
         partitions=partitions or None,
-        **fields,  # type: ignore[arg-type]
+        **request_fields,  # type: ignore[arg-type]
     )
     positions = fetch_offsets(shard, command, high_watermark=1_000)
     assert not isinstance(positions, Rejection)
@@ -283,7 +283,7 @@ def test_positions_can_t_be_deleted(shard: GroupShard, error: ErrorCode) -> None
 
 @pytest.mark.parametrize("rules", [LATEST_RULES, Rules(groups_outlive_positions=False)])
 @pytest.mark.parametrize(
-    ("shard", "goes"),
+    ("shard", "can_go"),
     [
         (shard_with(offset_record()), True),
         (shard_with(offset_record(), offset_record(P1)), False),
@@ -292,13 +292,13 @@ def test_positions_can_t_be_deleted(shard: GroupShard, error: ErrorCode) -> None
     ],
 )
 def test_a_group_that_loses_a_position_is_gone_with_the_last_one_before_4_0(
-    shard: GroupShard, goes: bool, rules: Rules
+    shard: GroupShard, can_go: bool, rules: Rules
 ) -> None:
     shard.release_rules = rules
     partitions = (P0, TopicPartition("u", 0))
     decision = decide_delete_offsets(shard, DeleteOffsets(group_id="g", partitions=partitions))
     assert not isinstance(decision, Rejection)
-    is_last = goes and not rules.groups_outlive_positions
+    is_last = can_go and not rules.groups_outlive_positions
     tombstones = shard.groups["g"].tombstones()
     assert (decision.records[1:] == tombstones) is is_last
     assert len(decision.records) == 1 + is_last

@@ -474,7 +474,7 @@ def test_a_noun_has_the_operations_of_its_parents_too() -> None:
     assert [route.methods for route in MoreLetters().routes()] == [{"GET", "HEAD"}, {"DELETE"}]
 
 
-class Words(Noun):
+class FlagsAndWords(Noun):
     @Operation("post", "/words", status="201")
     async def add(self, _request: Request, body: Body[list[str]]) -> list[str]:
         """Return the words of the request's body."""
@@ -486,7 +486,7 @@ class Words(Noun):
 
 
 def test_what_goes_over_the_port_is_said_by_the_signature() -> None:
-    add, list_words = Words.operations()
+    add, list_words = FlagsAndWords.operations()
     assert (add.body, add.answer) == (list[str], list[str])
     assert (list_words.body, list_words.answer) == (None, list[str])
     assert Letters.operations()[0].answer is None
@@ -497,7 +497,9 @@ async def test_an_answer_has_the_status_of_its_operation_or_its_own() -> None:
         return {"type": "http.request", "body": b'["b"]', "more_body": False}
 
     request = Request({"type": "http", "headers": []}, receive)
-    added_answer, known_words = [await route.endpoint(request) for route in Words().routes()]
+    added_answer, known_words = [
+        await route.endpoint(request) for route in FlagsAndWords().routes()
+    ]
     assert (added_answer.status_code, added_answer.body) == (201, b'["b"]')
     assert (known_words.status_code, known_words.body) == (202, b'["a"]')
 

@@ -20,7 +20,7 @@ from tests.support.clusters import real_cluster
 from txnsim.http import server as http_server
 from txnsim.http.server import ControlServer
 
-TARGET: Final = b"/api/v1/topics"
+TOPICS_PATH: Final = b"/api/v1/topics"
 BODY: Final = b'{"name": "framed"}'
 SMUGGLED: Final = (
     b"POST /api/v1/topics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n"
@@ -32,7 +32,7 @@ PATIENCE_S: Final = 30.0
 
 def head(*lines: bytes, version: bytes = b"1.1", line_end: bytes = b"\r\n") -> bytes:
     """The head of a POST of a topic."""
-    first_line = b"POST " + TARGET + b" HTTP/" + version
+    first_line = b"POST " + TOPICS_PATH + b" HTTP/" + version
     return line_end.join((first_line, b"Host: localhost", *lines, b"", b""))
 
 
@@ -61,11 +61,11 @@ REFUSED: Final = {
     "an unknown encoding": head(b"Transfer-Encoding: xchunked") + CHUNKS,
     "chunked with a control character": head(b"Transfer-Encoding: \x0bchunked") + CHUNKS,
     "chunked in HTTP/1.0": head(CHUNKED, version=b"1.0") + CHUNKS,
-    "a fold in front": b"POST " + TARGET + b" HTTP/1.1\r\n Host: localhost\r\n\r\n",
+    "a fold in front": b"POST " + TOPICS_PATH + b" HTTP/1.1\r\n Host: localhost\r\n\r\n",
     "a NUL in a value": head(b"X: a\0b", b"Content-Length: 18") + BODY,
     "a bare CR in a value": head(b"X: a\rContent-Length: 0", b"Content-Length: 18") + BODY,
     "a bare CR as an end": head(b"Content-Length: 18", line_end=b"\r") + BODY,
-    "no host": b"POST " + TARGET + b" HTTP/1.1\r\nContent-Length: 18\r\n\r\n" + BODY,
+    "no host": b"POST " + TOPICS_PATH + b" HTTP/1.1\r\nContent-Length: 18\r\n\r\n" + BODY,
     "two hosts": head(b"Host: localhost", b"Content-Length: 18") + BODY,
     "an empty chunk size": head(CHUNKED) + b"\r\n" + CHUNKS,
     "a chunk size with a sign": head(CHUNKED) + b"+12\r\n" + BODY + b"\r\n0\r\n\r\n",
@@ -77,7 +77,7 @@ REFUSED: Final = {
     "a version of the future": head(b"Content-Length: 18", version=b"2.0") + BODY,
     "a version of one digit": head(b"Content-Length: 18", version=b"1") + BODY,
     "the preface of HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "no version": b"POST " + TARGET + b"\r\n\r\n",
+    "no version": b"POST " + TOPICS_PATH + b"\r\n\r\n",
 }
 """What is refused, each with another request behind it."""
 TAKEN: Final = {
@@ -117,7 +117,7 @@ async def answers_to(port: tuple[str, int], request: bytes) -> bytes:
 
 
 async def topics(port: tuple[str, int]) -> bytes:
-    request = b"GET " + TARGET + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    request = b"GET " + TOPICS_PATH + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     return await answers_to(port, request)
 
 

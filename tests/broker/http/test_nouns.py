@@ -39,11 +39,11 @@ ONCE = "/api/v1/assertions/exactly-once"
 HANGING = "/api/v1/assertions/no-hanging-transactions"
 
 
-async def transact(cluster: VirtualCluster, *record_values: bytes, commits: bool = True) -> None:
+async def transact(cluster: VirtualCluster, *record_values: bytes, is_commit: bool = True) -> None:
     async with cluster.client() as app, await begin_transaction(app, "app") as producer:
         for record_value in record_values:
             await producer.send("orders", 0, record_value)
-        await (producer.commit() if commits else producer.abort())
+        await (producer.commit() if is_commit else producer.abort())
 
 
 @within(run_story)
@@ -51,7 +51,7 @@ async def test_committed_values_are_read_as_text_or_as_bytes(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     await transact(cluster, b"a", b"b")
-    await transact(cluster, b"c", commits=False)
+    await transact(cluster, b"c", is_commit=False)
     path = "/api/v1/topics/orders/committed"
     assert (await client.get(path)).json() == ["a", "b"]
     await transact(cluster, b"\xff")
@@ -71,7 +71,7 @@ async def test_exactly_once_fails_in_the_words_of_python(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     await transact(cluster, b"a", b"a")
-    await transact(cluster, b"c", commits=False)
+    await transact(cluster, b"c", is_commit=False)
     good_answer = await client.post(ONCE, json={"input": ["a", "a"], "output": "orders"})
     assert (good_answer.status_code, good_answer.json()) == (200, {"error": None})
     bad_answer = await client.post(ONCE, json={"input": ["a", "b"], "output": "orders"})

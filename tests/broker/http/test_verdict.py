@@ -24,7 +24,7 @@ from txnsim.faults.actions import Fail, Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.types import IsolationLevel, TopicPartition
 
-WHERE = TopicPartition("orders", 0)
+ORDERS_0 = TopicPartition("orders", 0)
 READ_COMMITTED, READ_UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 
 
@@ -41,7 +41,7 @@ def partition(cluster_verdict: dict[str, Any], name: str = "orders-0") -> dict[s
 
 async def hang(cluster: Cluster) -> None:
     """Make a transaction hang, with a record of another producer behind it."""
-    await make_hanging(Admin(cluster), WHERE, "ghost", age_ms=0)
+    await make_hanging(Admin(cluster), ORDERS_0, "ghost", age_ms=0)
     async with Producer(cluster) as producer:
         await producer.send("orders", 0, b"behind")
 
@@ -158,12 +158,12 @@ def test_without_leader_or_coordinator_nothing_is_said_to_end_it(victim: str) ->
             producer = await begin_transaction(app, "billing")
             await producer.send("orders", 0, b"x")
             home = cluster.home("billing")
-            victim_id = cluster.leader(home if victim == "coordinator" else WHERE)
+            victim_id = cluster.leader(home if victim == "coordinator" else ORDERS_0)
             await cluster.sim.kill_broker(victim_id)
             cluster_verdict = await verdict(client)
             state = partition(cluster_verdict)
             if victim == "coordinator":
-                if cluster.leader(WHERE) == victim_id:
+                if cluster.leader(ORDERS_0) == victim_id:
                     assert state["state"] == "no-leader"
                     return
                 assert (state["state"], state["ends"]["by"]) == ("waits", "coordinator")
@@ -221,8 +221,8 @@ def test_a_marker_that_nobody_sends_again_does_not_come_by_itself(
             await asyncio.sleep(0.005)
             state = partition(await verdict(client))
             assert (state["state"], state["ends"]["by"]) == ("waits", ends_by)
-            heals = "does not heal by itself" not in " ".join(state["sentences"])
-            assert heals == is_retried
+            can_heal = "does not heal by itself" not in " ".join(state["sentences"])
+            assert can_heal == is_retried
             assert ("sends it again" in state["ends"]["sentence"]) == is_retried
 
     run_story(story, rules={"storage_errors_are_retried": is_retried})
@@ -235,7 +235,7 @@ async def test_deleted_records_do_not_end_a_hang(
     """The log begins later, and there is one verdict."""
     async with cluster.client() as app:
         await hang(app)
-        await Admin(app).delete_records(WHERE, 2)
+        await Admin(app).delete_records(ORDERS_0, 2)
         cluster_verdict = await verdict(client)
         state = partition(cluster_verdict)
         assert (cluster_verdict["state"], state["log_start"], state["stands_at"]) == ("hangs", 2, 2)
@@ -258,7 +258,7 @@ def test_a_marker_against_the_decision_is_wrong_data(level: int, decision: str) 
             await (producer.commit() if decision == "commit" else producer.abort())
             await cluster.wait_until_struck("late")
             admin = Admin(app)
-            spec = await admin.identify(OpenSince(partition=WHERE, start_offset=0))
+            spec = await admin.identify(OpenSince(partition=ORDERS_0, start_offset=0))
             await admin.abort_transaction(spec)
             cluster.injector.disarm("late")
             await until_state(app, "billing", f"Complete{decision.title()}")
@@ -270,7 +270,7 @@ def test_a_marker_against_the_decision_is_wrong_data(level: int, decision: str) 
                 assert (wrong_data["offset"], wrong_data["is_commit"]) == (1, True)
                 await asyncio.sleep(0.01)
                 assert (await verdict(client))["state"] == "wrong-data", "it stays so"
-                await admin.delete_records(WHERE, -1)
+                await admin.delete_records(ORDERS_0, -1)
                 assert (await verdict(client))["state"] == "healthy", "its records are gone"
 
     run_story(story, level=level)

@@ -39,9 +39,11 @@ def run(story: Story) -> None:
     run_virtual(main, seed=1)
 
 
-def arm(injector: Injector, action: ClusterAction, **fields: Any) -> ArmedRule:
-    point = fields.pop("point", FaultPoint.PEER_REQUEST)
-    return injector.arm(FaultRule(id=fields.pop("id", "f"), point=point, action=action, **fields))
+def arm(injector: Injector, action: ClusterAction, **rule_fields: Any) -> ArmedRule:
+    point = rule_fields.pop("point", FaultPoint.PEER_REQUEST)
+    return injector.arm(
+        FaultRule(id=rule_fields.pop("id", "f"), point=point, action=action, **rule_fields)
+    )
 
 
 def crossing(point: FaultPoint = FaultPoint.PEER_REQUEST) -> Crossing:
@@ -207,7 +209,7 @@ async def test_a_struck_crossing_may_be_given_up(
 REQUEST, RESPONSE = FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE
 
 
-class Lines:
+class LinkMessages:
     """Messages on links, and the order in which they went on."""
 
     def __init__(self, env: VirtualEnvironment) -> None:
@@ -216,9 +218,9 @@ class Lines:
         self.passed: list[int] = []
         self.lost: list[int] = []
 
-    def arm(self, action: CrossingAction, rule_id: str = "f", **fields: Any) -> ArmedRule:
-        point = fields.pop("point", REQUEST)
-        return self.injector.arm(FaultRule(id=rule_id, point=point, action=action, **fields))
+    def arm(self, action: CrossingAction, rule_id: str = "f", **rule_fields: Any) -> ArmedRule:
+        point = rule_fields.pop("point", REQUEST)
+        return self.injector.arm(FaultRule(id=rule_id, point=point, action=action, **rule_fields))
 
     def send(self, correlation_id: int, line: str = "1 -> 2", point: FaultPoint = REQUEST) -> None:
         source, target = line.split(" -> ")
@@ -246,16 +248,16 @@ async def _await_effect(answer: Awaitable[FaultEffect]) -> FaultEffect:
     return await answer
 
 
-def run_of_stalls(story: Callable[[Lines], Awaitable[None]]) -> None:
+def run_of_stalls(story: Callable[[LinkMessages], Awaitable[None]]) -> None:
     async def main(env: VirtualEnvironment) -> None:
-        await story(Lines(env))
+        await story(LinkMessages(env))
 
     run_virtual(main, seed=1)
 
 
 @pytest.mark.parametrize("by", ["time", "release", "disarming"])
 @within(run_of_stalls)
-async def test_a_line_stands_still_and_then_goes_on_in_order(lines: Lines, by: str) -> None:
+async def test_a_line_stands_still_and_then_goes_on_in_order(lines: LinkMessages, by: str) -> None:
     state = lines.arm(Stall(stall_ms=1_000 if by == "time" else None), limit=1)
     lines.send(1)
     lines.send(2, point=RESPONSE)
@@ -278,7 +280,7 @@ async def test_a_line_stands_still_and_then_goes_on_in_order(lines: Lines, by: s
 
 
 @within(run_of_stalls)
-async def test_who_comes_while_the_others_are_woken_stays_behind_them(lines: Lines) -> None:
+async def test_who_comes_while_the_others_are_woken_stays_behind_them(lines: LinkMessages) -> None:
     lines.arm(Stall(), limit=1)
     lines.send(1)
     lines.send(2)
@@ -290,7 +292,7 @@ async def test_who_comes_while_the_others_are_woken_stays_behind_them(lines: Lin
 
 
 @within(run_of_stalls)
-async def test_other_rules_judge_what_has_waited(lines: Lines) -> None:
+async def test_other_rules_judge_what_has_waited(lines: LinkMessages) -> None:
     lines.arm(Stall(stall_ms=10), limit=1)
     passing_rule = lines.arm(Pass(), "seen")
     lines.arm(Drop(), "lost", occurrences=(2,))
@@ -306,7 +308,7 @@ async def test_other_rules_judge_what_has_waited(lines: Lines) -> None:
 
 
 @within(run_of_stalls)
-async def test_a_line_may_be_stalled_anew_by_what_has_waited(lines: Lines) -> None:
+async def test_a_line_may_be_stalled_anew_by_what_has_waited(lines: LinkMessages) -> None:
     lines.arm(Stall(stall_ms=100))
     for crossing_number in (1, 2, 3):
         lines.send(crossing_number)
@@ -318,7 +320,7 @@ async def test_a_line_may_be_stalled_anew_by_what_has_waited(lines: Lines) -> No
 
 
 @within(run_of_stalls)
-async def test_lines_stalled_by_one_rule_end_each_in_its_time(lines: Lines) -> None:
+async def test_lines_stalled_by_one_rule_end_each_in_its_time(lines: LinkMessages) -> None:
     lines.arm(Stall(stall_ms=100), limit=2)
     lines.send(1, "1 -> 2")
     await asyncio.sleep(0.05)

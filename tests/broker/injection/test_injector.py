@@ -44,7 +44,7 @@ from txnsim.types import BrokerId, TopicPartition
 
 T = TypeVar("T")
 PASS = FaultEffect(outcome=SubmitOutcome.PASS)
-ONE, TWO = BrokerId(1), BrokerId(2)
+B1, B2 = BrokerId(1), BrokerId(2)
 
 
 def rule(rule_id: str = "f", action: Action | None = None, **criteria: Any) -> FaultRule:
@@ -396,12 +396,12 @@ async def echo(_key: int, _version: int, command: object, _source: BrokerId) -> 
 
 
 def ask(env: VirtualEnvironment, command: object = "x") -> Pending[Any]:
-    return env.network.ask(ONE, TWO, 27, 1, command, timeout_ms=1_000)
+    return env.network.ask(B1, B2, 27, 1, command, timeout_ms=1_000)
 
 
 @within(run)
 async def test_peer_requests_are_struck(env: VirtualEnvironment, injector: Injector, /) -> None:
-    env.network.register(TWO, echo)
+    env.network.register(B2, echo)
     injector.arm(rule("lost", Drop(), point=FaultPoint.PEER_REQUEST, limit=1, broker=2))
     with pytest.raises(PeerTimeoutError):
         await ask(env)
@@ -424,7 +424,7 @@ async def test_peer_requests_are_struck(env: VirtualEnvironment, injector: Injec
 async def test_the_trace_names_the_fault_that_lost_a_message(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
-    env.network.register(TWO, echo)
+    env.network.register(B2, echo)
     injector.arm(rule(action=Drop(), point=FaultPoint.PEER_RESPONSE))
     with pytest.raises(PeerTimeoutError):
         await ask(env)
@@ -444,7 +444,7 @@ async def test_the_trace_names_the_fault_that_lost_a_message(
 async def test_the_trace_tells_the_story_of_a_hold(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
-    env.network.register(TWO, echo)
+    env.network.register(B2, echo)
     injector.arm(rule(point=FaultPoint.PEER_REQUEST))
     future = ask(env)
     await injector.wait_until_struck("f", timeout_ms=100)
@@ -718,7 +718,7 @@ async def test_the_trace_tells_that_a_stall_is_over(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     """Without the event, readers of the trace would take the stalled messages for held."""
-    env.network.register(TWO, echo)
+    env.network.register(B2, echo)
     injector.arm(rule(action=Stall(stall_ms=10), point=FaultPoint.PEER_REQUEST, limit=1))
     await ask(env)
     events = [event for event in env.tracer.events() if event.k.startswith("fault.")]

@@ -35,7 +35,7 @@ from txnsim.types import TopicPartition
 Captured = pytest.CaptureFixture[str]
 Table = list[dict[str, str]]
 
-WHERE: Final = TopicPartition("orders", 0)
+ORDERS_0: Final = TopicPartition("orders", 0)
 P0: Final = ("--topic", "orders", "--partition", "0")
 
 
@@ -108,7 +108,7 @@ async def test_the_words_of_the_texts_are_taken_with_the_flag_only(
         arguments = (*with_flag, *describe_options, "--coordinator", other_broker)
         await printed_table(capsys, bootstrap, *arguments, status=1)
         async with Cluster(bootstrap) as client:
-            leader_id = (await client.leader(WHERE)).leader_id
+            leader_id = (await client.leader(ORDERS_0)).leader_id
         of_replica = (*P0, "--broker", str(leader_id))
         for command in ("--describe", "--describe-producers"):
             rows = await printed_table(capsys, bootstrap, *with_flag, command, *of_replica)
@@ -153,14 +153,14 @@ async def test_durations_and_starts_are_those_of_the_texts(capsys: Captured, lis
 
 @shows("664-abort-spec")
 @pytest.mark.parametrize("listener", BOTH)
-@pytest.mark.parametrize("by_the_tool", [True, False])
+@pytest.mark.parametrize("is_by_the_tool", [True, False])
 async def test_an_abort_names_a_start_offset_alone(
-    capsys: Captured, listener: str, by_the_tool: bool
+    capsys: Captured, listener: str, is_by_the_tool: bool
 ) -> None:
     async with kip_text_cluster() as cluster:
         bootstrap = address(cluster, listener)
         async with Cluster(cluster.bootstrap) as client:
-            await make_hanging(Admin(client), WHERE, "ghost")
+            await make_hanging(Admin(client), ORDERS_0, "ghost")
         async with Cluster(bootstrap) as client:
             admin = Admin(client)
             (row,) = await printed_table(
@@ -169,23 +169,25 @@ async def test_an_abort_names_a_start_offset_alone(
             assert int(row["Duration(s)"]) // 60 == int(row["Duration(min)"])
             start = int(row["StartOffset"])
             for offset, is_there in ((start + 1, False), (start, True)):
-                if by_the_tool:
+                if is_by_the_tool:
                     arguments = ("--abort", *P0, "--transaction-start-offset", str(offset))
                     status = 0 if is_there else 1
                     await printed_table(capsys, bootstrap, "--kip-text", *arguments, status=status)
                 elif is_there:
-                    await admin.abort_transaction(OpenSince(partition=WHERE, start_offset=offset))
+                    await admin.abort_transaction(
+                        OpenSince(partition=ORDERS_0, start_offset=offset)
+                    )
                 else:
                     with pytest.raises(ClientError, match="Could not find any open") as refusal:
                         await admin.abort_transaction(
-                            OpenSince(partition=WHERE, start_offset=offset)
+                            OpenSince(partition=ORDERS_0, start_offset=offset)
                         )
                     assert refusal.value.error is ErrorCode.invalid_txn_state
-            (producers,) = (await admin.describe_producers((WHERE,))).values()
+            (producers,) = (await admin.describe_producers((ORDERS_0,))).values()
             assert not isinstance(producers, ClientError)
             assert [producer.txn_start_offset for producer in producers] == [None]
             # With the offset along, the epoch that the partition knows stays as it was.
-            has_text_form = by_the_tool and listener == TEXT
+            has_text_form = is_by_the_tool and listener == TEXT
             assert [producer.coordinator_epoch for producer in producers] == [
                 None if has_text_form else 0
             ]
@@ -197,7 +199,12 @@ async def test_an_abort_names_a_start_offset_alone(
 E = ErrorCode
 
 
-async def _init(client: NamedListenerClient, *, two_phase: bool = True, keep: bool = False) -> Any:
+async def _init(
+    client: NamedListenerClient,
+    *,
+    enables_two_phase_commit: bool = True,
+    keeps_prepared: bool = False,
+) -> Any:
     return await client.until(
         "InitProducerId",
         6,
@@ -206,8 +213,8 @@ async def _init(client: NamedListenerClient, *, two_phase: bool = True, keep: bo
         transaction_timeout=1_000,
         producer_id=-1,
         producer_epoch=-1,
-        enable2_pc=two_phase,
-        keep_prepared_txn=keep,
+        enable2_pc=enables_two_phase_commit,
+        keep_prepared_txn=keeps_prepared,
     )
 
 
@@ -228,9 +235,9 @@ async def test_a_client_that_comes_back_ends_what_it_had_prepared() -> None:
     ) as cluster:
         shipped, text = NamedListenerClient(cluster, SHIPPED), NamedListenerClient(cluster, TEXT)
         written = await _open_prepared(text)
-        assert (await _init(shipped, keep=True)).error_code is E.unsupported_version
+        assert (await _init(shipped, keeps_prepared=True)).error_code is E.unsupported_version
         assert (await text.describe("t")).transaction_state == "Ongoing"
-        init_answer = await _init(text, keep=True)
+        init_answer = await _init(text, keeps_prepared=True)
         assert init_answer.error_code is E.none
         assert (
             init_answer.ongoing_txn_producer_id,
@@ -244,7 +251,7 @@ async def test_a_client_that_comes_back_ends_what_it_had_prepared() -> None:
         assert description.transaction_timeout.total_seconds() * 1000 == 2_147_483_647
         # Another broker reads it from the log.
         text.move_coordinator("t")
-        second_init = await _init(text, keep=True)
+        second_init = await _init(text, keeps_prepared=True)
         assert (second_init.producer_id, second_init.producer_epoch) == (written[0], written[1] + 2)
         fenced_answer = await text.end(4, "t", following_identity, committed=True, read_as=5)
         assert fenced_answer.error_code is E.producer_fenced
@@ -259,7 +266,9 @@ async def test_a_client_that_comes_back_ends_what_it_had_prepared() -> None:
 
 async def test_nothing_is_kept_where_nothing_is_open() -> None:
     async with kip_text_cluster() as cluster:
-        answer = await _init(NamedListenerClient(cluster, TEXT), two_phase=False, keep=True)
+        answer = await _init(
+            NamedListenerClient(cluster, TEXT), enables_two_phase_commit=False, keeps_prepared=True
+        )
         assert answer.error_code is E.none
         assert (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) == (-1, -1)
 

@@ -85,7 +85,7 @@ async def test_each_listener_advertises_what_it_speaks(
 
 
 async def test_without_the_option_there_is_one_listener() -> None:
-    async with kip_text_cluster(kip_text=False) as cluster:
+    async with kip_text_cluster(follows_kip_text=False) as cluster:
         assert cluster.kip_text_bootstrap is None
         assert cluster.metadata.image.brokers[BrokerId(1)].addresses == {}
 
@@ -378,7 +378,7 @@ async def test_what_the_coordinator_says_of_a_partition_outside(
     async with kip_text_cluster() as cluster:
         client = NamedListenerClient(cluster, listener)
         identity = await client.producer("t")
-        values = transaction("t", identity, {"orders": [0]}, verify=True)
+        values = transaction("t", identity, {"orders": [0]}, is_verification=True)
         answer = await client.ask("AddPartitionsToTxn", 4, **values)
         (result,) = answer.results_by_transaction[0].topic_results[0].results_by_partition
         assert result.partition_error_code is error
@@ -386,11 +386,11 @@ async def test_what_the_coordinator_says_of_a_partition_outside(
 
 
 @shows("890-last-identity")
-@pytest.mark.parametrize("kip_text", [False, True])
+@pytest.mark.parametrize("follows_kip_text", [False, True])
 async def test_a_coordinator_that_loads_knows_the_last_identity_by_the_text(
-    kip_text: bool,
+    follows_kip_text: bool,
 ) -> None:
-    async with kip_text_cluster(kip_text=kip_text, brokers=3) as cluster:
+    async with kip_text_cluster(follows_kip_text=follows_kip_text, brokers=3) as cluster:
         client = NamedListenerClient(cluster, SHIPPED)
         producer_id, epoch = await client.run_transaction("t")
         client.move_coordinator("t")
@@ -403,7 +403,7 @@ async def test_a_coordinator_that_loads_knows_the_last_identity_by_the_text(
             producer_id=producer_id,
             producer_epoch=epoch,
         )
-        if kip_text:
+        if follows_kip_text:
             assert answer.error_code is E.none
             assert (answer.producer_id, answer.producer_epoch) == (producer_id, epoch + 1)
         else:
@@ -411,16 +411,18 @@ async def test_a_coordinator_that_loads_knows_the_last_identity_by_the_text(
 
 
 @shows("890-tags-cleared")
-@pytest.mark.parametrize("kip_text", [False, True])
-async def test_the_previous_id_is_logged_only_around_the_end_by_the_text(kip_text: bool) -> None:
-    async with kip_text_cluster(kip_text=kip_text) as cluster:
+@pytest.mark.parametrize("follows_kip_text", [False, True])
+async def test_the_previous_id_is_logged_only_around_the_end_by_the_text(
+    follows_kip_text: bool,
+) -> None:
+    async with kip_text_cluster(follows_kip_text=follows_kip_text) as cluster:
         client = NamedListenerClient(cluster, SHIPPED)
         producer_id, _ = await client.run_transaction("t")
         logged = {
             record.state: record.prev_producer_id
             for record in await _logged_transitions(client, "t")
         }
-        cleared = -1 if kip_text else producer_id
+        cleared = -1 if follows_kip_text else producer_id
         assert logged == {
             TransactionState.EMPTY: cleared,
             TransactionState.ONGOING: cleared,
@@ -573,9 +575,9 @@ async def test_a_first_sequence_other_than_0_is_out_of_order(listener: str) -> N
 
 
 @shows("890-downgrade")
-@pytest.mark.parametrize("kip_text", [False, True])
-async def test_lowering_the_level_under_a_live_transaction(kip_text: bool) -> None:
-    async with kip_text_cluster(kip_text=kip_text) as cluster:
+@pytest.mark.parametrize("follows_kip_text", [False, True])
+async def test_lowering_the_level_under_a_live_transaction(follows_kip_text: bool) -> None:
+    async with kip_text_cluster(follows_kip_text=follows_kip_text) as cluster:
         client = NamedListenerClient(cluster, SHIPPED)
         identity = await client.producer("t")
         assert await client.produce(12, "t", identity) is E.none
@@ -589,8 +591,8 @@ async def test_lowering_the_level_under_a_live_transaction(kip_text: bool) -> No
         )
         assert lowered.error_code is E.none
         answer = await client.end(5, "t", identity, committed=True)
-        assert answer.error_code is (E.none if kip_text else E.unsupported_version)
-        if kip_text:
+        assert answer.error_code is (E.none if follows_kip_text else E.unsupported_version)
+        if follows_kip_text:
             await client.wait_for_state("t", "CompleteCommit")
 
 

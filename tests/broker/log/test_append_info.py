@@ -49,9 +49,9 @@ def entry(
     return producer_entry
 
 
-def verification_entry(lowest: int = 0, *, tv2: bool = False) -> VerificationEntry:
+def verification_entry(lowest: int = 0, *, is_tv2: bool = False) -> VerificationEntry:
     return VerificationEntry(
-        guard=1, created_ms=0, producer_epoch=3, lowest_sequence=lowest, supports_epoch_bump=tv2
+        guard=1, created_ms=0, producer_epoch=3, lowest_sequence=lowest, supports_epoch_bump=is_tv2
     )
 
 
@@ -93,8 +93,8 @@ def test_gate(
         "verification",
         "epoch",
         "sequence",
-        "transactional",
-        "client",
+        "is_transactional",
+        "is_client",
         "error",
     ),
     [
@@ -103,7 +103,7 @@ def test_gate(
         (
             "D2 v2, unknown, starts at 3",
             None,
-            verification_entry(3, tv2=True),
+            verification_entry(3, is_tv2=True),
             0,
             3,
             True,
@@ -113,7 +113,7 @@ def test_gate(
         (
             "D2 v2, unknown, starts at 0",
             None,
-            verification_entry(0, tv2=True),
+            verification_entry(0, is_tv2=True),
             0,
             0,
             True,
@@ -123,7 +123,7 @@ def test_gate(
         (
             "D2 v2, no batches",
             entry(3),
-            verification_entry(3, tv2=True),
+            verification_entry(3, is_tv2=True),
             3,
             3,
             True,
@@ -133,7 +133,7 @@ def test_gate(
         (
             "D2 v2, cached batches",
             entry(3, last_sequence=2),
-            verification_entry(3, tv2=True),
+            verification_entry(3, is_tv2=True),
             3,
             3,
             True,
@@ -225,16 +225,16 @@ def test_data(
     verification: VerificationEntry | None,
     epoch: int,
     sequence: int,
-    transactional: bool,
-    client: bool,
+    is_transactional: bool,
+    is_client: bool,
     error: int | None,
 ) -> None:
     refusal = check_data(
         producer_entry,
         producer_epoch=epoch,
         base_sequence=sequence,
-        is_transactional=transactional,
-        is_client=client,
+        is_transactional=is_transactional,
+        is_client=is_client,
         verification=verification,
         release_rules=LATEST_RULES,
     )
@@ -302,10 +302,10 @@ def test_a_refusal_names_what_was_expected_and_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("producer_entry", "verification", "epoch", "sequence", "transactional", "rule"),
+    ("producer_entry", "verification", "epoch", "sequence", "is_transactional", "rule"),
     [
         (entry(3, last_sequence=0), None, 2, 1, False, "producer.stale-epoch"),
-        (None, verification_entry(3, tv2=True), 0, 3, True, "producer.v2-starts-at-zero"),
+        (None, verification_entry(3, is_tv2=True), 0, 3, True, "producer.v2-starts-at-zero"),
         (entry(3, last_sequence=0), verification_entry(1), 3, 2, True, "producer.lowest-sequence"),
         (entry(3, last_sequence=9), None, 4, 1, False, "producer.new-epoch-starts-at-zero"),
         (entry(3, last_sequence=9), None, 3, 11, False, "producer.next-sequence"),
@@ -319,14 +319,14 @@ def test_a_refused_batch_names_its_rule(
     verification: VerificationEntry | None,
     epoch: int,
     sequence: int,
-    transactional: bool,
+    is_transactional: bool,
     rule: str,
 ) -> None:
     refusal = check_data(
         producer_entry,
         producer_epoch=epoch,
         base_sequence=sequence,
-        is_transactional=transactional,
+        is_transactional=is_transactional,
         is_client=True,
         verification=verification,
         release_rules=LATEST_RULES,
@@ -353,7 +353,7 @@ def test_a_batch_that_does_not_pass_the_gate_names_its_rule(
 
 
 @pytest.mark.parametrize(
-    ("entry", "pid", "epoch", "sequence", "transactional", "rule"),
+    ("entry", "pid", "epoch", "sequence", "is_transactional", "rule"),
     [
         (None, -1, -1, -1, False, "batch.written-fields"),
         (None, 7, 0, 4711, False, "producer.unknown-starts-anywhere"),
@@ -374,12 +374,14 @@ def test_what_explains_a_batch_that_is_taken(
     pid: int,
     epoch: int,
     sequence: int,
-    transactional: bool,
+    is_transactional: bool,
     rule: str,
 ) -> None:
-    header = read_batch_header(batch(sequence, pid=pid, epoch=epoch, transactional=transactional))
+    header = read_batch_header(
+        batch(sequence, pid=pid, epoch=epoch, is_transactional=is_transactional)
+    )
     is_there = entry is not None and entry.find_batch(sequence, header.last_sequence) is not None
-    appended = answer(entry, duplicate=is_there)
+    appended = answer(entry, is_duplicate=is_there)
     state = PartitionProducers()
     if entry is not None:
         state.by_id[pid] = replace(entry, producer_id=pid)
@@ -431,7 +433,7 @@ def test_what_explains_a_marker_that_is_written(
     assert marker_rule(marker, answer(entry)) == rule
 
 
-def answer(entry: ProducerEntry | None, *, duplicate: bool = False) -> Appended:
+def answer(entry: ProducerEntry | None, *, is_duplicate: bool = False) -> Appended:
     return Appended(
         base_offset=20,
         last_offset=20,
@@ -439,7 +441,7 @@ def answer(entry: ProducerEntry | None, *, duplicate: bool = False) -> Appended:
         log_start_offset=0,
         epoch_before=-1 if entry is None else entry.producer_epoch,
         open_txn_before=-1 if entry is None else entry.txn_first_offset,
-        duplicate=duplicate,
+        duplicate=is_duplicate,
     )
 
 
@@ -505,14 +507,14 @@ def start(
     pid: int = 7,
     epoch: int = 0,
     sequence: int = 0,
-    tv2: bool = False,
+    is_tv2: bool = False,
     now_ms: int = 0,
 ) -> int:
     return verification.start(
         producer_id=pid,
         producer_epoch=epoch,
         base_sequence=sequence,
-        supports_epoch_bump=tv2,
+        supports_epoch_bump=is_tv2,
         now_ms=now_ms,
     )
 
@@ -554,7 +556,7 @@ def test_joining_an_entry_keeps_the_guard(
 ) -> None:
     verification = VerificationEntries()
     guard = start(verification, epoch=3, sequence=5)
-    assert start(verification, epoch=epoch, sequence=sequence, tv2=True) == guard
+    assert start(verification, epoch=epoch, sequence=sequence, is_tv2=True) == guard
     entry = verification.find(7)
     assert entry is not None
     assert (entry.lowest_sequence, entry.producer_epoch) == (lowest, epoch_then)
@@ -562,15 +564,15 @@ def test_joining_an_entry_keeps_the_guard(
 
 
 @pytest.mark.parametrize(
-    ("tv2", "marker_epoch", "is_kept"),
+    ("is_tv2", "marker_epoch", "is_kept"),
     [(True, 6, True), (True, 7, False), (True, 5, False), (False, 6, False)],
 )
 def test_a_marker_removes_the_entry_unless_it_is_a_retry_of_the_previous_one(
-    tv2: bool, marker_epoch: int, is_kept: bool
+    is_tv2: bool, marker_epoch: int, is_kept: bool
 ) -> None:
     """Since KAFKA-18575 the repetition of a marker keeps the verification entry."""
     verification = VerificationEntries()
-    guard = start(verification, epoch=6, tv2=tv2)
+    guard = start(verification, epoch=6, is_tv2=is_tv2)
     verification.on_marker(7, marker_epoch)
     assert has_guard(verification, 7, guard) is is_kept
 

@@ -753,8 +753,8 @@ def test_room_for_one_key_more_is_enough_where_a_key_comes_again() -> None:
     assert compacted_log.records() == [(2, "a", "2")]
 
 
-def data(offset: int, *, pid: int = 7, transactional: bool = True) -> BatchHeader:
-    header = read_batch_header(batch(0, pid=pid, transactional=transactional))
+def data(offset: int, *, pid: int = 7, is_transactional: bool = True) -> BatchHeader:
+    header = read_batch_header(batch(0, pid=pid, is_transactional=is_transactional))
     fields = {field_name: getattr(header, field_name) for field_name in header.__struct_fields__}
     return BatchHeader(**{**fields, "base_offset": offset})
 
@@ -804,7 +804,7 @@ def test_the_marker_of_a_committed_transaction_stays_with_its_batches() -> None:
 def test_batches_outside_of_transactions_belong_to_none() -> None:
     txns = CleanedTxns()
     txns.expect([aborted_txn(0, 5)])
-    assert not txns.on_data(data(1, transactional=False))
+    assert not txns.on_data(data(1, is_transactional=False))
     assert txns.on_control(data(5), marker(ABORT))
 
 

@@ -61,12 +61,12 @@ def test_a_batch_sent_again_is_answered_from_the_cache(driver: LogDriver) -> Non
 
 def test_the_answer_says_what_was_known_of_the_producer_before(driver: LogDriver) -> None:
     log, guard = driver.log, driver.guard(0)
-    opens = batch(0, transactional=True)
+    opens = batch(0, is_transactional=True)
     marker = marker_of(producer_id=PID, producer_epoch=1, transaction_version=2)
     answers = [
         append_client(log, opens, guard=guard, now_ms=NOW),
         append_client(log, opens, guard=0, now_ms=NOW),
-        append_coordinator(log, batch(-1, transactional=True), now_ms=NOW),
+        append_coordinator(log, batch(-1, is_transactional=True), now_ms=NOW),
         append_marker(log, marker, now_ms=NOW),
         append_client(log, batch(0, epoch=1), guard=0, now_ms=NOW),
         append_coordinator(log, plain(), now_ms=NOW),
@@ -141,7 +141,7 @@ def test_append_time_topics_keep_their_time_for_duplicates() -> None:
 
 
 def test_an_unverified_transaction_does_not_open(driver: LogDriver) -> None:
-    batch_data = batch(0, transactional=True)
+    batch_data = batch(0, is_transactional=True)
     assert driver.append(batch_data) == 48
     guard = driver.guard()
     assert driver.append(batch_data, guard=guard + 1) == 48
@@ -151,16 +151,16 @@ def test_an_unverified_transaction_does_not_open(driver: LogDriver) -> None:
 
 def test_without_verification_a_missing_guard_is_accepted() -> None:
     driver = LogDriver(config_of(needs_verification=False))
-    assert driver.append(batch(0, transactional=True)) == 0
+    assert driver.append(batch(0, is_transactional=True)) == 0
     # An unseen epoch joins the open ghost.
-    assert driver.append(batch(0, epoch=1, transactional=True)) == 0
+    assert driver.append(batch(0, epoch=1, is_transactional=True)) == 0
     assert driver.log.snapshot().ongoing == ((0, PID),)
 
 
 def test_an_open_transaction_needs_no_second_question(driver: LogDriver) -> None:
     driver.txn(0)
     assert driver.guard(1) == SENTINEL
-    assert driver.append(batch(1, transactional=True), guard=SENTINEL) == 0
+    assert driver.append(batch(1, is_transactional=True), guard=SENTINEL) == 0
 
 
 def test_a_fenced_epoch_is_refused_before_the_coordinator_is_asked(driver: LogDriver) -> None:
@@ -181,17 +181,17 @@ def test_a_fenced_epoch_is_refused_before_the_coordinator_is_asked(driver: LogDr
 def test_a_marker_that_overtakes_the_verified_append_takes_its_guard(driver: LogDriver) -> None:
     guard = driver.guard()
     assert driver.end(committed=False) == 0
-    assert driver.append(batch(0, transactional=True), guard=guard) == 48
+    assert driver.append(batch(0, is_transactional=True), guard=guard) == 48
     assert driver.guard() != guard
 
 
-@pytest.mark.parametrize("as_client", [True, False])
-def test_under_v2_the_late_append_is_fenced_by_the_bumped_marker(as_client: bool) -> None:
+@pytest.mark.parametrize("is_by_client", [True, False])
+def test_under_v2_the_late_append_is_fenced_by_the_bumped_marker(is_by_client: bool) -> None:
     driver = LogDriver()
-    guard = driver.guard(tv2=True)
+    guard = driver.guard(is_tv2=True)
     driver.end(committed=False, epoch=1, tv=2)
-    batch_data = batch(0 if as_client else -1, transactional=True)
-    if as_client:
+    batch_data = batch(0 if is_by_client else -1, is_transactional=True)
+    if is_by_client:
         assert driver.append(batch_data, guard=guard) == 47
     else:
         answer = append_coordinator(driver.log, batch_data, now_ms=NOW, guard=guard)
@@ -200,36 +200,36 @@ def test_under_v2_the_late_append_is_fenced_by_the_bumped_marker(as_client: bool
 
 
 def test_under_v2_an_unknown_producer_starts_at_zero(driver: LogDriver) -> None:
-    assert driver.txn(3, tv2=True) == 45
-    assert driver.txn(0, tv2=True) == 0
+    assert driver.txn(3, is_tv2=True) == 45
+    assert driver.txn(0, is_tv2=True) == 0
 
 
 def test_a_sequence_waits_for_the_lower_one_that_failed_verification(driver: LogDriver) -> None:
     driver.guard(0)  # asked, and the answer was an error: the entry stays
     guard = driver.guard(1)
-    assert driver.append(batch(1, transactional=True), guard=guard) == 45
-    assert driver.append(batch(0, transactional=True), guard=guard) == 0
+    assert driver.append(batch(1, is_transactional=True), guard=guard) == 45
+    assert driver.append(batch(0, is_transactional=True), guard=guard) == 0
     assert driver.txn(1) == 0
 
 
 def test_a_retried_marker_of_v2_keeps_the_guard_of_the_next_transaction(driver: LogDriver) -> None:
-    driver.txn(0, epoch=5, tv2=True)
+    driver.txn(0, epoch=5, is_tv2=True)
     driver.end(committed=True, epoch=6, tv=2)
-    guard = driver.guard(0, epoch=6, tv2=True)
+    guard = driver.guard(0, epoch=6, is_tv2=True)
     assert driver.end(committed=True, epoch=6, tv=2) == 0
-    assert driver.append(batch(0, epoch=6, transactional=True), guard=guard) == 0
+    assert driver.append(batch(0, epoch=6, is_transactional=True), guard=guard) == 0
 
-    guard = driver.guard(0, epoch=7, tv2=True)
+    guard = driver.guard(0, epoch=7, is_tv2=True)
     driver.end(committed=True, epoch=8, tv=2)
-    assert driver.append(batch(0, epoch=7, transactional=True), guard=guard) == 47
+    assert driver.append(batch(0, epoch=7, is_transactional=True), guard=guard) == 47
 
 
 def test_an_append_that_fails_its_sequence_keeps_the_guard(driver: LogDriver) -> None:
     driver.txn(0)
     driver.end(committed=True)
     guard = driver.guard(1)
-    assert driver.append(batch(2, transactional=True), guard=guard) == 45
-    assert driver.append(batch(1, transactional=True), guard=guard) == 0
+    assert driver.append(batch(2, is_transactional=True), guard=guard) == 45
+    assert driver.append(batch(1, is_transactional=True), guard=guard) == 0
 
 
 def test_a_plain_batch_inside_an_open_transaction_is_refused(driver: LogDriver) -> None:
@@ -241,7 +241,7 @@ def test_a_plain_batch_inside_an_open_transaction_is_refused(driver: LogDriver) 
 @pytest.mark.parametrize(("epoch", "error"), [(4, 47), (5, 47), (6, 0)])
 def test_a_marker_of_v2_must_bump_the_epoch_of_an_open_transaction(epoch: int, error: int) -> None:
     driver = LogDriver()
-    driver.txn(0, epoch=5, tv2=True)
+    driver.txn(0, epoch=5, is_tv2=True)
     assert driver.end(committed=True, epoch=epoch, tv=2) == error
     producer = driver.log.producers.all_producers()[0]
     if error == 0:
@@ -252,7 +252,7 @@ def test_a_marker_of_v2_must_bump_the_epoch_of_an_open_transaction(epoch: int, e
 
 
 def test_a_retried_marker_is_written_again_without_effect(driver: LogDriver) -> None:
-    driver.txn(0, epoch=5, tv2=True)
+    driver.txn(0, epoch=5, is_tv2=True)
     driver.end(committed=False, epoch=6, tv=2)
     assert driver.end(committed=False, epoch=6, tv=2) == 0
     state = driver.log.snapshot()
@@ -328,7 +328,7 @@ def test_a_coordinators_records_have_no_sequence_rules(driver: LogDriver) -> Non
     for _ in range(3):
         guard = driver.guard(-1)
         answer = append_coordinator(
-            driver.log, batch(-1, transactional=True), now_ms=NOW, guard=guard
+            driver.log, batch(-1, is_transactional=True), now_ms=NOW, guard=guard
         )
         assert isinstance(answer, Appended)
         driver.settle()
@@ -337,7 +337,7 @@ def test_a_coordinators_records_have_no_sequence_rules(driver: LogDriver) -> Non
 
 
 def test_a_coordinators_transactional_records_need_a_guard(driver: LogDriver) -> None:
-    answer = append_coordinator(driver.log, batch(-1, transactional=True), now_ms=NOW)
+    answer = append_coordinator(driver.log, batch(-1, is_transactional=True), now_ms=NOW)
     assert isinstance(answer, AppendRejection)
     assert answer.error == 48
 
@@ -396,7 +396,7 @@ def test_refusals_of_producer_state_show_the_log_start(driver: LogDriver) -> Non
     for batch_data, error in (
         (batch(9, epoch=1), 45),
         (batch(2, epoch=0), 47),
-        (batch(2, epoch=1, transactional=True), 48),
+        (batch(2, epoch=1, is_transactional=True), 48),
     ):
         answer = append_client(driver.log, batch_data, guard=0, now_ms=NOW)
         assert isinstance(answer, AppendRejection)

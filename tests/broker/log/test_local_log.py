@@ -27,11 +27,11 @@ BY_TWO = 2 * SIZE
 FOREVER = -1
 
 
-def driver(*batches: int, config: LogConfig | None = None, follow: bool = True) -> LogDriver:
+def driver(*batches: int, config: LogConfig | None = None, follows: bool = True) -> LogDriver:
     """A log with batches of one record at these times."""
     log_driver = LogDriver(
         config or LogConfig(rules=LATEST_RULES, roll_bytes=BY_TWO, retention_ms=FOREVER),
-        follow=follow,
+        follows=follows,
     )
     for stamp in batches:
         log_driver.append(plain(timestamp=stamp))
@@ -191,7 +191,7 @@ def test_nothing_goes_that_is_not_replicated() -> None:
     log_driver = driver(
         *[NOW] * 4,
         config=LogConfig(rules=LATEST_RULES, roll_bytes=BY_TWO, retention_ms=0),
-        follow=False,
+        follows=False,
     )
     log_driver.log.advance_high_watermark(3)
     assert log_driver.log.delete_old_segments(NOW + 1) == 1
@@ -217,7 +217,7 @@ def test_what_goes_with_a_segment_and_what_stays() -> None:
 
 
 def test_the_log_start_rises_only_to_what_is_replicated() -> None:
-    log_driver = driver(*[NOW] * 3, follow=False)
+    log_driver = driver(*[NOW] * 3, follows=False)
     log_driver.log.advance_high_watermark(2)
     assert not log_driver.log.raise_log_start(0)
     assert not log_driver.log.raise_log_start(3)

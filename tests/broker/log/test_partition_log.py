@@ -64,7 +64,7 @@ def bases(answer: LogRead) -> list[int]:
 @pytest.fixture
 def three() -> LogDriver:
     """A log with batches of two records at 0, 2 and 4; the last batch is not replicated."""
-    driver = LogDriver(follow=False)
+    driver = LogDriver(follows=False)
     for _ in range(3):
         driver.append(plain(2))
     driver.log.advance_high_watermark(4)
@@ -323,7 +323,7 @@ def test_the_time_of_an_offset_is_that_of_its_batch() -> None:
 
 def test_who_trusts_an_older_look_reads_what_is_open_by_now() -> None:
     """Before KAFKA-9807 a Fetch compared with one high watermark and answered with the next."""
-    driver = LogDriver(follow=False)
+    driver = LogDriver(follows=False)
     driver.txn(0)
     assert driver.log.is_all_stable  # nothing of it is replicated
     driver.log.advance_high_watermark(driver.log.log_end_offset)
@@ -339,7 +339,7 @@ def test_who_trusts_an_older_look_reads_what_is_open_by_now() -> None:
 
 
 def test_the_stable_offset_waits_for_the_marker_to_be_replicated() -> None:
-    driver = LogDriver(follow=False)
+    driver = LogDriver(follows=False)
     log = driver.log
     driver.append(plain(10))
     driver.txn(0, count=10)
@@ -389,7 +389,7 @@ def test_a_replica_that_leads_again_keeps_its_guards_and_open_transactions(
     guard = driver.guard(pid=2)
     driver.log.become_follower(2)
     driver.log.become_leader(3)
-    assert driver.append(batch(0, pid=2, transactional=True), guard=guard) == 0
+    assert driver.append(batch(0, pid=2, is_transactional=True), guard=guard) == 0
     assert driver.guard(1, pid=1) == SENTINEL
     assert driver.txn(1, pid=1) == 0
     assert driver.log.leader_epoch == 3
@@ -435,7 +435,7 @@ def busy() -> LogDriver:
     driver.txn(2, pid=1)
     driver.end(committed=False, pid=2, epoch=1, tv=2)
     driver.data(0, pid=3, count=3)
-    driver.txn(0, pid=2, epoch=1, tv2=True)
+    driver.txn(0, pid=2, epoch=1, is_tv2=True)
     return driver
 
 
@@ -547,7 +547,7 @@ def test_starting_over_keeps_only_guards(driver: LogDriver) -> None:
     guard = driver.guard(pid=2)
     driver.log.restart_at(50, now_ms=NOW)
     driver.log.check_invariants()
-    assert driver.append(batch(0, pid=2, transactional=True), guard=guard) == 0
+    assert driver.append(batch(0, pid=2, is_transactional=True), guard=guard) == 0
     state = driver.log.snapshot()
     assert (state.log_start_offset, state.log_end_offset) == (50, 51)
     assert state.leader_epochs == ((0, 50),)
@@ -574,7 +574,7 @@ def test_deletion_keeps_producers_and_open_transactions(driver: LogDriver) -> No
 
 @pytest.mark.parametrize(("offset", "answer"), [(0, 0), (2, 2), (3, 3), (-1, 3)])
 def test_deletion_answers_the_log_start(offset: int, answer: int) -> None:
-    driver = LogDriver(follow=False)
+    driver = LogDriver(follows=False)
     driver.append(plain(5))
     driver.log.advance_high_watermark(3)
     assert driver.log.delete_records_before(offset) == answer
@@ -583,7 +583,7 @@ def test_deletion_answers_the_log_start(offset: int, answer: int) -> None:
 
 @pytest.mark.parametrize("offset", [-2, 4])
 def test_deletion_above_the_high_watermark_is_out_of_range(offset: int) -> None:
-    driver = LogDriver(follow=False)
+    driver = LogDriver(follows=False)
     driver.append(plain(5))
     driver.log.advance_high_watermark(3)
     answer = driver.log.delete_records_before(offset)

@@ -63,7 +63,7 @@ def test_the_newest_snapshot_can_be_lost() -> None:
 def test_replication_takes_guards_as_the_leader_does() -> None:
     log = LogDriver()
     guard = log.guard()
-    follow(log.log, assign(batch(0, transactional=True), base_offset=0, leader_epoch=0))
+    follow(log.log, assign(batch(0, is_transactional=True), base_offset=0, leader_epoch=0))
     assert log.append(batch(0, pid=9), guard=guard) == 0
     assert log.log.producers.verification.find(PID) is None
     other_guard = log.guard(pid=8)
@@ -79,7 +79,7 @@ def test_replication_takes_guards_as_the_leader_does() -> None:
             timestamp_ms=NOW,
         ),
     )
-    assert log.append(batch(0, pid=8, transactional=True), guard=other_guard) == 48
+    assert log.append(batch(0, pid=8, is_transactional=True), guard=other_guard) == 48
 
 
 def control_of_type(kind: int, *, base_offset: int) -> bytes:
@@ -101,7 +101,7 @@ def control_of_type(kind: int, *, base_offset: int) -> bytes:
 
 def test_control_batches_that_end_nothing_are_stored_without_effect() -> None:
     log = make_log()
-    follow(log, assign(batch(0, transactional=True), base_offset=0, leader_epoch=0))
+    follow(log, assign(batch(0, is_transactional=True), base_offset=0, leader_epoch=0))
     producers_before = log.snapshot().producers
     follow(log, control_of_type(2, base_offset=1))
     emptied_batch = bytearray(control_of_type(1, base_offset=2)[:61])
@@ -181,7 +181,7 @@ def test_idle_producers_expire_unless_their_transaction_is_open(driver: LogDrive
 def test_verification_entries_expire_as_well(driver: LogDriver) -> None:
     guard = driver.guard()
     driver.log.expire_producers(NOW + DAY)
-    assert driver.append(batch(0, transactional=True), guard=guard) == 48
+    assert driver.append(batch(0, is_transactional=True), guard=guard) == 48
 
 
 def test_a_restart_keeps_of_each_producer_its_last_batch_and_its_transaction() -> None:
@@ -300,7 +300,7 @@ def test_stray_snapshots_go_but_for_the_newest_behind_all_beginnings() -> None:
 
 def long_log() -> LogDriver:
     """A log of 300 producers with a transaction each; two of three transactions have ended."""
-    log_driver = LogDriver(follow=False)
+    log_driver = LogDriver(follows=False)
     for pid in range(300):
         assert log_driver.txn(0, pid=pid) == 0
         if pid % 3:
@@ -393,7 +393,7 @@ def cut_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> tuple[PartitionLog, I
 
 
 def small_log() -> LogDriver:
-    log_driver = LogDriver(follow=False)
+    log_driver = LogDriver(follows=False)
     for pid in range(9):
         assert log_driver.txn(0, pid=pid) == 0
         if pid % 3:
@@ -452,7 +452,7 @@ def data(
     last_sequence: int = 0,
     count: int = 1,
     timestamp: int = 100,
-    transactional: bool = True,
+    is_transactional: bool = True,
 ) -> None:
     state.apply(
         ReplicatedBatch(
@@ -464,7 +464,7 @@ def data(
             producer_epoch=epoch,
             last_sequence=last_sequence,
             timestamp_ms=timestamp,
-            is_transactional=transactional,
+            is_transactional=is_transactional,
             is_control=False,
         )
     )
@@ -544,7 +544,7 @@ def test_a_new_epoch_clears_the_batches_and_keeps_the_open_transaction() -> None
 
 def test_plain_batches_open_nothing() -> None:
     state = PartitionProducers()
-    data(state, 0, transactional=False)
+    data(state, 0, is_transactional=False)
     assert state.first_unstable_offset() is None
     assert state.first_undecided_offset() is None
     assert state.oldest_transaction_timestamp() == -1
@@ -633,8 +633,8 @@ def test_the_oldest_transaction_is_aged_by_its_producers_last_batch() -> None:
 
 def test_expiry_spares_open_transactions_and_younger_producers() -> None:
     state = PartitionProducers()
-    data(state, 0, pid=1, timestamp=100, transactional=False)
-    data(state, 1, pid=2, timestamp=101, transactional=False)
+    data(state, 0, pid=1, timestamp=100, is_transactional=False)
+    data(state, 1, pid=2, timestamp=101, is_transactional=False)
     data(state, 2, pid=3, timestamp=1)
     assert state.expire(now_ms=110, expiration_ms=10) == (1,)
     assert [entry.producer_id for entry in state.entries()] == [2, 3]
@@ -656,7 +656,7 @@ def test_before_kip_360_a_producer_goes_with_its_last_record() -> None:
 def test_a_snapshot_keeps_the_last_batch_of_each_producer() -> None:
     state = PartitionProducers()
     for offset in range(3):
-        data(state, offset, pid=1, transactional=False)
+        data(state, offset, pid=1, is_transactional=False)
     data(state, 3, pid=3)
     data(state, 4, pid=2)
     marker(state, 5, pid=2, epoch=9)
@@ -676,7 +676,7 @@ def test_a_snapshot_keeps_the_last_batch_of_each_producer() -> None:
 
 def test_open_transactions_are_loaded_in_the_order_of_their_offsets() -> None:
     state = PartitionProducers()
-    data(state, 0, pid=1, transactional=False)
+    data(state, 0, pid=1, is_transactional=False)
     data(state, 1, pid=2)
     data(state, 2, pid=1)
     assert state.to_snapshot()[0].producer_id == 1
@@ -686,7 +686,7 @@ def test_open_transactions_are_loaded_in_the_order_of_their_offsets() -> None:
 
 def test_a_load_leaves_out_who_has_expired() -> None:
     state = PartitionProducers()
-    data(state, 0, pid=1, transactional=False)
+    data(state, 0, pid=1, is_transactional=False)
     data(state, 1, pid=2)
     (entry, _) = state.to_snapshot()
     due_ms = entry.timestamp + 10
@@ -701,7 +701,7 @@ def _load_state(state: PartitionProducers, now_ms: int) -> PartitionProducers:
 def test_an_emptied_marker_leaves_a_producer_without_an_epoch() -> None:
     """Compaction took its record. A replica that applies it knows the producer, and no epoch."""
     state = PartitionProducers()
-    data(state, 0, pid=8, epoch=3, transactional=False)
+    data(state, 0, pid=8, epoch=3, is_transactional=False)
     for offset, pid in ((1, 7), (2, 8)):
         emptied_batch = ReplicatedBatch(
             batch_bytes=b"",

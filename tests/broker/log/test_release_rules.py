@@ -24,14 +24,14 @@ def log_with(rules: Rules) -> PartitionLog:
 
 
 def verify(
-    log: PartitionLog, *, epoch: int = 0, sequence: int = 0, tv2: bool = False
+    log: PartitionLog, *, epoch: int = 0, sequence: int = 0, is_tv2: bool = False
 ) -> int | Rejection:
     return start_verification(
         log,
         producer_id=PID,
         producer_epoch=epoch,
         base_sequence=sequence,
-        supports_epoch_bump=tv2,
+        supports_epoch_bump=is_tv2,
         now_ms=NOW,
     )
 
@@ -41,7 +41,7 @@ def produce(
 ) -> ErrorCode:
     assert isinstance(guard, int)
     outcome = append_client(
-        log, batch(sequence, epoch=epoch, transactional=True), guard=guard, now_ms=NOW
+        log, batch(sequence, epoch=epoch, is_transactional=True), guard=guard, now_ms=NOW
     )
     log.advance_high_watermark(log.log_end_offset)
     return _error(outcome)
@@ -63,8 +63,8 @@ def mark(
     return _error(outcome)
 
 
-def open_txn(log: PartitionLog, *, epoch: int = 0, tv2: bool = False) -> None:
-    guard = verify(log, epoch=epoch, tv2=tv2)
+def open_txn(log: PartitionLog, *, epoch: int = 0, is_tv2: bool = False) -> None:
+    guard = verify(log, epoch=epoch, is_tv2=is_tv2)
     assert produce(log, epoch=epoch, guard=guard) is ErrorCode.none
 
 
@@ -100,17 +100,17 @@ def test_guard_and_raised_epoch_refuse_a_late_append_each_without_the_other(
 ) -> None:
     """If both would refuse the append, the epoch does. Without both, the append hangs."""
     log = log_with(Rules(guards_are_compared=are_guards_compared))
-    guard = verify(log, tv2=is_epoch_raised)
+    guard = verify(log, is_tv2=is_epoch_raised)
     mark(log, epoch=int(is_epoch_raised), version=2 * is_epoch_raised)
     refusal_error = ErrorCode.invalid_txn_state if are_guards_compared else ErrorCode.none
     error = ErrorCode.invalid_producer_epoch if is_epoch_raised else refusal_error
     assert produce(log, guard=guard) is error
-    hangs = not are_guards_compared and not is_epoch_raised
-    assert (log.last_stable_offset < log.high_watermark) is hangs
+    is_hanging = not are_guards_compared and not is_epoch_raised
+    assert (log.last_stable_offset < log.high_watermark) is is_hanging
 
 
 def test_positions_that_nobody_verified() -> None:
-    positions = batch(transactional=True)
+    positions = batch(is_transactional=True)
     for rules, error in (
         (LATEST_RULES, ErrorCode.invalid_txn_state),
         (Rules(offset_commits_are_verified=False), ErrorCode.none),
@@ -174,7 +174,7 @@ def test_a_fenced_epoch_at_the_append() -> None:
 )
 def test_the_first_sequence_of_transactions_v2(rules: Rules, error: ErrorCode) -> None:
     log = log_with(rules)
-    assert produce(log, 3, guard=verify(log, sequence=3, tv2=True)) is error
+    assert produce(log, 3, guard=verify(log, sequence=3, is_tv2=True)) is error
 
 
 def test_a_repeated_marker_while_the_next_transaction_is_verified() -> None:
@@ -183,9 +183,9 @@ def test_a_repeated_marker_while_the_next_transaction_is_verified() -> None:
         (Rules(own_epoch_marker_keeps_guard=False), ErrorCode.invalid_txn_state),
     ):
         log = log_with(rules)
-        open_txn(log, tv2=True)
+        open_txn(log, is_tv2=True)
         assert mark(log, epoch=1, version=2) is ErrorCode.none
-        guard = verify(log, epoch=1, tv2=True)
+        guard = verify(log, epoch=1, is_tv2=True)
         assert mark(log, epoch=1, version=2) is ErrorCode.none
         assert produce(log, epoch=1, guard=guard) is error
 
@@ -199,7 +199,7 @@ def test_a_late_marker_of_the_transaction_before() -> None:
         (Rules(v2_markers_need_higher_epoch=False), ErrorCode.none),
     ):
         log = log_with(rules)
-        open_txn(log, epoch=1, tv2=True)
+        open_txn(log, epoch=1, is_tv2=True)
         assert mark(log, epoch=1, version=2) is error
         assert (log.producers.open_transaction_of(PID) < 0) is (error is ErrorCode.none)
 
@@ -210,7 +210,7 @@ def test_a_marker_that_was_written_already() -> None:
         (Rules(repeated_v2_markers_are_written=False), ErrorCode.invalid_producer_epoch),
     ):
         log = log_with(rules)
-        open_txn(log, tv2=True)
+        open_txn(log, is_tv2=True)
         assert mark(log, epoch=1, version=2) is ErrorCode.none
         assert mark(log, epoch=1, version=2) is error
 
@@ -221,7 +221,7 @@ def test_a_marker_of_the_last_epoch() -> None:
         (Rules(last_epoch_markers_are_written=False), ErrorCode.invalid_producer_epoch),
     ):
         log = log_with(rules)
-        open_txn(log, epoch=PRODUCER_EPOCH_MAX, tv2=True)
+        open_txn(log, epoch=PRODUCER_EPOCH_MAX, is_tv2=True)
         assert mark(log, epoch=PRODUCER_EPOCH_MAX, version=2) is error
 
 
@@ -277,7 +277,7 @@ def test_deleting_records_healed_a_hanging_transaction_of_old() -> None:
 )
 def test_records_of_an_open_transaction_are_deleted(rules: Rules, stable_offset: int) -> None:
     log = log_with(rules)
-    two_records = batch(0, count=2, transactional=True)
+    two_records = batch(0, count=2, is_transactional=True)
     guard = verify(log)
     assert isinstance(guard, int)
     append_client(log, two_records, guard=guard, now_ms=NOW)
@@ -315,7 +315,7 @@ def test_a_record_whose_key_is_that_of_a_marker() -> None:
             )
             assert isinstance(guard, int)
             append_client(
-                log, batch(0, pid=pid, transactional=True, key=key), guard=guard, now_ms=NOW
+                log, batch(0, pid=pid, is_transactional=True, key=key), guard=guard, now_ms=NOW
             )
             append_marker(
                 log,

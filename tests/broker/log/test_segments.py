@@ -433,7 +433,7 @@ def offsets(batches: list[bytes]) -> list[int]:
     return [read_batch_header(batch).base_offset for batch in batches]
 
 
-THREE = ((0, 0, 1), (2, 2, 3), (4, 4))
+THREE_BATCHES = ((0, 0, 1), (2, 2, 3), (4, 4))
 
 
 def test_the_segment_of_an_offset() -> None:
@@ -446,7 +446,7 @@ def test_the_segment_of_an_offset() -> None:
 
 
 def test_segments_between_two_offsets() -> None:
-    segments = segments_of(*THREE)
+    segments = segments_of(*THREE_BATCHES)
     first_segment, second_segment, third_segment = segments
     assert segments.between(0, 0) == []
     assert segments.between(0, 2) == [first_segment]
@@ -457,7 +457,7 @@ def test_segments_between_two_offsets() -> None:
 
 
 def test_a_read_ends_with_its_segment() -> None:
-    segments = segments_of(*THREE)
+    segments = segments_of(*THREE_BATCHES)
     span = segments.read(0, 5, max_bytes=ALL, reads_one_batch_at_least=True)
     assert span is not None
     assert offsets(span.batches) == [0, 1]
@@ -468,7 +468,7 @@ def test_a_read_ends_with_its_segment() -> None:
 
 
 def test_a_read_stops_below_its_bound_and_within_its_size() -> None:
-    segments = segments_of(*THREE)
+    segments = segments_of(*THREE_BATCHES)
     max_bytes = len(plain())
     span = segments.read(2, 3, max_bytes=ALL, reads_one_batch_at_least=True)
     assert span is not None
@@ -485,7 +485,7 @@ def test_a_read_stops_below_its_bound_and_within_its_size() -> None:
 
 
 def test_a_batch_behind_a_whole_one_is_cut_where_the_size_ends() -> None:
-    segments = segments_of(*THREE)
+    segments = segments_of(*THREE_BATCHES)
     whole_read = segments.read(2, 5, max_bytes=ALL, reads_one_batch_at_least=True)
     assert whole_read is not None
     assert (offsets(whole_read.batches), whole_read.cut_batch) == ([2, 3], b"")
@@ -512,7 +512,7 @@ def test_a_read_goes_on_to_the_next_segment_where_compaction_left_nothing() -> N
 
 
 def test_bytes_and_age_of_what_waits_to_be_read() -> None:
-    segments = segments_of(*THREE)
+    segments = segments_of(*THREE_BATCHES)
     size_bytes = len(plain())
     assert segments.is_older(1, 5)
     assert not segments.is_older(1, 2 - 1)
@@ -523,7 +523,7 @@ def test_bytes_and_age_of_what_waits_to_be_read() -> None:
 
 
 def test_truncation_keeps_a_segment_that_begins_there() -> None:
-    segments = segments_of(*THREE)
+    segments = segments_of(*THREE_BATCHES)
     segments.truncate_to(4, now_ms=NOW)
     assert (len(segments), len(segments.active), segments.active.base_offset) == (3, 0, 4)
     segments.truncate_to(3, now_ms=NOW)
@@ -543,13 +543,13 @@ def test_an_empty_segment_gives_way_to_one_of_the_same_base() -> None:
 
 
 def test_old_segments_are_dropped() -> None:
-    segments = segments_of(*THREE)
+    segments = segments_of(*THREE_BATCHES)
     segments.drop_first(2)
     assert (len(segments), segments.first_base_offset) == (1, 4)
 
 
 def test_cleaned_segments_are_put_in_place_of_the_very_old_ones() -> None:
-    segments = segments_of(*THREE)
+    segments = segments_of(*THREE_BATCHES)
     first_segment, second_segment, third_segment = segments
     cleaned_segment = Segment(0)
     add_of_segments(cleaned_segment, 3)
@@ -563,7 +563,7 @@ def test_cleaned_segments_are_put_in_place_of_the_very_old_ones() -> None:
 
 
 def test_batches_are_those_of_the_moment() -> None:
-    segments = segments_of(*THREE)
+    segments = segments_of(*THREE_BATCHES)
     batches = segments.batches(1)
     batches_seen = [next(batches)]
     segments.truncate_to(1, now_ms=NOW)

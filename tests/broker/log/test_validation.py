@@ -76,12 +76,12 @@ def with_field(batch_data: bytes, position: int, layout: str, value: int) -> byt
     return bytes(buffer)
 
 
-def batch_at_times(*times: int, compression: int = 0, log_append_time: bool = False) -> bytes:
+def batch_at_times(*times: int, compression: int = 0, has_append_time: bool = False) -> bytes:
     return build_batch(
         [Record(key=b"k", value=b"v", timestamp_ms=time) for time in times],
         timestamp_ms=times[0],
         compression=compression,
-        has_log_append_time=log_append_time,
+        has_log_append_time=has_append_time,
     )
 
 
@@ -141,7 +141,7 @@ MARKER = control_batch(
         ("11 codec 5", with_field(plain(), 21, ">h", 5), CREATE, -1, 1),
         ("11 not gzip", with_field(plain(), 21, ">h", GZIP), CREATE, -1, 1),
         ("11b count", with_field(with_field(plain(2), 57, ">i", 1), 23, ">i", 0), COMPACTED, 87, 1),
-        ("14 claims append time", batch_at_times(NOW, log_append_time=True), APPEND_TIME, 32, 1),
+        ("14 claims append time", batch_at_times(NOW, has_append_time=True), APPEND_TIME, 32, 1),
         ("16 above the segment", plain(record_value=b"x" * 500), SMALL_SEGMENT, 18, -1),
         ("12 before 16", batch(pid=-1, key=None), TINY_COMPACTED, 87, 1),
     ],
@@ -184,7 +184,7 @@ def test_refused(
         ),
         (batch(pid=-1, key=None), COMPACTED, "batch.key-required"),
         (batch_at_times(NOW - 2_000), BOUNDED, "batch.timestamp-window"),
-        (batch_at_times(NOW, log_append_time=True), APPEND_TIME, "batch.timestamp-type"),
+        (batch_at_times(NOW, has_append_time=True), APPEND_TIME, "batch.timestamp-type"),
         (
             build_batch(
                 [
@@ -399,8 +399,8 @@ def test_append_time_topics_stamp_every_record_anew() -> None:
 
 def test_append_time_claimed_on_a_create_time_topic() -> None:
     """Every record then reads as the maximum; only without a timestamp is the claim an error."""
-    append_and_store(batch_at_times(NOW, log_append_time=True))
-    answer = refuse(batch_at_times(-1, log_append_time=True))
+    append_and_store(batch_at_times(NOW, has_append_time=True))
+    answer = refuse(batch_at_times(-1, has_append_time=True))
     assert answer.error == 32
     assert "LogAppendTime" in answer.record_errors[0][1]
 
@@ -720,7 +720,10 @@ def test_more_headers_than_are_unpacked_make_a_batch_too_large() -> None:
 
 
 def segment(
-    *batches: tuple[int, ...], base: int = 0, compression: int = 0, append_time: bool = False
+    *batches: tuple[int, ...],
+    base: int = 0,
+    compression: int = 0,
+    has_append_time: bool = False,
 ) -> Segment:
     segment = Segment(base)
     offset = base
@@ -729,7 +732,7 @@ def segment(
             [Record(value=b"v", timestamp_ms=time) for time in times],
             timestamp_ms=max(times),
             compression=compression,
-            has_log_append_time=append_time,
+            has_log_append_time=has_append_time,
             base_offset=offset,
             leader_epoch=0,
         )
@@ -800,7 +803,7 @@ def test_of_segments_with_one_largest_time_the_first_is_asked() -> None:
 
 
 def test_with_append_time_every_record_has_the_batchs_time() -> None:
-    made_segment = segment((10, 30), append_time=True)
+    made_segment = segment((10, 30), has_append_time=True)
     assert run_steps(first_at_or_after([made_segment], 20, start_offset=0)) == (30, 0)
     assert run_steps(first_of_max([made_segment])) == (30, 0)
 

@@ -33,7 +33,7 @@ from txnsim.wire.codec import run_to_end
 from txnsim.wire.compression import GZIP, NONE, ZSTD, compress
 
 E = ErrorCode
-ID, OTHER = uuid.UUID(int=0xFACADE_0001), uuid.UUID(int=0xFACADE_0002)
+ID, OTHER_ID = uuid.UUID(int=0xFACADE_0001), uuid.UUID(int=0xFACADE_0002)
 INTERVAL_MS = 300_000
 NOTHING: Mapping[str, Mapping[str, str]] = {}
 CLIENT = TelemetryClient(
@@ -351,7 +351,7 @@ def test_a_silent_client_is_forgotten_after_a_while(interval: str, kept_ms: int)
 
 def test_of_too_many_the_one_that_was_silent_longest_is_forgotten() -> None:
     metrics = metrics_of()
-    first_asker, second_asker = Asker(metrics, ID), Asker(metrics, OTHER)
+    first_asker, second_asker = Asker(metrics, ID), Asker(metrics, OTHER_ID)
     first_asker.get()
     second_asker.get()
     for instance_number in range(INSTANCES_MAX - 2):

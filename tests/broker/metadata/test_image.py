@@ -682,7 +682,7 @@ def test_a_topic_is_found_by_its_id_until_it_is_deleted() -> None:
 
 
 def test_brokers_are_listed_by_id_and_only_while_they_live_and_listen() -> None:
-    image = cluster(broker(3), broker(1), broker(2, alive=False), broker(4, port=-1))
+    image = cluster(broker(3), broker(1), broker(2, is_alive=False), broker(4, port=-1))
     assert [broker.broker_id for broker in image.alive_brokers()] == [1, 3]
     assert [broker.broker_id for broker in image.fenced_brokers()] == [2]
     assert image.is_alive(B1)
@@ -756,7 +756,7 @@ def test_a_broker_has_an_address_on_each_of_its_listeners() -> None:
 
 
 def test_a_broker_on_its_way_out_lives_but_is_not_active() -> None:
-    image = cluster(broker(1), broker(2, leaving=True), broker(3, alive=False))
+    image = cluster(broker(1), broker(2, is_leaving=True), broker(3, is_alive=False))
     assert [broker_id for broker_id in image.brokers if image.is_alive(broker_id)] == [1, 2]
     assert [broker_id for broker_id in image.brokers if image.is_active(broker_id)] == [1]
     assert not image.is_active(BrokerId(9))

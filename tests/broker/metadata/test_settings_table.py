@@ -74,8 +74,10 @@ def test_a_release_without_the_config_still_has_its_facts() -> None:
     assert config_key("topic", bound, LATEST_RULES).default == "3600000"
 
 
-def row(**fields: object) -> SettingRow:
-    return msgspec.convert({"name": "n", "type": "INT", "importance": "low", **fields}, SettingRow)
+def row(**row_fields: object) -> SettingRow:
+    return msgspec.convert(
+        {"name": "n", "type": "INT", "importance": "low", **row_fields}, SettingRow
+    )
 
 
 @pytest.mark.parametrize(

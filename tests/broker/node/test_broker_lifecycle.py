@@ -51,12 +51,12 @@ class Bench:
         self.clock = ManualClock()
         tasks = LoopTasks(asyncio.get_running_loop())
         self.purgatory: Purgatory[str] = Purgatory(self.clock, tasks)
-        self.met = False
+        self.is_condition_met = False
         self.checks = 0
 
     def check(self, _key: str) -> bool:
         self.checks += 1
-        return self.met
+        return self.is_condition_met
 
     async def park(self, *keys: str, timeout_ms: float = 100) -> Any:
         wait = self.purgatory.wait(keys, timeout_ms=timeout_ms, check=self.check)
@@ -84,7 +84,7 @@ async def test_a_touch_answers_once_the_condition_holds(bench: Bench) -> None:
     bench.purgatory.touch("a")
     await asyncio.sleep(0)
     assert not task.done()
-    bench.met = True
+    bench.is_condition_met = True
     bench.purgatory.touch("b")
     assert await task is True
     bench.assert_empty()
@@ -93,7 +93,7 @@ async def test_a_touch_answers_once_the_condition_holds(bench: Bench) -> None:
 
 async def test_a_touch_of_another_key_checks_nothing(bench: Bench) -> None:
     task = await bench.park("a")
-    bench.met = True
+    bench.is_condition_met = True
     bench.purgatory.touch("c")
     assert bench.checks == 0
     task.cancel()
@@ -142,7 +142,7 @@ async def test_one_touch_answers_all_that_wait_oldest_first(bench: Bench) -> Non
     for name, task in zip("abc", tasks, strict=True):
         task.set_name(name)
         task.add_done_callback(lambda finished_task: order.append(finished_task.get_name()))
-    bench.met = True
+    bench.is_condition_met = True
     bench.purgatory.touch("a")
     await asyncio.gather(*tasks)
     assert order == ["a", "b", "c"]
@@ -152,7 +152,7 @@ async def test_a_waiter_that_is_cancelled_after_its_answer_hears_nothing_twice(
     bench: Bench,
 ) -> None:
     task = await bench.park("a")
-    bench.met = True
+    bench.is_condition_met = True
     bench.purgatory.touch("a")
     task.cancel()
     bench.clock.pass_ms(1_000)
@@ -182,7 +182,7 @@ async def test_those_with_one_timeout_share_a_timer_and_keep_their_deadlines(ben
 
 async def test_an_answer_does_not_interrupt_the_touch_that_caused_it(bench: Bench) -> None:
     task = await bench.park("a")
-    bench.met = True
+    bench.is_condition_met = True
     bench.purgatory.touch("a")
     assert not task.done()
     assert await task is True
@@ -215,7 +215,7 @@ async def test_very_many_that_wait_for_a_key_are_checked_in_slices(bench: Bench)
         task.add_done_callback(lambda _, number=task_number: order.append(number))
     bench.purgatory.touch("a")
     assert 0 < bench.checks <= purgatory.AT_ONCE, "the first slice"
-    bench.met = True
+    bench.is_condition_met = True
     bench.purgatory.touch("a")
     bench.purgatory.touch("b")
     assert await asyncio.gather(*tasks) == [True] * MANY
@@ -458,18 +458,18 @@ class LogGateBench:
         self.gate = self.gates.log
         self.tasks = env.tasks
 
-    def arm(self, action: Action, point: FaultPoint, **fields: Any) -> None:
-        self.injector.arm(FaultRule(id="f", point=point, action=action, **fields))
+    def arm(self, action: Action, point: FaultPoint, **rule_fields: Any) -> None:
+        self.injector.arm(FaultRule(id="f", point=point, action=action, **rule_fields))
 
-    def append(self, log_driver: LogDriver, *, aborts: bool = False) -> PartitionLog:
+    def append(self, log_driver: LogDriver, *, is_abort: bool = False) -> PartitionLog:
         """Append a batch or an ABORT marker, and tell the gate."""
         log = log_driver.log
         durable_before, end = self.gate.durable(log), log.log_end_offset
-        if aborts:
+        if is_abort:
             log_driver.end(committed=False)
         else:
             log_driver.append(plain())
-        self.gate.after_append(log, durable_before, aborted_at=end if aborts else None)
+        self.gate.after_append(log, durable_before, aborted_at=end if is_abort else None)
         return log
 
 
@@ -585,7 +585,7 @@ async def test_a_lost_note_of_an_abort_hides_it_from_readers(node_bench: LogGate
     log_driver = LogDriver()
     for sequence in range(2):
         log_driver.txn(sequence)
-        node_bench.append(log_driver, aborts=True)
+        node_bench.append(log_driver, is_abort=True)
     read = log_driver.log.read(0, max_bytes=10_000, isolation=IsolationLevel.READ_COMMITTED)
     assert [aborted_txn.first_offset for aborted_txn in getattr(read, "aborted", ())] == [2]
 

@@ -384,16 +384,16 @@ def test_topic_ids_are_random_ones_and_repeat_with_the_seed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic_name", "partitions", "internal"),
+    ("topic_name", "partitions", "is_internal"),
     [(TRANSACTION_STATE_TOPIC, 50, True), ("orders", 1, False)],
 )
 def test_a_topic_asked_for_by_name_gets_its_own_settings(
-    topic_name: str, partitions: int, internal: bool
+    topic_name: str, partitions: int, is_internal: bool
 ) -> None:
     created_topic = metadata().auto_create(topic_name)
     assert isinstance(created_topic, TopicImage)
     assert len(created_topic.partitions) == partitions
-    assert created_topic.is_internal == internal
+    assert created_topic.is_internal == is_internal
 
 
 def test_topics_asked_for_by_one_request_are_published_together_or_not_at_all() -> None:
@@ -583,9 +583,9 @@ class ImageIntakeBench:
                 self.steps += 1
                 yield 8
 
-    def arm(self, action: Action, **fields: Any) -> None:
+    def arm(self, action: Action, **rule_fields: Any) -> None:
         self.injector.arm(
-            FaultRule(id="f", point=FaultPoint.METADATA_APPLY, action=action, **fields)
+            FaultRule(id="f", point=FaultPoint.METADATA_APPLY, action=action, **rule_fields)
         )
 
 

@@ -232,43 +232,43 @@ async def test_the_end_of_the_run_ends_a_held_load(peer_bench: PeerBench) -> Non
 # What a broker asks of its peers: API, version, target and patience of each request.
 
 
-ONE, TWO = BrokerId(1), BrokerId(2)
+B1, B2 = BrokerId(1), BrokerId(2)
 
 
 async def test_each_request_has_its_api_its_version_and_the_request_timeout() -> None:
     network = RecordingNetwork()
-    peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77)
+    peers = Peers(network=cast(Network, network), broker_id=B1, request_timeout_ms=77)
     peers.add_partitions_to_txn(
-        TWO, peers.version(TWO, ADD_PARTITIONS_TO_TXN), AddPartitionsToTxnCommand(transactions=())
+        B2, peers.version(B2, ADD_PARTITIONS_TO_TXN), AddPartitionsToTxnCommand(transactions=())
     )
-    peers.write_txn_markers(TWO, WriteTxnMarkersCommand(markers=()))
-    peers.allocate_producer_ids(AllocateProducerIdsCommand(broker_id=ONE, broker_epoch=4))
+    peers.write_txn_markers(B2, WriteTxnMarkersCommand(markers=()))
+    peers.allocate_producer_ids(AllocateProducerIdsCommand(broker_id=B1, broker_epoch=4))
     assert [
         (sent_request.target, sent_request.api_key, sent_request.api_version)
         for sent_request in network.sent
     ] == [
-        (TWO, 24, 5),
-        (TWO, 27, 2),
+        (B2, 24, 5),
+        (B2, 27, 2),
         (CONTROLLER_ID, 67, 0),
     ]
     assert {(sent_request.source, sent_request.timeout_ms) for sent_request in network.sent} == {
-        (ONE, 77)
+        (B1, 77)
     }
 
 
 async def test_a_broker_that_is_gone_sends_no_more_requests() -> None:
     network = RecordingNetwork()
-    peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77)
+    peers = Peers(network=cast(Network, network), broker_id=B1, request_timeout_ms=77)
     peers.close()
-    answer = peers.write_txn_markers(TWO, WriteTxnMarkersCommand(markers=()))
+    answer = peers.write_txn_markers(B2, WriteTxnMarkersCommand(markers=()))
     assert isinstance(answer.exception(), PeerDisconnectedError)
     assert network.sent == []
 
 
 async def test_the_answer_is_the_peers_own() -> None:
     network = RecordingNetwork()
-    peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77)
-    answer = peers.allocate_producer_ids(AllocateProducerIdsCommand(broker_id=ONE, broker_epoch=4))
+    peers = Peers(network=cast(Network, network), broker_id=B1, request_timeout_ms=77)
+    answer = peers.allocate_producer_ids(AllocateProducerIdsCommand(broker_id=B1, broker_epoch=4))
     network.sent[0].answer.resolve(
         AllocateProducerIdsReply(first_producer_id=1_000, producer_id_count=1_000)
     )
@@ -277,12 +277,12 @@ async def test_the_answer_is_the_peers_own() -> None:
 
 def test_an_older_peer_is_asked_in_versions_that_it_knows() -> None:
     network = RecordingNetwork()
-    fleet = Fleet(releases_by_broker={TWO: RELEASE_3_6})
-    peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77, fleet=fleet)
+    fleet = Fleet(releases_by_broker={B2: RELEASE_3_6})
+    peers = Peers(network=cast(Network, network), broker_id=B1, request_timeout_ms=77, fleet=fleet)
     peers.add_partitions_to_txn(
-        TWO, peers.version(TWO, ADD_PARTITIONS_TO_TXN), AddPartitionsToTxnCommand(transactions=())
+        B2, peers.version(B2, ADD_PARTITIONS_TO_TXN), AddPartitionsToTxnCommand(transactions=())
     )
-    peers.write_txn_markers(TWO, _markers(transaction_version=2))
+    peers.write_txn_markers(B2, _markers(transaction_version=2))
     assert [(sent_request.api_key, sent_request.api_version) for sent_request in network.sent] == [
         (24, 4),
         (27, 1),
@@ -294,14 +294,14 @@ def test_an_older_broker_asks_in_versions_of_its_own() -> None:
     network = RecordingNetwork()
     peers = Peers(
         network=cast(Network, network),
-        broker_id=ONE,
+        broker_id=B1,
         request_timeout_ms=77,
-        fleet=Fleet(releases_by_broker={ONE: RELEASE_3_6}),
+        fleet=Fleet(releases_by_broker={B1: RELEASE_3_6}),
     )
     peers.add_partitions_to_txn(
-        TWO, peers.version(TWO, ADD_PARTITIONS_TO_TXN), AddPartitionsToTxnCommand(transactions=())
+        B2, peers.version(B2, ADD_PARTITIONS_TO_TXN), AddPartitionsToTxnCommand(transactions=())
     )
-    peers.write_txn_markers(TWO, _markers(transaction_version=0))
+    peers.write_txn_markers(B2, _markers(transaction_version=0))
     assert [(sent_request.api_key, sent_request.api_version) for sent_request in network.sent] == [
         (24, 4),
         (27, 1),
@@ -310,12 +310,12 @@ def test_an_older_broker_asks_in_versions_of_its_own() -> None:
 
 def test_a_follower_goes_by_the_level_of_the_cluster() -> None:
     network = RecordingNetwork()
-    peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77)
+    peers = Peers(network=cast(Network, network), broker_id=B1, request_timeout_ms=77)
     command = cast(ReplicaFetchCommand, None)
     for level in (33, 21, 0):
         peers.apply(level)
-        peers.replica_fetch(TWO, command)
-        peers.replica_offset(TWO, cast(ReplicaOffsetCommand, None))
+        peers.replica_fetch(B2, command)
+        peers.replica_offset(B2, cast(ReplicaOffsetCommand, None))
     sent = [(sent.api_key, sent.api_version) for sent in network.sent]
     assert sent == [(1, 18), (2, 11), (1, 17), (2, 9), (1, 12), (2, 6)]
 
@@ -323,9 +323,9 @@ def test_a_follower_goes_by_the_level_of_the_cluster() -> None:
 def test_the_controller_is_asked_in_versions_that_it_knows() -> None:
     network = RecordingNetwork()
     fleet = fleet_from(("4.4,1=3.6",), broker_count=2)
-    peers = Peers(network=cast(Network, network), broker_id=TWO, request_timeout_ms=77, fleet=fleet)
+    peers = Peers(network=cast(Network, network), broker_id=B2, request_timeout_ms=77, fleet=fleet)
     registration = BrokerRegistrationCommand(
-        broker_id=TWO,
+        broker_id=B2,
         cluster_id="c",
         incarnation_id=uuid.UUID(int=1),
         host="h",
@@ -333,9 +333,9 @@ def test_the_controller_is_asked_in_versions_that_it_knows() -> None:
         previous_broker_epoch=5,
     )
     peers.register_broker(registration, timeout_ms=77)
-    heartbeat = BrokerHeartbeatCommand(broker_id=TWO, broker_epoch=6, metadata_offset=1)
+    heartbeat = BrokerHeartbeatCommand(broker_id=B2, broker_epoch=6, metadata_offset=1)
     peers.heartbeat(heartbeat, timeout_ms=77)
-    fleet.assign(ONE, RELEASE_4_4)
+    fleet.assign(B1, RELEASE_4_4)
     peers.register_broker(registration, timeout_ms=77)
     peers.heartbeat(heartbeat, timeout_ms=77)
     sent_versions = [
@@ -350,30 +350,30 @@ def test_the_controller_is_asked_in_versions_that_it_knows() -> None:
 
 
 def test_verification_is_known_from_3_6_on() -> None:
-    fleet = Fleet(releases_by_broker={TWO: RELEASE_2_8})
+    fleet = Fleet(releases_by_broker={B2: RELEASE_2_8})
     peers = Peers(
         network=cast(Network, RecordingNetwork()),
-        broker_id=ONE,
+        broker_id=B1,
         request_timeout_ms=77,
         fleet=fleet,
     )
-    assert peers.version(TWO, ADD_PARTITIONS_TO_TXN) < VERIFICATION_FROM
-    assert peers.version(ONE, ADD_PARTITIONS_TO_TXN) >= VERIFICATION_FROM
-    fleet.assign(TWO, RELEASE_3_6)
-    assert peers.version(TWO, ADD_PARTITIONS_TO_TXN) >= VERIFICATION_FROM
+    assert peers.version(B2, ADD_PARTITIONS_TO_TXN) < VERIFICATION_FROM
+    assert peers.version(B1, ADD_PARTITIONS_TO_TXN) >= VERIFICATION_FROM
+    fleet.assign(B2, RELEASE_3_6)
+    assert peers.version(B2, ADD_PARTITIONS_TO_TXN) >= VERIFICATION_FROM
 
 
 def test_before_kafka_20322_markers_went_out_in_a_version_that_old_peers_hang_up_at() -> None:
     rules = Rules(markers_follow_peer_version=False)
     own_release = msgspec.structs.replace(RELEASE_4_2, rules=rules)
     network = RecordingNetwork()
-    fleet = Fleet(releases_by_broker={ONE: own_release, TWO: RELEASE_4_1})
-    peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77, fleet=fleet)
-    answer = peers.write_txn_markers(TWO, _markers(transaction_version=2))
+    fleet = Fleet(releases_by_broker={B1: own_release, B2: RELEASE_4_1})
+    peers = Peers(network=cast(Network, network), broker_id=B1, request_timeout_ms=77, fleet=fleet)
+    answer = peers.write_txn_markers(B2, _markers(transaction_version=2))
     assert isinstance(answer.exception(), PeerDisconnectedError)
     assert network.sent == []
-    fleet.assign(TWO, RELEASE_4_2)
-    assert not peers.write_txn_markers(TWO, _markers(transaction_version=2)).done()
+    fleet.assign(B2, RELEASE_4_2)
+    assert not peers.write_txn_markers(B2, _markers(transaction_version=2)).done()
 
 
 def _markers(*, transaction_version: int) -> WriteTxnMarkersCommand:
@@ -403,8 +403,8 @@ class CrossingsBench:
         self.fault_points = BrokerFaultPoints(node="broker/1", network=env.network, tasks=env.tasks)
         self.told: list[FaultEffect | None] = []
 
-    def arm(self, action: Action, point: FaultPoint, **fields: Any) -> None:
-        self.injector.arm(FaultRule(id="f", point=point, action=action, **fields))
+    def arm(self, action: Action, point: FaultPoint, **rule_fields: Any) -> None:
+        self.injector.arm(FaultRule(id="f", point=point, action=action, **rule_fields))
 
     def ask(self, point: FaultPoint = FaultPoint.LOG_APPEND, *, kind: str = "") -> None:
         self.fault_points.go_on(self.told.append, point, ABOUT_P0, kind=kind)

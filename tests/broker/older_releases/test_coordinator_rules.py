@@ -22,7 +22,7 @@ from txnsim.interbroker.transactions import TxnMarker, WriteTxnMarkersCommand
 from txnsim.releases import LATEST_RULES, Rules
 from txnsim.types import BrokerId, CoordinatorEpoch, ProducerEpoch, ProducerId, TopicPartition
 
-ONE, TWO = BrokerId(1), BrokerId(2)
+B1, B2 = BrokerId(1), BrokerId(2)
 SOLO: Final = TopicPartition("solo", 0)
 PID: Final = 7
 
@@ -31,8 +31,8 @@ def start(leader: LeaderBench, command: ProduceCommand) -> asyncio.Task[Outcomes
     return asyncio.get_running_loop().create_task(leader.producing.produce(command))
 
 
-def txn(topic_partition: TopicPartition = P0, **fields: Any) -> Any:
-    return part(topic_partition, 0, transactional=True, **fields)
+def txn(topic_partition: TopicPartition = P0, **transaction_fields: Any) -> Any:
+    return part(topic_partition, 0, is_transactional=True, **transaction_fields)
 
 
 # Produce
@@ -94,7 +94,7 @@ async def test_before_verification_nobody_is_asked() -> None:
 
 def test_a_marker_for_a_replica_that_is_not_here() -> None:
     async def story(cluster: VirtualCluster) -> ErrorCode:
-        solo(cluster, leader=TWO)
+        solo(cluster, leader=B2)
         marker = TxnMarker(
             producer_id=ProducerId(PID),
             producer_epoch=ProducerEpoch(0),
@@ -104,7 +104,7 @@ def test_a_marker_for_a_replica_that_is_not_here() -> None:
             partitions=(SOLO,),
         )
         command = WriteTxnMarkersCommand(markers=(marker,))
-        reply = await cluster.sim.brokers[ONE].peer_requests.write_txn_markers(command)
+        reply = await cluster.sim.brokers[B1].peer_requests.write_txn_markers(command)
         ((_, ((_, error),)),) = reply.results
         return ErrorCode(error)
 
@@ -116,25 +116,25 @@ def test_a_marker_for_a_replica_that_is_not_here() -> None:
 def test_a_partition_whose_leader_is_gone_when_its_transaction_ends() -> None:
     async def story(cluster: VirtualCluster) -> tuple[str, bool]:
         async with cluster.client() as client:
-            solo(cluster, leader=TWO)
+            solo(cluster, leader=B2)
             await client.coordinator("a")
             home = cluster.home("a")
-            if cluster.leader(home) != ONE:
-                cluster.sim.move_leader(home, ONE)
+            if cluster.leader(home) != B1:
+                cluster.sim.move_leader(home, B1)
             producer = Producer(client, transactional_id="a")
             identity = await producer.init_transactions()
             producer.begin()
             await producer.send(SOLO.topic, SOLO.partition, b"v")
-            await cluster.sim.kill_broker(TWO)
+            await cluster.sim.kill_broker(B2)
             await leaderless(cluster, SOLO, seconds=20)
             await producer.commit()
             await asyncio.sleep(1)
-            (entry,) = cluster.sim.brokers[ONE].coordinator.entries()
+            (entry,) = cluster.sim.brokers[B1].coordinator.entries()
             state = entry.state.wire_name
-            await cluster.sim.start_broker(TWO)
+            await cluster.sim.start_broker(B2)
             await until_state(client, "a", "CompleteCommit")
             await producer.close()
-            log = cluster.sim.brokers[TWO].replicas.led[SOLO]
+            log = cluster.sim.brokers[B2].replicas.led[SOLO]
             return state, log.producers.open_transaction_of(identity.producer_id) >= 0
 
     assert run_cluster(story) == ("CompleteCommit", True), "4.3 leaves it hanging"
@@ -167,9 +167,9 @@ def test_one_feature_of_several_that_can_not_change() -> None:
             api=request.api, accepted_versions=VersionRange(1, 1), build=request.build
         )
         async with cluster.client() as client:
-            answer = await client.ask(ONE, request_of_v1)
+            answer = await client.ask(B1, request_of_v1)
         results = {result.feature: ErrorCode(result.error_code) for result in answer.results}
-        transaction_version = cluster.sim.brokers[TWO].transaction_version()
+        transaction_version = cluster.sim.brokers[B2].transaction_version()
         return ErrorCode(answer.error_code), results, int(transaction_version)
 
     refusal_error = ErrorCode.invalid_update_version

@@ -21,18 +21,18 @@ E = ErrorCode
 FIND_COORDINATOR, INIT_PRODUCER_ID, HEARTBEAT = 10, 22, 68
 OFFSET_FETCH, TXN_OFFSET_COMMIT, DELETE_GROUPS = 9, 28, 42
 METADATA, INCREMENTAL_ALTER_CONFIGS = 3, 44
-NAMES: Final = ["missing", "t", "bad name", ""]
+TOPIC_NAMES: Final = ["missing", "t", "bad name", ""]
 CLIENT: Final = {"client_software_name": "x", "client_software_version": "1"}
 
 
-class Asker:
+class BrokerConnection:
     """One connection to the only broker."""
 
     def __init__(self, wire: WireClient) -> None:
         self.wire = wire
 
-    async def ask(self, api_key: int, version: int, **values: Any) -> Any:
-        message = message_from(codec.request_class(api_key, version), values)
+    async def ask(self, api_key: int, version: int, **request_fields: Any) -> Any:
+        message = message_from(codec.request_class(api_key, version), request_fields)
         self.wire.send(self.wire.frame(api_key, version, message))
         return (await self.wire.answer())[1]
 
@@ -49,10 +49,10 @@ class Asker:
 
 
 @asynccontextmanager
-async def asking(cluster: VirtualCluster) -> AsyncIterator[Asker]:
+async def asking(cluster: VirtualCluster) -> AsyncIterator[BrokerConnection]:
     broker = cluster.sim.metadata.image.brokers[BrokerId(1)]
     wire = await WireClient.open(broker.host, broker.port)
-    yield Asker(wire)
+    yield BrokerConnection(wire)
     await wire.close()
 
 
@@ -114,14 +114,14 @@ async def test_4_3_answers_in_the_first_version_that_it_has_4(cluster: VirtualCl
 
 @pytest.mark.parametrize(
     ("rules", "names"),
-    [({}, ["t", "", "missing", "bad name"]), ({"unknown_topics_are_hashed": False}, NAMES)],
+    [({}, ["t", "", "missing", "bad name"]), ({"unknown_topics_are_hashed": False}, TOPIC_NAMES)],
 )
 def test_unknown_topics_come_in_the_order_of_a_hash_set(
     rules: dict[str, bool], names: list[str]
 ) -> None:
     async def story(cluster: VirtualCluster) -> list[str]:
         async with asking(cluster) as client:
-            topics = [{"name": name} for name in NAMES]
+            topics = [{"name": name} for name in TOPIC_NAMES]
             answer = await client.ask(METADATA, 12, topics=topics)
         return [topic.name for topic in answer.topics]
 
@@ -172,12 +172,19 @@ async def test_positions_of_a_transaction_are_named_by_topic_ids(cluster: Virtua
         )
         epoch: int = join_reply.member_epoch
 
-        async def commit(version: int = 6, **fields: Any) -> ErrorCode:
-            partition = {"partition_index": fields.pop("partition", 0), "committed_offset": 5}
-            of_v6 = {"topic_id": fields.pop("topic_id", topic_id)}
+        async def commit(version: int = 6, **request_fields: Any) -> ErrorCode:
+            partition = {
+                "partition_index": request_fields.pop("partition", 0),
+                "committed_offset": 5,
+            }
+            of_v6 = {"topic_id": request_fields.pop("topic_id", topic_id)}
             topic_fields = of_v6 if version == 6 else {"name": "t"}
             field = "generation_id_or_member_epoch" if version == 6 else "generation_id"
-            committer = {"group_id": "g", "member_id": "m", field: fields.pop("epoch", epoch)}
+            committer = {
+                "group_id": "g",
+                "member_id": "m",
+                field: request_fields.pop("epoch", epoch),
+            }
             answer = await client.ask(
                 TXN_OFFSET_COMMIT,
                 version,
@@ -185,7 +192,7 @@ async def test_positions_of_a_transaction_are_named_by_topic_ids(cluster: Virtua
                 producer_id=producer_identity.producer_id,
                 producer_epoch=producer_identity.producer_epoch,
                 topics=[{**topic_fields, "partitions": [{**partition, "committed_metadata": ""}]}],
-                **{**committer, **fields},
+                **{**committer, **request_fields},
             )
             (topic,) = answer.topics
             assert version == 5 or topic.topic_id == of_v6["topic_id"]

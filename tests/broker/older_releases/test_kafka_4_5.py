@@ -35,16 +35,16 @@ RESERVED_ONE: Final = UUID(int=1)
 AS_4_5: Final[dict[str, Any]] = {"brokers": 1, "as_version": ("4.5",)}
 
 
-class Asker:
+class BrokerConnection:
     """One connection to the only broker."""
 
     def __init__(self, wire: WireClient) -> None:
         self.wire = wire
 
     async def ask(
-        self, api_key: int, version: int, instance_id: UUID | None = None, **values: Any
+        self, api_key: int, version: int, instance_id: UUID | None = None, **request_fields: Any
     ) -> Any:
-        self.send(api_key, version, instance_id, **values)
+        self.send(api_key, version, instance_id, **request_fields)
         return (await self.wire.answer())[1]
 
     def send(
@@ -68,10 +68,10 @@ class Asker:
 
 
 @asynccontextmanager
-async def asking(cluster: VirtualCluster) -> AsyncIterator[Asker]:
+async def asking(cluster: VirtualCluster) -> AsyncIterator[BrokerConnection]:
     broker = cluster.sim.metadata.image.brokers[BrokerId(1)]
     wire = await WireClient.open(broker.host, broker.port)
-    yield Asker(wire)
+    yield BrokerConnection(wire)
     await wire.close()
 
 

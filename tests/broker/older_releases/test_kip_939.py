@@ -31,7 +31,7 @@ async def client_of_kept(
 ) -> AsyncIterator[NamedListenerClient]:
     """A client of a cluster that emulates KIP-939, with two-phase commit enabled."""
     async with kip_text_cluster(
-        kip_text=False,
+        follows_kip_text=False,
         brokers=brokers,
         as_version=as_version or ("4.5",),
         rules=KEPT,
@@ -44,8 +44,8 @@ async def client_of_kept(
 async def init(
     client: NamedListenerClient,
     *,
-    keep: bool = False,
-    two_phase: bool = True,
+    keeps_prepared: bool = False,
+    enables_two_phase_commit: bool = True,
     timeout_ms: int = 60_000,
 ) -> Any:
     return await client.until(
@@ -56,8 +56,8 @@ async def init(
         transaction_timeout=timeout_ms,
         producer_id=-1,
         producer_epoch=-1,
-        enable2_pc=two_phase,
-        keep_prepared_txn=keep,
+        enable2_pc=enables_two_phase_commit,
+        keep_prepared_txn=keeps_prepared,
     )
 
 
@@ -72,7 +72,7 @@ async def written(client: NamedListenerClient, **options: Any) -> Identity:
 
 async def kept(client: NamedListenerClient, **options: Any) -> Identity:
     """InitProducerId that keeps the prepared transaction; return the identity that may end it."""
-    answer = await init(client, keep=True, **options)
+    answer = await init(client, keeps_prepared=True, **options)
     assert answer.error_code is E.none
     return answer.producer_id, answer.producer_epoch
 
@@ -175,7 +175,7 @@ async def test_nothing_is_refused_for_want_of_a_transaction() -> None:
         await written(client)
         assert await end_error(client, await kept(client)) is E.none
         await client.wait_for_state("t", "CompleteCommit")
-        answer = await init(client, keep=True)
+        answer = await init(client, keeps_prepared=True)
         assert answer.error_code is E.none
         assert (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) == (-1, -1)
 
@@ -198,8 +198,8 @@ async def test_a_kept_transaction_does_not_expire_with_its_id() -> None:
 async def test_without_two_phase_commit_its_time_runs_out_as_any_other_s() -> None:
     """Without two-phase commit a kept transaction is aborted at its timeout."""
     async with client_of_kept(brokers=1) as client:
-        first_identity = await written(client, two_phase=False)
-        kept_identity = await kept(client, two_phase=False)
+        first_identity = await written(client, enables_two_phase_commit=False)
+        kept_identity = await kept(client, enables_two_phase_commit=False)
         client.cluster.environment.clock.advance(120_000)
         over = await client.wait_for_state("t", "CompleteAbort")
         assert (over.producer_id, over.producer_epoch) == (first_identity[0], first_identity[1] + 2)
@@ -223,7 +223,7 @@ async def test_a_broker_without_it_forgets_who_may_end_it() -> None:
         kept_identity = await kept(client)
         await until_moved(client)
         assert await client.coordinator("t") == 2
-        assert (await init(client, keep=True)).error_code is E.unsupported_version
+        assert (await init(client, keeps_prepared=True)).error_code is E.unsupported_version
         assert await end_error(client, kept_identity) is E.producer_fenced
         await until_moved(client)
         assert await end_error(client, first_identity) is E.producer_fenced, (

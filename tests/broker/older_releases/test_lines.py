@@ -22,7 +22,7 @@ from txnsim.wire import codec
 # What a client sees of a release before it does anything: versions, features, closed connections.
 
 
-ONE: Final = BrokerId(1)
+B1: Final = BrokerId(1)
 PRODUCE: Final = 0
 END_TXN: Final = 26
 DESCRIBE_TRANSACTIONS: Final = 65
@@ -52,7 +52,7 @@ def api_versions_answer(as_version: str, api_version: int) -> Any:
 
 
 async def open_wire_to_one(cluster: VirtualCluster) -> WireClient:
-    broker = cluster.sim.metadata.image.brokers[ONE]
+    broker = cluster.sim.metadata.image.brokers[B1]
     return await WireClient.open(broker.host, broker.port)
 
 

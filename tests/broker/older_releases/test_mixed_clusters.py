@@ -35,7 +35,7 @@ from txnsim.types import (
 )
 from txnsim.wire.batch import Record, build_batch
 
-ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
+B1, B2, B3 = BrokerId(1), BrokerId(2), BrokerId(3)
 ORDERS_0: Final = TopicPartition("orders", 0)
 EVERYWHERE: Final = tuple(TopicPartition("orders", partition_index) for partition_index in range(3))
 UPGRADE, SAFE_DOWNGRADE = 1, 2
@@ -121,7 +121,7 @@ def test_transactions_at_every_release(
     as_version: str, transaction_version: int, end_txn: int
 ) -> None:
     async def story(cluster: VirtualCluster) -> None:
-        assert cluster.sim.brokers[ONE].transaction_version() == transaction_version
+        assert cluster.sim.brokers[B1].transaction_version() == transaction_version
         async with cluster.client() as client:
             await write(client, "a")
             await write(client, "b", committed=False)
@@ -159,7 +159,7 @@ def test_a_rolling_upgrade_from_3_9_to_4_3_under_load() -> None:
             steady = Producer(client, transactional_id="steady")
             await steady.init_transactions()
             count = 0
-            for broker in (ONE, TWO, THREE):
+            for broker in (B1, B2, B3):
                 steady.begin()
                 await send(steady, "steady")
                 await cluster.sim.stop_broker(broker)
@@ -169,14 +169,14 @@ def test_a_rolling_upgrade_from_3_9_to_4_3_under_load() -> None:
                 await write(client, f"after-{broker}")
             assert {broker.release.name for broker in cluster.sim.brokers.values()} == {"4.3"}
             # The new binaries run the old protocol until somebody raises the level.
-            assert cluster.sim.brokers[ONE].transaction_version() == TransactionVersion.TV_0
+            assert cluster.sim.brokers[B1].transaction_version() == TransactionVersion.TV_0
             await raise_in_mid_transaction(client, steady)
             await steady.close()
             await until_state(client, "steady", "CompleteCommit")
             await until_read(
                 client,
                 {
-                    **{f"after-{broker}": 3 for broker in (ONE, TWO, THREE)},
+                    **{f"after-{broker}": 3 for broker in (B1, B2, B3)},
                     "level-1": 3,
                     "level-2": 3,
                     "new": 3,
@@ -225,8 +225,8 @@ async def test_the_level_is_lowered_in_mid_transaction_and_brokers_go_back(
             },
         )
         with pytest.raises(ConfigError, match="does not support finalized version"):
-            await restart(cluster, ONE, "3.9")
-        await restart(cluster, ONE, REFERENCE.name)
+            await restart(cluster, B1, "3.9")
+        await restart(cluster, B1, REFERENCE.name)
 
 
 async def restart(cluster: VirtualCluster, broker: BrokerId, as_version: str) -> None:
@@ -240,11 +240,11 @@ async def test_a_rolling_downgrade_of_binaries_while_the_levels_are_old(
     cluster: VirtualCluster,
 ) -> None:
     async with cluster.client() as client:
-        for broker in (ONE, TWO, THREE):
+        for broker in (B1, B2, B3):
             await restart(cluster, broker, "4.3")
         producer = Producer(client, transactional_id="a")
         await producer.init_transactions()
-        for broker in (THREE, TWO, ONE):
+        for broker in (B3, B2, B1):
             producer.begin()
             await send(producer, "down")
             await restart(cluster, broker, "3.6")
@@ -261,7 +261,7 @@ async def test_a_coordinator_that_moves_to_an_older_broker_in_mid_transaction(
     async with cluster.client() as client:
         producer = Producer(client, transactional_id="a")
         await producer.init_transactions()
-        for home in (ONE, TWO, ONE):
+        for home in (B1, B2, B1):
             producer.begin()
             await send(producer, "moved")
             give(cluster, cluster.home("a"), home)
@@ -279,11 +279,11 @@ async def test_a_level_that_one_broker_does_not_know_is_refused(cluster: Virtual
     async with cluster.client() as client:
         with pytest.raises(ClientError, match="Broker 2 does not support this feature"):
             await Admin(client).update_features({"transaction.version": 2})
-        await restart(cluster, TWO, "4.0")
+        await restart(cluster, B2, "4.0")
         await Admin(client).update_features({"transaction.version": 2})
-        assert cluster.sim.brokers[TWO].transaction_version() == TransactionVersion.TV_2
+        assert cluster.sim.brokers[B2].transaction_version() == TransactionVersion.TV_2
         with pytest.raises(ConfigError, match=r"version 2 of transaction\.version"):
-            await restart(cluster, TWO, "3.9")
+            await restart(cluster, B2, "3.9")
 
 
 def produce(pid: int, epoch: int, *, version: int) -> VersionedRequest:
@@ -313,8 +313,8 @@ async def ghost(cluster: VirtualCluster, client: Cluster) -> tuple[ErrorCode, bo
         produce(identity.producer_id, identity.producer_epoch, version=9),
     )
     log = cluster.sim.brokers[cluster.leader(ORDERS_0)].replicas.led[ORDERS_0]
-    hangs = log.producers.open_transaction_of(identity.producer_id) >= 0
-    return ErrorCode(answer.responses[0].partition_responses[0].error_code), hangs
+    is_hanging = log.producers.open_transaction_of(identity.producer_id) >= 0
+    return ErrorCode(answer.responses[0].partition_responses[0].error_code), is_hanging
 
 
 @pytest.mark.parametrize(
@@ -346,8 +346,8 @@ def test_a_batch_without_its_partition_in_the_transaction(
     async def story(cluster: VirtualCluster) -> None:
         async with cluster.client() as client:
             await client.coordinator("a")
-            give(cluster, cluster.home("a"), ONE)
-            give(cluster, ORDERS_0, TWO)
+            give(cluster, cluster.home("a"), B1)
+            give(cluster, ORDERS_0, B2)
             assert await ghost(cluster, client) == expected
 
     run_cluster(story, as_version=(as_version,), level=0)
@@ -359,15 +359,15 @@ async def test_a_rolling_upgrade_to_3_6_stands_still_until_coordinators_are_upgr
 ) -> None:
     async with cluster.client() as client:
         await client.coordinator("a")
-        give(cluster, cluster.home("a"), ONE)
-        await restart(cluster, TWO, "3.6")
-        await give_leadership(cluster, ORDERS_0, TWO)
+        give(cluster, cluster.home("a"), B1)
+        await restart(cluster, B2, "3.6")
+        await give_leadership(cluster, ORDERS_0, B2)
         producer = await begin_transaction(client, "a", delivery_timeout_ms=6_000)
         with pytest.raises(ClientError, match="NETWORK_EXCEPTION"):
             await producer.send(ORDERS_0.topic, ORDERS_0.partition, b"refused")
         assert await values(client, "orders") == []
         await producer.abort()
-        for broker_id in (ONE, THREE):
+        for broker_id in (B1, B3):
             await restart(cluster, broker_id, "3.6")
         producer.begin()
         await producer.send(ORDERS_0.topic, ORDERS_0.partition, b"taken")
@@ -380,8 +380,8 @@ async def test_a_rolling_upgrade_to_3_6_stands_still_until_coordinators_are_upgr
 async def test_markers_of_version_2_reach_an_old_leader_without_it(cluster: VirtualCluster) -> None:
     async with cluster.client() as client:
         await client.coordinator("a")
-        give(cluster, cluster.home("a"), ONE)
-        give(cluster, ORDERS_0, TWO)
+        give(cluster, cluster.home("a"), B1)
+        give(cluster, ORDERS_0, B2)
         await write(client, "a")
         await until_state(client, "a", "CompleteCommit")
         await until_read(client, {"a": 3})

@@ -12,7 +12,7 @@ import pytest
 
 from txnsim.releases.rules import Rules
 
-SOURCES = Path(__file__).parents[3] / "sim" / "txnsim"
+SOURCE_FOLDER = Path(__file__).parents[3] / "sim" / "txnsim"
 
 TWICE = {
     "coordinator_checks_leadership": "whether requests ask at all, and the decision itself",
@@ -27,8 +27,8 @@ LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 def trees() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(SOURCES.rglob("*.py")):
-        name = path.relative_to(SOURCES).as_posix()
+    for path in sorted(SOURCE_FOLDER.rglob("*.py")):
+        name = path.relative_to(SOURCE_FOLDER).as_posix()
         if name != "releases/rules.py":
             yield name, ast.parse(path.read_text())
 
@@ -54,7 +54,7 @@ def switches_of_settings() -> set[str]:
     """
     rows = [
         json.loads(line)
-        for path in SOURCES.glob("metadata/settings/*.jsonl")
+        for path in SOURCE_FOLDER.glob("metadata/settings/*.jsonl")
         for line in path.read_text().splitlines()
     ]
     return {

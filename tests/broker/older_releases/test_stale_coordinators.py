@@ -38,7 +38,7 @@ async def commit_at_the_former_coordinator(
     Args:
         cluster: Three brokers.
         held_point: Where the former coordinator's broker is held.
-        completed: Whether the first transaction is complete before the move; otherwise it is
+        is_completed: Whether the first transaction is complete before the move; otherwise it is
             prepared, and the next coordinator completes it.
 
     Returns:

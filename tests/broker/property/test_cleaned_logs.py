@@ -74,9 +74,9 @@ class CompactionAgainstModel(RuleBasedStateMachine):
 
     # Writing
 
-    def records(self, keys: list[str], *, tombstones: bool) -> list[Record]:
+    def records(self, keys: list[str], *, are_tombstones: bool) -> list[Record]:
         self.number += 1
-        value = None if tombstones else b"%d" % self.number
+        value = None if are_tombstones else b"%d" % self.number
         return [Record(key=key.encode(), value=value) for key in keys]
 
     def remember(self, answer: object, records: list[Record], pid: int) -> None:
@@ -86,15 +86,15 @@ class CompactionAgainstModel(RuleBasedStateMachine):
             self.written.append(WrittenRecord(offset, record.key.decode(), record.value, pid))
         self.log.advance_high_watermark(self.log.log_end_offset)
 
-    @rule(keys=KEYS, tombstones=st.booleans(), codec=st.sampled_from([NONE, GZIP, LZ4]))
-    def put(self, keys: list[str], tombstones: bool, codec: int) -> None:
-        records = self.records(keys, tombstones=tombstones)
+    @rule(keys=KEYS, are_tombstones=st.booleans(), codec=st.sampled_from([NONE, GZIP, LZ4]))
+    def put(self, keys: list[str], are_tombstones: bool, codec: int) -> None:
+        records = self.records(keys, are_tombstones=are_tombstones)
         batch_data = build_batch(records, timestamp_ms=NOW, compression=codec)
         self.remember(append_client(self.log, batch_data, guard=0, now_ms=self.now), records, -1)
 
-    @rule(keys=KEYS, pid=PIDS, tombstones=st.booleans())
-    def send(self, keys: list[str], pid: int, tombstones: bool) -> None:
-        records = self.records(keys, tombstones=tombstones)
+    @rule(keys=KEYS, pid=PIDS, are_tombstones=st.booleans())
+    def send(self, keys: list[str], pid: int, are_tombstones: bool) -> None:
+        records = self.records(keys, are_tombstones=are_tombstones)
         guard = start_verification(
             self.log,
             producer_id=pid,

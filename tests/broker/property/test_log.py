@@ -37,7 +37,7 @@ CONFIG = LogConfig(rules=LATEST_RULES, roll_bytes=700, retention_ms=-1, index_in
 """A segment holds about eight batches, its index every third."""
 
 
-class Event(NamedTuple):
+class ModelBatch(NamedTuple):
     """A batch or a marker in the model's log."""
 
     base: int
@@ -68,11 +68,11 @@ class LogAgainstList(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.log = make_log(CONFIG)
-        self.events: list[Event] = []
+        self.events: list[ModelBatch] = []
         self.high_watermark = 0
         self.log_start = 0
         self.settled = 0
-        self.reloaded = False
+        self.is_reloaded = False
         self.leader_epoch = 0
         self.values = 0
 
@@ -94,7 +94,7 @@ class LogAgainstList(RuleBasedStateMachine):
             epoch = event.epoch
         return KnownProducer(epoch, sequence_next, open_since, coordinator_epoch)
 
-    def outcome_of(self, event: Event) -> tuple[bool, int] | None:
+    def outcome_of(self, event: ModelBatch) -> tuple[bool, int] | None:
         """(committed, offset of the marker) of the transaction that a batch belongs to."""
         for later_event in self.events:
             if (
@@ -141,7 +141,7 @@ class LogAgainstList(RuleBasedStateMachine):
     # Appending
 
     def make(
-        self, pid: int, *, count: int, epoch: int, sequence: int, transactional: bool
+        self, pid: int, *, count: int, epoch: int, sequence: int, is_transactional: bool
     ) -> tuple[bytes, tuple[bytes, ...]]:
         record_values = tuple(b"%d" % (self.values + number) for number in range(count))
         self.values += count
@@ -151,7 +151,7 @@ class LogAgainstList(RuleBasedStateMachine):
             producer_id=pid,
             producer_epoch=epoch,
             base_sequence=sequence,
-            is_transactional=transactional,
+            is_transactional=is_transactional,
         )
         return batch_data, record_values
 
@@ -173,7 +173,7 @@ class LogAgainstList(RuleBasedStateMachine):
         *_, stored_batch = self.log.batches()
         header = read_batch_header(stored_batch)
         self.events.append(
-            Event(
+            ModelBatch(
                 base=answer.base_offset,
                 last=answer.last_offset,
                 values=values,
@@ -192,13 +192,13 @@ class LogAgainstList(RuleBasedStateMachine):
         assert not isinstance(answer, Appended), answer
         assert answer.error == error, answer
 
-    def guard(self, pid: int, producer: KnownProducer, *, tv2: bool = False) -> int:
+    def guard(self, pid: int, producer: KnownProducer, *, is_tv2: bool = False) -> int:
         guard = start_verification(
             self.log,
             producer_id=pid,
             producer_epoch=max(producer.epoch, 0),
             base_sequence=producer.sequence_next,
-            supports_epoch_bump=tv2,
+            supports_epoch_bump=is_tv2,
             now_ms=NOW,
         )
         assert isinstance(guard, int)
@@ -207,17 +207,19 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 3))
     def append_without_producer(self, count: int) -> None:
-        batch_data, values = self.make(-1, count=count, epoch=-1, sequence=-1, transactional=False)
+        batch_data, values = self.make(
+            -1, count=count, epoch=-1, sequence=-1, is_transactional=False
+        )
         self.accept(self.send(batch_data), batch_data, values)
 
-    @rule(pid=PIDS, count=st.integers(1, 3), bump=st.booleans())
-    def append_idempotent(self, pid: int, count: int, bump: bool) -> None:
+    @rule(pid=PIDS, count=st.integers(1, 3), bumps_epoch=st.booleans())
+    def append_idempotent(self, pid: int, count: int, bumps_epoch: bool) -> None:
         producer = self.known(pid)
         epoch, sequence = max(producer.epoch, 0), producer.sequence_next
-        if bump and producer.epoch >= 0:
+        if bumps_epoch and producer.epoch >= 0:
             epoch, sequence = epoch + 1, 0
         batch_data, values = self.make(
-            pid, count=count, epoch=epoch, sequence=sequence, transactional=False
+            pid, count=count, epoch=epoch, sequence=sequence, is_transactional=False
         )
         if producer.open_since >= 0:
             self.refused(self.send(batch_data), 48)
@@ -233,31 +235,31 @@ class LogAgainstList(RuleBasedStateMachine):
             count=count,
             epoch=max(producer.epoch, 0),
             sequence=producer.sequence_next,
-            transactional=True,
+            is_transactional=True,
         )
         self.accept(self.send(batch_data, guard=guard), batch_data, values)
 
     @rule(
         pid=PIDS,
         committed=st.booleans(),
-        bump=st.booleans(),
+        bumps_epoch=st.booleans(),
         tv=st.sampled_from([0, 1, 2]),
         step=st.sampled_from([0, 0, 0, 1, -1]),
     )
-    def end(self, pid: int, committed: bool, bump: bool, tv: int, step: int = 0) -> None:
+    def end(self, pid: int, committed: bool, bumps_epoch: bool, tv: int, step: int = 0) -> None:
         """By the coordinator that was here last, by a newer one, or by one that is over."""
         producer = self.known(pid)
         coordinator_epoch = max(0, producer.coordinator_epoch + step)
         answer = append_marker(
             self.log,
             producer_id=pid,
-            producer_epoch=max(producer.epoch, 0) + bump,
+            producer_epoch=max(producer.epoch, 0) + bumps_epoch,
             committed=committed,
             coordinator_epoch=coordinator_epoch,
             transaction_version=tv,
             now_ms=NOW,
         )
-        if tv == 2 and not bump and producer.open_since >= 0:
+        if tv == 2 and not bumps_epoch and producer.open_since >= 0:
             self.refused(answer, 47)
         elif coordinator_epoch < producer.coordinator_epoch:
             self.refused(answer, 52)
@@ -266,8 +268,8 @@ class LogAgainstList(RuleBasedStateMachine):
 
     # What must be refused
 
-    @rule(pid=PIDS, transactional=st.booleans(), gap=st.integers(1, 9))
-    def leave_a_gap(self, pid: int, transactional: bool, gap: int) -> None:
+    @rule(pid=PIDS, is_transactional=st.booleans(), gap=st.integers(1, 9))
+    def leave_a_gap(self, pid: int, is_transactional: bool, gap: int) -> None:
         producer = self.known(pid)
         if producer.epoch < 0:
             return
@@ -277,22 +279,22 @@ class LogAgainstList(RuleBasedStateMachine):
             epoch=producer.epoch,
             sequence=producer.sequence_next + gap,
             # Only inside an open one: a guard that is never used would hold back what follows.
-            transactional=transactional and producer.open_since >= 0,
+            is_transactional=is_transactional and producer.open_since >= 0,
         )
         self.refused(self.send(batch_data), 45)
 
-    @rule(pid=PIDS, transactional=st.booleans())
-    def come_as_a_zombie(self, pid: int, transactional: bool) -> None:
+    @rule(pid=PIDS, is_transactional=st.booleans())
+    def come_as_a_zombie(self, pid: int, is_transactional: bool) -> None:
         producer = self.known(pid)
         if producer.epoch < 1:
             return
         batch_data, _ = self.make(
-            pid, count=1, epoch=producer.epoch - 1, sequence=0, transactional=transactional
+            pid, count=1, epoch=producer.epoch - 1, sequence=0, is_transactional=is_transactional
         )
         self.refused(self.send(batch_data, guard=99), 47)
 
-    @rule(pid=PIDS, bump=st.booleans())
-    def come_late(self, pid: int, bump: bool) -> None:
+    @rule(pid=PIDS, bumps_epoch=st.booleans())
+    def come_late(self, pid: int, bumps_epoch: bool) -> None:
         """Append a batch whose verification was followed by a marker, which removes the guard."""
         producer = self.known(pid)
         if producer.open_since >= 0:
@@ -303,10 +305,10 @@ class LogAgainstList(RuleBasedStateMachine):
             count=1,
             epoch=max(producer.epoch, 0),
             sequence=producer.sequence_next,
-            transactional=True,
+            is_transactional=True,
         )
-        self.end(pid=pid, committed=False, bump=bump, tv=0)
-        self.refused(self.send(batch_data, guard=guard), 47 if bump else 48)
+        self.end(pid=pid, committed=False, bumps_epoch=bumps_epoch, tv=0)
+        self.refused(self.send(batch_data, guard=guard), 47 if bumps_epoch else 48)
 
     @rule(pid=PIDS)
     def send_again(self, pid: int) -> None:
@@ -382,7 +384,7 @@ class LogAgainstList(RuleBasedStateMachine):
             offsets = [offset for offset, _ in self.log.producers.snapshots.all_snapshots()]
             self.settled = max((offset for offset in offsets if offset <= self.log_end), default=0)
         self.log.truncate_to(self.log_end, now_ms=NOW)
-        self.reloaded = True
+        self.is_reloaded = True
         self.leader_epoch += 1
         self.log.become_leader(self.leader_epoch)
 
@@ -398,7 +400,7 @@ class LogAgainstList(RuleBasedStateMachine):
     def restart(self) -> None:
         """Restart: a snapshot knows the last batch and the open transaction of each producer."""
         self.log.reopen(self.high_watermark, log_start_offset=self.log.log_start_offset, now_ms=NOW)
-        self.reloaded = True
+        self.is_reloaded = True
 
     @rule()
     def remove_what_is_deleted(self) -> None:
@@ -491,7 +493,7 @@ class LogAgainstList(RuleBasedStateMachine):
         )
         reread_log.check_invariants()
         live, replayed_state = self.log.snapshot(), reread_log.snapshot()
-        if self.log_start == 0 and not self.reloaded:
+        if self.log_start == 0 and not self.is_reloaded:
             assert live == replayed_state
         for producer, full_producer in zip(live.producers, replayed_state.producers, strict=True):
             batches = producer.batches

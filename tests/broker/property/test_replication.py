@@ -46,13 +46,13 @@ class Replication(RuleBasedStateMachine):
 
     # Writing
 
-    @rule(producer=PRODUCERS, count=st.integers(1, 3), zombie=st.booleans())
-    def write(self, producer: int, count: int, zombie: bool) -> None:
+    @rule(producer=PRODUCERS, count=st.integers(1, 3), is_zombie=st.booleans())
+    def write(self, producer: int, count: int, is_zombie: bool) -> None:
         """A transactional batch goes to the leader, or to one who still believes to be it."""
         leaders = self.leaders()
         if not leaders:
             return
-        _, node = leaders[-1] if zombie else leaders[0]
+        _, node = leaders[-1] if is_zombie else leaders[0]
         log = node.replicas.led[TP]
         known_producer = {
             all_producer.producer_id: all_producer for all_producer in log.producers.all_producers()
@@ -71,7 +71,7 @@ class Replication(RuleBasedStateMachine):
             now_ms=self.bench.clock.now_ms(),
         )
         assert not isinstance(guard, Rejection)
-        batch_data = batch(sequence, pid=producer, count=count, transactional=True)
+        batch_data = batch(sequence, pid=producer, count=count, is_transactional=True)
         result = append_client(log, batch_data, guard=guard, now_ms=self.bench.clock.now_ms())
         assert not isinstance(result, Rejection), result
         node.note_append(log)
@@ -210,9 +210,9 @@ TestReplication = Replication.TestCase
 TestReplication.settings = settings(max_examples=30, stateful_step_count=30)
 
 
-@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("has_restarted", [False, True])
 def test_what_was_deleted_may_be_another_record_on_a_replica_that_was_cut_off(
-    restarts: bool,
+    has_restarted: bool,
 ) -> None:
     play = Replication()
     play.elect(B2)
@@ -221,7 +221,7 @@ def test_what_was_deleted_may_be_another_record_on_a_replica_that_was_cut_off(
     play.wait(0)
     play.heal()
     play.delete(4)
-    if restarts:
+    if has_restarted:
         play.restart(B1)
         play.wait(1)
     else:

@@ -119,9 +119,11 @@ class OneTransactionalId(RuleBasedStateMachine):
 
     # Commands
 
-    @rule(holder_number=WHO, expects=st.booleans(), is_lost=LOST)
-    def init_producer_id(self, holder_number: int, expects: bool, is_lost: bool) -> None:
-        expected = self.holder(holder_number) if expects else None
+    @rule(holder_number=WHO, has_expected_producer=st.booleans(), is_lost=LOST)
+    def init_producer_id(
+        self, holder_number: int, has_expected_producer: bool, is_lost: bool
+    ) -> None:
+        expected = self.holder(holder_number) if has_expected_producer else None
         command = InitProducerId(
             transactional_id=TID, timeout_ms=TIMEOUT_MS, expected_identity=expected
         )
@@ -314,8 +316,8 @@ class OneTransactionalId(RuleBasedStateMachine):
     def live_is_what_would_be_loaded(self) -> None:
         loaded_entry = read_log(self.log, release_rules=LATEST_RULES).entries.get(TID)
         if loaded_entry is None:
-            never_logged = self.txn is None or self.txn.producer_epoch == -1
-            assert never_logged
+            was_never_logged = self.txn is None or self.txn.producer_epoch == -1
+            assert was_never_logged
             return
         assert self.txn is not None
         field_names = _logged_names(self.txn)

@@ -116,38 +116,38 @@ def test_text_that_is_no_release_is_refused() -> None:
 # ``fleet``: Which broker runs which release, and what all of them can do.
 
 
-ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
+B1, B2, B3 = BrokerId(1), BrokerId(2), BrokerId(3)
 ADD_PARTITIONS_TO_TXN = 24
 DESCRIBE_TRANSACTIONS = 65
 
 
 def test_a_broker_runs_what_it_was_assigned_last() -> None:
     fleet = Fleet(RELEASE_3_9)
-    assert fleet.release_of(ONE) is RELEASE_3_9
-    fleet.assign(ONE, REFERENCE)
-    assert (fleet.release_of(ONE), fleet.release_of(TWO)) == (REFERENCE, RELEASE_3_9)
+    assert fleet.release_of(B1) is RELEASE_3_9
+    fleet.assign(B1, REFERENCE)
+    assert (fleet.release_of(B1), fleet.release_of(B2)) == (REFERENCE, RELEASE_3_9)
 
 
 def test_the_highest_version_of_an_api_is_the_releases() -> None:
-    fleet = Fleet(REFERENCE, {TWO: RELEASE_2_8})
-    assert fleet.highest(ONE, ADD_PARTITIONS_TO_TXN) == 5
-    assert fleet.highest(TWO, ADD_PARTITIONS_TO_TXN) == 3
-    assert fleet.highest(TWO, DESCRIBE_TRANSACTIONS) == -1
+    fleet = Fleet(REFERENCE, {B2: RELEASE_2_8})
+    assert fleet.highest(B1, ADD_PARTITIONS_TO_TXN) == 5
+    assert fleet.highest(B2, ADD_PARTITIONS_TO_TXN) == 3
+    assert fleet.highest(B2, DESCRIBE_TRANSACTIONS) == -1
 
 
 def test_a_new_cluster_has_levels_that_all_brokers_know() -> None:
-    fleet = Fleet(REFERENCE, {TWO: RELEASE_3_9})
-    assert fleet.new_cluster_levels((ONE, THREE))["transaction.version"] == 2
-    mixed = fleet.new_cluster_levels((ONE, TWO))
+    fleet = Fleet(REFERENCE, {B2: RELEASE_3_9})
+    assert fleet.new_cluster_levels((B1, B3))["transaction.version"] == 2
+    mixed = fleet.new_cluster_levels((B1, B2))
     assert mixed["transaction.version"] == 0
     assert mixed["metadata.version"] == 21
-    assert Fleet(RELEASE_2_8).new_cluster_levels((ONE,)) == {}
+    assert Fleet(RELEASE_2_8).new_cluster_levels((B1,)) == {}
 
 
 def test_every_new_cluster_can_be_joined_by_its_own_brokers() -> None:
     for release in RELEASES.values():
         fleet = Fleet(release)
-        assert fleet.complaint(release, fleet.new_cluster_levels((ONE,))) is None
+        assert fleet.complaint(release, fleet.new_cluster_levels((B1,))) is None
 
 
 def test_an_older_broker_can_not_join_a_cluster_whose_levels_it_does_not_know() -> None:
@@ -166,8 +166,8 @@ def test_an_older_broker_can_not_join_a_cluster_whose_levels_it_does_not_know() 
 
 
 def test_the_controller_asks_itself_first_and_then_every_broker() -> None:
-    fleet = Fleet(REFERENCE, {TWO: RELEASE_3_9})
-    answers = fleet.supporters((TWO, ONE))
+    fleet = Fleet(REFERENCE, {B2: RELEASE_3_9})
+    answers = fleet.supporters((B2, B1))
     assert [asked_node for asked_node, _ in answers] == [
         "Local controller 1",
         "Broker 1",
@@ -179,12 +179,12 @@ def test_the_controller_asks_itself_first_and_then_every_broker() -> None:
 
 def test_a_rule_turned_by_hand_holds_for_every_release_a_broker_runs() -> None:
     fleet = Fleet(RELEASE_3_9, switched_rules={"fence_bumps_once": False})
-    assert not fleet.release_of(ONE).rules.fence_bumps_once
-    assert fleet.release_of(ONE) is fleet.release_of(TWO), "made once"
-    fleet.assign(ONE, REFERENCE)
-    assert fleet.release_of(ONE) is not REFERENCE
-    assert fleet.release_of(ONE).name == REFERENCE.name
-    assert not fleet.release_of(ONE).rules.fence_bumps_once
+    assert not fleet.release_of(B1).rules.fence_bumps_once
+    assert fleet.release_of(B1) is fleet.release_of(B2), "made once"
+    fleet.assign(B1, REFERENCE)
+    assert fleet.release_of(B1) is not REFERENCE
+    assert fleet.release_of(B1).name == REFERENCE.name
+    assert not fleet.release_of(B1).rules.fence_bumps_once
     assert REFERENCE.rules.fence_bumps_once
 
 
@@ -203,7 +203,7 @@ def test_releases_are_found_by_their_names_oldest_first() -> None:
 
 def test_a_broker_that_is_not_named_is_of_the_reference() -> None:
     fleet = fleet_from((), broker_count=3)
-    assert all(fleet.release_of(broker) is REFERENCE for broker in (ONE, TWO, THREE))
+    assert all(fleet.release_of(broker) is REFERENCE for broker in (B1, B2, B3))
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_a_broker_that_is_not_named_is_of_the_reference() -> None:
 )
 def test_one_release_for_all_and_others_for_single_brokers(wishes: tuple[str, ...]) -> None:
     fleet = fleet_from(wishes, broker_count=3)
-    assert [fleet.release_of(broker) for broker in (ONE, TWO, THREE)] == [
+    assert [fleet.release_of(broker) for broker in (B1, B2, B3)] == [
         RELEASE_3_9,
         RELEASE_4_0,
         RELEASE_4_0,
@@ -220,7 +220,7 @@ def test_one_release_for_all_and_others_for_single_brokers(wishes: tuple[str, ..
 
 def test_the_last_wish_for_a_broker_wins() -> None:
     fleet = fleet_from(("3.9", "4.0", "2=4.3,2=3.9"), broker_count=3)
-    assert [fleet.release_of(broker) for broker in (ONE, TWO)] == [RELEASE_4_0, RELEASE_3_9]
+    assert [fleet.release_of(broker) for broker in (B1, B2)] == [RELEASE_4_0, RELEASE_3_9]
 
 
 @pytest.mark.parametrize("wish", ["5.0", "3.9.2", "", "1=", "1=5.0"])

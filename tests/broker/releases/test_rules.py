@@ -11,7 +11,7 @@ import pytest
 from txnsim.releases import LATEST_RULES, REFERENCE, RELEASES, Release, Rules
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-NAMES = [*Rules.documentation()]
+RULE_NAMES = [*Rules.documentation()]
 NEWEST = list(RELEASES.values())[-1]
 
 
@@ -19,14 +19,14 @@ def test_the_default_is_what_the_reference_does() -> None:
     assert Rules() == LATEST_RULES == REFERENCE.rules
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", RULE_NAMES)
 def test_every_switch_says_what_it_is_about(name: str) -> None:
     rule = Rules.documentation()[name]
     assert re.search(r"KAFKA-\d+|KIP-\d+|seen on a real \d|^none: ", rule.ticket)
     assert all((rule.behaviour_before, rule.behaviour_after))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", RULE_NAMES)
 def test_what_a_switch_says_of_releases_can_be(name: str) -> None:
     switch = Rules.documentation()[name]
     releases = [switch.until, *switch.since] if switch.until else [*switch.since]
@@ -58,7 +58,7 @@ def test_since_when_is_said_so_that_a_new_release_makes_it_no_lie(name: str, exp
     assert Rules.documentation()[name].came(REFERENCE.patch_release) == expected
 
 
-@pytest.mark.parametrize("field_name", NAMES)
+@pytest.mark.parametrize("field_name", RULE_NAMES)
 def test_every_switch_has_a_case_that_turns_it(field_name: str) -> None:
     field_value = not getattr(LATEST_RULES, field_name)
     spellings = (f"{field_name}={field_value}", f'"{field_name}": {field_value}')

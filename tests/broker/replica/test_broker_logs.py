@@ -248,7 +248,7 @@ def test_a_log_of_before_starts_where_that_was_noted() -> None:
 
 
 KB = 1_000
-VALUE = b"v" * (KB - 80)
+RECORD_VALUE = b"v" * (KB - 80)
 """Makes a batch of about a kilobyte."""
 SMALL = config_of(roll_bytes=10 * KB)
 """Ten batches are a segment."""
@@ -299,7 +299,7 @@ def disks() -> Disks:
 def fill(driver: LogDriver, batch_count: int, *, at_ms: int = 0) -> None:
     driver.now = NOW + at_ms
     for _ in range(batch_count):
-        assert driver.append(plain(record_value=VALUE)) == 0
+        assert driver.append(plain(record_value=RECORD_VALUE)) == 0
 
 
 def test_below_half_of_the_budget_nothing_changes(disks: Disks) -> None:
@@ -347,7 +347,7 @@ def test_what_is_not_replicated_stays(disks: Disks) -> None:
 def test_compacted_logs_stay_and_their_segments_are_not_ended(disks: Disks) -> None:
     driver = disks.log(COMPACTED)
     for _ in range(60):
-        assert driver.append(batch(-1, pid=-1, record_value=VALUE)) == 0
+        assert driver.append(batch(-1, pid=-1, record_value=RECORD_VALUE)) == 0
     count = len(driver.log.local.segments)
     look, moved_logs = disks.look(10 * KB)
     assert (look.freed_bytes, moved_logs) == (0, [])

@@ -30,9 +30,9 @@ from txnsim.types import TopicPartition
 E = ErrorCode
 A, B, C = ("t", 0), ("t", 1), ("t", 2)
 ID, OTHER_ID = uuid.UUID(int=1), uuid.UUID(int=2)
-NAMES = {ID: "t"}
+TOPIC_NAMES = {ID: "t"}
 IDLE = FetchOutcome(high_watermark=5, last_stable_offset=5, log_start_offset=0)
-DATA = FetchOutcome(
+FETCH_OUTCOME = FetchOutcome(
     high_watermark=5, last_stable_offset=5, log_start_offset=0, records=(b"x",), size_bytes=1
 )
 
@@ -62,13 +62,13 @@ def sessions(slot_count: int = 1000) -> FetchSessions:
 class Reader:
     """A client that keeps fetch sessions at one broker."""
 
-    def __init__(self, cache: FetchSessions, *, by_ids: bool = False, follower: bool = False):
+    def __init__(self, cache: FetchSessions, *, by_ids: bool = False, is_follower: bool = False):
         self.cache = cache
         self.by_ids = by_ids
-        self.follower = follower
+        self.follower = is_follower
         self.session_id = 0
         self.epoch = INITIAL_EPOCH
-        self.names = NAMES
+        self.names = TOPIC_NAMES
         self.now_ms = 0
 
     def plan(
@@ -256,7 +256,7 @@ def test_an_answer_that_was_overtaken_is_refused() -> None:
     assert isinstance(slow_plan, IncrementalPlan)
     reader.epoch += 1
     reader.fetch()
-    late_answer = reader.cache.conclude(slow_plan, [DATA], now_ms=0)
+    late_answer = reader.cache.conclude(slow_plan, [FETCH_OUTCOME], now_ms=0)
     assert (late_answer.error, late_answer.session_id, late_answer.results) == (
         E.invalid_fetch_session_epoch,
         reader.session_id,
@@ -271,7 +271,7 @@ def test_an_answer_for_a_session_that_was_closed_meanwhile_is_refused() -> None:
     assert isinstance(slow_plan, IncrementalPlan)
     reader.epoch += 1
     reader.fetch(forget=[A])
-    late_answer = reader.cache.conclude(slow_plan, [DATA], now_ms=0)
+    late_answer = reader.cache.conclude(slow_plan, [FETCH_OUTCOME], now_ms=0)
     assert late_answer.error is E.invalid_fetch_session_epoch
 
 
@@ -282,7 +282,7 @@ def test_an_answer_for_a_session_that_was_closed_meanwhile_is_refused() -> None:
     ("outcome", "is_news"),
     [
         (IDLE, False),
-        (DATA, True),
+        (FETCH_OUTCOME, True),
         (FetchOutcome(high_watermark=6, last_stable_offset=5, log_start_offset=0), True),
         (FetchOutcome(high_watermark=5, last_stable_offset=5, log_start_offset=1), True),
         (FetchOutcome(high_watermark=5, last_stable_offset=3, log_start_offset=0), False),
@@ -332,11 +332,11 @@ def test_an_error_at_the_opening_is_listed_again_once_it_is_over() -> None:
 def test_a_partition_that_had_records_is_read_last_next_time() -> None:
     reader = Reader(sessions())
     reader.fetch(A, B, C)
-    reader.fetch(p0=DATA)
+    reader.fetch(p0=FETCH_OUTCOME)
     plan = reader.plan()
     assert isinstance(plan, IncrementalPlan)
     assert plan.keys == (B, C, A)
-    conclusion = reader.cache.conclude(plan, [IDLE, DATA, DATA], now_ms=0)
+    conclusion = reader.cache.conclude(plan, [IDLE, FETCH_OUTCOME, FETCH_OUTCOME], now_ms=0)
     assert result_indexes(conclusion) == [2, 0]
     reader.epoch += 1
     plan = reader.plan(fetch_partition_of(B, 3))
@@ -417,7 +417,7 @@ def test_the_zero_id_has_no_name() -> None:
         names_topics_by_id=True,
         is_privileged=False,
     )
-    plan = reader.cache.plan(request, topic_names=NAMES, now_ms=0)
+    plan = reader.cache.plan(request, topic_names=TOPIC_NAMES, now_ms=0)
     assert isinstance(plan, OpeningPlan)
     failed_outcome = FetchOutcome(error=E.unknown_topic_id)
     reader.session_id = reader.cache.conclude(plan, [failed_outcome], now_ms=0).session_id
@@ -508,10 +508,10 @@ def test_the_session_that_was_idle_longest_is_evicted() -> None:
     assert len(cache) == 2 * SHARD_COUNT
 
 
-@pytest.mark.parametrize(("size", "evicts"), [(1, False), (2, False), (3, True)])
+@pytest.mark.parametrize(("size", "must_evict"), [(1, False), (2, False), (3, True)])
 def test_an_old_session_gives_way_to_a_larger_one(
     size: int,
-    evicts: bool,
+    must_evict: bool,
 ) -> None:
     cache = sessions(SHARD_COUNT)
     readers = fill(cache, SHARD_COUNT, A, B)
@@ -520,8 +520,8 @@ def test_an_old_session_gives_way_to_a_larger_one(
         reader.fetch()
     late_reader = Reader(cache)
     late_reader.now_ms = EVICTION_MS + 2
-    assert (late_reader.fetch(*(A, B, C)[:size]).session_id > 0) is evicts
-    assert (cache.find(readers[0].session_id) is None) is evicts
+    assert (late_reader.fetch(*(A, B, C)[:size]).session_id > 0) is must_evict
+    assert (cache.find(readers[0].session_id) is None) is must_evict
 
 
 def test_of_old_sessions_the_smallest_gives_way() -> None:
@@ -543,15 +543,15 @@ def test_of_old_sessions_the_smallest_gives_way() -> None:
 def test_a_follower_evicts_any_consumer_but_only_old_smaller_followers() -> None:
     cache = sessions(SHARD_COUNT)
     fill(cache, SHARD_COUNT, A, B, C)
-    followers = fill(cache, SHARD_COUNT, A, follower=True)
+    followers = fill(cache, SHARD_COUNT, A, is_follower=True)
     assert all(reader.session_id for reader in followers)
-    (refused_reader,) = fill(cache, 1, A, B, follower=True)
+    (refused_reader,) = fill(cache, 1, A, B, is_follower=True)
     assert refused_reader.session_id == 0, "nobody old enough"
     fill(cache, SHARD_COUNT - 1, A)
     for reader in followers:
         reader.now_ms = EVICTION_MS + 1
         reader.fetch()
-    consumer, follower = Reader(cache), Reader(cache, follower=True)
+    consumer, follower = Reader(cache), Reader(cache, is_follower=True)
     for reader in (consumer, *fill_turns(cache), follower):
         reader.now_ms = EVICTION_MS + 2
         reader.fetch(A, B)

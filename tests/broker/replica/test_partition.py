@@ -434,12 +434,12 @@ def test_out_of_sync_are_members_of_the_isr_that_have_not_kept_up() -> None:
     )
 
 
-@pytest.mark.parametrize(("offset", "has"), [(4, False), (5, False), (6, True), (9, True)])
+@pytest.mark.parametrize(("offset", "has_joined"), [(4, False), (5, False), (6, True), (9, True)])
 def test_who_joins_has_all_that_is_committed_and_all_from_before_this_leader(
-    offset: int, has: bool
+    offset: int, has_joined: bool
 ) -> None:
     follower_state = follower(offset=offset)
-    assert has_caught_up(follower_state, high_watermark=5, epoch_start_offset=6) == has
+    assert has_caught_up(follower_state, high_watermark=5, epoch_start_offset=6) == has_joined
 
 
 # Truncation

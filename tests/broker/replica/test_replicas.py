@@ -98,7 +98,7 @@ def test_each_replica_has_a_log_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("isr", "demanded", "enough"),
+    ("isr", "demanded", "are_enough"),
     [
         ((1, 2, 3), "3", True),
         ((1, 2), "2", True),
@@ -109,7 +109,7 @@ def test_each_replica_has_a_log_of_its_own() -> None:
     ],
 )
 def test_acks_all_needs_the_smaller_of_min_insync_replicas_and_the_replication_factor(
-    isr: tuple[int, ...], demanded: str, enough: bool
+    isr: tuple[int, ...], demanded: str, are_enough: bool
 ) -> None:
     brokers = Brokers(
         cluster().with_topic(
@@ -117,7 +117,7 @@ def test_acks_all_needs_the_smaller_of_min_insync_replicas_and_the_replication_f
         )
     )
     rejection = brokers.each[B1].too_few_in_sync(TP)
-    assert (rejection is None) == enough
+    assert (rejection is None) == are_enough
     if rejection is not None:
         assert error_of(rejection) is ErrorCode.not_enough_replicas
     assert brokers.each[B1].too_few_in_sync(TopicPartition("other", 0)) is None
@@ -339,7 +339,7 @@ def test_without_followers_all_is_replicated_at_once() -> None:
         (cluster(), -1, True),
         (cluster(), 2, True),
         (cluster(), 1, False),
-        (cluster(broker(1), broker(2, alive=False)), 2, False),
+        (cluster(broker(1), broker(2, is_alive=False)), 2, False),
         (cluster(broker(1)), 2, False),
     ],
 )

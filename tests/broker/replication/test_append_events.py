@@ -31,11 +31,14 @@ class TracedLog:
         self.tracer = Tracer(lambda: 0, level=TraceLevel.FULL, is_strict=True)
         self.trace = AppendEvents(self.tracer, "broker/1")
 
-    def append(self, sequence: int, *, transactional: bool = False) -> None:
-        batch_data = batch(sequence, transactional=transactional)
-        guard = self.driver.guard(sequence) if transactional else 0
+    def append(self, sequence: int, *, is_transactional: bool = False) -> None:
+        batch_data = batch(sequence, is_transactional=is_transactional)
+        guard = self.driver.guard(sequence) if is_transactional else 0
         result = append_client(self.driver.log, batch_data, guard=guard, now_ms=NOW)
-        transactional_id, header = "app" if transactional else None, read_batch_header(batch_data)
+        transactional_id, header = (
+            "app" if is_transactional else None,
+            read_batch_header(batch_data),
+        )
         if isinstance(result, Appended):
             self.settle(self.trace.trace_append(self.driver.log, header, result, transactional_id))
         else:
@@ -75,7 +78,7 @@ def data(event: Event) -> dict[str, Any]:
 
 def test_the_first_batch_opens_a_transaction_and_the_next_does_not() -> None:
     traced_log = TracedLog()
-    traced_log.append(0, transactional=True)
+    traced_log.append(0, is_transactional=True)
     assert traced_log.kinds() == ["log.append", "pid.open", "log.hw"]
     append, open_event, _ = traced_log.events()
     assert data(append) == {
@@ -88,11 +91,11 @@ def test_the_first_batch_opens_a_transaction_and_the_next_does_not() -> None:
         "last": 0,
         "opened": True,
         "rule": "producer.txn-opens-at-first-batch",
-        "bytes": len(batch(0, transactional=True)),
+        "bytes": len(batch(0, is_transactional=True)),
     }
     assert data(open_event)["first"] == 0
     assert open_event.p[0] == append.i, "the append is its cause"
-    traced_log.append(1, transactional=True)
+    traced_log.append(1, is_transactional=True)
     assert traced_log.kinds()[3:] == ["log.append", "log.hw"]
     assert data(traced_log.events()[3])["rule"] == "producer.gate-open"
 
@@ -135,7 +138,7 @@ def test_brief_leaves_the_size_of_a_batch_out() -> None:
 
 def test_a_marker_closes_the_transaction_and_frees_the_bound() -> None:
     traced_log = TracedLog()
-    traced_log.append(0, transactional=True)
+    traced_log.append(0, is_transactional=True)
     traced_log.mark(committed=False)
     assert traced_log.kinds()[3:] == [
         "marker.written", "pid.close", "log.aborted", "log.hw", "log.lso"
@@ -211,7 +214,7 @@ def test_brief_leaves_the_epoch_of_a_transactional_id_to_its_batches() -> None:
 
 def test_a_bound_is_moved_by_what_it_passes_not_by_who_moves_it() -> None:
     traced_log = TracedLog()
-    traced_log.append(0, transactional=True)
+    traced_log.append(0, is_transactional=True)
     traced_log.mark(committed=False)
     events = traced_log.events()
     append, marker = (next(e for e in events if e.k == k) for k in ("log.append", "marker.written"))
@@ -246,7 +249,7 @@ def test_one_step_of_the_high_watermark_has_the_last_of_what_it_passes() -> None
 def test_the_last_stable_offset_waits_for_the_marker_that_held_it_back() -> None:
     """A plain batch behind the marker is passed as well, and it is not what freed the readers."""
     traced_log = TracedLog()
-    traced_log.append(0, transactional=True)
+    traced_log.append(0, is_transactional=True)
     log = traced_log.driver.log
     marker = marker_of(producer_id=PID, committed=True)
     append_result = append_marker(log, marker, now_ms=NOW)
@@ -296,7 +299,7 @@ def test_a_log_that_is_led_from_now_on_is_traced_as_it_is_found() -> None:
         "epoch": 2,
         "replicas": 1,
     }
-    traced_log.append(0, transactional=True)
+    traced_log.append(0, is_transactional=True)
     traced_log.trace.trace_leadership(log, LeaderEpoch(3), 1)
     event_fields = data(traced_log.events()[-1])
     assert (event_fields["epoch"], event_fields["end"]) == (3, 1)
@@ -327,7 +330,7 @@ def test_a_bound_that_the_reader_knows_is_not_repeated(*, is_led: bool) -> None:
         traced_log.trace.trace_leadership(log, LeaderEpoch(2), 1)
     else:
         traced_log.trace.trace_start(log, "DeleteRecords")
-    traced_log.append(2, transactional=True)
+    traced_log.append(2, is_transactional=True)
     assert traced_log.kinds()[1:] == ["log.append", "pid.open", "log.hw"]
 
 
@@ -344,7 +347,7 @@ def test_a_coordinators_log_tells_what_has_moved_under_its_leader() -> None:
         if epoch == 2:
             log.truncate_to(0, now_ms=NOW)
     events.trace_leadership(log, LeaderEpoch(5), 1)
-    append_coordinator(log, batch(-1, transactional=True), now_ms=NOW, guard=open_guard(log))
+    append_coordinator(log, batch(-1, is_transactional=True), now_ms=NOW, guard=open_guard(log))
     log.advance_high_watermark(2)
     events.trace_watermarks(log)
     assert [(event.k, data(event)["to"]) for event in tracer.events()] == [
@@ -367,10 +370,10 @@ def open_guard(log: PartitionLog) -> int:
 
 def test_a_transaction_that_opens_behind_a_marker_tells_the_coordinators_epoch() -> None:
     traced_log = TracedLog()
-    traced_log.append(0, transactional=True)
+    traced_log.append(0, is_transactional=True)
     assert "coordinator_epoch" not in data(last_open_event(traced_log))
     traced_log.mark(committed=False, coordinator_epoch=4)
-    traced_log.append(1, transactional=True)
+    traced_log.append(1, is_transactional=True)
     assert data(last_open_event(traced_log))["coordinator_epoch"] == 4
 
 

@@ -532,7 +532,7 @@ async def test_a_follower_away_for_too_long_is_reported() -> None:
 async def test_who_is_known_to_be_away_is_not_waited_for() -> None:
     bench = DeletionsBench()
     bench.isolate(B2)
-    bench.publish(bench.image.with_broker(broker(2, alive=False)))
+    bench.publish(bench.image.with_broker(broker(2, is_alive=False)))
     assert await (await bench.delete(3)) == {TP: 3}
 
 

@@ -185,7 +185,7 @@ def test_a_transaction_is_known_to_every_replica() -> None:
         log, producer_id=7, producer_epoch=0, base_sequence=0, supports_epoch_bump=False, now_ms=NOW
     )
     assert isinstance(guard, int)
-    append_client(log, batch(0, pid=7, transactional=True), guard=guard, now_ms=NOW)
+    append_client(log, batch(0, pid=7, is_transactional=True), guard=guard, now_ms=NOW)
     replica_bench.leader.note_append(log)
     replica_bench.settle()
     assert replica_bench.nodes[B3].log.producers.open_transaction_of(7) == 0
@@ -679,7 +679,7 @@ def test_a_follower_that_has_caught_up_joins_the_isr() -> None:
 def test_who_may_not_join_yet_is_looked_at_with_each_fetch() -> None:
     follower = Follower(isr=(B1,))
     image = follower.bench.image
-    follower.bench.publish(image.with_broker(broker(2, alive=False)))
+    follower.bench.publish(image.with_broker(broker(2, is_alive=False)))
     follower.park(position())
     follower.bench.settle()
     assert list(follower.bench.partition.isr) == [B1]

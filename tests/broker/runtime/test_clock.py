@@ -461,10 +461,10 @@ def test_the_last_of_several_gives_it_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("late_ms", "stood"), [(-1, False), (STANDSTILL_MS - 1, False), (STANDSTILL_MS, True)]
+    ("late_ms", "has_stood_still"), [(-1, False), (STANDSTILL_MS - 1, False), (STANDSTILL_MS, True)]
 )
-def test_a_timer_that_comes_late(late_ms: int, stood: bool) -> None:
-    assert stood_still(7_000.5 - 0.5, 7_000 + late_ms) is stood
+def test_a_timer_that_comes_late(late_ms: int, has_stood_still: bool) -> None:
+    assert stood_still(7_000.5 - 0.5, 7_000 + late_ms) is has_stood_still
 
 
 # The wall clock without an event loop.

@@ -52,8 +52,10 @@ class Pki:
     def pem(self) -> TlsPem:
         return TlsPem(authority=self.authority.read_text(), **pem_texts(self.broker))
 
-    def trust(self, **fields: object) -> ClientTls:
-        return msgspec.structs.replace(ClientTls(authority=self.authority.read_text()), **fields)
+    def trust(self, **broker_fields: object) -> ClientTls:
+        return msgspec.structs.replace(
+            ClientTls(authority=self.authority.read_text()), **broker_fields
+        )
 
 
 def pem_texts(pair: KeyPair) -> dict[str, Any]:

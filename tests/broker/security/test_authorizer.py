@@ -74,16 +74,16 @@ def test_a_filter_takes_what_it_names(criteria: dict[str, Any], expected: list[o
     assert sorted(_matching_acls(EVERY, AclFilter(**criteria))) == sorted(expected)  # type: ignore[type-var]
 
 
-NAMES = ("", "*", "o", "or", "ord", "orders", "orders-1", "p")
+RESOURCE_NAMES = ("", "*", "o", "or", "ord", "orders", "orders-1", "p")
 SOME = [
     acl(resource_type, name, AclOperation.READ, pattern=pattern)
     for resource_type in (ResourceType.TOPIC, ResourceType.GROUP)
     for pattern in (PatternType.LITERAL, PatternType.PREFIXED)
-    for name in NAMES[1:]
+    for name in RESOURCE_NAMES[1:]
 ]
 
 
-@pytest.mark.parametrize("resource_name", NAMES)
+@pytest.mark.parametrize("resource_name", RESOURCE_NAMES)
 def test_what_covers_a_name_and_what_a_filter_takes_is_found_by_name(resource_name: str) -> None:
     acls = NO_ACLS.plus(SOME)
     topic = ResourceType.TOPIC

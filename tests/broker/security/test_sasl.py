@@ -572,7 +572,7 @@ MUTUAL = msgspec.structs.replace(TLS, client_auth=ClientAuth.REQUIRED)
 
 
 @pytest.mark.parametrize(
-    ("protocol", "tls", "sasl"),
+    ("protocol", "with_tls", "with_sasl"),
     [
         (SecurityProtocol.PLAINTEXT, False, False),
         (SecurityProtocol.SSL, True, False),
@@ -581,9 +581,9 @@ MUTUAL = msgspec.structs.replace(TLS, client_auth=ClientAuth.REQUIRED)
     ],
 )
 def test_a_protocol_is_encrypted_or_authenticated_or_both(
-    protocol: SecurityProtocol, *, tls: bool, sasl: bool
+    protocol: SecurityProtocol, *, with_tls: bool, with_sasl: bool
 ) -> None:
-    assert (protocol.has_tls, protocol.has_sasl) == (tls, sasl)
+    assert (protocol.has_tls, protocol.has_sasl) == (with_tls, with_sasl)
 
 
 def test_what_makes_sense_is_taken() -> None:

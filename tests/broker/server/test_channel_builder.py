@@ -68,9 +68,9 @@ MUTUAL = SecureListener(
 USERS = SecurityOptions(listeners=(SASL,), plain_users={"alice": "secret"})
 
 
-def request(wire: WireClient, api_key: int, version: int, **values: Any) -> bytes:
+def request(wire: WireClient, api_key: int, version: int, **request_fields: Any) -> bytes:
     return wire.frame(
-        api_key, version, codec.build(codec.request_class(api_key, version), **values)
+        api_key, version, codec.build(codec.request_class(api_key, version), **request_fields)
     )
 
 

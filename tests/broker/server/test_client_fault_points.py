@@ -42,7 +42,7 @@ FETCH, FETCH_VERSION = 1, 11
 BYTES, CRC, LENGTH = DamagedPart.BYTES, DamagedPart.CRC, DamagedPart.LENGTH
 
 
-class Place:
+class StoryStage:
     """Where the stories are told: ``tests/lab/proxy/test_proxied_request.py`` tells them through a
     fault proxy, as a fault means the same there.
     """
@@ -50,12 +50,12 @@ class Place:
     run: Callable[..., Any] = run_cluster
 
 
-def run(story: Story, **changes: Any) -> None:
-    test_connection.run(story, told_on=Place.run, **changes)
+def run(story: Story, **config_changes: Any) -> None:
+    test_connection.run(story, told_on=StoryStage.run, **config_changes)
 
 
-def run_alone(main: Callable[[VirtualCluster], Awaitable[None]], **changes: Any) -> None:
-    Place.run(main, **changes)
+def run_alone(main: Callable[[VirtualCluster], Awaitable[None]], **config_changes: Any) -> None:
+    StoryStage.run(main, **config_changes)
 
 
 def error_of(message: Any) -> ErrorCode:

@@ -142,9 +142,9 @@ async def test_a_busy_port_is_refused_and_the_others_are_free_again() -> None:
 
 
 async def test_the_port_of_a_broker_that_is_down_is_nobody_elses() -> None:
-    async def listens(*, reuse_address: bool) -> None:
+    async def listens(*, reuses_address: bool) -> None:
         server = await asyncio.start_server(
-            lambda _r, _w: None, endpoint.host, endpoint.port, reuse_address=reuse_address
+            lambda _r, _w: None, endpoint.host, endpoint.port, reuse_address=reuses_address
         )
         server.close()
         await server.wait_closed()
@@ -155,7 +155,7 @@ async def test_the_port_of_a_broker_that_is_down_is_nobody_elses() -> None:
     endpoint = sim.members[second_broker].endpoints[0]
     await sim.kill_broker(second_broker)
     with pytest.raises(OSError, match="in use"):
-        await listens(reuse_address=False)
+        await listens(reuses_address=False)
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection(endpoint.host, endpoint.port)
     await sim.start_broker(second_broker)
@@ -163,7 +163,7 @@ async def test_the_port_of_a_broker_that_is_down_is_nobody_elses() -> None:
     writer.close()
     await sim.kill_broker(second_broker)
     await sim.stop()
-    await listens(reuse_address=True)
+    await listens(reuses_address=True)
 
 
 @within(run_virtual, seed=1)

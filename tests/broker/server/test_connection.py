@@ -52,7 +52,7 @@ REQUEST, RESPONSE = FaultPoint.CLIENT_REQUEST, FaultPoint.CLIENT_RESPONSE
 Story = Callable[[VirtualCluster, WireClient], Awaitable[None]]
 
 
-def run(story: Story, *, told_on: Any = run_cluster, **changes: Any) -> None:
+def run(story: Story, *, told_on: Any = run_cluster, **config_changes: Any) -> None:
     """Tell a story with one connection to the leader of orders-0; whatever happens to it, a
     neighbour that was there before is served as before.
     """
@@ -66,7 +66,7 @@ def run(story: Story, *, told_on: Any = run_cluster, **changes: Any) -> None:
         await neighbour.close()
         await wire.close()
 
-    told_on(main, **changes)
+    told_on(main, **config_changes)
 
 
 async def open_wire(cluster: VirtualCluster, *, client_id: str = "wire") -> WireClient:

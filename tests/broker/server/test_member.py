@@ -283,7 +283,7 @@ CREATE = {"topics": [{"name": "made", "num_partitions": 1, "replication_factor":
 
 
 async def ask(
-    cluster: VirtualCluster, api: str, version: int, **values: Any
+    cluster: VirtualCluster, api: str, version: int, **request_fields: Any
 ) -> asyncio.Future[Any]:
     """Ask broker 1 over a connection of its own; the answer comes later."""
     loop = asyncio.get_running_loop()
@@ -296,7 +296,7 @@ async def ask(
 
     broker = cluster.sim.metadata.image.brokers[B1]
     transport = await cluster.env.network.connect(broker.host, broker.port, Client)
-    message = message_from(codec.request_class(api_key, version), values)
+    message = message_from(codec.request_class(api_key, version), request_fields)
     transport.write(codec.encode_request(api_key, version, 1, "app", message))
     return answer
 
@@ -313,22 +313,22 @@ async def test_all_that_is_forwarded_waits_for_the_controller(
     await answer
 
 
-@pytest.mark.parametrize("heals", [True, False])
+@pytest.mark.parametrize("can_heal", [True, False])
 @within(run_cluster)
 async def test_a_request_waits_for_the_controller_and_times_out_without_it(
-    cluster: VirtualCluster, heals: bool
+    cluster: VirtualCluster, can_heal: bool
 ) -> None:
     cluster.sim.isolate(B1)
     answer = await ask(cluster, "CreateTopics", 7, **CREATE)
     await asyncio.sleep(RETRY_TIMEOUT_MS / 1_000 - 1)
     assert not answer.done()
     assert "made" not in cluster.sim.metadata.image.topics
-    if heals:
+    if can_heal:
         cluster.sim.heal(B1)
     (topic,) = (await answer).topics
-    expected = ErrorCode.none if heals else ErrorCode.request_timed_out
+    expected = ErrorCode.none if can_heal else ErrorCode.request_timed_out
     assert topic.error_code is expected
-    assert ("made" in cluster.sim.metadata.image.topics) is heals
+    assert ("made" in cluster.sim.metadata.image.topics) is can_heal
 
 
 @within(run_cluster)

@@ -13,7 +13,7 @@ from txnsim.runtime.trace import TraceLevel
 from txnsim.types import IsolationLevel, TopicPartition
 
 KINDS = ("topic.deleted", "leader.changed", "cluster.reset", "trace.off")
-WHERE = TopicPartition("orders", 0)
+ORDERS_0 = TopicPartition("orders", 0)
 
 
 def told(cluster: VirtualCluster) -> list[tuple[str, Any]]:
@@ -37,7 +37,7 @@ def test_another_leader_and_none_are_told() -> None:
         async with cluster.client() as app:
             await Admin(app).create_topic("solo", partitions=1, replication_factor=1)
             solo = TopicPartition("solo", 0)
-            moved_to = cluster.move(WHERE)
+            moved_to = cluster.move(ORDERS_0)
             ((kind, data),) = told(cluster)
             assert (kind, data["tp"], data["leader"]) == ("leader.changed", "orders-0", moved_to)
             assert moved_to in data["isr"]
@@ -54,7 +54,7 @@ def test_another_leader_and_none_are_told() -> None:
 
 def test_a_partition_that_begins_without_a_running_leader_is_told() -> None:
     async def story(cluster: VirtualCluster) -> None:
-        victim = cluster.leader(WHERE)
+        victim = cluster.leader(ORDERS_0)
         await cluster.sim.kill_broker(victim)  # the controller has not noticed yet
         late_topic = TopicToCreate(name="late", partition_count=6, replication_factor=1)
         cluster.sim.metadata.create_topic(late_topic)
@@ -67,7 +67,7 @@ def test_a_reset_and_the_end_of_a_recording_are_told() -> None:
     async def story(cluster: VirtualCluster) -> None:
         await cluster.sim.reset(cluster.sim.snapshot())
         cluster.env.tracer.level = TraceLevel.OFF
-        cluster.move(WHERE)
+        cluster.move(ORDERS_0)
         assert told(cluster) == [
             ("cluster.reset", {"brokers": 3}),
             ("trace.off", {"level": "brief"}),

@@ -57,7 +57,7 @@ from txnsim.types import BrokerId, TopicPartition
 
 ORDERS: Final = TopicPartition("orders", 0)
 TOPIC_ID: Final = uuid.UUID(int=11)
-ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
+B1, B2, B3 = BrokerId(1), BrokerId(2), BrokerId(3)
 
 
 def disks_of(
@@ -139,7 +139,7 @@ def test_an_eligible_leader_is_enough(tmp_path: Path) -> None:
     )
     image = image_of(disks)
     log = LoadedReplicaLog(topic_id=TOPIC_ID, log=LogDriver().log, high_watermark=0)
-    partition_after = orders_in(with_new_leaders(image, {ONE: {ORDERS: log}}, knows_isr=True))
+    partition_after = orders_in(with_new_leaders(image, {B1: {ORDERS: log}}, knows_isr=True))
     assert (partition_after.leader, partition_after.isr, partition_after.elr) == (1, (1,), ())
 
 
@@ -202,7 +202,7 @@ def test_the_leader_stays_under_the_next_epoch(tmp_path: Path) -> None:
         topic("orders", TOPIC_ID),
         partition(TOPIC_ID, replicas=(1, 2), leader=2, epoch=6),
     )
-    logs = {ONE: {ORDERS: loaded_log_of(9)}, TWO: {ORDERS: loaded_log_of(2)}}
+    logs = {B1: {ORDERS: loaded_log_of(9)}, B2: {ORDERS: loaded_log_of(2)}}
     partition_after = orders_in(with_new_leaders(image_of(disks), logs, knows_isr=True))
     assert (
         partition_after.leader,
@@ -220,7 +220,7 @@ def test_the_first_in_sync_replica_leads_where_the_leader_is_missing(tmp_path: P
         partition(TOPIC_ID, replicas=(1, 3, 2), isr=(3, 2), leader=3, epoch=6),
     )
     # A copy of the metadata log that is older than the logs.
-    logs = {ONE: {}, TWO: {ORDERS: loaded_log_of(1, epoch=9)}}
+    logs = {B1: {}, B2: {ORDERS: loaded_log_of(1, epoch=9)}}
     partition_after = orders_in(with_new_leaders(image_of(disks), logs, knows_isr=True))
     assert (partition_after.leader, partition_after.leader_epoch) == (2, 10)
 
@@ -228,9 +228,9 @@ def test_the_first_in_sync_replica_leads_where_the_leader_is_missing(tmp_path: P
 def test_without_metadata_the_longest_log_of_the_newest_epoch_leads(tmp_path: Path) -> None:
     disks = disks_of(tmp_path, {1: OF_ORDERS, 2: OF_ORDERS, 3: OF_ORDERS})
     logs = {
-        ONE: {ORDERS: loaded_log_of(9, epoch=3)},
-        TWO: {ORDERS: loaded_log_of(5, epoch=4, high_watermark=4)},
-        THREE: {ORDERS: loaded_log_of(4, epoch=4)},
+        B1: {ORDERS: loaded_log_of(9, epoch=3)},
+        B2: {ORDERS: loaded_log_of(5, epoch=4, high_watermark=4)},
+        B3: {ORDERS: loaded_log_of(4, epoch=4)},
     }
     partition_after = orders_in(with_new_leaders(image_of(disks), logs, knows_isr=False))
     assert (partition_after.leader, partition_after.leader_epoch, partition_after.isr) == (
@@ -238,9 +238,9 @@ def test_without_metadata_the_longest_log_of_the_newest_epoch_leads(tmp_path: Pa
         5,
         (2, 3),
     )
-    logs[THREE] = {ORDERS: loaded_log_of(3, epoch=4)}
+    logs[B3] = {ORDERS: loaded_log_of(3, epoch=4)}
     assert orders_in(with_new_leaders(image_of(disks), logs, knows_isr=False)).isr == (2,)
-    logs[THREE] = {ORDERS: loaded_log_of(5, epoch=4)}
+    logs[B3] = {ORDERS: loaded_log_of(5, epoch=4)}
     assert orders_in(with_new_leaders(image_of(disks), logs, knows_isr=False)).leader == 2
 
 

@@ -52,15 +52,15 @@ def test_a_gap_is_shortened_as_far_as_it_reaches(
 
 
 @pytest.mark.parametrize(
-    ("offset", "moves_gap", "start_after"),
+    ("offset", "must_move_gap", "start_after"),
     [(5, True, 5), (5, False, 3), (2, True, 3), (3, True, 3)],
 )
 def test_a_log_start_moves_a_gap_that_begins_below_it(
-    offset: int, moves_gap: bool, start_after: int
+    offset: int, must_move_gap: bool, start_after: int
 ) -> None:
     records = InFlightBatches()
     records.start_offset, records.end_offset, records.gap = 3, 9, OffsetGap(3, 9)
-    records.move_log_start(offset, moves_gap=moves_gap)
+    records.move_log_start(offset, moves_gap=must_move_gap)
     assert records.gap is not None
     assert records.gap.start_offset == start_after
 

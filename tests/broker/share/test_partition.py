@@ -29,7 +29,7 @@ from txnsim.share.commands import (
 )
 from txnsim.share.partition import FENCING_ERRORS, Phase, member_error
 
-NAME = "group-topic-id:orders-0"
+STATE_KEY = "group-topic-id:orders-0"
 UNKNOWN = ErrorCode.unknown_server_error
 DEAD = SharePartitionSettings(has_dead_letter_topic=True)
 
@@ -52,7 +52,7 @@ def test_it_has_a_key_for_its_share_coordinator() -> None:
 def test_who_asks_for_what_is_not_to_be_had(phase: Phase, error: str, reason: str) -> None:
     partition = new_partition()
     partition.phase = phase
-    answer = Rejection(error=ErrorCode[error], reason=f"Share partition {reason} {NAME}")
+    answer = Rejection(error=ErrorCode[error], reason=f"Share partition {reason} {STATE_KEY}")
     assert partition.start_loading() == answer
     assert not partition.take_fetch_lock("fetch")
 
@@ -83,8 +83,8 @@ def test_all_that_it_is_loaded_with_is_complete() -> None:
 @pytest.mark.parametrize(
     ("batch", "reason"),
     [
-        (StateBatch(4, 9, 0, 1), f"Failed to initialize the share partition {NAME}"),
-        (StateBatch(9, 8, 0, 1), f"Failed to initialize the share partition {NAME}"),
+        (StateBatch(4, 9, 0, 1), f"Failed to initialize the share partition {STATE_KEY}"),
+        (StateBatch(9, 8, 0, 1), f"Failed to initialize the share partition {STATE_KEY}"),
         (StateBatch(5, 9, 7, 1), "Unknown record state id: 7"),
     ],
 )
@@ -122,12 +122,12 @@ def test_what_a_member_hears_of_errors_of_the_share_coordinator(
     assert answer.error is ErrorCode[error_heard]
     assert answer.reason.startswith(reason)
     assert partition.phase is Phase.FAILED
-    ends = error_heard in {
+    ends_session = error_heard in {
         "group_id_not_found",
         "unknown_topic_or_partition",
         "not_leader_or_follower",
     }
-    assert (answer.error in FENCING_ERRORS) == ends
+    assert (answer.error in FENCING_ERRORS) == ends_session
     assert member_error(code, None).error is answer.error
 
 
@@ -372,13 +372,13 @@ def test_dead_letters_go_on_after_a_load() -> None:
 
 
 @pytest.mark.parametrize(
-    ("joins", "last_ranges"), [(True, ["0-2"]), (False, ["0-0", "1-1", "2-2"])]
+    ("are_states_swept", "last_ranges"), [(True, ["0-2"]), (False, ["0-0", "1-1", "2-2"])]
 )
 def test_up_to_4_3_records_of_a_batch_by_offset_are_written_one_by_one(
-    last_ranges: list[str], *, joins: bool
+    last_ranges: list[str], *, are_states_swept: bool
 ) -> None:
     partition = load_partition(
-        rules=msgspec.structs.replace(LATEST_RULES, share_states_are_swept=joins)
+        rules=msgspec.structs.replace(LATEST_RULES, share_states_are_swept=are_states_swept)
     )
     member = PartitionMember(partition)
     assert member.takes("0-3") == "0-3:1"

@@ -42,7 +42,7 @@ RELEASE: Final = AcknowledgeType.RELEASE
 LOCK_MS: Final = 10
 REFUSED: Final = 15
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVING, ARCHIVED = RecordState
-SAID: Final = {
+STATE_BY_ACKNOWLEDGEMENT: Final = {
     AcknowledgeType.GAP: ARCHIVED,
     AcknowledgeType.ACCEPT: ACKNOWLEDGED,
     AcknowledgeType.RELEASE: AVAILABLE,
@@ -233,7 +233,11 @@ class Walk:
             is_rejected = (
                 acknowledge_type is AcknowledgeType.REJECT and self.settings.has_dead_letter_topic
             )
-            self.move(record, ARCHIVING if is_rejected else SAID[acknowledge_type], token=-1)
+            self.move(
+                record,
+                ARCHIVING if is_rejected else STATE_BY_ACKNOWLEDGEMENT[acknowledge_type],
+                token=-1,
+            )
             moved_records.append(record)
         assert isinstance(answer, Rejection) == is_refused
         self.met[f"refused {is_refused}, moved {bool(moved_records)}"] += 1

@@ -7,7 +7,7 @@ from collections import Counter
 from tests.support.share_walks import Player, recorded_answers
 from txnsim.share.partition import Phase
 
-WORDS = ("load", "fetch", "ack", "release", "time", "lso", "answer", "letter")
+STEP_NAMES = ("load", "fetch", "ack", "release", "time", "lso", "answer", "letter")
 
 
 def test_every_recorded_answer() -> None:
@@ -18,4 +18,4 @@ def test_every_recorded_answer() -> None:
         met_counts[line.partition(" ")[0]] += 1
         met_counts["refused"] += answer.startswith("!")
     assert player.partition.phase is Phase.ACTIVE
-    assert min(met_counts[word] for word in (*WORDS, "refused")) > 0, met_counts
+    assert min(met_counts[word] for word in (*STEP_NAMES, "refused")) > 0, met_counts

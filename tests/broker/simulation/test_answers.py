@@ -255,9 +255,9 @@ RECORDS = [f"record {record_number}".encode() for record_number in range(12)]
 P0 = TopicPartition("orders", 0)
 
 
-def arm(injector: Injector, action: Action, point: FaultPoint, **fields: object) -> None:
+def arm(injector: Injector, action: Action, point: FaultPoint, **rule_fields: object) -> None:
     count = len(injector.rules())
-    injector.arm(FaultRule(id=f"rule {count}", point=point, action=action, **fields))  # type: ignore[arg-type]
+    injector.arm(FaultRule(id=f"rule {count}", point=point, action=action, **rule_fields))  # type: ignore[arg-type]
 
 
 def arm_bad_weather(injector: Injector) -> None:

@@ -183,8 +183,8 @@ def _written(batch: bytes, topic: str = "orders") -> dict[str, Any]:
     return {"transactional_id": None, "acks": -1, "timeout": 30_000, "topic_data": topic_data}
 
 
-def _plain_batch(**fields: Any) -> bytes:
-    return build_batch([Record(key=b"k", value=b"v")], timestamp_ms=STAMP_MS, **fields)
+def _plain_batch(**batch_fields: Any) -> bytes:
+    return build_batch([Record(key=b"k", value=b"v")], timestamp_ms=STAMP_MS, **batch_fields)
 
 
 async def batches(broker: Broker, count: int) -> None:
@@ -292,7 +292,7 @@ async def fetch_sessions(broker: Broker, count: int) -> None:
         await broker.sure(1, 12, _fetched(session_epoch=0))
 
 
-def _fetched(**fields: Any) -> dict[str, Any]:
+def _fetched(**request_fields: Any) -> dict[str, Any]:
     partition_fields = {"partition": 0, "partition_max_bytes": 1_000, "fetch_offset": 0}
     partition_fields |= {
         "current_leader_epoch": -1,
@@ -305,7 +305,7 @@ def _fetched(**fields: Any) -> dict[str, Any]:
         "topics": [{"topic": "orders", "partitions": [partition_fields]}],
         "rack_id": "",
     }  # type: ignore[dict-item]
-    return {**fetch_fields, **fields}
+    return {**fetch_fields, **request_fields}
 
 
 def _shared(broker: Broker, group_id: str, member_id: str, **fields: Any) -> dict[str, Any]:
@@ -464,8 +464,8 @@ def _in_transaction(broker: Broker, **fields: Any) -> dict[str, Any]:
     return {"transactional_id": "t", **identity_fields, **fields}
 
 
-def _state(**fields: Any) -> Values:
-    return lambda broker: _of_share(broker.ids["orders"], "s", **fields)
+def _state(**state_fields: Any) -> Values:
+    return lambda broker: _of_share(broker.ids["orders"], "s", **state_fields)
 
 
 def _asked(api: str, version: int, values: Values) -> tuple[int, int, Values]:

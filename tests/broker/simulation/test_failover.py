@@ -49,13 +49,13 @@ class DisturbedCluster:
         """The partition's leader, by the metadata of the controller."""
         return self.cluster.leader(home)
 
-    async def ask(self, home: TopicPartition, api: str, version: int, **values: Any) -> Any:
+    async def ask(self, home: TopicPartition, api: str, version: int, **request_fields: Any) -> Any:
         """Ask the present leader until it is ready."""
         for _ in range(2_000):
             brokers = self.cluster.sim.brokers
             leader = self.leader(home)
             if leader in brokers:
-                answer = await Api(self.cluster.sim, leader).ask(api, version, **values)
+                answer = await Api(self.cluster.sim, leader).ask(api, version, **request_fields)
                 if not AWAY & set(_errors(answer)):
                     return answer
             await asyncio.sleep(0.05)
@@ -444,7 +444,7 @@ def test_what_was_acknowledged_survives_its_leaders(seed: int) -> None:
 
 
 MOVES = 40
-PLACES = ((1,), (2,), (3,), (1, 2), (2, 3), (3, 1), (1, 2, 3), (3, 2, 1))
+BROKER_ORDERS = ((1,), (2,), (3,), (1, 2), (2, 3), (3, 1), (1, 2, 3), (3, 2, 1))
 
 
 class Moves:
@@ -491,7 +491,7 @@ class Moves:
             topic_name = self.random.choice(["orders", TRANSACTION_STATE_TOPIC])
             partition_index = self.random.randrange(len(topics[topic_name].partitions))
             self._begin_move(
-                TopicPartition(topic_name, partition_index), self.random.choice(PLACES)
+                TopicPartition(topic_name, partition_index), self.random.choice(BROKER_ORDERS)
             )
             if self.random.random() < 0.7:
                 await self.until_settled()

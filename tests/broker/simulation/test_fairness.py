@@ -220,11 +220,11 @@ def metadata_of(wire: WireClient, names: tuple[str, ...]) -> bytes:
     return wire.frame(METADATA, 4, message)
 
 
-NAMES = [f"no-such-{number}" for number in range(3_000)]
+TOPIC_NAMES = [f"no-such-{number}" for number in range(3_000)]
 LARGE: dict[str, tuple[int, int, dict[str, Any]]] = {
-    "Metadata": (METADATA, 9, {"topics": [{"name": name} for name in NAMES]}),
-    "DeleteTopics": (20, 6, {"topics": [{"name": name} for name in NAMES], "timeout": 1_000}),
-    "DescribeUserScramCredentials": (50, 0, {"users": [{"name": name} for name in NAMES]}),
+    "Metadata": (METADATA, 9, {"topics": [{"name": name} for name in TOPIC_NAMES]}),
+    "DeleteTopics": (20, 6, {"topics": [{"name": name} for name in TOPIC_NAMES], "timeout": 1_000}),
+    "DescribeUserScramCredentials": (50, 0, {"users": [{"name": name} for name in TOPIC_NAMES]}),
     "AlterUserScramCredentials": (
         *(51, 0),
         {
@@ -236,7 +236,7 @@ LARGE: dict[str, tuple[int, int, dict[str, Any]]] = {
                     "salt": b"s",
                     "salted_password": b"p",
                 }
-                for n in NAMES
+                for n in TOPIC_NAMES
             ]
         },
     ),
@@ -247,7 +247,7 @@ LARGE: dict[str, tuple[int, int, dict[str, Any]]] = {
             "timeout": 1_000,
         },
     ),
-    "DescribeTransactions": (65, 0, {"transactional_ids": NAMES}),
+    "DescribeTransactions": (65, 0, {"transactional_ids": TOPIC_NAMES}),
     "ListOffsets": (
         *(2, 6),
         {

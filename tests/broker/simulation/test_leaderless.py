@@ -50,8 +50,8 @@ async def id_on_another_broker(
     )
 
 
-@pytest.mark.parametrize("keeps", [False, True])
-def test_a_partition_without_a_leader_counts_as_deleted_for_its_marker(keeps: bool) -> None:
+@pytest.mark.parametrize("keeps_marker", [False, True])
+def test_a_partition_without_a_leader_counts_as_deleted_for_its_marker(keeps_marker: bool) -> None:
     """4.3 and 4.4 drop the marker (KAFKA-20734); in other releases it waits for a leader."""
 
     async def main(cluster: VirtualCluster) -> None:
@@ -64,10 +64,10 @@ def test_a_partition_without_a_leader_counts_as_deleted_for_its_marker(keeps: bo
             await leaderless(cluster, P0)
             await producer.commit()
             await until_state(
-                client, transactional_id, "PrepareCommit" if keeps else "CompleteCommit"
+                client, transactional_id, "PrepareCommit" if keeps_marker else "CompleteCommit"
             )
 
-    rules = {"leaderless_partitions_keep_markers": True} if keeps else {}
+    rules = {"leaderless_partitions_keep_markers": True} if keeps_marker else {}
     run_cluster(main, rules=rules, **ALONE)
 
 

@@ -41,7 +41,9 @@ STEADY_MAX: Final = 1.5
 FEW_LINES: Final = 300
 COUNTED: Final = 10
 """Requests whose lines are counted, in front of the fiftieth and of the last."""
-WORDS: Final = frozenset({"consumer", "range", "PLAIN", "producer_byte_rate", "retention.ms", "*"})
+MEANINGFUL_WORDS: Final = frozenset(
+    {"consumer", "range", "PLAIN", "producer_byte_rate", "retention.ms", "*"}
+)
 """Strings that are no names."""
 
 RENAMED: Final = "renamed"
@@ -108,7 +110,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 def renamed(value: Any, number: int) -> Any:
     """The value with another name in place of each name that it contains."""
     if isinstance(value, str):
-        return value if value in WORDS or not value else f"{value}-{number}"
+        return value if value in MEANINGFUL_WORDS or not value else f"{value}-{number}"
     if isinstance(value, Mapping):
         return {key: renamed(field, number) for key, field in value.items()}
     if isinstance(value, (list, tuple)):

@@ -247,8 +247,8 @@ SENT_AT_LEAST: Final = 100
 """Counts as sent for a crossing that no request makes."""
 
 
-def _batch(timestamp_ms: int = STAMP_MS, **fields: Any) -> bytes:
-    return build_batch([Record(key=b"k", value=b"v")], timestamp_ms=timestamp_ms, **fields)
+def _batch(timestamp_ms: int = STAMP_MS, **batch_fields: Any) -> bytes:
+    return build_batch([Record(key=b"k", value=b"v")], timestamp_ms=timestamp_ms, **batch_fields)
 
 
 def _transactional(producer_id: int) -> bytes:
@@ -365,7 +365,7 @@ def strike(point: FaultPoint, action: Action, count: int) -> StrikeRepetition:
         broker.cluster.sim.injector.disarm("f")
         return msgspec.structs.replace(repetition, strikes=armed_rule.struck)
 
-    return _play(story, keeps_clients=_waits(action), verifies=place.verifies)
+    return _play(story, keeps_clients=_waits(action), verifies_partitions=place.verifies)
 
 
 def act(action: Action, count: int) -> StrikeRepetition:
@@ -393,7 +393,7 @@ def _play(
     *,
     brokers: int = 1,
     keeps_clients: bool = False,
-    verifies: bool = False,
+    verifies_partitions: bool = False,
 ) -> StrikeRepetition:
     """Play a story beside a cluster, whose memory is traced."""
 
@@ -415,7 +415,7 @@ def _play(
                 brokers=brokers,
                 level=0,
                 topics=(("orders", 1), ("rolled", 1)),
-                transaction_partition_verification_enable=verifies,
+                transaction_partition_verification_enable=verifies_partitions,
             ),
         )
     finally:
@@ -443,8 +443,8 @@ async def _call(callback: Callable[..., object], *arguments: object) -> None:
     await asyncio.sleep(0)
 
 
-def _rule(rule_id: str, action: Action, **fields: Any) -> FaultRule:
-    return FaultRule(id=rule_id, point=FaultPoint.CLIENT_REQUEST, action=action, **fields)
+def _rule(rule_id: str, action: Action, **rule_fields: Any) -> FaultRule:
+    return FaultRule(id=rule_id, point=FaultPoint.CLIENT_REQUEST, action=action, **rule_fields)
 
 
 async def _arm_again(broker: BrokerUnderStrikes, _number: int) -> None:

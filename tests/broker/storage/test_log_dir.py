@@ -238,7 +238,7 @@ def test_each_replica_has_a_folder() -> None:
 
 
 def test_offsets_are_noted_of_every_replica() -> None:
-    driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=1 << 20), follow=False)
+    driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=1 << 20), follows=False)
     for _ in range(3):
         driver.append(plain(2))
     driver.log.advance_high_watermark(4)

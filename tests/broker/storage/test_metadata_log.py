@@ -330,12 +330,12 @@ def test_a_record_about_a_topic_that_is_not_there_names_its_file(
 # A snapshot of the metadata log, which is read back as it was.
 
 
-ONE, TWO = BrokerId(1), BrokerId(2)
+B1, B2 = BrokerId(1), BrokerId(2)
 BROKERS = {
     broker_id: BrokerImage(
-        broker_id=broker_id, epoch=int(broker_id), host="h", port=9092, alive=broker_id == ONE
+        broker_id=broker_id, epoch=int(broker_id), host="h", port=9092, alive=broker_id == B1
     )
-    for broker_id in (ONE, TWO)
+    for broker_id in (B1, B2)
 }
 
 
@@ -355,16 +355,16 @@ def image(partitions: int = 1) -> ClusterImage:
             topic_id=uuid.UUID(int=5),
             partitions=(
                 PartitionImage(
-                    leader=TWO,
+                    leader=B2,
                     leader_epoch=LeaderEpoch(6),
                     partition_epoch=9,
-                    replicas=(ONE, TWO),
-                    isr=(TWO,),
-                    elr=(ONE,),
-                    last_known_elr=(ONE,),
+                    replicas=(B1, B2),
+                    isr=(B2,),
+                    elr=(B1,),
+                    last_known_elr=(B1,),
                     is_recovering=True,
-                    removing=(ONE,),
-                    adding=(TWO,),
+                    removing=(B1,),
+                    adding=(B2,),
                 ),
             )
             * partitions,

@@ -37,14 +37,14 @@ def folder(tmp_path: Path, driver: LogDriver) -> Path:
 
 
 def load(
-    folder: Path, *, clean: bool = False, noted_offsets: CheckpointedOffsets | None = None
+    folder: Path, *, is_clean: bool = False, noted_offsets: CheckpointedOffsets | None = None
 ) -> LoadedReplica:
     bytes_before = {path: path.read_bytes() for path in sorted(folder.iterdir())}
     loaded_replica = load_replica(
         names.PartitionDirectory(topic_partition=TopicPartition("t", 0), path=folder),
         config=CONFIG,
         checkpointed_offsets=noted_offsets or CheckpointedOffsets(),
-        was_clean=clean,
+        was_clean=is_clean,
         now_ms=NOW,
     )
     loaded_replica.log.check_invariants()
@@ -56,11 +56,11 @@ def logs(folder: Path) -> list[Path]:
     return [path for _, path in names.Suffix.LOG.files_in(folder)]
 
 
-@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("is_clean", [True, False])
 def test_a_sound_folder_becomes_the_log_that_it_was(
-    folder: Path, driver: LogDriver, clean: bool
+    folder: Path, driver: LogDriver, is_clean: bool
 ) -> None:
-    loaded_replica = load(folder, clean=clean)
+    loaded_replica = load(folder, is_clean=is_clean)
     assert list(loaded_replica.log.batches()) == list(driver.log.batches())
     loaded_replica.log.advance_high_watermark(driver.log.high_watermark)
     driver.log.reopen(
@@ -117,7 +117,7 @@ def test_what_lies_below_the_recovery_point_is_not_looked_at(
         (CheckpointedOffsets(recovery_point=second_base_offset), False),
         (CheckpointedOffsets(), True),
     ):
-        loaded_replica = load(folder, noted_offsets=noted_offsets, clean=clean)
+        loaded_replica = load(folder, noted_offsets=noted_offsets, is_clean=clean)
         assert loaded_replica.log.log_end_offset == driver.log.log_end_offset
         assert loaded_replica.losses == ()
     assert load(
@@ -133,7 +133,7 @@ def test_a_segment_without_its_index_is_recovered_after_a_stop_in_order_too(
     first_file.with_suffix(".txnindex").unlink(missing_ok=True)
     file_bytes = first_file.read_bytes()
     first_file.write_bytes(file_bytes + b"torn")
-    loaded_replica = load(folder, clean=True)
+    loaded_replica = load(folder, is_clean=True)
     assert [loss.path for loss in loaded_replica.losses] == [str(first_file)]
     assert loaded_replica.log.log_end_offset == driver.log.log_end_offset
     assert loaded_replica.log.snapshot().aborted == driver.log.snapshot().aborted
@@ -142,7 +142,7 @@ def test_a_segment_without_its_index_is_recovered_after_a_stop_in_order_too(
 def test_a_structure_that_is_lost_ends_the_log_after_a_stop_in_order_too(folder: Path) -> None:
     first_file, *other_files = logs(folder)
     first_file.write_bytes(first_file.read_bytes()[:-1])
-    loaded_replica = load(folder, clean=True)
+    loaded_replica = load(folder, is_clean=True)
     assert [loss.path for loss in loaded_replica.losses] == [
         str(file) for file in (first_file, *other_files)
     ]
@@ -170,7 +170,7 @@ def test_a_damaged_index_of_aborted_transactions_is_made_anew(
     if damage == bytes(34):
         data = path.read_bytes()[:18] + (500).to_bytes(8, "big") + path.read_bytes()[26:]
     path.write_bytes(data)
-    loaded_replica = load(folder, clean=True)
+    loaded_replica = load(folder, is_clean=True)
     assert loaded_replica.log.snapshot().aborted == driver.log.snapshot().aborted
     assert [loss.path for loss in loaded_replica.losses] == [str(path)]
 
@@ -178,7 +178,7 @@ def test_a_damaged_index_of_aborted_transactions_is_made_anew(
 def test_a_damaged_snapshot_is_thrown_away(folder: Path) -> None:
     path = names.Suffix.SNAPSHOT.files_in(folder)[-1][1]
     path.write_bytes(b"damaged")
-    loaded_replica = load(folder, clean=True)
+    loaded_replica = load(folder, is_clean=True)
     assert [loss.path for loss in loaded_replica.losses] == [str(path)]
     assert loaded_replica.log.producers.open_transaction_of(7) == 4
 
@@ -186,11 +186,11 @@ def test_a_damaged_snapshot_is_thrown_away(folder: Path) -> None:
 def test_leader_epochs_that_cannot_be_read_are_taken_from_the_batches(folder: Path) -> None:
     path = folder / "leader-epoch-checkpoint"
     path.write_text("7\n")
-    loaded_replica = load(folder, clean=True)
+    loaded_replica = load(folder, is_clean=True)
     assert loaded_replica.log.snapshot().leader_epochs == ((0, 0),)
     assert [loss.path for loss in loaded_replica.losses] == [str(path)]
     path.unlink()
-    assert load(folder, clean=True).log.snapshot().leader_epochs == ((0, 0),)
+    assert load(folder, is_clean=True).log.snapshot().leader_epochs == ((0, 0),)
 
 
 def test_a_log_that_ends_below_its_start_is_given_up(folder: Path) -> None:
@@ -267,4 +267,4 @@ def test_where_files_are_believed_a_marker_that_is_none_is_named(
         run_to_end(producer_snapshot.encode_in_steps([]))
     )
     with pytest.raises(ConfigError, match="t-0: control record"):
-        load(folder, clean=True)
+        load(folder, is_clean=True)

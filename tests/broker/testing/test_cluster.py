@@ -261,8 +261,10 @@ def test_what_can_not_be_had_is_refused_at_once() -> None:
         AsyncSimulatedKafka(brokers="three")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("virgin", [False, True])
-def test_the_first_client_waits_for_a_coordinator_only_in_a_virgin_cluster(*, virgin: bool) -> None:
+@pytest.mark.parametrize("is_virgin", [False, True])
+def test_the_first_client_waits_for_a_coordinator_only_in_a_virgin_cluster(
+    *, is_virgin: bool
+) -> None:
     async def main(kafka: AsyncSimulatedKafka) -> None:
         async with client(kafka) as cluster, Producer(cluster, transactional_id="app") as producer:
             await producer.init_transactions()
@@ -271,10 +273,10 @@ def test_the_first_client_waits_for_a_coordinator_only_in_a_virgin_cluster(*, vi
             for event in await kafka.trace.events()
             if b"COORDINATOR_LOAD_IN_PROGRESS" in msgspec.json.encode(event.d)
         ]
-        assert bool(refused_events) == virgin
+        assert bool(refused_events) == is_virgin
         assert await kafka.topics.names() == ("orders",)
 
-    run_virtual(main, topics=["orders"], trace="full", virgin=virgin)
+    run_virtual(main, topics=["orders"], trace="full", virgin=is_virgin)
 
 
 def test_a_factor_above_the_number_of_brokers_is_obeyed_and_the_cluster_starts() -> None:

@@ -15,9 +15,9 @@ class InClusterLoop:
         self.cluster_loop = cluster_loop
 
     @in_cluster_loop
-    async def thread(self, *, fails: bool = False) -> str:
+    async def thread(self, *, must_fail: bool = False) -> str:
         """Where it runs."""
-        if fails:
+        if must_fail:
             raise LookupError("no")
         return threading.current_thread().name
 
@@ -52,7 +52,7 @@ def test_a_thread_that_blocks_gets_the_result(loop_thread: LoopThread) -> None:
 
 def test_failures_come_through(loop_thread: LoopThread) -> None:
     with pytest.raises(LookupError, match="no"):
-        Twin(InClusterLoop(loop_thread.cluster_loop)).thread(fails=True)
+        Twin(InClusterLoop(loop_thread.cluster_loop)).thread(must_fail=True)
 
 
 async def test_blocking_in_the_cluster_s_own_loop_is_refused_instead_of_waiting_for_ever() -> None:

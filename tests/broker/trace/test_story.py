@@ -38,12 +38,19 @@ class Script:
         return [sentence.text for sentence in self.sentences]
 
 
-def state(state_name: str, **fields: Any) -> dict[str, Any]:
-    return {"state": state_name, "pid": 7, "epoch": 0, "last_epoch": -1, "partitions": [], **fields}
+def state(state_name: str, **state_fields: Any) -> dict[str, Any]:
+    return {
+        "state": state_name,
+        "pid": 7,
+        "epoch": 0,
+        "last_epoch": -1,
+        "partitions": [],
+        **state_fields,
+    }
 
 
-def batch(**fields: Any) -> dict[str, Any]:
-    return {"tp": "t-0", "pid": 7, "epoch": 0, "base": 1, "txn": True, **fields}
+def batch(**batch_fields: Any) -> dict[str, Any]:
+    return {"tp": "t-0", "pid": 7, "epoch": 0, "base": 1, "txn": True, **batch_fields}
 
 
 def test_the_storys_own_sentences_are_told_and_others_have_time_and_place() -> None:

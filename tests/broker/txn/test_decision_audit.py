@@ -27,20 +27,22 @@ WHOLE = LogReach()
 STEP_MS = 100
 
 
-def decision(number: int, *, commit: bool = True, is_completed: bool = True) -> AuditedDecision:
+def decision(number: int, *, is_commit: bool = True, is_completed: bool = True) -> AuditedDecision:
     at_ms = number * STEP_MS
     return AuditedDecision(
         coordinator=3,
         offset=10 * number,
         at_ms=at_ms,
-        is_commit=commit,
+        is_commit=is_commit,
         completed_ms=at_ms + 10 if is_completed else None,
     )
 
 
-def marker(number: int, *, commit: bool = True, lag_ms: int = 5, offset: int = 0) -> AuditedMarker:
+def marker(
+    number: int, *, is_commit: bool = True, lag_ms: int = 5, offset: int = 0
+) -> AuditedMarker:
     return AuditedMarker(
-        offset=offset or 2 * number + 1, at_ms=number * STEP_MS + lag_ms, is_commit=commit
+        offset=offset or 2 * number + 1, at_ms=number * STEP_MS + lag_ms, is_commit=is_commit
     )
 
 
@@ -78,11 +80,11 @@ def test_the_decision_whose_marker_is_missing_is_named(missing: int) -> None:
     assert set(states.values()) == {AuditState.AGREES}
 
 
-@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("is_commit", [True, False])
 @pytest.mark.parametrize("index", range(4))
-def test_the_other_outcome_contradicts(index: int, commit: bool) -> None:
-    decisions = [decision(n, commit=commit) for n in range(4)]
-    markers = [marker(n, commit=commit is (n != index)) for n in range(4)]
+def test_the_other_outcome_contradicts(index: int, is_commit: bool) -> None:
+    decisions = [decision(n, is_commit=is_commit) for n in range(4)]
+    markers = [marker(n, is_commit=is_commit is (n != index)) for n in range(4)]
     states = states_by_decision(audited(decisions, markers))
     assert states.pop(index) is AuditState.CONTRADICTS
     assert set(states.values()) == {AuditState.AGREES}
@@ -179,7 +181,7 @@ def test_transactions_v2_are_paired_by_epoch_whatever_the_clocks_say(lag_ms: int
     )
     (verdict,) = audited([by_epoch], [marker(1_000, lag_ms=lag_ms)])
     assert verdict.state is AuditState.AGREES
-    (verdict,) = audited([by_epoch], [marker(1_000, lag_ms=lag_ms, commit=False)])
+    (verdict,) = audited([by_epoch], [marker(1_000, lag_ms=lag_ms, is_commit=False)])
     assert verdict.state is AuditState.CONTRADICTS
     (verdict,) = audited([by_epoch], [])
     assert verdict.state is AuditState.NO_MARKER

@@ -27,20 +27,20 @@ Stream = list[tuple[EpochPlace, AuditedDecision | AuditedMarker]]
 
 
 def decision(
-    offset: int, at_ms: int, *, commit: bool = True, by_epoch: bool = False
+    offset: int, at_ms: int, *, is_commit: bool = True, by_epoch: bool = False
 ) -> AuditedDecision:
     return AuditedDecision(
         coordinator=0,
         offset=offset,
         at_ms=at_ms,
-        is_commit=commit,
+        is_commit=is_commit,
         by_epoch=by_epoch,
         completed_ms=at_ms + 5,
     )
 
 
-def marker(offset: int, at_ms: int, *, commit: bool = True) -> AuditedMarker:
-    return AuditedMarker(offset=offset, at_ms=at_ms, is_commit=commit)
+def marker(offset: int, at_ms: int, *, is_commit: bool = True) -> AuditedMarker:
+    return AuditedMarker(offset=offset, at_ms=at_ms, is_commit=is_commit)
 
 
 def ledger_of() -> DecisionLedger:
@@ -54,15 +54,15 @@ def stream_of(transaction_count: int, *, by_epoch: bool, gap_ms: int, seed: int)
     for number in range(transaction_count):
         at_ms = 1_000_000 + number * gap_ms
         place = EpochPlace(7, number, ORDERS) if by_epoch else PLACE
-        commit = rng.random() < 0.7
-        stream.append((place, decision(number, at_ms, commit=commit, by_epoch=by_epoch)))
+        is_commit = rng.random() < 0.7
+        stream.append((place, decision(number, at_ms, is_commit=is_commit, by_epoch=by_epoch)))
         damage = rng.choice(["lost", "turned", "twice"]) if number % 400 == 200 else "sound"
         if damage != "lost":
             stream.append(
-                (place, marker(2 * number, at_ms + 2, commit=commit ^ (damage == "turned")))
+                (place, marker(2 * number, at_ms + 2, is_commit=is_commit ^ (damage == "turned")))
             )
         if damage == "twice":
-            stream.append((place, marker(2 * number + 1, at_ms + 4, commit=commit)))
+            stream.append((place, marker(2 * number + 1, at_ms + 4, is_commit=is_commit)))
     return stream
 
 

@@ -105,11 +105,13 @@ def test_a_marker_that_was_sent_again_needs_nothing() -> None:
     assert (audit_finding.explained_by, audit_finding.advice) == ("coordinator-moved", "nothing")
 
 
-@pytest.mark.parametrize(("moved_twice", "explained_by"), [(True, "z34"), (False, "KAFKA-14402")])
+@pytest.mark.parametrize(
+    ("has_moved_twice", "explained_by"), [(True, "z34"), (False, "KAFKA-14402")]
+)
 def test_records_behind_a_marker_are_told_apart_by_the_moves_of_the_coordinator(
-    moved_twice: bool, explained_by: str
+    has_moved_twice: bool, explained_by: str
 ) -> None:
-    clues = FindingClues(records=OPEN, has_moved_twice=moved_twice)
+    clues = FindingClues(records=OPEN, has_moved_twice=has_moved_twice)
     audit_finding = finding(AuditState.RECORDS_BEHIND, decision=None, clues=clues)
     assert audit_finding.explained_by == explained_by
 

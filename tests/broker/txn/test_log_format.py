@@ -362,7 +362,7 @@ def test_the_short_way_reads_what_the_long_way_reads(data: st.DataObject) -> Non
 
 
 LOG_READER_TV_2 = TransactionVersion.TV_2
-OTHER = TransactionalId("other")
+OTHER_ID = TransactionalId("other")
 FIRST = to_first(TID, producer_id=ProducerId(7), timeout_ms=1_000, now_ms=NOW_MS)
 OPENED = to_ongoing(
     entry(epoch=0, timeout_ms=1_000),
@@ -370,7 +370,7 @@ OPENED = to_ongoing(
     client_version=LOG_READER_TV_2,
     now_ms=1,
 )
-ELSE = to_first(OTHER, producer_id=ProducerId(8), timeout_ms=1_000, now_ms=NOW_MS)
+ELSE = to_first(OTHER_ID, producer_id=ProducerId(8), timeout_ms=1_000, now_ms=NOW_MS)
 
 
 def batch(*records: object) -> bytes:
@@ -384,7 +384,7 @@ def test_the_last_record_of_each_id_stays() -> None:
     assert loaded_log == CoordinatorLogEntries(
         entries={
             TID: apply(None, OPENED, release_rules=LATEST_RULES),
-            OTHER: apply(None, ELSE, release_rules=LATEST_RULES),
+            OTHER_ID: apply(None, ELSE, release_rules=LATEST_RULES),
         }
     )  # type: ignore[dict-item]
 
@@ -399,7 +399,7 @@ def test_a_compacted_log_may_begin_anywhere() -> None:
 
 def test_tombstones_remove_what_is_there_and_what_is_not() -> None:
     log = [batch(FIRST, ELSE), batch(Tombstone(transactional_id=TID))]
-    assert list(read_log(log, release_rules=LATEST_RULES).entries) == [OTHER]
+    assert list(read_log(log, release_rules=LATEST_RULES).entries) == [OTHER_ID]
     assert (
         read_log([batch(Tombstone(transactional_id=TID))], release_rules=LATEST_RULES).entries == {}
     )
@@ -421,7 +421,9 @@ def test_what_is_not_known_and_markers_are_skipped() -> None:
 
 
 def test_damage_ends_the_reading_and_keeps_what_was_read() -> None:
-    damaged_batch = build_batch([Record(key=encode_key(OTHER), value=b"\x00")], timestamp_ms=NOW_MS)
+    damaged_batch = build_batch(
+        [Record(key=encode_key(OTHER_ID), value=b"\x00")], timestamp_ms=NOW_MS
+    )
     loaded_log = read_log([batch(FIRST), damaged_batch, batch(OPENED)], release_rules=LATEST_RULES)
     assert loaded_log.entries == {TID: apply(None, FIRST, release_rules=LATEST_RULES)}
     assert loaded_log.read_error is not None

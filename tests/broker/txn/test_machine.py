@@ -344,7 +344,7 @@ def test_a_fence_follows_the_level_of_the_cluster(
     level: str, epoch: str, failed_fence: str, written_epoch: str, next_pid: str
 ) -> None:
     version = TransactionVersion(int(level[-1]))
-    txn = entry(TransactionState.ONGOING, epoch=int(epoch), failed_fence=bool(failed_fence))
+    txn = entry(TransactionState.ONGOING, epoch=int(epoch), has_failed_fence=bool(failed_fence))
     outcome = decide_fence(
         txn, finalized_version=version, now_ms=NOW_MS, release_rules=LATEST_RULES
     )
@@ -406,7 +406,7 @@ def test_replies_are_the_identity_to_go_on_with() -> None:
 
 
 def command(
-    expected: str = "", *, timeout_ms: int = 1_000, two_phase: bool = False
+    expected: str = "", *, timeout_ms: int = 1_000, enables_two_phase_commit: bool = False
 ) -> InitProducerId:
     identity = None
     if expected:
@@ -418,7 +418,7 @@ def command(
         transactional_id=TID,
         timeout_ms=timeout_ms,
         expected_identity=identity,
-        enable_two_phase_commit=two_phase,
+        enable_two_phase_commit=enables_two_phase_commit,
     )
 
 
@@ -454,11 +454,11 @@ def decide(
 
 
 @pytest.mark.parametrize(
-    ("command", "enabled", "error"),
+    ("command", "is_enabled", "error"),
     [
         (InitProducerId(transactional_id=TransactionalId(""), timeout_ms=0), False, 42),
-        (command(two_phase=True, timeout_ms=0), False, 53),
-        (command(two_phase=True, timeout_ms=0), True, None),
+        (command(enables_two_phase_commit=True, timeout_ms=0), False, 53),
+        (command(enables_two_phase_commit=True, timeout_ms=0), True, None),
         (InitProducerId(transactional_id=TID, timeout_ms=0, keeps_prepared=True), True, 35),
         (command(timeout_ms=0), False, 50),
         (command(timeout_ms=-1), False, 50),
@@ -467,8 +467,8 @@ def decide(
         (command(timeout_ms=1), False, None),
     ],
 )
-def test_validation_in_order(command: InitProducerId, enabled: bool, error: int | None) -> None:
-    settings = Settings(transaction_two_phase_commit_enable=enabled)
+def test_validation_in_order(command: InitProducerId, is_enabled: bool, error: int | None) -> None:
+    settings = Settings(transaction_two_phase_commit_enable=is_enabled)
     refusal = check_init_producer_id(command, settings, keeps_prepared=False)
     assert (None if refusal is None else refusal.error) == error
 
@@ -547,7 +547,7 @@ def test_a_new_id_starts_with_a_fresh_producer_id_at_epoch_0() -> None:
 
 
 def test_two_phase_commit_never_times_out() -> None:
-    outcome, _ = decide(entry(), command(two_phase=True))
+    outcome, _ = decide(entry(), command(enables_two_phase_commit=True))
     assert not isinstance(outcome, Rejection)
     assert outcome.records[0].txn_timeout_ms == TIMEOUT_NEVER_MS
 
@@ -659,10 +659,10 @@ def entry_in_state(state: str, pending: str, pid: str, epoch: str) -> TxnMetadat
 
 
 @pytest.mark.parametrize(
-    ("pending_first", "rule"), [(True, "add.pending"), (False, "add.wrong-pid")]
+    ("comes_pending_first", "rule"), [(True, "add.pending"), (False, "add.wrong-pid")]
 )
 def test_a_pending_change_is_seen_before_or_behind_the_identity(
-    pending_first: bool, rule: str
+    comes_pending_first: bool, rule: str
 ) -> None:
     """The pending change is that of an epoch overflow (KAFKA-18660)."""
     outcome = decide_add_partitions(
@@ -675,7 +675,7 @@ def test_a_pending_change_is_seen_before_or_behind_the_identity(
             transaction_version=TransactionVersion.TV_2,
         ),
         now_ms=NOW_MS,
-        release_rules=Rules(pending_comes_before_identity=pending_first),
+        release_rules=Rules(pending_comes_before_identity=comes_pending_first),
     )
     assert outcome.rule == rule
 
@@ -763,10 +763,12 @@ def test_only_open_transactions_time_out(state: TransactionState) -> None:
     )
 
 
-@pytest.mark.parametrize(("late_ms", "timed_out"), [(-1, False), (0, False), (1, True)])
-def test_a_transaction_lives_for_all_of_its_timeout(late_ms: int, *, timed_out: bool) -> None:
+@pytest.mark.parametrize(("late_ms", "has_timed_out"), [(-1, False), (0, False), (1, True)])
+def test_a_transaction_lives_for_all_of_its_timeout(late_ms: int, *, has_timed_out: bool) -> None:
     txn = entry(TransactionState.ONGOING, start_ms=NOW_MS, timeout_ms=10)
-    assert is_timed_out(txn, now_ms=NOW_MS + 10 + late_ms, release_rules=LATEST_RULES) is timed_out
+    assert (
+        is_timed_out(txn, now_ms=NOW_MS + 10 + late_ms, release_rules=LATEST_RULES) is has_timed_out
+    )
 
 
 def test_a_pending_move_and_two_phase_commit_keep_the_timeout_away() -> None:
@@ -777,7 +779,7 @@ def test_a_pending_move_and_two_phase_commit_keep_the_timeout_away() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "pending", "age_ms", "expires"),
+    ("state", "pending", "age_ms", "has_expired"),
     [
         (TransactionState.EMPTY, None, 100, True),
         (TransactionState.COMPLETE_COMMIT, None, 100, True),
@@ -790,11 +792,11 @@ def test_a_pending_move_and_two_phase_commit_keep_the_timeout_away() -> None:
     ],
 )
 def test_idle_ids_expire(
-    state: TransactionState, pending: TransactionState | None, age_ms: int, *, expires: bool
+    state: TransactionState, pending: TransactionState | None, age_ms: int, *, has_expired: bool
 ) -> None:
     txn = entry(state, pending=pending, update_ms=NOW_MS - age_ms)
     tombstone = decide_expiry(txn, now_ms=NOW_MS, expiration_ms=100)
-    assert tombstone == (Tombstone(transactional_id=TID) if expires else None)
+    assert tombstone == (Tombstone(transactional_id=TID) if has_expired else None)
 
 
 # Descriptions

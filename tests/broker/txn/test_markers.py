@@ -89,7 +89,7 @@ def test_markers_carry_the_identity_the_end_was_prepared_with(
 
 
 @pytest.mark.parametrize(
-    ("version", "next_pid", "fences", "rule"),
+    ("version", "next_pid", "is_fencing", "rule"),
     [
         (0, -1, False, "sent.epoch-v1"),
         (0, -1, True, "sent.epoch-fence"),
@@ -98,7 +98,7 @@ def test_markers_carry_the_identity_the_end_was_prepared_with(
     ],
 )
 def test_a_debt_names_the_rule_of_its_epoch(
-    version: int, next_pid: int, rule: str, *, fences: bool
+    version: int, next_pid: int, rule: str, *, is_fencing: bool
 ) -> None:
     txn = entry(
         TransactionState.PREPARE_ABORT,
@@ -110,7 +110,7 @@ def test_a_debt_names_the_rule_of_its_epoch(
         to_complete(txn, now_ms=NOW_MS),
         txn_partition=10,
         coordinator_epoch=CoordinatorEpoch(3),
-        fences=fences,
+        fences=is_fencing,
     )
     assert owed_debt.epoch_rule == rule
 
@@ -281,12 +281,14 @@ def test_an_older_debt_never_deletes_a_newer_one() -> None:
     assert queue.debt_count == 0
 
 
-@pytest.mark.parametrize("spares", [True, False])
-def test_an_answer_to_an_older_coordinator_spares_the_newer_debt_or_not(*, spares: bool) -> None:
-    queue = MarkerQueue(release_rules=Rules(stale_answers_spare_newer_debt=spares))
+@pytest.mark.parametrize("spares_newer_debt", [True, False])
+def test_an_answer_to_an_older_coordinator_spares_the_newer_debt_or_not(
+    *, spares_newer_debt: bool
+) -> None:
+    queue = MarkerQueue(release_rules=Rules(stale_answers_spare_newer_debt=spares_newer_debt))
     queue.add_debt(debt(epoch=4), ALL)
     queue.on_stale_reply(debt(epoch=3))
-    assert queue.debt_count == spares
+    assert queue.debt_count == spares_newer_debt
 
 
 def test_dropping_a_partition_drops_only_its_markers() -> None:

@@ -61,11 +61,15 @@ def transition(state: TransactionState, **fields: object) -> TxnTransition:
     return TxnTransition(**transition_fields)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("version", "target", "source", "allowed"), CELLS)
-def test_every_cell_of_the_table(version: str, target: str, source: str, *, allowed: bool) -> None:
+@pytest.mark.parametrize(("version", "target", "source", "is_allowed"), CELLS)
+def test_every_cell_of_the_table(
+    version: str, target: str, source: str, *, is_allowed: bool
+) -> None:
     move = transition(STATES[target], client_version=VERSIONS[version])
-    assert (STATES[source] in VALID_PREVIOUS_STATES[VERSIONS[version]][STATES[target]]) is allowed
-    if allowed:
+    assert (
+        STATES[source] in VALID_PREVIOUS_STATES[VERSIONS[version]][STATES[target]]
+    ) is is_allowed
+    if is_allowed:
         begin(entry(STATES[source]), move, now_ms=NOW_MS)
     else:
         with pytest.raises(InvariantViolation, match=f"no move from {source} to {target}"):
@@ -85,9 +89,11 @@ def test_states_have_the_ids_and_names_of_the_log() -> None:
     ]
 
 
-@pytest.mark.parametrize(("epoch", "exhausted"), [(32_765, False), (32_766, True), (32_767, True)])
-def test_an_epoch_is_exhausted_one_before_the_last(epoch: int, *, exhausted: bool) -> None:
-    assert is_epoch_exhausted(epoch) is exhausted
+@pytest.mark.parametrize(
+    ("epoch", "is_exhausted"), [(32_765, False), (32_766, True), (32_767, True)]
+)
+def test_an_epoch_is_exhausted_one_before_the_last(epoch: int, *, is_exhausted: bool) -> None:
+    assert is_epoch_exhausted(epoch) is is_exhausted
 
 
 @pytest.mark.parametrize(

@@ -54,13 +54,13 @@ def test_a_fence_of_version_1_takes_hold_before_it_is_logged_and_is_remembered()
     pending = begin(OPEN, fence, now_ms=NOW_MS)
     assert (pending.producer_epoch, pending.last_producer_epoch) == (6, -1)
     failed_txn = withdraw(pending, fence)
-    assert failed_txn == entry(TransactionState.ONGOING, epoch=6, failed_fence=True)
+    assert failed_txn == entry(TransactionState.ONGOING, epoch=6, has_failed_fence=True)
     # KAFKA-9666: not raised again
     assert fence_epoch_of(failed_txn, release_rules=LATEST_RULES) == 6
 
 
 def test_a_withdrawn_move_keeps_the_memory_of_a_failed_fence() -> None:
-    failed_txn = entry(TransactionState.ONGOING, failed_fence=True)
+    failed_txn = entry(TransactionState.ONGOING, has_failed_fence=True)
     move = to_prepared_v2(failed_txn, is_commit=False, fresh_producer_id=None, now_ms=NOW_MS)
     assert withdraw(begin(failed_txn, move, now_ms=NOW_MS), move) == failed_txn
 
@@ -120,21 +120,21 @@ def test_applying_without_a_beginning_is_a_breach() -> None:
         )
 
 
-@pytest.mark.parametrize("completes", [False, True])
-def test_only_a_completion_forgets_a_failed_fence(*, completes: bool) -> None:
-    if completes:
-        txn = entry(TransactionState.PREPARE_ABORT, failed_fence=True)
+@pytest.mark.parametrize("is_completion", [False, True])
+def test_only_a_completion_forgets_a_failed_fence(*, is_completion: bool) -> None:
+    if is_completion:
+        txn = entry(TransactionState.PREPARE_ABORT, has_failed_fence=True)
         move = to_complete(txn, now_ms=NOW_MS)
     else:
-        txn = entry(TransactionState.ONGOING, failed_fence=True)
+        txn = entry(TransactionState.ONGOING, has_failed_fence=True)
         move = to_prepared_v2(txn, is_commit=False, fresh_producer_id=None, now_ms=NOW_MS)
     applied = apply(begin(txn, move, now_ms=NOW_MS), move, release_rules=LATEST_RULES)
     assert applied is not None
-    assert applied.has_failed_epoch_fence is not completes
+    assert applied.has_failed_epoch_fence is not is_completion
 
 
 def test_a_commit_too_forgets_a_failed_fence() -> None:
-    txn = entry(TransactionState.PREPARE_COMMIT, failed_fence=True)
+    txn = entry(TransactionState.PREPARE_COMMIT, has_failed_fence=True)
     move = to_complete(txn, now_ms=NOW_MS)
     applied = apply(begin(txn, move, now_ms=NOW_MS), move, release_rules=LATEST_RULES)
     assert applied is not None

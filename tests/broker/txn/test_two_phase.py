@@ -125,18 +125,18 @@ def test_each_caller_gets_the_next_identity_and_the_transaction_stays(
     assert retried.reply == identity(*went_on)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("keeps", [True, False])
-def test_an_open_transaction_is_kept_for_who_asks_for_that(*, keeps: bool) -> None:
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_an_open_transaction_is_kept_for_who_asks_for_that(*, is_kept: bool) -> None:
     txn = entry(S.ONGOING)
     init_decision = decide_init_producer_id(
         txn,
-        InitProducerId(transactional_id=TID, timeout_ms=1_000, keeps_prepared=keeps),
+        InitProducerId(transactional_id=TID, timeout_ms=1_000, keeps_prepared=is_kept),
         finalized_version=TV_2,
         now_ms=NOW_MS,
         release_rules=LATEST_RULES,
     )
     kept_decision = decide_keep(txn, finalized_version=TV_2, now_ms=NOW_MS, fresh_producer_id=None)
-    assert (init_decision == kept_decision) is keeps
+    assert (init_decision == kept_decision) is is_kept
 
 
 @pytest.mark.parametrize(

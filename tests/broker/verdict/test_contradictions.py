@@ -34,14 +34,14 @@ def decision(
 
 
 def marker(
-    outcome: str, at: int, *, offset: int = 0, epoch: int = 0, ends: bool = True
+    outcome: str, at: int, *, offset: int = 0, epoch: int = 0, has_ended_records: bool = True
 ) -> ProducerMarker:
     return ProducerMarker(
         offset=offset or at,
         producer_epoch=epoch,
         is_commit=outcome == "C",
         written_at=at,
-        has_ended_records=ends,
+        has_ended_records=has_ended_records,
     )
 
 
@@ -53,7 +53,10 @@ def marker(
         pytest.param([decision("C", 10)], [], [], id="no-end-yet"),
         pytest.param([decision("C", 10)], [marker("A", 11)], [11], id="operator-wrote-the-other"),
         pytest.param(
-            [decision("C", 10)], [marker("A", 11, ends=False)], [], id="it-had-no-records-there"
+            [decision("C", 10)],
+            [marker("A", 11, has_ended_records=False)],
+            [],
+            id="it-had-no-records-there",
         ),
         pytest.param([], [marker("A", 11)], [], id="repaired-without-a-decision"),
         pytest.param(

@@ -178,8 +178,8 @@ def test_a_decided_transaction_waits_for_its_marker_or_for_an_operator(
     assert (verdict.state, verdict.headline) == (VerdictState.WAITS, headline)
     assert partition.ends is not None
     assert (partition.ends.by, partition.ends.at_ms) == (ends_by, at_ms)
-    heals = "does not heal by itself" not in " ".join(partition.sentences)
-    assert heals == (marker is None or ends_by is not EndsBy.OPERATOR)
+    can_heal = "does not heal by itself" not in " ".join(partition.sentences)
+    assert can_heal == (marker is None or ends_by is not EndsBy.OPERATOR)
 
 
 def test_what_no_coordinator_knows_hangs_and_an_operator_ends_it() -> None:

@@ -66,7 +66,7 @@ def test_what_is_not_recorded_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "owed_count", "last_outcome", "sentence"),
+    ("state", "owed_count", "was_last_committed", "sentence"),
     [
         ("Ongoing", 0, None, "app is open"),
         ("PrepareEpochFence", 0, None, "app is being fenced"),
@@ -80,10 +80,10 @@ def test_what_is_not_recorded_is_said() -> None:
     ],
 )
 def test_a_coordinator_is_told_by_its_state_and_what_it_owes(
-    state: str, owed_count: int, last_outcome: bool | None, sentence: str
+    state: str, owed_count: int, was_last_committed: bool | None, sentence: str
 ) -> None:
     told_sentence = coordinator_sentence(
-        "app", state, owed_count=owed_count, is_last_commit=last_outcome
+        "app", state, owed_count=owed_count, is_last_commit=was_last_committed
     )
     assert told_sentence == sentence
 

@@ -203,7 +203,7 @@ def test_a_summary_calls_a_timestamp_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "owed_count", "last_outcome", "sentence"),
+    ("state", "owed_count", "was_last_committed", "sentence"),
     [
         ("Ongoing", 0, None, "app is open"),
         ("PrepareCommit", 2, None, "app is decided: commit; 2 markers are owed"),
@@ -215,10 +215,12 @@ def test_a_summary_calls_a_timestamp_one() -> None:
     ],
 )
 def test_a_coordinator_is_told_in_a_sentence(
-    state: str, owed_count: int, last_outcome: bool | None, sentence: str
+    state: str, owed_count: int, was_last_committed: bool | None, sentence: str
 ) -> None:
     assert (
-        words.coordinator_sentence("app", state, owed_count=owed_count, is_last_commit=last_outcome)
+        words.coordinator_sentence(
+            "app", state, owed_count=owed_count, is_last_commit=was_last_committed
+        )
         == sentence
     )
 

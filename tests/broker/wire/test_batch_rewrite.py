@@ -56,7 +56,7 @@ def filtered_batch(
 
 
 def batch_of_records(
-    *, codec: int = NONE, append_time: bool = False, transactional: bool = False
+    *, codec: int = NONE, has_append_time: bool = False, is_transactional: bool = False
 ) -> bytes:
     return build_batch(
         RECORDS,
@@ -64,9 +64,9 @@ def batch_of_records(
         producer_id=7,
         producer_epoch=2,
         base_sequence=5,
-        is_transactional=transactional,
+        is_transactional=is_transactional,
         compression=codec,
-        has_log_append_time=append_time,
+        has_log_append_time=has_append_time,
         base_offset=40,
         leader_epoch=3,
     )
@@ -202,7 +202,7 @@ def test_records_are_scanned_where_they_lie() -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_some_records_remain_at_their_offsets(codec: int) -> None:
-    batch = batch_of_records(codec=codec, transactional=True)
+    batch = batch_of_records(codec=codec, is_transactional=True)
     header = read_batch_header(batch)
     records_kept = [record for record in read_records(batch) if record.offset in (41, 43)]
     filtered = filtered_batch(header, records_kept, delete_horizon_ms=None)
@@ -239,7 +239,7 @@ def test_a_delete_horizon_takes_the_place_of_the_base_timestamp() -> None:
 
 
 def test_append_time_stays_the_time_of_all() -> None:
-    batch = batch_of_records(append_time=True)
+    batch = batch_of_records(has_append_time=True)
     filtered = filtered_batch(
         read_batch_header(batch), read_records(batch)[:1], delete_horizon_ms=None
     )
@@ -286,7 +286,7 @@ def recode(batch: bytes, codec: int, *, codec_level: int | None = None) -> bytes
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("codec_level", [None, 1])
 def test_a_batch_in_another_codec(codec: int, codec_level: int | None) -> None:
-    batch = batch_of_records(codec=GZIP, transactional=True)
+    batch = batch_of_records(codec=GZIP, is_transactional=True)
     rewritten_batch = recode(batch, codec, codec_level=codec_level)
     recoded_header = read_batch_header(rewritten_batch)
     assert recoded_header.compression == codec
@@ -300,7 +300,7 @@ def test_a_batch_in_another_codec(codec: int, codec_level: int | None) -> None:
 
 
 def test_a_recoded_batch_numbers_its_records_anew() -> None:
-    batch = batch_of_records(append_time=True)
+    batch = batch_of_records(has_append_time=True)
     header, records = read_batch_header(batch), read_records(batch)
     payload = b"".join(
         encode_record(records[record_index], offset_delta=7, timestamp_delta_ms=-record_index)
@@ -534,16 +534,16 @@ def test_assigning_takes_any_buffer(kind: type[bytes]) -> None:
 
 
 @pytest.mark.parametrize("attributes", [0x10, 0x18])
-@pytest.mark.parametrize("log_append_time", [False, True])
-def test_restamping_sets_time_type_and_crc(attributes: int, log_append_time: bool) -> None:
+@pytest.mark.parametrize("has_append_time", [False, True])
+def test_restamping_sets_time_type_and_crc(attributes: int, has_append_time: bool) -> None:
     batch_before = batch(attributes=attributes)
-    stamped = restamp(batch_before, max_timestamp_ms=9000, has_log_append_time=log_append_time)
+    stamped = restamp(batch_before, max_timestamp_ms=9000, has_log_append_time=has_append_time)
     header = read_batch_header(stamped)
     assert crc_is_valid(stamped, header)
     assert as_dict(header) == {
         **as_dict(read_batch_header(batch_before)),
         "max_timestamp_ms": 9000,
-        "attributes": 0x18 if log_append_time else 0x10,
+        "attributes": 0x18 if has_append_time else 0x10,
         "crc": header.crc,
     }
 

@@ -155,14 +155,14 @@ def test_log_append_time_is_the_time_of_every_record() -> None:
     assert [record.timestamp_ms for record in read_records(built)] == [50, 50]
 
 
-@pytest.mark.parametrize(("log_append_time", "stamps"), [(False, [1, 99]), (True, [50, 50])])
+@pytest.mark.parametrize(("has_append_time", "stamps"), [(False, [1, 99]), (True, [50, 50])])
 def test_stamps_are_those_of_the_records_or_of_the_append(
-    log_append_time: bool, stamps: list[int]
+    has_append_time: bool, stamps: list[int]
 ) -> None:
     built = build_batch(
         [Record(timestamp_ms=1), Record(timestamp_ms=99)],
         timestamp_ms=50,
-        has_log_append_time=log_append_time,
+        has_log_append_time=has_append_time,
     )
     header = read_batch_header(built)
     stamps_found = list(timestamps_in(payload_of(built, header), header))

@@ -54,12 +54,12 @@ MEMBER_SETTINGS: Final = {
 
 
 def producer_settings(
-    transactional_id: str | None, timeout_ms: int, compression: str, *, idempotent: bool
+    transactional_id: str | None, timeout_ms: int, compression: str, *, is_idempotent: bool
 ) -> dict[str, Any]:
     """Settings of a producer, by the names that kafka-python and aiokafka use."""
     return {
         "acks": "all",
-        "enable_idempotence": idempotent,
+        "enable_idempotence": is_idempotent,
         "transactional_id": transactional_id,
         "transaction_timeout_ms": timeout_ms,
         "compression_type": None if compression == "none" else compression,
@@ -166,7 +166,7 @@ class Driver(Protocol):
         *,
         timeout_ms: int = 60_000,
         compression: str = "none",
-        idempotent: bool = True,
+        is_idempotent: bool = True,
     ) -> DriverProducer:
         """A producer that waits for all replicas."""
 

@@ -62,13 +62,13 @@ class Driver:
         *,
         timeout_ms: int = 60_000,
         compression: str = "none",
-        idempotent: bool = True,
+        is_idempotent: bool = True,
     ) -> DriverProducer:
         settings = {
             **self.settings,
             "linger.ms": 0,
             "acks": "all",
-            "enable.idempotence": idempotent,
+            "enable.idempotence": is_idempotent,
             "compression.type": compression,
         }
         if transactional_id is not None:

@@ -108,10 +108,10 @@ class Driver:
         *,
         timeout_ms: int = 60_000,
         compression: str = "none",
-        idempotent: bool = True,
+        is_idempotent: bool = True,
     ) -> DriverProducer:
         settings = producer_settings(
-            transactional_id, timeout_ms, compression, idempotent=idempotent
+            transactional_id, timeout_ms, compression, is_idempotent=is_idempotent
         )
         return DriverProducer({**self.settings, **settings})
 

@@ -19,7 +19,7 @@ class Programs:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[str]] = set()
-        self._stopped = False
+        self._is_stopped = False
 
     def run(
         self,
@@ -62,7 +62,7 @@ class Programs:
     def stop(self) -> None:
         """Stop all programs, and start no more."""
         with self._lock:
-            self._stopped = True
+            self._is_stopped = True
             for process in self._running:
                 _kill(process)
 
@@ -70,7 +70,7 @@ class Programs:
         self, command: Sequence[str], environment: Mapping[str, str]
     ) -> subprocess.Popen[str]:
         with self._lock:
-            if self._stopped:
+            if self._is_stopped:
                 raise RuntimeError("programs are being stopped")
             process = subprocess.Popen(
                 command,

@@ -75,9 +75,9 @@ def create_topic(driver: Driver, topic_name: str, partitions: int) -> None:
     until(f"leaders of {topic_name}", lambda: len(driver.leaders(topic_name)) == partitions)
 
 
-def until(condition: str, holds: Callable[[], bool]) -> None:
+def until(condition: str, is_met: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + PATIENCE_S
-    while not holds():
+    while not is_met():
         assert time.monotonic() < deadline_s, f"not within {PATIENCE_S:.0f} s: {condition}"
         time.sleep(0.01)  # the pace of asking
 

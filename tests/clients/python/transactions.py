@@ -27,7 +27,7 @@ def produce(lab: Lab) -> None:
                 )
                 for record_number in range(100)
             ]
-            with driver.producer(compression=codec, idempotent=False) as producer:
+            with driver.producer(compression=codec, is_idempotent=False) as producer:
                 offsets = producer.send(topic, records)
             expect(f"{codec}: offsets", list(range(100)), offsets)
             records_read = [

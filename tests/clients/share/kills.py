@@ -93,8 +93,8 @@ class Verdict(NamedTuple):
     @property
     def is_good(self) -> bool:
         """Whether no record was lost or wrongly repeated, and each library got records."""
-        worked = all(self.delivered.get(library) for library in LIBRARIES)
-        return worked and not self.lost and not self.without_leave
+        have_all_delivered = all(self.delivered.get(library) for library in LIBRARIES)
+        return have_all_delivered and not self.lost and not self.without_leave
 
 
 def judge(produced_records: set[tuple[int, int]], events: Sequence[Event]) -> Verdict:

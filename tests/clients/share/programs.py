@@ -9,13 +9,13 @@ from typing import Final
 from tests.support.apache_kafka import java_classes, java_command, kafka_libs
 from tests.support.foreign_clients import ForeignClientError
 
-SOURCES: Final = Path(__file__).parent / "java"
+SOURCE_FOLDER: Final = Path(__file__).parent / "java"
 
 
 def share_program(main_class: str) -> list[str]:
     """Command line of a program of this folder, without the program's own arguments."""
     libs = kafka_libs()
-    sources = sorted(SOURCES.glob("*.java"))
+    sources = sorted(SOURCE_FOLDER.glob("*.java"))
     classes = java_classes(sources, name="share", libs=libs, error=ForeignClientError)
     options = [
         "-XX:TieredStopAtLevel=1",

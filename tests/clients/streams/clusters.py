@@ -54,7 +54,7 @@ def simulated_cluster(
     Args:
         directory: Where its settings are kept.
         transaction_version: Of ``transaction.version``.
-        standbys: Of each task of a streams group.
+        standby_count: Of each task of a streams group.
     """
     config = directory / "cluster.yaml"
     config.write_text(f"{_SIMULATED}  group_streams_num_standby_replicas: {standby_count}\n")

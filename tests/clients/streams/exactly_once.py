@@ -129,9 +129,9 @@ class TroubledApplication:
         yield
         self._control.disarm(_HELD)
 
-    def _await(self, condition_text: str, condition: Callable[[], bool]) -> None:
+    def _await(self, condition_text: str, is_met: Callable[[], bool]) -> None:
         deadline_s = time.monotonic() + _PATIENCE_S
-        while not condition():
+        while not is_met():
             if time.monotonic() > deadline_s:
                 raise LabError(f"not so after {_PATIENCE_S:.0f} s: {condition_text}")
             time.sleep(_AGAIN_S)
@@ -162,7 +162,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for time_number in range(1, options.times + 1):
         for protocol in _PROTOCOLS[options.protocol]:
             begun_s = time.monotonic()
-            problems = _run(protocol, seed=time_number, stores=options.stores)
+            problems = _run(protocol, seed=time_number, with_stores=options.stores)
             passed_count, failed_count = (
                 passed_count + (not problems),
                 failed_count + bool(problems),
@@ -175,9 +175,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if failed_count else 0
 
 
-def _run(protocol: str, *, seed: int, stores: bool) -> list[str]:
+def _run(protocol: str, *, seed: int, with_stores: bool) -> list[str]:
     """Run all troubles once; return the complaints."""
-    settings = _STORES if stores else {}
+    settings = _STORES if with_stores else {}
     try:
         with Lab(
             transaction_version=2,

@@ -24,7 +24,7 @@ from confluent_kafka.cimpl import NewTopic
 from tests.clients.streams.ledger import Ledger
 from tests.support.lifetime import ManagedResource
 
-WORDS: Final = tuple(f"word-{number:02}" for number in range(12))
+FED_WORDS: Final = tuple(f"word-{number:02}" for number in range(12))
 _PATIENCE_S: Final = 30.0
 _POLL_S: Final = 0.05
 _FEED_EVERY_S: Final = 0.06
@@ -64,7 +64,7 @@ class Feeder:
         """
         for _ in range(round_count):
             for partition in range(self._partitions):
-                word = self._chance.choice(WORDS)
+                word = self._chance.choice(FED_WORDS)
                 self._ledger.feed(word)
                 self._producer.produce(
                     self._topic, word, partition=partition, on_delivery=self._note_delivery

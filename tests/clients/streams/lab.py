@@ -120,7 +120,7 @@ class Lab(ManagedResource):
         return super().__enter__()
 
     def _on_exit(self, error: BaseException | None) -> None:
-        self._close(expect_clean=error is None)
+        self._close(expects_clean_end=error is None)
 
     def _on_enter(self) -> None:
         bootstrap = self.cluster.bootstrap
@@ -147,7 +147,7 @@ class Lab(ManagedResource):
         self.feed(ROUNDS)
         self.settle()
 
-    def _close(self, *, expect_clean: bool) -> None:
+    def _close(self, *, expects_clean_end: bool) -> None:
         try:
             for application in self.applications.values():
                 application.stop()
@@ -155,7 +155,7 @@ class Lab(ManagedResource):
             if self._reader is not None:
                 self._reader.close()
             if isinstance(self.cluster, TxnsimServer):
-                self.cluster.stop(expect_clean=expect_clean)
+                self.cluster.stop(expects_clean_end=expects_clean_end)
             else:
                 self.cluster.stop()
             self._directory.cleanup()
@@ -214,9 +214,9 @@ class Lab(ManagedResource):
             if partition.leader != partition.preferred:
                 self.control.move_leader(partition.topic, partition.partition, partition.preferred)
 
-    def _await(self, condition_text: str, condition: Callable[[], bool]) -> None:
+    def _await(self, condition_text: str, is_met: Callable[[], bool]) -> None:
         deadline_s = time.monotonic() + PATIENCE_S
-        while not condition():
+        while not is_met():
             if time.monotonic() > deadline_s:
                 raise LabError(f"not so after {PATIENCE_S:.0f} s: {condition_text}")
             time.sleep(_POLL_S)

@@ -17,7 +17,7 @@ class Ledger:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._fed: Counter[str] = Counter()
-        self._seen: Counter[str] = Counter()
+        self._seen_counts: Counter[str] = Counter()
         self._problems: list[str] = []
 
     def feed(self, word: str) -> None:
@@ -28,7 +28,7 @@ class Ledger:
     def see(self, word: str, count: int, position: str) -> None:
         """Compare an output with the expected count of its word, and count it."""
         with self._lock:
-            expected_count = self._seen[word] + 1
+            expected_count = self._seen_counts[word] + 1
             if count < expected_count:
                 self._problems.append(
                     f"{position}: {word} is {count} again, after {expected_count - 1}"
@@ -37,7 +37,7 @@ class Ledger:
                 self._problems.append(
                     f"{position}: {word} is {count}, but {expected_count} is missing"
                 )
-            self._seen[word] = count  # told once, then it goes on from there
+            self._seen_counts[word] = count  # told once, then it goes on from there
 
     @property
     def fed(self) -> int:
@@ -52,7 +52,7 @@ class Ledger:
                 *self._problems,
                 *(
                     f"{word} was counted {count} times, fed {self._fed[word]} times"
-                    for word, count in sorted(self._seen.items())
+                    for word, count in sorted(self._seen_counts.items())
                     if count > self._fed[word]
                 ),
             )
@@ -67,4 +67,4 @@ class Ledger:
     def missing(self) -> Counter[str]:
         """Inputs without an output so far, per word."""
         with self._lock:
-            return self._fed - self._seen
+            return self._fed - self._seen_counts

@@ -33,7 +33,7 @@ def plan_of(transaction_version: int, *, seed: int, kill_count: int) -> tuple[Ki
     Args:
         transaction_version: Of ``transaction.version``.
         seed: Of order and instances.
-        kills: How many, at least.
+        kill_count: How many, at least.
     """
     chance = random.Random(f"{seed}/{transaction_version}")
     plan: list[Kill] = []

@@ -12,7 +12,7 @@ from typing import Final
 from tests.support.apache_kafka import java_classes, java_command, kafka_libs
 from tests.support.foreign_clients import ForeignClientError
 
-SOURCES: Final = Path(__file__).with_name("java")
+SOURCE_FOLDER: Final = Path(__file__).with_name("java")
 
 _OPTIONS: Final = (
     # Programs that live for seconds: what starts quickly beats what runs quickly.
@@ -35,7 +35,7 @@ def streams_program(main_class: str, *options: str) -> list[str]:
         ApacheKafkaError: Kafka's jars can't be had.
     """
     libs = kafka_libs()
-    sources = sorted(SOURCES.glob("*.java"))
+    sources = sorted(SOURCE_FOLDER.glob("*.java"))
     classes = java_classes(sources, name="streams", libs=libs, error=ForeignClientError)
     java, *_ = java_command(libs)
     class_path = f"{classes}{os.pathsep}{libs}/*"

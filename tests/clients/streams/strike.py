@@ -245,8 +245,8 @@ class Strike:
         ]
         if not owed_partitions or misplaced_partitions:
             return f"markers are owed to {owed_partitions}, held is what goes to broker {held_at}"
-        positions_owed = any(topic == POSITIONS for topic, _ in owed_partitions)
-        if positions_owed != (self._point.struck_broker is StruckBroker.GROUP_COORDINATOR):
+        are_positions_owed = any(topic == POSITIONS for topic, _ in owed_partitions)
+        if are_positions_owed != (self._point.struck_broker is StruckBroker.GROUP_COORDINATOR):
             return f"markers are owed to {owed_partitions}"
         return None
 

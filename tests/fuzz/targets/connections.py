@@ -219,18 +219,18 @@ class _AttackedCluster:
 
     # Attackers
 
-    def play(self, frames: list[bytes], *, stays: bool) -> None:
+    def play(self, frames: list[bytes], *, stays_connected: bool) -> None:
         self.loop.longest_ns = 0
-        self.run(self._play(frames, stays=stays))
+        self.run(self._play(frames, stays_connected=stays_connected))
         self._check_callbacks()
 
-    async def _play(self, frames: list[bytes], *, stays: bool) -> None:
+    async def _play(self, frames: list[bytes], *, stays_connected: bool) -> None:
         connection = _AttackerConnection()
         await self.loop.create_connection(lambda: connection, *self.address)
         connection.send(frames)
         await asyncio.sleep(_PLAY_S)
         self.answers += connection.check()
-        if stays:
+        if stays_connected:
             self._open.append(connection)
         else:
             connection.transport.close()
@@ -281,12 +281,12 @@ class _AttackedCluster:
 class _ConnectionPlayer:
     """Plays inputs, on one cluster after the other."""
 
-    def __init__(self, takes: Callable[[int], bool], *, life: int, is_judged: bool) -> None:
-        self._takes = takes
+    def __init__(self, takes_api: Callable[[int], bool], *, life: int, is_judged: bool) -> None:
+        self._takes = takes_api
         self._life = life
         self._is_judged = is_judged
         self._apis = [
-            (key, low, high) for key, (low, high) in SHIPPED.accepted.items() if takes(key)
+            (key, low, high) for key, (low, high) in SHIPPED.accepted.items() if takes_api(key)
         ]
         self._attacked_cluster: _AttackedCluster | None = None
         self._number = 0
@@ -304,7 +304,9 @@ class _ConnectionPlayer:
         assert attacked_cluster is not None
         try:
             frames = self.frames(fuzz_bytes, attacked_cluster)
-            attacked_cluster.play(frames, stays=bool(fuzz_bytes) and fuzz_bytes[-1] % 2 == 0)
+            attacked_cluster.play(
+                frames, stays_connected=bool(fuzz_bytes) and fuzz_bytes[-1] % 2 == 0
+            )
             longest_ms = attacked_cluster.loop.longest_ns / 1e6
             if self._number % _NEIGHBOUR_EVERY == 0:
                 if self._is_judged:
@@ -366,11 +368,11 @@ class _ConnectionPlayer:
         return 0.0
 
 
-def _seeds(takes: Callable[[int], bool]) -> Callable[[], Iterator[bytes]]:
+def _seeds(takes_api: Callable[[int], bool]) -> Callable[[], Iterator[bytes]]:
     def seeds() -> Iterator[bytes]:
-        apis = [key for key in SHIPPED.accepted if takes(key)]
+        apis = [key for key in SHIPPED.accepted if takes_api(key)]
         for frame in golden_requests():
-            if takes(_signed_int(frame[:2])):
+            if takes_api(_signed_int(frame[:2])):
                 yield bytes((255, len(frame) >> 8, len(frame) & 0xFF)) + frame
         for number, version in itertools.product(range(len(apis)), (0, 3, 7)):
             yield bytes((0, number, version)) + bytes((1, 1, 0, 1, 0, 2, 1, 3)) * 4

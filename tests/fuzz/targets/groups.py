@@ -13,7 +13,7 @@ from txnsim.group._topics_hash import topics_hash
 from txnsim.group.commands import TimerKind, TimerSet
 from txnsim.group.state import ClassicGroupState
 
-NAMES: Final = ("a", "b", "c", "gone")
+TOPIC_NAMES: Final = ("a", "b", "c", "gone")
 IMAGE: Final = image(a=1, b=3, c=4)
 REGEXES: Final = ("a.*", "[bc]", "x")
 ASSIGNORS: Final = (None, "uniform", "range")
@@ -41,7 +41,7 @@ def _play_consumers(fuzz_bytes: bytes) -> None:
         instance = f"i{member_number}" if detail & 128 else None
         match act % 6:
             case 0:
-                names = [name for bit, name in enumerate(NAMES) if detail >> bit & 1]
+                names = [name for bit, name in enumerate(TOPIC_NAMES) if detail >> bit & 1]
                 options = {"server_assignor": ASSIGNORS[detail // 16 % 3], "instance_id": instance}
                 driver.join(member_id, *names, **options)
             case 1:
@@ -80,7 +80,7 @@ def _check_consumers(driver: ConsumerDriver) -> None:
     consumed_topics = {name for member in members for name in group.topics_of(member)}
     if group.tally.topics_hash(IMAGE) != topics_hash(consumed_topics, IMAGE):
         raise Violation("the hash is not that of the topics consumed")
-    if any(group.has_subscriber(name) != (name in consumed_topics) for name in NAMES):
+    if any(group.has_subscriber(name) != (name in consumed_topics) for name in TOPIC_NAMES):
         raise Violation("topics are counted that nobody consumes, or the other way round")
     regexes = [member.topic_regex for member in members if member.topic_regex]
     if group.tally.regexes != {regex: regexes.count(regex) for regex in regexes}:
@@ -115,7 +115,9 @@ def _act(driver: ClassicDriver, act: int, member_id: str, detail: int) -> None:
     match act:
         case 0:
             instance = f"i{detail % 3}" if detail & 128 else None
-            driver.join(instance=instance, protocols=protocols, required=bool(detail & 64))
+            driver.join(
+                instance=instance, protocols=protocols, is_member_id_required=bool(detail & 64)
+            )
         case 1:
             driver.join(member_id, protocols=protocols)
         case 2:

@@ -49,8 +49,8 @@ _RULES: Final = SaslRules(
 )
 
 
-def _request(api_key: int, version: int, **values: Any) -> bytes:
-    message = codec.build(codec.request_class(api_key, version), **values)
+def _request(api_key: int, version: int, **request_fields: Any) -> bytes:
+    message = codec.build(codec.request_class(api_key, version), **request_fields)
     return codec.encode_request(api_key, version, 7, "c", message)[4:]
 
 

@@ -34,7 +34,7 @@ from txnsim.types import uuid_text
 from txnsim.wire.batch import Record, build_batch
 from txnsim.wire.codec import run_to_end
 
-NAMES: Final = ("a", "b", "c", "gone")
+TOPIC_NAMES: Final = ("a", "b", "c", "gone")
 _MEMBERS: Final = 4
 _SIZES: Final = (1, 2, 3)
 
@@ -54,7 +54,7 @@ def _play_members(fuzz_bytes: bytes) -> None:
         member_id = f"m{member_number}"
         member = driver.group.members.get(member_id)
         epoch = 0 if member is None else member.member_epoch
-        names = [name for bit, name in enumerate(NAMES) if detail >> bit & 1]
+        names = [name for bit, name in enumerate(TOPIC_NAMES) if detail >> bit & 1]
         match act % 7:
             case 0:
                 driver.beat(member_id, 0, *names)
@@ -80,7 +80,7 @@ def _play_members(fuzz_bytes: bytes) -> None:
 
 def _change_topics(driver: ShareDriver, detail: int) -> None:
     """Create, enlarge or delete a topic."""
-    name = NAMES[detail % len(NAMES)]
+    name = TOPIC_NAMES[detail % len(TOPIC_NAMES)]
     sizes = {topic.name: len(topic.partitions) for topic in driver.image.topics.values()}
     if detail & 64:
         sizes.pop(name, None)
@@ -96,7 +96,7 @@ def _check_members(driver: ShareDriver) -> None:
     consumed_topics = {
         topic_name for member in group.members.values() for topic_name in member.topic_names
     }
-    if any(group.has_subscriber(name) != (name in consumed_topics) for name in NAMES):
+    if any(group.has_subscriber(name) != (name in consumed_topics) for name in TOPIC_NAMES):
         raise Violation("topics are counted that nobody consumes, or the other way round")
     if group.tally.topics_hash(driver.image) != topics_hash(consumed_topics, driver.image):
         raise Violation("the hash is not that of the topics consumed")

@@ -20,7 +20,7 @@ from txnsim.group.streams.topology import (
     configure,
 )
 
-NAMES: Final = ("a", "b", "in", "log", "gone")
+TOPIC_NAMES: Final = ("a", "b", "in", "log", "gone")
 _MEMBERS: Final = 4
 _SUBTOPOLOGIES: Final = 3
 _ASSIGNORS: Final = ("0", "1", "2")
@@ -47,9 +47,11 @@ class _Steps:
         return tuple(name for bit, name in enumerate(names) if bits >> bit & 1)
 
 
-def _topics(steps: _Steps, *, sized: bool) -> tuple[TopicInfo, ...]:
+def _topics(steps: _Steps, *, have_partitions: bool) -> tuple[TopicInfo, ...]:
     names = steps.choose("in", "log", "a")
-    return tuple(TopicInfo(name=name, partitions=steps.below(4) * sized) for name in names)
+    return tuple(
+        TopicInfo(name=name, partitions=steps.below(4) * have_partitions) for name in names
+    )
 
 
 def _subtopology(steps: _Steps) -> Subtopology:
@@ -59,9 +61,9 @@ def _subtopology(steps: _Steps) -> Subtopology:
         subtopology_id=str(steps.below(_SUBTOPOLOGIES + 1)),
         source_topics=steps.choose("a", "b", "gone"),
         source_topic_regex=("a.*",) * (steps.below(32) == 31),
-        state_changelog_topics=_topics(steps, sized=steps.below(16) == 15),
+        state_changelog_topics=_topics(steps, have_partitions=steps.below(16) == 15),
         repartition_sink_topics=steps.choose("in", "out"),
-        repartition_source_topics=_topics(steps, sized=True),
+        repartition_source_topics=_topics(steps, have_partitions=True),
         copartition_groups=groups,
     )
 
@@ -82,7 +84,7 @@ def _topology(steps: _Steps) -> tuple[Subtopology, ...]:
 
 def _play_topology(fuzz_bytes: bytes) -> None:
     steps = _Steps(fuzz_bytes)
-    topics = image(**{name: 1 + steps.below(4) for name in steps.choose(*NAMES)})
+    topics = image(**{name: 1 + steps.below(4) for name in steps.choose(*TOPIC_NAMES)})
     topology = build_topology(steps.below(3) - 1, _topology(steps))
     if isinstance(topology, Rejection):
         return
@@ -162,7 +164,7 @@ def _fire(driver: StreamsDriver, timer_kind: TimerKind, member_id: str) -> None:
 def _change_topics(driver: StreamsDriver, steps: _Steps) -> None:
     """Create, enlarge or delete a topic."""
     sizes = {topic.name: len(topic.partitions) for topic in driver.image.topics.values()}
-    name = NAMES[steps.below(len(NAMES))]
+    name = TOPIC_NAMES[steps.below(len(TOPIC_NAMES))]
     if steps.below(3) == 2:
         sizes.pop(name, None)
     else:

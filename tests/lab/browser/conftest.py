@@ -105,7 +105,7 @@ def new_page(browser: Browser) -> Iterator[Any]:
         expects: tuple[str, ...] = (),
         urls: list[str] | None = None,
         script: str = "",
-        unfolded: bool = True,
+        is_unfolded: bool = True,
         **options: Any,
     ) -> Page:
         def where(console_message: Any) -> str:
@@ -121,7 +121,7 @@ def new_page(browser: Browser) -> Iterator[Any]:
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         page = context.new_page()
-        page.add_init_script(script + (UNFOLDED if unfolded else ""))
+        page.add_init_script(script + (UNFOLDED if is_unfolded else ""))
         page.on(
             "console",
             lambda console_message: hear(
@@ -145,10 +145,10 @@ def new_page(browser: Browser) -> Iterator[Any]:
     assert complaints == []
 
 
-def show(page: Page, run: Recording) -> None:
+def show(page: Page, recording: Recording) -> None:
     """Show a recording as a page in a file has it."""
-    explained = msgspec.json.decode(msgspec.json.encode(list(moments(run))))
-    page.evaluate(SHOW, [run.to_lines().decode(), explained])
+    explained = msgspec.json.decode(msgspec.json.encode(list(moments(recording))))
+    page.evaluate(SHOW, [recording.to_lines().decode(), explained])
 
 
 def until_judged(page: Page) -> None:
@@ -209,9 +209,9 @@ def axe() -> str:
     return from_npm(AXE, "axe.min.js")
 
 
-def recorded(change: str, run: str) -> Recording:
+def recorded(change: str, run_name: str) -> Recording:
     """A run of a story, recorded aside: once a browser is there, Playwright has a loop running in
     this thread.
     """
     with ThreadPoolExecutor(1) as executor:
-        return executor.submit(recording_of_run, change, run).result()
+        return executor.submit(recording_of_run, change, run_name).result()

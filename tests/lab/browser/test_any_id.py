@@ -21,7 +21,7 @@ IDS: Final = (
     *("__proto__", "constructor", "toString", "hasOwnProperty", "valueOf", "undefined", "null"),
     *("<img src=x onerror=alert(1)>", "&amp;'\"`${1}", "😀 é", "a/b:c", "a|b c", "7", "x" * 200),
 )
-TABLES: Final = """() => {
+READ_TABLES: Final = """() => {
   const { brokers, logs, transactions, owed, faults, offsets } = __sim.stateAt(__sim.at.value);
   return [transactions, owed, faults, offsets].map((one) => Object.keys(one).sort());
 }"""
@@ -85,7 +85,7 @@ def test_every_id_of_a_recording_is_shown_in_every_view(
     show(page, run)
     state = state_at(run.events, run.nodes, level=run.level)
     tables = (state.transactions, state.owed, state.faults, state.offsets)
-    assert page.evaluate(TABLES) == [sorted(table, key=utf16) for table in tables]
+    assert page.evaluate(READ_TABLES) == [sorted(table, key=utf16) for table in tables]
     for topic_number, name in enumerate(IDS):
         page.evaluate(CHOSEN, [name, f"t-{topic_number}"])
         page.wait_for_selector(f".partition.focus:has-text('t-{topic_number}')")

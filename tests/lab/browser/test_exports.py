@@ -77,9 +77,11 @@ def read_by_chrome(text: str, path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize(("name", "run"), RUNS)
-def test_chrome_reads_our_traces_as_they_are_meant(name: str, run: str, tmp_path: Path) -> None:
-    text = chrome.convert(recorded(name, run))
+@pytest.mark.parametrize(("name", "run_name"), RUNS)
+def test_chrome_reads_our_traces_as_they_are_meant(
+    name: str, run_name: str, tmp_path: Path
+) -> None:
+    text = chrome.convert(recorded(name, run_name))
     trace_events = json.loads(text)["traceEvents"]
     trace_seen = read_by_chrome(text, tmp_path / "trace.json")
     names = {row["args"]["name"] for row in trace_events if row["name"] == "process_name"}

@@ -20,10 +20,10 @@ pytestmark = pytest.mark.browser
 def open_file(new_page: Any, tmp_path: Path) -> Any:
     """Opens a page of runs from disk, with no network."""
 
-    def opened(*runs: str, redact: bool = False) -> Page:
+    def opened(*runs: str, redacts: bool = False) -> Page:
         path = tmp_path / "run.html"
         named_recordings = [(f"z01 {run}", recorded("z01", run)) for run in runs]
-        path.write_text(one_file(named_recordings, redacts=redact), encoding="utf-8")
+        path.write_text(one_file(named_recordings, redacts=redacts), encoding="utf-8")
         urls: list[str] = []
         page: Page = new_page(path.as_uri(), offline=True, urls=urls)
         assert [url for url in urls if not url.startswith(("file:", "data:"))] == []

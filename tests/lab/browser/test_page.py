@@ -97,12 +97,14 @@ def press_until(page: Page, condition: str) -> None:
     raise AssertionError(f"no way by Tab to: {condition}")
 
 
-@pytest.mark.parametrize(("name", "run"), [("z01", "V-"), ("z11", "V-/before"), ("z21", "TV2")])
+@pytest.mark.parametrize(
+    ("name", "run_name"), [("z01", "V-"), ("z11", "V-/before"), ("z21", "TV2")]
+)
 def test_the_browsers_state_is_the_servers_at_any_event(
-    name: str, run: str, server: TxnsimServer, new_page: Any
+    name: str, run_name: str, server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(server.http)
-    page.evaluate(PLAY, [name, run, "armed"])
+    page.evaluate(PLAY, [name, run_name, "armed"])
     count = page.evaluate("__sim.count.value")
     step = max(1, count // AT_RANDOM)
     assert page.evaluate(SAME, list(range(0, count, step))) == []

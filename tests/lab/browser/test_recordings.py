@@ -50,11 +50,12 @@ def _sort_keys(value: Any) -> Any:
     return [_sort_keys(element) for element in value] if isinstance(value, list) else value
 
 
-def differences(page: Page, text: bytes, run: Recording, positions: list[int]) -> list[int]:
+def differences(page: Page, text: bytes, recording: Recording, positions: list[int]) -> list[int]:
     """Positions after which the page's state is another than the reader's in Python."""
     states_of_page = page.evaluate(READ, [text.decode(), positions])
     states = (
-        state_at(run.events_through(position), run.nodes, level=run.level) for position in positions
+        state_at(recording.events_through(position), recording.nodes, level=recording.level)
+        for position in positions
     )
     return [
         position
@@ -159,9 +160,11 @@ TAPE: Final = """(at, lso) => {
 }"""
 
 
-def look_at_recording(page: Page, run: Recording, look: str, *arguments: object) -> tuple[int, Any]:
+def look_at_recording(
+    page: Page, recording: Recording, look: str, *arguments: object
+) -> tuple[int, Any]:
     """How many lines of a recording a look at it parses, and what it finds."""
-    text = run.to_lines().decode()
+    text = recording.to_lines().decode()
     parsed, look_result = page.evaluate(PARSED.replace("LOOK", look), [text, *arguments])
     return parsed, look_result
 

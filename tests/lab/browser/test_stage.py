@@ -41,9 +41,9 @@ ONE_IN_FULL: Final = """line => {
 """In one look: a living cluster is judged after each event, and drawn anew between two looks."""
 
 
-def play_run(page: Page, name: str, run: str) -> int:
+def play_run(page: Page, name: str, run_name: str) -> int:
     """Play a run of a story; return the event at which the page shows it."""
-    event_index: int = page.evaluate(PLAY, [name, run])
+    event_index: int = page.evaluate(PLAY, [name, run_name])
     page.wait_for_selector("#verdict p")
     page.wait_for_selector("#why:not(.stale) .cause")
     return event_index

@@ -45,16 +45,16 @@ def check(result: RunResult) -> None:
 
 @pytest.mark.costly
 @pytest.mark.slow
-@pytest.mark.parametrize(("run", "player"), list(castings()))
-async def test_every_take_comes_to_its_declared_verdict(run: str, player: str) -> None:
+@pytest.mark.parametrize(("run_name", "player"), list(castings()))
+async def test_every_take_comes_to_its_declared_verdict(run_name: str, player: str) -> None:
     casting = Casting(player=player)
     armed, disarmed_result, control = [
-        await run_in_real_time(ScenarioRun(scenario=STORY, run=run, take=take), casting)
+        await run_in_real_time(ScenarioRun(scenario=STORY, run=run_name, take=take), casting)
         for take in ("armed", "disarmed", "control")
     ]
     for result in (armed, disarmed_result, control):
         check(result)
-    assert armed.verdict.observed == (HANGS if run == "V-" else ())
+    assert armed.verdict.observed == (HANGS if run_name == "V-" else ())
     assert (
         armed.players == disarmed_result.players == (player if player != "own" else "own client",)
     )
@@ -68,7 +68,7 @@ async def test_every_take_comes_to_its_declared_verdict(run: str, player: str) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("run", "fate", "reader"),
+    ("run_name", "fate", "reader"),
     [
         (
             "V-",
@@ -89,22 +89,26 @@ async def test_every_take_comes_to_its_declared_verdict(run: str, player: str) -
     ],
 )
 async def test_the_story_tells_what_became_of_the_record_and_of_the_reader(
-    run: str, fate: str, reader: str
+    run_name: str, fate: str, reader: str
 ) -> None:
-    result = await run_in_real_time(ScenarioRun(scenario=STORY, run=run), Casting(player="own"))
+    result = await run_in_real_time(
+        ScenarioRun(scenario=STORY, run=run_name), Casting(player="own")
+    )
     check(result)
     story_sentences = sentences(result)
-    hangs = run == "V-"
+    is_hanging = run_name == "V-"
     assert fate in story_sentences
     assert reader in story_sentences
-    assert ("PartitionsWithLateTransactionsCount was 0 and is 1" in story_sentences) is hangs
-    assert ("find-hanging names payments-0" in story_sentences) is hangs
-    assert [len(search.findings) for search in observations_of(result, Searched)] == [int(hangs)]
+    assert ("PartitionsWithLateTransactionsCount was 0 and is 1" in story_sentences) is is_hanging
+    assert ("find-hanging names payments-0" in story_sentences) is is_hanging
+    assert [len(search.findings) for search in observations_of(result, Searched)] == [
+        int(is_hanging)
+    ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("run", "broken_fields", "verdict"),
+    ("run_name", "broken_fields", "verdict"),
     [
         ("V+", {"mode": "V-"}, HANGS),
         ("TV2", {"mode": "V-"}, HANGS),
@@ -113,35 +117,35 @@ async def test_the_story_tells_what_became_of_the_record_and_of_the_reader(
     ],
 )
 async def test_a_defence_that_is_missing_or_another_one_is_noticed(
-    run: str, broken_fields: dict[str, Any], verdict: tuple[str, ...]
+    run_name: str, broken_fields: dict[str, Any], verdict: tuple[str, ...]
 ) -> None:
     def edit(document: dict[str, Any]) -> None:
-        document["runs"][run].update(broken_fields)
+        document["runs"][run_name].update(broken_fields)
         document["steps"] = [step for step in document["steps"] if "reads" not in str(step)]
 
-    scenario_run = ScenarioRun(scenario=late_produce(edit), run=run)
+    scenario_run = ScenarioRun(scenario=late_produce(edit), run=run_name)
     result = await run_in_real_time(scenario_run, Casting(player="own"))
     assert result.verdict.observed == verdict, result.verdict
 
 
 @pytest.mark.costly
 @pytest.mark.slow
-@pytest.mark.parametrize("run", list(STORY.runs))
-async def test_a_program_of_somebody_else_can_play_the_application(run: str) -> None:
+@pytest.mark.parametrize("run_name", list(STORY.runs))
+async def test_a_program_of_somebody_else_can_play_the_application(run_name: str) -> None:
     """It does everything in one go: under transactions v2 its partition never joins, so that no
     marker but the coordinator itself stands against the late record.
     """
     casting = Casting(
         program=f"'{sys.executable}' '{ROOT / 'tests/lab/catalogue/late_program.py'}'"
     )
-    armed = await run_in_real_time(ScenarioRun(scenario=STORY, run=run), casting)
+    armed = await run_in_real_time(ScenarioRun(scenario=STORY, run=run_name), casting)
     disarmed_result = await run_in_real_time(
-        ScenarioRun(scenario=STORY, run=run, take="disarmed"), casting
+        ScenarioRun(scenario=STORY, run=run_name, take="disarmed"), casting
     )
     check(armed)
     check(disarmed_result)
     assert armed.players == disarmed_result.players == ("a program",)
-    assert ("ABORT marker" in sentences(armed)) is (run in ("V-", "V+"))
+    assert ("ABORT marker" in sentences(armed)) is (run_name in ("V-", "V+"))
     assert "first" not in sentences(armed)
 
 

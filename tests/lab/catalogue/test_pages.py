@@ -143,7 +143,7 @@ PAGES: Final = (
     *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "tests/real/FOUND.md",
 )
-TEXTS: Final = {page.relative_to(ROOT).as_posix(): page.read_text("utf-8") for page in PAGES}
+PAGE_TEXTS: Final = {page.relative_to(ROOT).as_posix(): page.read_text("utf-8") for page in PAGES}
 BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SEEDS: Final = range(1, 7)
 
@@ -166,7 +166,7 @@ BEFORE: Final = (
 
 def scenarios_shown() -> Iterator[tuple[str, Scenario]]:
     """Each scenario in the pages, with the page and line of its block."""
-    for page, text in TEXTS.items():
+    for page, text in PAGE_TEXTS.items():
         for block in BLOCK.finditer(text):
             place_in_page = f"{page}:{text.count(chr(10), 0, block.start()) + 1}"
             if block[1] == "yaml" and re.search("^steps:", block[2], re.MULTILINE):
@@ -194,14 +194,14 @@ def test_what_is_shown_is_found() -> None:
     ]
 
 
-def check(place_in_page: str, run: str, take: str, seed: int) -> None:
+def check(place_in_page: str, run_name: str, take: str, seed: int) -> None:
     scenario = SHOWN[place_in_page]
-    result = run_in_virtual_time(ScenarioRun(scenario=scenario, run=run, take=take), seed=seed)
+    result = run_in_virtual_time(ScenarioRun(scenario=scenario, run=run_name, take=take), seed=seed)
     failure = FAILS.get(scenario.name)
     if failure is None:
-        assert result.as_declared, (run, take, seed, result.verdict)
+        assert result.as_declared, (run_name, take, seed, result.verdict)
     else:
-        assert failure in TEXTS[place_in_page.partition(":")[0]]
+        assert failure in PAGE_TEXTS[place_in_page.partition(":")[0]]
         assert result.verdict.observed == ("story-failed",)
         assert result.verdict.because[0].endswith(failure)
 
@@ -320,9 +320,9 @@ def as_an_operator_sees(facts: ClusterFacts) -> ClusterFacts:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "run"), [("z01", "V-"), ("z11", "V-/before"), ("z21", "TV2"), ("z27", "TV2/4.3")]
+    ("name", "run_name"), [("z01", "V-"), ("z11", "V-/before"), ("z21", "TV2"), ("z27", "TV2/4.3")]
 )
-def test_an_operator_and_a_reader_of_the_trace_hear_the_same(name: str, run: str) -> None:
+def test_an_operator_and_a_reader_of_the_trace_hear_the_same(name: str, run_name: str) -> None:
     sentence_pairs: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
 
     async def look(running_story: RunningStory) -> None:
@@ -340,7 +340,7 @@ def test_an_operator_and_a_reader_of_the_trace_hear_the_same(name: str, run: str
             traced_verdict = judge_partition(facts.partitions[0], facts)
             sentence_pairs.append((operator_explanation.sentences, traced_verdict.sentences))
 
-    scenario_run = ScenarioRun(scenario=catalog.find(name)[1], run=run, take="armed")
+    scenario_run = ScenarioRun(scenario=catalog.find(name)[1], run=run_name, take="armed")
     with patch.object(runner, "observe_twice", look):
         run_in_virtual_time(scenario_run, trace_level=TraceLevel.FULL)
     assert sentence_pairs

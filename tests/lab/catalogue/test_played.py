@@ -134,11 +134,11 @@ def check(result: RunResult) -> None:
 
 @pytest.mark.slow
 @pytest.mark.clients
-@pytest.mark.parametrize("run", ["V-", "V+"])
-async def test_kafka_python_commits_a_record_that_it_has_aborted(run: str) -> None:
+@pytest.mark.parametrize("run_name", ["V-", "V+"])
+async def test_kafka_python_commits_a_record_that_it_has_aborted(run_name: str) -> None:
     """z02: verification lets it through, as the partition is part of the next transaction."""
     late_scenario = story("late-produce")
-    armed = await run_in_real_time(ScenarioRun(scenario=late_scenario, run=run), KAFKA_PYTHON)
+    armed = await run_in_real_time(ScenarioRun(scenario=late_scenario, run=run_name), KAFKA_PYTHON)
     check(armed)
     assert armed.players == ("kafka-python",)
     outcomes = {write.value: write.outcome for write in observations_of(armed, Wrote)}
@@ -150,25 +150,25 @@ async def test_kafka_python_commits_a_record_that_it_has_aborted(run: str) -> No
     assert "the released batch" in sentences(armed)
     check(
         await run_in_real_time(
-            ScenarioRun(scenario=late_scenario, run=run, take="disarmed"), KAFKA_PYTHON
+            ScenarioRun(scenario=late_scenario, run=run_name, take="disarmed"), KAFKA_PYTHON
         )
     )
 
 
 @pytest.mark.slow
 @pytest.mark.clients
-@pytest.mark.parametrize("run", ["V-", "V+"])
-async def test_librdkafka_has_its_next_transaction_torn_by_its_first_commit(run: str) -> None:
+@pytest.mark.parametrize("run_name", ["V-", "V+"])
+async def test_librdkafka_has_its_next_transaction_torn_by_its_first_commit(run_name: str) -> None:
     """In z05 the client times out, commits again on another connection, and gets two successes."""
     late_scenario = story("late-commit")
-    armed = await run_in_real_time(ScenarioRun(scenario=late_scenario, run=run), confluent())
+    armed = await run_in_real_time(ScenarioRun(scenario=late_scenario, run=run_name), confluent())
     check(armed)
     assert armed.players == ("confluent-kafka",)
     assert {write.outcome for write in observations_of(armed, Wrote)} == {"ok"}
     assert {end.outcome for end in observations_of(armed, Ended)} == {"ok"}
     check(
         await run_in_real_time(
-            ScenarioRun(scenario=late_scenario, run=run, take="disarmed"), confluent()
+            ScenarioRun(scenario=late_scenario, run=run_name, take="disarmed"), confluent()
         )
     )
 
@@ -187,24 +187,26 @@ OVER_TCP = "late-produce"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "run", [run_case.values[1] for run_case in RUNS if run_case.values[0] == OVER_TCP]
+    "run_name", [run_case.values[1] for run_case in RUNS if run_case.values[0] == OVER_TCP]
 )
-async def test_our_client_fares_likewise_and_is_protected_by_transactions_v2(run: str) -> None:
-    scenario_run = ScenarioRun(scenario=story(OVER_TCP), run=run)
-    if run == "V-":
+async def test_our_client_fares_likewise_and_is_protected_by_transactions_v2(run_name: str) -> None:
+    scenario_run = ScenarioRun(scenario=story(OVER_TCP), run=run_name)
+    if run_name == "V-":
         # It raises its epoch after the abort, which the partition has not heard of (z02b).
-        assert scenario_run.scenario.runs[run].verdict == ("aborted-read",)
+        assert scenario_run.scenario.runs[run_name].verdict == ("aborted-read",)
     check(await run_in_real_time(scenario_run, OWN))
     check(
-        await run_in_real_time(ScenarioRun(scenario=story(OVER_TCP), run=run, take="disarmed"), OWN)
+        await run_in_real_time(
+            ScenarioRun(scenario=story(OVER_TCP), run=run_name, take="disarmed"), OWN
+        )
     )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("take", ["armed", "disarmed"])
-@pytest.mark.parametrize(("name", "run"), RUNS)
-def test_it_fares_likewise_in_virtual_time(name: str, run: str, take: str) -> None:
-    check(run_in_virtual_time(ScenarioRun(scenario=story(name), run=run, take=take)))
+@pytest.mark.parametrize(("name", "run_name"), RUNS)
+def test_it_fares_likewise_in_virtual_time(name: str, run_name: str, take: str) -> None:
+    check(run_in_virtual_time(ScenarioRun(scenario=story(name), run=run_name, take=take)))
 
 
 # Consumers in groups as actors: a rebalance in the middle of a transaction, and members that have
@@ -228,7 +230,7 @@ def play(steps: list[dict[str, Any]], protocol: str, mode: str, *, verdict: str)
     }
     return play_steps(
         steps,
-        run=mode,
+        run_name=mode,
         topics={"out": 1, "in": 2},
         actors={
             "first": {**part, "instance-id": "1"},
@@ -361,7 +363,7 @@ WAITING = {"loads_wait_for_replication": True}
 
 def test_it_answers_from_memory_until_it_has_dropped_its_entries() -> None:
     steps = [*BEGUN, HOLD, AWAY, ASKED_OLD, {"release": "old"}, REFUSED, call("commit")]
-    result = play_steps(steps, run="V+")
+    result = play_steps(steps, run_name="V+")
     assert result.as_declared, result.verdict
 
 
@@ -375,7 +377,7 @@ def test_it_can_append_nothing_meanwhile() -> None:
 
 def test_what_it_has_loaded_since_is_not_dropped() -> None:
     steps = [*BEGUN, HOLD, AWAY, BACK, {"release": "old"}, ASKED_OLD, call("commit", broker=1)]
-    result = play_steps(steps, run="V+")
+    result = play_steps(steps, run_name="V+")
     assert result.as_declared, result.verdict
 
 

@@ -184,7 +184,7 @@ def test_what_was_refused_has_done_nothing_though_it_was_under_way() -> None:
 def test_what_was_asked_for_afterwards_was_not_under_way() -> None:
     history_builder = in_a_transaction()
     history_builder.commit(**FENCED)
-    history_builder.read(0, {}, 0, who="another")
+    history_builder.read(0, {}, 0, client_name="another")
     history_builder.initialise("another")
     history_builder.initialise()
     assert len(false_fencing(history_builder.history)) == 1
@@ -218,7 +218,7 @@ def identity_fields(epoch: int | None, producer_id: int = 7) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("identity", "false"),
+    ("identity", "is_false"),
     [
         pytest.param(identity_fields(3), True, id="as it was given"),
         pytest.param(identity_fields(2), False, id="an old epoch"),
@@ -230,14 +230,14 @@ def identity_fields(epoch: int | None, producer_id: int = 7) -> dict[str, Any]:
 )
 @pytest.mark.parametrize("error", [WRONG_STATE, FENCED])
 def test_who_forges_its_identity_is_refused_rightly(
-    identity: dict[str, Any], error: dict[str, str], *, false: bool
+    identity: dict[str, Any], error: dict[str, str], *, is_false: bool
 ) -> None:
     history_builder = HistoryBuilder()
     history_builder.initialise(producer_epoch=3)
     history_builder.begin()
     history_builder.write("T1", "r1", 0, **identity_fields(3))
     history_builder.commit(**error, **identity)
-    assert bool(false_fencing(history_builder.history)) is false
+    assert bool(false_fencing(history_builder.history)) is is_false
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_every_request_may_be_forged(end: Callable[..., int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("next_fields", "epoch", "false"),
+    ("next_fields", "epoch", "is_false"),
     [
         pytest.param({"next_producer_epoch": 1}, 1, True, id="raised by the end"),
         pytest.param({"next_producer_epoch": 1}, 0, False, id="raised, and the old one was sent"),
@@ -288,7 +288,7 @@ def test_every_request_may_be_forged(end: Callable[..., int]) -> None:
     ],
 )
 def test_an_end_may_raise_the_epoch(
-    next_fields: dict[str, int], epoch: int, *, false: bool
+    next_fields: dict[str, int], epoch: int, *, is_false: bool
 ) -> None:
     history_builder = HistoryBuilder()
     history_builder.initialise()
@@ -296,7 +296,7 @@ def test_an_end_may_raise_the_epoch(
     history_builder.commit("T0", **identity_fields(0), **next_fields)
     history_builder.begin()
     history_builder.commit(**FENCED, **identity_fields(epoch))
-    assert bool(false_fencing(history_builder.history)) is false
+    assert bool(false_fencing(history_builder.history)) is is_false
 
 
 def test_what_was_acknowledged_says_whether_the_epoch_was_raised() -> None:
@@ -311,7 +311,7 @@ def test_what_was_acknowledged_says_whether_the_epoch_was_raised() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "false"),
+    ("fields", "is_false"),
     [
         pytest.param({}, False, id="taken"),
         pytest.param({"outcome": UNKNOWN}, False, id="perhaps"),
@@ -319,14 +319,14 @@ def test_what_was_acknowledged_says_whether_the_epoch_was_raised() -> None:
     ],
 )
 def test_a_record_with_a_higher_epoch_fences_whoever_sent_it(
-    fields: dict[str, Any], *, false: bool
+    fields: dict[str, Any], *, is_false: bool
 ) -> None:
     history_builder = in_a_transaction()
-    history_builder.write(None, "forged", 1, who="forger", **identity_fields(5), **fields)
+    history_builder.write(None, "forged", 1, client_name="forger", **identity_fields(5), **fields)
     history_builder.write(
         "T1", "r2", outcome=FAILED, error="INVALID_PRODUCER_EPOCH", **identity_fields(0)
     )
-    assert bool(false_fencing(history_builder.history)) is false
+    assert bool(false_fencing(history_builder.history)) is is_false
 
 
 # Who owns what
@@ -342,9 +342,9 @@ def test_who_does_not_own_the_id_is_fenced_rightly() -> None:
     assert false_fencing(history_builder.history) == ()
 
 
-@pytest.mark.parametrize(("producer_epoch", "false"), [(0, False), (1, True), (2, True)])
+@pytest.mark.parametrize(("producer_epoch", "is_false"), [(0, False), (1, True), (2, True)])
 def test_of_two_who_ask_at_once_the_higher_epoch_came_later(
-    producer_epoch: int, *, false: bool
+    producer_epoch: int, *, is_false: bool
 ) -> None:
     """Found by seed 4186, where the answer to one request overtook the answer to the other."""
     history_builder = HistoryBuilder()
@@ -352,7 +352,7 @@ def test_of_two_who_ask_at_once_the_higher_epoch_came_later(
     history_builder.initialise(producer_epoch=producer_epoch)
     history_builder.begin()
     history_builder.write("T1", "r1", producer_id=7, producer_epoch=producer_epoch, **FENCED)
-    assert bool(false_fencing(history_builder.history)) is false
+    assert bool(false_fencing(history_builder.history)) is is_false
 
 
 def test_who_has_the_higher_epoch_is_not_fenced_by_a_late_answer() -> None:
@@ -374,7 +374,7 @@ def test_an_abort_that_initialising_began_fences_whoever_had_the_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("additions_before", "false"),
+    ("additions_before", "is_false"),
     [
         pytest.param([], False, id="nothing was ever acknowledged"),
         pytest.param([{"outcome": FAILED, "error": "NOT_COORDINATOR"}], False, id="refused"),
@@ -382,7 +382,7 @@ def test_an_abort_that_initialising_began_fences_whoever_had_the_id() -> None:
     ],
 )
 def test_a_producer_that_adds_partitions_must_have_had_one_added(
-    additions_before: list[dict[str, str]], *, false: bool
+    additions_before: list[dict[str, str]], *, is_false: bool
 ) -> None:
     history_builder = HistoryBuilder()
     history_builder.initialise()
@@ -390,7 +390,7 @@ def test_a_producer_that_adds_partitions_must_have_had_one_added(
     for addition in additions_before:
         history_builder.add_partitions(**addition)
     history_builder.commit(**WRONG_STATE)
-    assert bool(false_fencing(history_builder.history)) is false
+    assert bool(false_fencing(history_builder.history)) is is_false
 
 
 def test_a_record_that_was_taken_does_not_replace_a_refused_addition() -> None:
@@ -437,7 +437,7 @@ def test_reasons_are_asked_for_once_an_end_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "false"),
+    ("end", "is_false"),
     [
         pytest.param({}, True, id="acknowledged"),
         pytest.param({"outcome": UNKNOWN}, False, id="nobody knows when it came"),
@@ -446,7 +446,7 @@ def test_reasons_are_asked_for_once_an_end_is_told() -> None:
     ],
 )
 def test_the_transaction_before_must_have_come_to_its_end(
-    end: dict[str, Any] | None, *, false: bool
+    end: dict[str, Any] | None, *, is_false: bool
 ) -> None:
     history_builder = HistoryBuilder()
     history_builder.initialise()
@@ -456,7 +456,7 @@ def test_the_transaction_before_must_have_come_to_its_end(
     history_builder.begin()
     history_builder.write("T1", "r1", 0)
     history_builder.commit(**FENCED)
-    assert bool(false_fencing(history_builder.history)) is false
+    assert bool(false_fencing(history_builder.history)) is is_false
 
 
 def test_a_new_life_begins_without_old_debts() -> None:

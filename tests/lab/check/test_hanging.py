@@ -244,9 +244,9 @@ def test_a_leader_that_answers_an_error_does_not_call_it_open() -> None:
     assert hanging(history_builder.history) == ()
 
 
-def read_while_held(history_builder: HistoryBuilder, **fields: Any) -> int:
+def read_while_held(history_builder: HistoryBuilder, **observation_fields: Any) -> int:
     usual: dict[str, Any] = {"high_watermark": 3}
-    return history_builder.read(1, {}, 1, **(usual | fields))
+    return history_builder.read(1, {}, 1, **(usual | observation_fields))
 
 
 def test_a_hanging_transaction_is_what_holds_readers() -> None:
@@ -327,7 +327,7 @@ def test_another_reader_that_waits_elsewhere_is_another_wait() -> None:
     read_while_held(history_builder)
     history_builder.wait(30)
     history_builder.read(2, {}, 2, high_watermark=3)
-    read_while_held(history_builder, who="another")
+    read_while_held(history_builder, client_name="another")
     read_while_held(history_builder, last_stable_offset=-1)
     assert starving_readers(history_builder.history) == ()
 
@@ -373,17 +373,19 @@ KEYS = {2: "x", 3: "x"}
 
 def write_behind_ghost(history_builder: HistoryBuilder) -> None:
     """Two records of one key behind the ghost, at 2 and 3."""
-    history_builder.write(None, "x is 2", 3, who="bystander", key="x")
+    history_builder.write(None, "x is 2", 3, client_name="bystander", key="x")
     history_builder.read(1, {}, 1, high_watermark=4)
 
 
-def everything(history_builder: HistoryBuilder, **fields: Any) -> int:
+def everything(history_builder: HistoryBuilder, **observation_fields: Any) -> int:
     usual: dict[str, Any] = {
         "isolation": Isolation.READ_UNCOMMITTED,
         "last_stable_offset": -1,
         "keys": KEYS,
     }
-    return history_builder.read(1, {1: "late", 2: "after", 3: "x is 2"}, 4, **(usual | fields))
+    return history_builder.read(
+        1, {1: "late", 2: "after", 3: "x is 2"}, 4, **(usual | observation_fields)
+    )
 
 
 def test_what_the_cleaner_leaves_behind_a_hanging_transaction_convicts() -> None:

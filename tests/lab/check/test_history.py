@@ -213,7 +213,7 @@ def polled_in_an_abort(
 ) -> HistoryBuilder:
     """in-0@0 is polled in T1, which is aborted; T2 does in-0@1 and commits the position behind."""
     history_builder = HistoryBuilder()
-    input_fields = {"topic": "in", "partition": 0, "who": "p"}
+    input_fields = {"topic": "in", "partition": 0, "client_name": "p"}
     history_builder.read(0, {0: "a"}, 1, **input_fields, transaction="T1")
     history_builder.write("T1", "A", of=input_position(0))
     history_builder.abort("T1")
@@ -244,12 +244,12 @@ def test_an_output_that_may_be_there_shows_that_the_work_was_done(outcome: Outco
 
 def test_outputs_of_another_group_say_nothing_of_this_one() -> None:
     history_builder = HistoryBuilder()
-    input_fields = {"topic": "in", "partition": 0, "who": "p"}
+    input_fields = {"topic": "in", "partition": 0, "client_name": "p"}
     history_builder.read(0, {0: "a"}, 1, **input_fields, transaction="T1")
     history_builder.abort("T1")
     history_builder.send_offsets("T2", 1)
     history_builder.commit("T2")
-    history_builder.write("T3", "A", of=input_position(7), who="q")
+    history_builder.write("T3", "A", of=input_position(7), client_name="q")
     history_builder.read(0, {0: "a"}, 1, topic="in", partition=0)
     assert skipped_input(history_builder.history) == ()
 

@@ -28,7 +28,9 @@ from txnsim_lab.check.judge import judge
 from txnsim_lab.check.observations import Ended, Initialised, Outcome, Wrote
 from txnsim_lab.scenario.recorder import Recorder
 
-PLACES = tuple(TopicPartition("orders", partition_index) for partition_index in range(PARTITIONS))
+ORDERS_PARTITIONS = tuple(
+    TopicPartition("orders", partition_index) for partition_index in range(PARTITIONS)
+)
 TIMEOUT_MS = 60_000
 
 
@@ -98,19 +100,19 @@ class JudgedChaos(Chaos):
                 producer.send(
                     topic_partition.topic, topic_partition.partition, transaction_label.encode()
                 )
-                for topic_partition in PLACES
+                for topic_partition in ORDERS_PARTITIONS
             ]
             answers = await asyncio.gather(*send_futures, return_exceptions=True)
-            for topic_partition, answer in zip(PLACES, answers, strict=True):
+            for topic_partition, answer in zip(ORDERS_PARTITIONS, answers, strict=True):
                 self._wrote(producer, client_name, transaction_label, topic_partition, answer)
             for answer in answers:
                 if isinstance(answer, BaseException):
                     raise answer
             await self._end(
-                producer, client_name, transaction_label, commit=self.random.random() >= 0.3
+                producer, client_name, transaction_label, is_commit=self.random.random() >= 0.3
             )
         except AbortableError:
-            await self._end(producer, client_name, transaction_label, commit=False)
+            await self._end(producer, client_name, transaction_label, is_commit=False)
 
     def _wrote(
         self,
@@ -137,11 +139,11 @@ class JudgedChaos(Chaos):
         )
 
     async def _end(
-        self, producer: Producer, client_name: str, transaction_label: str, *, commit: bool
+        self, producer: Producer, client_name: str, transaction_label: str, *, is_commit: bool
     ) -> None:
         asked_ms, outcome = self._now_ms(), Outcome.UNKNOWN
         try:
-            await (producer.commit() if commit else producer.abort())
+            await (producer.commit() if is_commit else producer.abort())
             outcome = Outcome.OK
         except AbortableError:
             outcome = Outcome.FAILED  # the coordinator said no: it was not committed
@@ -152,7 +154,7 @@ class JudgedChaos(Chaos):
                     at_ms=self._now_ms(),
                     who=client_name,
                     transaction=transaction_label,
-                    commit=commit,
+                    commit=is_commit,
                     outcome=outcome,
                     asked_ms=asked_ms,
                 )
@@ -163,7 +165,7 @@ class JudgedChaos(Chaos):
     async def watch(self) -> None:
         """Read the partitions until the run is over."""
         async with self.cluster.client("watcher", **PATIENCE) as client:
-            positions = dict.fromkeys(PLACES, 0)
+            positions = dict.fromkeys(ORDERS_PARTITIONS, 0)
             while not self.is_over:
                 await asyncio.sleep(self.random.random())
                 try:
@@ -173,13 +175,13 @@ class JudgedChaos(Chaos):
 
     async def look(self, client: Cluster, positions: dict[TopicPartition, int]) -> None:
         admin = Admin(client)
-        for topic_partition in PLACES:
+        for topic_partition in ORDERS_PARTITIONS:
             await self._look_at_producers(admin, topic_partition)
         for transactional_id, description in (await admin.describe_transactions(PRODUCERS)).items():
             if not isinstance(description, ClientError):
                 assert description.transactional_id == transactional_id
                 self.recorder.note_description("watcher", description)
-        for topic_partition in PLACES:
+        for topic_partition in ORDERS_PARTITIONS:
             await self._look_at_producers(admin, topic_partition)
             isolation = IsolationLevel.READ_COMMITTED
             offset = positions[topic_partition]
@@ -213,7 +215,7 @@ async def chaos(cluster: VirtualCluster) -> JudgedChaos:
     cluster.advance(200_000)
     await asyncio.sleep(200)
     async with cluster.client("reader") as client:
-        positions = dict.fromkeys(PLACES, 0)
+        positions = dict.fromkeys(ORDERS_PARTITIONS, 0)
         for _ in range(3):
             await run.look(client, positions)
             await asyncio.sleep(100)

@@ -395,16 +395,18 @@ def test_a_record_read_before_its_transaction_has_finished_writing_is_intermedia
     assert anomaly.evidence == (early_number, read, late_number)
 
 
-@pytest.mark.parametrize(("asked_ms", "intermediate"), [(2000, False), (1999, False), (2001, True)])
+@pytest.mark.parametrize(
+    ("asked_ms", "is_intermediate"), [(2000, False), (1999, False), (2001, True)]
+)
 def test_an_end_that_was_asked_for_in_time_excuses_even_what_follows(
-    asked_ms: int, *, intermediate: bool
+    asked_ms: int, *, is_intermediate: bool
 ) -> None:
     history_builder = HistoryBuilder()
     history_builder.write("T1", "r1", 0)
     history_builder.read(0, {0: "r1"}, 2)
     history_builder.commit(asked_ms=asked_ms)
     history_builder.write("T1", "r2", 2)
-    assert bool(intermediate_reads(history_builder.history)) is intermediate
+    assert bool(intermediate_reads(history_builder.history)) is is_intermediate
 
 
 def test_an_end_that_was_answered_before_the_rest_was_may_have_come_first() -> None:
@@ -492,7 +494,7 @@ def test_the_same_place_read_twice_is_one_record() -> None:
     history_builder = HistoryBuilder()
     history_builder.write(None, "r1", 0)
     history_builder.read(0, {0: "r1"}, 1)
-    history_builder.read(0, {0: "r1"}, 1, who="another")
+    history_builder.read(0, {0: "r1"}, 1, client_name="another")
     assert duplicates(history_builder.history) == ()
 
 

@@ -28,26 +28,28 @@ from txnsim_lab.check.observations import (
 PLACE: dict[str, Any] = {"topic": "t", "partition": 0}
 
 
-def wrote(at_ms: int, offset: int, **fields: Any) -> Wrote:
-    return Wrote(at_ms=at_ms, who="p", value=f"r{offset}", offset=offset, **PLACE, **fields)
+def wrote(at_ms: int, offset: int, **observation_fields: Any) -> Wrote:
+    return Wrote(
+        at_ms=at_ms, who="p", value=f"r{offset}", offset=offset, **PLACE, **observation_fields
+    )
 
 
 def share_fetch(
-    at_ms: int, client_name: str, *offsets: int, group: str = "g", **fields: Any
+    at_ms: int, client_name: str, *offsets: int, group: str = "g", **request_fields: Any
 ) -> ShareFetched:
     records = tuple(AcquiredRecord(offset=offset, value=f"r{offset}") for offset in offsets)
-    fields.setdefault("asked_ms", at_ms - 10)
+    request_fields.setdefault("asked_ms", at_ms - 10)
     return ShareFetched(
-        at_ms=at_ms, who=client_name, group=group, records=records, **PLACE, **fields
+        at_ms=at_ms, who=client_name, group=group, records=records, **PLACE, **request_fields
     )
 
 
 def share_acknowledgement(
-    at_ms: int, first_offset: int, last_offset: int, **fields: Any
+    at_ms: int, first_offset: int, last_offset: int, **request_fields: Any
 ) -> ShareAcknowledged:
-    fields.setdefault("who", "m1")
+    request_fields.setdefault("who", "m1")
     return ShareAcknowledged(
-        at_ms=at_ms, group="g", first=first_offset, last=last_offset, **PLACE, **fields
+        at_ms=at_ms, group="g", first=first_offset, last=last_offset, **PLACE, **request_fields
     )
 
 

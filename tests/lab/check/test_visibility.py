@@ -160,10 +160,10 @@ def write_record(
     record_value: str,
     sequence: int,
     offset: int = -1,
-    **fields: Any,
+    **observation_fields: Any,
 ) -> int:
     usual = {"producer_id": 7, "producer_epoch": 0, "sequence": sequence}
-    return history_builder.write("T1", record_value, offset, **(usual | fields))
+    return history_builder.write("T1", record_value, offset, **(usual | observation_fields))
 
 
 def test_records_that_were_turned_around_convict() -> None:
@@ -263,7 +263,7 @@ def test_a_last_stable_offset_that_regresses_convicts_once() -> None:
     [
         pytest.param({"leader_epoch": 1}, id="another leader"),
         pytest.param({"follower": 2}, id="a follower"),
-        pytest.param({"who": "another"}, id="another reader"),
+        pytest.param({"client_name": "another"}, id="another reader"),
         pytest.param({"partition": 1}, id="another partition"),
         pytest.param({"isolation": Isolation.READ_UNCOMMITTED}, id="not isolated"),
         pytest.param({"last_stable_offset": -1}, id="not told"),

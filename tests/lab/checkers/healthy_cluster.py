@@ -37,12 +37,12 @@ from txnsim_lab.check.observations import (
 )
 
 TIMEOUT_MS: Final = 60_000
-PLACES: Final = (TopicPartition("t", 0), TopicPartition("t", 1))
+PARTITIONS: Final = (TopicPartition("t", 0), TopicPartition("t", 1))
 INPUT: Final = TopicPartition("in", 0)
 MARKER: Final = "marker"
 
 
-class Entry(NamedTuple):
+class LogRecord(NamedTuple):
     """A record, or another entry, at one offset."""
 
     value: str
@@ -54,7 +54,7 @@ class Log:
     """The entries of one partition's log."""
 
     def __init__(self) -> None:
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[int, LogRecord] = {}
         self.end = 0
         self.start = 0
         self.first_offsets: dict[str, int] = {}
@@ -66,17 +66,17 @@ class Log:
     def stable(self) -> int:
         return max(min(self.first_offsets.values(), default=self.end), self.start)
 
-    def append(self, entry: Entry) -> int:
+    def append(self, entry: LogRecord) -> int:
         offset, self.end = self.end, self.end + 1
         self.entries[offset] = entry
         if entry.label is not None and entry.value != MARKER:
             self.first_offsets.setdefault(entry.label, offset)
         return offset
 
-    def mark(self, label: str, *, commit: bool) -> None:
-        self.append(Entry(MARKER, None, None))
+    def mark(self, label: str, *, is_commit: bool) -> None:
+        self.append(LogRecord(MARKER, None, None))
         self.first_offsets.pop(label, None)
-        if not commit:
+        if not is_commit:
             self.aborted.add(label)
 
 
@@ -126,10 +126,10 @@ class HealthyCluster:
         self._choices = iter(choices)
         self._now_ms = 0
         self._number = 0
-        self.logs = {topic_partition: Log() for topic_partition in PLACES}
+        self.logs = {topic_partition: Log() for topic_partition in PARTITIONS}
         self.producers = [Producer(1), Producer(2)]
         self._readers: dict[tuple[str, TopicPartition], int] = {}
-        self._stopped = False
+        self._is_stopped = False
         self._sent_ms: int | None = None
         """When the requests were sent whose answers are late."""
         for producer in self.producers:
@@ -157,7 +157,7 @@ class HealthyCluster:
             self._make_again,
             self._read_in_transaction,
         )
-        while not self._stopped:
+        while not self._is_stopped:
             operations[self._pick(len(operations))]()
         return self.history
 
@@ -165,7 +165,7 @@ class HealthyCluster:
         """End all transactions, write all markers, and read everything by another reader."""
         for producer in self.producers:
             if producer.state == "Ongoing":
-                self._decide(producer, commit=False)
+                self._decide(producer, is_commit=False)
             self._finish(producer)
             self._initialise(producer)
         for topic_partition, log in self.logs.items():
@@ -177,15 +177,19 @@ class HealthyCluster:
 
     def _pick(self, choice_count: int) -> int:
         number = next(self._choices, None)
-        self._stopped = number is None
+        self._is_stopped = number is None
         return (number or 0) % choice_count
 
     def _note_observation(
-        self, observation_class: type[Observation], client_name: str, **fields: object
+        self, observation_class: type[Observation], client_name: str, **observation_fields: object
     ) -> None:
-        fields.setdefault("asked_ms", self._now_ms if self._sent_ms is None else self._sent_ms)
+        observation_fields.setdefault(
+            "asked_ms", self._now_ms if self._sent_ms is None else self._sent_ms
+        )
         self._now_ms += 1
-        self.history.add(observation_class(at_ms=self._now_ms, who=client_name, **fields))  # type: ignore[arg-type] # a kind of Seen, and its own fields
+        self.history.add(
+            observation_class(at_ms=self._now_ms, who=client_name, **observation_fields)
+        )  # type: ignore[arg-type] # a kind of Seen, and its own fields
 
     def _outcome(self) -> tuple[bool, Outcome]:
         """Draw whether a request takes effect, and which answer its sender gets."""
@@ -205,7 +209,7 @@ class HealthyCluster:
     def _initialise(self, producer: Producer) -> None:
         """Initialise the producer again; its open transaction is aborted."""
         if producer.state == "Ongoing":
-            self._decide(producer, commit=False)
+            self._decide(producer, is_commit=False)
         self._finish(producer)
         producer.epoch += 1
         producer.label, producer.fenced, producer.state = None, False, "Empty"
@@ -243,7 +247,7 @@ class HealthyCluster:
                 Began, producer.who, transaction=producer.label, transactional_id=producer.id
             )
             return
-        topic_partition = PLACES[self._pick(len(PLACES))]
+        topic_partition = PARTITIONS[self._pick(len(PARTITIONS))]
         if self._is_request_refused(producer, Added, partitions=(topic_partition,)):
             return
         if producer.state != "Ongoing":
@@ -282,7 +286,7 @@ class HealthyCluster:
         effect, outcome = self._outcome()
         offset = -1
         if effect:
-            offset = self.logs[topic_partition].append(Entry(record_value, key, producer.label))
+            offset = self.logs[topic_partition].append(LogRecord(record_value, key, producer.label))
         sequence = producer.sequences.get(topic_partition, 0)
         producer.sequences[topic_partition] = sequence + 1
         is_told = outcome is Outcome.OK and self._pick(4) > 0
@@ -302,15 +306,15 @@ class HealthyCluster:
             sequence=sequence,
         )
         if outcome is Outcome.UNKNOWN:  # a careful program gives up
-            self._initialise_after(producer, commit=False)
+            self._initialise_after(producer, is_commit=False)
 
-    def _initialise_after(self, producer: Producer, *, commit: bool) -> None:
+    def _initialise_after(self, producer: Producer, *, is_commit: bool) -> None:
         assert producer.label is not None
         self._note_observation(
             Ended,
             producer.who,
             transaction=producer.label,
-            commit=commit,
+            commit=is_commit,
             outcome=Outcome.UNKNOWN,
             asked_ms=self._now_ms,
         )
@@ -318,22 +322,22 @@ class HealthyCluster:
 
     def _end_transaction(self) -> None:
         producer = self._producer()
-        commit = self._pick(3) > 0
+        is_commit = self._pick(3) > 0
         if producer.label is None or producer.state != "Ongoing":
             if producer.label is not None and producer.fenced:
-                self._is_request_refused(producer, Ended, commit=commit)
+                self._is_request_refused(producer, Ended, commit=is_commit)
             return
         effect, outcome = self._outcome()
         if effect:
-            self._decide(producer, commit=commit)
+            self._decide(producer, is_commit=is_commit)
         if outcome is Outcome.UNKNOWN:
-            self._initialise_after(producer, commit=commit)
+            self._initialise_after(producer, is_commit=is_commit)
             return
         self._note_observation(
             Ended,
             producer.who,
             transaction=producer.label,
-            commit=commit,
+            commit=is_commit,
             asked_ms=self._now_ms,
         )
         producer.label = None
@@ -366,12 +370,14 @@ class HealthyCluster:
         )
 
     def _write_plainly(self) -> None:
-        topic_partition = PLACES[self._pick(len(PLACES))]
+        topic_partition = PARTITIONS[self._pick(len(PARTITIONS))]
         self._number += 1
         record_value = f"v{self._number}"
         effect, outcome = self._outcome()
         key = (None, "plain key")[self._pick(2)]
-        offset = self.logs[topic_partition].append(Entry(record_value, key, None)) if effect else -1
+        offset = (
+            self.logs[topic_partition].append(LogRecord(record_value, key, None)) if effect else -1
+        )
         self._note_observation(
             Wrote,
             "bystander",
@@ -385,9 +391,9 @@ class HealthyCluster:
 
     # Coordinator
 
-    def _decide(self, producer: Producer, *, commit: bool) -> None:
-        producer.state = "PrepareCommit" if commit else "PrepareAbort"
-        producer.commits = commit
+    def _decide(self, producer: Producer, *, is_commit: bool) -> None:
+        producer.state = "PrepareCommit" if is_commit else "PrepareAbort"
+        producer.commits = is_commit
 
     def _marker(self) -> None:
         """Let one owed marker arrive."""
@@ -398,9 +404,9 @@ class HealthyCluster:
         if producer.partitions:
             topic_partition = producer.partitions.pop(self._pick(len(producer.partitions)))
             if label is not None:
-                self.logs[topic_partition].mark(label, commit=producer.commits)
+                self.logs[topic_partition].mark(label, is_commit=producer.commits)
             else:
-                self.logs[topic_partition].append(Entry(MARKER, None, None))
+                self.logs[topic_partition].append(LogRecord(MARKER, None, None))
         if not producer.partitions:
             if producer.pending_position is not None and producer.commits:
                 producer.position = producer.pending_position
@@ -420,7 +426,7 @@ class HealthyCluster:
             label = self._label_in_log(producer)
             for topic_partition in producer.partitions:
                 if label is not None:
-                    self.logs[topic_partition].mark(label, commit=producer.commits)
+                    self.logs[topic_partition].mark(label, is_commit=producer.commits)
             producer.partitions = []
             if producer.pending_position is not None and producer.commits:
                 producer.position = producer.pending_position
@@ -433,9 +439,9 @@ class HealthyCluster:
             self._finish(producer)
         self._now_ms += (1_000, 30_000, 70_000)[self._pick(3)]
         for producer in self.producers:
-            too_old = self._now_ms - producer.began_ms > TIMEOUT_MS
-            if producer.state == "Ongoing" and too_old:
-                self._decide(producer, commit=False)
+            is_too_old = self._now_ms - producer.began_ms > TIMEOUT_MS
+            if producer.state == "Ongoing" and is_too_old:
+                self._decide(producer, is_commit=False)
                 self._finish(producer)
                 producer.fenced = True
 
@@ -443,7 +449,7 @@ class HealthyCluster:
 
     def _read(self) -> None:
         client_name = ("reader", "another", "dirty")[self._pick(3)]
-        self._deliver(client_name, PLACES[self._pick(len(PLACES))], upto=self._pick(7) + 1)
+        self._deliver(client_name, PARTITIONS[self._pick(len(PARTITIONS))], upto=self._pick(7) + 1)
 
     def _read_in_transaction(self) -> None:
         """Let a program read all records as a part of its transaction."""
@@ -479,22 +485,24 @@ class HealthyCluster:
             )
             self._readers[client_name, topic_partition] = log.start
             return
-        dirty = client_name == "dirty"
-        next_offset = max(asked_offset, min(asked_offset + upto, log.end if dirty else log.stable))
+        is_dirty = client_name == "dirty"
+        next_offset = max(
+            asked_offset, min(asked_offset + upto, log.end if is_dirty else log.stable)
+        )
         records = tuple(
             Record(offset=offset, value=entry.value, key=entry.key)
             for offset, entry in sorted(log.entries.items())
             if asked_offset <= offset < next_offset and entry.value != MARKER
-            if dirty or entry.label not in log.aborted
+            if is_dirty or entry.label not in log.aborted
         )
         self._readers[client_name, topic_partition] = next_offset
         self._note_observation(
             Read,
             client_name,
-            isolation=Isolation.READ_UNCOMMITTED if dirty else Isolation.READ_COMMITTED,
+            isolation=Isolation.READ_UNCOMMITTED if is_dirty else Isolation.READ_COMMITTED,
             records=records,
             next_offset=next_offset,
-            last_stable_offset=-1 if dirty else log.stable,
+            last_stable_offset=-1 if is_dirty else log.stable,
             high_watermark=log.end,
             **common,
         )
@@ -529,7 +537,7 @@ class HealthyCluster:
             case 2:
                 self._positions("operator", producer, transaction=None)
             case _:
-                topic_partition = PLACES[self._pick(len(PLACES))]
+                topic_partition = PARTITIONS[self._pick(len(PARTITIONS))]
                 self._note_observation(
                     Producers,
                     "operator",
@@ -559,7 +567,7 @@ class HealthyCluster:
 
     def _new_leader(self) -> None:
         """Elect a new leader, which does not know the old leader's last stable offset yet."""
-        topic_partition = PLACES[self._pick(len(PLACES))]
+        topic_partition = PARTITIONS[self._pick(len(PARTITIONS))]
         log = self.logs[topic_partition]
         log.leader_epoch += 1
         asked_offset = max(self._readers.get(("reader", topic_partition), log.start), log.start)
@@ -580,7 +588,7 @@ class HealthyCluster:
 
     def _clean_log(self) -> None:
         """Keep only the last record of each key below the last stable offset."""
-        topic_partition = PLACES[self._pick(len(PLACES))]
+        topic_partition = PARTITIONS[self._pick(len(PARTITIONS))]
         log = self.logs[topic_partition]
         last_offsets: dict[str, int] = {}
         for offset, entry in sorted(log.entries.items()):
@@ -595,7 +603,7 @@ class HealthyCluster:
 
     def _delete(self) -> None:
         """Delete the oldest records, at most up to the last stable offset."""
-        log = self.logs[PLACES[self._pick(len(PLACES))]]
+        log = self.logs[PARTITIONS[self._pick(len(PARTITIONS))]]
         log.start = min(log.start + self._pick(4), log.stable)
 
     def _make_again(self) -> None:

@@ -92,7 +92,7 @@ def test_healthy_histories_are_not_empty_talk() -> None:
 # Lies
 
 
-def history_of_two_records(*, commit: bool) -> list[Seen]:
+def history_of_two_records(*, is_commit: bool) -> list[Seen]:
     """A transaction of two records in a topic of its own, and a reader that has read it all."""
     story = HistoryBuilder(LATER_MS)
     story.initialise("z", "z", producer_id=99)
@@ -104,60 +104,62 @@ def history_of_two_records(*, commit: bool) -> list[Seen]:
             "Z",
             f"z{partition}",
             0,
-            who="z",
+            client_name="z",
             item=f"item {partition}",
             **place_fields,
             **producer_fields,
         )
-    story.send_offsets("Z", 5, who="z", group="z")
-    (story.commit if commit else story.abort)("Z", "z")
+    story.send_offsets("Z", 5, client_name="z", group="z")
+    (story.commit if is_commit else story.abort)("Z", "z")
     for partition in (0, 1):
-        records: dict[int, str | None] = {0: f"z{partition}"} if commit else {}
-        story.read(0, records, 2, who="last", topic="z", partition=partition)
+        records: dict[int, str | None] = {0: f"z{partition}"} if is_commit else {}
+        story.read(0, records, 2, client_name="last", topic="z", partition=partition)
     return list(story.history)
 
 
-def read_of(lines: list[Seen], partition: int) -> tuple[int, Read]:
+def read_of(observations: list[Seen], partition: int) -> tuple[int, Read]:
     return next(
         (index, line)
-        for index, line in enumerate(lines)
+        for index, line in enumerate(observations)
         if isinstance(line, Read) and line.partition == partition
     )
 
 
-def without_a_record(lines: list[Seen]) -> None:
-    index, read = read_of(lines, 1)
-    lines[index] = msgspec.structs.replace(read, records=())
+def without_a_record(observations: list[Seen]) -> None:
+    index, read = read_of(observations, 1)
+    observations[index] = msgspec.structs.replace(read, records=())
 
 
-def without_any_record(lines: list[Seen]) -> None:
-    without_a_record(lines)
-    index, read = read_of(lines, 0)
-    lines[index] = msgspec.structs.replace(read, records=())
+def without_any_record(observations: list[Seen]) -> None:
+    without_a_record(observations)
+    index, read = read_of(observations, 0)
+    observations[index] = msgspec.structs.replace(read, records=())
 
 
-def with_an_aborted_record(lines: list[Seen]) -> None:
-    index, read = read_of(lines, 0)
-    lines[index] = msgspec.structs.replace(read, records=(Record(offset=0, value="z0"),))
+def with_an_aborted_record(observations: list[Seen]) -> None:
+    index, read = read_of(observations, 0)
+    observations[index] = msgspec.structs.replace(read, records=(Record(offset=0, value="z0"),))
 
 
-def with_a_record_twice(lines: list[Seen]) -> None:
-    index, read = read_of(lines, 0)
+def with_a_record_twice(observations: list[Seen]) -> None:
+    index, read = read_of(observations, 0)
     records = (*read.records, Record(offset=1, value="z0"))
-    lines[index] = msgspec.structs.replace(read, records=records)
+    observations[index] = msgspec.structs.replace(read, records=records)
 
 
-def with_a_lower_stable_offset(lines: list[Seen]) -> None:
-    _, read = read_of(lines, 0)
-    lines.append(msgspec.structs.replace(read, asked=2, records=(), last_stable_offset=1))
+def with_a_lower_stable_offset(observations: list[Seen]) -> None:
+    _, read = read_of(observations, 0)
+    observations.append(msgspec.structs.replace(read, asked=2, records=(), last_stable_offset=1))
 
 
-def with_positions_of_an_abort(lines: list[Seen]) -> None:
+def with_positions_of_an_abort(observations: list[Seen]) -> None:
     position = Position(topic="in", partition=0, offset=5)
-    lines.append(PositionsRead(at_ms=LATER_MS + 9_000, who="y", group="z", positions=(position,)))
+    observations.append(
+        PositionsRead(at_ms=LATER_MS + 9_000, who="y", group="z", positions=(position,))
+    )
 
 
-def with_a_ghost(lines: list[Seen]) -> None:
+def with_a_ghost(observations: list[Seen]) -> None:
     open_there = Producers(
         at_ms=LATER_MS + 9_000,
         who="o",
@@ -165,8 +167,8 @@ def with_a_ghost(lines: list[Seen]) -> None:
         partition=0,
         producers=(ProducerSeen(producer_id=99, producer_epoch=0, start_offset=2),),
     )
-    lines.append(open_there)
-    lines.append(
+    observations.append(open_there)
+    observations.append(
         Described(
             at_ms=LATER_MS + 10_000,
             who="o",
@@ -175,16 +177,16 @@ def with_a_ghost(lines: list[Seen]) -> None:
             producer_id=99,
         )
     )
-    lines.append(open_there)
-    _, read = read_of(lines, 0)
-    lines.append(
+    observations.append(open_there)
+    _, read = read_of(observations, 0)
+    observations.append(
         msgspec.structs.replace(read, asked=2, records=(), last_stable_offset=2, high_watermark=4)
     )
 
 
-def with_a_decision_that_lasts(lines: list[Seen]) -> None:
+def with_a_decision_that_lasts(observations: list[Seen]) -> None:
     for at_ms in (LATER_MS + 10_000, LATER_MS + 110_000):
-        lines.append(
+        observations.append(
             Described(
                 at_ms=at_ms,
                 who="o",
@@ -196,25 +198,25 @@ def with_a_decision_that_lasts(lines: list[Seen]) -> None:
         )
 
 
-def with_an_end_that_was_not_its_own(lines: list[Seen]) -> None:
-    index = next(index for index, line in enumerate(lines) if isinstance(line, Ended))
-    end = lines[index]
+def with_an_end_that_was_not_its_own(observations: list[Seen]) -> None:
+    index = next(index for index, line in enumerate(observations) if isinstance(line, Ended))
+    end = observations[index]
     assert isinstance(end, Ended)
-    lines[index] = msgspec.structs.replace(
+    observations[index] = msgspec.structs.replace(
         end, outcome=Outcome.FAILED, error="INVALID_TXN_STATE", commit=True
     )
 
 
-def with_a_record_that_was_overtaken(lines: list[Seen]) -> None:
-    index = next(index for index, line in enumerate(lines) if isinstance(line, Wrote))
-    first_wrote = lines[index]
+def with_a_record_that_was_overtaken(observations: list[Seen]) -> None:
+    index = next(index for index, line in enumerate(observations) if isinstance(line, Wrote))
+    first_wrote = observations[index]
     assert isinstance(first_wrote, Wrote)
-    lines.insert(
+    observations.insert(
         index, msgspec.structs.replace(first_wrote, value="z9", item=None, offset=1, sequence=-1)
     )
-    index, read = read_of(lines, 0)
+    index, read = read_of(observations, 0)
     records = (*read.records, Record(offset=1, value="z9"))
-    lines[index] = msgspec.structs.replace(read, records=records)
+    observations[index] = msgspec.structs.replace(read, records=records)
 
 
 LIES: Final[tuple[tuple[Callable[[list[Seen]], None], bool, set[str]], ...]] = (
@@ -231,16 +233,16 @@ LIES: Final[tuple[tuple[Callable[[list[Seen]], None], bool, set[str]], ...]] = (
 )
 
 
-@pytest.mark.parametrize(("lie", "commit", "kinds"), LIES, ids=[lie[0].__name__ for lie in LIES])
+@pytest.mark.parametrize(("lie", "is_commit", "kinds"), LIES, ids=[lie[0].__name__ for lie in LIES])
 @settings(max_examples=10)
 @given(chance=CHANCES)
 def test_one_lie_always_convicts(
-    chance: Chance, *, lie: Callable[[list[Seen]], None], commit: bool, kinds: set[str]
+    chance: Chance, *, lie: Callable[[list[Seen]], None], is_commit: bool, kinds: set[str]
 ) -> None:
     cluster = HealthyCluster(chance.numbers())
     cluster.run()
     cluster.settle()
-    truth = history_of_two_records(commit=commit)
+    truth = history_of_two_records(is_commit=is_commit)
     assert str(judge(History([*cluster.history, *truth]))) == "healthy"
     lie(truth)
     assert set(judge(History([*cluster.history, *truth])).kinds) == kinds

@@ -243,7 +243,7 @@ def typed(
 @pytest.mark.costly
 @pytest.mark.slow
 def test_the_printed_commands_find_and_repair_what_hangs(typed: Typed) -> None:
-    with TxnsimServer(practise=True, arguments=("--http", "0", "--json")) as server:
+    with TxnsimServer(is_practice=True, arguments=("--http", "0", "--json")) as server:
         exercise = json.loads(server.wait_for_output('"exercise"'))["exercise"]
         assert exercise == server.ready["exercise"]
         with urllib.request.urlopen(f"{server.http}/api/v1/report", timeout=60) as answer:
@@ -266,11 +266,11 @@ def test_the_printed_commands_find_and_repair_what_hangs(typed: Typed) -> None:
 @pytest.mark.slow
 def test_it_goes_on_with_copies_of_disks(tmp_path: Path, typed: Typed) -> None:
     disks = tmp_path / "disks"
-    with TxnsimServer(practise=True, arguments=("--http", "0")) as txnsim_server:
+    with TxnsimServer(is_practice=True, arguments=("--http", "0")) as txnsim_server:
         assert main(["logs", "write", str(disks), "--http", str(txnsim_server.http)]) == 0
     directories = sorted(map(str, disks.iterdir()))
     assert len(directories) == 3
-    with TxnsimServer(practise=True, arguments=("--http", "0", *directories)) as server:
+    with TxnsimServer(is_practice=True, arguments=("--http", "0", *directories)) as server:
         printed_output = server.wait_for_output("docs/practise.md")
         assert "loaded " in printed_output
         command_lines = [

@@ -555,7 +555,7 @@ async def test_the_cleaner_has_left_an_empty_batch() -> None:
 # The exam's own producer writes what it says, at each level of ``transaction.version``.
 
 
-AT = TopicPartition("t", 1)
+T_1 = TopicPartition("t", 1)
 
 
 @pytest.mark.parametrize("transaction_version", [0, 1, 2])
@@ -572,9 +572,9 @@ def test_transactions_without_a_record_and_compressed_ones(transaction_version: 
                 transactional_id="neighbour",
             )
             await neighbour.init()
-            await neighbour.transact(AT, (), committed=False)
-            await neighbour.transact(AT, ("a", "b"), committed=True, compression=GZIP)
-            await neighbour.transact(AT, ("c",), committed=False)
+            await neighbour.transact(T_1, (), committed=False)
+            await neighbour.transact(T_1, ("a", "b"), committed=True, compression=GZIP)
+            await neighbour.transact(T_1, ("c",), committed=False)
             records = await kafka.topics.read("t")
             end = (await kafka.topics.offsets("t", 1)).high_watermark
             return [(record.value, str(record.fate)) for record in records], end

@@ -19,10 +19,10 @@ from txnsim_lab.exam.readers import (
     misses,
 )
 
-WANTED = expected_topics(are_on_disk=True)
+EXPECTED_TOPICS = expected_topics(are_on_disk=True)
 
 
-def right(**fields: object) -> list[ReaderStatement]:
+def right(**exam_fields: object) -> list[ReaderStatement]:
     """The right answers of a reader for all topics except ``open``."""
     answers = [
         ReaderStatement(
@@ -32,14 +32,14 @@ def right(**fields: object) -> list[ReaderStatement]:
             end=expected_topic.stable,
             lag=0,
         )
-        for expected_topic in WANTED
+        for expected_topic in EXPECTED_TOPICS
         if expected_topic.topic != "open"
     ]
-    return [*answers, *([ReaderStatement(topic="open", **fields)] if fields else [])]  # type: ignore[arg-type]
+    return [*answers, *([ReaderStatement(topic="open", **exam_fields)] if exam_fields else [])]  # type: ignore[arg-type]
 
 
 def test_who_says_the_truth_misses_nothing() -> None:
-    assert list(misses(WANTED, right(values=("a",), end=2))) == []
+    assert list(misses(EXPECTED_TOPICS, right(values=("a",), end=2))) == []
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_who_says_the_truth_misses_nothing() -> None:
     ],
 )
 def test_what_is_wrong_is_named(answer: dict[str, object], expected_beginning: str) -> None:
-    (miss,) = misses(WANTED, right(**answer))
+    (miss,) = misses(EXPECTED_TOPICS, right(**answer))
     assert miss.startswith(expected_beginning)
 
 
@@ -81,11 +81,13 @@ def test_files_that_expect_nothing_are_no_success(
 def test_a_reader_that_says_nothing_has_missed_all(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "expected.json").write_bytes(msgspec.json.encode(WANTED))
+    (tmp_path / "expected.json").write_bytes(msgspec.json.encode(EXPECTED_TOPICS))
     (tmp_path / "answers.jsonl").write_bytes(b"\n")
     files = [str(tmp_path / "expected.json"), str(tmp_path / "answers.jsonl")]
     assert main(["exam", "readers", "check", *files]) == 1
-    assert f"{len(WANTED)} topics, {len(WANTED)} misses" in capsys.readouterr().out
+    assert (
+        f"{len(EXPECTED_TOPICS)} topics, {len(EXPECTED_TOPICS)} misses" in capsys.readouterr().out
+    )
 
 
 async def test_a_group_has_read_all_topics() -> None:
@@ -104,7 +106,7 @@ async def test_a_group_has_read_all_topics() -> None:
 async def test_directories_have_every_topic_and_one_that_is_cut_short() -> None:
     files = await directories()
     logs = {path.split("/")[1]: len(data) for path, data in files.items() if path.endswith(".log")}
-    assert {f"{expected_topic.topic}-0" for expected_topic in WANTED} <= logs.keys()
+    assert {f"{expected_topic.topic}-0" for expected_topic in EXPECTED_TOPICS} <= logs.keys()
     cut_log = files["broker-1/cut-short-0/00000000000000000000.log"]
     length_position = cut_log.rindex(b"\x00" * 7 + b"\x03")
     length = int.from_bytes(cut_log[length_position + 8 : length_position + 12])

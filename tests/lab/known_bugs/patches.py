@@ -39,15 +39,15 @@ def does_nothing(
     return Patch(gives(answer).wrong, before=unless)
 
 
-def but_not(when: Callable[..., bool], answer: Any = None) -> Patch:
+def but_not(is_affected: Callable[..., bool], answer: Any = None) -> Patch:
 
     def patch(function: Any) -> Any:
         def wrong(*args: Any, **keywords: Any) -> Any:
-            return answer if when(*args, **keywords) else function(*args, **keywords)
+            return answer if is_affected(*args, **keywords) else function(*args, **keywords)
 
         return wrong
 
-    return Patch(patch, lambda _, args, keywords: when(*args, **keywords))
+    return Patch(patch, lambda _, args, keywords: is_affected(*args, **keywords))
 
 
 def makes(change: Callable[..., Any]) -> Patch:

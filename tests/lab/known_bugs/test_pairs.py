@@ -22,8 +22,8 @@ def played_act(at_us: int, step: dict[str, Any], error: str = "NONE") -> PlayedA
     )
 
 
-def call(at_us: int, actor: str, do: str, *, error: str = "NONE", **fields: Any) -> PlayedAct:
-    return played_act(at_us, {"call": {"who": actor, "do": do, **fields}}, error)
+def call(at_us: int, actor: str, do: str, *, error: str = "NONE", **call_fields: Any) -> PlayedAct:
+    return played_act(at_us, {"call": {"who": actor, "do": do, **call_fields}}, error)
 
 
 def test_an_act_meets_the_open_transaction_of_somebody_else() -> None:

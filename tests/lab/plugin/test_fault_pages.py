@@ -22,7 +22,7 @@ SECTIONS: Final = {
 }
 CLUSTER: Final = "Actions on the cluster"
 CROSSING: Final = {name_of(action): action for action in CROSSING_ACTIONS}
-NAMES: Final = [*CROSSING, *map(name_of, CLUSTER_ACTIONS)]
+FAULT_NAMES: Final = [*CROSSING, *map(name_of, CLUSTER_ACTIONS)]
 
 
 def block(section_name: str, language: str) -> str:
@@ -55,11 +55,11 @@ def armed_in(program: str, rule_id: str) -> dict[str, Any]:
 
 
 def test_every_action_has_its_section() -> None:
-    assert SECTIONS.keys() - {CLUSTER} == set(NAMES)
+    assert SECTIONS.keys() - {CLUSTER} == set(FAULT_NAMES)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FAULT_NAMES)
 def test_the_rule_is_the_same_in_yaml_and_python(name: str) -> None:
     yaml_rule = rule(yaml.safe_load(block(name, "yaml")))
     assert name_of(type(yaml_rule.action)) == name
@@ -87,7 +87,7 @@ def points(name: str) -> list[str]:
 def test_the_overview_leads_to_each_action() -> None:
     page_text = fault_actions_table() + (ROOT / "docs/faults.md").read_text("utf-8")
     linked = set(re.findall(r"\(fault-actions\.md#(.+?)\)", page_text))
-    assert set(NAMES) <= linked
+    assert set(FAULT_NAMES) <= linked
 
 
 @pytest.mark.costly
@@ -95,7 +95,7 @@ def test_the_overview_leads_to_each_action() -> None:
 def test_every_example_passes(pytester: pytest.Pytester) -> None:
     """All examples run in one session of pytest, with aiokafka in virtual time."""
     pytester.makeini("[pytest]\naddopts = -p no:randomly -p no:cacheprovider -p no:asyncio\n")
-    programs = {name: block(name, "python") for name in NAMES}
+    programs = {name: block(name, "python") for name in FAULT_NAMES}
     for program_name, program in programs.items():
         (pytester.path / f"test_{program_name.replace('-', '_')}.py").write_text(program)
     result = pytester.runpytest_subprocess("-W", "ignore::DeprecationWarning")

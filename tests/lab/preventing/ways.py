@@ -46,9 +46,9 @@ class WaySwitch(msgspec.Struct, frozen=True, kw_only=True):
     meaning: str
     """What happens on the way, in words."""
 
-    def design(self, *, on: bool) -> str:
+    def design(self, *, is_on: bool) -> str:
         """The text of a design (``read_design``) with the switch in one position."""
-        return f"{self.base},{self.switch}={'on' if on else 'off'}"
+        return f"{self.base},{self.switch}={'on' if is_on else 'off'}"
 
 
 class WayResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +115,7 @@ def play_both(way_switch: WaySwitch) -> WayResult:
         RuntimeError: The run does not go that way any more.
     """
     designs = Designs(
-        read_design(way_switch.design(on=False)), read_design(way_switch.design(on=True))
+        read_design(way_switch.design(is_on=False)), read_design(way_switch.design(is_on=True))
     )
     kinds: list[tuple[str, ...]] = []
     for side in Side:

@@ -537,8 +537,8 @@ async def test_connections_are_traced(cluster: ProxiedCluster) -> None:
 # What a proxy can't do is refused with the reason; all else it can.
 
 
-def rule(point: FaultPoint, action: Any = None, **fields: Any) -> FaultRule:
-    return FaultRule(id="f", point=point, action=action or Hold(), **fields)
+def rule(point: FaultPoint, action: Any = None, **rule_fields: Any) -> FaultRule:
+    return FaultRule(id="f", point=point, action=action or Hold(), **rule_fields)
 
 
 @pytest.mark.parametrize("point", [point for point in FaultPoint if point is not FaultPoint.NOW])

@@ -28,7 +28,7 @@ def test_brokers_are_known_by_their_client_ids(client_id: str | None, source: st
 
 @pytest.fixture(autouse=True)
 def told_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(at_a_broker.Place, "run", run_proxied)
+    monkeypatch.setattr(at_a_broker.StoryStage, "run", run_proxied)
 
 
 globals().update(

@@ -34,9 +34,11 @@ FINDING = DecisionFinding(
 )
 
 
-def story(*others: TopicPartition, is_v2: bool = True, **fields: object) -> FindingStory:
+def story(*others: TopicPartition, is_v2: bool = True, **story_fields: object) -> FindingStory:
     facts = FindingFacts(
-        finding=msgspec.structs.replace(FINDING, **fields), is_v2=is_v2, other_partitions=others
+        finding=msgspec.structs.replace(FINDING, **story_fields),
+        is_v2=is_v2,
+        other_partitions=others,
     )
     finding_story = story_of(facts)
     assert isinstance(finding_story, FindingStory)

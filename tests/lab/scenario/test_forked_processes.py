@@ -203,16 +203,16 @@ except ChildProcessError:
 """
 
 
-@pytest.mark.parametrize("forked", [True, False])
+@pytest.mark.parametrize("is_forked", [True, False])
 def test_a_helper_that_does_not_end_is_not_waited_for_without_an_end(
-    tmp_path: Path, *, forked: bool
+    tmp_path: Path, *, is_forked: bool
 ) -> None:
     """A server has five seconds to end: on a busy machine it waited for that of 200 processes, and
     was cut off.
     """
     (tmp_path / "helper_of_this_test.py").write_text(HELPER)
     process = subprocess.run(
-        [sys.executable, "-c", STOPPED % {"forked": forked}],
+        [sys.executable, "-c", STOPPED % {"forked": is_forked}],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -72,8 +72,8 @@ def problems(steps: list[dict[str, Any]], **head: Any) -> str:
     return str(error_info.value)
 
 
-def produce(**fields: Any) -> dict[str, Any]:
-    return call("produce", **{"partition": "t-0", "value": "x", **fields})
+def produce(**step_fields: Any) -> dict[str, Any]:
+    return call("produce", **{"partition": "t-0", "value": "x", **step_fields})
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ def test_an_identity_that_was_refused_is_none() -> None:
     assert (observation.producer_id, observation.error) == (-1, "PRODUCER_FENCED")
 
 
-ONE = BrokerId(1)
+B1 = BrokerId(1)
 Found = TypeVar("Found")
 
 
@@ -408,8 +408,8 @@ def test_what_takes_long_can_be_ended_as_its_readers_are_advised() -> None:
     async def main(kafka: VirtualCluster) -> None:
         topic_partitions = [TopicPartition("orders", 1), TopicPartition("payments", 0)]
         for topic_partition in (*topic_partitions, kafka.home("report"), kafka.home("shop")):
-            if kafka.leader(topic_partition) != ONE:
-                kafka.sim.move_leader(topic_partition, ONE)
+            if kafka.leader(topic_partition) != B1:
+                kafka.sim.move_leader(topic_partition, B1)
         await make(kafka.sim)
         await kafka.wait_until_struck(MARKER_RULE)
         async with Cluster(kafka.sim.bootstrap) as client:

@@ -259,7 +259,7 @@ DISARMED = RunSelection(run="V-", mode="V-", take="disarmed")
 
 
 @pytest.mark.parametrize(
-    ("only", "meant"),
+    ("only", "is_meant"),
     [
         ((), True),
         (("V-",), True),
@@ -272,8 +272,8 @@ DISARMED = RunSelection(run="V-", mode="V-", take="disarmed")
         (("V-", "armed", "step-by-step"), True),
     ],
 )
-def test_of_each_kind_of_word_one_must_fit(only: tuple[str, ...], meant: bool) -> None:
-    assert small([{"observe": "everything"}]).meant_for((only,), ARMED) is meant
+def test_of_each_kind_of_word_one_must_fit(only: tuple[str, ...], is_meant: bool) -> None:
+    assert small([{"observe": "everything"}]).meant_for((only,), ARMED) is is_meant
 
 
 def test_a_disarmed_run_leaves_out_what_is_about_faults() -> None:
@@ -390,8 +390,8 @@ def test_a_fault_rule_is_judged_alone_too() -> None:
 STEPS = [{"advance": "1s"}]
 
 
-def world(mode: str, **fields: object) -> Run:
-    return Run.model_validate({"mode": mode, "verdict": "healthy", **fields})
+def world(mode: str, **world_fields: object) -> Run:
+    return Run.model_validate({"mode": mode, "verdict": "healthy", **world_fields})
 
 
 @pytest.mark.parametrize(

@@ -295,7 +295,7 @@ def test_an_offset_is_expected_likewise() -> None:
 def test_transactions_follow_one_another() -> None:
     steps = [call("init-producer-id"), *transaction("r1"), *transaction("r2", end="abort")]
     for run in ("V-", "V+", "TV2", "TV2+"):
-        result = play_steps(steps, run=run)
+        result = play_steps(steps, run_name=run)
         assert result.as_declared, (run, result.verdict)
 
 
@@ -490,8 +490,8 @@ INIT = call("init-producer-id")
 COMPACTED = {"t": {"partitions": 1, "configs": {"cleanup.policy": "compact"}}, "in": 1}
 
 
-def cluster_step(verb: str, **fields: Any) -> dict[str, Any]:
-    return {"cluster": {"do": verb, **{k.replace("_", "-"): v for k, v in fields.items()}}}
+def cluster_step(verb: str, **step_fields: Any) -> dict[str, Any]:
+    return {"cluster": {"do": verb, **{k.replace("_", "-"): v for k, v in step_fields.items()}}}
 
 
 def test_leaders_move_and_coordinators_are_loaded_again() -> None:
@@ -634,7 +634,7 @@ def test_an_id_begins_near_the_end_of_its_epochs() -> None:
         *transaction("r2"),
         *transaction("r3"),
     ]
-    result = play_steps(steps, run="TV2")
+    result = play_steps(steps, run_name="TV2")
     assert result.as_declared, result.verdict
     identities = {
         (observation.producer_id, observation.producer_epoch)
@@ -710,8 +710,10 @@ def test_a_situation_is_named_by_its_run_first_and_a_disarmed_one_by_that() -> N
     assert control.words == ("control", "V-", "V-", "program")
 
 
-def step(**fields: object) -> Step:
-    return Step.model_validate({name.replace("_", "-"): value for name, value in fields.items()})
+def step(**step_fields: object) -> Step:
+    return Step.model_validate(
+        {name.replace("_", "-"): value for name, value in step_fields.items()}
+    )
 
 
 def test_a_step_does_exactly_one_thing() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.lab.simulation.test_invariants import PLACE, leader, use
+from tests.lab.simulation.test_invariants import ORDERS_0, leader, use
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.hand_made_histories import FAILED, OK, UNKNOWN, HistoryBuilder
 from tests.support.markers import append_marker
@@ -221,7 +221,7 @@ def test_an_older_one_gives_way_to_a_plain_commit_though_somebody_was_told_it() 
 # A register by chance: commits take effect one after the other, and readers are told what is there
 
 
-def by_chance(random: Any, *, forgets: bool) -> History:
+def by_chance(random: Any, *, forgets_values: bool) -> History:
     """Commits take effect at a moment between question and answer, or later where nobody hears of
     it. Readers are told what is there at a moment of theirs; or, of a register that forgets, what
     was there ten seconds before.
@@ -242,7 +242,7 @@ def by_chance(random: Any, *, forgets: bool) -> History:
     for _ in range(random.randint(1, 6)):
         asked_ms = random.randrange(100_000)
         at_ms = asked_ms + random.randrange(1, 5_000)
-        moment = random.randint(asked_ms, at_ms) - (10_000 if forgets else 0)
+        moment = random.randint(asked_ms, at_ms) - (10_000 if forgets_values else 0)
         offsets_there = [-1, *(offset for when, offset in sorted(effects) if when <= moment)]
         position = Position(topic="in", partition=0, offset=offsets_there[-1])
         fields = {"asked_ms": asked_ms, "group": "g", "positions": (position,)}
@@ -252,7 +252,7 @@ def by_chance(random: Any, *, forgets: bool) -> History:
 
 def test_what_one_register_tells_is_never_called_lost() -> None:
     for seed in range(3_000):
-        history = by_chance(SeededRng(seed).stream("register"), forgets=False)
+        history = by_chance(SeededRng(seed).stream("register"), forgets_values=False)
         assert list(broken_promises(history, keeps_positions=True)) == [], seed
 
 
@@ -262,7 +262,8 @@ def test_what_a_register_forgets_is_called_lost_often() -> None:
         for seed in range(300)
         if [
             *broken_promises(
-                by_chance(SeededRng(seed).stream("register"), forgets=True), keeps_positions=True
+                by_chance(SeededRng(seed).stream("register"), forgets_values=True),
+                keeps_positions=True,
             )
         ]
     ]
@@ -331,7 +332,7 @@ def mixed_by_chance(random: Any) -> HistoryBuilder:
                 open_now.remove(label)
             open_now.add(f"T{number}")
         else:
-            story.positions(offset, who="r" if do == "read" else "m", asked_ms=asked_ms)
+            story.positions(offset, client_name="r" if do == "read" else "m", asked_ms=asked_ms)
     return story
 
 
@@ -412,34 +413,34 @@ def test_twice_as_many_positions_take_twice_as_many_steps(move_kind: str, judge:
 
 def raise_the_watermark_of_a_follower(cluster: VirtualCluster) -> None:
     follower = next(
-        broker for broker in cluster.sim.brokers.values() if PLACE not in broker.replicas.led
+        broker for broker in cluster.sim.brokers.values() if ORDERS_0 not in broker.replicas.led
     )
-    follower.replicas.hosted[PLACE].high_watermark += 9
+    follower.replicas.hosted[ORDERS_0].high_watermark += 9
 
 
 def show_a_transaction_before_its_marker_is_replicated(cluster: VirtualCluster) -> None:
     """A bug: the log forgets the marker at 3 before it is replicated."""
     lower_the_watermark(cluster)
     follower = next(
-        broker for broker in cluster.sim.brokers.values() if PLACE not in broker.replicas.led
+        broker for broker in cluster.sim.brokers.values() if ORDERS_0 not in broker.replicas.led
     )
-    follower.replicas.hosted[PLACE].truncate_to(3, now_ms=0)
+    follower.replicas.hosted[ORDERS_0].truncate_to(3, now_ms=0)
 
 
 def show_a_transaction_where_a_follower_has_another_record(cluster: VirtualCluster) -> None:
     """As if a follower had not cut off yet what another leader wrote in place of the marker."""
     show_a_transaction_before_its_marker_is_replicated(cluster)
     for broker in cluster.sim.brokers.values():
-        log = broker.replicas.hosted[PLACE]
+        log = broker.replicas.hosted[ORDERS_0]
         if log.log_end_offset == 3:
             append_marker(log, now_ms=0, producer_id=99)
 
 
 def lower_the_watermark(cluster: VirtualCluster) -> None:
     """Lower the high watermark, as a new leader may do that knows a lower one."""
-    assert leader(cluster).replicas.led[PLACE].last_stable_offset == 4
+    assert leader(cluster).replicas.led[ORDERS_0].last_stable_offset == 4
     for broker in cluster.sim.brokers.values():
-        broker.replicas.hosted[PLACE].high_watermark = 3
+        broker.replicas.hosted[ORDERS_0].high_watermark = 3
 
 
 def look_at(image: ClusterImage, cluster: VirtualCluster) -> None:
@@ -448,16 +449,16 @@ def look_at(image: ClusterImage, cluster: VirtualCluster) -> None:
 
 def let_somebody_lead_who_is_not_in_sync(cluster: VirtualCluster) -> None:
     image = cluster.sim.metadata.image
-    partition = image.topics[PLACE.topic].partitions[PLACE.partition]
+    partition = image.topics[ORDERS_0.topic].partitions[ORDERS_0.partition]
     other_replicas = tuple(broker for broker in partition.isr if broker != partition.leader)
-    look_at(image.with_partitions({PLACE: replace(partition, isr=other_replicas)}), cluster)
+    look_at(image.with_partitions({ORDERS_0: replace(partition, isr=other_replicas)}), cluster)
 
 
 def let_somebody_be_in_sync_who_is_no_replica(cluster: VirtualCluster) -> None:
     image = cluster.sim.metadata.image
-    partition = image.topics[PLACE.topic].partitions[PLACE.partition]
+    partition = image.topics[ORDERS_0.topic].partitions[ORDERS_0.partition]
     look_at(
-        image.with_partitions({PLACE: replace(partition, replicas=(partition.leader,))}), cluster
+        image.with_partitions({ORDERS_0: replace(partition, replicas=(partition.leader,))}), cluster
     )
 
 
@@ -495,7 +496,7 @@ def test_a_marker_is_replicated_when_all_in_sync_have_it_whatever_the_watermark(
         lower_the_watermark(cluster)
         assert MomentChecks(cluster.sim).look() == []
         follower = next(
-            broker_id for broker_id in cluster.sim.brokers if broker_id != cluster.leader(PLACE)
+            broker_id for broker_id in cluster.sim.brokers if broker_id != cluster.leader(ORDERS_0)
         )
         await cluster.sim.kill_broker(follower)
         # It is in sync until its session ends. Its log can not be seen.
@@ -515,7 +516,7 @@ def test_a_position_is_told_when_it_is_replicated(offset: int, lag: int, is_earl
         topic = cluster.sim.metadata.image.topics[CONSUMER_OFFSETS_TOPIC]
         home = TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_for("g", len(topic.partitions)))
         leader(cluster, home).replicas.led[home].high_watermark -= lag
-        position = Position(topic=PLACE.topic, partition=PLACE.partition, offset=offset)
+        position = Position(topic=ORDERS_0.topic, partition=ORDERS_0.partition, offset=offset)
         read = PositionsRead(at_ms=1, who="monitor", group="g", positions=(position,))
         kinds_found = [
             fault_kind for fault_kind, _ in MomentChecks(cluster.sim).early_positions(read)

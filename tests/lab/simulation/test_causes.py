@@ -113,7 +113,7 @@ def test_what_is_healed_may_uncover_something_else(monkeypatch: pytest.MonkeyPat
     assert {cause.name for cause in causes_of(draw(1639))} == {"z23", "z27"}
 
 
-def with_a_marker(*, plus: int, often: bool) -> Plan:
+def with_a_marker(*, plus: int, is_repeated: bool) -> Plan:
     """A plan in which an operator writes a marker by hand, and then commits a transaction."""
     epoch = {"told": "producer_epoch", "of": "own-id"}
     identity_fields = {
@@ -134,7 +134,7 @@ def with_a_marker(*, plus: int, often: bool) -> Plan:
         "v3_and_below_producer_epoch": epoch,
         "v3_and_below_topics": [{"name": "t", "partitions": [0]}],
     }
-    markers = {"markers": {"each": marker, "times": 2} if often else [marker]}
+    markers = {"markers": {"each": marker, "times": 2} if is_repeated else [marker]}
     end = {"transactional_id": "own-id", **identity_fields, "committed": True}
     requests: list[dict[str, Any]] = [
         {"api": "InitProducerId", "fields": timeout},  # asks for a block of producer ids
@@ -150,15 +150,15 @@ def with_a_marker(*, plus: int, often: bool) -> Plan:
     return Plan(seed=1, world=world, tracks=(Track("curious", tuple(acts), on_error="go-on"),))
 
 
-@pytest.mark.parametrize("often", [False, True])
+@pytest.mark.parametrize("is_repeated", [False, True])
 def test_a_marker_of_an_epoch_that_nobody_was_given_keeps_out_the_coordinators(
-    often: bool,
+    is_repeated: bool,
 ) -> None:
     """Seed 5531: the coordinator gives up at INVALID_PRODUCER_EPOCH, and its id stays decided
     (TransactionMarkerRequestCompletionHandler).
     """
-    assert play(with_a_marker(plus=0, often=often)).kinds == ()
-    early_plan = with_a_marker(plus=1, often=often)
+    assert play(with_a_marker(plus=0, is_repeated=is_repeated)).kinds == ()
+    early_plan = with_a_marker(plus=1, is_repeated=is_repeated)
     assert play(early_plan).kinds == ("stuck-coordinator",)
     (cause,) = causes_of(early_plan)
     assert cause.name == "early-markers"

@@ -412,13 +412,13 @@ def test_a_test_holds_the_plan() -> None:
     test()
 
 
-WANTED = SimulationOptions()
+OPTIONS = SimulationOptions()
 
 
 def test_of_each_eight_seeds_one_is_played_and_always_the_same() -> None:
-    chosen_seeds = [*guided_seeds(range(100), WANTED)]
+    chosen_seeds = [*guided_seeds(range(100), OPTIONS)]
     assert [seed // CANDIDATES_PER_RUN for seed in chosen_seeds] == [*range(13)]
-    assert chosen_seeds == [*guided_seeds(range(100), WANTED)]
+    assert chosen_seeds == [*guided_seeds(range(100), OPTIONS)]
 
 
 @pytest.mark.costly
@@ -426,7 +426,7 @@ def test_what_is_chosen_has_more_pairs_than_what_comes_first() -> None:
     def pairs(seeds: list[int]) -> int:
         return len({pair for seed in seeds for pair in pairs_of(draw(seed))})
 
-    chosen_seeds = [*guided_seeds(range(40 * CANDIDATES_PER_RUN), WANTED)]
+    chosen_seeds = [*guided_seeds(range(40 * CANDIDATES_PER_RUN), OPTIONS)]
     assert pairs(chosen_seeds) > 1.1 * pairs([*range(40)])
 
 

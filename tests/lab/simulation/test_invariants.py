@@ -33,13 +33,13 @@ from txnsim_lab.simulation._invariants import (
     violations,
 )
 
-PLACE = TopicPartition("orders", 0)
+ORDERS_0 = TopicPartition("orders", 0)
 
 
 async def use(cluster: VirtualCluster) -> None:
     """Make a position, a committed transaction and an open transaction."""
     async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
-        request = offset_commit("g", GroupMetadata(), {PLACE: 3})
+        request = offset_commit("g", GroupMetadata(), {ORDERS_0: 3})
         await client.ask_group_coordinator("g", request)
         await producer.init_transactions()
         for _ in range(2):
@@ -51,7 +51,7 @@ async def use(cluster: VirtualCluster) -> None:
     cluster.advance(1_000)
 
 
-def leader(cluster: VirtualCluster, topic_partition: TopicPartition = PLACE):  # type: ignore[no-untyped-def]
+def leader(cluster: VirtualCluster, topic_partition: TopicPartition = ORDERS_0):  # type: ignore[no-untyped-def]
     return cluster.sim.brokers[cluster.leader(topic_partition)]
 
 
@@ -76,12 +76,12 @@ def forget_a_position(cluster: VirtualCluster) -> None:
 
 
 def forget_an_open_transaction(cluster: VirtualCluster) -> None:
-    log = leader(cluster).replicas.led[PLACE]
+    log = leader(cluster).replicas.led[ORDERS_0]
     log.producers.snapshots.take_snapshot(log.log_end_offset, ())
 
 
 def a_producer(cluster: VirtualCluster) -> tuple[PartitionLog, ProducerEntry]:
-    log = leader(cluster).replicas.led[PLACE]
+    log = leader(cluster).replicas.led[ORDERS_0]
     (entry,) = log.producers.state.entries()
     return log, entry
 
@@ -114,9 +114,9 @@ def lose_a_record(cluster: VirtualCluster) -> None:
     follower = next(
         broker
         for broker in cluster.sim.brokers.values()
-        if PLACE in broker.replicas.hosted and PLACE not in broker.replicas.led
+        if ORDERS_0 in broker.replicas.hosted and ORDERS_0 not in broker.replicas.led
     )
-    log = follower.replicas.hosted[PLACE]
+    log = follower.replicas.hosted[ORDERS_0]
     segment = log.local.segments.active
     batch = bytearray(segment._batches[0])
     batch[-1] ^= 1
@@ -216,7 +216,7 @@ def test_an_id_whose_first_record_was_refused_has_none_in_the_log() -> None:
     [
         ("new", {"producer_epoch": 0}),
         ("new", {"state": TransactionState.COMPLETE_ABORT}),
-        ("new", {"partitions": frozenset({PLACE})}),
+        ("new", {"partitions": frozenset({ORDERS_0})}),
         ("tx", {}),
     ],
 )
@@ -254,7 +254,7 @@ def test_a_replica_that_says_something_else_is_found() -> None:
 def test_a_log_against_its_bytes() -> None:
     async def main(cluster: VirtualCluster) -> None:
         await use(cluster)
-        log = leader(cluster).replicas.led[PLACE]
+        log = leader(cluster).replicas.led[ORDERS_0]
         log.high_watermark = log.log_end_offset + 5
         assert UNSOUND_LOG in {kind_found for kind_found, _ in violations(cluster.sim)}
 

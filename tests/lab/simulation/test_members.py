@@ -51,10 +51,12 @@ def cluster(*member_ids: str, generation: int = 2) -> Any:
     return cluster_of(group)
 
 
-def cluster_of(*groups: Any, behind_may: bool = True) -> Any:
+def cluster_of(*groups: Any, may_commit_behind: bool = True) -> Any:
     """A cluster with a broker for each release; the last broker has the newest release."""
     missing = Rejection(error=16, reason="")  # type: ignore[arg-type] # any error
-    release = SimpleNamespace(rules=replace(LATEST_RULES, members_behind_may_commit=behind_may))
+    release = SimpleNamespace(
+        rules=replace(LATEST_RULES, members_behind_may_commit=may_commit_behind)
+    )
 
     def broker(epoch: int, group: Any) -> Any:
         shard = SimpleNamespace(
@@ -154,7 +156,7 @@ def test_who_asks_of_a_consumer_group_and_may_not(
 
 def test_before_members_behind_may_commit_none_may() -> None:
     asked_call = Call.model_validate({"who": "m", "do": "commit-offsets", "generation": "m first"})
-    sound_cluster = cluster_of(consumer_group(since=1), behind_may=False)
+    sound_cluster = cluster_of(consumer_group(since=1), may_commit_behind=False)
     assert why_old(around(m=member("m", T0)), sound_cluster, asked_call)
 
 

@@ -92,10 +92,10 @@ class StoryResult:
 def tell_story(
     scenario: Scenario,
     *,
-    run: str = "V-",
+    run_name: str = "V-",
     take: str = "armed",
     prefix: str = PREFIX,
-    looks: bool = True,
+    is_looked_at: bool = True,
     faults: Sequence[FaultRule] = (),
     **cluster: Any,
 ) -> StoryResult:
@@ -103,10 +103,10 @@ def tell_story(
 
     Args:
         scenario: The story.
-        run: Its mode.
+        run_name: Its mode.
         take: Armed or not.
         prefix: Of names.
-        looks: Whether somebody looks at the cluster afterwards.
+        is_looked_at: Whether somebody looks at the cluster afterwards.
         faults: Of the cluster, for all of it.
         cluster: Settings.
     """
@@ -116,7 +116,7 @@ def tell_story(
         for fault_rule in faults:
             proxied_cluster.sim.injector.arm(fault_rule)
         own_scenario = with_prefixed_names(scenario, prefix)
-        scenario_run = ScenarioRun(scenario=own_scenario, run=run, take=take)
+        scenario_run = ScenarioRun(scenario=own_scenario, run=run_name, take=take)
         target = target_of(
             own_scenario,
             proxied_cluster.env,
@@ -132,7 +132,7 @@ def tell_story(
         recorded_story.result = await run_on(
             scenario_run, proxied_cluster.env, casts, real_target(target, on_leftovers=left)
         )
-        if not looks:
+        if not is_looked_at:
             return
         env = proxied_cluster.env
         async with Cluster(proxied_cluster.sim.bootstrap, clock=env.clock, tasks=env.tasks,
@@ -163,9 +163,9 @@ def tell_story(
 # cluster.
 
 
-WHO: Final = "User:ANONYMOUS"
+PRINCIPAL: Final = "User:ANONYMOUS"
 EVERYTHING: Final = tuple(
-    acl(resource_type, name, operation, principal=WHO)
+    acl(resource_type, name, operation, principal=PRINCIPAL)
     for resource_type, name, operation in (
         (ResourceType.TOPIC, "*", AclOperation.ALL),
         (ResourceType.GROUP, "*", AclOperation.ALL),
@@ -195,7 +195,7 @@ def deny(
             resource_type,
             name,
             operation,
-            principal=WHO,
+            principal=PRINCIPAL,
             pattern=pattern,
             permission=Permission.DENY,
         )
@@ -280,7 +280,7 @@ def test_what_hangs_among_positions_is_aborted() -> None:
 def test_what_hangs_among_positions_is_left_where_it_may_not_be_aborted_or_seen(
     denied_acls: tuple[AclBinding, ...], reason: str
 ) -> None:
-    ended_story = told_as(small(GROUP_GHOST), *denied_acls, looks=False)
+    ended_story = told_as(small(GROUP_GHOST), *denied_acls, is_looked_at=False)
     ((leftover_kind, name, because),) = leftover_rows(ended_story)
     assert (leftover_kind, because) == ("hanging transaction", reason)
     assert name.startswith("__consumer_offsets-")
@@ -343,7 +343,7 @@ def test_brokers_that_hear_late_of_a_deletion_are_waited_for() -> None:
 
 def test_a_cluster_that_is_gone_leaves_everything() -> None:
     kills = [{"cluster": {"do": "kill", "broker": kill_number}} for kill_number in (1, 2, 3)]
-    ended_story = told_as(small([INIT, *transaction("r1"), *kills, INIT]), looks=False)
+    ended_story = told_as(small([INIT, *transaction("r1"), *kills, INIT]), is_looked_at=False)
     names = [(leftover_kind, name) for leftover_kind, name, _ in leftover_rows(ended_story)]
     assert names == [
         ("transaction", f"{PREFIX}app"),
@@ -388,13 +388,13 @@ def test_a_ghost_keeps_the_cleaner_away_and_a_cured_log_is_cleaned() -> None:
     assert ended_story.left == []
 
 
-@pytest.mark.parametrize("run", ["V-/before", "V-/fixed"])
-def test_what_the_cleaner_keeps_for_a_day_it_keeps_shortly(run: str) -> None:
+@pytest.mark.parametrize("run_name", ["V-/before", "V-/fixed"])
+def test_what_the_cleaner_keeps_for_a_day_it_keeps_shortly(run_name: str) -> None:
     ended_story = tell_story(
         find("abort-marker-before-its-data")[1],
-        run=run,
+        run_name=run_name,
         level=0,
-        rules={"half_cleaned_segments_are_indexed": run == "V-/fixed"},
+        rules={"half_cleaned_segments_are_indexed": run_name == "V-/fixed"},
         transaction_partition_verification_enable=False,
         log_cleaner_backoff_ms=CLEANER_PAUSE_MS,
         log_cleaner_dedupe_buffer_size=120,
@@ -406,7 +406,7 @@ def test_what_the_cleaner_keeps_for_a_day_it_keeps_shortly(run: str) -> None:
 
 def test_what_others_have_is_neither_seen_nor_touched() -> None:
     ended_story = tell_story(
-        find("late-commit-leaves-a-ghost")[1], run="TV2+", topics=(("others-t", 2),)
+        find("late-commit-leaves-a-ghost")[1], run_name="TV2+", topics=(("others-t", 2),)
     )
     assert_as_declared(ended_story)
     assert "others-t" in ended_story.topics
@@ -694,7 +694,7 @@ class Care:
         return self.clock.monotonic_ms() - began_ms
 
 
-def run(main: Callable[[Care], Awaitable[None]], **changes: Any) -> None:
+def run(main: Callable[[Care], Awaitable[None]], **config_changes: Any) -> None:
     async def inside(proxied_cluster: ProxiedCluster) -> None:
         env = proxied_cluster.env
         async with (
@@ -708,7 +708,9 @@ def run(main: Callable[[Care], Awaitable[None]], **changes: Any) -> None:
         ):
             await main(Care(proxied_cluster, client, producer))
 
-    run_proxied(inside, topics=(("t", 1),), log_cleaner_backoff_ms=CLEANER_PAUSE_MS, **changes)
+    run_proxied(
+        inside, topics=(("t", 1),), log_cleaner_backoff_ms=CLEANER_PAUSE_MS, **config_changes
+    )
 
 
 def test_the_next_record_begins_a_segment() -> None:

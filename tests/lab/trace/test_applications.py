@@ -17,7 +17,7 @@ TX = "app/7:0"
 
 
 @pytest.mark.parametrize(
-    ("name", "run", "take", "is_by_application"),
+    ("name", "run_name", "take", "is_by_application"),
     [
         ("z05", "V+", "armed", True),  # lesson L3: a late commit ends the next transaction
         ("z06", "V+", "armed", True),  # lesson L3: a late abort
@@ -29,9 +29,9 @@ TX = "app/7:0"
     ],
 )
 def test_wrong_data_is_told_of_stories_whose_data_is_wrong(
-    name: str, run: str, take: str, *, is_by_application: bool | None
+    name: str, run_name: str, take: str, *, is_by_application: bool | None
 ) -> None:
-    facts = FollowedTrace.of_recording(recording_of_run(name, run, take)).facts()
+    facts = FollowedTrace.of_recording(recording_of_run(name, run_name, take)).facts()
     assert {wrong_batch.is_by_application for wrong_batch in facts.wrong_data} == (
         set() if is_by_application is None else {is_by_application}
     )

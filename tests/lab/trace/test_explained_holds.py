@@ -49,8 +49,8 @@ def test_a_held_end_of_another_transaction_is_no_cause(
     assert hits_in(run, explain_lso(run, "orders-0")) == names
 
 
-def hits_in(run: Recording, lso_explanation: LsoExplanation) -> list[str]:
+def hits_in(recording: Recording, lso_explanation: LsoExplanation) -> list[str]:
     """Transactional ids of the strikes that an explanation names."""
-    events = [by_position(run.events)[position] for position in lso_explanation.evidence]
+    events = [by_position(recording.events)[position] for position in lso_explanation.evidence]
     hits = [event.d for event in events if event.k == "fault.hit"]
     return [subject["id"] for data in hits if isinstance(data, dict) for subject in data["about"]]

@@ -15,8 +15,8 @@ T0 = TopicPartition("t", 0)
 MOVE = {"pid": 7, "epoch": 0, "pending": None, "timeout_ms": 60_000, "started_ms": 5}
 
 
-def completed_move(state: str, *partitions: str, **fields: Any) -> tuple[Any, ...]:
-    data = {**MOVE, "state": state, "partitions": partitions, **fields}
+def completed_move(state: str, *partitions: str, **event_fields: Any) -> tuple[Any, ...]:
+    data = {**MOVE, "state": state, "partitions": partitions, **event_fields}
     return (NODES[0], "txn.complete", (), "app/7:0", data)
 
 

@@ -16,7 +16,7 @@ from txnsim_lab.trace.run_difference import run_difference
 
 
 @pytest.mark.parametrize(
-    ("name", "run", "rule", "state"),
+    ("name", "run_name", "rule", "state"),
     [
         ("z01", "V-", "stuck-last-stable-offset", VerdictState.HANGS),
         ("z02", "V-", "aborted-read", VerdictState.WRONG_DATA),
@@ -24,9 +24,9 @@ from txnsim_lab.trace.run_difference import run_difference
     ],
 )
 def test_the_event_that_shows_a_finding_lies_before_its_cure(
-    name: str, run: str, rule: str, state: VerdictState
+    name: str, run_name: str, rule: str, state: VerdictState
 ) -> None:
-    recording = recording_of_run(name, run, "armed")
+    recording = recording_of_run(name, run_name, "armed")
     finding_by_rule = {finding.rule: finding for finding in findings(recording)}
     finding = finding_by_rule[rule]
     assert finding.shown_by is not None

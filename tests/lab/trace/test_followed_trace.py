@@ -21,7 +21,7 @@ from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.verdict.judge import EndsBy, PartitionVerdict, Verdict, VerdictState, judge_cluster
 from txnsim_lab.trace.followed_trace import FollowedTrace
 
-WHERE = TopicPartition("orders", 0)
+ORDERS_0 = TopicPartition("orders", 0)
 Story = Callable[[VirtualCluster, Cluster], Awaitable[None]]
 
 
@@ -31,21 +31,21 @@ def judged(cluster: VirtualCluster) -> Verdict:
 
 
 def partition(cluster: VirtualCluster) -> PartitionVerdict:
-    verdict = judged(cluster).of(WHERE)
+    verdict = judged(cluster).of(ORDERS_0)
     assert verdict is not None
     return verdict
 
 
-def run(story: Story, level: TraceLevel = TraceLevel.FULL, **changes: Any) -> None:
+def run(story: Story, level: TraceLevel = TraceLevel.FULL, **config_changes: Any) -> None:
     async def main(cluster: VirtualCluster) -> None:
         async with cluster.client() as app:
             await story(cluster, app)
 
-    run_cluster(main, trace_level=level, **changes)
+    run_cluster(main, trace_level=level, **config_changes)
 
 
 async def hang(app: Cluster) -> None:
-    await make_hanging(Admin(app), WHERE, "ghost", age_ms=0)
+    await make_hanging(Admin(app), ORDERS_0, "ghost", age_ms=0)
     async with Producer(app) as producer:
         await producer.send("orders", 0, b"behind")
 
@@ -76,7 +76,7 @@ def test_a_reset_leaves_nothing_of_before() -> None:
         await cluster.sim.reset(cluster.sim.snapshot())
         verdict = judged(cluster)
         assert (verdict.state, verdict.unfinished) == (VerdictState.HEALTHY, ())
-        assert verdict.of(WHERE) is not None
+        assert verdict.of(ORDERS_0) is not None
 
     run(story)
 
@@ -105,11 +105,11 @@ def test_where_recording_stops_nothing_is_known_until_it_goes_on() -> None:
 def test_what_is_dead_is_told_at_once_and_after_the_election(victim: str) -> None:
     async def story(cluster: VirtualCluster, app: Cluster) -> None:
         home = cluster.home("billing")
-        if cluster.leader(home) == cluster.leader(WHERE):
-            cluster.move(WHERE)
+        if cluster.leader(home) == cluster.leader(ORDERS_0):
+            cluster.move(ORDERS_0)
         producer = await begin_transaction(app, "billing")
         await producer.send("orders", 0, b"x")
-        await cluster.sim.kill_broker(cluster.leader(WHERE if victim == "leader" else home))
+        await cluster.sim.kill_broker(cluster.leader(ORDERS_0 if victim == "leader" else home))
         ends = partition(cluster).ends
         assert ends is not None
         assert ends.by is (EndsBy.LEADER if victim == "leader" else EndsBy.COORDINATOR)
@@ -128,7 +128,7 @@ def test_the_only_replica_is_dead() -> None:
         await Admin(app).create_topic("orders", partitions=1, replication_factor=1)
         producer = await begin_transaction(app, "billing")
         await producer.send("orders", 0, b"x")
-        await cluster.sim.kill_broker(cluster.leader(WHERE))
+        await cluster.sim.kill_broker(cluster.leader(ORDERS_0))
         await asyncio.sleep(20)
         verdict = partition(cluster)
         assert (verdict.state, verdict.leader_id) == (VerdictState.NO_LEADER, -1)
@@ -187,7 +187,7 @@ def test_readers_that_wait_are_told_and_so_is_none() -> None:
 def test_deleted_records_do_not_end_a_hang() -> None:
     async def story(cluster: VirtualCluster, app: Cluster) -> None:
         await hang(app)
-        await Admin(app).delete_records(WHERE, 2)
+        await Admin(app).delete_records(ORDERS_0, 2)
         verdict = partition(cluster)
         assert (verdict.state, verdict.log_start, verdict.stands_at) == (VerdictState.HANGS, 2, 2)
         assert verdict.holder is not None

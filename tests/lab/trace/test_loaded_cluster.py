@@ -51,7 +51,7 @@ SETTINGS: Final = Settings(
     segment_bytes=1_048_576,
 )
 STEPS: Final = 40
-NAMES: Final = ("tx-a", "tx-b", "tx-c")
+TRANSACTIONAL_IDS: Final = ("tx-a", "tx-b", "tx-c")
 VALUE: Final = bytes(70_000)
 """Large enough for several segments."""
 
@@ -84,7 +84,7 @@ async def look(cluster: Cluster) -> ClientView:
             for partition, offset in offsets_found.items()
             if not isinstance(offset, ClientError)
         }
-    description_by_id = await admin.describe_transactions((*NAMES, "ghost"))
+    description_by_id = await admin.describe_transactions((*TRANSACTIONAL_IDS, "ghost"))
     producers = await admin.describe_producers(PARTITIONS)
     hanging = await admin.find_hanging(now_ms=cluster.clock.now_ms())
     return ClientView(
@@ -135,7 +135,7 @@ async def live(cluster: VirtualCluster, random: Random) -> ClientView:
     async with cluster.client() as client:
         producers = {
             transactional_id: Producer(client, transactional_id=transactional_id)
-            for transactional_id in NAMES
+            for transactional_id in TRANSACTIONAL_IDS
         }
         for producer in producers.values():
             await producer.init_transactions()
@@ -153,7 +153,9 @@ async def live(cluster: VirtualCluster, random: Random) -> ClientView:
                 case 3:
                     cluster.move(partition)
                 case _:
-                    await advance(producers[random.choice(NAMES)], random, partition, step)
+                    await advance(
+                        producers[random.choice(TRANSACTIONAL_IDS)], random, partition, step
+                    )
         await asyncio.sleep(5)  # markers are written, followers have caught up
         seen_before_stop = await look(client)
         for producer in (*producers.values(), plain_producer):
@@ -297,7 +299,7 @@ def metadata_without_lives(image: ClusterImage) -> dict[str, object]:
 async def go_on(client: Cluster, seen_before: ClientView) -> None:
     """Fence the open transactions and repair the hanging ones; then no reader is held back."""
     admin = Admin(client)
-    for transactional_id in NAMES:
+    for transactional_id in TRANSACTIONAL_IDS:
         async with Producer(client, transactional_id=transactional_id) as producer:
             producer_id_and_epoch = await producer.init_transactions()
             assert (
@@ -315,7 +317,7 @@ async def go_on(client: Cluster, seen_before: ClientView) -> None:
     assert seen_after.ends["last stable"] == seen_after.ends["high watermark"]
     for partition, records in seen_after.records["committed"].items():
         assert [key for _, key, value in records if value == b"new"] == [
-            name.encode() for name in NAMES
+            name.encode() for name in TRANSACTIONAL_IDS
         ]
         assert (
             records[: len(seen_before.records["committed"][partition])]

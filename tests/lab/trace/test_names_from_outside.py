@@ -26,7 +26,7 @@ from txnsim_lab.trace.brief import brief_line
 from txnsim_lab.trace.convert import chrome, mermaid, otlp, shiviz
 
 MARKUP = "</script><script>alert(1)</script><!--<img src=x onerror=alert(1)>"
-NAMES = (*HOSTILE_NAMES, MARKUP, '"', "\\", "}", "]]>", "participant n0 as x")
+OUTSIDE_NAMES = (*HOSTILE_NAMES, MARKUP, '"', "\\", "}", "]]>", "participant n0 as x")
 
 
 def recording_with(name: str) -> Recording:
@@ -83,7 +83,7 @@ def check_metrics(name: str) -> None:
     assert {sample.labels["rule"] for sample in samples} == {name}
 
 
-@pytest.mark.parametrize("name", NAMES, ids=[repr(name)[:30] for name in NAMES])
+@pytest.mark.parametrize("name", OUTSIDE_NAMES, ids=[repr(name)[:30] for name in OUTSIDE_NAMES])
 def test_a_hostile_name_stays_a_name_in_every_text(name: str) -> None:
     check_texts(name)
     check_metrics(name)
@@ -100,5 +100,5 @@ def test_drawn_names_stay_names_in_every_text(name: str) -> None:
 @pytest.mark.slow
 def test_a_hostile_name_adds_no_tag_to_the_page_in_one_file() -> None:
     expected_tags = tags_of(one_file([("title", recording_with("plain"))]))
-    for name in NAMES:
+    for name in OUTSIDE_NAMES:
         assert tags_of(one_file([(name, recording_with(name))])) == expected_tags, name

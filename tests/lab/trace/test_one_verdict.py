@@ -262,7 +262,9 @@ class DrawnRun:
             for owned_partition in broker.coordinator.owned_partitions()
         }
         coordinator_topic = image.topics.get("__transaction_state")
-        all_served = coordinator_topic is None or len(served) == len(coordinator_topic.partitions)
+        are_all_served = coordinator_topic is None or len(served) == len(
+            coordinator_topic.partitions
+        )
         for name in expected_names & judged_by_partition.keys():
             topic_name, _, index = name.rpartition("-")
             topic_partition = TopicPartition(topic_name, int(index))
@@ -280,8 +282,8 @@ class DrawnRun:
                 (name, producer.producer_id) not in listing
                 for producer in log.producers.open_producers()
             )
-            hangs = judged_by_partition[name].state is VerdictState.HANGS
-            if all_served and has_unlisted != hangs:
+            is_hanging = judged_by_partition[name].state is VerdictState.HANGS
+            if are_all_served and has_unlisted != is_hanging:
                 differences.append(
                     f"{name}: unlisted {has_unlisted}, {judged_by_partition[name].state}"
                 )

@@ -31,16 +31,16 @@ def row(node: str, kind: str, payload: dict[str, Any]) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize(
-    ("name", "run", "coordinator", "application"),
+    ("name", "run_name", "coordinator", "application"),
     [
         ("z01", "V-", "app is over: aborted; no marker is owed", "aborted ✓"),
         ("z05", "V+", "app is over: aborted; no marker is owed", "aborted ✓"),
     ],
 )
 def test_application_and_coordinator_are_told_in_words(
-    name: str, run: str, coordinator: str, application: str
+    name: str, run_name: str, coordinator: str, application: str
 ) -> None:
-    picture_words = words_of(FollowedTrace.of_recording(recording_of_run(name, run, "armed")))
+    picture_words = words_of(FollowedTrace.of_recording(recording_of_run(name, run_name, "armed")))
     assert picture_words.coordinators["app"] == coordinator
     assert picture_words.applications["app"].status == application
 

@@ -42,7 +42,7 @@ LEADS = (BROKER, "node.role", {"tp": "t-0", "role": "leader", "epoch": 4})
 OPENS = (LOG, "pid.open", {"tp": "t-0", "pid": 7, "epoch": 0, "first": 0})
 
 
-def batch(base: int, last_offset: int, **fields: Any) -> dict[str, Any]:
+def batch(base: int, last_offset: int, **batch_fields: Any) -> dict[str, Any]:
     return {
         "tp": "t-0",
         "pid": 7,
@@ -50,7 +50,7 @@ def batch(base: int, last_offset: int, **fields: Any) -> dict[str, Any]:
         "seq": base,
         "base": base,
         "last": last_offset,
-        **fields,
+        **batch_fields,
     }
 
 
@@ -58,8 +58,8 @@ def marker(offset: int) -> dict[str, Any]:
     return {"tp": "t-0", "pid": 7, "epoch": 0, "offset": offset, "coordinator_epoch": 3}
 
 
-def completed_move(state: str, **fields: Any) -> tuple[int, str, dict[str, Any]]:
-    data = {"state": state, "pid": 7, "epoch": 0, "pending": None, "partitions": [], **fields}
+def completed_move(state: str, **event_fields: Any) -> tuple[int, str, dict[str, Any]]:
+    data = {"state": state, "pid": 7, "epoch": 0, "pending": None, "partitions": [], **event_fields}
     return COORDINATOR, "txn.complete", data
 
 
@@ -244,7 +244,7 @@ def test_an_id_may_be_any_text(transactional_id: str) -> None:
 
 async def test_a_marker_of_a_topic_that_was_deleted_is_owed_no_more() -> None:
     """The state once showed such a marker as owed to the end of the trace."""
-    coordinator_bench = CoordinatorBench(trace=True)
+    coordinator_bench = CoordinatorBench(is_traced=True)
     coordinator_bench.answers_markers = False
     session = await coordinator_bench.ready()
     await coordinator_bench.add(session, FOO_0)

@@ -128,16 +128,21 @@ def metadata(player: FramePlayer) -> None:
 
 
 def create(
-    player: FramePlayer, note: str, version: int = 7, *, validate_only: bool = False, **values: Any
+    player: FramePlayer,
+    note: str,
+    version: int = 7,
+    *,
+    validate_only: bool = False,
+    **request_fields: Any,
 ) -> None:
     """Create one topic; one partition with one replica unless told otherwise."""
-    values.setdefault("num_partitions", 1)
-    values.setdefault("replication_factor", 1)
+    request_fields.setdefault("num_partitions", 1)
+    request_fields.setdefault("replication_factor", 1)
     player.ask(
         "CreateTopics",
         version,
         note,
-        topics=[values],
+        topics=[request_fields],
         timeout=5_000,
         validate_only=validate_only,
     )

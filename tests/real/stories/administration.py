@@ -457,13 +457,15 @@ def _cluster(player: FramePlayer) -> None:
     )
 
 
-def _create(player: FramePlayer, note: str, **values: Any) -> None:
+def _create(player: FramePlayer, note: str, **request_fields: Any) -> None:
     player.ask(
         "CreateTopics",
         7,
         note,
         validate_only=True,
-        topics=[{"name": player.full_name("new"), "assignments": [], "configs": [], **values}],
+        topics=[
+            {"name": player.full_name("new"), "assignments": [], "configs": [], **request_fields}
+        ],
     )
 
 

@@ -240,10 +240,17 @@ def config_synonyms(player: FramePlayer) -> None:
     )
     _told_at_creation(player, "static", create_answer)
     _synonyms(player, "static")
-    alter(player, "1", "in hours", ("log.retention.hours", 0, "7"), kind=4)
-    alter(player, "", "in minutes", ("log.retention.minutes", 0, "7"), kind=4)
-    alter(player, "", "for all", ("log.retention.ms", 0, "7777"), kind=4)
-    alter(player, "1", "for one", ("log.roll.ms", 0, "999"), ("log.roll.jitter.ms", 0, "9"), kind=4)
+    alter(player, "1", "in hours", ("log.retention.hours", 0, "7"), resource_type=4)
+    alter(player, "", "in minutes", ("log.retention.minutes", 0, "7"), resource_type=4)
+    alter(player, "", "for all", ("log.retention.ms", 0, "7777"), resource_type=4)
+    alter(
+        player,
+        "1",
+        "for one",
+        ("log.roll.ms", 0, "999"),
+        ("log.roll.jitter.ms", 0, "9"),
+        resource_type=4,
+    )
     player.ask_until(
         lambda answer: (
             {config.value for config in answer.results[0].configs} == {"7777", "999", "9"}
@@ -274,7 +281,7 @@ def config_synonyms(player: FramePlayer) -> None:
         ],
     )
     _told_at_creation(player, "dynamic", validated)
-    alter(player, "", "for all no more", ("log.retention.ms", 1, None), kind=4)
+    alter(player, "", "for all no more", ("log.retention.ms", 1, None), resource_type=4)
 
 
 def _told_at_creation(player: FramePlayer, note: str, answer: Any) -> None:
@@ -304,7 +311,7 @@ def alter(
     name: str,
     note: str,
     *changes: tuple[str, int, str | None],
-    kind: int = 2,
+    resource_type: int = 2,
     version: int = 1,
     validate_only: bool = False,
 ) -> None:
@@ -316,7 +323,7 @@ def alter(
         validate_only=validate_only,
         resources=[
             {
-                "resource_type": kind,
+                "resource_type": resource_type,
                 "resource_name": name,
                 "configs": [
                     {"name": key, "config_operation": operation, "value": value}
@@ -328,10 +335,12 @@ def alter(
 
 
 def describe_config(
-    player: FramePlayer, name: str, key: str, value: str | None, *, kind: int = 2
+    player: FramePlayer, name: str, key: str, value: str | None, *, resource_type: int = 2
 ) -> None:
     """Describe a config once the change has reached this broker."""
-    resources = [{"resource_type": kind, "resource_name": name, "configuration_keys": [key]}]
+    resources = [
+        {"resource_type": resource_type, "resource_name": name, "configuration_keys": [key]}
+    ]
     player.ask_until(
         lambda answer: (
             [config.value for config in answer.results[0].configs]
@@ -355,7 +364,7 @@ def alter_configs_refused(player: FramePlayer) -> None:
     alter(player, "a b", "bad name", ("retention.ms", 0, "5"))
     alter(player, "", "empty name", ("retention.ms", 0, "5"))
     for kind, name in ((0, "x"), (1, "x"), (99, "x"), (4, "9"), (4, "x"), (4, "-1")):
-        alter(player, name, f"resource {kind} {name}", ("retention.ms", 0, "5"), kind=kind)
+        alter(player, name, f"resource {kind} {name}", ("retention.ms", 0, "5"), resource_type=kind)
     resource = {
         "resource_type": 2,
         "resource_name": topic,
@@ -376,24 +385,40 @@ def alter_configs_refused(player: FramePlayer) -> None:
 def alter_broker_configs(player: FramePlayer) -> None:
     """Dynamic configs of a broker and of all brokers."""
     for name in ("1", ""):
-        alter(player, name, f"broker {name!r} dynamic", ("message.max.bytes", 0, "1000000"), kind=4)
-        describe_config(player, name, MAX_BYTES, "1000000", kind=4)
-        alter(player, name, f"broker {name!r} fixed", ("num.partitions", 0, "5"), kind=4)
+        alter(
+            player,
+            name,
+            f"broker {name!r} dynamic",
+            ("message.max.bytes", 0, "1000000"),
+            resource_type=4,
+        )
+        describe_config(player, name, MAX_BYTES, "1000000", resource_type=4)
+        alter(player, name, f"broker {name!r} fixed", ("num.partitions", 0, "5"), resource_type=4)
         alter(
             player,
             name,
             f"broker {name!r} two fixed",
             ("num.partitions", 0, "5"),
             ("default.replication.factor", 0, "5"),
-            kind=4,
+            resource_type=4,
         )
-        alter(player, name, f"broker {name!r} unknown", ("nonsense", 0, "5"), kind=4)
-        describe_config(player, name, "nonsense", None, kind=4)
-        alter(player, name, f"broker {name!r} unknown deleted", ("nonsense", 1, None), kind=4)
-        alter(player, name, f"broker {name!r} bad", ("message.max.bytes", 0, "x"), kind=4)
-        alter(player, name, f"broker {name!r} too small", ("message.max.bytes", 0, "-1"), kind=4)
-        alter(player, name, f"broker {name!r} delete", ("message.max.bytes", 1, None), kind=4)
-        describe_config(player, name, MAX_BYTES, "1048588" if name else GONE, kind=4)
+        alter(player, name, f"broker {name!r} unknown", ("nonsense", 0, "5"), resource_type=4)
+        describe_config(player, name, "nonsense", None, resource_type=4)
+        alter(
+            player, name, f"broker {name!r} unknown deleted", ("nonsense", 1, None), resource_type=4
+        )
+        alter(player, name, f"broker {name!r} bad", ("message.max.bytes", 0, "x"), resource_type=4)
+        alter(
+            player,
+            name,
+            f"broker {name!r} too small",
+            ("message.max.bytes", 0, "-1"),
+            resource_type=4,
+        )
+        alter(
+            player, name, f"broker {name!r} delete", ("message.max.bytes", 1, None), resource_type=4
+        )
+        describe_config(player, name, MAX_BYTES, "1048588" if name else GONE, resource_type=4)
 
 
 STORIES: Final[tuple[Story, ...]] = (

@@ -18,11 +18,13 @@ from txnsim_lab.conformance._book.frame_player import (
 )
 
 
-def _patch(batch: bytes, position: int, new_bytes: bytes, *, crc: bool = True) -> bytes:
-    """The batch with some bytes replaced, and with a correct checksum if ``crc``."""
+def _patch(
+    batch: bytes, position: int, new_bytes: bytes, *, with_correct_crc: bool = True
+) -> bytes:
+    """The batch with some bytes replaced, and with a correct checksum if ``with_correct_crc``."""
     batch_data = bytearray(batch)
     batch_data[position : position + len(new_bytes)] = new_bytes
-    if crc:
+    if with_correct_crc:
         batch_data[17:21] = struct.pack(">I", crc_of(batch_data))
     return bytes(batch_data)
 
@@ -94,11 +96,11 @@ BATCHES: Final[tuple[tuple[str, bytes], ...]] = (
     ("cut", GOOD[:-1]),
     ("trailing byte", GOOD + b"\0"),
     ("two batches", GOOD + GOOD),
-    ("magic 1", _patch(GOOD, 16, b"\1", crc=False)),
-    ("magic 0", _patch(GOOD, 16, b"\0", crc=False)),
-    ("magic 3", _patch(GOOD, 16, b"\3", crc=False)),
-    ("magic -1", _patch(GOOD, 16, b"\xff", crc=False)),
-    ("bad checksum", _patch(GOOD, 17, b"\0\0\0\0", crc=False)),
+    ("magic 1", _patch(GOOD, 16, b"\1", with_correct_crc=False)),
+    ("magic 0", _patch(GOOD, 16, b"\0", with_correct_crc=False)),
+    ("magic 3", _patch(GOOD, 16, b"\3", with_correct_crc=False)),
+    ("magic -1", _patch(GOOD, 16, b"\xff", with_correct_crc=False)),
+    ("bad checksum", _patch(GOOD, 17, b"\0\0\0\0", with_correct_crc=False)),
     ("base offset 5", _patch(GOOD, 0, struct.pack(">q", 5))),
     ("count 3", _patch(GOOD, 57, struct.pack(">i", 3))),
     ("count 1", _patch(GOOD, 57, struct.pack(">i", 1))),
@@ -106,8 +108,8 @@ BATCHES: Final[tuple[tuple[str, bytes], ...]] = (
     ("count -1", _patch(GOOD, 57, struct.pack(">i", -1))),
     ("last offset 5", _patch(GOOD, 23, struct.pack(">i", 5))),
     ("last offset -1", _patch(GOOD, 23, struct.pack(">i", -1))),
-    ("length 10", _patch(GOOD, 8, struct.pack(">i", 10), crc=False)),
-    ("length -1", _patch(GOOD, 8, struct.pack(">i", -1), crc=False)),
+    ("length 10", _patch(GOOD, 8, struct.pack(">i", 10), with_correct_crc=False)),
+    ("length -1", _patch(GOOD, 8, struct.pack(">i", -1), with_correct_crc=False)),
     ("codec 5", _patch(GOOD, 21, struct.pack(">h", 5))),
     ("codec 7", _patch(GOOD, 21, struct.pack(">h", 7))),
     ("control flag", _patch(GOOD, 21, struct.pack(">h", 0x20))),

@@ -96,31 +96,45 @@ def group_configs(player: FramePlayer) -> None:
     for name in GROUP_NUMBERS:
         for value in NUMBERS:
             tried_setting = f"{name}={value}"
-            alter(player, group, tried_setting, (name, SET, value), kind=GROUP, validate_only=True)
+            alter(
+                player,
+                group,
+                tried_setting,
+                (name, SET, value),
+                resource_type=GROUP,
+                validate_only=True,
+            )
     for name, value in GROUP_WORDS:
-        alter(player, group, f"{name}={value}", (name, SET, value), kind=GROUP, validate_only=True)
+        alter(
+            player,
+            group,
+            f"{name}={value}",
+            (name, SET, value),
+            resource_type=GROUP,
+            validate_only=True,
+        )
     session, heartbeat = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
-    alter(player, "", "of no group", (session, SET, "50000"), kind=GROUP)
-    alter(player, group, "null", (session, SET, None), kind=GROUP)
-    alter(player, group, "append", (session, APPEND, "50000"), kind=GROUP)
-    alter(player, group, "nothing", kind=GROUP)
-    alter(player, group, "twice", (session, SET, "1"), (session, SET, "2"), kind=GROUP)
-    alter(player, group, "deleted before", (session, DELETE, None), kind=GROUP)
-    alter(player, group, "unknown deleted", ("nonsense", DELETE, None), kind=GROUP)
+    alter(player, "", "of no group", (session, SET, "50000"), resource_type=GROUP)
+    alter(player, group, "null", (session, SET, None), resource_type=GROUP)
+    alter(player, group, "append", (session, APPEND, "50000"), resource_type=GROUP)
+    alter(player, group, "nothing", resource_type=GROUP)
+    alter(player, group, "twice", (session, SET, "1"), (session, SET, "2"), resource_type=GROUP)
+    alter(player, group, "deleted before", (session, DELETE, None), resource_type=GROUP)
+    alter(player, group, "unknown deleted", ("nonsense", DELETE, None), resource_type=GROUP)
     two_changes = (session, SET, "55000"), (heartbeat, SET, "7000")
-    alter(player, group, "both", *two_changes, kind=GROUP)
-    describe_config(player, group, session, "55000", kind=GROUP)
-    describe_config(player, group, heartbeat, "7000", kind=GROUP)
+    alter(player, group, "both", *two_changes, resource_type=GROUP)
+    describe_config(player, group, session, "55000", resource_type=GROUP)
+    describe_config(player, group, heartbeat, "7000", resource_type=GROUP)
     _note_listed(player, "configured", GROUP, count=1)
-    alter(player, group, "one back", (session, DELETE, None), kind=GROUP)
-    describe_config(player, group, session, "45000", kind=GROUP)
+    alter(player, group, "one back", (session, DELETE, None), resource_type=GROUP)
+    describe_config(player, group, session, "45000", resource_type=GROUP)
     _replace_configs(player, group, "replaced", GROUP, {session: "46000"})
-    describe_config(player, group, session, "46000", kind=GROUP)
-    describe_config(player, group, heartbeat, "5000", kind=GROUP)
+    describe_config(player, group, session, "46000", resource_type=GROUP)
+    describe_config(player, group, heartbeat, "5000", resource_type=GROUP)
     _replace_configs(player, group, "replaced by bad ones", GROUP, {session: "1"})
     _replace_configs(player, group, "replaced by nulls", GROUP, {session: None})
     _replace_configs(player, group, "all gone", GROUP, {})
-    describe_config(player, group, session, "45000", kind=GROUP)
+    describe_config(player, group, session, "45000", resource_type=GROUP)
     _note_listed(player, "nothing configured", GROUP)
 
 
@@ -140,38 +154,46 @@ def client_metrics_configs(player: FramePlayer) -> None:
     )
     for key, value in BAD_METRICS:
         change = (key, SET, value)
-        alter(player, name, f"{key}={value}", change, kind=CLIENT_METRICS, validate_only=True)
-    alter(player, "", "of no name", ("metrics", SET, "*"), kind=CLIENT_METRICS)
-    alter(player, name, "null", ("metrics", SET, None), kind=CLIENT_METRICS)
-    alter(player, name, "nothing", kind=CLIENT_METRICS)
-    alter(player, name, "deleted before", ("metrics", DELETE, None), kind=CLIENT_METRICS)
-    alter(player, name, "unknown deleted", ("nonsense", DELETE, None), kind=CLIENT_METRICS)
+        alter(
+            player, name, f"{key}={value}", change, resource_type=CLIENT_METRICS, validate_only=True
+        )
+    alter(player, "", "of no name", ("metrics", SET, "*"), resource_type=CLIENT_METRICS)
+    alter(player, name, "null", ("metrics", SET, None), resource_type=CLIENT_METRICS)
+    alter(player, name, "nothing", resource_type=CLIENT_METRICS)
+    alter(player, name, "deleted before", ("metrics", DELETE, None), resource_type=CLIENT_METRICS)
+    alter(player, name, "unknown deleted", ("nonsense", DELETE, None), resource_type=CLIENT_METRICS)
     for version in (0, 1):
         _note_listed(player, "none", CLIENT_METRICS, version=version)
     changes = ("metrics", SET, "a,b"), ("interval.ms", SET, "2000"), ("match", SET, "client_id=x")
-    alter(player, name, "made", *changes, kind=CLIENT_METRICS)
+    alter(player, name, "made", *changes, resource_type=CLIENT_METRICS)
     for key, value in (("metrics", "a,b"), ("interval.ms", "2000"), ("match", "client_id=x")):
-        describe_config(player, name, key, value, kind=CLIENT_METRICS)
+        describe_config(player, name, key, value, resource_type=CLIENT_METRICS)
     for version in (0, 1):
         _note_listed(player, "one", CLIENT_METRICS, count=1, version=version)
-    alter(player, name, "appended", ("metrics", APPEND, "c"), kind=CLIENT_METRICS)
-    alter(player, name, "subtracted", ("metrics", SUBTRACT, "a"), kind=CLIENT_METRICS)
-    alter(player, name, "appended to a number", ("interval.ms", APPEND, "1"), kind=CLIENT_METRICS)
-    alter(player, name, "bad, others good", ("interval.ms", SET, "1"), kind=CLIENT_METRICS)
-    alter(player, name, "one back", ("interval.ms", DELETE, None), kind=CLIENT_METRICS)
-    describe_config(player, name, "interval.ms", "300000", kind=CLIENT_METRICS)
-    describe_config(player, name, "metrics", "a,b", kind=CLIENT_METRICS)
+    alter(player, name, "appended", ("metrics", APPEND, "c"), resource_type=CLIENT_METRICS)
+    alter(player, name, "subtracted", ("metrics", SUBTRACT, "a"), resource_type=CLIENT_METRICS)
+    alter(
+        player,
+        name,
+        "appended to a number",
+        ("interval.ms", APPEND, "1"),
+        resource_type=CLIENT_METRICS,
+    )
+    alter(player, name, "bad, others good", ("interval.ms", SET, "1"), resource_type=CLIENT_METRICS)
+    alter(player, name, "one back", ("interval.ms", DELETE, None), resource_type=CLIENT_METRICS)
+    describe_config(player, name, "interval.ms", "300000", resource_type=CLIENT_METRICS)
+    describe_config(player, name, "metrics", "a,b", resource_type=CLIENT_METRICS)
     _replace_configs(player, name, "replaced", CLIENT_METRICS, {"interval.ms": "500"})
-    describe_config(player, name, "interval.ms", "500", kind=CLIENT_METRICS)
-    describe_config(player, name, "metrics", "", kind=CLIENT_METRICS)
+    describe_config(player, name, "interval.ms", "500", resource_type=CLIENT_METRICS)
+    describe_config(player, name, "metrics", "", resource_type=CLIENT_METRICS)
     _replace_configs(player, name, "replaced by bad ones", CLIENT_METRICS, {"interval.ms": "1"})
     _replace_configs(player, name, "all gone", CLIENT_METRICS, {})
-    describe_config(player, name, "interval.ms", "300000", kind=CLIENT_METRICS)
+    describe_config(player, name, "interval.ms", "300000", resource_type=CLIENT_METRICS)
     _note_listed(player, "gone", CLIENT_METRICS)
 
 
 def _note_listed(
-    player: FramePlayer, note: str, kind: int, *, count: int = 0, version: int = 1
+    player: FramePlayer, note: str, resource_type: int, *, count: int = 0, version: int = 1
 ) -> None:
     """Note the listed resources once there are as many as expected, as a broker hears of changes a
     little later.
@@ -180,13 +202,13 @@ def _note_listed(
         lambda answer: len(answer.config_resources) == count,
         "ListConfigResources",
         version,
-        resource_types=[kind],
+        resource_types=[resource_type],
     )
-    player.ask("ListConfigResources", version, note, resource_types=[kind])
+    player.ask("ListConfigResources", version, note, resource_types=[resource_type])
 
 
 def _replace_configs(
-    player: FramePlayer, name: str, note: str, kind: int, configs: dict[str, str | None]
+    player: FramePlayer, name: str, note: str, resource_type: int, configs: dict[str, str | None]
 ) -> None:
     player.ask(
         "AlterConfigs",
@@ -195,7 +217,7 @@ def _replace_configs(
         validate_only=False,
         resources=[
             {
-                "resource_type": kind,
+                "resource_type": resource_type,
                 "resource_name": name,
                 "configs": [{"name": key, "value": value} for key, value in configs.items()],
             }

@@ -16,7 +16,9 @@ GET, PUSH = "GetTelemetrySubscriptions", "PushTelemetry"
 APIS: Final = (71, 72)
 BYTES_MAX: Final = 1024
 """``telemetry.max.bytes`` of both brokers."""
-NAMES: Final = tuple(f"org.apache.kafka.{word}.{number}." for word in "ab" for number in range(9))
+METRIC_NAMES: Final = tuple(
+    f"org.apache.kafka.{word}.{number}." for word in "ab" for number in range(9)
+)
 
 
 def client_telemetry(player: FramePlayer) -> None:
@@ -87,7 +89,7 @@ def _note_subscriptions(player: FramePlayer) -> None:
     player.ask(GET, 0, "before there is a subscription", client_instance_id=client)
     for note, configs_by_name in (
         ("one metric", {"one": {"metrics": "a.", "interval.ms": "3000000"}}),
-        ("several", {"one": {"metrics": ",".join(NAMES), "interval.ms": "400000"}}),
+        ("several", {"one": {"metrics": ",".join(METRIC_NAMES), "interval.ms": "400000"}}),
         (
             "of two",
             {"one": {"metrics": "a.,b."}, "two": {"metrics": "b.,c.", "interval.ms": "20000"}},

@@ -29,7 +29,7 @@ def new_flow(player: FramePlayer) -> None:
         txn.send("duplicate", topic, version, 1)
         txn.send("gap", topic, version, 9)
         txn.send("other partition", topic, version, 0, partition=1)
-        txn.send("not transactional", topic, version, 2, transactional=False)
+        txn.send("not transactional", topic, version, 2, is_transactional=False)
         txn.send("stale epoch", topic, version, 2, epoch=txn.epoch - 1)
         producers_of(player, topic, "open")
         ask_at_both_levels(player, topic, "open")

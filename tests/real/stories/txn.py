@@ -60,7 +60,7 @@ class StoryTxn:
         *partitions: int,
         pid: int | None = None,
         epoch: int | None = None,
-        verify: bool = False,
+        is_verification: bool = False,
     ) -> Any:
         return self.player.ask(
             "AddPartitionsToTxn",
@@ -71,7 +71,7 @@ class StoryTxn:
                 self.pid if pid is None else pid,
                 self.epoch if epoch is None else epoch,
                 [(topic[0], list(partitions or (0,)))],
-                only_verifies=verify,
+                only_verifies=is_verification,
             ),
         )
 
@@ -92,14 +92,14 @@ class StoryTxn:
         pid: int | None = None,
         epoch: int | None = None,
         partition: int = 0,
-        transactional: bool = True,
+        is_transactional: bool = True,
     ) -> Any:
         batch = records(
             "x",
             producer_id=self.pid if pid is None else pid,
             producer_epoch=self.epoch if epoch is None else epoch,
             base_sequence=sequence,
-            transactional=transactional,
+            transactional=is_transactional,
         )
         return self.player.ask(
             "Produce",

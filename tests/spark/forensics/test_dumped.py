@@ -21,7 +21,7 @@ def batch(
     *,
     at_ms: int = NOW_MS - HOUR_MS,
     producer: int = 7,
-    control: bool = False,
+    is_control: bool = False,
     count: int = 1,
 ) -> str:
     return (
@@ -29,13 +29,13 @@ def batch(
         " baseSequence: 0"
         f" lastSequence: 0 producerId: {producer} producerEpoch: 3 partitionLeaderEpoch: 0"
         f" isTransactional: {'true' if producer >= 0 else 'false'} isControl:"
-        f" {'true' if control else 'false'} deleteHorizonMs: OptionalLong.empty position: 0"
+        f" {'true' if is_control else 'false'} deleteHorizonMs: OptionalLong.empty position: 0"
         f" CreateTime: {at_ms} size: 72 magic: 2 compresscodec: none crc: 388493233 isvalid: true\n"
     )
 
 
 def marker(offset: int, marker_kind: str) -> str:
-    return batch(offset, control=True) + (
+    return batch(offset, is_control=True) + (
         f"| offset: {offset} CreateTime: {NOW_MS} keySize: 4 valueSize: 6 sequence: -1 headerKeys:"
         f" [] endTxnMarker: {marker_kind} coordinatorEpoch: 0\n"
     )
@@ -175,7 +175,7 @@ def test_the_longest_replica_counts() -> None:
         (batch(0), "which partition a batch is of"),
         (ORDERS + batch(0), "--transaction-log-decoder"),
         (COORDINATOR + "| offset: 0 CreateTime: 1 keySize: 8 valueSize: 37\n", "not decoded"),
-        (ORDERS + batch(0) + batch(1, control=True), "--deep-iteration"),
+        (ORDERS + batch(0) + batch(1, is_control=True), "--deep-iteration"),
         (ORDERS + batch(5), "before the first dumped batch of orders-0"),
         (ORDERS + batch(0) + "…\n[…]\n", "2 lines say nothing that is known here: 4, 5"),
         (ORDERS, "High watermarks"),

@@ -197,8 +197,8 @@ def test_damage_weighs_more_than_what_is_missing() -> None:
 # Coordinators
 
 
-def known_coordinators(entry: bool = True, **values: object) -> Coordinators:
-    entries = [CoordinatorEntry(newest=EMPTY)] if entry else []
+def known_coordinators(has_entry: bool = True, **values: object) -> Coordinators:
+    entries = [CoordinatorEntry(newest=EMPTY)] if has_entry else []
     all_coordinators = coordinators_of(entries, forgotten_producers={}, partitions_on_disk=[0, 1])
     return msgspec.structs.replace(all_coordinators, **values)
 
@@ -214,8 +214,8 @@ def known_coordinators(entry: bool = True, **values: object) -> Coordinators:
         (known_coordinators(cut_off={0: "torn"}), Status.SOUND),
         (known_coordinators(not_in_sync={1: "was seen on broker 3 only"}), Status.INCOMPLETE),
         (known_coordinators(not_in_sync={0: "was seen on broker 3 only"}), Status.SOUND),
-        (known_coordinators(entry=False, damaged=frozenset({0})), Status.DAMAGED),
-        (known_coordinators(entry=False, cut_off={0: "torn"}), Status.DAMAGED),
+        (known_coordinators(has_entry=False, damaged=frozenset({0})), Status.DAMAGED),
+        (known_coordinators(has_entry=False, cut_off={0: "torn"}), Status.DAMAGED),
     ],
 )
 def test_the_coordinators_logs_must_be_there_and_the_one_that_matters_be_whole(
@@ -347,9 +347,15 @@ def test_people_read_a_line_per_topic_and_broker() -> None:
     )
 
 
-@pytest.mark.parametrize(("copies", "forgets"), [((1, 2), False), ((1, 2), True), ((1,), False)])
-def test_directories_tell_it(tmp_path: Path, copies: tuple[int, ...], *, forgets: bool) -> None:
-    identities = identities_in([remade_topic(tmp_path, copies=copies, forgets=forgets)])
+@pytest.mark.parametrize(
+    ("copies", "has_lost_records"), [((1, 2), False), ((1, 2), True), ((1,), False)]
+)
+def test_directories_tell_it(
+    tmp_path: Path, copies: tuple[int, ...], *, has_lost_records: bool
+) -> None:
+    identities = identities_in(
+        [remade_topic(tmp_path, copies=copies, has_lost_records=has_lost_records)]
+    )
     stale_rows = [
         (evidence.topic, evidence.broker, evidence.topic_id, evidence.living_topic_id)
         for evidence in identities.stale
@@ -358,11 +364,13 @@ def test_directories_tell_it(tmp_path: Path, copies: tuple[int, ...], *, forgets
     assert identities.undecided == {}
 
 
-@pytest.mark.parametrize(("copies", "forgets"), [((), False), ((2,), False), ((1,), True)])
+@pytest.mark.parametrize(("copies", "has_lost_records"), [((), False), ((2,), False), ((1,), True)])
 def test_directories_that_do_not_tell_it(
-    tmp_path: Path, copies: tuple[int, ...], *, forgets: bool
+    tmp_path: Path, copies: tuple[int, ...], *, has_lost_records: bool
 ) -> None:
-    identities = identities_in([remade_topic(tmp_path, copies=copies, forgets=forgets)])
+    identities = identities_in(
+        [remade_topic(tmp_path, copies=copies, has_lost_records=has_lost_records)]
+    )
     assert identities.stale == ()
     assert identities.undecided.keys() == {"orders"}
 

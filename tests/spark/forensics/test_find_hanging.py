@@ -60,12 +60,12 @@ def driver() -> LogDriver:
 
 
 def broker_with(
-    path: Path, driver: LogDriver, *states: str, broker: int = 1, clean: bool = True
+    path: Path, driver: LogDriver, *states: str, broker: int = 1, is_clean: bool = True
 ) -> BrokerDir:
     broker_dir = BrokerDir(path, broker)
     replica = broker_dir.replica(driver)
     broker_dir.coordinator(*(move(state, HERE) for state in states))
-    if clean:
+    if is_clean:
         broker_dir.stop()
     else:
         remove_end_snapshot(replica)
@@ -73,12 +73,12 @@ def broker_with(
     return broker_dir
 
 
-@pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
+@pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "killed"])
 @pytest.mark.parametrize("uses_snapshots", [True, False])
 def test_a_transaction_that_nobody_lists_hangs(
-    tmp_path: Path, driver: LogDriver, *, clean: bool, uses_snapshots: bool
+    tmp_path: Path, driver: LogDriver, *, is_clean: bool, uses_snapshots: bool
 ) -> None:
-    broker = broker_with(tmp_path / "b", driver, "Empty", clean=clean)
+    broker = broker_with(tmp_path / "b", driver, "Empty", is_clean=is_clean)
     report = report_on(broker.path, uses_snapshots=uses_snapshots)
     finding = only_finding(report)
     assert (finding.verdict, finding.rule) == (OpenTxnStatus.HANGING, Reason.NOT_LISTED)
@@ -87,9 +87,9 @@ def test_a_transaction_that_nobody_lists_hangs(
     assert (finding.last_timestamp_ms, finding.age_ms) == (NOW + 5, 60 * MINUTE - 5)
     (figures,) = report.partitions
     assert (figures.last_stable_offset, figures.lag) == (2, driver.log.log_end_offset - 2)
-    scanned = not (clean and uses_snapshots)
-    assert report.source.scanned == int(scanned)
-    assert (report.source.scanned_bytes > 0) is scanned
+    was_scanned = not (is_clean and uses_snapshots)
+    assert report.source.scanned == int(was_scanned)
+    assert (report.source.scanned_bytes > 0) is was_scanned
     assert not report.source.with_spark
     assert report.source.directories == (str(broker.path),)
 
@@ -125,9 +125,9 @@ def with_times(state: str, *partitions: TopicPartition, at_ms: int) -> TxnTransi
     )
 
 
-@pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
+@pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "killed"])
 def test_what_lies_behind_the_marker_of_the_last_decision_is_to_be_aborted(
-    tmp_path: Path, driver: LogDriver, *, clean: bool
+    tmp_path: Path, driver: LogDriver, *, is_clean: bool
 ) -> None:
     """Such records were in no transaction. Yet COMMIT was advised: the decision whose marker was
     already written was taken for theirs.
@@ -135,7 +135,7 @@ def test_what_lies_behind_the_marker_of_the_last_decision_is_to_be_aborted(
     broker = BrokerDir(tmp_path / "b")
     replica = broker.replica(driver)
     broker.coordinator(*decided_and_complete(at_ms=NOW - 3))
-    if clean:
+    if is_clean:
         broker.stop()
     else:
         remove_end_snapshot(replica)
@@ -247,7 +247,7 @@ def test_only_the_topics_that_are_asked_for_are_judged(tmp_path: Path, driver: L
 
 
 def test_a_torn_tail_is_told_and_not_counted(tmp_path: Path, driver: LogDriver) -> None:
-    broker = broker_with(tmp_path / "b", driver, "Empty", clean=False)
+    broker = broker_with(tmp_path / "b", driver, "Empty", is_clean=False)
     *_, (_, last_log) = names.Suffix.LOG.files_in(broker.path / "orders-0")
     last_log.write_bytes(last_log.read_bytes()[:-1])
     report = report_on(broker.path)
@@ -305,7 +305,7 @@ def test_progress_is_told_now_and_then(
     tmp_path: Path, driver: LogDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_PROGRESS_EVERY", 1)
-    broker = broker_with(tmp_path / "b", driver, "Empty", clean=False)
+    broker = broker_with(tmp_path / "b", driver, "Empty", is_clean=False)
     progress_lines: list[str] = []
     find_hanging(
         Search(paths=(broker.path,)), new_session=no_session, progress=progress_lines.append
@@ -325,7 +325,7 @@ def test_what_a_kill_left_to_read_takes_the_extra(
     """The extra's libraries are imported neither before the message nor if snapshots are enough."""
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.setattr(on_demand_imports, "find_spec", lambda _name: None)
-    killed = broker_with(tmp_path / "killed", driver, "Ongoing", clean=False)
+    killed = broker_with(tmp_path / "killed", driver, "Ongoing", is_clean=False)
     with pytest.raises(MissingExtraError, match="the extra spark is not installed"):
         report_on(killed.path)
     stopped_broker = broker_with(tmp_path / "stopped", driver, "Ongoing")

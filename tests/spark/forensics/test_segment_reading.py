@@ -536,7 +536,7 @@ def test_many_gaps_do_not_hide_the_last_one(tmp_path: Path, batches_per_segment:
     count = 2 * NOTES_MAX
     data = [assign(plain(), base_offset=2 * number, leader_epoch=0) for number in range(count)]
     begins = 2 * count - 1
-    open_txn = batch(0, transactional=True)
+    open_txn = batch(0, is_transactional=True)
     data.append(assign(open_txn, base_offset=begins, leader_epoch=0))
     data.append(assign(plain(), base_offset=begins + 9, leader_epoch=0))
     folder = tmp_path / "broker-1" / "orders-0"

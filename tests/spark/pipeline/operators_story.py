@@ -87,7 +87,7 @@ class Story:
                 lambda stable: stable == raw.offset(ORDERS, -1),
                 "the abort to be written",
             )
-            sent_batch = billing.send_told(ORDERS, late_records, unasked=True)
+            sent_batch = billing.send_told(ORDERS, late_records, skips_adding=True)
             self.start_offset = sent_batch.base_offset
             for order_number in range(4, 9):
                 checkout.send(ORDERS, f"order {order_number}", key=f"customer-{order_number}")

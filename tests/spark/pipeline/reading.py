@@ -33,25 +33,25 @@ class Tables:
         }
         self._read: dict[tuple[object, ...], dict[str, list[Row]]] = {}
 
-    def rows(self, stage: str, table: str, *order: str, **options: str) -> list[Row]:
+    def rows(self, stage: str, table_name: str, *order: str, **options: str) -> list[Row]:
         """All rows of a table in one stage.
 
         Args:
             stage: Name of the stage.
-            table: Name of the table.
+            table_name: Name of the table.
             order: Columns to sort by.
             options: Further options of ``kafka_log``.
         """
-        key = (table, *sorted(options.items()))
+        key = (table_name, *sorted(options.items()))
         if key not in self._read:
-            self._read[key] = self._from_spark(table, options)
+            self._read[key] = self._from_spark(table_name, options)
         rows = self._read[key][stage]
         return sorted(rows, key=attrgetter(*order)) if order else rows
 
-    def _from_spark(self, table: str, options: Mapping[str, str]) -> dict[str, list[Row]]:
+    def _from_spark(self, table_name: str, options: Mapping[str, str]) -> dict[str, list[Row]]:
         # One stage has damage on purpose: it is read up to there, and ``errors`` names it.
         reader = self._spark.read.format("kafka_log").options(
-            table=table, ignoreCorruptFiles="true", **options
+            table=table_name, ignoreCorruptFiles="true", **options
         )
         rows_by_stage: dict[str, list[Row]] = {stage_name: [] for stage_name in self._stages}
         for row in reader.load(",".join(self._stage_of)).collect():

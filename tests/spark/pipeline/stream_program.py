@@ -20,7 +20,9 @@ from txnsim_spark.streaming.options import StreamOptions
 from txnsim_spark.streaming.stream import RECORDS_NAME, Stream
 
 
-def options_for(bootstrap: str, topic: str, directory: str, *, once: bool = False) -> StreamOptions:
+def options_for(
+    bootstrap: str, topic: str, directory: str, *, runs_once: bool = False
+) -> StreamOptions:
     """Options with small batches, so that there are many."""
     return StreamOptions(
         client={"bootstrap.servers": bootstrap},
@@ -29,7 +31,7 @@ def options_for(bootstrap: str, topic: str, directory: str, *, once: bool = Fals
         checkpoint=f"file://{directory}/checkpoint",
         max_offsets=12,  # two transactions of four records in two partitions
         interval_ms=0,
-        once=once,
+        once=runs_once,
         program=f"txnsim txns --bootstrap-server {bootstrap}",
     )
 

@@ -141,10 +141,10 @@ class Stage(NamedTuple):
         }
         return Dump(own_files, dump.complaints)
 
-    def rows(self, table: str, *order: str, **options: str) -> Iterator[dict[str, Any]]:
+    def rows(self, table_name: str, *order: str, **options: str) -> Iterator[dict[str, Any]]:
         """Rows of a table, sorted."""
         rows = self.tables.rows(
-            self.name, table, "log_dir", "topic", "partition", *order, **options
+            self.name, table_name, "log_dir", "topic", "partition", *order, **options
         )
         return (row.asDict(recursive=True) for row in rows)
 

@@ -53,7 +53,7 @@ def ask(request: pytest.FixtureRequest) -> Ask:
 def test_the_old_log_is_named_and_does_not_hide_what_hangs(
     tmp_path: Path, ask: Ask, old_epoch: int
 ) -> None:
-    report = ask(remade_topic(tmp_path / "disks", old_epoch=old_epoch, clean=old_epoch > 0))
+    report = ask(remade_topic(tmp_path / "disks", old_epoch=old_epoch, is_clean=old_epoch > 0))
     (finding,) = report.findings
     assert (finding.verdict, finding.topic, finding.topic_id) == (
         OpenTxnStatus.HANGING,
@@ -73,12 +73,14 @@ def test_the_old_log_is_named_and_does_not_hide_what_hangs(
 
 
 @pytest.mark.parametrize(
-    ("copies", "forgets"), [((), False), ((2,), False), ((1,), True)], ids=["none", "old", "short"]
+    ("copies", "has_lost_records"),
+    [((), False), ((2,), False), ((1,), True)],
+    ids=["none", "old", "short"],
 )
 def test_where_no_copy_of_the_metadata_log_decides_nothing_is_guessed(
-    tmp_path: Path, ask: Ask, copies: tuple[int, ...], *, forgets: bool
+    tmp_path: Path, ask: Ask, copies: tuple[int, ...], *, has_lost_records: bool
 ) -> None:
-    report = ask(remade_topic(tmp_path / "disks", copies=copies, forgets=forgets))
+    report = ask(remade_topic(tmp_path / "disks", copies=copies, has_lost_records=has_lost_records))
     finding_by_topic_id = {
         finding.topic_id: finding for finding in report.findings if finding.topic == "orders"
     }

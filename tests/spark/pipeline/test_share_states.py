@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.real]
 
-PLACE: Final = TopicPartition("orders", 0)
+ORDERS_0: Final = TopicPartition("orders", 0)
 UPDATES_PER_SNAPSHOT: Final = 3
 PROPERTIES: Final = {
     "share.coordinator.snapshot.update.records.per.snapshot": str(UPDATES_PER_SNAPSHOT),
@@ -75,19 +75,21 @@ async def _share_positions(bootstrap: str) -> tuple[GroupPosition, ...]:
     """
     async with Cluster(bootstrap) as client:
         admin = Admin(client)
-        await admin.create_topic(PLACE.topic, partitions=1)
+        await admin.create_topic(ORDERS_0.topic, partitions=1)
         for group in ("workers", "gone"):
             await admin.set_group_config(group, "share.auto.offset.reset", "earliest")
             member = ShareMember(client, MemberOptions(group_id=group, member_id=_id(group)))
-            await member.subscribe([PLACE.topic], until=frozenset({PLACE}))
+            await member.subscribe([ORDERS_0.topic], until=frozenset({ORDERS_0}))
             for _ in range(2 * UPDATES_PER_SNAPSHOT):
                 async with Producer(client) as producer:
                     for state_value in STATES:
-                        await producer.send(PLACE.topic, PLACE.partition, state_value.encode())
+                        await producer.send(
+                            ORDERS_0.topic, ORDERS_0.partition, state_value.encode()
+                        )
                 share_answers = await member.poll(max_wait_ms=2_000)
                 for acquired in share_answers.acquired:
                     for record, _ in acquired.records:
-                        member.acknowledge(PLACE, [record.offset], STATES[record.offset % 3])
+                        member.acknowledge(ORDERS_0, [record.offset], STATES[record.offset % 3])
                 await member.commit()
             await member.leave()
         assert await admin.delete_group("gone") is ErrorCode.none

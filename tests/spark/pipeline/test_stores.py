@@ -129,19 +129,19 @@ def without_source(text: str) -> Any:
     return report
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table_name", TABLES)
 def test_a_table_of_a_store_is_that_of_a_directory(
-    filled_store: FilledStore, table: str, spark: SparkSession
+    filled_store: FilledStore, table_name: str, spark: SparkSession
 ) -> None:
-    store_rows = rows(spark, table, f"{filled_store.uri}/clean")
-    local_rows = rows(spark, table, str(filled_store.local / "clean"))
+    store_rows = rows(spark, table_name, f"{filled_store.uri}/clean")
+    local_rows = rows(spark, table_name, str(filled_store.local / "clean"))
     assert sorted(map(filled_store.as_local, store_rows)) == sorted(local_rows)
-    assert local_rows or table == "errors"
+    assert local_rows or table_name == "errors"
 
 
-def rows(spark: SparkSession, table: str, directory: str) -> list[str]:
+def rows(spark: SparkSession, table_name: str, directory: str) -> list[str]:
     """Rows of a table as text, to be compared in any order."""
-    frame = spark.read.format("kafka_log").option("table", table).load(directory)
+    frame = spark.read.format("kafka_log").option("table", table_name).load(directory)
     return [repr(row) for row in frame.collect()]
 
 

@@ -54,7 +54,7 @@ KINDS = ["txnsim", pytest.param("apache", marks=[pytest.mark.real, pytest.mark.s
 
 
 def write(
-    target: KafkaTarget, topic: str, record_values: Iterable[str], *, commit: bool = True
+    target: KafkaTarget, topic: str, record_values: Iterable[str], *, is_commit: bool = True
 ) -> None:
     """Write a transaction; a value goes to the partition of its last digit modulo 2."""
 
@@ -64,15 +64,15 @@ def write(
             producer.begin()
             for record_value in record_values:
                 await producer.send(topic, int(record_value[-1]) % 2, record_value.encode())
-            await (producer.commit() if commit else producer.abort())
+            await (producer.commit() if is_commit else producer.abort())
 
     target.ask(whole)
 
 
-def read(sink: Path, table: str = "records") -> list[dict[str, object]]:
+def read(sink: Path, table_name: str = "records") -> list[dict[str, object]]:
     """Rows of the sink's table, by another reader than the writer's."""
     rows: list[dict[str, object]] = (
-        ds.dataset(sink / table, format="parquet", partitioning="hive").to_table().to_pylist()
+        ds.dataset(sink / table_name, format="parquet", partitioning="hive").to_table().to_pylist()
     )
     return rows
 
@@ -140,7 +140,7 @@ def rows_taken(process: StreamProcess) -> int:
 def test_an_alert_names_who_holds_the_stream_back_while_the_connector_sees_nothing(
     kind: str, tmp_path: Path
 ) -> None:
-    with kafka_target(kind, verified=False) as target:
+    with kafka_target(kind, verifies_partitions=False) as target:
         target.create("t", 2)
         write(target, "t", ["v0", "v1", "v2"])
         file = tmp_path / "alerts.jsonl"
@@ -199,7 +199,7 @@ exec {sys.executable} "$@"
     slow_once.chmod(0o755)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(slow_once))
     write(target, "t", ["v0", "v1"])
-    options = options_for(target.bootstrap, "t", str(tmp_path), once=True)
+    options = options_for(target.bootstrap, "t", str(tmp_path), runs_once=True)
     take_the_rest(spark, options)
     assert (tmp_path / "came").is_dir(), "it was slow"
     assert values(tmp_path / "sink") == ["v0", "v1"]
@@ -214,7 +214,7 @@ def test_an_alert_stands_over_restarts_and_is_told_once(
 
     ghost = target.ask(make)
     options = msgspec.structs.replace(
-        options_for(target.bootstrap, "t", str(tmp_path), once=True), alerts_topic="alerts"
+        options_for(target.bootstrap, "t", str(tmp_path), runs_once=True), alerts_topic="alerts"
     )
     (raise_event,) = alerts_in(take_the_rest(spark, options))
     assert (raise_event.event, raise_event.producer_id) == ("raised", ghost.producer_id)
@@ -248,7 +248,7 @@ def test_a_secured_cluster_is_reached_by_connector_and_probe_alike(
         assert bootstrap is not None
         asyncio.run(_write_one(bootstrap, settings))
         options = msgspec.structs.replace(
-            options_for(bootstrap, "t", str(tmp_path), once=True),
+            options_for(bootstrap, "t", str(tmp_path), runs_once=True),
             client={
                 property_entry.name: property_entry.value
                 for property_entry in property_entries(file).values()
@@ -301,7 +301,7 @@ def fill(target: KafkaTarget, first_number: int, last_number: int) -> list[str]:
     committed = []
     for id_number in range(first_number, last_number):
         four = [f"txn{id_number:02}-{number_of_four}" for number_of_four in range(4)]
-        write(target, "t", four, commit=id_number % 2 == 0)
+        write(target, "t", four, is_commit=id_number % 2 == 0)
         committed += four if id_number % 2 == 0 else []
     return committed
 
@@ -343,7 +343,7 @@ def test_who_is_killed_within_a_commit_writes_that_batch_again(
     (half_batch,) = (tmp_path / "sink" / "records").glob("query=*/batch=1")
     assert list(half_batch.glob("part-*"))
     assert not (half_batch / DONE_NAME).exists()
-    take_the_rest(spark, options_for(target.bootstrap, "t", str(tmp_path), once=True))
+    take_the_rest(spark, options_for(target.bootstrap, "t", str(tmp_path), runs_once=True))
     assert values(tmp_path / "sink") == committed
 
 
@@ -356,7 +356,7 @@ def test_who_is_killed_between_a_commit_and_sparks_own_does_not_write_it_again(
     assert [event["event"] for event in alerts] == ["batch", "whole"]
     unheard = values(tmp_path / "sink")
     assert len(unheard) > int(str(alerts[0]["rows"]))
-    options = options_for(target.bootstrap, "t", str(tmp_path), once=True)
+    options = options_for(target.bootstrap, "t", str(tmp_path), runs_once=True)
     assert rows_in(take_the_rest(spark, options)) == len(committed) - len(unheard)
     assert values(tmp_path / "sink") == committed
 
@@ -391,7 +391,7 @@ def test_a_lost_checkpoint_repeats_nothing_and_a_lost_sink_is_noticed(
     spark: SparkSession, target: KafkaTarget, tmp_path: Path
 ) -> None:
     sink = tmp_path / "sink"
-    options = options_for(target.bootstrap, "t", str(tmp_path), once=True)
+    options = options_for(target.bootstrap, "t", str(tmp_path), runs_once=True)
     committed = fill(target, 0, 4)
     assert rows_in(take_the_rest(spark, options)) == 8
     assert rows_in(take_the_rest(spark, options)) == 0

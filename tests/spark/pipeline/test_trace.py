@@ -79,11 +79,11 @@ class ExportedTables(NamedTuple):
     out: str
     err: str
 
-    def rows(self, spark: SparkSession, table: str, *, runs: str) -> DataFrame:
+    def rows(self, spark: SparkSession, table_name: str, *, runs: str) -> DataFrame:
         """Some runs of a table, read from its files, so that the session's views stay those of
         ``views``.
         """
-        parquet = spark.read.parquet(str(self.directory / table))
+        parquet = spark.read.parquet(str(self.directory / table_name))
         return parquet.where(parquet.run.isin(*runs.split()))
 
 
@@ -346,8 +346,8 @@ def test_every_end_under_version_2_raises_the_epoch(views: SparkSession) -> None
 def test_odd_lives_are_told_as_they_were(
     spark: SparkSession, exported_tables: ExportedTables
 ) -> None:
-    def table_of(table: str) -> DataFrame:
-        return exported_tables.rows(spark, table, runs="odd stream")
+    def table_of(table_name: str) -> DataFrame:
+        return exported_tables.rows(spark, table_name, runs="odd stream")
 
     txn = table_of("transactions").orderBy("number").collect()
     assert [(row.transactional_id, row.producer_id, row.outcome, row.timed_out) for row in txn] == [
@@ -385,8 +385,8 @@ def test_odd_lives_are_told_as_they_were(
 def test_brief_tells_how_often_markers_were_sent_and_how_long_answers_took(
     spark: SparkSession, exported_tables: ExportedTables
 ) -> None:
-    def table_of(table: str) -> DataFrame:
-        return exported_tables.rows(spark, table, runs="brief")
+    def table_of(table_name: str) -> DataFrame:
+        return exported_tables.rows(spark, table_name, runs="brief")
 
     (run,) = table_of("runs").collect()
     assert (run.scenario, run.scenario_run, run.take, run.mode) == ("made", "late", "armed", "V+")

@@ -159,7 +159,7 @@ def segment_of_acts(folder: Path, *kinds: str, second_base: int | None = None) -
 
 
 @pytest.mark.parametrize(
-    ("kinds", "second_base", "gaps", "commits"),
+    ("kinds", "second_base", "has_gaps", "commits"),
     [
         (("data", "commit", "data", "abort"), None, False, [True, False]),
         # The cleaner takes a marker's record, and later its batch.
@@ -173,14 +173,14 @@ def test_what_the_cleaner_may_have_taken_is_told(
     kinds: tuple[str, ...],
     second_base: int | None,
     *,
-    gaps: bool,
+    has_gaps: bool,
     commits: list[bool],
 ) -> None:
     notices: list[None] = []
     segment = segment_of_acts(tmp_path / "orders-0", *kinds, second_base=second_base)
     read = list(read_markers(segment, lambda: notices.append(None)))
     assert [is_commit for _, is_commit in read] == commits
-    assert bool(notices) is gaps
+    assert bool(notices) is has_gaps
 
 
 def test_what_is_no_marker_is_passed_over(tmp_path: Path) -> None:

@@ -399,7 +399,7 @@ def test_a_wrong_crc_is_where_separate_walks_find_it(
 
 @pytest.mark.parametrize("is_sound", [True, False])
 def test_a_batch_larger_than_a_piece(tmp_path: Path, is_sound: bool) -> None:
-    large_batch = batch(0, transactional=True, record_value=b"v" * 5_000)
+    large_batch = batch(0, is_transactional=True, record_value=b"v" * 5_000)
     path = segment(tmp_path, [plain(), large_batch, plain()])
     file_size = path.stat().st_size
     (table,) = batch_rows(path)
@@ -415,7 +415,7 @@ def test_a_batch_larger_than_a_piece(tmp_path: Path, is_sound: bool) -> None:
 
 def test_more_producers_than_are_kept_are_walked_over_again(tmp_path: Path) -> None:
     count = 10
-    path = segment(tmp_path, [batch(0, transactional=True, pid=pid) for pid in range(count)])
+    path = segment(tmp_path, [batch(0, is_transactional=True, pid=pid) for pid in range(count)])
     examiner = Examiner(ScanLimits(fragments_max=4))
     assert examiner.examine(path, end_position=path.stat().st_size, base_offset=0).damage is None
     tables = list(examiner.fragments(stops_at_damage=False))

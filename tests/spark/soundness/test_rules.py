@@ -48,9 +48,15 @@ ABORT, COMMIT = 0, 1
 
 
 def data(
-    offset: int, sequence: int, *, pid: int = 7, epoch: int = 0, at_ms: int = 0, txn: bool = True
+    offset: int,
+    sequence: int,
+    *,
+    pid: int = 7,
+    epoch: int = 0,
+    at_ms: int = 0,
+    is_transactional: bool = True,
 ) -> Row:
-    return _row(offset, pid, epoch, at_ms, 0x10 if txn else 0, sequence, -1, -1)
+    return _row(offset, pid, epoch, at_ms, 0x10 if is_transactional else 0, sequence, -1, -1)
 
 
 def marker(
@@ -94,7 +100,7 @@ CASES: list[tuple[str, list[Row], list[tuple[Invariant, int]]]] = [
     ),
     (
         "a batch outside of the open transaction",
-        [data(0, 0), data(1, 1, txn=False)],
+        [data(0, 0), data(1, 1, is_transactional=False)],
         [(Invariant.OUTSIDE_TRANSACTION, 1)],
     ),
     (
@@ -167,7 +173,13 @@ def test_a_state_goes_on_from_a_snapshot(tmp_path: Path) -> None:
 
 def test_batches_that_go_on_one_after_the_other_are_known() -> None:
     rows = [
-        *(data(0, 5), data(1, 0, pid=8), data(2, 6), data(3, 2, pid=8), data(4, 7, txn=False)),
+        *(
+            data(0, 5),
+            data(1, 0, pid=8),
+            data(2, 6),
+            data(3, 2, pid=8),
+            data(4, 7, is_transactional=False),
+        ),
         *(data(5, 8, epoch=1), marker(6), data(7, (1 << 31) - 1, pid=9), data(8, 0, pid=9)),
     ]
     table = np.array([row[: kernel.BATCH_COLUMNS] for row in rows], dtype=np.int64).T

@@ -145,7 +145,7 @@ def test_an_open_transaction_is_told_with_where_it_began(tmp_path: Path) -> None
 
 
 def test_a_transaction_without_marker_has_no_head_marker(tmp_path: Path) -> None:
-    segment(broker_dir(tmp_path) / "orders-0", [batch(0, transactional=True)])
+    segment(broker_dir(tmp_path) / "orders-0", [batch(0, is_transactional=True)])
     (row,) = table(tmp_path, "fragments")
     assert (row["head_offset"], row["open_offset"]) == (0, 0)
     assert (row["head_marker_offset"], row["head_is_commit"]) == (None, None)
@@ -322,7 +322,7 @@ def marker(*, committed: bool, coordinator_epoch: int = 4) -> bytes:
 
 
 def test_a_row_has_what_its_header_says(tmp_path: Path) -> None:
-    batch_data = batch(5, count=3, pid=9, epoch=2, transactional=True, compression=ZSTD)
+    batch_data = batch(5, count=3, pid=9, epoch=2, is_transactional=True, compression=ZSTD)
     path = segment(broker_dir(tmp_path) / "orders-0", [plain(), batch_data], base_offset=40)
     row = table(tmp_path, "batches", has_times=False)[1]
     assert row == {
@@ -446,9 +446,11 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return log_dir
 
 
-def rows(logs: Path, table: str, *columns: str, **options: str) -> list[Row]:
-    source = KafkaLogDataSource(CaseInsensitiveDict({"path": str(logs), "table": table, **options}))
-    schema = schema_of(table)
+def rows(logs: Path, table_name: str, *columns: str, **options: str) -> list[Row]:
+    source = KafkaLogDataSource(
+        CaseInsensitiveDict({"path": str(logs), "table": table_name, **options})
+    )
+    schema = schema_of(table_name)
     columns_read = StructType([schema[column] for column in columns]) if columns else schema
     reader: Any = source.reader(columns_read)
     all_rows = [row for task in reader.partitions() for batch in reader.read(task)
@@ -464,13 +466,15 @@ def rows_of_topic(topic: str) -> Callable[[Row], bool]:
 COORDINATORS = {*DECODED_TABLES} - {"records"}
 
 
-@pytest.mark.parametrize("table", [name for name in OFFSET_COLUMNS if name not in COORDINATORS])
-def test_offsets_bound_the_partitions_that_they_name(logs: Path, table: str) -> None:
-    first_column, last_column = OFFSET_COLUMNS[table]
-    all_rows = rows(logs, table)
+@pytest.mark.parametrize(
+    "table_name", [name for name in OFFSET_COLUMNS if name not in COORDINATORS]
+)
+def test_offsets_bound_the_partitions_that_they_name(logs: Path, table_name: str) -> None:
+    first_column, last_column = OFFSET_COLUMNS[table_name]
+    all_rows = rows(logs, table_name)
     bounded_rows = rows(
         logs,
-        table,
+        table_name,
         startingOffsets=json.dumps({"orders": {"0": 31}, "payments": {"1": -2}}),
         endingOffsets=json.dumps({"orders": {"0": 90}, "payments": {"1": 12}}),
     )
@@ -485,13 +489,13 @@ def test_offsets_bound_the_partitions_that_they_name(logs: Path, table: str) -> 
     assert len(bounded_rows) < len(all_rows)
 
 
-@pytest.mark.parametrize("table", [name for name in TIME_COLUMNS if name not in COORDINATORS])
-def test_times_bound_all_partitions(logs: Path, table: str) -> None:
-    column = TIME_COLUMNS[table]
-    all_rows = rows(logs, table)
+@pytest.mark.parametrize("table_name", [name for name in TIME_COLUMNS if name not in COORDINATORS])
+def test_times_bound_all_partitions(logs: Path, table_name: str) -> None:
+    column = TIME_COLUMNS[table_name]
+    all_rows = rows(logs, table_name)
     times = sorted(row[column] for row in all_rows)
     start_time, end = times[len(times) // 3], times[2 * len(times) // 3] + 1
-    bounded_rows = rows(logs, table, startTimestamp=str(start_time), endTimestamp=str(end))
+    bounded_rows = rows(logs, table_name, startTimestamp=str(start_time), endTimestamp=str(end))
     assert bounded_rows == [row for row in all_rows if start_time <= row[column] < end]
     assert bounded_rows
 

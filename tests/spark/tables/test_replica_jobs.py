@@ -38,12 +38,14 @@ def log_dir(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_columns_are_those_of_spark(table: str) -> None:
+@pytest.mark.parametrize("table_name", TABLES)
+def test_columns_are_those_of_spark(table_name: str) -> None:
     def plain(schema: pa.Schema) -> list[tuple[str, str]]:
         return [(field.name, str(field.type)) for field in schema]
 
-    assert plain(TABLES[table].arrow()) == plain(to_arrow_schema(schema_of(table), timezone="UTC"))
+    assert plain(TABLES[table_name].arrow()) == plain(
+        to_arrow_schema(schema_of(table_name), timezone="UTC")
+    )
 
 
 def keep_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -63,17 +65,17 @@ def test_topics_and_producers_are_chosen_and_rows_are_kept(log_dir: Path) -> Non
     assert (row["topic"], row["base_offset"], row["producer_id"]) == ("orders", 3, PID)
 
 
-@pytest.mark.parametrize("table", ["batches", "transactions"])
+@pytest.mark.parametrize("table_name", ["batches", "transactions"])
 def test_processes_have_the_rows_of_each_replica(
-    log_dir: Path, table: str, monkeypatch: pytest.MonkeyPatch
+    log_dir: Path, table_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def rows() -> list[dict[str, Any]]:
-        rows_kept = kept_rows(lone_engine(), table, [log_dir], keep_rows)
+        rows_kept = kept_rows(lone_engine(), table_name, [log_dir], keep_rows)
         return sorted((row for batch in rows_kept for row in batch.to_pylist()), key=repr)
 
     own_rows = rows()
     assert {row["topic"] for row in own_rows} == (
-        {"orders", "__transaction_state"} if table == "batches" else {"__transaction_state"}
+        {"orders", "__transaction_state"} if table_name == "batches" else {"__transaction_state"}
     )
     monkeypatch.setattr(Engine, "kind_for", lambda _self, _cost: EngineKind.PROCESSES)
     assert rows() == own_rows

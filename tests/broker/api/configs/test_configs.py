@@ -34,14 +34,14 @@ TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
 
 def values(
-    resource_type: int, resource_name: str, keys: list[str] | None = None, **fields: Any
+    resource_type: int, resource_name: str, keys: list[str] | None = None, **request_fields: Any
 ) -> dict[str, Any]:
     resource = {
         "resource_type": resource_type,
         "resource_name": resource_name,
         "configuration_keys": keys,
     }
-    return {"resources": [resource], **fields}
+    return {"resources": [resource], **request_fields}
 
 
 @pytest.mark.parametrize("version", [3, 4])

@@ -26,8 +26,12 @@ def resource(
     }
 
 
-async def alter(api: Api, *resources: dict[str, Any], version: int = 1, **fields: Any) -> Any:
-    answer = await api.ask("IncrementalAlterConfigs", version, resources=resources, **fields)
+async def alter(
+    api: Api, *resources: dict[str, Any], version: int = 1, **request_fields: Any
+) -> Any:
+    answer = await api.ask(
+        "IncrementalAlterConfigs", version, resources=resources, **request_fields
+    )
     return answer.responses
 
 

@@ -125,7 +125,7 @@ def test_what_the_coordinator_refuses_it_refuses_for_what_exists() -> None:
 # ``offset_fetch``: OffsetFetch v1 to v10: several groups, refusals; the casebook has its answers.
 
 
-def values(groups: GroupApi, *indexes: int, **fields: Any) -> dict[str, Any]:
+def values(groups: GroupApi, *indexes: int, **request_fields: Any) -> dict[str, Any]:
     """Values of an OffsetFetch request, in the shapes of old and of new versions."""
     topic = {"name": "orders", "partition_indexes": indexes or (0,)}
     group = {
@@ -133,7 +133,7 @@ def values(groups: GroupApi, *indexes: int, **fields: Any) -> dict[str, Any]:
         "topics": [{**topic, "topic_id": groups.api.topic_id("orders")}],
         "member_id": None,
         "member_epoch": -1,
-        **fields,
+        **request_fields,
     }
     return {"require_stable": False, "groups": [group], "group_id": GROUP, "topics": [topic]}
 
@@ -305,8 +305,8 @@ async def test_without_its_feature_there_is_no_consumer_protocol(groups: GroupAp
 async def test_which_releases_have_the_consumer_protocol(release: str) -> None:
     async with group_api(as_version=(release,)) as groups:
         answer = await groups.consume("a", version=0)
-        has = release != "3.9"
-        assert answer.error_code is (E.none if has else E.unsupported_version)
+        has_protocol = release != "3.9"
+        assert answer.error_code is (E.none if has_protocol else E.unsupported_version)
 
 
 # DescribeGroups v0 to v6: a stable group, elsewhere, by release; the casebook has the rest.

@@ -32,7 +32,7 @@ async def await_coordinators(api: Api) -> None:
 
 
 async def send_heartbeat(
-    api: Api, member_id: str, epoch: int = 0, *topics: str, **fields: Any
+    api: Api, member_id: str, epoch: int = 0, *topics: str, **request_fields: Any
 ) -> Any:
     names = topics or (("orders",) if epoch == 0 else None)
     values = {
@@ -42,7 +42,7 @@ async def send_heartbeat(
         "rack_id": None,
         "subscribed_topic_names": names,
     }
-    return await api.ask("ShareGroupHeartbeat", 1, **{**values, **fields})
+    return await api.ask("ShareGroupHeartbeat", 1, **{**values, **request_fields})
 
 
 async def join_until_assigned(api: Api, member_id: str) -> Any:
@@ -309,11 +309,11 @@ async def test_without_their_feature_there_are_no_share_groups(groups: GroupApi)
     ] == [E.unsupported_version] * 5
 
 
-@pytest.mark.parametrize(("release", "has"), [("4.1", False), ("4.2", True)])
-async def test_which_releases_have_share_groups(release: str, has: bool) -> None:
+@pytest.mark.parametrize(("release", "has_share_groups"), [("4.1", False), ("4.2", True)])
+async def test_which_releases_have_share_groups(release: str, has_share_groups: bool) -> None:
     async with group_api(as_version=(release,)) as groups:
         answer = await send_heartbeat(groups.api, "a")
-        assert answer.error_code is (E.none if has else E.unsupported_version)
+        assert answer.error_code is (E.none if has_share_groups else E.unsupported_version)
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,18 @@ from txnsim.group.streams.topology import TopologyStatus
 E = ErrorCode
 
 
-def topic(name: str, **fields: Any) -> dict[str, Any]:
+def topic(name: str, **topic_fields: Any) -> dict[str, Any]:
     """An internal topic of a request."""
-    return {"name": name, "partitions": 0, "replication_factor": 0, "topic_configs": [], **fields}
+    return {
+        "name": name,
+        "partitions": 0,
+        "replication_factor": 0,
+        "topic_configs": [],
+        **topic_fields,
+    }
 
 
-def subtopology_of(subtopology_id: str, *sources: str, **fields: Any) -> dict[str, Any]:
+def subtopology_of(subtopology_id: str, *sources: str, **subtopology_fields: Any) -> dict[str, Any]:
     """A subtopology of a request."""
     return {
         "subtopology_id": subtopology_id,
@@ -30,7 +36,7 @@ def subtopology_of(subtopology_id: str, *sources: str, **fields: Any) -> dict[st
         "repartition_sink_topics": (),
         "repartition_source_topics": [],
         "copartition_groups": [],
-        **fields,
+        **subtopology_fields,
     }
 
 
@@ -56,7 +62,7 @@ async def send_heartbeat(
     subtopologies: tuple[dict[str, Any], ...] = COUNTING,
     *,
     version: int = 1,
-    **fields: Any,
+    **request_fields: Any,
 ) -> Any:
     """Send a StreamsGroupHeartbeat; epoch 0 joins the group."""
     owned_tasks: Any = [] if epoch == 0 else None
@@ -79,13 +85,15 @@ async def send_heartbeat(
         "task_end_offsets": None,
         "shutdown_application": False,
     }
-    return await group.api.ask("StreamsGroupHeartbeat", version, **{**values, **fields})
+    return await group.api.ask("StreamsGroupHeartbeat", version, **{**values, **request_fields})
 
 
-async def describe(group: GroupApi, *group_ids: str, version: int = 1, **fields: Any) -> Any:
+async def describe(
+    group: GroupApi, *group_ids: str, version: int = 1, **request_fields: Any
+) -> Any:
     """The groups of a StreamsGroupDescribe answer."""
     values = {"group_ids": group_ids or (GROUP,), "include_authorized_operations": False}
-    answer = await group.api.ask("StreamsGroupDescribe", version, **{**values, **fields})
+    answer = await group.api.ask("StreamsGroupDescribe", version, **{**values, **request_fields})
     return answer.groups
 
 
@@ -283,11 +291,13 @@ async def test_without_their_feature_there_are_no_streams_groups() -> None:
         assert (await describe(group))[0].error_code is E.unsupported_version
 
 
-@pytest.mark.parametrize(("release", "has"), [("4.1", False), ("4.2", True)])
-async def test_which_releases_have_streams_groups(release: str, *, has: bool) -> None:
+@pytest.mark.parametrize(("release", "has_streams_groups"), [("4.1", False), ("4.2", True)])
+async def test_which_releases_have_streams_groups(
+    release: str, *, has_streams_groups: bool
+) -> None:
     async with group_api(as_version=(release,)) as group:
         answer = await send_heartbeat(group, "a", version=0)
-        assert answer.error_code is (E.none if has else E.unsupported_version)
+        assert answer.error_code is (E.none if has_streams_groups else E.unsupported_version)
 
 
 async def test_a_refusal_is_one_of_the_whole_request_or_of_each_group() -> None:

@@ -237,8 +237,10 @@ REQUESTS: list[tuple[str, int, dict[str, Any]]] = [
 ]
 
 
-async def answer_to(api: Api, principal: str, name: str, version: int, **values: Any) -> Any:
-    request = api.request(name, version, **values)
+async def answer_to(
+    api: Api, principal: str, name: str, version: int, **request_fields: Any
+) -> Any:
+    request = api.request(name, version, **request_fields)
     request.principal = principal
     return read_back(request, await HANDLERS[request.api_key].handle(request))
 

@@ -226,6 +226,6 @@ def test_each_error_at_each_place(
     assert server_failure(error) is failure
     assert produce_error(error) is produce
     assert txn_offset_commit_error(error) is offsets
-    passes = offsets is E.coordinator_not_available
-    assert passing_error(error) is (offsets if passes else error)
+    passes_through = offsets is E.coordinator_not_available
+    assert passing_error(error) is (offsets if passes_through else error)
     assert verification_error(error) is verification

@@ -85,8 +85,8 @@ async def test_a_client_without_an_id_is_called_nothing(api: Api) -> None:
     assert client_of(request).client_id == ""
 
 
-async def ask_over_wire(wire: WireClient, api_key: int, version: int, **values: Any) -> Any:
-    message = message_from(codec.request_class(api_key, version), values)
+async def ask_over_wire(wire: WireClient, api_key: int, version: int, **request_fields: Any) -> Any:
+    message = message_from(codec.request_class(api_key, version), request_fields)
     wire.send(wire.frame(api_key, version, message))
     return (await wire.answer())[1]
 

@@ -272,8 +272,8 @@ def pages(answer: Any) -> tuple[dict[str, list[int]], tuple[str, int] | None]:
     )
 
 
-async def ask(api: Api, **fields: Any) -> Any:
-    return await api.ask("DescribeTopicPartitions", 0, **fields)
+async def ask(api: Api, **request_fields: Any) -> Any:
+    return await api.ask("DescribeTopicPartitions", 0, **request_fields)
 
 
 async def test_the_setting_bounds_every_page() -> None:
@@ -356,8 +356,8 @@ async def test_refusing_names_every_topic_and_nothing_of_the_cluster(
 # transcripts.
 
 
-def grow(count: int, name: str = "orders", **fields: Any) -> dict[str, Any]:
-    topic = {"name": name, "count": count, "assignments": None, **fields}
+def grow(count: int, name: str = "orders", **request_fields: Any) -> dict[str, Any]:
+    topic = {"name": name, "count": count, "assignments": None, **request_fields}
     return {"topics": [topic], "timeout": 1_000, "validate_only": False}
 
 

@@ -49,8 +49,8 @@ def offsets(records: bytes) -> list[int]:
     return [header.base_offset for _, header in iter_batches(records)]
 
 
-def fetch_fields(api: Api, offset: int = 0, **fields: Any) -> dict[str, Any]:
-    return fetch("orders", offset, topic_id=api.topic_id("orders"), **fields)
+def fetch_fields(api: Api, offset: int = 0, **request_fields: Any) -> dict[str, Any]:
+    return fetch("orders", offset, topic_id=api.topic_id("orders"), **request_fields)
 
 
 async def test_a_reader_waits_for_the_next_record(api_with_records: Api) -> None:
@@ -193,8 +193,8 @@ async def test_a_large_request_that_waits_keeps_no_message_but_what_it_is_about(
 GOOD = batch(b"a", b"b")
 
 
-def values(api: Api, records: bytes | None, **fields: Any) -> dict[str, Any]:
-    return produce("orders", records, topic_id=api.topic_id("orders"), **fields)
+def values(api: Api, records: bytes | None, **request_fields: Any) -> dict[str, Any]:
+    return produce("orders", records, topic_id=api.topic_id("orders"), **request_fields)
 
 
 def part_of_produce(answer: Any) -> Any:

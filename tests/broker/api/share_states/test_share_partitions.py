@@ -27,7 +27,7 @@ from txnsim.wire.batch import read_records
 E = ErrorCode
 GROUP = "g"
 SUMMARY = "ReadShareGroupStateSummary"
-TEXT = "The partition id cannot be a negative number."
+NEGATIVE_ID_MESSAGE = "The partition id cannot be a negative number."
 
 
 def topic_id(api: Api) -> uuid.UUID:
@@ -51,12 +51,12 @@ async def await_coordinator(api: Api) -> None:
 
 
 async def ask(
-    api: Api, operation: str, *partitions: dict[str, Any], version: int = 0, **fields: Any
+    api: Api, operation: str, *partitions: dict[str, Any], version: int = 0, **request_fields: Any
 ) -> Any:
     """Send a share state request about partitions of ``orders``."""
     topics = [{"topic_id": topic_id(api), "partitions": partitions}]
     name = operation if operation == SUMMARY else f"{operation}ShareGroupState"
-    return await api.ask(name, version, **{"group_id": GROUP, "topics": topics, **fields})
+    return await api.ask(name, version, **{"group_id": GROUP, "topics": topics, **request_fields})
 
 
 async def ask_about_one(api: Api, operation: str, *, version: int = 0, **part: Any) -> Any:
@@ -167,7 +167,7 @@ async def test_an_error_leaves_everything_else_at_zero(api: Api) -> None:
     }.items():
         result = await ask_about_one(api, operation, **part, partition=-1)
         assert (result.partition, result.error_code) == (-1, E.invalid_request)
-        assert result.error_message == TEXT
+        assert result.error_message == NEGATIVE_ID_MESSAGE
         if operation in ("Read", SUMMARY):
             assert (result.state_epoch, result.start_offset) == (0, 0)
 

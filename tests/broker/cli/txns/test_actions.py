@@ -377,23 +377,23 @@ def test_misuse_is_told_before_anything_is_connected(capsys: Captured) -> None:
 HERE = TopicPartition("orders", 0)
 
 
-@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("is_forced", [False, True])
 def test_what_was_committed_is_not_discarded_in_silence(
-    force: bool, tmp_path: Path, capsys: Captured
+    is_forced: bool, tmp_path: Path, capsys: Captured
 ) -> None:
     """KAFKA-20734: the client was told that it is committed, and one partition hangs."""
     file = tmp_path / "audit.jsonl"
     command = AbortTransaction(
         partition=SOLO,
         start_offset=0,
-        guarded=GuardedAbort(force=force, audit_file=file, program="t"),
+        guarded=GuardedAbort(force=is_forced, audit_file=file, program="t"),
     )
 
     async def story(virtual_cluster: VirtualCluster) -> list[bytes | None]:
         async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
             await leave_hanging(virtual_cluster, admin, later_count=0)
-            if force:
+            if is_forced:
                 await command.execute(admin, now_ms=0)
                 return await values(cluster, SOLO.topic, partitions=1)
             with pytest.raises(ClientError, match="To abort it: --force") as refusal:
@@ -404,7 +404,7 @@ def test_what_was_committed_is_not_discarded_in_silence(
 
     read = run_cluster(story)
     assert read == []
-    if not force:
+    if not is_forced:
         assert not file.exists()
         return
     assert "It was committed" in capsys.readouterr().err

@@ -77,10 +77,10 @@ def transaction_listing(error: int = 0) -> Handler:
 
 
 def transaction_description(
-    error: int = 0, *, start_ms: int | None = 5, topics: bool = True
+    error: int = 0, *, start_ms: int | None = 5, has_topics: bool = True
 ) -> Handler:
     def handle(request: ReceivedRequest) -> Any:
-        data = ({"topic": "t", "partitions": (0, 1)},) if topics else ()
+        data = ({"topic": "t", "partitions": (0, 1)},) if has_topics else ()
         return request.answer(
             transaction_states=[
                 {
@@ -233,7 +233,7 @@ def test_describe(broker: FakeBroker, capsys: Captured) -> None:
 
 def test_describe_without_a_start(broker: FakeBroker, capsys: Captured) -> None:
     broker.handlers[ClientApi.DESCRIBE_TRANSACTIONS] = transaction_description(
-        start_ms=None, topics=False
+        start_ms=None, has_topics=False
     )
     assert run(broker, "describe", "--transactional-id", "pay") == 0
     assert capsys.readouterr().out.split("\n")[1].count("None") == 2
@@ -254,7 +254,7 @@ def test_find_hanging(broker: FakeBroker, capsys: Captured) -> None:
         assert run(broker, "find-hanging", *scope) == 0
         # The described transaction has the partitions: nothing hangs.
         assert len(capsys.readouterr().out.splitlines()) == 1
-    broker.handlers[ClientApi.DESCRIBE_TRANSACTIONS] = transaction_description(topics=False)
+    broker.handlers[ClientApi.DESCRIBE_TRANSACTIONS] = transaction_description(has_topics=False)
     assert run(broker, "find-hanging", "--topic", "t", "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["partition"]["partition"] for row in rows] == [0, 1]

@@ -119,11 +119,11 @@ async def _append(
     return ErrorCode(int(answer.error_code)), answer.base_offset
 
 
-async def _mark(broker: Broker, ghost: Ghost, outcome: bool, coordinator_epoch: int) -> bool:
+async def _mark(broker: Broker, ghost: Ghost, is_commit: bool, coordinator_epoch: int) -> bool:
     marker = {
         "producer_id": ghost.producer_id,
         "producer_epoch": ghost.epoch,
-        "transaction_result": outcome,
+        "transaction_result": is_commit,
         "coordinator_epoch": coordinator_epoch,
         "topics": [{"name": "wide", "partition_indexes": [ghost.partition]}],
     }

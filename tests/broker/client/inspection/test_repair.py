@@ -49,14 +49,14 @@ from txnsim.wire.plain_values import message_from
 # Repairs on a simulated cluster: what hangs is ended, what does not is left alone.
 
 
-WHERE = TopicPartition("orders", 0)
+ORDERS_0 = TopicPartition("orders", 0)
 SOLO = TopicPartition("solo", 0)
 """Its only replica is on one broker."""
 HOME, AWAY = BrokerId(1), BrokerId(2)
 
 
 async def found_hanging(admin: Admin) -> JudgedTransaction:
-    await make_hanging(admin, WHERE, "ghost")
+    await make_hanging(admin, ORDERS_0, "ghost")
     (finding,) = (await survey(admin, now_ms=admin.cluster.clock.now_ms())).hanging
     return finding
 
@@ -171,7 +171,7 @@ def test_a_transaction_that_lives_is_never_aborted_whatever_it_was_found_to_be()
             living_producer.begin()
             await living_producer.send("orders", 0, b"mine")
             search = await survey(
-                admin, now_ms=cluster.clock.now_ms() + 1, partitions=[WHERE], older_than_ms=0
+                admin, now_ms=cluster.clock.now_ms() + 1, partitions=[ORDERS_0], older_than_ms=0
             )
             report = await repair(admin, search.findings[0], now_ms=0)
             await living_producer.commit()
@@ -186,7 +186,7 @@ def test_a_transaction_that_lives_is_never_aborted_whatever_it_was_found_to_be()
 def test_what_cannot_be_looked_at_is_not_touched() -> None:
     class DeafAdmin(InterveningAdmin):
         async def describe_producers(self, *args: object, **kwargs: object) -> object:  # type: ignore[override]
-            return {WHERE: ClientError("nobody leads it")}
+            return {ORDERS_0: ClientError("nobody leads it")}
 
     async def story(virtual_cluster: VirtualCluster) -> None:
         async with virtual_cluster.client() as cluster:
@@ -195,7 +195,7 @@ def test_what_cannot_be_looked_at_is_not_touched() -> None:
                 await repair(DeafAdmin(cluster), finding, now_ms=0)
             report = not_known(finding, failure.value, now_ms=7)
             assert (report.partition, report.outcome, report.at_ms) == (
-                WHERE,
+                ORDERS_0,
                 Outcome.NOT_KNOWN,
                 7,
             )
@@ -268,12 +268,12 @@ async def write_behind_the_marker(admin: Admin, shop: Producer) -> None:
         is_transactional=True,
     )
     request = requests.produce(
-        {WHERE: batch},
+        {ORDERS_0: batch},
         topic_ids={},
         transactional_id="shop",
         accepted_versions=VersionRange(11, 11),
     )
-    leader = await admin.cluster.leader(WHERE)
+    leader = await admin.cluster.leader(ORDERS_0)
     answer = await admin.cluster.ask(leader.leader_id, request)
     assert answer.responses[0].partition_responses[0].error_code == 0
 
@@ -286,16 +286,16 @@ def test_the_markers_in_front_of_an_offset_are_fetched() -> None:
             virtual_cluster.client() as cluster,
             await begin_transaction(cluster, "shop") as shop,
         ):
-            await shop.send(WHERE.topic, WHERE.partition, b"first")
+            await shop.send(ORDERS_0.topic, ORDERS_0.partition, b"first")
             await shop.abort()
             await asyncio.sleep(60)
             between_ms = cluster.clock.now_ms()
             shop.begin()
-            await shop.send(WHERE.topic, WHERE.partition, b"second")
+            await shop.send(ORDERS_0.topic, ORDERS_0.partition, b"second")
             await shop.commit()
-            end = await Admin(cluster).offset_of(WHERE, LATEST_TIMESTAMP)
+            end = await Admin(cluster).offset_of(ORDERS_0, LATEST_TIMESTAMP)
             pid = shop.identity.producer_id
-            every = await fetch_markers(cluster, WHERE, pid, before_offset=end, since_ms=0)
+            every = await fetch_markers(cluster, ORDERS_0, pid, before_offset=end, since_ms=0)
             assert [(marker.offset, marker.is_commit) for marker in every.markers] == [
                 (1, False),
                 (3, True),
@@ -303,20 +303,22 @@ def test_the_markers_in_front_of_an_offset_are_fetched() -> None:
             assert every.markers[0].timestamp_ms < between_ms < every.markers[1].timestamp_ms
             assert every.complete_since_ms == BEFORE_ALL_MARKERS_MS
             late_markers = await fetch_markers(
-                cluster, WHERE, pid, before_offset=end, since_ms=between_ms
+                cluster, ORDERS_0, pid, before_offset=end, since_ms=between_ms
             )
             assert (late_markers.markers, late_markers.complete_since_ms) == (
                 every.markers[1:],
                 between_ms,
             )
-            markers_before = await fetch_markers(cluster, WHERE, pid, before_offset=2, since_ms=0)
+            markers_before = await fetch_markers(
+                cluster, ORDERS_0, pid, before_offset=2, since_ms=0
+            )
             assert markers_before.markers == every.markers[:1]
             markers_of_other = await fetch_markers(
-                cluster, WHERE, pid + 1, before_offset=end, since_ms=0
+                cluster, ORDERS_0, pid + 1, before_offset=end, since_ms=0
             )
             assert markers_of_other.markers == ()
-            await Admin(cluster).delete_records(WHERE, 2)
-            cut_search = await fetch_markers(cluster, WHERE, pid, before_offset=end, since_ms=0)
+            await Admin(cluster).delete_records(ORDERS_0, 2)
+            cut_search = await fetch_markers(cluster, ORDERS_0, pid, before_offset=end, since_ms=0)
             assert cut_search.complete_since_ms == every.markers[1].timestamp_ms
             missing_partition = TopicPartition("gone", 0)
             marker_search = await fetch_markers(
@@ -341,7 +343,7 @@ def test_what_was_written_behind_its_marker_is_never_published(
             await admin.set_broker_default(VERIFICATION, "false")
             await asyncio.sleep(1)  # until every broker has heard of it
             async with await begin_transaction(cluster, "shop") as shop:
-                await shop.send(WHERE.topic, WHERE.partition, b"paid")
+                await shop.send(ORDERS_0.topic, ORDERS_0.partition, b"paid")
                 await shop.commit()
                 for _ in range(other_transaction_count):
                     shop.begin()
@@ -394,7 +396,7 @@ def test_who_does_not_know_has_to_guess_aloud(
 
 
 async def explain_where(admin: Admin) -> Explanation:
-    return await explain(admin, WHERE, now_ms=admin.cluster.clock.now_ms())
+    return await explain(admin, ORDERS_0, now_ms=admin.cluster.clock.now_ms())
 
 
 def test_nothing_is_withheld() -> None:
@@ -414,7 +416,7 @@ def test_a_hanging_one_is_named_with_its_cure() -> None:
         async with virtual_cluster.client() as cluster, Producer(cluster) as producer:
             admin = Admin(cluster)
             await producer.send("orders", 0, b"x")
-            await make_hanging(admin, WHERE, "ghost")
+            await make_hanging(admin, ORDERS_0, "ghost")
             await producer.send("orders", 0, b"y")
             return await explain_where(admin)
 
@@ -517,13 +519,13 @@ async def test_an_open_transaction_is_seen_whatever_its_record_is_stamped(
 ) -> None:
     async with virtual_cluster.client() as cluster:
         producer = await begin_transaction(cluster, "stamped")
-        await producer.send(WHERE.topic, WHERE.partition, b"x", timestamp_ms=stamp_ms)
+        await producer.send(ORDERS_0.topic, ORDERS_0.partition, b"x", timestamp_ms=stamp_ms)
         explanation = await explain_where(Admin(cluster))
         assert explanation.cause is Cause.ALIVE
         (finding,) = explanation.findings
         assert finding.transaction.producer.last_timestamp_ms == stamp_ms
         search = await survey(Admin(cluster), now_ms=cluster.clock.now_ms(), older_than_ms=ANY_AGE)
-        assert [open_txn.transaction.partition for open_txn in search.findings] == [WHERE]
+        assert [open_txn.transaction.partition for open_txn in search.findings] == [ORDERS_0]
         await producer.abort()
 
 
@@ -549,7 +551,7 @@ def test_where_no_broker_describes_transactions_the_log_is_read() -> None:
             admin = OlderAdmin(cluster)
             await producer.send("orders", 0, b"x")
             healthy = await explain_where(admin)
-            identity = await make_hanging(admin, WHERE, "ghost")
+            identity = await make_hanging(admin, ORDERS_0, "ghost")
             return healthy, await explain_where(admin), identity.producer_id
 
     healthy, stuck_explanation, ghost = run_cluster(story)
@@ -571,10 +573,10 @@ def test_a_log_without_an_answer_names_no_transaction() -> None:
     async def story(virtual_cluster: VirtualCluster) -> Explanation:
         async with virtual_cluster.client() as cluster, Producer(cluster) as producer:
             admin = OlderAdmin(cluster)
-            await make_hanging(admin, WHERE, "ghost")
+            await make_hanging(admin, ORDERS_0, "ghost")
             await producer.send("orders", 0, b"y")
             # Deleted up to another producer's record, which lies where readers stop.
-            await delete_records(admin, WHERE, 1)
+            await delete_records(admin, ORDERS_0, 1)
             return await explain_where(admin)
 
     stuck_explanation = run_cluster(story)

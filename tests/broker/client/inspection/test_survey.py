@@ -254,11 +254,11 @@ def test_a_transaction_at_offset_0_is_open() -> None:
     assert len(OpenTransaction.candidates({P0: [producer(start=0)]}, now_ms=NOW_MS)) == 1
 
 
-ONE = OpenTransaction(partition=P0, producer=producer())
+OPEN_TRANSACTION = OpenTransaction(partition=P0, producer=producer())
 
 
 @pytest.mark.parametrize(
-    ("ids", "descriptions", "hangs"),
+    ("ids", "descriptions", "is_hanging"),
     [
         ({}, {}, True),
         ({1: "x"}, {"x": None}, True),
@@ -281,9 +281,11 @@ ONE = OpenTransaction(partition=P0, producer=producer())
 def test_hanging_is_what_no_coordinator_will_end(
     ids: dict[int, str],
     descriptions: dict[str, TransactionDescription | None],
-    hangs: bool,
+    is_hanging: bool,
 ) -> None:
-    assert OpenTransaction.hanging((ONE,), ids, descriptions) == ((ONE,) if hangs else ())
+    assert OpenTransaction.hanging((OPEN_TRANSACTION,), ids, descriptions) == (
+        (OPEN_TRANSACTION,) if is_hanging else ()
+    )
 
 
 @pytest.mark.parametrize(

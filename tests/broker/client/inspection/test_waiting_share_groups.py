@@ -23,7 +23,7 @@ from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
 from txnsim.verdict.reader_standing import Cause
 
-WHERE = TopicPartition("orders", 0)
+ORDERS_0 = TopicPartition("orders", 0)
 ISOLATIONS = {"careful": "read_committed", "hasty": "read_uncommitted", "silent": None}
 
 
@@ -36,9 +36,9 @@ async def reading(client: Cluster) -> list[ShareMember]:
         if isolation is not None:
             await admin.set_group_config(group, "share.isolation.level", isolation)
         member = ShareMember(client, MemberOptions(group_id=group, member_id=group))
-        await member.subscribe(["orders"], until=frozenset({WHERE}))
+        await member.subscribe(["orders"], until=frozenset({ORDERS_0}))
         await member.poll(max_wait_ms=500)
-        member.acknowledge(WHERE, [0])
+        member.acknowledge(ORDERS_0, [0])
         await member.commit()
         members.append(member)
     return members
@@ -52,13 +52,13 @@ def test_share_groups_that_wait_are_named_and_others_are_not() -> None:
             await producer.send("orders", 0, b"x")
             members = await reading(client)
             admin = Admin(client)
-            before_hanging = await explain(admin, WHERE, now_ms=client.clock.now_ms())
-            await make_hanging(admin, WHERE, "ghost")
+            before_hanging = await explain(admin, ORDERS_0, now_ms=client.clock.now_ms())
+            await make_hanging(admin, ORDERS_0, "ghost")
             await producer.send("orders", 0, b"y")
             position_by_group = {}
             for group in ISOLATIONS:
                 (position_by_group[group],) = (await groups.describe_group(admin, group)).positions
-            explanation = await explain(admin, WHERE, now_ms=client.clock.now_ms())
+            explanation = await explain(admin, ORDERS_0, now_ms=client.clock.now_ms())
             for member in members:
                 await member.close()
             return before_hanging, explanation, position_by_group
@@ -104,7 +104,7 @@ def test_positions_are_shown_where_configs_may_not_be_described(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (position,) = positions_where_configs_fail(monkeypatch, ErrorCode.group_authorization_failed)
-    assert (position.partition, position.waits_at) == (WHERE, None)
+    assert (position.partition, position.waits_at) == (ORDERS_0, None)
 
 
 def test_another_error_of_configs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +145,7 @@ async def test_a_group_that_is_gone_waits_for_nothing_and_a_refusal_is_told(
         ClientApi.DESCRIBE_SHARE_GROUP_OFFSETS: _offsets(error),
     }
     async with FakeBroker(handlers) as broker, Cluster(broker.address) as client:
-        waiting_groups = await waiting_share_groups(Admin(client), WHERE)
+        waiting_groups = await waiting_share_groups(Admin(client), ORDERS_0)
     assert waiting_groups.groups == ()
     sentences = [
         f"Whether a share group waits there is not told: {reason}."
@@ -162,7 +162,7 @@ async def test_groups_that_are_not_listed_are_told_and_older_brokers_have_none()
         FakeBroker({ClientApi.LIST_GROUPS: denied_listing}) as broker,
         Cluster(broker.address) as client,
     ):
-        (reason,) = (await waiting_share_groups(Admin(client), WHERE)).untold_reasons
+        (reason,) = (await waiting_share_groups(Admin(client), ORDERS_0)).untold_reasons
         assert "CLUSTER_AUTHORIZATION_FAILED" in reason
         with pytest.raises(ClientError):
             await groups.list_groups(Admin(client))
@@ -170,4 +170,4 @@ async def test_groups_that_are_not_listed_are_told_and_older_brokers_have_none()
         FakeBroker({ClientApi.LIST_GROUPS: listing_of_groups()}, ranges={16: (0, 4)}) as broker,
         Cluster(broker.address) as client,
     ):
-        assert await waiting_share_groups(Admin(client), WHERE) == WaitingShareGroups()
+        assert await waiting_share_groups(Admin(client), ORDERS_0) == WaitingShareGroups()

@@ -60,11 +60,13 @@ each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 @asynccontextmanager
 async def member(
-    cluster: VirtualCluster, name: str, protocol: GroupProtocol, **fields: Any
+    cluster: VirtualCluster, name: str, protocol: GroupProtocol, **member_fields: Any
 ) -> AsyncIterator[GroupMember]:
     """A member of the group ``g`` that has not subscribed yet."""
     async with cluster.client(name) as client:
-        options = MemberOptions(group_id="g", member_id=f"id-{name}", protocol=protocol, **fields)
+        options = MemberOptions(
+            group_id="g", member_id=f"id-{name}", protocol=protocol, **member_fields
+        )
         group_member = GroupMember(client, options)
         yield group_member
         await group_member.close()

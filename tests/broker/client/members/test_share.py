@@ -17,8 +17,8 @@ from txnsim.client.producer import Producer
 from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
 
-PLACE = TopicPartition("orders", 0)
-ALL = frozenset({PLACE})
+ORDERS_0 = TopicPartition("orders", 0)
+ALL = frozenset({ORDERS_0})
 one_partition = within(run_cluster, topics=(("orders", 1),))
 CONFIGS = {"share.auto.offset.reset": "earliest", "share.isolation.level": "read_committed"}
 
@@ -74,9 +74,9 @@ async def test_a_record_is_one_members_until_it_says_what_becomes_of_it(
         await write(cluster, "kept", "again", "never")
         assert await poll_values(a) == [("kept", 1), ("again", 1), ("never", 1)]
         assert await poll_values(b) == []
-        a.acknowledge(PLACE, [0])
-        a.acknowledge(PLACE, [1], "release")
-        a.acknowledge(PLACE, [2], "reject")
+        a.acknowledge(ORDERS_0, [0])
+        a.acknowledge(ORDERS_0, [1], "release")
+        a.acknowledge(ORDERS_0, [2], "reject")
         commit = await a.commit()
         assert commit.error is ErrorCode.none
         assert [
@@ -95,7 +95,7 @@ async def test_what_was_said_goes_with_the_next_poll(cluster: VirtualCluster) ->
     async with member(cluster, "a") as a:
         await write(cluster, "first")
         assert await poll_values(a) == [("first", 1)]
-        a.acknowledge(PLACE, [0], "release")
+        a.acknowledge(ORDERS_0, [0], "release")
         poll_result = await a.poll(max_wait_ms=500)
         assert [acknowledgement.error for acknowledgement in poll_result.acknowledged_ranges] == [
             ErrorCode.none
@@ -111,7 +111,7 @@ async def test_markers_and_aborted_records_are_not_for_applications(
         await write(cluster, "aborted", committed=False)
         await write(cluster, "committed", committed=True)
         assert await poll_values(a) == [("committed", 1)]
-        a.acknowledge(PLACE, [2])
+        a.acknowledge(ORDERS_0, [2])
         commit = await a.commit()
         assert [
             (acknowledgement.first_offset, acknowledgement.error)
@@ -141,7 +141,7 @@ async def test_a_lock_is_renewed(cluster: VirtualCluster) -> None:
         assert await poll_values(a) == [("long work", 1)]
         for _ in range(3):
             cluster.advance(0)
-            a.acknowledge(PLACE, [0], "renew")
+            a.acknowledge(ORDERS_0, [0], "renew")
             assert (await a.commit()).error is ErrorCode.none
         assert await poll_values(b) == []
 
@@ -151,8 +151,8 @@ async def test_a_new_leader_knows_no_session(cluster: VirtualCluster) -> None:
     async with member(cluster, "a") as a:
         await write(cluster, "work")
         assert await poll_values(a) == [("work", 1)]
-        cluster.move(PLACE)
-        a.acknowledge(PLACE, [0])
+        cluster.move(ORDERS_0)
+        a.acknowledge(ORDERS_0, [0])
         commit = await a.commit()
         assert commit.error is ErrorCode.unknown_topic_or_partition
         assert await poll_values(a) == []  # its metadata are those of before

@@ -228,8 +228,8 @@ def cost(step: Step, stored_kind: str, count: int) -> int:
 def test_a_step_costs_no_more_than_is_declared(name: str, stored_kind: str) -> None:
     step, _ = STEPS[name]
     few, medium, many = (cost(step, stored_kind, size) for size in SIZES)
-    grows = stored_kind in GROWING.get(name, ())
-    many_max = PROPORTION_MAX if grows else STEADY_MAX
+    may_grow = stored_kind in GROWING.get(name, ())
+    many_max = PROPORTION_MAX if may_grow else STEADY_MAX
     assert many <= many_max * max(medium, 50), (few, medium, many)
     assert medium <= many_max * max(few, 50), (few, medium, many)
 

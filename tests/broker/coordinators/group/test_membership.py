@@ -422,7 +422,7 @@ def test_a_classic_group_is_upgraded_where_the_policy_allows_it(
 
 
 @pytest.mark.parametrize(
-    ("policy", "joins", "is_downgraded"),
+    ("policy", "can_join", "is_downgraded"),
     [
         ("bidirectional", True, True),
         ("downgrade", True, True),
@@ -431,12 +431,12 @@ def test_a_classic_group_is_upgraded_where_the_policy_allows_it(
     ],
 )
 def test_a_consumer_group_is_mixed_and_downgraded_where_the_policy_allows_it(
-    policy: str, *, joins: bool, is_downgraded: bool
+    policy: str, *, can_join: bool, is_downgraded: bool
 ) -> None:
     async def main(group_bench: GroupBench) -> None:
         await group_bench.consume("a")
         join_reply = await group_bench.join(protocols=(("range", SUBSCRIPTION),))
-        expected = E.none if joins else E.inconsistent_group_protocol
+        expected = E.none if can_join else E.inconsistent_group_protocol
         assert join_reply.error is expected
         await group_bench.consume("a", LEFT_EPOCH)
         assert isinstance(group_bench.group(), ClassicGroup) is is_downgraded
@@ -697,7 +697,7 @@ def _members(group_bench: GroupBench) -> dict[str, object]:
 # Positions of transactions in the trace.
 
 
-PLACES = (TopicPartition("t", 0), TopicPartition("t", 1))
+T_PARTITIONS = (TopicPartition("t", 0), TopicPartition("t", 1))
 PID = ProducerId(7)
 
 
@@ -715,7 +715,7 @@ def test_a_snapshot_has_positions_and_what_waits() -> None:
     partition_owner = owner()
     partition_owner.owned[5] = shard
     trace = OffsetTrace(Tracer(lambda: 0), partition_owner)
-    for topic_partition, offset, pid in ((PLACES[0], 3, None), (PLACES[1], 4, PID)):
+    for topic_partition, offset, pid in ((T_PARTITIONS[0], 3, None), (T_PARTITIONS[1], 4, PID)):
         record = OffsetCommitted(
             group_id="g", topic_partition=topic_partition, position=offset, commit_timestamp_ms=0
         )
@@ -740,7 +740,8 @@ def test_positions_wait_for_the_marker_that_decides_them() -> None:
         CommitOffsets(
             group_id="g",
             positions=tuple(
-                NewPosition(topic_partition=topic_partition, offset=3) for topic_partition in PLACES
+                NewPosition(topic_partition=topic_partition, offset=3)
+                for topic_partition in T_PARTITIONS
             ),
         ),
         CommittingProducer(
@@ -748,10 +749,10 @@ def test_positions_wait_for_the_marker_that_decides_them() -> None:
             producer_id=PID,
             producer_epoch=ProducerEpoch(1),
         ),
-        ((PLACES[0], ErrorCode.none), (PLACES[1], ErrorCode.offset_metadata_too_large)),
+        ((T_PARTITIONS[0], ErrorCode.none), (T_PARTITIONS[1], ErrorCode.offset_metadata_too_large)),
     )
     record = OffsetCommitted(
-        group_id="g", topic_partition=PLACES[0], position=3, commit_timestamp_ms=0
+        group_id="g", topic_partition=T_PARTITIONS[0], position=3, commit_timestamp_ms=0
     )
     shard.offsets.apply_commits(
         (record,),
@@ -1004,15 +1005,15 @@ def test_other_errors_stay_as_they_are(error: ErrorCode) -> None:
     assert coordinator_error(error) is error
 
 
-NAMES = tuple(f"name-{name_number}" for name_number in range(5_000))
+MEMBER_NAMES = tuple(f"name-{name_number}" for name_number in range(5_000))
 
 
 def consumes(group_bench: GroupBench, member_id: str, pace: Pace | None = None) -> Any:
-    return group_bench.consume(member_id, pace=pace, topic_names=NAMES)
+    return group_bench.consume(member_id, pace=pace, topic_names=MEMBER_NAMES)
 
 
 def shares(group_bench: GroupBench, member_id: str, pace: Pace | None = None) -> Any:
-    return group_bench.share(member_id, 0, *NAMES, pace=pace)
+    return group_bench.share(member_id, 0, *MEMBER_NAMES, pace=pace)
 
 
 @pytest.mark.parametrize("joins", [consumes, shares])

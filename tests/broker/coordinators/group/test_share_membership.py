@@ -175,15 +175,15 @@ async def test_a_heartbeat_that_waits_for_the_log_is_decided_again(group_bench: 
 
     async def wait() -> Rejection | None:
         answer = next(answers)
-        if answer is None and moves:
+        if answer is None and is_moving:
             group_bench.unload()
         return answer
 
-    moves = False
+    is_moving = False
     group_bench.log.admit = lambda *_: wait()  # type: ignore[assignment, return-value, method-assign]
     assert (await group_bench.share("a")).error is E.not_coordinator
     assert (await group_bench.share("a")).member_epoch == 2
-    moves = True
+    is_moving = True
     assert (await group_bench.share("b")).error is E.not_coordinator
 
 
@@ -218,14 +218,14 @@ async def test_what_the_log_refuses_is_as_if_nobody_had_been_asked(group_bench: 
     group_bench.log.refusal = None
 
 
-@pytest.mark.parametrize("moves", [False, True])
-def test_answers_for_a_group_that_is_gone_change_nothing(moves: bool) -> None:
+@pytest.mark.parametrize("is_moving", [False, True])
+def test_answers_for_a_group_that_is_gone_change_nothing(is_moving: bool) -> None:
     async def story(group_bench: GroupBench) -> None:
         group_bench.shares.is_held = True
         await group_bench.share("a")
         await group_bench.pass_ms(1)
         await group_bench.share("a", LEFT_EPOCH)
-        if moves:
+        if is_moving:
             group_bench.unload()
         else:
             deleted = group_bench.later(group_bench.groups.delete(GROUP))
@@ -444,9 +444,9 @@ async def test_deleted_topics_are_forgotten(group_bench: GroupBench) -> None:
     assert initialized_indexes(group_bench) == []
 
 
-@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("is_moving", [False, True])
 def test_very_many_groups_forget_a_deleted_topic_in_slices(
-    moves: bool, monkeypatch: pytest.MonkeyPatch
+    is_moving: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop_turns, "LOOKS", 1)
     all_names = [
@@ -470,12 +470,12 @@ def test_very_many_groups_forget_a_deleted_topic_in_slices(
         group_bench.groups.topics_deleted({"orders": ORDERS})
         assert len(group_bench.log.batches) == batch_count_before + 1
         assert knowing(group_bench) == len(some_names) - FORGOTTEN_AT_ONCE
-        if moves:
+        if is_moving:
             group_bench.unload()
         else:
             assert await group_bench.groups.delete(some_names[-1]) is None
         await group_bench.pass_ms(1)
-        if moves:
+        if is_moving:
             assert len(group_bench.log.batches) == batch_count_before + 1
         else:
             assert knowing(group_bench) == 0

@@ -26,17 +26,17 @@ _OTHER = Rejection(error=E.group_id_not_found, reason=f"Group {GROUP} is not a s
 
 
 async def send_heartbeat(
-    group_bench: GroupBench, member_id: str, epoch: int = 0, **fields: Any
+    group_bench: GroupBench, member_id: str, epoch: int = 0, **request_fields: Any
 ) -> StreamsReply | Rejection:
     """Send a heartbeat to the coordinator."""
-    return await group_bench.groups.streams_heartbeat(heartbeat(member_id, epoch, **fields))
+    return await group_bench.groups.streams_heartbeat(heartbeat(member_id, epoch, **request_fields))
 
 
 async def beat_reply(
-    group_bench: GroupBench, member_id: str, epoch: int = 0, **fields: Any
+    group_bench: GroupBench, member_id: str, epoch: int = 0, **request_fields: Any
 ) -> StreamsReply:
     """Send a heartbeat that must not be refused; return the reply."""
-    reply = await send_heartbeat(group_bench, member_id, epoch, **fields)
+    reply = await send_heartbeat(group_bench, member_id, epoch, **request_fields)
     assert isinstance(reply, StreamsReply), reply
     return reply
 
@@ -241,27 +241,27 @@ async def test_what_waits_for_the_log_is_decided_again(group_bench: GroupBench) 
         None,
         None,
     ]
-    joins = False
-    moves = False
+    is_joining = False
+    is_moving = False
 
     async def wait() -> Rejection | None:
-        nonlocal joins
+        nonlocal is_joining
         answer = answers.pop(0)
-        if joins:
-            joins = False
+        if is_joining:
+            is_joining = False
             await beat_reply(group_bench, "x", instance_id="i")
-        if moves:
+        if is_moving:
             group_bench.unload()
         return answer
 
     group_bench.log.admit = lambda *_: wait()  # type: ignore[assignment, return-value, method-assign]
     refusal = await send_heartbeat(group_bench, "a")
     assert refusal == Rejection(error=E.not_coordinator, reason="the log is gone")
-    joins = True
+    is_joining = True
     rejection = await send_heartbeat(group_bench, "a", instance_id="i")
     assert isinstance(rejection, Rejection)
     assert rejection.error is E.unreleased_instance_id, "another has joined meanwhile"
-    moves = True
+    is_moving = True
     moved_rejection = await send_heartbeat(group_bench, "b")
     assert isinstance(moved_rejection, Rejection)
     assert moved_rejection.error is E.not_coordinator

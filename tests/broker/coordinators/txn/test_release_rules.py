@@ -127,8 +127,8 @@ async def test_an_end_from_a_future_epoch_is_logged_and_goes_no_further(committe
     )
 
 
-@pytest.mark.parametrize("keeps", [True, False])
-async def test_the_next_identity_of_a_kept_transaction_is_loaded_or_not(*, keeps: bool) -> None:
+@pytest.mark.parametrize("is_kept", [True, False])
+async def test_the_next_identity_of_a_kept_transaction_is_loaded_or_not(*, is_kept: bool) -> None:
     """The log also has an open transaction that is not kept (KIP-939)."""
     plain_record = to_ongoing(
         entry(), partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS
@@ -146,13 +146,13 @@ async def test_the_next_identity_of_a_kept_transaction_is_loaded_or_not(*, keeps
         for name, record in (("plain", plain_record), ("kept", kept_record))
     ]
     coordinator_bench = CoordinatorBench(
-        is_loaded=False, rules=Rules(prepared_transactions_are_kept=keeps)
+        is_loaded=False, rules=Rules(prepared_transactions_are_kept=is_kept)
     )
     load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), log)
     assert {
         loaded_entry.transactional_id: loaded_entry.next_producer_epoch
         for loaded_entry in coordinator_bench.service.entries()
-    } == {"plain": -1, "kept": 0 if keeps else -1}
+    } == {"plain": -1, "kept": 0 if is_kept else -1}
 
 
 async def test_an_id_whose_first_record_was_lost_expires() -> None:
@@ -229,9 +229,9 @@ async def bench_with_commit(rules: Rules) -> tuple[CoordinatorBench, ProducerIdA
     return bench, next_identity
 
 
-@pytest.mark.parametrize(("rules", "checks"), [(LATEST_RULES, False), (CHECKED, True)])
+@pytest.mark.parametrize(("rules", "checks_leadership"), [(LATEST_RULES, False), (CHECKED, True)])
 async def test_a_coordinator_that_lost_its_partition_answers_from_memory_or_not_at_all(
-    rules: Rules, checks: bool
+    rules: Rules, checks_leadership: bool
 ) -> None:
     bench, own_identity = await bench_with_commit(rules)
     bench.lost.add((HOME, CoordinatorEpoch(0)))
@@ -246,7 +246,7 @@ async def test_a_coordinator_that_lost_its_partition_answers_from_memory_or_not_
         "verify": error_of(bench.service.verify(verify)),
         "describe": error_of(bench.service.describe(TID)),
     }
-    if checks:
+    if checks_leadership:
         assert set(errors.values()) == {ErrorCode.not_coordinator}
         assert error_of(await bench.init()) is ErrorCode.not_coordinator
         assert error_of(await bench.add(own_identity, FOO_0)) is ErrorCode.not_coordinator

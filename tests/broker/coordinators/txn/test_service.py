@@ -582,7 +582,7 @@ async def test_a_load_that_was_called_off_is_not_installed() -> None:
 
 
 async def test_a_damaged_log_is_loaded_as_far_as_it_can_be_read() -> None:
-    coordinator_bench = CoordinatorBench(trace=True)
+    coordinator_bench = CoordinatorBench(is_traced=True)
     await coordinator_bench.ready()
     other_transition = to_first(
         TransactionalId("x"), producer_id=ProducerId(9), timeout_ms=1, now_ms=START_MS
@@ -705,7 +705,7 @@ async def test_the_snapshot_counts() -> None:
 
 
 async def test_the_timeout_aborts_and_the_producer_learns_of_it_at_its_next_call() -> None:
-    coordinator_bench = CoordinatorBench(trace=True)
+    coordinator_bench = CoordinatorBench(is_traced=True)
     session = await coordinator_bench.ready()
     await coordinator_bench.add(session, FOO_0)
     await expire(coordinator_bench, 60_000)
@@ -797,7 +797,7 @@ async def test_what_was_lived_through_is_what_is_loaded() -> None:
 
 
 async def test_everything_that_happens_is_in_the_trace() -> None:
-    coordinator_bench = CoordinatorBench(trace=True)
+    coordinator_bench = CoordinatorBench(is_traced=True)
     session = await coordinator_bench.ready()
     await coordinator_bench.add(session, FOO_0)
     await coordinator_bench.end(session)
@@ -812,7 +812,7 @@ async def test_everything_that_happens_is_in_the_trace() -> None:
 
 
 async def test_the_trace_tells_nothing_of_a_partition_that_was_not_loaded() -> None:
-    coordinator_bench = CoordinatorBench(trace=True)
+    coordinator_bench = CoordinatorBench(is_traced=True)
     coordinator_bench.service.unload(HOME, 1)
     coordinator_bench.service.unload(HOME, 2)
     kinds = [event.k for event in coordinator_bench.tracer.events()]
@@ -820,7 +820,7 @@ async def test_the_trace_tells_nothing_of_a_partition_that_was_not_loaded() -> N
 
 
 async def test_the_trace_tells_what_led_to_the_completion() -> None:
-    coordinator_bench = CoordinatorBench(trace=True)
+    coordinator_bench = CoordinatorBench(is_traced=True)
     session = await coordinator_bench.ready()
     await coordinator_bench.add(session, FOO_0)
     coordinator_bench.tasks.drive(coordinator_bench.end(session), lambda *_: None, name="end")
@@ -857,7 +857,7 @@ async def test_a_load_sends_the_markers_of_all_prepared_transactions_in_one_requ
 
 
 async def test_of_transactions_that_a_load_is_about_none_causes_the_other() -> None:
-    coordinator_bench = CoordinatorBench(is_loaded=False, trace=True)
+    coordinator_bench = CoordinatorBench(is_loaded=False, is_traced=True)
     coordinator_bench.answers_markers = False
     cause = coordinator_bench.tracer.emit("note", "cluster", data={"text": "a broker leads now"})
     coordinator_bench.tracer.caused_by(cause)
@@ -955,26 +955,28 @@ async def test_an_id_whose_record_is_refused_or_moves_away_is_not_aged() -> None
 # The text of KIP-890
 
 
-@pytest.mark.parametrize("kip_text", [True, False])
-async def test_the_epoch_before_is_restored_by_the_text_of_the_kip_alone(*, kip_text: bool) -> None:
-    coordinator_bench = CoordinatorBench(settings=Settings(kip_text=kip_text))
+@pytest.mark.parametrize("follows_kip_text", [True, False])
+async def test_the_epoch_before_is_restored_by_the_text_of_the_kip_alone(
+    *, follows_kip_text: bool
+) -> None:
+    coordinator_bench = CoordinatorBench(settings=Settings(kip_text=follows_kip_text))
     session = await coordinator_bench.ready()
     await coordinator_bench.add(session, FOO_0)
     await coordinator_bench.end(session)
     await coordinator_bench.settle()
     load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
-    assert coordinator_bench.entry().last_producer_epoch == (0 if kip_text else -1)
+    assert coordinator_bench.entry().last_producer_epoch == (0 if follows_kip_text else -1)
 
 
-@pytest.mark.parametrize("kip_text", [True, False])
+@pytest.mark.parametrize("follows_kip_text", [True, False])
 async def test_lowering_the_level_is_harmless_by_the_text_of_the_kip_alone(
-    *, kip_text: bool
+    *, follows_kip_text: bool
 ) -> None:
-    coordinator_bench = CoordinatorBench(settings=Settings(kip_text=kip_text))
+    coordinator_bench = CoordinatorBench(settings=Settings(kip_text=follows_kip_text))
     session = await coordinator_bench.ready()
     coordinator_bench.level = TV_0
     error = error_of(await coordinator_bench.add(session, FOO_0))
-    assert error is (ErrorCode.none if kip_text else ErrorCode.unsupported_version)
+    assert error is (ErrorCode.none if follows_kip_text else ErrorCode.unsupported_version)
 
 
 # Scans whose partition moves

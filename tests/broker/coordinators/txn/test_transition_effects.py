@@ -52,10 +52,10 @@ B2 = BrokerId(2)
 
 
 async def bench_after_end(
-    *partitions: TopicPartition, committed: bool = True, trace: bool = False
+    *partitions: TopicPartition, committed: bool = True, is_traced: bool = False
 ) -> tuple[CoordinatorBench, ProducerIdAndEpoch]:
     """Return a bench whose transaction has just ended and whose markers were sent."""
-    coordinator_bench = CoordinatorBench(trace=trace)
+    coordinator_bench = CoordinatorBench(is_traced=is_traced)
     coordinator_bench.answers_markers = False
     session = await coordinator_bench.ready()
     await coordinator_bench.add(session, *partitions)
@@ -111,7 +111,7 @@ async def test_a_passing_refusal_is_tried_again_at_the_present_leader(error: int
 
 
 async def test_brief_tells_only_of_markers_that_are_sent_again() -> None:
-    coordinator_bench, _ = await bench_after_end(FOO_0, FOO_1, trace=True)
+    coordinator_bench, _ = await bench_after_end(FOO_0, FOO_1, is_traced=True)
     coordinator_bench.tracer.level = TraceLevel.BRIEF
     events_before = len(coordinator_bench.tracer)
     await coordinator_bench.settle()
@@ -150,12 +150,12 @@ async def test_brief_tells_only_of_markers_that_are_sent_again() -> None:
     assert sent_event.w == 0
 
 
-@pytest.mark.parametrize("trace", [False, True])
+@pytest.mark.parametrize("is_traced", [False, True])
 @pytest.mark.parametrize("error", [47, 52])
 async def test_a_fenced_marker_leaves_the_transaction_prepared_until_a_move(
-    error: int, *, trace: bool
+    error: int, *, is_traced: bool
 ) -> None:
-    coordinator_bench, session = await bench_after_end(FOO_0, FOO_1, trace=trace)
+    coordinator_bench, session = await bench_after_end(FOO_0, FOO_1, is_traced=is_traced)
     await coordinator_bench.settle()
     coordinator_bench.sent[0].reply(ErrorCode.none, ErrorCode(error))
     await coordinator_bench.settle()
@@ -201,7 +201,7 @@ async def test_without_an_answer_everything_is_sent_again(
 
 
 async def test_a_topic_deleted_meanwhile_needs_no_marker() -> None:
-    coordinator_bench, _ = await bench_after_end(FOO_0, trace=True)
+    coordinator_bench, _ = await bench_after_end(FOO_0, is_traced=True)
     await coordinator_bench.settle()
     coordinator_bench.leaders[FOO_0] = NoLeader.NO_SUCH_PARTITION
     coordinator_bench.sent[0].reply(ErrorCode.unknown_topic_or_partition)
@@ -271,9 +271,9 @@ def count_in(coordinator_bench: CoordinatorBench, state: TransactionState) -> in
     return sum(txn.state is state for txn in coordinator_bench.service.entries())
 
 
-async def bench_with_many(count: int, *, trace: bool = False) -> CoordinatorBench:
+async def bench_with_many(count: int, *, is_traced: bool = False) -> CoordinatorBench:
     """A bench that has sent the markers of ``count`` transactions in one request."""
-    coordinator_bench = CoordinatorBench(is_loaded=False, trace=trace)
+    coordinator_bench = CoordinatorBench(is_loaded=False, is_traced=is_traced)
     coordinator_bench.answers_markers = False
     load_prepared(coordinator_bench, [f"id-{number}" for number in range(count)])
     await coordinator_bench.settle()
@@ -283,7 +283,7 @@ async def bench_with_many(count: int, *, trace: bool = False) -> CoordinatorBenc
 
 async def test_an_answer_about_very_many_transactions_is_followed_in_slices() -> None:
     many_count = LOOKS + FOLLOWED_AT_ONCE
-    coordinator_bench = await bench_with_many(many_count, trace=True)
+    coordinator_bench = await bench_with_many(many_count, is_traced=True)
     session = await coordinator_bench.ready()
     await coordinator_bench.add(session, FOO_0)
     await coordinator_bench.end(session)
@@ -309,7 +309,7 @@ async def test_who_stops_between_the_slices_of_an_answer_follows_no_more() -> No
 
 @pytest.mark.parametrize("count", [3, FOLLOWED_AT_ONCE + 3])
 async def test_markers_that_an_answer_does_not_tell_of_are_abandoned(count: int) -> None:
-    coordinator_bench = await bench_with_many(count, trace=True)
+    coordinator_bench = await bench_with_many(count, is_traced=True)
     whole_reply = marker_reply(coordinator_bench.sent[0].command)
     cause = note_cause(coordinator_bench)
     coordinator_bench.sent[0].answer.resolve(WriteTxnMarkersReply(results=whole_reply.results[:-2]))
@@ -342,12 +342,12 @@ async def test_what_is_owed_meanwhile_goes_out_in_the_next_request() -> None:
 # An answer that comes too late
 
 
-@pytest.mark.parametrize("trace", [False, True])
+@pytest.mark.parametrize("is_traced", [False, True])
 @pytest.mark.parametrize("is_lost", [False, True])
 async def test_an_answer_to_a_coordinator_that_moved_is_forgotten(
-    *, is_lost: bool, trace: bool
+    *, is_lost: bool, is_traced: bool
 ) -> None:
-    coordinator_bench, _ = await bench_after_end(FOO_0, trace=trace)
+    coordinator_bench, _ = await bench_after_end(FOO_0, is_traced=is_traced)
     await coordinator_bench.settle()
     coordinator_bench.service.unload(HOME, 1)
     if is_lost:
@@ -415,7 +415,7 @@ def note_cause(coordinator_bench: CoordinatorBench) -> int:
 
 
 async def test_an_answer_is_caused_by_the_end_and_not_by_the_markers_that_are_owed_then() -> None:
-    coordinator_bench, _ = await bench_after_end(FOO_0, trace=True)
+    coordinator_bench, _ = await bench_after_end(FOO_0, is_traced=True)
     end = events_of(coordinator_bench, "txn.complete")[-1]
     assert payload(end)["state"] == "PrepareCommit"
     assert coordinator_bench.tracer.cause == end.i
@@ -425,7 +425,7 @@ async def test_an_answer_is_caused_by_the_end_and_not_by_the_markers_that_are_ow
 
 
 async def test_the_answer_about_one_transaction_is_the_cause_of_its_end() -> None:
-    coordinator_bench, _ = await bench_after_end(FOO_0, trace=True)
+    coordinator_bench, _ = await bench_after_end(FOO_0, is_traced=True)
     await coordinator_bench.settle()
     cause = note_cause(coordinator_bench)
     coordinator_bench.sent[0].reply()
@@ -436,7 +436,7 @@ async def test_the_answer_about_one_transaction_is_the_cause_of_its_end() -> Non
 
 
 async def test_a_completion_that_is_tried_again_is_caused_by_what_made_it_due() -> None:
-    coordinator_bench, _ = await bench_after_end(FOO_0, trace=True)
+    coordinator_bench, _ = await bench_after_end(FOO_0, is_traced=True)
     await coordinator_bench.settle()
     coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
     coordinator_bench.sent[0].reply()
@@ -451,7 +451,7 @@ async def test_a_completion_that_is_tried_again_is_caused_by_what_made_it_due() 
 
 
 async def test_what_a_deleted_partition_needs_no_more_is_caused_by_what_made_it_due() -> None:
-    coordinator_bench, _ = await bench_after_end(FOO_0, trace=True)
+    coordinator_bench, _ = await bench_after_end(FOO_0, is_traced=True)
     coordinator_bench.leaders[FOO_0] = NoLeader.NO_SUCH_PARTITION
     coordinator_bench.tracer.caused_by(NO_CAUSE)
     await coordinator_bench.settle()
@@ -462,7 +462,7 @@ async def test_what_a_deleted_partition_needs_no_more_is_caused_by_what_made_it_
 
 
 async def test_brief_tells_only_of_appends_that_fail() -> None:
-    coordinator_bench = CoordinatorBench(trace=True)
+    coordinator_bench = CoordinatorBench(is_traced=True)
     coordinator_bench.tracer.level = TraceLevel.BRIEF
     session = await coordinator_bench.ready()
     coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
@@ -473,7 +473,7 @@ async def test_brief_tells_only_of_appends_that_fail() -> None:
 
 
 async def test_a_move_cancels_the_markers_that_are_owed() -> None:
-    coordinator_bench, _ = await bench_after_end(FOO_0, trace=True)
+    coordinator_bench, _ = await bench_after_end(FOO_0, is_traced=True)
     await coordinator_bench.settle()
     cause = note_cause(coordinator_bench)
     coordinator_bench.service.unload(HOME, 1)

@@ -96,7 +96,7 @@ def test_who_has_a_standby_comes_before_who_has_read_more() -> None:
     assert tasks_as_text(assignment) == {"a": "0", "b": "|0"}
 
 
-NAMES = [f"m{member_number}" for member_number in range(6)]
+MEMBER_NAMES = [f"m{member_number}" for member_number in range(6)]
 
 
 def assign_tasks(
@@ -118,7 +118,7 @@ def assign_tasks(
 
 
 @given(
-    processes=st.dictionaries(st.sampled_from(NAMES), st.sampled_from("pqr"), min_size=2),
+    processes=st.dictionaries(st.sampled_from(MEMBER_NAMES), st.sampled_from("pqr"), min_size=2),
     counts=st.lists(st.tuples(st.integers(1, 6), st.booleans()), min_size=1, max_size=3),
     standby_count=st.integers(0, 2),
 )

@@ -39,7 +39,9 @@ from txnsim.types import TopicPartition
 from txnsim.wire.codec import run_to_end
 
 
-def commit(member_id: str, epoch: int, *topic_partitions: str, **fields: Any) -> CommitOffsets:
+def commit(
+    member_id: str, epoch: int, *topic_partitions: str, **request_fields: Any
+) -> CommitOffsets:
     """A command that commits a member's positions; ``words-0`` names a partition."""
     positions = []
     for task_place in topic_partitions or ("words-0",):
@@ -54,7 +56,7 @@ def commit(member_id: str, epoch: int, *topic_partitions: str, **fields: Any) ->
             "member_id": member_id,
             "positions": tuple(positions),
             "api_version": 9,
-            **fields,
+            **request_fields,
         }
     )
 
@@ -256,17 +258,17 @@ class Life(RuleBasedStateMachine):
 
     @rule(
         member_id=st.sampled_from(MEMBERS),
-        instance=st.booleans(),
+        is_static=st.booleans(),
         process=st.sampled_from(["p", "q"]),
-        endpoint=st.booleans(),
+        has_endpoint=st.booleans(),
     )
-    def join(self, member_id: str, instance: bool, process: str, endpoint: bool) -> None:
+    def join(self, member_id: str, is_static: bool, process: str, has_endpoint: bool) -> None:
         answer = self.driver.send(
             member_id,
             0,
-            instance_id=f"i-{member_id}" if instance else None,
+            instance_id=f"i-{member_id}" if is_static else None,
             process_id=process,
-            endpoint=("h", 1) if endpoint else None,
+            endpoint=("h", 1) if has_endpoint else None,
         )
         if isinstance(answer, Rejection):
             assert answer.error in (
@@ -275,19 +277,19 @@ class Life(RuleBasedStateMachine):
             )
 
     @precondition(lambda self: self._members_present())
-    @rule(data=st.data(), keeps=st.booleans(), says=st.booleans())
-    def beat(self, data: st.DataObject, keeps: bool, says: bool) -> None:
+    @rule(data=st.data(), keeps_revoked_tasks=st.booleans(), reports_tasks=st.booleans())
+    def beat(self, data: st.DataObject, keeps_revoked_tasks: bool, reports_tasks: bool) -> None:
         member_id = data.draw(st.sampled_from(self._members_present()))
         member = self.driver.group.members[member_id]
         if member.member_epoch < 0:
             return
         owned_tasks = member.assigned.tasks
-        if keeps and member.pending_revocation.active:
+        if keeps_revoked_tasks and member.pending_revocation.active:
             owned_tasks = Tasks(active=owned_tasks.active | member.pending_revocation.tasks.active)
         answer = self.driver.send(
             member_id,
             member.member_epoch,
-            owned=owned_tasks if says else None,
+            owned=owned_tasks if reports_tasks else None,
             instance_id=member.instance_id,
         )
         if isinstance(answer, Rejection):  # topics went, and with them tasks or what is served

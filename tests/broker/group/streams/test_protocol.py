@@ -35,9 +35,9 @@ from txnsim.releases.rules import Rules
 ALL = tasks("0_0", "0_1", "1_0", "1_1")
 
 
-def heartbeat_rejection(driver: StreamsDriver, *args: Any, **fields: Any) -> Rejection:
+def heartbeat_rejection(driver: StreamsDriver, *args: Any, **request_fields: Any) -> Rejection:
     """Send a heartbeat that must be refused; return the rejection."""
-    rejection = driver.send(*args, **fields)
+    rejection = driver.send(*args, **request_fields)
     assert isinstance(rejection, Rejection), rejection
     return rejection
 

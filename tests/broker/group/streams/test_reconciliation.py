@@ -22,8 +22,10 @@ def held_tasks(active: dict[str, int] | None = None, **copies: Any) -> MemberTas
     )
 
 
-def member(epoch: int = 5, *, process: str = "p", **fields: Any) -> StreamsGroupMember:
-    return StreamsGroupMember(member_id="m", member_epoch=epoch, process_id=process, **fields)
+def member(epoch: int = 5, *, process: str = "p", **member_fields: Any) -> StreamsGroupMember:
+    return StreamsGroupMember(
+        member_id="m", member_epoch=epoch, process_id=process, **member_fields
+    )
 
 
 def goal(

@@ -21,8 +21,8 @@ from txnsim.group.streams.topology import (
 )
 
 
-def subtopology_of(subtopology_id: str, *sources: str, **fields: Any) -> Subtopology:
-    return Subtopology(subtopology_id=subtopology_id, source_topics=sources, **fields)
+def subtopology_of(subtopology_id: str, *sources: str, **subtopology_fields: Any) -> Subtopology:
+    return Subtopology(subtopology_id=subtopology_id, source_topics=sources, **subtopology_fields)
 
 
 def topology(*subtopologies: Subtopology) -> Topology:

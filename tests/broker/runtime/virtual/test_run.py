@@ -42,7 +42,7 @@ from txnsim.types import BrokerId
 # Whole runs in virtual time.
 
 
-ONE, TWO = BrokerId(1), BrokerId(2)
+B1, B2 = BrokerId(1), BrokerId(2)
 
 
 async def echo_and_peers(env: VirtualEnvironment) -> str:
@@ -70,12 +70,12 @@ async def echo_and_peers(env: VirtualEnvironment) -> str:
 
     server = await asyncio.start_server(serve, "localhost", 0)
     port = server.sockets[0].getsockname()[1]
-    env.network.register(ONE, peer)
-    env.network.register(TWO, peer)
+    env.network.register(B1, peer)
+    env.network.register(B2, peer)
     replies = [
         env.network.ask(source, target, 27, 1, reply_number, timeout_ms=30_000)
         for reply_number in range(20)
-        for source, target in ((ONE, TWO), (TWO, ONE))
+        for source, target in ((B1, B2), (B2, B1))
     ]
     clients = [env.tasks.spawn(client(name, port), name=name) for name in {"ada", "bob", "cyd"}]
     await asyncio.wait(clients)

@@ -27,12 +27,12 @@ from txnsim.server.views.cluster_facts import ClusterFactsReader
 from txnsim.types import TopicPartition
 from txnsim.verdict.facts import ClusterFacts, MarkerSending, PartitionFacts
 
-WHERE = TopicPartition("orders", 0)
+ORDERS_0 = TopicPartition("orders", 0)
 RACKS = ("a", "b", "c")
 
 
 def partition_of(facts: ClusterFacts) -> PartitionFacts:
-    return next(partition for partition in facts.partitions if partition.partition == WHERE)
+    return next(partition for partition in facts.partitions if partition.partition == ORDERS_0)
 
 
 def test_facts_are_the_same_in_slices_and_in_a_step() -> None:
@@ -79,7 +79,7 @@ def test_a_reader_that_waits_at_a_follower_waits() -> None:
             producer = await begin_transaction(app, "a")
             await producer.send("orders", 0, b"x")
             await producer.send("orders", 0, b"y")
-            follower = next(id_ for id_ in (1, 2, 3) if id_ != cluster.leader(WHERE))
+            follower = next(id_ for id_ in (1, 2, 3) if id_ != cluster.leader(ORDERS_0))
             near_replicas = NearReplicas(RACKS[follower - 1])
             await fetch(client, "orders", 0, 0, near_replicas=near_replicas, max_wait_ms=0)
             waiting_fetch = cluster.env.tasks.spawn(
@@ -110,7 +110,7 @@ def test_share_groups_stand_where_their_leader_has_them() -> None:
                 await admin.set_group_config(group, "share.auto.offset.reset", "earliest")
                 await admin.set_group_config(group, "share.isolation.level", isolation)
                 member = ShareMember(app, MemberOptions(group_id=group, member_id=group))
-                await member.subscribe(["orders"], until=frozenset({WHERE}))
+                await member.subscribe(["orders"], until=frozenset({ORDERS_0}))
                 await member.poll(max_wait_ms=100)
             groups = partition_of(await ClusterFactsReader(cluster.sim).read()).share_groups
             assert groups is not None

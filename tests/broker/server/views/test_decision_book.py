@@ -17,7 +17,7 @@ from txnsim.server.views._decision_book import DecisionBook
 from txnsim.txn.past_decision import PastDecision
 from txnsim.types import IsolationLevel, TopicPartition
 
-WHERE = TopicPartition("orders", 0)
+ORDERS_0 = TopicPartition("orders", 0)
 
 
 async def commit(cluster: Cluster, transactional_id: str, repeat_count: int = 1) -> None:
@@ -38,9 +38,9 @@ async def tear(cluster: VirtualCluster, app: Cluster, transactional_id: str) -> 
     await producer.commit()
     await cluster.wait_until_struck("late")
     admin = Admin(app)
-    start_offset = await admin.offset_of(WHERE, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED)
+    start_offset = await admin.offset_of(ORDERS_0, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED)
     await admin.abort_transaction(
-        await admin.identify(OpenSince(partition=WHERE, start_offset=start_offset))
+        await admin.identify(OpenSince(partition=ORDERS_0, start_offset=start_offset))
     )
     cluster.injector.disarm("late")
     await until_state(app, transactional_id, "CompleteCommit")
@@ -62,7 +62,7 @@ def test_a_contradiction_is_remembered_over_moves_and_gone_with_its_topic() -> N
             assert await found() == []
             await tear(cluster, app, "torn")
             assert await found() == [("orders-0", 3)]
-            cluster.move(WHERE)
+            cluster.move(ORDERS_0)
             cluster.move(cluster.home("torn"))
             await commit(app, "behind")
             assert await found() == [("orders-0", 3)]
@@ -93,7 +93,7 @@ def test_a_log_that_begins_later_is_known_from_its_first_marker_on() -> None:
     async def story(cluster: VirtualCluster) -> None:
         async with cluster.client() as app:
             await tear(cluster, app, "torn")
-            await Admin(app).delete_records(WHERE, -1)
+            await Admin(app).delete_records(ORDERS_0, -1)
             await commit(app, "a", repeat_count=2)
             book = DecisionBook()
             await book.read_on(cluster.sim, None)
@@ -107,11 +107,11 @@ def test_what_hangs_is_told_its_past_decision() -> None:
         book = DecisionBook()
         async with cluster.client() as app:
             await commit(app, "a")
-            await make_hanging(Admin(app), WHERE, "ghost", age_ms=0)
+            await make_hanging(Admin(app), ORDERS_0, "ghost", age_ms=0)
             await book.read_on(cluster.sim, None)
-            log = cluster.sim.brokers[cluster.leader(WHERE)].replicas.led[WHERE]
+            log = cluster.sim.brokers[cluster.leader(ORDERS_0)].replicas.led[ORDERS_0]
             (producer,) = log.producers.open_producers()
-            evidence = book.decided(WHERE, producer, None)
+            evidence = book.decided(ORDERS_0, producer, None)
             assert evidence.decision is PastDecision.UNKNOWN
             assert "no coordinator knows the producer" in str(evidence)
 

@@ -37,7 +37,7 @@ class Watch:
 
     def __init__(self, cluster: VirtualCluster) -> None:
         self._cluster = cluster
-        self._seen: dict[str, list[dict[tuple[str, ...], float]]] = {}
+        self._seen_values: dict[str, list[dict[tuple[str, ...], float]]] = {}
 
     def __call__(self, metric: str) -> dict[tuple[str, ...], float]:
         """The metric's values that are not zero."""
@@ -46,13 +46,13 @@ class Watch:
             for reading in readings(self._cluster.sim)
             if reading.metric == metric and reading.value
         }
-        self._seen.setdefault(metric, []).append(value_by_labels)
+        self._seen_values.setdefault(metric, []).append(value_by_labels)
         return value_by_labels
 
-    async def until(self, metric: str, expected: Callable[[float], bool]) -> None:
+    async def until(self, metric: str, is_expected: Callable[[float], bool]) -> None:
         """Wait until the metric's sum is as expected; in virtual time this costs nothing."""
         for _ in range(1_200):
-            if expected(sum(self(metric).values())):
+            if is_expected(sum(self(metric).values())):
                 return
             await asyncio.sleep(0.1)
         raise AssertionError(f"{metric} is {self(metric)}")
@@ -61,7 +61,9 @@ class Watch:
     def moved(self) -> set[str]:
         """The metrics whose readings differed from each other."""
         return {
-            metric for metric, values in self._seen.items() if any(v != values[0] for v in values)
+            metric
+            for metric, values in self._seen_values.items()
+            if any(v != values[0] for v in values)
         }
 
 

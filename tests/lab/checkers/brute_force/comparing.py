@@ -14,7 +14,13 @@ from tests.lab.checkers.brute_force import (
     share_groups,
     what_goes_on,
 )
-from tests.lab.checkers.brute_force.facts import FAILED, NOT_TOLD, Lines, every, with_distinct_names
+from tests.lab.checkers.brute_force.facts import (
+    FAILED,
+    NOT_TOLD,
+    Observations,
+    every,
+    with_distinct_names,
+)
 from tests.lab.checkers.brute_force.small_histories import small_history
 from txnsim.runtime.rng import SeededRng
 from txnsim_lab.check.anomaly import Kind
@@ -25,7 +31,7 @@ from txnsim_lab.check.observations import Seen, Wrote
 REFUSED: Final = "refused"
 """Instead of a verdict: the history gives one name to two records."""
 
-DEFINITIONS: Final[Mapping[Kind, Callable[[Lines], bool]]] = MappingProxyType(
+DEFINITIONS: Final[Mapping[Kind, Callable[[Observations], bool]]] = MappingProxyType(
     {
         Kind.DIRTY_WRITE: reads_and_writes.dirty_write,
         Kind.ABORTED_READ: lambda lines: (
@@ -59,9 +65,9 @@ DEFINITIONS: Final[Mapping[Kind, Callable[[Lines], bool]]] = MappingProxyType(
 )
 
 
-def by_definition(lines: Lines) -> set[str]:
+def by_definition(observations: Observations) -> set[str]:
     """The anomalies of a history by the written definitions."""
-    distinct_lines = with_distinct_names(lines)
+    distinct_lines = with_distinct_names(observations)
     if _names_two_records(distinct_lines):
         return {REFUSED}
     return {
@@ -71,8 +77,8 @@ def by_definition(lines: Lines) -> set[str]:
     }
 
 
-def _names_two_records(lines: Lines) -> bool:
-    writes = [write for _, write in every(lines, Wrote) if write.outcome is not FAILED]
+def _names_two_records(observations: Observations) -> bool:
+    writes = [write for _, write in every(observations, Wrote) if write.outcome is not FAILED]
     return any(
         write.place == other_write.place
         and write.value == other_write.value is not None
@@ -88,20 +94,20 @@ def _names_two_records(lines: Lines) -> bool:
     )
 
 
-def by_the_judges(lines: Lines) -> set[str]:
+def by_the_judges(observations: Observations) -> set[str]:
     try:
-        return {str(observation_kind) for observation_kind in judge(History(lines)).kinds}
+        return {str(observation_kind) for observation_kind in judge(History(observations)).kinds}
     except HistoryError:
         return {REFUSED}
 
 
-def difference(lines: Lines) -> set[str]:
-    return by_definition(lines) ^ by_the_judges(lines)
+def difference(observations: Observations) -> set[str]:
+    return by_definition(observations) ^ by_the_judges(observations)
 
 
-def shrunk(lines: Lines, kind: str) -> list[Seen]:
+def shrunk(observations: Observations, kind: str) -> list[Seen]:
     """A history that differs in the same kind, of which no line can be left out."""
-    kept_lines = list(lines)
+    kept_lines = list(observations)
     index = 0
     while index < len(kept_lines):
         fewer = [*kept_lines[:index], *kept_lines[index + 1 :]]
@@ -112,10 +118,10 @@ def shrunk(lines: Lines, kind: str) -> list[Seen]:
     return kept_lines
 
 
-def shown_difference(lines: Sequence[Seen], kind: str) -> str:
+def shown_difference(observations: Sequence[Seen], kind: str) -> str:
     """A history on which judge and definition differ, as text that can be judged again."""
-    convicting_side = "the definition" if kind in by_definition(lines) else "the judge"
-    return f"{kind}: only {convicting_side} convicts\n{History(lines).to_lines().decode()}"
+    convicting_side = "the definition" if kind in by_definition(observations) else "the judge"
+    return f"{kind}: only {convicting_side} convicts\n{History(observations).to_lines().decode()}"
 
 
 # Many of them

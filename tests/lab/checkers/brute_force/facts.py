@@ -30,7 +30,7 @@ from txnsim_lab.check.observations import (
     Wrote,
 )
 
-Lines = Sequence[Seen]
+Observations = Sequence[Seen]
 SeenT = TypeVar("SeenT", bound=Seen)
 Answer = Added | Wrote | SentOffsets | Ended
 """To a producer in its transaction."""
@@ -43,10 +43,10 @@ NOT_TOLD: Final = -1
 BUSY: Final = "CONCURRENT_TRANSACTIONS"
 
 
-def every(lines: Lines, observation_class: type[SeenT]) -> list[tuple[int, SeenT]]:
+def every(observations: Observations, observation_class: type[SeenT]) -> list[tuple[int, SeenT]]:
     return [
         (index, observation)
-        for index, observation in enumerate(lines)
+        for index, observation in enumerate(observations)
         if isinstance(observation, observation_class)
     ]
 
@@ -54,95 +54,104 @@ def every(lines: Lines, observation_class: type[SeenT]) -> list[tuple[int, SeenT
 # Transactions
 
 
-def labels(lines: Lines) -> list[str]:
+def labels(observations: Observations) -> list[str]:
     """The labels of all transactions in a history."""
-    named_labels = [getattr(observation, "transaction", None) for observation in lines]
+    named_labels = [getattr(observation, "transaction", None) for observation in observations]
     return sorted({label for label in named_labels if label is not None})
 
 
-def owner(lines: Lines, label: str | None) -> str | None:
+def owner(observations: Observations, label: str | None) -> str | None:
     """The transactional id of a transaction."""
-    for _, began in reversed(every(lines, Began)):
+    for _, began in reversed(every(observations, Began)):
         if began.transaction == label:
             return began.transactional_id
     return None
 
 
-def ends(lines: Lines, label: str | None) -> list[tuple[int, Ended]]:
+def ends(observations: Observations, label: str | None) -> list[tuple[int, Ended]]:
     """The answers to the requests that end a transaction."""
-    return [(index, end) for index, end in every(lines, Ended) if end.transaction == label]
+    return [(index, end) for index, end in every(observations, Ended) if end.transaction == label]
 
 
-def is_acknowledged(lines: Lines, label: str | None) -> bool:
+def is_acknowledged(observations: Observations, label: str | None) -> bool:
     """Whether a commit of the transaction was acknowledged."""
-    return any(end.commit and end.outcome is OK for _, end in ends(lines, label))
+    return any(end.commit and end.outcome is OK for _, end in ends(observations, label))
 
 
-def cannot_have_committed(lines: Lines, label: str | None) -> bool:
+def cannot_have_committed(observations: Observations, label: str | None) -> bool:
     """Whether the transaction's end was requested, and each requested commit was refused."""
-    known_ends = ends(lines, label)
+    known_ends = ends(observations, label)
     return bool(known_ends) and all(
         not end.commit or end.outcome is FAILED for _, end in known_ends
     )
 
 
-def is_committed(lines: Lines, label: str | None) -> bool:
+def is_committed(observations: Observations, label: str | None) -> bool:
     """Whether a commit was acknowledged, or one is unknown and a reader got a record of it."""
-    if label is None or is_acknowledged(lines, label):
+    if label is None or is_acknowledged(observations, label):
         return label is not None
-    return any(end.commit and end.outcome is UNKNOWN for _, end in ends(lines, label)) and any(
-        is_of(lines, topic_partition, record, label)
-        for _, topic_partition, record in given_records(lines)
+    return any(
+        end.commit and end.outcome is UNKNOWN for _, end in ends(observations, label)
+    ) and any(
+        is_of(observations, topic_partition, record, label)
+        for _, topic_partition, record in given_records(observations)
     )
 
 
-def is_of(lines: Lines, topic_partition: TopicPartition, record: Record, label: str | None) -> bool:
+def is_of(
+    observations: Observations, topic_partition: TopicPartition, record: Record, label: str | None
+) -> bool:
     """Whether a delivered record belongs to a transaction."""
     return any(
-        writer.transaction == label for writer in writers(lines, topic_partition, record.value)
+        writer.transaction == label
+        for writer in writers(observations, topic_partition, record.value)
     )
 
 
 # Records
 
 
-def reads(lines: Lines, topic_partition: TopicPartition | None = None) -> list[tuple[int, Read]]:
+def reads(
+    observations: Observations, topic_partition: TopicPartition | None = None
+) -> list[tuple[int, Read]]:
     """The Fetch answers that read_committed readers got without an error."""
     return [
         (index, read)
-        for index, read in every(lines, Read)
+        for index, read in every(observations, Read)
         if read.isolation is Isolation.READ_COMMITTED and not read.error
         if topic_partition in (None, read.place)
     ]
 
 
-def given_records(lines: Lines) -> list[tuple[int, TopicPartition, Record]]:
+def given_records(observations: Observations) -> list[tuple[int, TopicPartition, Record]]:
     """The records that read_committed readers got, without tombstones, which have no name."""
     return [
         (index, read.place, record)
-        for index, read in reads(lines)
+        for index, read in reads(observations)
         for record in read.records
         if record.value is not None
     ]
 
 
-def writers(lines: Lines, topic_partition: TopicPartition, record_value: str | None) -> list[Wrote]:
+def writers(
+    observations: Observations, topic_partition: TopicPartition, record_value: str | None
+) -> list[Wrote]:
     """The writes of a record that may have taken effect; all refused ones if none did."""
     if record_value is None:
         return []
     tried_writes = [
         write
-        for _, write in every(lines, Wrote)
+        for _, write in every(observations, Wrote)
         if write.place == topic_partition and write.value == record_value
     ]
     return [write for write in tried_writes if write.outcome is not FAILED] or tried_writes
 
 
-def offsets_given(lines: Lines, write: Wrote) -> list[int]:
+def offsets_given(observations: Observations, write: Wrote) -> list[int]:
     """The offsets at which readers have found a record."""
     return [
         record.offset
-        for _, topic_partition, record in given_records(lines)
+        for _, topic_partition, record in given_records(observations)
         if topic_partition == write.place and record.value == write.value
     ]
 
@@ -150,16 +159,21 @@ def offsets_given(lines: Lines, write: Wrote) -> list[int]:
 # Topics
 
 
-def with_distinct_names(lines: Lines) -> list[Seen]:
+def with_distinct_names(observations: Observations) -> list[Seen]:
     """Return the history with a distinct name for each topic that bears one name."""
     return [
-        _with_distinct_name(lines, index, observation) for index, observation in enumerate(lines)
+        _with_distinct_name(observations, index, observation)
+        for index, observation in enumerate(observations)
     ]
 
 
-def deleted_topics(lines: Lines) -> set[str]:
+def deleted_topics(observations: Observations) -> set[str]:
     """The topics that are deleted, or may be deleted, at the end of the history."""
-    return {deleted.topic for _, deleted in every(lines, Deleted) if deleted.outcome is not FAILED}
+    return {
+        deleted.topic
+        for _, deleted in every(observations, Deleted)
+        if deleted.outcome is not FAILED
+    }
 
 
 def may_be_any_of(topic: str, other_topic: str) -> bool:
@@ -167,16 +181,16 @@ def may_be_any_of(topic: str, other_topic: str) -> bool:
     return "?" in topic and topic.split("?")[0] == other_topic.split("/")[0].split("?")[0]
 
 
-def _with_distinct_name(lines: Lines, index: int, observation: Seen) -> Seen:
+def _with_distinct_name(observations: Observations, index: int, observation: Seen) -> Seen:
     if isinstance(observation, Deleted):
         deletions_before = sum(
             deleted is not observation
-            for deleted in _deletions(lines[: index + 1], observation.topic)
+            for deleted in _deletions(observations[: index + 1], observation.topic)
         )
         return replace(observation, topic=_numbered_name(observation.topic, deletions_before))
     if isinstance(observation, PositionsRead):
         renamed = (
-            replace(position, topic=_which(lines, index, position.topic))
+            replace(position, topic=_which(observations, index, position.topic))
             for position in observation.positions
         )
         return replace(observation, positions=tuple(renamed))
@@ -185,34 +199,34 @@ def _with_distinct_name(lines: Lines, index: int, observation: Seen) -> Seen:
         partitions = tuple(
             TopicPartition(_numbered_name(partition.topic, number), partition.partition)
             for partition in observation.partitions
-            for number in range(len(_deletions(lines, partition.topic)) + 1)
+            for number in range(len(_deletions(observations, partition.topic)) + 1)
         )
         return replace(observation, partitions=partitions)
     if isinstance(observation, Wrote):
         inputs = tuple(
-            replace(position, topic=_which(lines, index, position.topic))
+            replace(position, topic=_which(observations, index, position.topic))
             for position in observation.of
         )
         observation = replace(observation, of=inputs)
     if isinstance(observation, PartitionObservation):
-        return replace(observation, topic=_which(lines, index, observation.topic))
+        return replace(observation, topic=_which(observations, index, observation.topic))
     return observation
 
 
-def _deletions(lines: Lines, topic: str) -> list[Deleted]:
+def _deletions(observations: Observations, topic: str) -> list[Deleted]:
     return [
         deleted
-        for _, deleted in every(lines, Deleted)
+        for _, deleted in every(observations, Deleted)
         if deleted.topic == topic and deleted.outcome is not FAILED
     ]
 
 
-def _which(lines: Lines, index: int, topic: str) -> str:
-    observation, deletions = lines[index], _deletions(lines, topic)
+def _which(observations: Observations, index: int, topic: str) -> str:
+    observation, deletions = observations[index], _deletions(observations, topic)
     sent_ms = -1 if observation.asked_ms is None else observation.asked_ms
 
     def is_before(deleted: Deleted) -> bool:
-        return observation.at_ms <= deleted.asked_ms and deleted not in lines[:index]
+        return observation.at_ms <= deleted.asked_ms and deleted not in observations[:index]
 
     def is_after(deleted: Deleted) -> bool:
         return deleted.outcome is OK and sent_ms > deleted.at_ms

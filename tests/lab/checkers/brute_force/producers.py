@@ -10,7 +10,7 @@ from tests.lab.checkers.brute_force.facts import (
     OK,
     UNKNOWN,
     Answer,
-    Lines,
+    Observations,
     every,
     labels,
     owner,
@@ -29,95 +29,103 @@ FENCED = {"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
 REFUSED = {"INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING", "UNKNOWN_PRODUCER_ID"}
 
 
-def false_fencing(lines: Lines) -> bool:
-    for label in labels(lines):
-        for index, answer in _until_the_end(lines, label):
+def false_fencing(observations: Observations) -> bool:
+    for label in labels(observations):
+        for index, answer in _until_the_end(observations, label):
             is_fenced = answer.error in FENCED and _is_young(
-                lines, label, index, told_by=(Initialised, Described)
+                observations, label, index, told_by=(Initialised, Described)
             )
             is_denied = (
                 isinstance(answer, Ended)
                 and answer.error == "INVALID_TXN_STATE"
-                and _took_part(lines, label, index)
+                and _took_part(observations, label, index)
             )
-            if (is_fenced or is_denied) and _kept_the_rules(lines, label, index):
+            if (is_fenced or is_denied) and _kept_the_rules(observations, label, index):
                 return True
     return False
 
 
-def refused_producer(lines: Lines) -> bool:
-    for label in labels(lines):
+def refused_producer(observations: Observations) -> bool:
+    for label in labels(observations):
         refused_answers = [
             (index, answer)
-            for index, answer in _until_the_end(lines, label)
+            for index, answer in _until_the_end(observations, label)
             if answer.error in REFUSED and not isinstance(answer, Ended)
         ]
         for index, answer in refused_answers[:1]:
             later_observations = [
                 observation
-                for number, observation in _in_the_name_of(lines, label)
+                for number, observation in _in_the_name_of(observations, label)
                 if number > index
             ]
             if (
                 all(observation.outcome is FAILED for observation in later_observations)
-                and _has_added(lines, label, answer)
-                and _is_young(lines, label, index, told_by=(Initialised,))
-                and _kept_the_rules(lines, label, index)
+                and _has_added(observations, label, answer)
+                and _is_young(observations, label, index, told_by=(Initialised,))
+                and _kept_the_rules(observations, label, index)
             ):
                 return True
     return False
 
 
-def _answers(lines: Lines, label: str) -> list[tuple[int, Answer]]:
+def _answers(observations: Observations, label: str) -> list[tuple[int, Answer]]:
     return [
         (index, observation)
-        for index, observation in enumerate(lines)
+        for index, observation in enumerate(observations)
         if isinstance(observation, Answer) and observation.transaction == label
     ]
 
 
-def _until_the_end(lines: Lines, label: str) -> Iterable[tuple[int, Answer]]:
+def _until_the_end(observations: Observations, label: str) -> Iterable[tuple[int, Answer]]:
     """The answers to a producer, up to that at the first end that it has asked for."""
-    for index, answer in _answers(lines, label):
+    for index, answer in _answers(observations, label):
         yield index, answer
         if isinstance(answer, Ended):
             return
 
 
-def _began(lines: Lines, label: str) -> int:
+def _began(observations: Observations, label: str) -> int:
     return min(
         index
-        for index, observation in enumerate(lines)
+        for index, observation in enumerate(observations)
         if getattr(observation, "transaction", None) == label
     )
 
 
 def _is_young(
-    lines: Lines, label: str, index: int, *, told_by: tuple[type[Initialised | Described], ...]
+    observations: Observations,
+    label: str,
+    index: int,
+    *,
+    told_by: tuple[type[Initialised | Described], ...],
 ) -> bool:
     """Whether the transaction's timeout, by the last observation of it, has not passed."""
     timeouts_ms = [
         observation.timeout_ms
-        for observation in lines[:index]
-        if isinstance(observation, told_by) and observation.transactional_id == owner(lines, label)
+        for observation in observations[:index]
+        if isinstance(observation, told_by)
+        and observation.transactional_id == owner(observations, label)
         if observation.timeout_ms is not None
     ]
     return (
         bool(timeouts_ms)
-        and lines[index].at_ms < lines[_began(lines, label)].at_ms + timeouts_ms[-1]
+        and observations[index].at_ms
+        < observations[_began(observations, label)].at_ms + timeouts_ms[-1]
     )
 
 
-def _took_part(lines: Lines, label: str, index: int) -> bool:
+def _took_part(observations: Observations, label: str, index: int) -> bool:
     """Whether an addition was acknowledged, or any request if there was no addition."""
-    earlier_answers = [answer for number, answer in _answers(lines, label) if number < index]
+    earlier_answers = [answer for number, answer in _answers(observations, label) if number < index]
     additions = [answer for answer in earlier_answers if isinstance(answer, Added)]
     return any(answer.outcome is OK for answer in additions or earlier_answers)
 
 
-def _has_added(lines: Lines, label: str, answer: Answer) -> bool:
+def _has_added(observations: Observations, label: str, answer: Answer) -> bool:
     """Whether a producer that sends AddPartitionsToTxn has added the partition, or the group."""
-    additions = [addition for _, addition in every(lines, Added) if addition.transaction == label]
+    additions = [
+        addition for _, addition in every(observations, Added) if addition.transaction == label
+    ]
     acknowledged = [addition for addition in additions if addition.outcome is OK]
     if not additions or isinstance(answer, Added):
         return True
@@ -129,32 +137,32 @@ def _has_added(lines: Lines, label: str, answer: Answer) -> bool:
 # Who has kept the rules
 
 
-def _kept_the_rules(lines: Lines, label: str, index: int) -> bool:
+def _kept_the_rules(observations: Observations, label: str, index: int) -> bool:
     """Whether nothing that the transaction's producer did explains the error of line ``index``."""
     return (
-        owner(lines, label) is not None
-        and _owns_the_id(lines, label, index)
-        and not _is_interrupted(lines, label, index)
-        and _ended_all_before(lines, label, index)
-        and _goes_by_its_identity(lines, label, index)
+        owner(observations, label) is not None
+        and _owns_the_id(observations, label, index)
+        and not _is_interrupted(observations, label, index)
+        and _ended_all_before(observations, label, index)
+        and _goes_by_its_identity(observations, label, index)
     )
 
 
-def _initialisations(lines: Lines, label: str) -> list[tuple[int, Initialised]]:
+def _initialisations(observations: Observations, label: str) -> list[tuple[int, Initialised]]:
     return [
         (index, init)
-        for index, init in every(lines, Initialised)
-        if init.transactional_id == owner(lines, label)
+        for index, init in every(observations, Initialised)
+        if init.transactional_id == owner(observations, label)
     ]
 
 
-def _overtaken_inits(lines: Lines, label: str) -> set[int]:
+def _overtaken_inits(observations: Observations, label: str) -> set[int]:
     """Who was given a lower epoch than the last before him of the same producer: his request came
     first, though his answer came later.
     """
     overtaken_inits: set[int] = set()
     last_init: Initialised | None = None
-    for index, init in _initialisations(lines, label):
+    for index, init in _initialisations(observations, label):
         if init.outcome is not OK:
             continue
         is_same = last_init is not None and last_init.producer_id == init.producer_id
@@ -169,72 +177,76 @@ def _may_fence(init: Initialised) -> bool:
     return init.outcome is not FAILED or init.error == BUSY
 
 
-def _owns_the_id(lines: Lines, label: str, index: int) -> bool:
+def _owns_the_id(observations: Observations, label: str, index: int) -> bool:
     """Whether the transaction's producer was the last one to initialise the id before it."""
-    overtaken_inits = _overtaken_inits(lines, label)
+    overtaken_inits = _overtaken_inits(observations, label)
     inits_before = [
         init
-        for number, init in _initialisations(lines, label)
+        for number, init in _initialisations(observations, label)
         if number < index and _may_fence(init) and number not in overtaken_inits
     ]
     return (
         bool(inits_before)
         and inits_before[-1].outcome is OK
-        and inits_before[-1].who == _client_of(lines, index)
+        and inits_before[-1].who == _client_of(observations, index)
     )
 
 
-def _client_of(lines: Lines, index: int) -> str:
-    return lines[index].who
+def _client_of(observations: Observations, index: int) -> str:
+    return observations[index].who
 
 
-def _is_under_way(lines: Lines, number: int, index: int) -> bool:
+def _is_under_way(observations: Observations, number: int, index: int) -> bool:
     """Whether it may have been asked before line ``index`` is answered, and is answered later: its
     client has seen nothing else in between.
     """
     return number > index and not any(
-        lines[between].who == lines[number].who for between in range(index, number)
+        observations[between].who == observations[number].who for between in range(index, number)
     )
 
 
-def _is_interrupted(lines: Lines, label: str, index: int) -> bool:
+def _is_interrupted(observations: Observations, label: str, index: int) -> bool:
     """Whether another client has, or may have, initialised the id or aborted a transaction."""
-    for number, init in _initialisations(lines, label):
+    for number, init in _initialisations(observations, label):
         if _may_fence(init):
-            if _began(lines, label) < number < index or _is_under_way(lines, number, index):
+            if _began(observations, label) < number < index or _is_under_way(
+                observations, number, index
+            ):
                 return True
             if init.outcome is UNKNOWN and number < index:
                 return True
-    own_ids = _producer_ids(lines, label)
+    own_ids = _producer_ids(observations, label)
     return any(
         abort.outcome is not FAILED
         and abort.producer_id in own_ids
-        and (number < index or _is_under_way(lines, number, index))
-        for number, abort in every(lines, Aborted)
+        and (number < index or _is_under_way(observations, number, index))
+        for number, abort in every(observations, Aborted)
     )
 
 
-def _producer_ids(lines: Lines, label: str) -> set[int | None]:
-    return {init.producer_id for _, init in _initialisations(lines, label) if init.outcome is OK}
+def _producer_ids(observations: Observations, label: str) -> set[int | None]:
+    return {
+        init.producer_id for _, init in _initialisations(observations, label) if init.outcome is OK
+    }
 
 
-def _ended_all_before(lines: Lines, label: str, index: int) -> bool:
-    overtaken_inits = _overtaken_inits(lines, label)
+def _ended_all_before(observations: Observations, label: str, index: int) -> bool:
+    overtaken_inits = _overtaken_inits(observations, label)
     granted = [
         number
-        for number, init in _initialisations(lines, label)
+        for number, init in _initialisations(observations, label)
         if init.outcome is OK and number < index and number not in overtaken_inits
     ]
-    for number, begin in every(lines, Began):
-        if begin.transactional_id != owner(lines, label):
+    for number, begin in every(observations, Began):
+        if begin.transactional_id != owner(observations, label):
             continue
-        if not max(granted, default=-1) < number < _began(lines, label):
+        if not max(granted, default=-1) < number < _began(observations, label):
             continue
         if not any(
             end.transaction == begin.transaction
             and end.outcome is OK
             and number < end_index < index
-            for end_index, end in every(lines, Ended)
+            for end_index, end in every(observations, Ended)
         ):
             return False
     return True
@@ -243,38 +255,40 @@ def _ended_all_before(lines: Lines, label: str, index: int) -> bool:
 # Identities
 
 
-def _in_the_name_of(lines: Lines, label: str) -> Iterable[tuple[int, Initialised | Answer]]:
+def _in_the_name_of(
+    observations: Observations, label: str
+) -> Iterable[tuple[int, Initialised | Answer]]:
     """What was asked in the name of the transactional id: by its transactions, and with the
     producer ids that it has had.
     """
-    own_ids = _producer_ids(lines, label)
-    for index, observation in enumerate(lines):
+    own_ids = _producer_ids(observations, label)
+    for index, observation in enumerate(observations):
         if isinstance(observation, Initialised):
-            if observation.transactional_id == owner(lines, label):
+            if observation.transactional_id == owner(observations, label):
                 yield index, observation
         elif isinstance(observation, Answer):
-            is_own = owner(lines, observation.transaction) == owner(lines, label)
+            is_own = owner(observations, observation.transaction) == owner(observations, label)
             if is_own or observation.producer_id in own_ids:
                 yield index, observation
 
 
-def _goes_by_its_identity(lines: Lines, label: str, index: int) -> bool:
+def _goes_by_its_identity(observations: Observations, label: str, index: int) -> bool:
     """Whether the request of line ``index`` had an identity that its producer may have had then,
     and no other request had a higher epoch.
     """
     may_have: set[tuple[int, int]] = set()
-    overtaken_inits = _overtaken_inits(lines, label)
-    for number, observation in _in_the_name_of(lines, label):
+    overtaken_inits = _overtaken_inits(observations, label)
+    for number, observation in _in_the_name_of(observations, label):
         if isinstance(observation, Initialised):
             if number < index and observation.outcome is OK and number not in overtaken_inits:
                 may_have = {(observation.producer_id, observation.producer_epoch)}
             continue
-        is_asked = number <= index or _is_under_way(lines, number, index)
+        is_asked = number <= index or _is_under_way(observations, number, index)
         if is_asked and observation.outcome is not FAILED and _is_higher(observation, may_have):
             return False
         if number < index and observation.outcome is OK:
             may_have = _identities_after(observation, may_have)
-    answer = lines[index]
+    answer = observations[index]
     assert isinstance(answer, Answer)
     return answer.producer_epoch is None or any(
         answer.producer_id in (None, producer_id) and answer.producer_epoch == epoch

@@ -8,7 +8,7 @@ from tests.lab.checkers.brute_force.facts import (
     FAILED,
     NOT_TOLD,
     OK,
-    Lines,
+    Observations,
     cannot_have_committed,
     ends,
     every,
@@ -29,27 +29,27 @@ SEQUENCES = 2**31
 # Gone
 
 
-def is_passed(lines: Lines, write: Wrote) -> bool:
+def is_passed(observations: Observations, write: Wrote) -> bool:
     """Whether a reader began at or before a record, went on behind it, and was not given it."""
     if write.outcome is not OK or write.value is None or write.offset == NOT_TOLD:
         return False
-    if any(offset != write.offset for offset in offsets_given(lines, write)):
+    if any(offset != write.offset for offset in offsets_given(observations, write)):
         return False
-    if _may_be_cleaned(lines, write):
+    if _may_be_cleaned(observations, write):
         return False
     return any(
         read.asked <= write.offset < read.next_offset
         and not any(
             record.offset == write.offset and record.value == write.value for record in read.records
         )
-        for _, read in reads(lines, write.place)
+        for _, read in reads(observations, write.place)
     )
 
 
-def _may_be_cleaned(lines: Lines, write: Wrote) -> bool:
+def _may_be_cleaned(observations: Observations, write: Wrote) -> bool:
     if write.key is None:
         return False
-    for _, other_wrote in every(lines, Wrote):
+    for _, other_wrote in every(observations, Wrote):
         if other_wrote.key == write.key and other_wrote.outcome is not FAILED:
             is_placed = other_wrote.outcome is OK and other_wrote.offset != NOT_TOLD
             if other_wrote.place == write.place and (
@@ -58,7 +58,7 @@ def _may_be_cleaned(lines: Lines, write: Wrote) -> bool:
                 return True
             if _may_be_there(other_wrote.place, write.place):
                 return True
-    for _, read in every(lines, Read):
+    for _, read in every(observations, Read):
         for record in () if read.error else read.records:
             if record.key == write.key:
                 if read.place == write.place and record.offset > write.offset:
@@ -74,69 +74,79 @@ def _may_be_there(topic_partition: TopicPartition, other_partition: TopicPartiti
     )
 
 
-def is_held(lines: Lines, write: Wrote) -> bool:
+def is_held(observations: Observations, write: Wrote) -> bool:
     """Whether a committed record belongs to a transaction that still hangs."""
     commits = [
         commit_index
-        for commit_index, end in ends(lines, write.transaction)
+        for commit_index, end in ends(observations, write.transaction)
         if end.commit and end.outcome is OK and write.transaction is not None
     ]
-    if not commits or write.outcome is not OK or (write.value and offsets_given(lines, write)):
+    if (
+        not commits
+        or write.outcome is not OK
+        or (write.value and offsets_given(observations, write))
+    ):
         return False
     return any(
         (hanging_transaction.place, hanging_transaction.producer_id)
         == (write.place, write.producer_id)
         and write.offset >= hanging_transaction.start_offset
         and hanging_transaction.last_seen > max(commits)
-        for hanging_transaction in hanging(lines)
+        for hanging_transaction in hanging(observations)
     )
 
 
-def is_gone(lines: Lines, write: Wrote) -> bool:
-    return is_passed(lines, write) or is_held(lines, write)
+def is_gone(observations: Observations, write: Wrote) -> bool:
+    return is_passed(observations, write) or is_held(observations, write)
 
 
-def _acknowledged_writes(lines: Lines, label: str) -> list[Wrote]:
+def _acknowledged_writes(observations: Observations, label: str) -> list[Wrote]:
     return [
         write
-        for _, write in every(lines, Wrote)
+        for _, write in every(observations, Wrote)
         if write.transaction == label and write.outcome is OK
     ]
 
 
-def lost_commit(lines: Lines) -> bool:
-    return any(_is_lost_commit(lines, label) for label in labels(lines))
+def lost_commit(observations: Observations) -> bool:
+    return any(_is_lost_commit(observations, label) for label in labels(observations))
 
 
-def _is_lost_commit(lines: Lines, label: str) -> bool:
-    records = _acknowledged_writes(lines, label)
+def _is_lost_commit(observations: Observations, label: str) -> bool:
+    records = _acknowledged_writes(observations, label)
     return (
-        is_acknowledged(lines, label)
+        is_acknowledged(observations, label)
         and any(
             not _is_same(record, other_record) for record in records for other_record in records
         )
-        and all(is_gone(lines, write) and not _is_shown(lines, write) for write in records)
+        and all(
+            is_gone(observations, write) and not _is_shown(observations, write) for write in records
+        )
     )
 
 
-def lost_write(lines: Lines) -> bool:
-    for _, write in every(lines, Wrote):
+def lost_write(observations: Observations) -> bool:
+    for _, write in every(observations, Wrote):
         label = write.transaction
-        if write.outcome is OK and is_gone(lines, write):
+        if write.outcome is OK and is_gone(observations, write):
             if label is None:
                 return True
-            if is_acknowledged(lines, label) and not _is_lost_commit(lines, label):
+            if is_acknowledged(observations, label) and not _is_lost_commit(observations, label):
                 return True
     return False
 
 
-def torn_transaction(lines: Lines) -> bool:
-    for label in labels(lines):
-        records = _acknowledged_writes(lines, label)
+def torn_transaction(observations: Observations) -> bool:
+    for label in labels(observations):
+        records = _acknowledged_writes(observations, label)
         for record in records:
             for other_record in records:
                 is_another = not _is_same(record, other_record)
-                if is_another and _is_shown(lines, record) and is_gone(lines, other_record):
+                if (
+                    is_another
+                    and _is_shown(observations, record)
+                    and is_gone(observations, other_record)
+                ):
                     return True
     return False
 
@@ -148,18 +158,23 @@ def _is_same(record: Wrote, other_record: Wrote) -> bool:
     )
 
 
-def _is_shown(lines: Lines, write: Wrote) -> bool:
-    return write.value is not None and bool(offsets_given(lines, write))
+def _is_shown(observations: Observations, write: Wrote) -> bool:
+    return write.value is not None and bool(offsets_given(observations, write))
 
 
 # Twice, and in order
 
 
-def duplicate(lines: Lines) -> bool:
+def duplicate(observations: Observations) -> bool:
     shown_records = [
-        (topic_partition, record.offset, record.value, _item(lines, topic_partition, record.value))
-        for _, topic_partition, record in given_records(lines)
-        if _is_known(lines, topic_partition, record.value)
+        (
+            topic_partition,
+            record.offset,
+            record.value,
+            _item(observations, topic_partition, record.value),
+        )
+        for _, topic_partition, record in given_records(observations)
+        if _is_known(observations, topic_partition, record.value)
     ]
     for topic_partition, offset, value, item in shown_records:
         for other_place, other_offset, other_value, other_item in shown_records:
@@ -172,22 +187,26 @@ def duplicate(lines: Lines) -> bool:
     return False
 
 
-def _item(lines: Lines, topic_partition: TopicPartition, record_value: str | None) -> str | None:
-    items = {writer.item for writer in writers(lines, topic_partition, record_value)}
+def _item(
+    observations: Observations, topic_partition: TopicPartition, record_value: str | None
+) -> str | None:
+    items = {writer.item for writer in writers(observations, topic_partition, record_value)}
     return items.pop() if len(items) == 1 else None
 
 
-def _is_known(lines: Lines, topic_partition: TopicPartition, record_value: str | None) -> bool:
-    writers_of_value = writers(lines, topic_partition, record_value)
+def _is_known(
+    observations: Observations, topic_partition: TopicPartition, record_value: str | None
+) -> bool:
+    writers_of_value = writers(observations, topic_partition, record_value)
     is_of_one_transaction = len({write.transaction for write in writers_of_value}) == 1
     return bool(writers_of_value) and (
-        is_of_one_transaction or _item(lines, topic_partition, record_value) is not None
+        is_of_one_transaction or _item(observations, topic_partition, record_value) is not None
     )
 
 
-def out_of_order(lines: Lines) -> bool:
-    for low_at, low_write in every(lines, Wrote):
-        for high_at, high_write in every(lines, Wrote):
+def out_of_order(observations: Observations) -> bool:
+    for low_at, low_write in every(observations, Wrote):
+        for high_at, high_write in every(observations, Wrote):
             if not _is_after(high_write, low_write) or high_write.outcome is not OK:
                 continue
             if low_write.outcome is OK and NOT_TOLD < high_write.offset < low_write.offset:
@@ -195,11 +214,11 @@ def out_of_order(lines: Lines) -> bool:
             if low_write.error == "OUT_OF_ORDER_SEQUENCE_NUMBER" and high_at < low_at:
                 attempts = [
                     attempt
-                    for _, attempt in every(lines, Wrote)
+                    for _, attempt in every(observations, Wrote)
                     if _is_attempt_of(attempt, low_write)
                 ]
                 if all(
-                    attempt.outcome is FAILED and not _is_shown(lines, attempt)
+                    attempt.outcome is FAILED and not _is_shown(observations, attempt)
                     for attempt in attempts
                 ):
                     return True
@@ -232,30 +251,32 @@ def _are_of_one_session(attempt: Wrote, original: Wrote) -> bool:
 # Positions
 
 
-def positions_before_decision(lines: Lines) -> bool:
-    for _, read in every(lines, PositionsRead):
+def positions_before_decision(observations: Observations) -> bool:
+    for _, read in every(observations, PositionsRead):
         for position in () if read.error else read.positions:
             senders = [
                 sent_offsets
-                for _, sent_offsets in every(lines, SentOffsets)
+                for _, sent_offsets in every(observations, SentOffsets)
                 if (sent_offsets.group, sent_offsets.place, sent_offsets.position)
                 == (read.group, position.place, position.offset)
             ]
             if senders and all(
-                _is_too_early(lines, sent_offsets, read) for sent_offsets in senders
+                _is_too_early(observations, sent_offsets, read) for sent_offsets in senders
             ):
                 return True
     return False
 
 
-def _is_too_early(lines: Lines, sent_offsets: SentOffsets, read: PositionsRead) -> bool:
+def _is_too_early(
+    observations: Observations, sent_offsets: SentOffsets, read: PositionsRead
+) -> bool:
     if sent_offsets.transaction is None:
         return False
-    if cannot_have_committed(lines, sent_offsets.transaction):
+    if cannot_have_committed(observations, sent_offsets.transaction):
         return True
     commits = [
         end
-        for _, end in ends(lines, sent_offsets.transaction)
+        for _, end in ends(observations, sent_offsets.transaction)
         if end.commit and end.outcome is not FAILED
     ]
     return bool(commits) and all(
@@ -263,56 +284,62 @@ def _is_too_early(lines: Lines, sent_offsets: SentOffsets, read: PositionsRead) 
     )
 
 
-def skipped_input(lines: Lines) -> bool:
+def skipped_input(observations: Observations) -> bool:
     pairs = {
-        (sent_offsets.group, sent_offsets.place) for _, sent_offsets in every(lines, SentOffsets)
+        (sent_offsets.group, sent_offsets.place)
+        for _, sent_offsets in every(observations, SentOffsets)
     }
-    return any(_skips(lines, group, topic_partition) for group, topic_partition in pairs)
+    return any(_skips(observations, group, topic_partition) for group, topic_partition in pairs)
 
 
-def _skips(lines: Lines, group: str, topic_partition: TopicPartition) -> bool:
+def _skips(observations: Observations, group: str, topic_partition: TopicPartition) -> bool:
     sent_positions = [
         sent_offsets
-        for _, sent_offsets in every(lines, SentOffsets)
+        for _, sent_offsets in every(observations, SentOffsets)
         if (sent_offsets.group, sent_offsets.place) == (group, topic_partition)
     ]
     members = {
         sent_offsets.who if sent_offsets.member is None else sent_offsets.member
         for sent_offsets in sent_positions
     }
-    polled_reads = [read for _, read in reads(lines, topic_partition) if read.who in members]
+    polled_reads = [read for _, read in reads(observations, topic_partition) if read.who in members]
     if not polled_reads:
         return False
-    reached_offset = max(_in_force(lines, group, topic_partition, sent_positions), default=NOT_TOLD)
+    reached_offset = max(
+        _in_force(observations, group, topic_partition, sent_positions), default=NOT_TOLD
+    )
     first_asked = min(read.asked for read in polled_reads)
     begins = max(
         (
             read.log_start_offset
-            for _, read in every(lines, Read)
+            for _, read in every(observations, Read)
             if read.place == topic_partition and not read.error
         ),
         default=0,
     )
     return any(
         max(first_asked, begins) <= record.offset < reached_offset
-        and not _is_replaced(lines, topic_partition, record.offset)
-        and _is_skipped(lines, topic_partition, record.offset, sent_positions, polled_reads)
-        for _, read in reads(lines, topic_partition)
+        and not _is_replaced(observations, topic_partition, record.offset)
+        and _is_skipped(observations, topic_partition, record.offset, sent_positions, polled_reads)
+        for _, read in reads(observations, topic_partition)
         for record in read.records
     )
 
 
 def _in_force(
-    lines: Lines, group: str, topic_partition: TopicPartition, sent_positions: list[SentOffsets]
+    observations: Observations,
+    group: str,
+    topic_partition: TopicPartition,
+    sent_positions: list[SentOffsets],
 ) -> Iterable[int]:
     for sent_offsets in sent_positions:
         is_final = sent_offsets.transaction is None or is_acknowledged(
-            lines, sent_offsets.transaction
+            observations, sent_offsets.transaction
         )
         if is_final and sent_offsets.outcome is OK:
             yield sent_offsets.position
     committed_positions = {sent_offsets.position for sent_offsets in sent_positions}
-    for _, read in every(lines, PositionsRead):
+    for _, read in every(observations, PositionsRead):
         for position in () if read.error else read.positions:
             is_ours = (read.group, position.place) == (group, topic_partition)
             if is_ours and position.offset in committed_positions:
@@ -320,7 +347,7 @@ def _in_force(
 
 
 def _is_skipped(
-    lines: Lines,
+    observations: Observations,
     topic_partition: TopicPartition,
     offset: int,
     sent_positions: list[SentOffsets],
@@ -329,23 +356,23 @@ def _is_skipped(
     matching_reads = [
         read for read in polled_reads if offset in {record.offset for record in read.records}
     ]
-    if any(not _is_aborted(lines, read.transaction) for read in matching_reads):
+    if any(not _is_aborted(observations, read.transaction) for read in matching_reads):
         return False
     outputs = [
         (write, input_position.offset)
-        for _, write in every(lines, Wrote)
+        for _, write in every(observations, Wrote)
         for input_position in write.of
         if input_position.place == topic_partition
     ]
     for write, named_offset in outputs:
-        if named_offset == offset and _may_stand(lines, write):
+        if named_offset == offset and _may_stand(observations, write):
             return False
     if not matching_reads:
         return True
     sent_behind = [
         sent_offsets
         for sent_offsets in sent_positions
-        if sent_offsets.position > offset and _may_stand(lines, sent_offsets)
+        if sent_offsets.position > offset and _may_stand(observations, sent_offsets)
     ]
     own_transactions = {sent_offsets.transaction for sent_offsets in sent_positions} | {
         read.transaction for read in polled_reads
@@ -356,19 +383,19 @@ def _is_skipped(
     )
 
 
-def _may_stand(lines: Lines, step: Wrote | SentOffsets) -> bool:
-    return step.outcome is not Outcome.FAILED and not _is_aborted(lines, step.transaction)
+def _may_stand(observations: Observations, step: Wrote | SentOffsets) -> bool:
+    return step.outcome is not Outcome.FAILED and not _is_aborted(observations, step.transaction)
 
 
-def _is_aborted(lines: Lines, label: str | None) -> bool:
-    return label is not None and cannot_have_committed(lines, label)
+def _is_aborted(observations: Observations, label: str | None) -> bool:
+    return label is not None and cannot_have_committed(observations, label)
 
 
-def _is_replaced(lines: Lines, topic_partition: TopicPartition, offset: int) -> bool:
+def _is_replaced(observations: Observations, topic_partition: TopicPartition, offset: int) -> bool:
     """Whether a later record has the key of this one, so that the cleaner may take it."""
     shown_records = [
         record
-        for _, read in every(lines, Read)
+        for _, read in every(observations, Read)
         if read.place == topic_partition and not read.error
         for record in read.records
         if record.key is not None

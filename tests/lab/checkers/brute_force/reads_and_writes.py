@@ -9,7 +9,7 @@ from tests.lab.checkers.brute_force.facts import (
     FAILED,
     NOT_TOLD,
     OK,
-    Lines,
+    Observations,
     cannot_have_committed,
     ends,
     every,
@@ -27,20 +27,20 @@ Pair = tuple[str, str]
 """The second depends on the first."""
 
 
-def aborted_read(lines: Lines) -> bool:
-    for _, topic_partition, record in given_records(lines):
-        writers_of_value = writers(lines, topic_partition, record.value)
+def aborted_read(observations: Observations) -> bool:
+    for _, topic_partition, record in given_records(observations):
+        writers_of_value = writers(observations, topic_partition, record.value)
         if writers_of_value and all(
-            cannot_have_committed(lines, write.transaction) for write in writers_of_value
+            cannot_have_committed(observations, write.transaction) for write in writers_of_value
         ):
             return True
     return False
 
 
-def intermediate_read(lines: Lines) -> bool:
-    for index, topic_partition, record in given_records(lines):
-        for write in writers(lines, topic_partition, record.value):
-            for later_at, later_write in every(lines, Wrote):
+def intermediate_read(observations: Observations) -> bool:
+    for index, topic_partition, record in given_records(observations):
+        for write in writers(observations, topic_partition, record.value):
+            for later_at, later_write in every(observations, Wrote):
                 if (
                     write.transaction is not None
                     and later_write.transaction == write.transaction
@@ -48,18 +48,18 @@ def intermediate_read(lines: Lines) -> bool:
                     and later_write.outcome is OK
                     and later_at > index
                     and not _end_was_asked(
-                        lines, write.transaction, read=index, later_index=later_at
+                        observations, write.transaction, read=index, later_index=later_at
                     )
                 ):
                     return True
     return False
 
 
-def _end_was_asked(lines: Lines, label: str, *, read: int, later_index: int) -> bool:
-    for index, end in ends(lines, label):
+def _end_was_asked(observations: Observations, label: str, *, read: int, later_index: int) -> bool:
+    for index, end in ends(observations, label):
         if end.asked_ms is None and index < later_index:
             return True
-        if end.asked_ms is not None and end.asked_ms <= lines[read].at_ms:
+        if end.asked_ms is not None and end.asked_ms <= observations[read].at_ms:
             return True
     return False
 
@@ -67,20 +67,22 @@ def _end_was_asked(lines: Lines, label: str, *, read: int, later_index: int) -> 
 # Circles
 
 
-def dirty_write(lines: Lines) -> bool:
-    committed = [label for label in labels(lines) if is_committed(lines, label)]
-    if not _have_an_order(committed, _overwrites(lines, committed)):
+def dirty_write(observations: Observations) -> bool:
+    committed = [label for label in labels(observations) if is_committed(observations, label)]
+    if not _have_an_order(committed, _overwrites(observations, committed)):
         return True
-    for transactional_id in {owner(lines, label) for label in committed} - {None}:
-        own_labels = [label for label in committed if owner(lines, label) == transactional_id]
-        if not _have_an_order(own_labels, _follows(lines, own_labels)):
+    for transactional_id in {owner(observations, label) for label in committed} - {None}:
+        own_labels = [
+            label for label in committed if owner(observations, label) == transactional_id
+        ]
+        if not _have_an_order(own_labels, _follows(observations, own_labels)):
             return True
     return False
 
 
-def circular_information_flow(lines: Lines) -> bool:
-    committed = [label for label in labels(lines) if is_committed(lines, label)]
-    overwrites, tells = _overwrites(lines, committed), _tells(lines, committed)
+def circular_information_flow(observations: Observations) -> bool:
+    committed = [label for label in labels(observations) if is_committed(observations, label)]
+    overwrites, tells = _overwrites(observations, committed), _tells(observations, committed)
     for size in range(2, len(committed) + 1):
         for ring in permutations(committed, size):
             steps = [*zip(ring, (*ring[1:], ring[0]), strict=True)]
@@ -91,10 +93,10 @@ def circular_information_flow(lines: Lines) -> bool:
     return False
 
 
-def read_skew(lines: Lines) -> bool:
-    committed = [label for label in labels(lines) if is_committed(lines, label)]
-    other_edges = _overwrites(lines, committed) | _tells(lines, committed)
-    misses = _misses(lines, committed)
+def read_skew(observations: Observations) -> bool:
+    committed = [label for label in labels(observations) if is_committed(observations, label)]
+    other_edges = _overwrites(observations, committed) | _tells(observations, committed)
+    misses = _misses(observations, committed)
     for size in range(2, len(committed) + 1):
         for first_label, *other_labels in permutations(committed, size):
             steps = [*pairwise((*other_labels, first_label))]
@@ -105,12 +107,12 @@ def read_skew(lines: Lines) -> bool:
     return False
 
 
-def _misses(lines: Lines, committed: list[str]) -> set[Pair]:
+def _misses(observations: Observations, committed: list[str]) -> set[Pair]:
     """Pairs: a transaction that read a whole partition, and one that appended to it later."""
     return {
         (str(read.transaction), str(write.transaction))
-        for _, read in reads(lines)
-        for topic_partition, offset, write in _placed_records(lines)
+        for _, read in reads(observations)
+        for topic_partition, offset, write in _placed_records(observations)
         if read.whole and topic_partition == read.place and offset >= read.next_offset
         if read.transaction in committed and write.transaction in committed
         if read.transaction != write.transaction
@@ -128,17 +130,17 @@ def _have_an_order(committed: list[str], pairs: set[Pair]) -> bool:
     )
 
 
-def _placed_records(lines: Lines) -> Iterable[tuple[TopicPartition, int, Wrote]]:
+def _placed_records(observations: Observations) -> Iterable[tuple[TopicPartition, int, Wrote]]:
     """Records at the offset that was read, else at that which was acknowledged; neither of two."""
     read = [
         (topic_partition, record.offset, writers_of_value[0])
-        for _, topic_partition, record in given_records(lines)
-        if (writers_of_value := writers(lines, topic_partition, record.value))
+        for _, topic_partition, record in given_records(observations)
+        if (writers_of_value := writers(observations, topic_partition, record.value))
         if len({write.transaction for write in writers_of_value}) == 1
     ]
     placed_writes = [
         (write.place, write.offset, write)
-        for _, write in every(lines, Wrote)
+        for _, write in every(observations, Wrote)
         if write.outcome is OK and write.offset != NOT_TOLD
     ]
     unread_records = [
@@ -164,11 +166,11 @@ def _undisputed_records(
     ]
 
 
-def _overwrites(lines: Lines, committed: list[str]) -> set[Pair]:
+def _overwrites(observations: Observations, committed: list[str]) -> set[Pair]:
     """Pairs: a transaction whose last write to a key precedes that of the other transaction."""
     versions = [
         (topic_partition, write.key, write.transaction, offset)
-        for topic_partition, offset, write in _placed_records(lines)
+        for topic_partition, offset, write in _placed_records(observations)
         if write.key is not None and write.transaction in committed
     ]
     last_versions = [
@@ -188,11 +190,11 @@ def _overwrites(lines: Lines, committed: list[str]) -> set[Pair]:
     }
 
 
-def _follows(lines: Lines, own_labels: list[str]) -> set[Pair]:
+def _follows(observations: Observations, own_labels: list[str]) -> set[Pair]:
     """Pairs of transactions of one id: the first one has a record before one of the second."""
     records = [
         (topic_partition, write.transaction, offset)
-        for topic_partition, offset, write in _placed_records(lines)
+        for topic_partition, offset, write in _placed_records(observations)
         if write.transaction in own_labels
     ]
     return {
@@ -204,13 +206,13 @@ def _follows(lines: Lines, own_labels: list[str]) -> set[Pair]:
     }
 
 
-def _tells(lines: Lines, committed: list[str]) -> set[Pair]:
+def _tells(observations: Observations, committed: list[str]) -> set[Pair]:
     """Pairs: a transaction, and one that read a record of it."""
     pairs = set()
-    for _, read in reads(lines):
+    for _, read in reads(observations):
         for record in read.records:
             writer_labels = {
-                writer.transaction for writer in writers(lines, read.place, record.value)
+                writer.transaction for writer in writers(observations, read.place, record.value)
             }
             label_before, label_after = (
                 writer_labels.pop() if len(writer_labels) == 1 else None,
@@ -228,36 +230,38 @@ def _tells(lines: Lines, committed: list[str]) -> set[Pair]:
 # Lost updates
 
 
-def lost_update(lines: Lines) -> bool:
-    committed = [label for label in labels(lines) if is_committed(lines, label)]
+def lost_update(observations: Observations) -> bool:
+    committed = [label for label in labels(observations) if is_committed(observations, label)]
     for label in committed:
         for other_label in committed:
-            if label != other_label and _replaced_versions(lines, label) & _replaced_versions(
-                lines, other_label
-            ):
+            if label != other_label and _replaced_versions(
+                observations, label
+            ) & _replaced_versions(observations, other_label):
                 return True
     return False
 
 
-def _replaced_versions(lines: Lines, label: str) -> set[tuple[str, str, TopicPartition, int]]:
+def _replaced_versions(
+    observations: Observations, label: str
+) -> set[tuple[str, str, TopicPartition, int]]:
     """The versions that a transaction read and then replaced."""
     replaced_versions = set()
-    for index, write in every(lines, Wrote):
+    for index, write in every(observations, Wrote):
         if write.transaction == label and write.outcome is OK and write.key is not None:
             offsets_read = [
                 record.offset
-                for read_at, read in reads(lines, write.place)
+                for read_at, read in reads(observations, write.place)
                 if read.transaction == label and read_at < index
                 for record in read.records
                 if record.key == write.key
             ]
             if offsets_read:
                 replaced_versions.add(("key", write.key, write.place, max(offsets_read)))
-    for index, sent_offsets in every(lines, SentOffsets):
+    for index, sent_offsets in every(observations, SentOffsets):
         if sent_offsets.transaction == label and sent_offsets.outcome is OK:
             offsets_read = [
                 position.offset
-                for read_at, read in every(lines, PositionsRead)
+                for read_at, read in every(observations, PositionsRead)
                 if read.transaction == label and read_at < index and not read.error
                 for position in read.positions
                 if (read.group, position.place) == (sent_offsets.group, sent_offsets.place)
@@ -265,7 +269,7 @@ def _replaced_versions(lines: Lines, label: str) -> set[tuple[str, str, TopicPar
             if (
                 offsets_read
                 and offsets_read[-1] != sent_offsets.position
-                and not _is_set_twice(lines, sent_offsets, offsets_read[-1])
+                and not _is_set_twice(observations, sent_offsets, offsets_read[-1])
             ):
                 replaced_versions.add(
                     ("position", sent_offsets.group, sent_offsets.place, offsets_read[-1])
@@ -273,10 +277,10 @@ def _replaced_versions(lines: Lines, label: str) -> set[tuple[str, str, TopicPar
     return replaced_versions
 
 
-def _is_set_twice(lines: Lines, sent: SentOffsets, offset: int) -> bool:
+def _is_set_twice(observations: Observations, sent: SentOffsets, offset: int) -> bool:
     same_positions = [
         sent_offsets
-        for _, sent_offsets in every(lines, SentOffsets)
+        for _, sent_offsets in every(observations, SentOffsets)
         if (sent_offsets.group, sent_offsets.place, sent_offsets.position)
         == (sent.group, sent.place, offset)
         if sent_offsets.outcome is not FAILED

@@ -8,7 +8,7 @@ from tests.lab.checkers.brute_force import promises, what_goes_on
 from tests.lab.checkers.brute_force.facts import (
     OK,
     UNKNOWN,
-    Lines,
+    Observations,
     cannot_have_committed,
     deleted_topics,
     ends,
@@ -30,10 +30,10 @@ from txnsim_lab.check.observations import (
 GivenRecord = tuple[int, ShareFetched, AcquiredRecord]
 
 
-def _given_records(lines: Lines) -> list[GivenRecord]:
+def _given_records(observations: Observations) -> list[GivenRecord]:
     return [
         (index, fetch, record)
-        for index, fetch in every(lines, ShareFetched)
+        for index, fetch in every(observations, ShareFetched)
         for record in fetch.records
     ]
 
@@ -43,10 +43,12 @@ def _is_of(observation: ShareFetched | ShareAcknowledged | ShareStart, fetch: Sh
     return (observation.group, observation.place) == (fetch.group, fetch.place)
 
 
-def _is_set(lines: Lines, fetch: ShareFetched, first_index: int, last_index: int) -> bool:
+def _is_set(
+    observations: Observations, fetch: ShareFetched, first_index: int, last_index: int
+) -> bool:
     return any(
         start.is_set and _is_of(start, fetch) and first_index < index < last_index
-        for index, start in every(lines, ShareStart)
+        for index, start in every(observations, ShareStart)
     )
 
 
@@ -58,15 +60,15 @@ def _is_after(
     return later_fetch.asked_ms is not None and later_fetch.asked_ms > earlier_observation.at_ms
 
 
-def aborted_delivery(lines: Lines) -> bool:
+def aborted_delivery(observations: Observations) -> bool:
     """Whether a read_committed group got a record that can't have been committed."""
-    for _, fetch, record in _given_records(lines):
-        write = writers(lines, fetch.place, record.value)
+    for _, fetch, record in _given_records(observations):
+        write = writers(observations, fetch.place, record.value)
         if (
             fetch.isolation is Isolation.READ_COMMITTED
             and write
             and all(
-                write.transaction and cannot_have_committed(lines, write.transaction)
+                write.transaction and cannot_have_committed(observations, write.transaction)
                 for write in write
             )
         ):
@@ -74,16 +76,16 @@ def aborted_delivery(lines: Lines) -> bool:
     return False
 
 
-def beyond_delivery_limit(lines: Lines) -> bool:
+def beyond_delivery_limit(observations: Observations) -> bool:
     """Whether a record was delivered more often than the broker's limit allows."""
     return any(
         record.delivery_count > fetch.delivery_limit
-        for _, fetch, record in _given_records(lines)
+        for _, fetch, record in _given_records(observations)
         if fetch.delivery_limit is not None
     )
 
 
-def delivered_after_acknowledgement(lines: Lines) -> bool:
+def delivered_after_acknowledgement(observations: Observations) -> bool:
     """Whether a record was delivered after it was accepted or rejected."""
     return any(
         final.outcome is OK
@@ -92,25 +94,27 @@ def delivered_after_acknowledgement(lines: Lines) -> bool:
         and _is_of(final, fetch)
         and first_index < last_index
         and _is_after(fetch, final)
-        and not _is_set(lines, fetch, first_index, last_index)
-        for first_index, final in every(lines, ShareAcknowledged)
-        for last_index, fetch, record in _given_records(lines)
+        and not _is_set(observations, fetch, first_index, last_index)
+        for first_index, final in every(observations, ShareAcknowledged)
+        for last_index, fetch, record in _given_records(observations)
     )
 
 
-def two_owners(lines: Lines) -> bool:
+def two_owners(observations: Observations) -> bool:
     """Whether a leader gave a record to a second member while the first member held its lock."""
     return any(
         first_given[0] < second_given[0]
         and _is_of(first_given[1], second_given[1])
         and first_given[2].offset == second_given[2].offset
-        and _has_it_still(lines, first_given, second_given)
-        for first_given in _given_records(lines)
-        for second_given in _given_records(lines)
+        and _has_it_still(observations, first_given, second_given)
+        for first_given in _given_records(observations)
+        for second_given in _given_records(observations)
     )
 
 
-def _has_it_still(lines: Lines, first_given: GivenRecord, second_given: GivenRecord) -> bool:
+def _has_it_still(
+    observations: Observations, first_given: GivenRecord, second_given: GivenRecord
+) -> bool:
     first_index, fetch, record = first_given
     last_index, other_fetch, _ = second_given
     if fetch.who == other_fetch.who or fetch.leader_epoch != other_fetch.leader_epoch:
@@ -121,7 +125,7 @@ def _has_it_still(lines: Lines, first_given: GivenRecord, second_given: GivenRec
         or other_fetch.at_ms >= fetch.asked_ms + fetch.lock_ms
     ):
         return False
-    for number, observation in enumerate(lines):
+    for number, observation in enumerate(observations):
         if number <= first_index or observation.who != fetch.who:
             continue
         if observation.asked_ms is not None and observation.asked_ms > other_fetch.at_ms:
@@ -132,93 +136,97 @@ def _has_it_still(lines: Lines, first_given: GivenRecord, second_given: GivenRec
             continue
         if observation.first <= record.offset <= observation.last:
             return False
-    return _is_after(other_fetch, fetch) and not _is_set(lines, fetch, first_index, last_index)
+    return _is_after(other_fetch, fetch) and not _is_set(
+        observations, fetch, first_index, last_index
+    )
 
 
-def never_delivered(lines: Lines) -> bool:
+def never_delivered(observations: Observations) -> bool:
     """The first start offset behind a committed record was read after the commit; the group had
     been before it, and nobody got it.
     """
-    for group in _of_groups(lines):
+    for group in _of_groups(observations):
         starts = [
             (start_index, start)
-            for start_index, start in every(lines, ShareStart)
+            for start_index, start in every(observations, ShareStart)
             if _is_of(start, group)
         ]
-        for known_at, write in _demanded_records(lines, group):
+        for known_at, write in _demanded_records(observations, group):
             passing_indexes = [
                 index for index, start in starts if start.start_offset > write.offset
             ]
             if (
                 passing_indexes
                 and passing_indexes[0] > known_at
-                and _was_before(lines, group, write, passing_indexes[0])
+                and _was_before(observations, group, write, passing_indexes[0])
             ):
                 return True
     return False
 
 
-def starving_group(lines: Lines) -> bool:
+def starving_group(observations: Observations) -> bool:
     """Whether a group's last answers are empty for too long while a committed record waits."""
-    for group in _of_groups(lines):
+    for group in _of_groups(observations):
         fetches = [
             (fetch_index, fetch)
-            for fetch_index, fetch in every(lines, ShareFetched)
+            for fetch_index, fetch in every(observations, ShareFetched)
             if _is_of(fetch, group)
         ]
         while fetches and any(fetch.records or fetch.error for _, fetch in fetches):
             fetches.pop(0)
-        if not fetches or group.place.topic in deleted_topics(lines):
+        if not fetches or group.place.topic in deleted_topics(observations):
             continue
         (first_index, since), (_, last_fetch) = fetches[0], fetches[-1]
-        if group.place in what_goes_on.explained_partitions_of(lines):
+        if group.place in what_goes_on.explained_partitions_of(observations):
             continue
-        if last_fetch.at_ms - since.at_ms > what_goes_on.patience_ms(lines) and any(
-            known_at < first_index and _was_before(lines, group, write, first_index)
-            for known_at, write in _demanded_records(lines, group)
+        if last_fetch.at_ms - since.at_ms > what_goes_on.patience_ms(observations) and any(
+            known_at < first_index and _was_before(observations, group, write, first_index)
+            for known_at, write in _demanded_records(observations, group)
         ):
             return True
     return False
 
 
-def _of_groups(lines: Lines) -> list[ShareFetched]:
+def _of_groups(observations: Observations) -> list[ShareFetched]:
     """An answer of each group and partition, if all answers came and no start offset was set."""
-    fetches = every(lines, ShareFetched)
+    fetches = every(observations, ShareFetched)
     return [
         group
         for _, group in fetches
         if not any(_is_of(fetch, group) and fetch.outcome is UNKNOWN for _, fetch in fetches)
-        and not _is_set(lines, group, -1, len(lines))
+        and not _is_set(observations, group, -1, len(observations))
     ]
 
 
-def _demanded_records(lines: Lines, group: ShareFetched) -> Iterator[tuple[int, Wrote]]:
+def _demanded_records(
+    observations: Observations, group: ShareFetched
+) -> Iterator[tuple[int, Wrote]]:
     """Committed records that a group did not get, with the line that shows the commit."""
     starts = [
         read.log_start_offset
-        for _, read in every(lines, Read)
+        for _, read in every(observations, Read)
         if not read.error and read.place == group.place
     ]
     given_offsets = {
-        record.offset for _, fetch, record in _given_records(lines) if _is_of(fetch, group)
+        record.offset for _, fetch, record in _given_records(observations) if _is_of(fetch, group)
     }
-    for index, write in every(lines, Wrote):
+    for index, write in every(observations, Wrote):
         if write.place != group.place or write.outcome is not OK or write.offset in given_offsets:
             continue
-        if promises.is_passed(lines, write):
+        if promises.is_passed(observations, write):
             continue
         if write.value is None or write.key is not None or write.offset < max([0, *starts]):
             continue
-        if write.transaction is None or is_acknowledged(lines, write.transaction):
-            yield max([index, *(end for end, _ in ends(lines, write.transaction))]), write
+        if write.transaction is None or is_acknowledged(observations, write.transaction):
+            yield max([index, *(end for end, _ in ends(observations, write.transaction))]), write
 
 
-def _was_before(lines: Lines, group: ShareFetched, write: Wrote, until: int) -> bool:
+def _was_before(observations: Observations, group: ShareFetched, write: Wrote, until: int) -> bool:
     """Whether the group was known to be at or before a record."""
     return any(
         index < until and 0 <= start.start_offset <= write.offset and _is_of(start, group)
-        for index, start in every(lines, ShareStart)
+        for index, start in every(observations, ShareStart)
     ) or any(
         index < until and record.offset <= write.offset and _is_of(fetch, group)
-        for index, fetch, record in _given_records(lines)
+        for index, fetch, record in _given_records(observations)
     )

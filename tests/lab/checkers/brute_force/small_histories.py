@@ -106,13 +106,13 @@ def small_history(random: Random) -> list[Seen]:
     return _in_order(_Drawing(random).lines() if is_drawn else _altered_example(random))
 
 
-def _in_order(lines: Iterable[Seen]) -> list[Seen]:
+def _in_order(observations: Iterable[Seen]) -> list[Seen]:
     """As the page on histories asks for it: by the time of the answers; and a client asks after its
     last answer.
     """
     last_answer_ms: dict[str, int] = {}
     lines_in_order = []
-    for line in sorted(lines, key=lambda line: line.at_ms):
+    for line in sorted(observations, key=lambda line: line.at_ms):
         if line.asked_ms is not None:
             asked_ms = max(min(line.asked_ms, line.at_ms), last_answer_ms.get(line.who, 0))
             line = replace(line, asked_ms=asked_ms)
@@ -524,15 +524,15 @@ def _read_example(path: Path) -> Sequence[Seen]:
     return tuple(History.from_lines(path.read_bytes()))
 
 
-def _with_another_field(random: Random, line: Seen, like: Seen) -> Seen:
+def _with_another_field(random: Random, observation: Seen, like: Seen) -> Seen:
     """The line with one field replaced by another line's value, left out, or changed a little."""
     names = [
         field_name
-        for field_name in line.__struct_fields__
+        for field_name in observation.__struct_fields__
         if field_name not in ("seen", "event", "at_ms")
     ]
     field_name = random.choice(names)
-    field_value = getattr(line, field_name)
+    field_value = getattr(observation, field_name)
     if field_name == "error":
         other_value: object = random.choice((*ERRORS, ""))
     elif field_name == "outcome":
@@ -549,7 +549,9 @@ def _with_another_field(random: Random, line: Seen, like: Seen) -> Seen:
         other_value = getattr(like, field_name, field_value)
     try:
         return msgspec.convert(
-            msgspec.to_builtins(replace(line, **{field_name: other_value})), type(line), strict=True
+            msgspec.to_builtins(replace(observation, **{field_name: other_value})),
+            type(observation),
+            strict=True,
         )
     except msgspec.ValidationError:
-        return line  # such a line can't be written
+        return observation  # such a line can't be written

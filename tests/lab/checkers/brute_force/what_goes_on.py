@@ -10,7 +10,7 @@ from tests.lab.checkers.brute_force.facts import (
     FAILED,
     NOT_TOLD,
     Answer,
-    Lines,
+    Observations,
     deleted_topics,
     every,
     owner,
@@ -34,10 +34,10 @@ NEVER_MS = 2_147_483_647
 # Readers
 
 
-def reader_went_back(lines: Lines) -> bool:
+def reader_went_back(observations: Observations) -> bool:
     told_reads = [
         (told_read_index, read)
-        for told_read_index, read in reads(lines)
+        for told_read_index, read in reads(observations)
         if read.last_stable_offset != NOT_TOLD
     ]
     return any(
@@ -50,14 +50,14 @@ def reader_went_back(lines: Lines) -> bool:
     )
 
 
-def starving_reader(lines: Lines) -> bool:
-    explained_partitions = explained_partitions_of(lines)
-    for reader, topic_partition in {(read.who, read.place) for _, read in reads(lines)}:
+def starving_reader(observations: Observations) -> bool:
+    explained_partitions = explained_partitions_of(observations)
+    for reader, topic_partition in {(read.who, read.place) for _, read in reads(observations)}:
         if topic_partition in explained_partitions or topic_partition.topic in deleted_topics(
-            lines
+            observations
         ):
             continue
-        looks = [read for _, read in reads(lines, topic_partition) if read.who == reader]
+        looks = [read for _, read in reads(observations, topic_partition) if read.who == reader]
         waits = [
             looks[look_number:]
             for look_number in range(len(looks))
@@ -66,22 +66,22 @@ def starving_reader(lines: Lines) -> bool:
         told_waits = [
             [read for read in wait if read.last_stable_offset != NOT_TOLD] for wait in waits
         ]
-        if any(_starves(wait, patience_ms(lines)) for wait in told_waits):
+        if any(_starves(wait, patience_ms(observations)) for wait in told_waits):
             return True
     return False
 
 
-def patience_ms(lines: Lines) -> int:
+def patience_ms(observations: Observations) -> int:
     """How long a transaction may keep readers waiting."""
-    timeouts_ms = (timeout_ms for _, timeout_ms in _timeouts(lines))
+    timeouts_ms = (timeout_ms for _, timeout_ms in _timeouts(observations))
     return 5 * MINUTE_MS + max((15 * MINUTE_MS, *timeouts_ms))
 
 
-def explained_partitions_of(lines: Lines) -> set[TopicPartition]:
+def explained_partitions_of(observations: Observations) -> set[TopicPartition]:
     """The partitions for which the history explains why readers wait."""
     return {
-        hanging_transaction.place for hanging_transaction in hanging(lines)
-    } | _owed_by_stuck_coordinators(lines)
+        hanging_transaction.place for hanging_transaction in hanging(observations)
+    } | _owed_by_stuck_coordinators(observations)
 
 
 def _is_nothing(read: Read, asked_offset: int) -> bool:
@@ -102,10 +102,10 @@ def _starves(wait: list[Read], patience_ms: int) -> bool:
     )
 
 
-def _timeouts(lines: Lines) -> list[tuple[str, int]]:
+def _timeouts(observations: Observations) -> list[tuple[str, int]]:
     return [
         (observation.transactional_id, observation.timeout_ms)
-        for observation in lines
+        for observation in observations
         if isinstance(observation, Initialised | Described) and observation.timeout_ms is not None
     ]
 
@@ -121,31 +121,33 @@ class Hanging(NamedTuple):
     """The number of the last line that shows it."""
 
 
-def stuck_last_stable_offset(lines: Lines) -> bool:
-    return bool(hanging(lines))
+def stuck_last_stable_offset(observations: Observations) -> bool:
+    return bool(hanging(observations))
 
 
-def hanging(lines: Lines) -> list[Hanging]:
+def hanging(observations: Observations) -> list[Hanging]:
     hanging_found = []
-    for topic_partition in {look.place for _, look in every(lines, Producers)}:
+    for topic_partition in {look.place for _, look in every(observations, Producers)}:
         looks = [
             (look_index, look)
-            for look_index, look in every(lines, Producers)
+            for look_index, look in every(observations, Producers)
             if look.place == topic_partition and not look.error
         ]
         held_reads = [
             (held_read_index, read)
-            for held_read_index, read in reads(lines, topic_partition)
+            for held_read_index, read in reads(observations, topic_partition)
             if read.last_stable_offset != NOT_TOLD
         ]
-        if not looks or not held_reads or topic_partition.topic in deleted_topics(lines):
+        if not looks or not held_reads or topic_partition.topic in deleted_topics(observations):
             continue
         (look_at, look), (held_at, read) = looks[-1], held_reads[-1]
         for producer in look.producers:
             start = producer.start_offset
             if start is None or not start <= read.last_stable_offset < read.high_watermark:
                 continue
-            last_shown = _last_open_answer(lines, topic_partition, producer.producer_id, start)
+            last_shown = _last_open_answer(
+                observations, topic_partition, producer.producer_id, start
+            )
             if last_shown is not None:
                 last_seen = max(last_shown, look_at, held_at)
                 hanging_found.append(
@@ -155,18 +157,18 @@ def hanging(lines: Lines) -> list[Hanging]:
 
 
 def _last_open_answer(
-    lines: Lines, topic_partition: TopicPartition, producer_id: int, start: int
+    observations: Observations, topic_partition: TopicPartition, producer_id: int, start: int
 ) -> int | None:
     """Open, without an owner, open again: the number of the last answer that says so."""
     open_looks = [
         index
-        for index, observation in enumerate(lines)
+        for index, observation in enumerate(observations)
         if _is_open(observation, topic_partition, producer_id, start)
     ]
     coordinator_answers = [
         (index, has_it)
-        for index, observation in enumerate(lines)
-        if (has_it := _coordinator_has_it(lines, observation, topic_partition, producer_id))
+        for index, observation in enumerate(observations)
+        if (has_it := _coordinator_has_it(observations, observation, topic_partition, producer_id))
         is not None
     ]
     last_owned_index = max((index for index, has in coordinator_answers if has), default=-1)
@@ -180,53 +182,56 @@ def _last_open_answer(
     return max(thirds, default=None)
 
 
-def _is_open(line: Seen, topic_partition: TopicPartition, producer_id: int, start: int) -> bool:
-    if isinstance(line, Producers):
-        return line.place == topic_partition and any(
+def _is_open(
+    observation: Seen, topic_partition: TopicPartition, producer_id: int, start: int
+) -> bool:
+    if isinstance(observation, Producers):
+        return observation.place == topic_partition and any(
             (producer.producer_id, producer.start_offset) == (producer_id, start)
-            for producer in line.producers
-            if not line.error
+            for producer in observation.producers
+            if not observation.error
         )
-    if isinstance(line, Read):
-        is_there = line.place == topic_partition and not line.error
-        return is_there and line.last_stable_offset == start < line.high_watermark
+    if isinstance(observation, Read):
+        is_there = observation.place == topic_partition and not observation.error
+        return is_there and observation.last_stable_offset == start < observation.high_watermark
     return False
 
 
 def _coordinator_has_it(
-    lines: Lines, line: Seen, topic_partition: TopicPartition, producer_id: int
+    observations: Observations, observation: Seen, topic_partition: TopicPartition, producer_id: int
 ) -> bool | None:
     open_states = {"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
-    if isinstance(line, Described):
-        if not line.error and line.producer_id == producer_id:
-            return line.state in open_states and topic_partition in line.partitions
+    if isinstance(observation, Described):
+        if not observation.error and observation.producer_id == producer_id:
+            return observation.state in open_states and topic_partition in observation.partitions
         had_it = {
-            line.transactional_id
-            for line in lines
-            if isinstance(line, Initialised | Described) and line.producer_id == producer_id
+            observation.transactional_id
+            for observation in observations
+            if isinstance(observation, Initialised | Described)
+            and observation.producer_id == producer_id
         }
-        is_known = line.error in ("", "TRANSACTIONAL_ID_NOT_FOUND")
-        return False if is_known and had_it == {line.transactional_id} else None
-    if isinstance(line, Listed):
+        is_known = observation.error in ("", "TRANSACTIONAL_ID_NOT_FOUND")
+        return False if is_known and had_it == {observation.transactional_id} else None
+    if isinstance(observation, Listed):
         states = {
             transaction.state
-            for transaction in line.transactions
+            for transaction in observation.transactions
             if transaction.producer_id == producer_id
         }
         return None if states & open_states else False
     return None
 
 
-def uncleanable_log(lines: Lines) -> bool:
-    for hanging_transaction in hanging(lines):
+def uncleanable_log(observations: Observations) -> bool:
+    for hanging_transaction in hanging(observations):
         turns = [
             turn_index
-            for turn_index, cleaning in every(lines, Cleaned)
+            for turn_index, cleaning in every(observations, Cleaned)
             if cleaning.place == hanging_transaction.place
         ]
         shown_reads = [
             (shown_read_index, read)
-            for shown_read_index, read in every(lines, Read)
+            for shown_read_index, read in every(observations, Read)
             if read.place == hanging_transaction.place and not read.error
         ]
         if not turns:
@@ -253,32 +258,33 @@ def uncleanable_log(lines: Lines) -> bool:
 # Coordinators that come to no end
 
 
-def stuck_coordinator(lines: Lines) -> bool:
-    ids = {transactional_id for transactional_id, _ in _timeouts(lines)}
+def stuck_coordinator(observations: Observations) -> bool:
+    ids = {transactional_id for transactional_id, _ in _timeouts(observations)}
     return any(
-        _stuck_looks(lines, transactional_id) or _is_always_busy(lines, transactional_id)
+        _stuck_looks(observations, transactional_id)
+        or _is_always_busy(observations, transactional_id)
         for transactional_id in ids
     )
 
 
-def _owed_by_stuck_coordinators(lines: Lines) -> set[TopicPartition]:
+def _owed_by_stuck_coordinators(observations: Observations) -> set[TopicPartition]:
     return {
         topic_partition
-        for transactional_id, _ in _timeouts(lines)
-        for look in _stuck_looks(lines, transactional_id)
+        for transactional_id, _ in _timeouts(observations)
+        for look in _stuck_looks(observations, transactional_id)
         for topic_partition in look.partitions
     }
 
 
-def _timeout_ms(lines: Lines, transactional_id: str) -> int:
-    return max(ms for listed_id, ms in _timeouts(lines) if listed_id == transactional_id)
+def _timeout_ms(observations: Observations, transactional_id: str) -> int:
+    return max(ms for listed_id, ms in _timeouts(observations) if listed_id == transactional_id)
 
 
-def _stuck_looks(lines: Lines, transactional_id: str) -> list[Described]:
+def _stuck_looks(observations: Observations, transactional_id: str) -> list[Described]:
     """The observations that show an id stuck at the end of the history, if it is stuck."""
     looks = [
         (look_index, look)
-        for look_index, look in every(lines, Described)
+        for look_index, look in every(observations, Described)
         if look.transactional_id == transactional_id and not look.error
     ]
     for look_number, (index, first_look) in enumerate(looks):
@@ -288,14 +294,14 @@ def _stuck_looks(lines: Lines, transactional_id: str) -> list[Described]:
             _trouble(look) != stuck_transaction for look in later_looks
         ):
             continue
-        if any(isinstance(observation, Healed) for observation in lines[index + 1 :]):
+        if any(isinstance(observation, Healed) for observation in observations[index + 1 :]):
             continue
         if first_look.start_ms is None and any(
             observation.outcome is not FAILED
-            for observation in _answers_to_id(lines, transactional_id, since=index)
+            for observation in _answers_to_id(observations, transactional_id, since=index)
         ):
             continue
-        patience_ms = _timeout_ms(lines, transactional_id)
+        patience_ms = _timeout_ms(observations, transactional_id)
         if first_look.state == "Ongoing":
             patience_ms += MINUTE_MS
         if len(later_looks) > 1 and later_looks[-1].at_ms - first_look.at_ms > patience_ms:
@@ -316,32 +322,35 @@ def _trouble(look: Described) -> tuple[object, ...] | None:
 
 
 def _answers_to_id(
-    lines: Lines, transactional_id: str, *, since: int
+    observations: Observations, transactional_id: str, *, since: int
 ) -> Iterable[Initialised | Answer]:
     """The answers that the producers of an id got after a line."""
-    for line in lines[since + 1 :]:
+    for line in observations[since + 1 :]:
         if isinstance(line, Initialised):
             is_own = line.transactional_id == transactional_id
         else:
-            is_own = isinstance(line, Answer) and owner(lines, line.transaction) == transactional_id
+            is_own = (
+                isinstance(line, Answer)
+                and owner(observations, line.transaction) == transactional_id
+            )
         if is_own and isinstance(line, Initialised | Answer):
             yield line
 
 
-def _is_always_busy(lines: Lines, transactional_id: str) -> bool:
-    answers = list(_answers_to_id(lines, transactional_id, since=-1))
+def _is_always_busy(observations: Observations, transactional_id: str) -> bool:
+    answers = list(_answers_to_id(observations, transactional_id, since=-1))
     for first_answer in answers:
-        index = next(number for number, line in enumerate(lines) if line is first_answer)
-        later_answers = list(_answers_to_id(lines, transactional_id, since=index))
+        index = next(number for number, line in enumerate(observations) if line is first_answer)
+        later_answers = list(_answers_to_id(observations, transactional_id, since=index))
         if first_answer.error != BUSY or any(
-            isinstance(line, Healed) for line in lines[index + 1 :]
+            isinstance(line, Healed) for line in observations[index + 1 :]
         ):
             continue
         if any(answer.error != BUSY and answer.outcome is not FAILED for answer in later_answers):
             continue
         busy_times = [answer.at_ms for answer in later_answers if answer.error == BUSY]
         if busy_times and max(busy_times) - first_answer.at_ms > _timeout_ms(
-            lines, transactional_id
+            observations, transactional_id
         ):
             return True
     return False

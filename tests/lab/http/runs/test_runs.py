@@ -250,7 +250,7 @@ def fork_server() -> Iterator[ForkServer]:
     server.close()
 
 
-def an_order(**fields: object) -> Order:
+def an_order(**order_fields: object) -> Order:
     return Order(
         **{  # type: ignore[arg-type]
             "yaml": find("z01")[0].read_text("utf-8"),
@@ -258,7 +258,7 @@ def an_order(**fields: object) -> Order:
             "take": "armed",
             "seed": 3,
             "paused": True,
-            **fields,
+            **order_fields,
         }
     )
 

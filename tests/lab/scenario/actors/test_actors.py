@@ -36,7 +36,7 @@ def test_sequences_and_epochs_go_on_as_those_of_a_client_do() -> None:
     ]
     new_sequences = [
         (observation.producer_epoch, observation.sequence)
-        for observation in observations_of(play_steps(steps, run="TV2"), Wrote)
+        for observation in observations_of(play_steps(steps, run_name="TV2"), Wrote)
     ]
     assert old_sequences == [(0, 0), (0, 1), (0, 2), (0, 3)]
     assert new_sequences == [(0, 0), (0, 1), (1, 0), (2, 0)]
@@ -46,9 +46,9 @@ def test_sequences_and_epochs_go_on_as_those_of_a_client_do() -> None:
 def test_partitions_are_added_only_where_a_client_does() -> None:
     steps = [INIT, *transaction("r1")]
     assert len(observations_of(play_steps(steps), Added)) == 1
-    assert observations_of(play_steps(steps, run="TV2"), Added) == []
+    assert observations_of(play_steps(steps, run_name="TV2"), Added) == []
     always = [INIT, call("begin"), call("add-partitions", partitions=["t-0", "t-1"], always=True)]
-    (addition,) = observations_of(play_steps([*always, call("abort")], run="TV2"), Added)
+    (addition,) = observations_of(play_steps([*always, call("abort")], run_name="TV2"), Added)
     assert len(addition.partitions) == 2
 
 
@@ -99,7 +99,7 @@ def test_what_is_unusual_can_be_said() -> None:
     assert write_by_value["e"].transaction is None
 
 
-def offsets(run: str) -> Any:
+def offsets(run_name: str) -> Any:
     steps = [
         INIT,
         call("begin", transaction="first"),
@@ -109,7 +109,7 @@ def offsets(run: str) -> Any:
         {"wait-until": {"transaction": {"id": "app", "is": "CompleteCommit"}}},
         call("read-positions", "reader", group="g", partitions="in-0", positions={"in-0": 7}),
     ]
-    return play_steps(steps, run=run)
+    return play_steps(steps, run_name=run_name)
 
 
 def test_positions_are_part_of_a_transaction() -> None:
@@ -204,7 +204,7 @@ def test_a_record_without_a_value_is_a_tombstone_for_everybody() -> None:
         "a",
         None,
     ]
-    (because,) = play_steps(steps, actors=actors, run="TV2").verdict.because
+    (because,) = play_steps(steps, actors=actors, run_name="TV2").verdict.because
     assert "reads null, a, null from t-0, expected b" in because
 
 
@@ -228,8 +228,8 @@ def test_what_a_reader_is_told_besides_records_may_be_expected(
         {"wait-until": {"transaction": {"id": "app", "is": "CompleteAbort"}}},
         call("read", "reader", partition="t-0", reads=[], **expectation),
     ]
-    assert complaint in "".join(play_steps(steps, run="TV2").verdict.because)
-    assert play_steps(steps, run="TV2").as_declared == (not complaint)
+    assert complaint in "".join(play_steps(steps, run_name="TV2").verdict.because)
+    assert play_steps(steps, run_name="TV2").as_declared == (not complaint)
 
 
 @pytest.mark.parametrize("leaders", [(1, 1), (1, 2)])
@@ -245,7 +245,7 @@ def test_one_request_may_bring_records_to_several_partitions(leaders: tuple[int,
     ]
     topics = {"t": {"partitions": 2, "leaders": [*leaders]}, "in": 1}
     for run in ("V-", "TV2"):
-        result = play_steps(steps, run=run, topics=topics)
+        result = play_steps(steps, run_name=run, topics=topics)
         assert result.as_declared, result.verdict
         writes = observations_of(result, Wrote)
         assert [
@@ -269,7 +269,7 @@ def test_what_one_partition_refuses_is_no_word_about_the_other() -> None:
         call("abort"),
     ]
     topics = {"t": {"partitions": 2, "leaders": [1, 1]}, "in": 1}
-    writes = observations_of(play_steps(steps, run="V-", topics=topics), Wrote)
+    writes = observations_of(play_steps(steps, run_name="V-", topics=topics), Wrote)
     told_of = {record.value: (record.error, record.outcome) for record in writes}
     assert told_of == {
         "a": ("", "ok"),
@@ -291,8 +291,8 @@ GHOST = [
 """In V- a record behind the end opens a transaction that nobody knows of."""
 
 
-def operator_step(verb: str, **fields: object) -> dict[str, object]:
-    return call(verb, "operator", **fields)
+def operator_step(verb: str, **request_fields: object) -> dict[str, object]:
+    return call(verb, "operator", **request_fields)
 
 
 def test_a_hanging_transaction_is_found_and_aborted() -> None:
@@ -372,7 +372,7 @@ def test_an_operator_ends_exactly_the_transaction_that_a_producer_had_first() ->
         operator_step("end", **end_fields, decision="abort", error="INVALID_TXN_STATE"),
     ]
     for run in ("V-", "TV2+"):
-        result = play_steps(steps, run=run)
+        result = play_steps(steps, run_name=run)
         assert result.as_declared, result.verdict
         assert [(end.who, end.commit, end.outcome) for end in observations_of(result, Ended)] == [
             ("operator", True, "ok"),
@@ -394,7 +394,7 @@ def test_a_fence_without_an_answer_is_noted() -> None:
         call("add-partitions", partitions="t-0", error="any"),
         call("produce", partition="t-0", value="r1", error="INVALID_PRODUCER_EPOCH"),
     ]
-    result = play_steps(steps, run="TV2+")
+    result = play_steps(steps, run_name="TV2+")
     assert result.verdict.observed == (), result.verdict
     assert [observation.outcome for observation in observations_of(result, Initialised)] == [
         "ok",
@@ -478,8 +478,8 @@ def test_an_operator_acts_in_the_background() -> None:
     assert failure(result) == "find-hanging names [], expected ['t-0']"
 
 
-def describe(**fields: object) -> dict[str, object]:
-    return operator_step("describe", transactional_id="app", **fields)
+def describe(**request_fields: object) -> dict[str, object]:
+    return operator_step("describe", transactional_id="app", **request_fields)
 
 
 def test_a_description_is_held_against_partitions_epoch_and_start() -> None:
@@ -533,9 +533,9 @@ PROTOCOLS = ("classic", "consumer")
 each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 
-def story(steps: list[dict[str, Any]], protocol: str = "classic", **fields: Any) -> Any:
+def story(steps: list[dict[str, Any]], protocol: str = "classic", **story_fields: Any) -> Any:
     """Play steps with two members of one group, which reads the two partitions of ``in``."""
-    part = {"plays": "member", "group": "g", "group-protocol": protocol, **fields}
+    part = {"plays": "member", "group": "g", "group-protocol": protocol, **story_fields}
     actors = {"P": {"plays": "wire", "transactional-id": "app"}, "a": part, "b": part}
     settings = {"group.initial.rebalance.delay.ms": 0}
     return play_steps(steps, actors=actors, topics={"t": 1, "in": 2}, settings=settings)
@@ -702,8 +702,8 @@ OPEN = [
 ]
 
 
-def reader_step(**fields: object) -> dict[str, object]:
-    return call("read", "reader", partition="t-0", **fields)
+def reader_step(**step_fields: object) -> dict[str, object]:
+    return call("read", "reader", partition="t-0", **step_fields)
 
 
 def test_a_reader_goes_on_from_where_it_stands_and_sees_what_it_may() -> None:

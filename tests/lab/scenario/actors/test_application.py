@@ -12,8 +12,8 @@ ACTORS = {"A": {"plays": "application", "transactional-id": "app", "client-id": 
 HOLD = {"hold": {"id": "late", "point": "client.request", "api": "Produce", "client_id": "shop"}}
 
 
-def application_step(verb: str, **fields: Any) -> dict[str, Any]:
-    return call(verb, "A", **fields)
+def application_step(verb: str, **step_fields: Any) -> dict[str, Any]:
+    return call(verb, "A", **step_fields)
 
 
 def test_an_application_commits_and_aborts() -> None:
@@ -29,7 +29,7 @@ def test_an_application_commits_and_aborts() -> None:
         application_step("abort"),
     ]
     for run in ("V-", "TV2+"):
-        result = play_steps(steps, run=run, actors=ACTORS)
+        result = play_steps(steps, run_name=run, actors=ACTORS)
         assert result.as_declared, result.verdict
         assert result.players == ("own client",)
         assert [observation.transaction for observation in observations_of(result, Began)] == [
@@ -57,7 +57,7 @@ def test_who_gives_up_on_a_record_does_not_know_what_became_of_it() -> None:
         application_step("commit", error="any"),
         application_step("abort"),
     ]
-    result = play_steps(steps, run="V+", actors=ACTORS)
+    result = play_steps(steps, run_name="V+", actors=ACTORS)
     assert result.verdict.observed == ()
     assert [observation.outcome for observation in observations_of(result, Wrote)] == ["unknown"]
     assert [observation.outcome for observation in observations_of(result, Ended)] == [
@@ -66,9 +66,9 @@ def test_who_gives_up_on_a_record_does_not_know_what_became_of_it() -> None:
     ]
 
 
-@pytest.mark.parametrize("run", ["V+", "TV2+"])
+@pytest.mark.parametrize("run_name", ["V+", "TV2+"])
 def test_a_commit_whose_answer_is_lost_is_no_abort_because_the_next_one_is_refused(
-    run: str,
+    run_name: str,
 ) -> None:
     """The coordinator has it, and its markers are late: CONCURRENT_TRANSACTIONS until time is up.
     Readers see the record afterwards, as they should (seed 8717 of ``txnsim simulate``).
@@ -85,16 +85,16 @@ def test_a_commit_whose_answer_is_lost_is_no_abort_because_the_next_one_is_refus
         {"release": "markers"},
         {"wait-until": {"transaction": {"id": "app", "is": "CompleteCommit"}}},
     ]
-    result = play_steps(steps, run=run, actors=ACTORS)
+    result = play_steps(steps, run_name=run_name, actors=ACTORS)
     assert result.verdict.observed == (), result.verdict
     assert [observation.outcome for observation in observations_of(result, Ended)] == ["unknown"]
 
 
 def test_what_was_never_asked_about_is_unknown_and_a_prompt_answer_is_no_delay() -> None:
     open_end = [application_step("begin"), application_step("send", partition="t-0", value="r1")]
-    result = play_steps(open_end, run="V+", actors=ACTORS)
+    result = play_steps(open_end, run_name="V+", actors=ACTORS)
     assert [observation.outcome for observation in observations_of(result, Wrote)] == ["unknown"]
-    prompt = play_steps([*open_end, application_step("give-up")], run="V+", actors=ACTORS)
+    prompt = play_steps([*open_end, application_step("give-up")], run_name="V+", actors=ACTORS)
     assert "acknowledged though its request is held" in prompt.verdict.because[0]
 
 
@@ -102,5 +102,5 @@ def test_an_answer_to_nothing_can_t_be_waited_for() -> None:
     """A story that was cut down once had such a step (seed 396 of ``txnsim simulate``)."""
     with pytest.raises(ConfigError, match="A: await-ack, but nothing was sent"):
         play_steps(
-            [application_step("begin"), application_step("await-ack")], run="V+", actors=ACTORS
+            [application_step("begin"), application_step("await-ack")], run_name="V+", actors=ACTORS
         )

@@ -4,8 +4,8 @@ from tests.support.stories import call, observations_of, play_steps, sentences
 from txnsim_lab.check.observations import Wrote
 
 
-def append(**fields: object) -> dict[str, object]:
-    return call("append", "bystander", partition="t-0", **fields)
+def append(**batch_fields: object) -> dict[str, object]:
+    return call("append", "bystander", partition="t-0", **batch_fields)
 
 
 def test_a_bystander_writes_named_records_and_many() -> None:

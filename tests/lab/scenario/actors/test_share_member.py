@@ -25,7 +25,9 @@ def story(*steps: dict[str, Any]) -> Any:
         for config_name, config_value in configs.items()
     ]
     actors = {"a": part, "b": part}
-    return play_steps([*group_configs, *steps], run="TV2", actors=actors, topics={"t": 1, "in": 1})
+    return play_steps(
+        [*group_configs, *steps], run_name="TV2", actors=actors, topics={"t": 1, "in": 1}
+    )
 
 
 def append(*values: str) -> dict[str, Any]:

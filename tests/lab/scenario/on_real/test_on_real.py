@@ -54,7 +54,7 @@ def test_what_is_no_release_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "run", "version", "reason"),
+    ("name", "run_name", "version", "reason"),
     [
         ("z01", "V-", "3.5.2", None),
         ("z01", "V+", "3.5.2", "verification came with 3.6"),
@@ -75,12 +75,12 @@ def test_what_is_no_release_is_refused() -> None:
         ("z22", "V-", "3.5.2", None),
     ],
 )
-def test_a_run_has_a_world(name: str, run: str, version: str, reason: str | None) -> None:
-    assert why_not_there(find(name)[1], run, version) == reason
+def test_a_run_has_a_world(name: str, run_name: str, version: str, reason: str | None) -> None:
+    assert why_not_there(find(name)[1], run_name, version) == reason
 
 
 @pytest.mark.parametrize(
-    ("name", "run", "version", "ticket"),
+    ("name", "run_name", "version", "ticket"),
     [
         ("z12", "V-/before", "4.3.1", "KAFKA-16352"),
         ("z12", "V-/fixed", "3.5.2", "KAFKA-16352"),
@@ -90,9 +90,9 @@ def test_a_run_has_a_world(name: str, run: str, version: str, reason: str | None
     ],
 )
 def test_a_rule_that_a_release_does_not_have_is_named(
-    name: str, run: str, version: str, ticket: str
+    name: str, run_name: str, version: str, ticket: str
 ) -> None:
-    reason = why_not_there(find(name)[1], run, version)
+    reason = why_not_there(find(name)[1], run_name, version)
     assert reason is not None
     assert reason.startswith(ticket)
 

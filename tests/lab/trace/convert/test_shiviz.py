@@ -58,12 +58,12 @@ def as_shiviz_reads(log: str) -> list[ReadEvent]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "run"), RUNS)
+@pytest.mark.parametrize(("name", "run_name"), RUNS)
 @pytest.mark.parametrize("trace_level", [TraceLevel.BRIEF, TraceLevel.FULL])
 def test_a_log_is_what_shiviz_takes_and_has_every_event_in_order(
-    name: str, run: str, trace_level: TraceLevel
+    name: str, run_name: str, trace_level: TraceLevel
 ) -> None:
-    recording = recording_of_run(name, run, trace_level=trace_level)
+    recording = recording_of_run(name, run_name, trace_level=trace_level)
     events_read = as_shiviz_reads(convert(recording))
     assert [event.host for event in events_read] == [
         recording.nodes[event.n] for event in recording.events

@@ -62,7 +62,7 @@ def test_what_is_no_finding_is_refused(tmp_path: Path, capsys: pytest.CaptureFix
 COMMIT = DecisionPlace(offset=9, partition=0, at_ms=1, outcome="commit")
 
 
-def finding_of(state: AuditState, *outcomes: str, **fields: object) -> DecisionFinding:
+def finding_of(state: AuditState, *outcomes: str, **finding_fields: object) -> DecisionFinding:
     """A finding about three records of orders-0, with markers of these outcomes."""
     markers = tuple(
         MarkerPlace(offset=20 + number, outcome=outcome, at_ms=2, coordinator_epoch=0)
@@ -87,7 +87,7 @@ def finding_of(state: AuditState, *outcomes: str, **fields: object) -> DecisionF
         explanation="",
         advice="",
     )
-    return msgspec.structs.replace(finding, **fields)
+    return msgspec.structs.replace(finding, **finding_fields)
 
 
 NO_RECORD = {"records": 0, "first_offset": None, "reads_as": "no record is concerned"}

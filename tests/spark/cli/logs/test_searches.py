@@ -432,12 +432,12 @@ def test_a_long_count_is_told_by_tenths_and_a_short_one_not_at_all(
     assert printed_lines == [f"read part {part} of 80" for part in range(8, 81, 8)]
 
 
-@pytest.mark.parametrize(("json", "expected_output"), [(False, "seven\n"), (True, "7\n")])
+@pytest.mark.parametrize(("as_json", "expected_output"), [(False, "seven\n"), (True, "7\n")])
 def test_for_people_and_as_json(
-    json: bool, expected_output: str, capsys: pytest.CaptureFixture[str]
+    as_json: bool, expected_output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = make_run(lambda _: 7, lambda _: TERMINAL.line("seven"), lambda number: number - 6)
-    assert run(argparse.Namespace(json=json)) == 1
+    assert run(argparse.Namespace(json=as_json)) == 1
     assert capsys.readouterr().out == expected_output
 
 

@@ -60,7 +60,7 @@ class Notebook:
         producer_id: int = -1,
         producer_epoch: int = -1,
         base_sequence: int = -1,
-        transactional: bool = False,
+        is_transactional: bool = False,
     ) -> SentBatch:
         """Send a batch until its leader accepts it, and note it."""
         batch_data = batch_of(
@@ -69,7 +69,7 @@ class Notebook:
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
-            transactional=transactional,
+            is_transactional=is_transactional,
         )
         offset = self.raw.produce_until_accepted(
             partition, batch_data, version=version, transactional_id=transactional_id
@@ -82,7 +82,7 @@ class Notebook:
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
-            transactional=transactional,
+            transactional=is_transactional,
         )
         self.sent.append(sent_batch)
         return sent_batch
@@ -107,7 +107,7 @@ def batch_of(
     producer_id: int = -1,
     producer_epoch: int = -1,
     base_sequence: int = -1,
-    transactional: bool = False,
+    is_transactional: bool = False,
 ) -> bytes:
     """The encoded bytes of a batch."""
     return build_batch(
@@ -124,7 +124,7 @@ def batch_of(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
-        is_transactional=transactional,
+        is_transactional=is_transactional,
         compression=CODECS[codec],
     )
 
@@ -214,12 +214,12 @@ class Actor:
         records: Sequence[SentRecord],
         *,
         codec: str = "none",
-        unasked: bool = False,
+        skips_adding: bool = False,
     ) -> SentBatch:
-        """Send a batch of given records in the transaction; ``unasked`` does not add the partition
-        before.
+        """Send a batch of given records in the transaction; ``skips_adding`` does not add the
+        partition before.
         """
-        if not self.new and not unasked and partition not in self.added:
+        if not self.new and not skips_adding and partition not in self.added:
             self.add(partition)
         sequence = self.sequences.get(partition, 0)
         sent_batch = self.book.append(
@@ -231,7 +231,7 @@ class Actor:
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             base_sequence=sequence,
-            transactional=True,
+            is_transactional=True,
         )
         self.sequences[partition] = sequence + len(records)
         self.touched.setdefault(partition, []).append(sent_batch)

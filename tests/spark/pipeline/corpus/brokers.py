@@ -111,12 +111,12 @@ def _configure(home: Path, data_folder: Path, *, port: int, controller: int) -> 
     lines = (home / "server.properties").read_text().splitlines()
     values = dict(line.split("=", 1) for line in lines)
     plain_listener = f"PLAINTEXT://127.0.0.1:{port}"
-    leads = "CONTROLLER://" in values["listeners"]
+    is_controller = "CONTROLLER://" in values["listeners"]
     values |= {
         "log.dirs": str(data_folder),
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
         "listeners": f"{plain_listener},CONTROLLER://127.0.0.1:{controller}"
-        if leads
+        if is_controller
         else plain_listener,
     }
     config = data_folder.parent / "server.properties"

@@ -12,7 +12,7 @@ from tests.spark.pipeline.corpus.make import make
 from tests.spark.pipeline.corpus.truth import FILE, Stage, Truth, read_truth
 from tests.support.apache_kafka import CACHE, KAFKA_VERSION, hold_lock
 
-SOURCES = Path(__file__).parent
+SOURCE_FOLDER = Path(__file__).parent
 
 
 class Corpus(NamedTuple):
@@ -33,7 +33,7 @@ class Corpus(NamedTuple):
 
 def corpus() -> Corpus:
     """The corpus, made now if it does not exist; its files must not be changed."""
-    sources = sorted(SOURCES.glob("*.py"))
+    sources = sorted(SOURCE_FOLDER.glob("*.py"))
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:12]
     directory = CACHE / "corpus" / f"{KAFKA_VERSION}-{digest}"
     with hold_lock(CACHE / "corpus.lock"):

@@ -71,13 +71,13 @@ class RawBrokers:
 
     # Asking
 
-    def ask(self, api: str, version: int, *, broker: int = 1, **values: Any) -> Any:
+    def ask(self, api: str, version: int, *, broker: int = 1, **request_fields: Any) -> Any:
         """Send one request to one broker; returns its answer."""
         connection = self._connections.get(broker)
         if connection is None:
             connection = RawConnection(self._addresses[broker], client_id="corpus")
             self._connections[broker] = connection
-        answer = connection.ask(KEYS[api], version, **values)
+        answer = connection.ask(KEYS[api], version, **request_fields)
         assert not isinstance(answer, NoAnswer), f"{api} v{version} to {broker}: {answer.value}"
         return answer
 
@@ -88,13 +88,15 @@ class RawBrokers:
         version: int,
         *,
         broker: int = 1,
-        **values: Any,
+        **request_fields: Any,
     ) -> Any:
         """Repeat a request until the answer is ready."""
-        return wait_for(lambda: self.ask(api, version, broker=broker, **values), is_ready, api)
+        return wait_for(
+            lambda: self.ask(api, version, broker=broker, **request_fields), is_ready, api
+        )
 
     def ask_coordinator(
-        self, api: str, version: int, key: str, key_type: int, **values: Any
+        self, api: str, version: int, key: str, key_type: int, **request_fields: Any
     ) -> Any:
         """Repeat a request to the coordinator of a group or transactional id until it is ready to
         answer.
@@ -107,7 +109,7 @@ class RawBrokers:
                 or coordinator.node_id not in self._addresses
             ):
                 return None
-            return self.ask(api, version, broker=coordinator.node_id, **values)
+            return self.ask(api, version, broker=coordinator.node_id, **request_fields)
 
         return wait_for(ask_once, lambda answer: answer is not None and not _not_yet(answer), api)
 
@@ -274,14 +276,14 @@ class RawBrokers:
         answer = self.ask("IncrementalAlterConfigs", 1, resources=[resource])
         assert answer.responses[0].error_code == ErrorCode.none, answer
 
-    def set_transaction_version(self, transaction_version: int, *, up: bool) -> None:
+    def set_transaction_version(self, transaction_version: int, *, is_upgrade: bool) -> None:
         """Set the level of ``transaction.version`` with UpdateFeatures."""
         update = {"feature": "transaction.version", "max_version_level": transaction_version}
         answer = self.ask(
             "UpdateFeatures",
             1,
             timeout=30_000,
-            feature_updates=[{**update, "upgrade_type": 1 if up else 2}],
+            feature_updates=[{**update, "upgrade_type": 1 if is_upgrade else 2}],
         )
         assert answer.error_code == ErrorCode.none, answer
 

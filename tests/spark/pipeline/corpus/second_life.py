@@ -48,7 +48,7 @@ def more(book: Notebook, actors: Sequence[Actor]) -> None:
     raw.configure(4, "", {VERIFICATION: "false"})
     ghost = Actor(book, "after-ghost")
     row = book.stamp_records("hangs when the kill comes")
-    ghost.send_told(Place("after", 1), row, codec="zstd", unasked=True)
+    ghost.send_told(Place("after", 1), row, codec="zstd", skips_adding=True)
     ghost.leave_open("hanging", "Produce without AddPartitionsToTxn, after the restart")
     raw.configure(4, "", {VERIFICATION: None})
 
@@ -113,17 +113,17 @@ class Writers:
             thread.join()
         return list(self._books.values())
 
-    def _write(self, book_name: str, new: bool) -> None:
+    def _write(self, book_name: str, is_new_protocol: bool) -> None:
         with RawBrokers(self._addresses) as raw:
             book = self._books[book_name] = Notebook(raw, transaction_version=self._level)
             try:
-                self._turns(book, book_name, new)
+                self._turns(book, book_name, is_new_protocol)
             except (OSError, AssertionError):
                 if not self._end_is_near:
                     raise
 
-    def _turns(self, book: Notebook, transactional_id: str, new: bool) -> None:
-        producer = Actor(book, transactional_id, new=new)
+    def _turns(self, book: Notebook, transactional_id: str, is_new_protocol: bool) -> None:
+        producer = Actor(book, transactional_id, new=is_new_protocol)
         turn = 0
         while True:
             for index in range(3):

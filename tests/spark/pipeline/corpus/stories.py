@@ -49,7 +49,7 @@ def levels(book: Notebook) -> None:
     raw.create_topic("levels", partitions=[BOTH] * 3)
     for transaction_version in (0, 1, 2):
         if transaction_version > 0:
-            raw.set_transaction_version(transaction_version, up=True)
+            raw.set_transaction_version(transaction_version, is_upgrade=True)
             book.level = transaction_version
         partition = Place("levels", transaction_version)
         producer = Actor(book, f"level-{transaction_version}")
@@ -72,12 +72,12 @@ def down_and_up(book: Notebook) -> None:
     new_actor = Actor(book, "down-and-up-new", new=True)
     new_actor.send(partition, "in transactions v2")
     new_actor.finish()
-    raw.set_transaction_version(1, up=False)
+    raw.set_transaction_version(1, is_upgrade=False)
     book.level = 1
     old_actor = Actor(book, "down-and-up-old")
     old_actor.send(partition, "in the old flow")
     old_actor.finish(committed=False)
-    raw.set_transaction_version(2, up=True)
+    raw.set_transaction_version(2, is_upgrade=True)
     book.level = 2
     new_actor.send(partition, "and again in v2")
     new_actor.finish(committed=False)
@@ -345,7 +345,7 @@ def fenced(book: Notebook) -> None:
         producer_id=actor.producer_id,
         producer_epoch=epoch,
         base_sequence=1,
-        transactional=True,
+        is_transactional=True,
     )
     error, _ = raw.produce(partition, late_batch, version=11, transactional_id="fenced")
     assert error == ErrorCode.invalid_producer_epoch, error.name
@@ -392,7 +392,7 @@ def ghosts(book: Notebook) -> None:
 
 
 def _send_unasked(actor: Actor, partition: Place, *values: str, codec: str = "none") -> None:
-    actor.send_told(partition, actor.book.stamp_records(*values), codec=codec, unasked=True)
+    actor.send_told(partition, actor.book.stamp_records(*values), codec=codec, skips_adding=True)
 
 
 def _stranger(book: Notebook, partition: Place) -> None:
@@ -404,7 +404,7 @@ def _stranger(book: Notebook, partition: Place) -> None:
         producer_id=UNKNOWN_PRODUCER,
         producer_epoch=7,
         base_sequence=0,
-        transactional=True,
+        is_transactional=True,
     )
     book.open.append(
         OpenTransaction(

@@ -75,11 +75,11 @@ def change_batch(
     data: bytes,
     *,
     number: int = 0,
-    mend: bool = False,
+    mends_crc: bool = False,
 ) -> None:
     """Overwrite bytes of a batch, at an offset from its beginning."""
     path, position, header = find_batch(folder, is_wanted, number)
-    change(path, position + index, data, crc_at=position if mend else None, size=header.size)
+    change(path, position + index, data, crc_at=position if mends_crc else None, size=header.size)
 
 
 def flip(path: Path, position: int) -> None:

@@ -107,7 +107,7 @@ class Story:
     def write_unasked(self, actor: Actor, name: str) -> None:
         """Write a batch without adding the partition at the coordinator."""
         actor.send_told(
-            parse_place(name), self.book.stamp_records(f"hangs on {name}"), unasked=True
+            parse_place(name), self.book.stamp_records(f"hangs on {name}"), skips_adding=True
         )
 
     def stranger(self, name: str) -> None:
@@ -119,7 +119,7 @@ class Story:
             producer_id=UNKNOWN_PRODUCER,
             producer_epoch=7,
             base_sequence=0,
-            transactional=True,
+            is_transactional=True,
         )
 
 
