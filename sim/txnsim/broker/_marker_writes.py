@@ -188,7 +188,9 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
             return self.replicas.leader(topic_partition)
         replicated_log = self.replicas.replicated.get(topic_partition)
         if replicated_log is not None and replicated_log.is_under_min_isr:
-            return self.appends.refuse_too_few_replicas(log) or log
+            refusal = self.appends.refuse_too_few_replicas(log)
+            assert refusal is not None
+            return refusal
         is_offsets_topic = topic_partition.topic == CONSUMER_OFFSETS_TOPIC
         if is_offsets_topic and self.groups.refuses_markers(topic_partition):
             return _NOT_LOADED

@@ -338,7 +338,9 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
             and replicated_log.is_under_min_isr
             and command.acks == ACKS_ALL
         ):
-            return self.appends.refuse_too_few_replicas(log) or log
+            refusal = self.appends.refuse_too_few_replicas(log)
+            assert refusal is not None
+            return refusal
         return log
 
 

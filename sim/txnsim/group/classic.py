@@ -104,11 +104,11 @@ class ClassicProtocol:
                 generation=0,
                 state_timestamp_ms=now_ms,
             )
-            effects.insert(
-                0,
+            effects.append(
                 RecordsToAppend(
-                    records=(empty_group_record,), after_write=NewGroupStored(waiter=waiter)
-                ),
+                    records=(empty_group_record,),
+                    after_write=NewGroupStored(group_id=group.group_id, waiter=waiter),
+                )
             )
         return effects
 

@@ -200,9 +200,10 @@ class StaticMemberStored(msgspec.Struct, frozen=True, kw_only=True):
 
 class NewGroupStored(msgspec.Struct, frozen=True, kw_only=True):
     """What to do once a new, empty group is in the log; if the append fails, the client gets the
-    error.
+    error, and there is no group.
     """
 
+    group_id: str
     waiter: Waiter
 
 

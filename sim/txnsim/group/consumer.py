@@ -309,7 +309,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         member = sender_of(group, command.member_id, command.instance_id)
         if isinstance(member, Rejection):
             return member
-        if command.instance_id is None or command.member_epoch != LEFT_FOR_A_WHILE_EPOCH:
+        if command.member_epoch != LEFT_FOR_A_WHILE_EPOCH:
             return self.remove_members(group, [member], reply, image)
         absent_member = msgspec.structs.replace(
             member,

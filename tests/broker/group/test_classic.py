@@ -152,7 +152,7 @@ def test_a_new_group_is_written_before_it_has_members() -> None:
     driver.is_new = True
     waiter = driver.join(is_member_id_required=True)
     (write,) = driver.writes
-    assert write.after_write == NewGroupStored(waiter=waiter)
+    assert write.after_write == NewGroupStored(group_id="g", waiter=waiter)
     (record,) = write.records
     assert record.group_id == "g"
 

@@ -207,12 +207,38 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
             append=lambda _, records: self.writes.writer.append(shard, records, takes_effect=False),
         )
         self.tasks.drive(
-            operation.run_and_wait(),
+            self._write(shard, effect.after_write, operation),
             lambda write_result, bug: self._on_written(
                 shard, effect.after_write, write_result, bug
             ),
             name="group-write",
         )
+
+    async def _write(
+        self,
+        shard: GroupShard,
+        after_write: AfterWrite | None,
+        operation: GroupWrite[AppliedRecords],
+    ) -> AppliedRecords | Rejection:
+        end_offset_before = shard.end_offset
+        append_outcome = await operation.run()
+        if not isinstance(append_outcome, Rejection):
+            return await operation.wait_until_replicated(*append_outcome)
+        # A fault may hold the append, and other records may tell of the group meanwhile.
+        if isinstance(after_write, NewGroupStored) and shard.end_offset == end_offset_before:
+            self._forget_new_group(shard, after_write, append_outcome.error)
+        return append_outcome
+
+    def _forget_new_group(
+        self, shard: GroupShard, after_write: NewGroupStored, error: ErrorCode
+    ) -> None:
+        """Forget a group that the log has not taken."""
+        group = shard.groups.get(after_write.group_id)
+        if self.is_current(shard) and isinstance(group, ClassicGroup):
+            self._answer_waiter(after_write.waiter, JoinReply(error=error))
+            self._refuse_waiting(group, error)
+            self.timers.forget(shard, group.group_id)
+            del shard.groups[group.group_id]
 
     def _on_written(
         self,

@@ -243,3 +243,31 @@ async def test_an_expired_session_waits_for_the_log_and_tries_again_when_refused
     await group_bench.pass_ms(RETRY_MS)
     assert group_bench.log.end > end_offset
     assert "m" not in group_bench.group().members
+
+
+@within(run_groups)
+async def test_a_classic_group_that_a_fault_keeps_out_of_the_log_is_forgotten(
+    group_bench: GroupBench,
+) -> None:
+    hold = Hold(group_bench)
+    answers = [group_bench.later(group_bench.join()) for _ in range(2)]
+    await asyncio.sleep(0)
+    hold.release(REFUSAL)
+    for answer in answers:
+        assert (await answer).error is ErrorCode.coordinator_not_available
+    assert group_bench.groups.list() == ()
+
+
+@within(run_groups)
+async def test_a_classic_group_that_other_records_tell_of_is_not_forgotten(
+    group_bench: GroupBench,
+) -> None:
+    writing = Writing(group_bench)
+    hold = Hold(group_bench)
+    answer = group_bench.later(group_bench.join())
+    await asyncio.sleep(0)
+    group_bench.log.admission = None
+    await writing.write(writing.operation())
+    hold.release(REFUSAL)
+    await answer
+    assert len(group_bench.groups.list()) == 1

@@ -489,10 +489,13 @@ async def test_an_assignment_that_the_log_refuses_starts_a_rebalance(
 
 
 @within(run_groups)
-async def test_a_failed_write_of_a_new_group_is_the_answer(group_bench: GroupBench) -> None:
+async def test_a_failed_write_of_a_new_group_is_the_answer_to_who_waits(
+    group_bench: GroupBench,
+) -> None:
     group_bench.log.refusal = E.not_leader_or_follower
-    join_reply = await group_bench.join(member_id_required=True)
-    assert join_reply.error is E.not_coordinator
+    assert (await group_bench.join()).error is E.not_coordinator
+    assert (await group_bench.join(member_id_required=True)).error is E.member_id_required
+    assert group_bench.groups.list() == ()
 
 
 @within(run_groups)
