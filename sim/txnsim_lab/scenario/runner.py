@@ -217,8 +217,7 @@ async def run_on(
     _name_run(environment.tracer, scenario_run)
     start_ms, first_event = environment.clock.monotonic_ms(), len(environment.tracer)
     recorder = Recorder(environment.clock, environment.tracer)
-    remarks = [player_cast.remark for player_cast in casts.values() if player_cast.remark]
-    notes = _RunNotes(remarks=remarks)
+    notes = _RunNotes(casts)
     try:
         async with (
             target_context as target,
@@ -260,8 +259,8 @@ async def run_on(
 class _RunNotes:
     """What is known of a story while it is played, up to its failure."""
 
-    def __init__(self, *, remarks: list[str]) -> None:
-        self.remarks = remarks
+    def __init__(self, casts: Mapping[str, Cast]) -> None:
+        self.remarks = [player_cast.remark for player_cast in casts.values() if player_cast.remark]
         self.players: list[str] = []
         self.failure: str | None = None
         self.answered = ""

@@ -262,7 +262,7 @@ async def test_a_classic_group_that_a_fault_keeps_out_of_the_log_is_forgotten(
 async def test_a_classic_group_that_other_records_tell_of_is_not_forgotten(
     group_bench: GroupBench,
 ) -> None:
-    writing = Writing(group_bench)
+    writing = GroupWriter(group_bench)
     hold = Hold(group_bench)
     answer = group_bench.later(group_bench.join())
     await asyncio.sleep(0)
