@@ -43,7 +43,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def per_second(flow: str, producer_count: int) -> str:
-    """Key of the transactions per second of ``producers`` producers."""
+    """Key of the transactions per second of ``producer_count`` producers."""
     return f"txn.{flow}.{producer_count}.per_second"
 
 

@@ -75,13 +75,13 @@ class Generator:
     def transactions(
         self, *, flow: str, producer_count: int, warm_up_s: float, measured_s: float
     ) -> Transactions:
-        """Run transactions of ``producers`` producers in one flow; the rate per second."""
+        """Run transactions of ``producer_count`` producers in one flow; the rate per second."""
         options = ["--flow", flow, "--producers", str(producer_count)]
         timing = ["--warm-up", str(warm_up_s), "--seconds", str(measured_s)]
         return self._run("txn", Transactions, options + timing, timeout_s=warm_up_s + measured_s)
 
     def open_transactions(self, *, flow: str, transaction_count: int) -> OpenTransactions:
-        """Open ``transactions`` transactions, then commit all of them."""
+        """Open ``transaction_count`` transactions, then commit all of them."""
         options = ["--flow", flow, "--transactions", str(transaction_count)]
         return self._run("open", OpenTransactions, options)
 

@@ -184,7 +184,7 @@ def _plan_in_process(way: str, directory: Path) -> ReadPlan:
 
 def _plan(way: str, directory: Path) -> ReadPlan:
     load = os.getloadavg()[0]
-    began_s, cpu_s = time.perf_counter(), time.process_time()
+    began_s, began_cpu_s = time.perf_counter(), time.process_time()
     segments, sizes = PLAN_WAYS[way](directory)
     return ReadPlan(
         segments=segments,
@@ -193,7 +193,7 @@ def _plan(way: str, directory: Path) -> ReadPlan:
         megabytes=sum(sizes) / 1e6,
         largest_kb=max(sizes) / 1e3,
         seconds=time.perf_counter() - began_s,
-        cpu_s=time.process_time() - cpu_s,
+        cpu_s=time.process_time() - began_cpu_s,
         peak_mb=peak_kb(os.getpid()) / 1_000,
         load=load,
     )
@@ -213,8 +213,10 @@ def _plan_by_source(directory: Path) -> SegmentSizes:
 
 def _plan_by_search(directory: Path) -> SegmentSizes:
     reading = DirectoryReader(Search(paths=(directory,)), _no_session, lambda _: None)
-    states = reading.states()
-    tasks = divide_evenly([state.unread for state in states], core_count=CORES, may_divide=True)
+    replica_states = reading.states()
+    tasks = divide_evenly(
+        [state.unread for state in replica_states], core_count=CORES, may_divide=True
+    )
     return sum(map(len, tasks)), [len(pack_task(task)) for task in tasks]
 
 

@@ -146,7 +146,7 @@ class ShareFetching:
         """
         return self.shares.acknowledge(_key(member, partition), member.member_id, batches)
 
-    async def refuse_late(self, error: ErrorCode, max_wait_ms: int) -> ErrorCode:
+    async def refuse_after_wait(self, error: ErrorCode, max_wait_ms: int) -> ErrorCode:
         """Return the error after ``max_wait_ms``, because a member repeats a refused fetch at
         once.
         """

@@ -51,7 +51,7 @@ class AnomalyFound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExplorationResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of an exploration."""
+    """All searches of one exploration, by their limits of deviations, and the anomalies found."""
 
     name: str
     searches: tuple[tuple[int | None, SearchResult], ...]

@@ -57,6 +57,29 @@ def test_a_late_unload_refuses_a_commit_of_4_4() -> None:
     assert len(found_anomaly.way) == 1
 
 
+@pytest.mark.thorough
+def test_two_moves_lose_the_record_that_opens_a_transaction_of_4_4() -> None:
+    """z34, without its story."""
+    found_anomaly = the_anomaly(find("coordinator-moves"), deviations_max=3)
+    assert found_anomaly.kinds == (STUCK,)
+    assert [deviation.option_name for deviation in found_anomaly.way] == [
+        "begins: broker 3 falls behind",
+        "begins: the coordinator moves to broker 2",
+        "begins: the coordinator moves to broker 3",
+    ]
+
+
+@pytest.mark.costly
+def test_a_move_or_a_loss_leaves_nothing_of_two_producers() -> None:
+    result = explore(find("two-producers"), deviations_max=1)
+    assert result.anomalies == ()
+    assert [search.is_stopped or bool(search.broken) for _, search in result.searches] == [
+        False
+    ] * 2
+    assert result.largest.states > 1_000
+    assert result.largest.ends > 50
+
+
 def test_one_death_hangs_nothing_of_4_2() -> None:
     result = explore(changed(find("z27"), as_version="4.2"), deviations_max=1)
     assert result.anomalies == ()

@@ -61,7 +61,7 @@ async def handle(request: Request) -> Reply:
     session = _session(request)
     if isinstance(session, Rejection):
         if session.error is ErrorCode.share_session_limit_reached:
-            await fetching.refuse_late(session.error, duration_ms(message.max_wait))
+            await fetching.refuse_after_wait(session.error, duration_ms(message.max_wait))
         return refuse(request, session.error)
     acknowledging = await begin_acknowledging(request) if _has_acknowledgements(request) else None
     if acknowledging is not None and acknowledging.has_tripped:

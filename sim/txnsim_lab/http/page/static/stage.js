@@ -152,14 +152,14 @@ export function messagesAt(clusterState, index, markerWords = {}) {
 
 /** The same message of the same client, sent again: once, with how often. */
 function withRepeatsCounted(messages) {
-  const messageByContent = new Map();
+  const messageByKey = new Map();
   for (const message of messages) {
-    const content = JSON.stringify([message.from, message.to, message.label, message.detail, message.how, message.rule, message.isDue]);
-    const firstMessage = messageByContent.get(content);
+    const messageKey = JSON.stringify([message.from, message.to, message.label, message.detail, message.how, message.rule, message.isDue]);
+    const firstMessage = messageByKey.get(messageKey);
     if (firstMessage) firstMessage.times += 1;
-    else messageByContent.set(content, { ...message, times: 1 });
+    else messageByKey.set(messageKey, { ...message, times: 1 });
   }
-  return [...messageByContent.values()];
+  return [...messageByKey.values()];
 }
 
 const receiveEventOf = (event) => nearestAncestor(event, (ancestor) => ancestor.k === "msg.recv");
