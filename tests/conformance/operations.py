@@ -88,7 +88,7 @@ def resolve_names(value: Any, names: Names) -> Any:
                 producer_id=-1 if value.pid is None else resolve_names(value.pid, names),
                 producer_epoch=value.epoch,
                 base_sequence=value.sequence,
-                transactional=value.transactional,
+                is_transactional=value.transactional,
             )
         case dict():
             return {name: resolve_names(element, names) for name, element in value.items()}

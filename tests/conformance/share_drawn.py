@@ -350,7 +350,7 @@ class DrawnShares:
             producer_id=init_answer.producer_id,
             producer_epoch=init_answer.producer_epoch,
             base_sequence=0,
-            transactional=True,
+            is_transactional=True,
         )
         self._produce_batch(topic_partition, batch, f"{self._name}-txn")
         self._open = producer_fields

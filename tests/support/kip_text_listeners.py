@@ -131,7 +131,7 @@ class NamedListenerClient:
             producer_id=producer_id,
             producer_epoch=epoch,
             base_sequence=sequence,
-            transactional=transactional_id is not None,
+            is_transactional=transactional_id is not None,
         )
         topic = self.cluster.metadata.image.topics["orders"]
         answer = await self.ask(

@@ -102,7 +102,7 @@ def test_a_produce_may_be_overtaken_by_its_own_commit(
             producer_id=identity[0],
             producer_epoch=identity[1],
             base_sequence=0,
-            transactional=True,
+            is_transactional=True,
         )
         cluster.arm(Hold(), FaultPoint.LOG_APPEND, transactional_id=TX, kind="data")
         late_task = cluster.env.tasks.spawn(

@@ -252,7 +252,7 @@ def _batch(timestamp_ms: int = STAMP_MS, **batch_fields: Any) -> bytes:
 
 
 def _transactional(producer_id: int) -> bytes:
-    return _batch(producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
+    return _batch(producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True)
 
 
 def _marker(

@@ -140,7 +140,7 @@ def test_positions_that_an_abort_commits_are_found(monkeypatch: pytest.MonkeyPat
     apply_marker = GroupOffsets.apply_marker
 
     def commit(offsets: GroupOffsets, producer_id: ProducerId, **marker: Any) -> None:
-        apply_marker(offsets, producer_id, **{**marker, "committed": True})
+        apply_marker(offsets, producer_id, **{**marker, "is_commit": True})
 
     monkeypatch.setattr(GroupOffsets, "apply_marker", commit)
     found_anomaly = the_anomaly(find("positions"), deviations_max=2)

@@ -99,7 +99,7 @@ class StoryTxn:
             producer_id=self.pid if pid is None else pid,
             producer_epoch=self.epoch if epoch is None else epoch,
             base_sequence=sequence,
-            transactional=is_transactional,
+            is_transactional=is_transactional,
         )
         return self.player.ask(
             "Produce",

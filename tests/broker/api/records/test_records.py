@@ -276,7 +276,7 @@ def test_of_batches_that_are_too_many_so_many_are_looked_at(
     monkeypatch.setattr(produce_module, "FURTHER_BATCHES_MAX", 3)
     old_batch = bytes(8) + (14).to_bytes(4, "big") + bytes(14)
     transactional = batch(
-        b"v", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
+        b"v", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True
     )
     records = [old_batch * further + transactional, GOOD, GOOD + GOOD]
     partition_data = [SimpleNamespace(records=batch_bytes) for batch_bytes in records]
