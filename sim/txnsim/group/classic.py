@@ -41,7 +41,6 @@ from txnsim.group.commands import (
     session_timer,
 )
 from txnsim.group.rebalance import Effects, Rebalance, join_reply, refuse_join
-from txnsim.group.records import ClassicGroupStored
 from txnsim.group.state import ClassicGroupState
 from txnsim.settings import Settings
 
@@ -97,16 +96,10 @@ class ClassicProtocol:
             self._join_new_member(group, command, waiter, now_ms, effects)
         else:
             self._join_known_member(group, command, waiter, now_ms, effects)
-        if is_new_group and not any(isinstance(effect, RecordsToAppend) for effect in effects):
-            empty_group_record = ClassicGroupStored(
-                group_id=group.group_id,
-                protocol_type="",
-                generation=0,
-                state_timestamp_ms=now_ms,
-            )
+        if is_new_group:
             effects.append(
                 RecordsToAppend(
-                    records=(empty_group_record,),
+                    records=(ClassicGroup(group.group_id, now_ms=now_ms).to_record(),),
                     after_write=NewGroupStored(group_id=group.group_id, waiter=waiter),
                 )
             )

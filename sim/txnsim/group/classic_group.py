@@ -108,7 +108,9 @@ class ClassicGroup:
         self.awaiting_join_count = 0
         """Number of members whose JoinGroup waits."""
         self._supporter_counts: Counter[str] = Counter()
-        """Protocol -> number of members that support it."""
+        """Protocol -> number of members that support it. Who names it twice counts twice, as in
+        Kafka.
+        """
         self._topics = TopicsReader()
         self.not_upgradable: Rejection | None = None
         """Why the group can't change its protocol, as determined for its current members."""
@@ -389,12 +391,17 @@ class ClassicGroup:
         self.state_timestamp_ms = now_ms
 
     def next_generation(self, *, now_ms: int) -> None:
-        """Make the current members a generation; without members the group becomes empty."""
+        """Make the current members a generation; without members the group becomes empty.
+
+        Members without a protocol that all support stay as they are, and wait: one of them has
+        named its protocol twice, and a real broker trips over that.
+        """
         self.generation += 1
+        if self.members and not self._common_protocols():
+            return
         self.protocol = self.select_protocol() if self.members else None
         self._subscribed = self._computed_subscription()
         self.move_to(_State.COMPLETING_REBALANCE if self.members else _State.EMPTY, now_ms=now_ms)
-        self.pending_sync.clear()
 
     def to_record(self, assignments: dict[str, bytes] | None = None) -> ClassicGroupStored:
         """The record for the log.
@@ -464,7 +471,7 @@ class ClassicGroup:
 
     def _count_protocols(self, member: ClassicMember, count_change: int) -> None:
         self.not_upgradable = None
-        for protocol_name in {protocol_name for protocol_name, _ in member.protocols}:
+        for protocol_name, _ in member.protocols:
             supporter_count = self._supporter_counts[protocol_name] + count_change
             if supporter_count:
                 self._supporter_counts[protocol_name] = supporter_count

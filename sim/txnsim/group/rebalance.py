@@ -90,6 +90,8 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
             effects.append(_join_timer(group))  # only static members are left, and none has come
             return
         group.next_generation(now_ms=now_ms)
+        if group.state is _State.PREPARING_REBALANCE:
+            return
         if group.state is _State.EMPTY:
             effects.append(RecordsToAppend(records=(group.to_record(),)))
             return

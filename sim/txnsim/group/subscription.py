@@ -35,6 +35,9 @@ DEVIATIONS: Final = (
     "the coordinator takes the group to consume every topic. One of the consumer protocol takes "
     "200,000 names and 100 regular expressions, a share group 200,000 names.",
     "A member of a classic group that names more than 100 protocols is refused (INVALID_REQUEST).",
+    "Where members of a classic group have no common protocol, because one names its protocol "
+    "twice, a LeaveGroup after which all others wait in JoinGroup succeeds; in Apache Kafka it "
+    "removes the member and is answered with UNKNOWN_SERVER_ERROR.",
 )
 
 
