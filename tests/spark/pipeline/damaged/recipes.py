@@ -284,7 +284,7 @@ RECIPES: Final[dict[str, Do]] = {
     "producer-id-of-a-first-batch": _in(SPREAD, files.flip_in_batch, is_data, 50, 0),
     "producer-id-of-a-marker": _in(QUIET, files.flip_in_batch, is_marker, 50, -1),
     "producer-id-with-right-crc": _in(
-        QUIET, files.change_batch, is_marker, 43, pack(">q", 77), number=-1, mend=True
+        QUIET, files.change_batch, is_marker, 43, pack(">q", 77), number=-1, mends_crc=True
     ),
     "transactional-bit": _in(ALONE, files.flip_in_batch, is_data, 22, 0),
     "control-bit": _in(QUIET, files.change_batch, is_marker, 22, b"\x10", number=-1),
