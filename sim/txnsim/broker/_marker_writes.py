@@ -186,8 +186,10 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         log = self.replicas.led.get(topic_partition)
         if log is None:
             return self.replicas.leader(topic_partition)
-        refusal = self.appends.refuse_too_few_replicas(log)
-        if refusal is not None:
+        replicated_log = self.replicas.replicated.get(topic_partition)
+        if replicated_log is not None and replicated_log.is_under_min_isr:
+            refusal = self.appends.refuse_too_few_replicas(log)
+            assert refusal is not None
             return refusal
         is_offsets_topic = topic_partition.topic == CONSUMER_OFFSETS_TOPIC
         if is_offsets_topic and self.groups.refuses_markers(topic_partition):
