@@ -140,12 +140,13 @@ def _check_classic(driver: ClassicDriver) -> None:
     joining_count = sum(member.awaiting_join is not None for member in group.members.values())
     if group.awaiting_join_count != joining_count:
         raise Violation(f"{group.awaiting_join_count} members are counted, {joining_count} wait")
-    sets = [{name for name, _ in member.protocols} for member in group.members.values()]
-    common = set.intersection(*sets) if sets else set()
+    # As a real broker does, it counts names: who names a protocol twice counts twice.
+    names = [name for member in group.members.values() for name, _ in member.protocols]
     for name in ("range", "sticky", "none"):
         if group.state is ClassicGroupState.EMPTY:
             continue
-        if group.supports("consumer", [(name, b"")]) != (name in common):
+        is_common = 0 < names.count(name) == len(group.members)
+        if group.supports("consumer", [(name, b"")]) != is_common:
             raise Violation(f"whether all support {name} is counted otherwise")
 
 
