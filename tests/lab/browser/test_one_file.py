@@ -62,6 +62,6 @@ def test_runs_of_one_file_are_chosen_by_name(open_file: Any) -> None:
 
 
 def test_a_redacted_file_shows_no_value(open_file: Any) -> None:
-    page = open_file("V-", redact=True)
+    page = open_file("V-", redacts=True)
     assert "Record values are left out" in page.inner_text("header")
     assert page.evaluate("JSON.stringify(__sim.events).includes('after-1')") is False

@@ -51,7 +51,7 @@ WHOLE: Final = """() => {
 def test_marker_and_record_are_curves_into_the_log_and_the_reader_stands_at_the_wall(
     server: TxnsimServer, new_page: Any
 ) -> None:
-    page = new_page(server.http, viewport={"width": 1280, "height": 720}, unfolded=False)
+    page = new_page(server.http, viewport={"width": 1280, "height": 720}, is_unfolded=False)
     play_run(page, "z01", "V-")
     assert [text for text in page.evaluate(TEXTS) if not text.startswith("step ")] == [
         "APPLICATION · app",
@@ -94,7 +94,7 @@ def test_marker_and_record_are_curves_into_the_log_and_the_reader_stands_at_the_
 def test_a_share_group_that_a_hanging_transaction_starves_is_in_picture_and_sentence(
     server: TxnsimServer, new_page: Any
 ) -> None:
-    page = new_page(server.http, unfolded=False)
+    page = new_page(server.http, is_unfolded=False)
     play_run(page, "z35", "TV2")
     while not page.locator(".story .now:has-text('The worker is given nothing more')").count():
         page.keyboard.press("ArrowRight")
@@ -115,7 +115,7 @@ def test_a_share_group_that_a_hanging_transaction_starves_is_in_picture_and_sent
 def test_a_transaction_on_two_partitions_is_one_picture_and_a_batch_leads_to_its_event(
     server: TxnsimServer, new_page: Any
 ) -> None:
-    page = new_page(server.http, unfolded=False)
+    page = new_page(server.http, is_unfolded=False)
     play_run(page, "z21", "TV2")
     assert page.locator(".drawn .log").count() == 2
     texts = page.evaluate(TEXTS)
@@ -134,7 +134,7 @@ def test_presented_no_text_is_too_small_for_the_back_row(
         server.http,
         viewport={"width": 1920, "height": 1080},
         color_scheme=theme,
-        unfolded=False,
+        is_unfolded=False,
     )
     play_run(page, "z01", "V-")
     PICTURES.mkdir(parents=True, exist_ok=True)
@@ -161,7 +161,7 @@ def test_the_page_has_few_sizes_of_type(server: TxnsimServer, new_page: Any) -> 
 def test_a_picture_is_saved_as_svg_and_png_and_embedded(
     server: TxnsimServer, new_page: Any
 ) -> None:
-    page = new_page(server.http, color_scheme="light", unfolded=False)
+    page = new_page(server.http, color_scheme="light", is_unfolded=False)
     play_run(page, "z01", "V-")
     with page.expect_download() as saved:
         page.get_by_role("button", name="SVG").click()
@@ -182,7 +182,7 @@ def test_a_picture_is_saved_as_svg_and_png_and_embedded(
     assert len(screenshot.resize((66, 40)).getcolors(2640) or ()) > 100
     assert len(image.resize((66, 40)).getcolors(2640) or ()) > 100
     page.wait_for_function("() => location.hash.includes('at=')")
-    inside = new_page(page.url.replace("view=stage", "view=stage&embed=1"), unfolded=False)
+    inside = new_page(page.url.replace("view=stage", "view=stage&embed=1"), is_unfolded=False)
     inside.wait_for_selector("#verdict.hangs")
     for selector in ("header", "nav", "aside", ".story"):
         assert inside.locator(selector).first.is_hidden()
@@ -209,7 +209,7 @@ MADE: Final = """(number) => {
 def test_the_first_screen_shows_what_the_button_makes(
     fresh_server: TxnsimServer, new_page: Any
 ) -> None:
-    page = new_page(fresh_server.http, unfolded=False)
+    page = new_page(fresh_server.http, is_unfolded=False)
     shown_events = page.evaluate("__page['hang.js'].HANG_STORY")
     make_hang(page)
     page.wait_for_selector("[data-verdict=hangs]")
@@ -258,13 +258,13 @@ def without_time(step: dict[str, Any]) -> str:
 def test_the_first_screen_plays_until_somebody_looks_closely(
     server: TxnsimServer, new_page: Any
 ) -> None:
-    page = new_page(server.http, reduced_motion="no-preference", unfolded=False)
+    page = new_page(server.http, reduced_motion="no-preference", is_unfolded=False)
     page.wait_for_selector(".says:has-text('Step 2 of 6')")
     page.hover(".plays")
     sentence = page.inner_text(".says")
     page.wait_for_timeout(3_000)  # longer than a step
     assert page.inner_text(".says") == sentence
-    still = new_page(server.http, unfolded=False)
+    still = new_page(server.http, is_unfolded=False)
     still.wait_for_selector(".says:has-text('Step 6 of 6')")  # what it comes to
     assert still.locator(".drawn .batch.hanging").count() == 1
     still.wait_for_timeout(3_000)
@@ -295,7 +295,7 @@ opaque its batch and the reader are. The animations stand still meanwhile.
 def test_a_step_is_played_a_request_travels_and_then_its_record_lands(
     server: TxnsimServer, new_page: Any
 ) -> None:
-    page = new_page(server.http, reduced_motion="no-preference", bypass_csp=True, unfolded=False)
+    page = new_page(server.http, reduced_motion="no-preference", bypass_csp=True, is_unfolded=False)
     page.add_style_tag(content=PAUSED)
     play_run(page, "z01", "V-")
     page.keyboard.press("ArrowLeft")
@@ -314,7 +314,7 @@ def test_a_step_is_played_a_request_travels_and_then_its_record_lands(
 
 
 def test_nothing_moves_where_motion_is_unwanted(server: TxnsimServer, new_page: Any) -> None:
-    page = new_page(server.http, unfolded=False)
+    page = new_page(server.http, is_unfolded=False)
     play_run(page, "z01", "V-")
     page.keyboard.press("ArrowLeft")
     page.wait_for_selector(".drawn .flight.held")
@@ -328,7 +328,7 @@ def test_nothing_moves_where_motion_is_unwanted(server: TxnsimServer, new_page: 
 def test_where_motion_is_wanted_the_hang_begins_at_step_1_and_goes_on(
     fresh_server: TxnsimServer, new_page: Any
 ) -> None:
-    page = new_page(fresh_server.http, reduced_motion="no-preference", unfolded=False)
+    page = new_page(fresh_server.http, reduced_motion="no-preference", is_unfolded=False)
     page.click("#practise")
     for number in range(1, 7):
         page.wait_for_selector(f"footer:has-text('step {number} of 6')")

@@ -350,7 +350,7 @@ def test_recording_that_is_switched_off_is_told_with_what_was_recorded_before(
 def test_the_first_picture_of_the_page_shows_who_waits_for_what(
     server: TxnsimServer, new_page: Any
 ) -> None:
-    page = new_page(server.http, color_scheme="light", unfolded=False)
+    page = new_page(server.http, color_scheme="light", is_unfolded=False)
     page.set_viewport_size({"width": 1200, "height": 860})
     page.keyboard.press("8")
     page.locator("[data-story~=z01] button.bad").first.click()

@@ -69,7 +69,7 @@ def test_lanes_are_read_as_a_picture(server: TxnsimServer, new_page: Any) -> Non
 def test_a_view_with_nothing_in_it_says_what_will_stand_there_and_leads_to_it(
     fresh_server: TxnsimServer, new_page: Any
 ) -> None:
-    page = new_page(fresh_server.http, unfolded=False)
+    page = new_page(fresh_server.http, is_unfolded=False)
     page.wait_for_selector(".link-state.live")
     for key, title in (("2", "No transactional id yet"), ("3", "No producer has written yet")):
         page.keyboard.press(key)
