@@ -221,13 +221,15 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         operation: GroupWrite[AppliedRecords],
     ) -> AppliedRecords | Rejection:
         end_offset_before = shard.end_offset
-        append_outcome = await operation.run()
-        if not isinstance(append_outcome, Rejection):
-            return await operation.wait_until_replicated(*append_outcome)
+        write_outcome = await operation.run_and_wait()
         # A fault may hold the append, and other records may tell of the group meanwhile.
-        if isinstance(after_write, NewGroupStored) and shard.end_offset == end_offset_before:
-            self._forget_new_group(shard, after_write, append_outcome.error)
-        return append_outcome
+        if (
+            isinstance(write_outcome, Rejection)
+            and isinstance(after_write, NewGroupStored)
+            and shard.end_offset == end_offset_before
+        ):
+            self._forget_new_group(shard, after_write, write_outcome.error)
+        return write_outcome
 
     def _forget_new_group(
         self, shard: GroupShard, after_write: NewGroupStored, error: ErrorCode

@@ -76,12 +76,7 @@ class GroupWrite(WriteOperation[DecisionT, EncodedRecords], frozen=True, kw_only
         append_outcome = await self.run(pace)
         if isinstance(append_outcome, Rejection):
             return append_outcome
-        return await self.wait_until_replicated(*append_outcome)
-
-    async def wait_until_replicated(
-        self, decision: DecisionT, last_offset: int | None
-    ) -> DecisionT | Rejection:
-        """Wait for what ``run`` has appended; the result is that of ``run_and_wait``."""
+        decision, last_offset = append_outcome
         if last_offset is None:
             return decision
         error = await self.writes.writer.wait_for_commit(self.shard, last_offset)
