@@ -182,7 +182,7 @@ class ClientError(TxnsimError):
     def __init__(self, message: str, *, error: ErrorCode | None = None) -> None:
         super().__init__(message)
         self.error = error
-        self.is_in_doubt = False
+        self.in_doubt = False
         """Whether an earlier attempt that got no clear answer may have taken effect."""
 
 

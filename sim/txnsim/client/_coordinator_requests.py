@@ -116,7 +116,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
             try:
                 await self.init_producer_id(end_plan.identity if identity is None else identity)
             except ClientError as error:
-                error.is_in_doubt = end_plan.send  # it has ended, and only what follows is refused
+                error.in_doubt = end_plan.send  # it has ended, and only what follows is refused
                 raise
         else:
             self._session.note_end(identity)
@@ -191,7 +191,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
                 await backoff.wait(deadline, at_most_ms=at_most_ms)
         except ClientError as error:
             is_refusal = error.error == ErrorCode.invalid_txn_state
-            error.is_in_doubt = operation in _ENDS and is_unsure and not is_refusal
+            error.in_doubt = operation in _ENDS and is_unsure and not is_refusal
             raise
 
     async def _coordinator(self, deadline: Deadline) -> int:

@@ -112,7 +112,7 @@ class _KeyRun(msgspec.Struct, Generic[K, V], eq=False):
         for key in self._in_doubt:
             outcome = self._outcomes[key]
             if isinstance(outcome, ClientError):
-                outcome.is_in_doubt = True
+                outcome.in_doubt = True
         return {key: self._outcomes[key] for key in self._keys}
 
     def homeless(self) -> list[K]:

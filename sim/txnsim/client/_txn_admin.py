@@ -397,33 +397,31 @@ class TransactionAdmin:
 
     # Repair
 
-    async def identify(
-        self, open_since: OpenSince, *, timeout_ms: float | None = None
-    ) -> AbortSpec:
+    async def identify(self, which: OpenSince, *, timeout_ms: float | None = None) -> AbortSpec:
         """The identity of the open transaction that starts at the given offset, from the leader.
 
         Raises:
             ClientError: The leader could not say, or has no such transaction
                 (INVALID_TXN_STATE).
         """
-        producers = await self.describe_producers((open_since.partition,), timeout_ms=timeout_ms)
-        for producer in or_raised(producers[open_since.partition]):
-            if producer.txn_start_offset == open_since.start_offset:
-                return AbortSpec.of(open_since.partition, producer)
+        producers = await self.describe_producers((which.partition,), timeout_ms=timeout_ms)
+        for producer in or_raised(producers[which.partition]):
+            if producer.txn_start_offset == which.start_offset:
+                return AbortSpec.of(which.partition, producer)
         raise ClientError(
-            f"Could not find any open transactions starting at offset {open_since.start_offset}"
-            f" on partition {open_since.partition}",
+            f"Could not find any open transactions starting at offset {which.start_offset}"
+            f" on partition {which.partition}",
             error=_E.invalid_txn_state,
         )
 
     async def abort_transaction(
-        self, transaction: AbortSpec | OpenSince, *, timeout_ms: float | None = None
+        self, which: AbortSpec | OpenSince, *, timeout_ms: float | None = None
     ) -> None:
         """Write an abort marker to the partition's leader. The coordinator does not take part and
         does not learn of it.
 
         Args:
-            transaction: The transaction, by its identity or by its start offset, never by both.
+            which: The transaction, by its identity or by its start offset, never by both.
             timeout_ms: Timeout of each of the requests; ``api_timeout_ms`` unless given.
 
         Raises:
@@ -431,12 +429,12 @@ class TransactionAdmin:
                 than the partition's.
             RetriableError: No leader accepted it in time.
         """
-        match transaction:
+        match which:
             case OpenSince():
-                spec = await self.identify(transaction, timeout_ms=timeout_ms)
+                spec = await self.identify(which, timeout_ms=timeout_ms)
             case AbortSpec():
-                spec = transaction
-        await self.end(spec.marker(committed=False), timeout_ms=timeout_ms, marker_text=str(spec))
+                spec = which
+        await self.end(spec.marker(committed=False), timeout_ms=timeout_ms, what=str(spec))
 
     async def abort_named_transaction(
         self,
@@ -463,22 +461,18 @@ class TransactionAdmin:
         )
         await self.end(marker)
 
-    async def end(
-        self, marker: Marker, *, timeout_ms: float | None = None, marker_text: str = ""
-    ) -> None:
+    async def end(self, marker: Marker, *, timeout_ms: float | None = None, what: str = "") -> None:
         """Send a marker to the leaders of its partitions.
 
         Raises:
             ClientError: A leader refused it.
         """
-        error_by_partition = await self.write_txn_marker(
-            marker, timeout_ms=timeout_ms, marker_text=marker_text
-        )
+        error_by_partition = await self.write_txn_marker(marker, timeout_ms=timeout_ms, what=what)
         for partition_error in error_by_partition.values():
             or_raised(partition_error)
 
     async def write_txn_marker(
-        self, marker: Marker, *, timeout_ms: float | None = None, marker_text: str = ""
+        self, marker: Marker, *, timeout_ms: float | None = None, what: str = ""
     ) -> dict[TopicPartition, ClientError | None]:
         """Send a marker to the leaders of its partitions; None is success."""
 
@@ -492,7 +486,7 @@ class TransactionAdmin:
                 else requests.named_txn_markers((marker_part,))
             )
             message = await self.cluster.ask(broker_id, request)
-            return _parse_markers(message, marker_text or str(marker), marker.coordinator_epoch)
+            return _parse_markers(message, what or str(marker), marker.coordinator_epoch)
 
         return await self._by_key(
             "WriteTxnMarkers", marker.partitions, look_up_leaders, ask, timeout_ms=timeout_ms

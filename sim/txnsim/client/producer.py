@@ -402,7 +402,7 @@ class Producer:
                         )
                 await self._pause(topic_partition, error, backoff, deadline)
         except ClientError as error:
-            error.is_in_doubt |= is_unsure
+            error.in_doubt |= is_unsure
             raise
 
     async def _pause(

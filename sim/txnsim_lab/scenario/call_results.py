@@ -80,7 +80,7 @@ def failure(error: ClientError) -> CallResult:
         error_name = error.error.name.upper()
     else:
         error_name = TIMED_OUT if isinstance(error, RetriableError) else type(error).__name__
-    return CallResult(error=error_name, because=str(error), is_in_doubt=error.is_in_doubt)
+    return CallResult(error=error_name, because=str(error), is_in_doubt=error.in_doubt)
 
 
 def _leaves_outcome_unknown(error: ErrorCode | None) -> bool:

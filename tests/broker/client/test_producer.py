@@ -209,7 +209,7 @@ async def test_a_refusal_says_no_only_where_no_attempt_before_may_have_been_take
             await scene.producer.commit()
         assert error_info.value.error == ErrorCode(last_error)
         may_be_taken = first_error in (CLOSE, 15, 16)
-        assert error_info.value.is_in_doubt is (may_be_taken and last_error != 48)
+        assert error_info.value.in_doubt is (may_be_taken and last_error != 48)
 
 
 async def test_what_is_refused_behind_an_end_says_nothing_of_the_end() -> None:
@@ -221,7 +221,7 @@ async def test_what_is_refused_behind_an_end_says_nothing_of_the_end() -> None:
         scene.broker.handlers[ClientApi.INIT_PRODUCER_ID] = init_answer(53)
         with pytest.raises(AbortableError) as error_info:
             await scene.producer.commit()
-        assert error_info.value.is_in_doubt
+        assert error_info.value.in_doubt
 
 
 @pytest.mark.parametrize(
@@ -237,10 +237,10 @@ async def test_a_record_is_in_doubt_behind_an_attempt_that_may_have_been_written
         scene.broker.handlers[ClientApi.PRODUCE] = in_turn(lost_answer, produce_answer(47))
         with pytest.raises(AbortableError) as error_info:
             await scene.producer.send("t", 0, b"a")
-        assert error_info.value.is_in_doubt is is_in_doubt
+        assert error_info.value.in_doubt is is_in_doubt
         with pytest.raises(AbortableError) as second_raised:
             await scene.producer.commit()
-        assert not second_raised.value.is_in_doubt, "the commit was not even sent"
+        assert not second_raised.value.in_doubt, "the commit was not even sent"
 
 
 @pytest.mark.parametrize("error", [47, 90, 48, 49, 53, 42, -1])

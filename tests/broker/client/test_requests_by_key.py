@@ -138,7 +138,7 @@ async def test_a_refusal_is_in_doubt_behind_what_may_have_taken_effect(
     )
     refusal = (await script.run(cluster, "a"))["a"]
     assert isinstance(refusal, ClientError)
-    assert refusal.is_in_doubt is is_in_doubt
+    assert refusal.in_doubt is is_in_doubt
 
 
 async def test_a_version_that_does_not_fit_is_final(cluster: Cluster) -> None:
