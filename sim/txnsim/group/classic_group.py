@@ -108,8 +108,8 @@ class ClassicGroup:
         self.awaiting_join_count = 0
         """Number of members whose JoinGroup waits."""
         self._supporter_counts: Counter[str] = Counter()
-        """Protocol -> number of members that support it. Who names it twice counts twice, as in
-        Kafka.
+        """Protocol -> number of members that support it. A member that names it twice counts
+        twice, as in Kafka.
         """
         self._topics = TopicsReader()
         self.not_upgradable: Rejection | None = None

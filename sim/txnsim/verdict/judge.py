@@ -219,7 +219,7 @@ def judging_steps(
     facts: ClusterFacts, *, program: ShellText = PROGRAM
 ) -> Generator[int, None, Verdict]:
     """Judge a cluster step by step, a partition at a time, for a loop that has other work
-    (``runtime.loop_turns.Pace.run``): a partition with an open transaction takes 0.15 ms.
+    (``runtime.loop_turns.Pace.run``).
     """
     if facts.ignorance is not None:
         return Verdict(

@@ -26,7 +26,7 @@ FindingName = Callable[[Finding], str]
 
 
 def kind_name(finding: Finding) -> str:
-    """The name of a finding's kind, by which findings are told apart."""
+    """The name of a finding's kind."""
     return finding.kind
 
 

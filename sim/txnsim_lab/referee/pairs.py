@@ -69,11 +69,11 @@ def play_seed(
 
 def seed_pair(seed: int, designs: Designs) -> Pair:
     """Play a seed on both sides."""
-    played_runs = []
+    side_results = []
     for side in Side:
         played_run, failures = play_seed(seed, designs, side)
         is_over = OVER_LIMIT_KIND in played_run.kinds
-        played_runs.append(
+        side_results.append(
             SideResult(
                 sightings={} if is_over else _sightings(played_run.findings),
                 is_complete=not is_over,
@@ -83,7 +83,7 @@ def seed_pair(seed: int, designs: Designs) -> Pair:
                 failures=failures,
             )
         )
-    return Pair(source=Source.SEED, name=str(seed), a=played_runs[0], b=played_runs[1])
+    return Pair(source=Source.SEED, name=str(seed), a=side_results[0], b=side_results[1])
 
 
 def _sightings(findings: Iterable[Finding]) -> dict[str, Sighting]:
@@ -148,14 +148,12 @@ def story_pair(name: str, run: str, designs: Designs) -> Pair:
     played on the other without its expectations, and judged: a design that is answered otherwise
     may have brought an anomaly by that. Without an end on either side there is nothing to compare.
     """
-    side_results = [_story_side(name, run, designs, side) for side in Side]
-    has_failed = [bool(side_result.remark) for side_result in side_results]
-    if any(has_failed) and not all(has_failed):
-        index = has_failed.index(True)
-        side_results[index] = _parted_side(
-            name, run, designs, tuple(Side)[index], side_results[index]
-        )
-    return Pair(source=Source.STORY, name=name, run=run, a=side_results[0], b=side_results[1])
+    a, b = (_story_side(name, run, designs, side) for side in Side)
+    if a.remark and not b.remark:
+        a = _parted_side(name, run, designs, Side.A, a)
+    elif b.remark and not a.remark:
+        b = _parted_side(name, run, designs, Side.B, b)
+    return Pair(source=Source.STORY, name=name, run=run, a=a, b=b)
 
 
 def _story_side(name: str, run: str, designs: Designs, side: Side) -> SideResult:

@@ -20,8 +20,6 @@ LINE_BYTES_MAX: Final = 32 << 20
 """Longest line of a trace, in bytes: Spark's memory would not hold much longer ones."""
 PACKED_SUFFIXES: Final = (".gz", ".zst", ".bz2", ".deflate", ".lz4", ".snappy")
 """Suffixes of files that Spark unpacks."""
-MEASURED_SUFFIXES: Final = (".gz", ".bz2", ".zst")
-"""Those that are unpacked here, too. (Hadoop's lz4 and snappy are formats of its own.)"""
 _PIECE_BYTES: Final = 1 << 20
 """Less than the longest line: one that is too long has no end in the piece after its first."""
 _LINE_FEED: Final = b"\n"
@@ -72,14 +70,6 @@ def _measure_lines(trace_file: Path, content: BufferedIOBase, bytes_max: int) ->
     return bytes_read
 
 
-def _open_gzip(trace_file: Path) -> BufferedIOBase:
-    return gzip.open(trace_file)
-
-
-def _open_bzip2(trace_file: Path) -> BufferedIOBase:
-    return bz2.open(trace_file)
-
-
 def _open_zstd(trace_file: Path) -> BufferedIOBase:
     import pyarrow
 
@@ -87,6 +77,10 @@ def _open_zstd(trace_file: Path) -> BufferedIOBase:
     return content
 
 
-_OPEN_PACKED: Final[Mapping[str, Callable[[Path], BufferedIOBase]]] = dict(
-    zip(MEASURED_SUFFIXES, (_open_gzip, _open_bzip2, _open_zstd), strict=True)
-)
+_OPEN_PACKED: Final[Mapping[str, Callable[[Path], BufferedIOBase]]] = {
+    ".gz": gzip.GzipFile,
+    ".bz2": bz2.BZ2File,
+    ".zst": _open_zstd,
+}
+MEASURED_SUFFIXES: Final = tuple(_OPEN_PACKED)
+"""Suffixes of packed files that are measured. Hadoop's lz4 and snappy are formats of its own."""

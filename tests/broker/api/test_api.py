@@ -530,8 +530,8 @@ async def test_an_unknown_id_has_no_name(api: Api) -> None:
 
 
 async def test_no_request_is_without_a_subject_for_its_trace(api: Api) -> None:
-    """A subject that could not be told closed the connection of whoever was traced: the codec has
-    None for the zero id of a topic.
+    """A request with a zero topic id once raised here, and its connection was closed: the codec
+    reads a zero id as None.
     """
     subject_count = 0
     for frame in golden_requests():

@@ -85,7 +85,7 @@ class DecisionBook:
     def __init__(self) -> None:
         self._logs: dict[_LogKey, _ReadLog] = {}
         self._log_by_partition: dict[TopicPartition, _ReadLog] = {}
-        """The same, for whoever has the name of a partition."""
+        """The same logs by topic and partition."""
         self._coordinator_logs: tuple[_ReadLog, ...] = ()
         self._wrong_data: dict[tuple[uuid.UUID, TopicPartition, int], WrongData] = {}
 

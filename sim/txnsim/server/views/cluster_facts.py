@@ -314,7 +314,7 @@ class ClusterFactsReader:
 def _is_listed(
     txn: TxnMetadata | None, topic_partition: TopicPartition, producer: ProducerEntry
 ) -> bool:
-    """Whether a coordinator has the open transaction: then nobody asks for a past decision."""
+    """Whether a coordinator has the open transaction. The judge needs no past decision then."""
     return (
         txn is not None
         and txn.producer_epoch == producer.producer_epoch
