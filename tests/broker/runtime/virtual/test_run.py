@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import gc
 import itertools
 import json
 import os
@@ -203,6 +204,41 @@ def test_a_deadlock_is_an_error_and_not_a_hang() -> None:
 
     with pytest.raises(DeadlockError):
         run_virtual(main, seed=1)
+
+
+class OverLimitError(KeyboardInterrupt):
+    """As the limit on processor time raises it."""
+
+
+def test_a_task_that_lost_its_wakeup_is_closed_with_its_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A signal that strikes between taking a callback and calling it loses the callback."""
+    ends: list[str] = []
+
+    async def main(env: VirtualEnvironment) -> None:
+        woken = env.loop.create_future()
+
+        async def connect() -> None:
+            try:
+                await woken
+            finally:
+                try:
+                    await env.loop.create_future()
+                finally:
+                    ends.append("connect")
+
+        env.tasks.spawn(connect(), name="connect")
+        await asyncio.sleep(1)
+        woken.set_result(None)
+        env.loop._ready.clear()  # type: ignore[attr-defined]
+        raise OverLimitError
+
+    with pytest.raises(BaseException, match=r"nothing is scheduled|^$"):
+        run_virtual(main, seed=1)
+    assert ends == ["connect"]
+    gc.collect()
+    assert not caplog.records
 
 
 def test_threads_are_refused() -> None:
