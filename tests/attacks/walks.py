@@ -63,7 +63,7 @@ def control_port(target: AttackTarget) -> int:
     for name in ("cluster", "topics", f"topics/{WIDE}", "transactions", "transactions/t"):
         get_pages(target, f"/api/v1/{name}")
     get_pages(target, "/api/v1/producers", "/api/v1/open-transactions")
-    get_pages(target, "/metrics", "/api/v1/report")
+    get_pages(target, "/metrics", "/api/v1/report", "/api/v1/verdict")
     return 0
 
 

@@ -13,7 +13,7 @@ import msgspec
 from starlette.requests import Request
 
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
-from txnsim.http.replies import RefusedError, number_of
+from txnsim.http.replies import LargeObject, RefusedError, number_of
 from txnsim.server.cluster import SimCluster
 from txnsim.server.views.cluster_facts import ClusterFactsReader
 from txnsim.txn.open_txn_verdict import program_at
@@ -70,7 +70,7 @@ class VerdictRoutes(ClusterNoun):
         query=(Query("at", "After this event of the trace; the present moment unless given"),),
         refusals=("404", "409", "422", "503"),
     )
-    async def verdict(self, request: Request) -> VerdictView:
+    async def verdict(self, request: Request) -> LargeObject[VerdictView]:
         """The verdict on the cluster: its state in a word, and for each partition where readers
         stand, who holds them, who waits, and what will end it.
         """
@@ -104,13 +104,15 @@ class VerdictRoutes(ClusterNoun):
             position, age_ms = len(tracer) - 1, 0
         program = program_at(self._cluster.bootstrap)
         verdict = await self._pace().run(judging_steps(cluster_facts, program=program))
-        return VerdictView(
-            state=verdict.state,
-            headline=verdict.headline,
-            at_ms=verdict.at_ms,
-            partitions=verdict.partitions,
-            unfinished=verdict.unfinished,
-            position=None if position < 0 else position,
-            age_ms=age_ms,
-            is_recording=tracer.on,
+        return self._large_object(
+            VerdictView(
+                state=verdict.state,
+                headline=verdict.headline,
+                at_ms=verdict.at_ms,
+                partitions=verdict.partitions,
+                unfinished=verdict.unfinished,
+                position=None if position < 0 else position,
+                age_ms=age_ms,
+                is_recording=tracer.on,
+            )
         )

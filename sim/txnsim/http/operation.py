@@ -22,6 +22,7 @@ from txnsim.client.connection import ClientSettings
 from txnsim.client.operator_login import operator_login
 from txnsim.http.replies import (
     Body,
+    LargeObject,
     Listing,
     OptionalBody,
     RefusedError,
@@ -34,6 +35,7 @@ from txnsim.server.cluster import SimCluster
 from txnsim.types import TopicPartition
 
 T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 
 Answerer = Callable[..., Awaitable[Any]]
 """Answers an operation; takes the request, and a ``Body`` if the operation has one."""
@@ -62,8 +64,8 @@ class Operation(msgspec.Struct, frozen=True):
     """A method on a path.
 
     The signature of the answering method gives the types: ``answer`` is its return type (or that
-    inside a ``WithStatus`` or ``Listing``; None for a ``Response``), ``body`` that of its ``Body``
-    or ``OptionalBody``.
+    inside a ``WithStatus``, ``LargeObject`` or ``Listing``; None for a ``Response``), ``body`` that
+    of its ``Body`` or ``OptionalBody``.
     """
 
     method: str
@@ -97,7 +99,7 @@ class Operation(msgspec.Struct, frozen=True):
         summary = " ".join(first_paragraph.split()).removesuffix(".")
         hints = get_type_hints(method)
         answer_type, body_type = hints["return"], hints.get("body")
-        if get_origin(answer_type) is WithStatus:
+        if get_origin(answer_type) in (WithStatus, LargeObject):
             (answer_type,) = get_args(answer_type)
         elif get_origin(answer_type) is Listing:
             answer_type = GenericAlias(list, get_args(answer_type))
@@ -130,7 +132,7 @@ class Operation(msgspec.Struct, frozen=True):
                 answer = await answerer(request, reader(request, self.body))
             if isinstance(answer, Response):
                 return answer
-            if isinstance(answer, Listing):
+            if isinstance(answer, Listing | LargeObject):
                 return await answer.response(status=int(self.status))
             if isinstance(answer, WithStatus):
                 return as_json(answer.value, status=answer.status)
@@ -206,6 +208,11 @@ class ClusterNoun(Noun):
         """A list of any length, which is built in slices."""
         bytes_max = self._cluster.options.settings.answer_max_bytes
         return Listing(elements, pace or self._pace(), bytes_max=bytes_max)
+
+    def _large_object(self, value: S) -> LargeObject[S]:
+        """An object with long lists, which is encoded in slices."""
+        bytes_max = self._cluster.options.settings.answer_max_bytes
+        return LargeObject(value, self._pace(), bytes_max=bytes_max)
 
     def partition(self, topic: str, partition: int) -> TopicPartition:
         """An existing partition.

@@ -35,6 +35,7 @@ CURSOR_MAX: Final = 2**63 - 1
 _TOO_DEEP: Final = "the body is nested too deep: at most some hundred levels"
 
 T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class RefusedError(Exception):
@@ -97,9 +98,7 @@ class Listing(Generic[T]):
             answer_chunks[-1] += encoded
             self._size += len(encoded) + 1
             if self._size > self._bytes_max:
-                raise RefusedError(
-                    422, f"the answer has more than {self._bytes_max:,} bytes (answer_max_bytes)"
-                )
+                raise _too_large(self._bytes_max)
             if self._pace.has_done(1 + len(encoded) // ELEMENT_BYTES):
                 await self._pace.yield_turn()
 
@@ -110,6 +109,76 @@ async def _release_chunks(answer_chunks: list[bytearray]) -> AsyncIterator[bytes
     while answer_chunks:
         yield bytes(answer_chunks.pop())
         await asyncio.sleep(0)
+
+
+class LargeObject(Generic[S]):
+    """A JSON object with long lists: it is encoded element by element, in slices, and each element
+    is released once it is sent. The text as a whole never exists.
+    """
+
+    def __init__(self, value: S, pace: Pace, *, bytes_max: int) -> None:
+        """Args: value: The object; the caller must keep no reference to it. pace: The pace of the
+        request. bytes_max: Limit on the answer (``answer_max_bytes``).
+        """
+        self._parts: list[object] = []
+        """The text in reverse: bytes as they are, and values to encode."""
+        for field in msgspec.structs.fields(value):
+            field_value = getattr(value, field.name)
+            self._parts += [b"," if self._parts else b"{", field.encode_name, b":"]
+            if isinstance(field_value, tuple):
+                self._parts.append(b"[")
+                for index, element in enumerate(field_value):
+                    self._parts += [b",", element] if index else [element]
+                self._parts.append(b"]")
+            else:
+                self._parts.append(field_value)
+        self._parts.append(b"}")
+        self._parts.reverse()
+        self._pace = pace
+        self._bytes_max = bytes_max
+
+    async def response(self, *, status: int) -> Response:
+        """The answer.
+
+        Raises:
+            RefusedError: The answer would be too large.
+        """
+        size = 0
+        for part in self._parts:
+            part_size = len(_encode_part(part))
+            size += part_size
+            if size > self._bytes_max:
+                raise _too_large(self._bytes_max)
+            if self._pace.has_done(1 + part_size // ELEMENT_BYTES):
+                await self._pace.yield_turn()
+        if size <= PIECE_BYTES:
+            text = b"".join(map(_encode_part, reversed(self._parts)))
+            return Response(text, status_code=status, media_type="application/json")
+        response: Response = responses.StreamingResponse(
+            self._release_parts(), status_code=status, media_type="application/json"
+        )
+        return response
+
+    async def _release_parts(self) -> AsyncIterator[bytes]:
+        """Encode and release the parts, and give other tasks a turn after each piece."""
+        piece = bytearray()
+        while self._parts:
+            encoded = _encode_part(self._parts.pop())
+            piece += encoded
+            if self._pace.has_done(1 + len(encoded) // ELEMENT_BYTES):
+                await self._pace.yield_turn()
+            if len(piece) > PIECE_BYTES or not self._parts:
+                yield bytes(piece)
+                piece.clear()
+                await asyncio.sleep(0)
+
+
+def _encode_part(part: object) -> bytes:
+    return part if isinstance(part, bytes) else msgspec.json.encode(part)
+
+
+def _too_large(bytes_max: int) -> RefusedError:
+    return RefusedError(422, f"the answer has more than {bytes_max:,} bytes (answer_max_bytes)")
 
 
 async def refusal_response(_request: Request, error: Exception) -> Response:

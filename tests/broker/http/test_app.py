@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import sys
+import weakref
 from collections.abc import Iterable, Iterator, MutableMapping
 from itertools import pairwise
 from typing import Any
@@ -31,6 +32,7 @@ from txnsim.http.replies import (
     BODY_BYTES_MAX,
     PIECE_BYTES,
     Body,
+    LargeObject,
     Listing,
     OptionalBody,
     RefusedError,
@@ -145,10 +147,16 @@ async def test_a_refusal_is_an_answer() -> None:
     assert as_json([1]).body == b"[1]"
 
 
+def pace() -> Pace:
+    return Pace(Turns(asyncio.get_running_loop()), time_ns)
+
+
 async def listing_body(elements: Iterable[object], *, bytes_max: int = 10_000_000) -> bytes:
-    loop = asyncio.get_running_loop()
-    pace = Pace(Turns(loop), time_ns)
-    answer = await Listing(elements, pace, bytes_max=bytes_max).response(status=200)
+    return await body_of(Listing(elements, pace(), bytes_max=bytes_max))
+
+
+async def body_of(json_answer: Listing[Any] | LargeObject[Any]) -> bytes:
+    answer = await json_answer.response(status=200)
     assert answer.media_type == "application/json"
     if not isinstance(answer, StreamingResponse):
         return bytes(answer.body)
@@ -164,6 +172,53 @@ def time_ns() -> int:
 async def test_a_list_of_any_length_is_the_json_of_it(count: int) -> None:
     elements = [{"a": number} for number in range(count)]
     assert await listing_body(elements) == msgspec.json.encode(elements)
+
+
+class Album(msgspec.Struct, rename="camel"):
+    """An object with two lists."""
+
+    album_title: str
+    pages: tuple[dict[str, int], ...]
+    empty_pages: tuple[int, ...] = ()
+    is_open: bool = True
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, PIECE_BYTES // 10, PIECE_BYTES])
+async def test_an_object_of_any_length_is_the_json_of_it(count: int) -> None:
+    album = Album(album_title='"a"', pages=tuple({"a": number} for number in range(count)))
+    answer = LargeObject(album, pace(), bytes_max=10_000_000)
+    assert await body_of(answer) == msgspec.json.encode(album)
+
+
+async def test_an_object_that_is_too_large_is_refused() -> None:
+    album = Album(album_title="a", pages=({"a": 1},))
+    size = len(msgspec.json.encode(album))
+    assert await body_of(LargeObject(album, pace(), bytes_max=size)) == msgspec.json.encode(album)
+    with pytest.raises(RefusedError, match="answer_max_bytes"):
+        await body_of(LargeObject(album, pace(), bytes_max=size - 1))
+
+
+class Page(msgspec.Struct, weakref=True):
+    """An element that tells when it is released."""
+
+    text: str
+
+
+async def test_the_elements_of_a_large_object_are_released_as_they_are_sent() -> None:
+    released: list[int] = []
+    pages = []
+    for number in range(3):
+        page = Page(text="x" * PIECE_BYTES)
+        pages.append(page)
+        weakref.finalize(page, released.append, number)
+    album = Album(album_title="a", pages=tuple(pages))  # type: ignore[arg-type]
+    answer = LargeObject(album, pace(), bytes_max=10_000_000)
+    del album, pages, page
+    response = await answer.response(status=200)
+    assert isinstance(response, StreamingResponse)
+    counts = [len(released) async for _ in response.body_iterator]
+    assert counts[0] <= 1
+    assert released == [0, 1, 2]
 
 
 async def test_others_have_their_turn_while_a_long_list_is_made() -> None:
