@@ -22,11 +22,10 @@ from txnsim import TXNSIM
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.files import problem_of, whole, write_whole
 from txnsim.on_demand_imports import borrowed
-from txnsim.runtime.virtual.reproducible_process import limits_of_process
 from txnsim_lab.simulation.drawing import SimulationOptions
-from txnsim_lab.simulation.play import OVER_LIMIT_KIND, quieten
+from txnsim_lab.simulation.play import OVER_LIMIT_KIND
 from txnsim_lab.simulation.reports import FindingReport, examine_seed, write_report
-from txnsim_lab.simulation.seed_batch import in_pool, row_of, without_verdict
+from txnsim_lab.simulation.seed_batch import in_pool, prepare_worker, row_of, without_verdict
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -311,27 +310,19 @@ def _play_task(task: TaskSeeds) -> Iterator[pa.RecordBatch]:
     """Play the seeds of one task on a worker."""
     import pyarrow as pa
 
-    _prepare_worker()
+    prepare_worker()
     rows = [result_row(seed, task.options, task.cpu_s) for seed in task.seeds]
     yield pa.RecordBatch.from_pylist(rows, schema=table_schema())
 
 
 def _examine_on_worker(options: SimulationOptions, seed: int) -> ExaminedSeed:
-    _prepare_worker()
+    prepare_worker()
     return _examine_seed(options, seed)
 
 
 def _examine_seed(options: SimulationOptions, seed: int) -> ExaminedSeed:
     report, files = examine_seed(seed, options, shrinks=True)
     return ExaminedSeed(report=report, files=files)
-
-
-def _prepare_worker() -> None:
-    """Prepare a worker: it logs nothing, and its hashes of strings are deterministic."""
-    quieten()
-    for limit in limits_of_process():
-        if "PYTHONHASHSEED" in limit:
-            raise ConfigError(f"a worker of Spark can't repeat runs: {limit}")
 
 
 def _task_ranges(seeds: range) -> Iterator[range]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import TERMINAL
@@ -12,6 +13,7 @@ from txnsim.cli.parsing import new_file
 from txnsim.cli.progress import Progress
 from txnsim.errors import ConfigError
 from txnsim.files import write_whole
+from txnsim_lab.cli._simulating.engines import add_engine_options, engine_starter
 from txnsim_lab.cli._simulating.simulate import duration_of, seeds_in
 
 if TYPE_CHECKING:
@@ -73,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     played_group.add_argument(
         "--jobs", type=int, metavar="N", help="processes (as many as processors)"
     )
+    add_engine_options(played_group, what=" seeds are played")
     output_group = parser.add_argument_group("what is written")
     output_group.add_argument("--json", action="store_true", help="as JSON")
     output_group.add_argument("--html", type=new_file, metavar="FILE", help="a page, too")
@@ -148,7 +151,9 @@ def _referee(designs: Designs, args: argparse.Namespace) -> int:
             played_count, tally_text=f"{different_count} with a difference, {pair.label}"
         )
 
-    verdict = play_match(match, on_pair=show)
+    with ExitStack() as exit_stack:
+        start_engine = engine_starter(args, exit_stack)
+        verdict = play_match(match, on_pair=show, start_engine=start_engine)
     progress.end()
     if args.html is not None:
         write_whole(args.html, html_of(verdict))

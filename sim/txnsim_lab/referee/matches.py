@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.runtime.wall_clock import monotonic_ms
+from txnsim.runtime.wall_clock import monotonic_ms, wall_ms
 from txnsim_lab.referee._costs import count_costs
 from txnsim_lab.referee.pairs import Designs, exploration_pair, seed_pair, story_pair
 from txnsim_lab.referee.verdict import Pair, Side, Verdict, verdict_on
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.simulation.play import quieten
-from txnsim_lab.simulation.seed_batch import in_pool
+from txnsim_lab.simulation.seed_batch import in_pool, prepare_worker
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from txnsim_lab.campaigns import CampaignEngine
 
 STORIES_PER_TASK: Final = 2
 SEEDS_PER_TASK: Final = 4
+SEEDS_PER_JOB: Final = 1_000
+"""Number of seeds that an engine plays before their pairs come back."""
 _EXPLORING_SHARE: Final = 0.5
 """So much of the time goes to explorations at most."""
+
+_PAIR_COLUMN: Final = "pair"
 
 StoryRun = tuple[str, str]
 """A story, by name or file, and one of its runs."""
@@ -39,12 +48,28 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
     """Number of processes."""
 
 
-def play_match(match: Match, *, on_pair: Callable[[Pair], object] = lambda _pair: None) -> Verdict:
+class SeedsTask(msgspec.Struct, frozen=True, kw_only=True):
+    """Seeds that a worker of an engine plays on both designs."""
+
+    seeds: tuple[int, ...]
+    designs: Designs
+    until_ms: int | None
+    """Wall clock time after which it begins no further seed; None for no limit."""
+
+
+def play_match(
+    match: Match,
+    *,
+    on_pair: Callable[[Pair], object] = lambda _pair: None,
+    start_engine: Callable[[], CampaignEngine] | None = None,
+) -> Verdict:
     """Play a match.
 
     Args:
         match: What is played.
         on_pair: Called with each pair when both sides are played.
+        start_engine: Starts an engine whose workers play the seeds, once all else is played, as
+            explorations fork this process; None for processes of this machine.
 
     Raises:
         ConfigError: A cluster can't be configured as a design says.
@@ -62,7 +87,7 @@ def play_match(match: Match, *, on_pair: Callable[[Pair], object] = lambda _pair
 
     costs = count_costs(match.designs)
     pairs = []
-    for pair in _all_pairs(match, goes_on, seconds_left):
+    for pair in _all_pairs(match, goes_on, seconds_left, start_engine):
         pairs.append(pair)
         on_pair(pair)
     wanted_count = (
@@ -78,7 +103,10 @@ def play_match(match: Match, *, on_pair: Callable[[Pair], object] = lambda _pair
 
 
 def _all_pairs(
-    match: Match, goes_on: Callable[[], bool], seconds_left: Callable[[], float | None]
+    match: Match,
+    goes_on: Callable[[], bool],
+    seconds_left: Callable[[], float | None],
+    start_engine: Callable[[], CampaignEngine] | None,
 ) -> Iterator[Pair]:
     for index, name in enumerate(match.explorations):
         left_s = seconds_left()
@@ -101,6 +129,9 @@ def _all_pairs(
         goes_on,
         chunk_size=STORIES_PER_TASK,
     )
+    if start_engine is not None:
+        yield from _on_engine(start_engine, match, seconds_left)
+        return
     yield from _in_processes(
         partial(seed_pair, designs=match.designs),
         match.seeds,
@@ -131,6 +162,44 @@ def _in_processes(
         if not goes_on():
             return
         yield play_number(number)
+
+
+def _on_engine(
+    start_engine: Callable[[], CampaignEngine],
+    match: Match,
+    seconds_left: Callable[[], float | None],
+) -> Iterator[Pair]:
+    """Play the seeds on workers, a job for each thousand, so that pairs come meanwhile."""
+    if seconds_left() == 0 or not match.seeds:
+        return
+    engine = start_engine()
+    for job_start in range(0, len(match.seeds), SEEDS_PER_JOB):
+        left_s = seconds_left()
+        if left_s == 0:
+            return
+        job_seeds = match.seeds[job_start : job_start + SEEDS_PER_JOB]
+        tasks = [
+            SeedsTask(
+                seeds=tuple(job_seeds[task_start : task_start + SEEDS_PER_TASK]),
+                designs=match.designs,
+                until_ms=None if left_s is None else wall_ms() + round(left_s * 1_000),
+            )
+            for task_start in range(0, len(job_seeds), SEEDS_PER_TASK)
+        ]
+        for row in engine.rows(tasks, SeedsTask, _play_task, f"{_PAIR_COLUMN} binary"):
+            yield msgspec.msgpack.decode(row[_PAIR_COLUMN], type=Pair)
+
+
+def _play_task(task: SeedsTask) -> Iterator[pa.RecordBatch]:
+    """Play the seeds of one task on a worker."""
+    import pyarrow as pa
+
+    prepare_worker()
+    for seed in task.seeds:
+        if task.until_ms is not None and wall_ms() >= task.until_ms:
+            return
+        pair = seed_pair(seed, task.designs)
+        yield pa.RecordBatch.from_pydict({_PAIR_COLUMN: [msgspec.msgpack.encode(pair)]})
 
 
 def _story_of_index(runs: Sequence[StoryRun], designs: Designs, index: int) -> Pair:

@@ -20,6 +20,7 @@ from txnsim import TXNSIM
 from txnsim.errors import ConfigError
 from txnsim.files import append, problem_of, write_whole
 from txnsim.runtime.process_pool import interrupts_kept_back, process_pool
+from txnsim.runtime.virtual.reproducible_process import limits_of_process
 from txnsim.runtime.wall_clock import cpu_ms
 from txnsim_lab.simulation._causes import causes_of
 from txnsim_lab.simulation.drawing import SimulationOptions, draw
@@ -31,6 +32,18 @@ T = TypeVar("T")
 _HASH_SEED: Final = "PYTHONHASHSEED"
 SEEDS_PER_TASK: Final = 8
 """Seeds per task: a task costs about a millisecond, a seed a few hundred."""
+
+
+def prepare_worker() -> None:
+    """Prepare a worker of an engine: it logs nothing, and its hashes of strings are deterministic.
+
+    Raises:
+        ConfigError: Its runs would not repeat.
+    """
+    quieten()
+    for limit in limits_of_process():
+        if _HASH_SEED in limit:
+            raise ConfigError(f"a worker of Spark can't repeat runs: {limit}")
 
 
 class SeedRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -55,6 +55,7 @@ def test_the_command_writes_each_form(tmp_path: Path, capsys: pytest.CaptureFixt
     [
         (("4.4", "no"), "'no': no part of a design"),
         (("4.4", "4.4", "--way", ""), "--way needs --on"),
+        (("4.4", "4.4", "--master", "local[1]"), "--master needs --engine spark"),
         (("4.4", "4.4", "--on", "A"), "--on needs --seed"),
         (("4.4", "4.4", "--stories", "nothing"), "no scenario 'nothing'"),
         (("4.4", "4.4", "--on", "B", "--stories", "z34", "--run", "x"), "no run 'x'"),

@@ -132,7 +132,7 @@ def test_a_worker_that_is_killed_costs_no_seed_and_doubles_none(
 
 
 def test_a_worker_whose_hashes_do_not_repeat_is_refused() -> None:
-    program = "from txnsim_lab import campaigns; campaigns._prepare_worker()"
+    program = "from txnsim_lab.simulation.seed_batch import prepare_worker; prepare_worker()"
     process = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONHASHSEED": "random"},

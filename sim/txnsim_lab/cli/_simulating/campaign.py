@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS, new_folder
 from txnsim.cli.progress import Progress
 from txnsim.errors import BadInputError, ConfigError, MissingExtraError
-from txnsim.on_demand_imports import offered, require_libraries
+from txnsim.on_demand_imports import require_libraries
+from txnsim_lab.cli._simulating.engines import LOCAL_ENGINE, add_engine_options, engine_starter
 from txnsim_lab.cli._simulating.simulate import (
     FOUND_STATUS,
     add_run_choices,
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from txnsim_lab.campaigns import CampaignSummary, ExamineSeeds, PlaySeeds
     from txnsim_lab.simulation.drawing import SimulationOptions
     from txnsim_lab.simulation.reports import FindingReport
-
-LOCAL_ENGINE: Final = "local"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,15 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run_parser.add_argument(
         "--out", type=new_folder, required=True, metavar="DIR", help="the table's folder"
     )
-    engines = {engine_module.NAME: engine_module for engine_module in offered("campaign_engine")}
-    run_parser.add_argument(
-        "--engine",
-        choices=(LOCAL_ENGINE, *engines),
-        default=LOCAL_ENGINE,
-        help="where (default local)",
-    )
-    for engine_module in engines.values():
-        engine_module.add_arguments(run_parser)
+    add_engine_options(run_parser)
     run_parser.add_argument("--jobs", type=int, metavar="N", help="processes of the engine local")
     add_run_choices(run_parser)
     run_parser.add_argument("--seed-limit", default="60s", metavar="DURATION",
@@ -113,18 +104,12 @@ def _play_and_examine(
     from txnsim_lab.simulation.seed_batch import processors
 
     cpu_s = duration_of("--seed-limit", args.seed_limit) / 1_000
-    if args.engine == LOCAL_ENGINE:
-        if getattr(args, "master", None) is not None:
-            raise ConfigError("--master needs --engine spark")
-        return on_this_machine(options, process_count=args.jobs or processors(), cpu_s=cpu_s)
-    if args.jobs is not None:
+    if args.engine != LOCAL_ENGINE and args.jobs is not None:
         raise ConfigError("--jobs needs --engine local; with Spark, --master says how many")
-    chosen_module = next(
-        engine_module
-        for engine_module in offered("campaign_engine")
-        if args.engine == engine_module.NAME
-    )
-    return on_engine(exit_stack.enter_context(chosen_module.engine(args)), options, cpu_s=cpu_s)
+    start_engine = engine_starter(args, exit_stack)
+    if start_engine is None:
+        return on_this_machine(options, process_count=args.jobs or processors(), cpu_s=cpu_s)
+    return on_engine(start_engine(), options, cpu_s=cpu_s)
 
 
 def _summary_lines(
