@@ -31,10 +31,22 @@ from txnsim.client.raw.connection import RawConnection
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import AclBinding, AclOperation, PatternType, Permission, ResourceType
 from txnsim.server.security_demo import Authority
+from txnsim_lab.cli._referee import DIFFERENT_STATUS
 
 pytestmark = pytest.mark.real
 
 VERSION = "4.3.1"
+
+
+def test_the_referee_tells_what_a_real_release_does(capsys: pytest.CaptureFixture[str]) -> None:
+    """Kafka 4.3 loses the marker of KAFKA-20734, which 4.2 sends again; the real one does, too."""
+    what = ["--explore", "none", "--stories", "z27", "--seeds", "none", "--jobs", "1"]
+    status = main(["referee", "4.3", "4.2", *what, "--real", f"apache-{VERSION}", "--json"])
+    assert status == DIFFERENT_STATUS
+    anomalies = json.loads(capsys.readouterr().out)["anomalies"]
+    (hang,) = [line for line in anomalies if line["kind"] == "stuck-last-stable-offset"]
+    assert [answer["has_it"] for answer in hang["real"]] == [True] * len(hang["real"])
+    assert hang["real"]
 
 
 @pytest.mark.parametrize(

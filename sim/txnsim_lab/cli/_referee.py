@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import new_file
 from txnsim.cli.progress import Progress
 from txnsim.errors import ConfigError
 from txnsim.files import write_whole
+from txnsim.releases import REFERENCE
 from txnsim_lab.cli._simulating.engines import add_engine_options, engine_starter
 from txnsim_lab.cli._simulating.simulate import duration_of, seeds_in
 
 if TYPE_CHECKING:
     from txnsim.runtime.trace import TraceLevel
     from txnsim_lab.referee.pairs import Designs
-    from txnsim_lab.referee.verdict import Pair, Side
+    from txnsim_lab.referee.verdict import Pair, Side, Verdict
     from txnsim_lab.simulation.play import Finding
 
 DIFFERENT_STATUS: Final = 3
@@ -76,6 +79,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--jobs", type=int, metavar="N", help="processes (as many as processors)"
     )
     add_engine_options(played_group, what=" seeds are played")
+    played_group.add_argument(
+        "--real",
+        metavar="RELEASE,…",
+        help=f"real brokers that play stories of what was found: apache-{REFERENCE.patch_release},"
+        " several with commas (needs a JDK 17 and Maven)",
+    )
     output_group = parser.add_argument_group("what is written")
     output_group.add_argument("--json", action="store_true", help="as JSON")
     output_group.add_argument("--html", type=new_file, metavar="FILE", help="a page, too")
@@ -121,7 +130,9 @@ def run(args: argparse.Namespace) -> int:
 def _referee(designs: Designs, args: argparse.Namespace) -> int:
     from txnsim_lab.referee.matches import Match, play_match, story_runs
     from txnsim_lab.referee.writing import as_json, html_of, lines_of, markdown_of
+    from txnsim_lab.target.jars import version_of
 
+    versions = [] if args.real is None else [version_of(word) for word in args.real.split(",")]
     match = Match(
         designs=designs,
         explorations=_explorations(args.explore),
@@ -155,6 +166,8 @@ def _referee(designs: Designs, args: argparse.Namespace) -> int:
         start_engine = engine_starter(args, exit_stack)
         verdict = play_match(match, on_pair=show, start_engine=start_engine)
     progress.end()
+    if versions:
+        verdict = _ask_real_releases(verdict, versions)
     if args.html is not None:
         write_whole(args.html, html_of(verdict))
     if args.markdown is not None:
@@ -169,6 +182,19 @@ def _referee(designs: Designs, args: argparse.Namespace) -> int:
     if verdict.differs:
         return DIFFERENT_STATUS
     return 0 if verdict.is_complete else INCOMPLETE_STATUS
+
+
+def _ask_real_releases(verdict: Verdict, versions: Sequence[str]) -> Verdict:
+    """The verdict with what real brokers did in its stories."""
+    from txnsim.runtime import real_world
+    from txnsim_lab.referee.real_releases import ask_release
+
+    real_answers = [
+        answer
+        for version in versions
+        for answer in real_world.run(ask_release(version, verdict, report_progress=TERMINAL.warn))
+    ]
+    return msgspec.structs.replace(verdict, real_answers=tuple(real_answers))
 
 
 def _names(text: str) -> list[str]:

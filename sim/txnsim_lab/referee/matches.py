@@ -11,7 +11,7 @@ import msgspec
 from txnsim.runtime.wall_clock import monotonic_ms, wall_ms
 from txnsim_lab.referee._costs import count_costs
 from txnsim_lab.referee.pairs import Designs, exploration_pair, seed_pair, story_pair
-from txnsim_lab.referee.verdict import Pair, Side, Verdict, verdict_on
+from txnsim_lab.referee.verdict import Pair, Side, StoryRun, Verdict, verdict_on
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.simulation.play import quieten
 from txnsim_lab.simulation.seed_batch import in_pool, prepare_worker
@@ -29,9 +29,6 @@ _EXPLORING_SHARE: Final = 0.5
 """So much of the time goes to explorations at most."""
 
 _PAIR_COLUMN: Final = "pair"
-
-StoryRun = tuple[str, str]
-"""A story, by name or file, and one of its runs."""
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):

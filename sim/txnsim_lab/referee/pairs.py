@@ -165,7 +165,7 @@ def _story_side(name: str, run: str, designs: Designs, side: Side) -> SideResult
         return SideResult(
             remark=f"it did not come to its end: {run_result.verdict.because[0]}", failures=failures
         )
-    return SideResult(sightings=_sightings(_findings_of(run_result.verdict)), failures=failures)
+    return SideResult(sightings=sightings_of_story(run_result.verdict), failures=failures)
 
 
 def _parted_side(
@@ -179,10 +179,15 @@ def _parted_side(
     if not run_result.mismatches or FAILED_VERDICT in run_result.verdict.observed:
         return failed
     return SideResult(
-        sightings=_sightings(_findings_of(run_result.verdict)),
+        sightings=sightings_of_story(run_result.verdict),
         other_way=run_result.mismatches[0],
         failures=tuple(dict.fromkeys((*failed.failures, *failures))),
     )
+
+
+def sightings_of_story(verdict: JudgesResult) -> dict[str, Sighting]:
+    """What the judges found in a run of a story: the first finding of each kind."""
+    return _sightings(_findings_of(verdict))
 
 
 def _findings_of(verdict: JudgesResult) -> Iterator[Finding]:

@@ -8,6 +8,9 @@ from typing import Final
 
 import msgspec
 
+StoryRun = tuple[str, str]
+"""A story, by name or file, and one of its runs."""
+
 
 class Side(StrEnum):
     """One of the two designs."""
@@ -121,6 +124,8 @@ class AnomalyLine(msgspec.Struct, frozen=True, kw_only=True):
     both: int
     examples: tuple[Example, ...]
     """The easiest run where one side alone has it, or else where both have."""
+    story_runs: tuple[StoryRun, ...] = ()
+    """The runs of stories in which a side has it, first those in which only one has."""
 
     @property
     def standing(self) -> Standing:
@@ -152,6 +157,20 @@ class CostLine(msgspec.Struct, frozen=True, kw_only=True):
     b: float | None
 
 
+class RealAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What real brokers of a release did in one run of a story."""
+
+    release: str
+    story_run: StoryRun
+    """The run of the match."""
+    played_run: str
+    """That run of the story, or another one of its mode, which the release can play."""
+    kinds: tuple[str, ...] = ()
+    """Kinds of the anomalies that were found."""
+    why_not: str = ""
+    """Why there is no verdict; empty if there is one."""
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a match."""
 
@@ -172,6 +191,14 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     remarks: tuple[str, ...]
     """What was not played to its end."""
     is_complete: bool
+    real_answers: tuple[RealAnswer, ...] = ()
+    """What real releases did in stories of these anomalies."""
+
+    def real_answers_on(self, anomaly: AnomalyLine) -> tuple[RealAnswer, ...]:
+        """What real releases did in the stories in which a design has an anomaly."""
+        return tuple(
+            answer for answer in self.real_answers if answer.story_run in anomaly.story_runs
+        )
 
     @property
     def differs(self) -> bool:
@@ -274,6 +301,11 @@ def _line(kind: str, pairs: list[Pair]) -> AnomalyLine:
         only_b=len(only_b),
         both=len(pairs_of_both),
         examples=tuple(examples),
+        story_runs=tuple(
+            (pair.name, pair.run)
+            for pair in (*only_a, *only_b, *pairs_of_both)
+            if pair.source is Source.STORY
+        ),
     )
 
 

@@ -108,6 +108,19 @@ def _played_text(verdict: Verdict) -> str:
     )
 
 
+def _real_texts(verdict: Verdict, line: AnomalyLine) -> Iterator[str]:
+    """What real releases did where a design has the anomaly."""
+    for answer in verdict.real_answers_on(line):
+        what = f"Apache Kafka {answer.release}, story {answer.story_run[0]} {answer.played_run}"
+        if answer.why_not:
+            yield f"{what}: no verdict, {answer.why_not}"
+        elif line.kind in answer.kinds:
+            yield f"{what}: has it"
+        else:
+            others = f"; it has {', '.join(answer.kinds)}" if answer.kinds else ""
+            yield f"{what}: has it not{others}"
+
+
 def _number(count: float | None) -> str:
     return "–" if count is None else f"{count:g}"
 
@@ -135,6 +148,7 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
                 f"  {step}" for step in marked_steps(sighting.steps, sighting.deviating_steps)
             )
             yield f"  play it: {command_of(verdict, example, line.kind)}"
+        yield from (f"  {text}" for text in _real_texts(verdict, line))
     if verdict.other_ways:
         yield ""
         yield "Stories that go another way, judged without their expectations:"
@@ -184,6 +198,17 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
                         "command": command_of(verdict, example, line.kind),
                     }
                     for example in line.examples
+                ],
+                "real": [
+                    {
+                        "release": answer.release,
+                        "story": answer.story_run[0],
+                        "run": answer.played_run,
+                        "has_it": None if answer.why_not else line.kind in answer.kinds,
+                        "found": list(answer.kinds),
+                        "why_not": answer.why_not,
+                    }
+                    for answer in verdict.real_answers_on(line)
                 ],
             }
             for line in _ordered(verdict)
@@ -242,6 +267,16 @@ def _markdown_lines(verdict: Verdict) -> Iterator[str]:
             yield "```"
             yield ""
             yield "</details>"
+    real_texts = [
+        f"- {line.kind}: {escape(text)}"
+        for line in _ordered(verdict)
+        for text in _real_texts(verdict, line)
+    ]
+    if real_texts:
+        yield ""
+        yield "Real brokers, asked by the same stories:"
+        yield ""
+        yield from real_texts
     yield ""
     yield "| A transaction on two partitions takes | A | B |"
     yield "| --- | --- | --- |"
@@ -293,6 +328,7 @@ def _html_parts(verdict: Verdict) -> Iterator[str]:
             steps = "\n".join(marked_steps(sighting.steps, sighting.deviating_steps))
             yield f"<pre>{escape(steps)}</pre>" if steps else ""
             yield f"<pre>{escape(command_of(verdict, example, line.kind))}</pre>"
+        yield _html_list([*_real_texts(verdict, line)])
     yield "<h2>What a transaction on two partitions takes</h2><table><tr><th><th>A<th>B"
     for cost in verdict.costs:
         yield (
