@@ -6,4 +6,5 @@
 - ``pairs`` plays the same exploration, story or seed on both; ``matches`` plays all of them.
 - ``_costs`` counts what a transaction takes.
 - ``verdict``: what a design cures, leaves and brings; ``writing`` puts it into words.
+- ``real_releases`` asks real brokers for the anomalies of a verdict.
 """

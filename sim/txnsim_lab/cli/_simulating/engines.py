@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from txnsim_lab.campaigns import CampaignEngine
 
 LOCAL_ENGINE: Final = "local"
-_EXTENSION_MODULE: Final = "campaign_engine"
 
 
 def add_engine_options(parser: argparse._ActionsContainer, *, what: str = "") -> None:
@@ -26,7 +25,7 @@ def add_engine_options(parser: argparse._ActionsContainer, *, what: str = "") ->
         parser: A parser, or a group of its options.
         what: What is played there, for the help; all unless given.
     """
-    engines = {engine_module.NAME: engine_module for engine_module in offered(_EXTENSION_MODULE)}
+    engines = {engine_module.NAME: engine_module for engine_module in offered("campaign_engine")}
     parser.add_argument(
         "--engine",
         choices=(LOCAL_ENGINE, *engines),
@@ -52,7 +51,7 @@ def engine_starter(
         return None
     engine_module = next(
         engine_module
-        for engine_module in offered(_EXTENSION_MODULE)
+        for engine_module in offered("campaign_engine")
         if args.engine == engine_module.NAME
     )
 
