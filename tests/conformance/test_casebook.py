@@ -21,7 +21,13 @@ from txnsim.node import log_events
 from txnsim.replica import replicas
 from txnsim.runtime.trace_kinds import KINDS
 from txnsim_lab.conformance._book import answers
-from txnsim_lab.conformance._book.casebook_reader import all_files, broker_configs, cases, rules
+from txnsim_lab.conformance._book.casebook_reader import (
+    all_files,
+    broker_configs,
+    cases,
+    rule_files,
+    rules,
+)
 
 CASES_MIN = 300
 NAMED_MIN = 180
@@ -83,6 +89,18 @@ def test_a_rule_that_a_case_shows_does_not_point_elsewhere() -> None:
     none_of((row for row in rules_shown if rules()[row][1].elsewhere), "shown by a case after all")
 
 
+def is_test(test_id: str) -> bool:
+    path, _, name = test_id.partition("::")
+    file = ROOT / path
+    return file.exists() and f"def {name}(" in file.read_text("utf-8")
+
+
+def test_the_recorded_plays_of_a_file_of_rules_exist() -> None:
+    plays = [rule_file.plays for rule_file in rule_files() if rule_file.plays]
+    assert plays
+    none_of((test_id for test_id in plays if not is_test(test_id)), "no such test")
+
+
 def test_what_shows_a_rule_elsewhere_exists() -> None:
     deviations = " ".join((ROOT / "DEVIATIONS.md").read_text("utf-8").split())
     complaints = []
@@ -91,9 +109,7 @@ def test_what_shows_a_rule_elsewhere_exists() -> None:
             case None:
                 continue
             case elsewhere if elsewhere.test:
-                path, _, name = elsewhere.test.partition("::")
-                file = ROOT / path
-                if not file.exists() or f"def {name}(" not in file.read_text("utf-8"):
+                if not is_test(elsewhere.test):
                     complaints.append(f"{rule.id}: no test {elsewhere.test}")
             case elsewhere if elsewhere.recorded:
                 complaints += other_transcripts.recording_complaints(rule)

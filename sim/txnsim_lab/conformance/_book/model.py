@@ -106,6 +106,10 @@ class RuleFile(CasebookPart):
     title: str
     about: str = ""
     source: str
+    plays: str = ""
+    """A test that plays recorded answers of Kafka's own class, ``path/of/test_file.py::test_name``:
+    besides their cases it holds the rules of this file.
+    """
     rules: tuple[Rule, ...]
 
 
