@@ -103,6 +103,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
         "contributing/next-release.md",
         "contributing/pipeline-design.md",
         "contributing/spark-pushed-filters.md",
+        "contributing/spark-workarounds.md",
         "contributing/threat-model.md",
     ),
 }
