@@ -34,7 +34,7 @@ from txnsim.share.partition import SharePartition
 
 _SOURCE: Final = Path(__file__).with_name("java") / "share" / "ShareJudge.java"
 RECORDED: Final = Path(__file__).with_name("share_walks.jsonl")
-RECORDED_WALKS: Final = 40
+RECORDED_WALKS: Final = 100
 STEPS: Final = 40
 LOCK_MS: Final = 10
 
@@ -231,7 +231,7 @@ class LineWalk:
         batches = []
         for _ in range(random.choice([0, 0, 1, 2, 4])):
             first_offset = next_offset + random.choice([0, 0, 0, 2])
-            next_offset = first_offset + random.randint(1, 6)
+            next_offset = first_offset + random.choice([1, 2, 3, 4, 6, 12, 16])
             state = random.choice([0, 0, 2, 4, 3 if has_dead_letters else 0])
             batches.append(
                 f"{first_offset}:{next_offset - 1}:{state}:{random.randint(1, limit - 1)}"
@@ -278,7 +278,7 @@ class LineWalk:
     def _fetch(self) -> str:
         random, partition = self.random, self.player.partition
         fetch_offset = partition.next_fetch_offset()
-        if not partition.can_acquire(self.player.settings):
+        if not partition.can_acquire(self.player.settings) and random.random() < 0.8:
             return ""
         if fetch_offset < self.log_start:
             return f"lso 0 {self.log_start}"
@@ -292,7 +292,8 @@ class LineWalk:
             for producer, first_offset, last_offset in self.aborted
             if last_offset >= fetch_offset and first_offset <= fetched[-1].last_offset
         ]
-        numbers = [random.randint(0, 1), random.randint(1, 9), random.randint(1, 9), fetch_offset]
+        max_records = random.choice([0, *range(1, 10)])
+        numbers = [random.randint(0, 1), random.randint(1, 9), max_records, fetch_offset]
         batches = [
             f"{batch.base_offset}:{batch.last_offset}:{batch.producer_id}:{batch.is_transactional:d}:"
             f"{batch.is_abort_marker:d}"

@@ -46,20 +46,19 @@ def acquire(
     if last_offset < records.start_offset:
         return _NONE_ACQUIRED
     remaining_count = min(command.max_records, settings.max_record_locks - records.offset_count)
-    if remaining_count <= 0 and command.fetch_offset <= records.end_offset:
-        # No lock is left for new records. Those in flight have theirs.
-        remaining_count = min(command.max_records, records.end_offset - command.fetch_offset + 1)
-        last_offset = min(last_offset, records.end_offset)
     if remaining_count <= 0:
-        return _NONE_ACQUIRED
+        # No lock is left for new records. Those in flight have theirs.
+        if command.fetch_offset > records.end_offset:
+            return _NONE_ACQUIRED
+        remaining_count = command.max_records
+        last_offset = min(last_offset, records.end_offset)
     acquisition = _Acquisition(records, command, settings, now_ms, remaining_count)
     refusal = acquisition.take(last_offset)
     if refusal is not None:
         return refusal
-    ranges = acquisition.ranges
-    if not command.aborted or not ranges:
-        return Acquired(ranges=tuple(ranges), count=acquisition.count)
-    return _archive_aborted(records, command, ranges)
+    if not command.aborted:
+        return Acquired(ranges=tuple(acquisition.ranges), count=acquisition.count)
+    return _archive_aborted(records, command, acquisition.ranges)
 
 
 @dataclass(slots=True)
