@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random  # noqa: TID251 - a seed, and a broker on the real machine
 import sys
-import time  # noqa: TID251 - a broker on the real machine
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -18,6 +17,7 @@ from typing import Any, Final
 from tests.conformance.drawn import compare_play
 from tests.conformance.streams_plays import ANSWER_TIMEOUT_S, Plays, plain
 from txnsim.client.raw.connection import RawConnection
+from txnsim.runtime.blocking_world import world
 from txnsim.types import uuid_text
 from txnsim.wire.apis import APIS
 from txnsim.wire.batch import Record, build_batch, iter_batches
@@ -146,8 +146,8 @@ class DrawnShares:
             answer = self._p.ask("ShareGroupHeartbeat", 1, is_quiet=True, **values, **names)
             if answer.assignment is not None and answer.assignment.topic_partitions:
                 break
-            time.sleep(0.1)
-        time.sleep(self._p.pause_s)
+            world().sleep(0.1)
+        world().sleep(self._p.pause_s)
 
     def _clean_topics(self) -> None:
         plays, group = self._p, self._group
@@ -157,7 +157,7 @@ class DrawnShares:
             answer = plays.ask("DeleteGroups", 2, is_quiet=True, groups_names=[group])
             if answer.results[0].error_code.name in ("none", "group_id_not_found"):
                 break
-            time.sleep(0.1)
+            world().sleep(0.1)
         names = [name for name, _ in _CONFIGS]
         plays.configure(group, dict.fromkeys(names), is_quiet=True)
         topic_names = [f"{self._name}-{letter}" for letter in "tu"]
@@ -179,7 +179,7 @@ class DrawnShares:
             ).topics
             if not topic_description.error_code and len(topic_description.partitions) == partitions:
                 break
-            time.sleep(0.05)
+            world().sleep(0.05)
         self._ids[full_name] = topic_description.topic_id
         self._partitions[full_name] = partitions
 
@@ -232,7 +232,7 @@ class DrawnShares:
             )
             if equal_round_count == 4:
                 return
-            time.sleep(self._p.pause_s / 2)
+            world().sleep(self._p.pause_s / 2)
 
     def _choose_sharer(self) -> Sharer:
         return self._chance.choice(self._sharers)
@@ -280,7 +280,7 @@ class DrawnShares:
     def _disconnect(self) -> None:
         """Close a member's connection, which releases the records that it acquired."""
         self._choose_sharer().reconnect()
-        time.sleep(self._p.pause_s)
+        world().sleep(self._p.pause_s)
 
     # Records
 
@@ -329,7 +329,7 @@ class DrawnShares:
         while (
             init_answer := plays.ask("InitProducerId", 4, is_quiet=True, **name, **own_fields)
         ).error_code:
-            time.sleep(0.05)
+            world().sleep(0.05)
         producer_fields = {
             **name,
             "producer_id": init_answer.producer_id,
@@ -344,7 +344,7 @@ class DrawnShares:
             {"name": topic_partition[0], "partitions": [topic_partition[1]]}
         ]
         while self._refuses(plays.ask("AddPartitionsToTxn", 3, is_quiet=True, **old_fields)):
-            time.sleep(0.05)
+            world().sleep(0.05)
         batch = self._build_batch(
             chance.choice((1, 2, 4)),
             producer_id=init_answer.producer_id,
@@ -370,8 +370,8 @@ class DrawnShares:
         while self._p.ask(
             "EndTxn", 3, is_quiet=True, **producer_fields, committed=committed
         ).error_code:
-            time.sleep(0.05)
-        time.sleep(self._p.pause_s)
+            world().sleep(0.05)
+        world().sleep(self._p.pause_s)
         self._p.rows.append([self._name, "ended", committed])
 
     def _delete_records(self) -> None:

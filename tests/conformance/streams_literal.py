@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time  # noqa: TID251 - a broker on the real machine
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +25,7 @@ from tests.conformance.streams_plays import (
     sub,
     ti,
 )
+from txnsim.runtime.blocking_world import world
 
 TRANSCRIPT: Final = Path(__file__).with_suffix(".jsonl")
 BEFORE: Final = Path(__file__).with_name("streams_before_4_4.jsonl")
@@ -460,13 +460,13 @@ def play_delays(p: Plays) -> None:
     p.desc("s17")
     b = p.member("s17", "b", simple())
     b.beat()
-    time.sleep(2.2)
+    world().sleep(2.2)
     a.beat()
     b.beat()
     p.desc("s17")
     third_member = p.member("s17", "c", simple())
     a.beat()
-    time.sleep(1.2)
+    world().sleep(1.2)
     settle(a, b, third_member)
     p.desc("s17")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time  # noqa: TID251 - a broker on the real machine
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from txnsim.client.raw.connection import RawConnection
+from txnsim.runtime.blocking_world import world
 from txnsim.wire.apis import APIS
 
 SETTINGS: Final = {
@@ -201,7 +201,7 @@ class Plays:
                 self.ask("FindCoordinator", 4, is_quiet=True, key_type=1, **keys)
                 if not self.beat("warm", "m", 0, simple(), is_quiet=True).error_code:
                     break
-                time.sleep(0.1)
+                world().sleep(0.1)
             yield
 
     def ask(self, api: str, version: int, *, is_quiet: bool = False, **request_fields: Any) -> Any:
@@ -215,7 +215,7 @@ class Plays:
 
     def settle_topics(self) -> None:
         """Wait until the broker knows of new topics."""
-        time.sleep(self.pause_s)
+        world().sleep(self.pause_s)
 
     # Topics and configs
 
@@ -423,7 +423,7 @@ class Plays:
         while (
             init_answer := self.ask("InitProducerId", 4, is_quiet=True, **name, **own_fields)
         ).error_code:
-            time.sleep(0.05)  # the transaction before has not ended
+            world().sleep(0.05)  # the transaction before has not ended
         producer_fields = {
             **name,
             "producer_id": init_answer.producer_id,

@@ -96,7 +96,7 @@ def is_test(test_id: str) -> bool:
 
 
 def test_the_recorded_plays_of_a_file_of_rules_exist() -> None:
-    plays = [rule_file.plays for rule_file in rule_files() if rule_file.plays]
+    plays = [test_id for rule_file in rule_files() for test_id in rule_file.plays]
     assert plays
     none_of((test_id for test_id in plays if not is_test(test_id)), "no such test")
 

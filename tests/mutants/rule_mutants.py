@@ -111,8 +111,7 @@ def showing_tests(rule: Rule) -> Iterator[str]:
         yield from _tests_elsewhere(rule.elsewhere)
         return
     rule_file, _ = rules()[rule.id]
-    if rule_file.plays:
-        yield rule_file.plays
+    yield from rule_file.plays
     for case in cases():
         levels = [level for level in rule.levels if rule.id in case.rule_ids(level)]
         recordings = test_cases.recorded(case.file).get(case.name, {})

@@ -106,9 +106,9 @@ class RuleFile(CasebookPart):
     title: str
     about: str = ""
     source: str
-    plays: str = ""
-    """A test that plays recorded answers of Kafka's own class, ``path/of/test_file.py::test_name``:
-    besides their cases it holds the rules of this file.
+    plays: OneOrMore = ()
+    """Tests that play recorded answers of a real Kafka or of one of its classes,
+    ``path/of/test_file.py::test_name``: besides their cases these hold the rules of this file.
     """
     rules: tuple[Rule, ...]
 
