@@ -780,7 +780,15 @@ def rules_page() -> str:
         page.introduction(KAFKA_VERSION),
         *(
             "\n\n".join(
-                filter(None, [f"## {file.title}", _join_lines(file.about), _table(page.HEAD, rows)])
+                filter(
+                    None,
+                    [
+                        f"## {file.title}",
+                        _join_lines(file.about),
+                        page.sentence_of_plays(file),
+                        _table(page.HEAD, rows),
+                    ],
+                )
             )
             for file, rows in page.subjects()
         ),

@@ -1,6 +1,7 @@
 """Random requests to a real Apache Kafka and to the simulator, answer by answer.
 
     python -m tests.conformance.random_play --level 0,1,2 --operations 10000 --seed 1
+    python -m tests.conformance.random_play --operations 1500 --keep 25  # writes random_plays.jsonl
 
 The player is the Hypothesis state machine of ``tests.conformance.machine``. The same seed asks the
 same things as long as the answers are the same. It ends with the differences, each with the
@@ -23,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.conformance import cells
+from tests.conformance import cells, recorded_play
 from tests.conformance.result import Result
 from tests.conformance.session import PLAYS_PER_SEED, SHRINKS, Addresses, Session
 from tests.support.apache_kafka import ApacheKafka
@@ -64,6 +65,7 @@ def play(
     shrink_count: int = SHRINKS,
     missing: Missing = cells.cells_not_visited,
     reports_progress: bool = False,
+    keeps_plays: bool = False,
 ) -> Result:
     """Play at least so many operations at a level.
 
@@ -76,6 +78,7 @@ def play(
         shrink_count: So often it looks for a shorter play that parts the brokers.
         missing: Where a long play still has to go.
         reports_progress: Whether to write on stderr how it goes.
+        keeps_plays: Whether the result has the plays, to play them again without a real broker.
     """
     begun_s = time.monotonic()
     session = Session(
@@ -86,6 +89,7 @@ def play(
         shrink_count=shrink_count,
     )
     result = session.result
+    result.recorded_plays = [] if keeps_plays else None
     number, differences_told = seed, 0
     while not has_ended(result, operation_count, missing):
         session.play(number)
@@ -197,6 +201,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--plays", type=int, default=PLAYS_PER_SEED, help="of one seed")
     parser.add_argument("--shrink", type=int, default=SHRINKS, metavar="PLAYS")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the report for tools, too")
+    parser.add_argument(
+        "--keep", type=int, metavar="PLAYS", help="keep so many plays of each level for the gate"
+    )
     arguments = parser.parse_args(argv)
     results: list[Result] = []
     transaction_versions = [int(level) for level in arguments.level.split(",")]
@@ -215,10 +222,17 @@ def main(argv: Sequence[str] | None = None) -> int:
                 shrink_count=arguments.shrink,
                 missing=partial(missing_anywhere, results) if is_last else cells.cells_not_visited,
                 reports_progress=True,
+                keeps_plays=arguments.keep is not None,
             )
         results.append(result)
         sys.stdout.write("\n".join(report(result)) + "\n")
         sys.stdout.flush()
+    if arguments.keep is not None and not any(result.differences for result in results):
+        recorded_play.write_plays(
+            recorded
+            for result in results
+            for recorded in (result.recorded_plays or ())[: arguments.keep]
+        )
     if arguments.json is not None:
         arguments.json.write_text(
             json.dumps([cells.as_json(result) for result in results], indent=1) + "\n"

@@ -9,6 +9,7 @@ import msgspec
 
 from tests.conformance.operations import Operation
 from tests.conformance.races import Race
+from tests.conformance.recorded_play import RecordedPlay
 
 ACCEPTED: Final = "accepted"
 ACCEPTED_ANEW: Final = "accepted, new producer id"
@@ -86,6 +87,8 @@ class Result(msgspec.Struct, kw_only=True):
     explained: Counter[str] = msgspec.field(default_factory=Counter)
     races: Counter[Race] = msgspec.field(default_factory=Counter)
     seconds: float = 0.0
+    recorded_plays: list[RecordedPlay] | None = None
+    """The plays to keep; None if none is kept."""
 
     def count(
         self, transaction_version: int, operation: Operation, state: str, outcomes: set[str]

@@ -5,18 +5,18 @@ Waiting happens here and nowhere else, always under the name of a ``Race``.
 
 from __future__ import annotations
 
-import time  # noqa: TID251 - waits for processes on the real machine
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 from tests.conformance.changes import LASTING
-from tests.conformance.model import ABSENT, ONGOING, PARTITIONS, PREPARED, World
+from tests.conformance.model import ABSENT, ONGOING, PARTITIONS, PREPARED
 from tests.conformance.operations import Operation, Values, resolve_names
 from tests.conformance.races import PATIENCE_S, Race
 from txnsim.client.raw.connection import NoAnswer
 from txnsim.errors import ErrorCode
+from txnsim.runtime.blocking_world import world
 from txnsim_lab.conformance._book.frame_player import FramePlayer
 from txnsim_lab.conformance._book.transcript import differences
 
@@ -41,8 +41,12 @@ class Side:
     def __init__(self, address: str, *, scene: str, transaction_version: int) -> None:
         self.player = FramePlayer(address, play_prefix=scene, level=transaction_version)
         self.races: Counter[Race] = Counter()
+        self.acts: list[tuple[Any, ...]] = []
+        """What was done at this broker: a method of this class, and its arguments."""
         self._pids: list[int] = []
         self._topic_ids: dict[str, Any] = {}
+        self._newest_pid = -1
+        """The producer id of the newest answer that was looked at."""
 
     def pid(self, pid_number: int) -> int:
         """The ``pid_number``-th producer id that this broker gave out."""
@@ -56,42 +60,80 @@ class Side:
         """The number of a producer id of this broker; a new id gets the next number."""
         if pid not in self._pids:
             self._pids.append(pid)
+            if pid == self._newest_pid:
+                self.acts.append(("number_newest_pid",))
         return self._pids.index(pid)
 
-    def prepare(self, world: World) -> None:
-        """Make the topics that the world has."""
+    def number_newest_pid(self) -> None:
+        """Give the producer id of the newest answer the next number."""
+        self.number(self._newest_pid)
+
+    def prepare(self, prefix: str, topics: Iterable[str]) -> None:
+        """Make the topics of a play.
+
+        Args:
+            prefix: Of their names.
+            topics: Their names.
+        """
+        self.acts.append(("prepare", prefix, [*topics]))
         configs = {name.replace(".", "_"): config_value for name, config_value in LASTING.items()}
-        for topic_name in world.topics:
-            short_name = topic_name.removeprefix(f"{world.prefix}-")
+        for topic_name in topics:
+            short_name = topic_name.removeprefix(f"{prefix}-")
             _, self._topic_ids[topic_name] = self.player.create_plain_topic(
                 short_name, PARTITIONS, **configs
             )
 
     def ask(self, operation: Operation) -> Any:
         """Send an operation's request; the answer goes into the transcript as well."""
+        self.acts.append(("ask", operation))
         values = resolve_names(operation.values, self)
         label = f"{operation.api} ({operation.flow}, {operation.mode})"
         if operation.unanswered:
             self.player.ask_unanswered(operation.api, operation.version, label, **values)
             _, happened = self.player.transcript.entries[-1]
             return NoAnswer(happened) if happened in _OUTCOMES else happened
-        deadline_s = time.monotonic() + PATIENCE_S
+        deadline_s = world().monotonic_s() + PATIENCE_S
         while True:
             answer = self.player.ask_unrecorded(operation.api, operation.version, **values)
             code = getattr(answer, "error_code", None)
             is_loading = code == ErrorCode.coordinator_load_in_progress
             if not is_loading or operation.api not in _TAKE_PRODUCER_IDS:
                 break
-            assert time.monotonic() < deadline_s, f"{operation} stays {answer}"
+            assert world().monotonic_s() < deadline_s, f"{operation} stays {answer}"
             self.races[Race.PRODUCER_IDS] += 1
-            time.sleep(_PAUSE_S)
+            world().sleep(_PAUSE_S)
         self.player.note(label, answer)
+        self._newest_pid = getattr(answer, "producer_id", -1)
         return answer
+
+    def note_state(self, transactional_id: str, row: Any) -> None:
+        """Write down what the broker says of a transactional id (DescribeTransactions)."""
+        self.acts.append(("await_state", transactional_id, state_name(row)))
+        self.player.note(f"state of {transactional_id}", row)
+        self._newest_pid = row.producer_id
+
+    def await_state(self, transactional_id: str, expected_state: str) -> None:
+        """Wait until the broker shows a transactional id in this state, and write down the row."""
+        if expected_state in PREPARED:
+            world().sleep(LASTS_S)  # it stays so, and markers that are written come until then
+        answer = self.player.ask_until(
+            lambda answer: state_name(answer.transaction_states[0]) == expected_state,
+            "DescribeTransactions",
+            0,
+            transactional_ids=[transactional_id],
+        )
+        self.note_state(transactional_id, answer.transaction_states[0])
+
+    def exhaust(self, transactional_id: str, epoch: int) -> None:
+        """Bring a transactional id to an epoch."""
+        self.acts.append(("exhaust", transactional_id, epoch))
+        self.player.raise_epoch(transactional_id, epoch)
 
     # Until the broker has heard of a change
 
     def await_level(self, transaction_version: int) -> None:
         """Wait until the broker shows this finalized level of ``transaction.version``."""
+        self.acts.append(("await_level", transaction_version))
         self.player.ask_until(
             lambda answer: _finalized_level(answer) == transaction_version,
             "ApiVersions",
@@ -102,6 +144,7 @@ class Side:
 
     def await_topic(self, topic_name: str, partitions: int) -> None:
         """Wait until a topic has ``partitions`` led partitions; 0 for a deleted topic."""
+        self.acts.append(("await_topic", topic_name, partitions))
         expected = ErrorCode.none if partitions else ErrorCode.unknown_topic_or_partition
 
         def has_led_partitions(answer: Any) -> bool:
@@ -129,6 +172,7 @@ class Side:
         self, resource_type: int, name: str, key: str, config_value: str | None
     ) -> None:
         """Wait until the broker shows this value of a config; None means no own value."""
+        self.acts.append(("await_config", resource_type, name, key, config_value))
         own_source = {2: 1, 4: 3}[resource_type]
         resource = {
             "resource_type": resource_type,
@@ -150,6 +194,7 @@ class Side:
 
     def await_group(self, group: str) -> None:
         """Wait until the group has a loaded coordinator."""
+        self.acts.append(("await_group", group))
         values: Values = {"key": group, "key_type": 0}
         self.player.ask_until(
             lambda answer: answer.error_code == ErrorCode.none, "FindCoordinator", 1, **values
@@ -163,6 +208,7 @@ class Side:
 
     def await_coordinator(self, transactional_id: str) -> None:
         """Wait until the transactional id has a loaded coordinator."""
+        self.acts.append(("await_coordinator", transactional_id))
         self.player.await_coordinator(transactional_id)
 
 
@@ -180,6 +226,8 @@ class Pair:
             Side(address, scene=scene, transaction_version=transaction_version)
             for address in addresses
         )
+        self.real_answers: list[tuple[str, Any]] = []
+        """All that the real broker has answered."""
         self._races: Counter[Race] = Counter()
 
     def close(self) -> None:
@@ -204,6 +252,7 @@ class Pair:
         differences_found = list(
             differences(self.real.player.transcript, self.ours.player.transcript)
         )
+        self.real_answers += self.real.player.transcript.entries
         self.real.player.transcript.entries.clear()
         self.ours.player.transcript.entries.clear()
         return differences_found
@@ -237,12 +286,12 @@ class Pair:
             )
             return real, ours
 
-        begun_s = unchanged_s = time.monotonic()
+        begun_s = unchanged_s = world().monotonic_s()
         rows_before, pause_s = None, _PAUSE_S
         while True:
             real, ours = rows()
             states = {real.transaction_state, ours.transaction_state}
-            now_s = time.monotonic()
+            now_s = world().monotonic_s()
             if (real, ours) != rows_before:
                 rows_before, unchanged_s = (real, ours), now_s
             seems_done = is_stuck or now_s - unchanged_s > LASTS_S
@@ -250,10 +299,10 @@ class Pair:
             if not states & on_the_way or lasts or now_s - begun_s > PATIENCE_S:
                 break
             self._races[Race.TIME_OUT if times_out and ONGOING in states else Race.MARKERS] += 1
-            time.sleep(pause_s)
+            world().sleep(pause_s)
             pause_s = min(2 * pause_s, _PAUSE_MAX_S)
-        self.real.player.note(f"state of {transactional_id}", real)
-        self.ours.player.note(f"state of {transactional_id}", ours)
+        self.real.note_state(transactional_id, real)
+        self.ours.note_state(transactional_id, ours)
         return real, ours
 
 

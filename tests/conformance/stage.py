@@ -17,6 +17,7 @@ from tests.conformance.drawing_others import OthersDrawer
 from tests.conformance.model import ONGOING, PREPARED, Identity, Place, Producer, World
 from tests.conformance.operations import Batch, Operation
 from tests.conformance.races import Race
+from tests.conformance.recorded_play import RecordedPlay, to_json, without_repeats
 from tests.conformance.result import ACCEPTED_ANEW, TIME_OUT, Cell, Result
 from tests.conformance.sides import Pair, outcomes, state_name
 from txnsim.errors import ErrorCode
@@ -75,7 +76,7 @@ class Stage:
         self._counts = counts_transactions
         self._renamed = 0
         self._pair = Pair(addresses, scene=prefix, transaction_version=transaction_version)
-        self._pair.both(lambda side: side.prepare(self.world))
+        self._pair.both(lambda side: side.prepare(self.world.prefix, self.world.topics))
         self._pair.both(lambda side: side.await_group(self.world.group))
 
     def close(self) -> None:
@@ -85,9 +86,22 @@ class Stage:
             self.switch_level(self._home)
             if not self.world.verifies:
                 self.verify(is_enabled=True)
+            self._pair.differences()
+            if self._counts and self._result.recorded_plays is not None:
+                self._result.recorded_plays.append(self._recorded_play())
         finally:
             self._result.races.update(self._pair.races())
             self._pair.close()
+
+    def _recorded_play(self) -> RecordedPlay:
+        return RecordedPlay(
+            name=self.world.prefix,
+            transaction_version=self._home,
+            acts=tuple(
+                [name, *map(to_json, arguments)] for name, *arguments in self._pair.real.acts
+            ),
+            answers=tuple(without_repeats(self._pair.real_answers)),
+        )
 
     def drawer(self, choices: Choices, *, wrong: str | None = None) -> Drawer:
         """Draws what producers ask; with identities that are wrong in one way, if given."""
@@ -289,7 +303,7 @@ class Stage:
         """Bring a transactional id near its last epoch (KIP-360: then comes a new producer id)."""
         producer_name = producer.name
         assert producer_name is not None
-        self._pair.both(lambda side: side.player.raise_epoch(producer_name, NEARLY_LAST_EPOCH))
+        self._pair.both(lambda side: side.exhaust(producer_name, NEARLY_LAST_EPOCH))
         self.ask(plain_init(producer))
 
     def switch_level(self, transaction_version: int, choices: Choices | None = None) -> None:

@@ -267,10 +267,10 @@ def test_a_rule_names_plays_tests_or_transcripts() -> None:
         "[denied-InitProducerId v0 without any right]"
     ) in showing_tests(unauthorized)
     (idle_rule,) = choose_rules(["timeout.idle"])
-    assert all(
-        test_id.startswith("tests/conformance/test_cases.py::")
-        for test_id in showing_tests(idle_rule)
-    )
+    plays, *case_plays = showing_tests(idle_rule)
+    assert plays.partition("::")[0] == "tests/conformance/test_recorded_play.py"
+    assert all(test_id.startswith("tests/conformance/test_cases.py::") for test_id in case_plays)
+    assert case_plays
 
 
 @pytest.mark.costly

@@ -43,6 +43,13 @@ def introduction(kafka: str) -> str:
     )
 
 
+def sentence_of_plays(file: RuleFile) -> str:
+    """Which recorded plays hold the rules of a file besides its cases; empty without any."""
+    paths = dict.fromkeys(test_id.partition("::")[0] for test_id in file.plays)
+    links = " and ".join(f"[{path.rpartition('/')[2]}](../{path})" for path in paths)
+    return f"Besides the cases, recorded plays hold these rules: {links}." if links else ""
+
+
 def subjects() -> Iterator[tuple[RuleFile, list[tuple[str, ...]]]]:
     """Each file of rules with the rows of its table."""
     cases_by_rule = _cases_by_rule()
