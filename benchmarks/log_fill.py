@@ -96,7 +96,7 @@ def fill(
         state: ``STATE_COLUMNS`` numbers.
         slots: ``ACTIVE`` rows of (producer's number or -1, batches left).
         sequences: Next sequence of each producer of the partition.
-        first_producer: Id of its first producer.
+        first_producer_id: Id of its first producer.
         transaction_count: How many it has in all.
         batch_count: Of data, in each.
         stray_batches: For each open one: batches before it, producer id, sequence, offset (out).

@@ -215,7 +215,7 @@ def _plan_by_search(directory: Path) -> SegmentSizes:
     directory_reader = DirectoryReader(Search(paths=(directory,)), _no_session, lambda _: None)
     replica_states = directory_reader.states()
     tasks = divide_evenly(
-        [state.unread for state in replica_states], core_count=CORES, may_divide=True
+        [state.unread_segments for state in replica_states], core_count=CORES, may_divide=True
     )
     return sum(map(len, tasks)), [len(pack_task(task)) for task in tasks]
 
