@@ -41,16 +41,16 @@ class ClientSide(RelaySide):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Connect to the target."""
-        client = cast(asyncio.Transport, transport)
-        self._task = asyncio.get_running_loop().create_task(self._join(client))
+        client_transport = cast(asyncio.Transport, transport)
+        self._task = asyncio.get_running_loop().create_task(self._join(client_transport))
 
-    async def _join(self, client: asyncio.Transport) -> None:
+    async def _join(self, client_transport: asyncio.Transport) -> None:
         loop = asyncio.get_running_loop()
-        target, _ = await loop.create_connection(
-            lambda: RelaySide(client.write), HOST, self._target_port
+        target_transport, _ = await loop.create_connection(
+            lambda: RelaySide(client_transport.write), HOST, self._target_port
         )
-        target.writelines(self._early)
-        self._take_data = target.write
+        target_transport.writelines(self._early)
+        self._take_data = target_transport.write
 
 
 async def relay(port: int, target_port: int) -> None:

@@ -26,28 +26,28 @@ def main() -> None:
     batch_bytes = parser.parse_args().size
     batch_count = MEASURED_BYTES // batch_bytes
     buffer = np.random.default_rng(1).integers(0, 256, batch_count * batch_bytes, dtype=np.uint8)
-    starts = np.arange(batch_count, dtype=np.int64) * batch_bytes
-    sizes = np.full(batch_count, batch_bytes, dtype=np.int64)
+    batch_positions = np.arange(batch_count, dtype=np.int64) * batch_bytes
+    batch_sizes = np.full(batch_count, batch_bytes, dtype=np.int64)
     stored_crcs = np.zeros(batch_count, dtype=np.int64)
-    are_valid = np.zeros(batch_count, dtype=np.bool_)
-    checks_by_name: dict[str, Callable[[], None]] = {
+    crc_is_right = np.zeros(batch_count, dtype=np.bool_)
+    check_by_method: dict[str, Callable[[], None]] = {
         "tables": lambda: check_by_tables(
-            buffer, starts, sizes, stored_crcs, CRC_TABLES, are_valid
+            buffer, batch_positions, batch_sizes, stored_crcs, CRC_TABLES, crc_is_right
         ),
         "instruction" if HAS_INSTRUCTION else "no instruction here": lambda: check_crcs(
-            buffer, starts, sizes, stored_crcs, are_valid
+            buffer, batch_positions, batch_sizes, stored_crcs, crc_is_right
         ),
     }
-    samples: dict[str, list[float]] = {method_name: [] for method_name in checks_by_name}
+    times_by_method: dict[str, list[float]] = {method_name: [] for method_name in check_by_method}
     for round_number in range(ROUNDS + 1):
-        for method_name, check_batches in checks_by_name.items():
-            start_s = process_time()
+        for method_name, check_batches in check_by_method.items():
+            began_cpu_s = process_time()
             check_batches()
             if round_number:  # the first one compiles
-                samples[method_name].append(process_time() - start_s)
-    for method_name, seconds in samples.items():
-        rate = batch_count * batch_bytes / statistics.median(seconds) / 1e6
-        sys.stdout.write(f"{method_name}: {rate:,.0f} MB/s, batches of {batch_bytes} bytes\n")
+                times_by_method[method_name].append(process_time() - began_cpu_s)
+    for method_name, times_s in times_by_method.items():
+        mb_per_s = batch_count * batch_bytes / statistics.median(times_s) / 1e6
+        sys.stdout.write(f"{method_name}: {mb_per_s:,.0f} MB/s, batches of {batch_bytes} bytes\n")
 
 
 if __name__ == "__main__":

@@ -44,10 +44,13 @@ def wheel() -> Path:
     Raises:
         BuildError: It can't be built.
     """
-    target = CACHE / "wheel"
-    shutil.rmtree(target, ignore_errors=True)
-    _run([sys.executable, "-m", "build", "--wheel", "--outdir", str(target), "."], REPOSITORY)
-    (wheel_path,) = target.glob("*.whl")
+    wheel_directory = CACHE / "wheel"
+    shutil.rmtree(wheel_directory, ignore_errors=True)
+    _run(
+        [sys.executable, "-m", "build", "--wheel", "--outdir", str(wheel_directory), "."],
+        REPOSITORY,
+    )
+    (wheel_path,) = wheel_directory.glob("*.whl")
     return wheel_path
 
 
@@ -59,24 +62,24 @@ def txnsim_environment(wheel_path: Path) -> Path:
     Raises:
         BuildError: pip failed.
     """
-    home = CACHE / "venv"
-    stamp = home / "pyproject.sha256"
+    environment_directory = CACHE / "venv"
+    digest_file = environment_directory / "pyproject.sha256"
     digest = hashlib.sha256((REPOSITORY / "pyproject.toml").read_bytes()).hexdigest()
-    pip = [
-        str(home / "bin" / "python"),
+    pip_command = [
+        str(environment_directory / "bin" / "python"),
         "-m",
         "pip",
         "--disable-pip-version-check",
         "install",
         "-q",
     ]
-    if not stamp.is_file() or stamp.read_text() != digest:
-        shutil.rmtree(home, ignore_errors=True)
-        venv.create(home, with_pip=True)
-        _run([*pip, str(wheel_path)], REPOSITORY)
-        stamp.write_text(digest)
-    _run([*pip, "--no-deps", "--force-reinstall", str(wheel_path)], REPOSITORY)
-    return home / "bin" / "txnsim"
+    if not digest_file.is_file() or digest_file.read_text() != digest:
+        shutil.rmtree(environment_directory, ignore_errors=True)
+        venv.create(environment_directory, with_pip=True)
+        _run([*pip_command, str(wheel_path)], REPOSITORY)
+        digest_file.write_text(digest)
+    _run([*pip_command, "--no-deps", "--force-reinstall", str(wheel_path)], REPOSITORY)
+    return environment_directory / "bin" / "txnsim"
 
 
 def _run(command: Sequence[str], directory: Path) -> None:

@@ -24,57 +24,59 @@ _GENERATED: Final = "<"
 _WORLD: Final = "runtime/virtual/"
 """What stands for sockets and time in a virtual run: a server has none of it."""
 
-Counts = dict[str, int]
+CallsByFunction = dict[str, int]
 """``file:function`` -> calls."""
 
 
-class Walk(msgspec.Struct, frozen=True, kw_only=True):
+class WalkCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of the files and functions that one request goes through."""
 
-    files: int
-    functions: int
-    changes: int
+    file_count: int
+    function_count: int
+    file_change_count: int
     """How often the next function lies in another file than the one before."""
-    calls: int
+    call_count: int
 
 
 def file_of(code: CodeType) -> str | None:
     """The file of a function of txnsim within the package; None for all others."""
-    name = code.co_filename
-    if name.startswith(ROOT):
-        name = name[len(ROOT) :]
-        return None if name.startswith(_WORLD) else name
-    return "wire/generated" if name.startswith(_GENERATED) and "frozen" not in name else None
+    file_name = code.co_filename
+    if file_name.startswith(ROOT):
+        file_name = file_name[len(ROOT) :]
+        return None if file_name.startswith(_WORLD) else file_name
+    return (
+        "wire/generated" if file_name.startswith(_GENERATED) and "frozen" not in file_name else None
+    )
 
 
-def counter() -> cProfile.Profile:
+def make_call_profile() -> cProfile.Profile:
     """A profiler that counts calls between ``enable`` and ``disable``, without builtins."""
     return cProfile.Profile(subcalls=False, builtins=False)
 
 
-def counts(profile: cProfile.Profile) -> Counts:
+def count_calls_by_function(profile: cProfile.Profile) -> CallsByFunction:
     """Calls by function."""
-    by_function: Counter[str] = Counter()
+    calls_by_function: Counter[str] = Counter()
     for entry in profile.getstats():
         if isinstance(entry.code, CodeType) and (file := file_of(entry.code)) is not None:
-            by_function[f"{file}:{entry.code.co_qualname}"] += entry.callcount
-    return dict(by_function)
+            calls_by_function[f"{file}:{entry.code.co_qualname}"] += entry.callcount
+    return dict(calls_by_function)
 
 
-def by_package(by_function: Mapping[str, float]) -> dict[str, float]:
+def group_by_package(calls_by_function: Mapping[str, float]) -> dict[str, float]:
     """Calls by package."""
-    packages: defaultdict[str, float] = defaultdict(int)
-    for name, calls in by_function.items():
-        file = name.partition(":")[0]
-        packages[file.split("/")[0].removesuffix(".py")] += calls
-    return dict(sorted(packages.items()))
+    calls_by_package: defaultdict[str, float] = defaultdict(int)
+    for function_name, calls in calls_by_function.items():
+        file = function_name.partition(":")[0]
+        calls_by_package[file.split("/")[0].removesuffix(".py")] += calls
+    return dict(sorted(calls_by_package.items()))
 
 
-class Walker:
+class CallRecorder:
     """Notes which functions are entered, in order."""
 
     def __init__(self) -> None:
-        self._entered: list[tuple[str, str]] = []
+        self._entered_functions: list[tuple[str, str]] = []
 
     def start(self) -> None:
         """Begin to note calls."""
@@ -84,22 +86,26 @@ class Walker:
         """Stop noting calls."""
         sys.setprofile(None)
 
-    def walk(self, last_call: str | None = None) -> Walk:
+    def counts_until(self, last_call: str | None = None) -> WalkCounts:
         """Counts of the entered functions, up to the first call of ``last_call`` if it is given."""
-        end = len(self._entered) if last_call is None else self.entered().index(last_call) + 1
-        calls = self._entered[:end]
-        files = [file for file, _ in calls]
-        return Walk(
-            files=len(set(files)),
-            functions=len(set(calls)),
-            changes=sum(file != next_file for file, next_file in pairwise(files)),
-            calls=len(files),
+        call_count = (
+            len(self._entered_functions)
+            if last_call is None
+            else self.entered_names().index(last_call) + 1
+        )
+        entered_functions = self._entered_functions[:call_count]
+        files = [file for file, _ in entered_functions]
+        return WalkCounts(
+            file_count=len(set(files)),
+            function_count=len(set(entered_functions)),
+            file_change_count=sum(file != next_file for file, next_file in pairwise(files)),
+            call_count=len(files),
         )
 
-    def entered(self) -> list[str]:
+    def entered_names(self) -> list[str]:
         """Each function in the order of the calls."""
-        return [f"{file}:{name}" for file, name in self._entered]
+        return [f"{file}:{name}" for file, name in self._entered_functions]
 
     def _note_call(self, frame: FrameType, event: str, _arg: Any) -> None:
         if event == "call" and (file := file_of(frame.f_code)) is not None:
-            self._entered.append((file, frame.f_code.co_qualname))
+            self._entered_functions.append((file, frame.f_code.co_qualname))

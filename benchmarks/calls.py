@@ -24,7 +24,14 @@ from typing import Final, TypeVar
 import msgspec
 
 from benchmarks import build
-from benchmarks.call_counts import Counts, Walk, Walker, by_package, counter, counts
+from benchmarks.call_counts import (
+    CallRecorder,
+    CallsByFunction,
+    WalkCounts,
+    count_calls_by_function,
+    group_by_package,
+    make_call_profile,
+)
 from benchmarks.generator import Generator
 from benchmarks.raw_producer import PARTITIONS, TOPIC, RawProducer, RequestStep
 from txnsim.runtime.trace import TraceLevel
@@ -35,7 +42,7 @@ from txnsim.server.options import ClusterOptions
 COUNTS_FILE: Final = Path(__file__).with_name("calls.json")
 PYTHON: Final = (3, 11)
 """The version that the kept counts are of."""
-FLOWS: Final = ("v2", "old")
+PROTOCOLS: Final = ("v2", "old")
 BROKERS: Final = (1, 3)
 _TRANSACTIONS: Final = 2 * PARTITIONS
 _REQUESTS: Final = 16
@@ -54,32 +61,32 @@ T = TypeVar("T")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Count the calls of each flow, and print the counts."""
+    """Count the calls of each protocol, and print the counts."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calls")
     parser.add_argument("--write", action="store_true", help="keep the counts in virtual time")
     parser.add_argument("--tcp", action="store_true", help="count in a server, over TCP")
     parser.add_argument("--walk", action="store_true", help="the way of requests through the code")
     parser.add_argument("--top", type=int, default=0, metavar="N", help="most called functions")
     parser.add_argument("--brokers", type=int, choices=BROKERS, action="append")
-    parser.add_argument("--flow", choices=FLOWS, action="append")
+    parser.add_argument("--flow", dest="protocol", choices=PROTOCOLS, action="append")
     options = parser.parse_args(arguments)
-    brokers, flows = options.brokers or BROKERS, options.flow or FLOWS
+    broker_counts, protocols = options.brokers or BROKERS, options.protocol or PROTOCOLS
     if options.walk:
-        for count in options.brokers or (BROKERS[-1],):
-            for name, walk in walks(count).items():
-                print(f"{count} broker(s)  {name:<17} {walk}")
+        for broker_count in options.brokers or (BROKERS[-1],):
+            for request_name, walk_counts in follow_requests(broker_count).items():
+                print(f"{broker_count} broker(s)  {request_name:<17} {walk_counts}")
         return 0
     if options.write:
         COUNTS_FILE.write_text(json.dumps(exact_counts(), indent=1, sort_keys=True) + "\n")
         return 0
-    for count in brokers:
-        for flow in flows:
-            by_function = (
-                count_over_tcp(count, flow).calls_by_function
+    for broker_count in broker_counts:
+        for protocol in protocols:
+            calls_by_function = (
+                count_over_tcp(broker_count, protocol).calls_by_function
                 if options.tcp
-                else in_virtual_time(count, flow)
+                else count_in_virtual_time(broker_count, protocol)
             )
-            _print(f"{count} broker(s), {flow}", by_function, options.top)
+            _print(f"{broker_count} broker(s), {protocol}", calls_by_function, options.top)
     return 0
 
 
@@ -88,120 +95,127 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def exact_counts() -> dict[str, dict[str, float]]:
     """The stored counts: calls per transaction by package, and calls per request."""
-    by_title = {
-        f"transaction {flow}, {brokers} broker(s)": _round_by_package(
-            in_virtual_time(brokers, flow)
+    counts_by_title = {
+        f"transaction {protocol}, {broker_count} broker(s)": _round_by_package(
+            count_in_virtual_time(broker_count, protocol)
         )
-        for brokers in BROKERS
-        for flow in FLOWS
+        for broker_count in BROKERS
+        for protocol in PROTOCOLS
     }
-    for brokers in BROKERS:
-        by_title[f"requests, {brokers} broker(s)"] = requests(brokers)
-    for name, walk in walks(1).items():
-        if name.startswith("EndTxn"):
-            by_title[f"way of {name}, 1 broker(s)"] = {"files": walk.files, "changes": walk.changes}
-    return by_title
+    for broker_count in BROKERS:
+        counts_by_title[f"requests, {broker_count} broker(s)"] = count_request_calls(broker_count)
+    for request_name, walk_counts in follow_requests(1).items():
+        if request_name.startswith("EndTxn"):
+            counts_by_title[f"way of {request_name}, 1 broker(s)"] = {
+                "files": walk_counts.file_count,
+                "changes": walk_counts.file_change_count,
+            }
+    return counts_by_title
 
 
-def _round_by_package(by_function: dict[str, float]) -> dict[str, float]:
-    packages = {name: round(calls, 2) for name, calls in by_package(by_function).items()}
-    return {"all": round(sum(by_function.values()), 2), **packages}
+def _round_by_package(calls_by_function: dict[str, float]) -> dict[str, float]:
+    calls_by_package = {
+        name: round(calls, 2) for name, calls in group_by_package(calls_by_function).items()
+    }
+    return {"all": round(sum(calls_by_function.values()), 2), **calls_by_package}
 
 
-def in_virtual_time(brokers: int, flow: str) -> dict[str, float]:
+def count_in_virtual_time(broker_count: int, protocol: str) -> dict[str, float]:
     """Calls per transaction by function, of one producer in virtual time."""
 
     async def measure(connect: RawProducerMaker) -> dict[str, float]:
-        producer = await connect("tx-0", flow)
+        producer = await connect("tx-0", protocol)
         await producer.run(producer.transactions(PARTITIONS))
         steps = producer.transactions(_TRANSACTIONS)
         return await _count_calls(producer, steps, _TRANSACTIONS)
 
-    return _run_in_virtual_time(measure, brokers)
+    return _run_in_virtual_time(measure, broker_count)
 
 
-def requests(brokers: int) -> dict[str, float]:
+def count_request_calls(broker_count: int) -> dict[str, float]:
     """Calls per request of some APIs."""
 
     async def measure(connect: RawProducerMaker) -> dict[str, float]:
         producer = await connect("tx-0", "v2")
-        per_request = {}
-        beat = await producer.join()
-        kinds: dict[str, RequestStep] = {
+        calls_by_request = {}
+        heartbeat_step = await producer.join_group()
+        step_by_request: dict[str, RequestStep] = {
             "Produce": producer.plain_produce(),
             "Fetch": producer.fetch(),
             "TxnOffsetCommit": producer.commit_offset(),
-            "Heartbeat": beat,
+            "Heartbeat": heartbeat_step,
         }
-        for name, step in kinds.items():
+        for request_name, step in step_by_request.items():
             await producer.run([step] * 4)
-            calls = await _count_calls(producer, [step] * _REQUESTS, _REQUESTS)
-            per_request[name] = round(sum(calls.values()), 2)
-        return per_request
+            calls_by_function = await _count_calls(producer, [step] * _REQUESTS, _REQUESTS)
+            calls_by_request[request_name] = round(sum(calls_by_function.values()), 2)
+        return calls_by_request
 
-    return _run_in_virtual_time(measure, brokers)
+    return _run_in_virtual_time(measure, broker_count)
 
 
-def walks(brokers: int) -> dict[str, Walk]:
+def follow_requests(broker_count: int) -> dict[str, WalkCounts]:
     """The way of the first Produce of a transaction, of its EndTxn up to the answer and with all
     that follows, and of a TxnOffsetCommit that adds its group to the transaction.
     """
 
-    async def measure(connect: RawProducerMaker) -> dict[str, Walk]:
+    async def measure(connect: RawProducerMaker) -> dict[str, WalkCounts]:
         producer = await connect("tx-0", "v2")
         group_producer = await connect("tx-1", "v2")
         await producer.run(producer.transactions(PARTITIONS))
         for _ in range(2):  # the second time everything is loaded
-            produce, end = producer.transactions(1)
-            produce_walk = await _follow_request(producer, produce)
-            end_walk = await _follow_request(producer, end)
-            commit_walk = await _follow_request(group_producer, group_producer.commit_offset())
-            by_request = {
-                "Produce": produce_walk.walk(),
-                "EndTxn to its answer": end_walk.walk(_RESPONSE_READY),
-                "EndTxn": end_walk.walk(),
-                "TxnOffsetCommit": commit_walk.walk(),
+            produce_step, end_step = producer.transactions(1)
+            produce_calls = await _follow_request(producer, produce_step)
+            end_calls = await _follow_request(producer, end_step)
+            commit_calls = await _follow_request(group_producer, group_producer.commit_offset())
+            counts_by_request = {
+                "Produce": produce_calls.counts_until(),
+                "EndTxn to its answer": end_calls.counts_until(_RESPONSE_READY),
+                "EndTxn": end_calls.counts_until(),
+                "TxnOffsetCommit": commit_calls.counts_until(),
             }
             await group_producer.run([group_producer.end()])
             await asyncio.sleep(_SETTLE_S)
-        return by_request
+        return counts_by_request
 
-    return _run_in_virtual_time(measure, brokers)
+    return _run_in_virtual_time(measure, broker_count)
 
 
-async def _follow_request(producer: RawProducer, step: RequestStep) -> Walker:
+async def _follow_request(producer: RawProducer, step: RequestStep) -> CallRecorder:
     await asyncio.sleep(_SETTLE_S)
-    walker = Walker()
-    walker.start()
+    recorder = CallRecorder()
+    recorder.start()
     await producer.run([step])
     await asyncio.sleep(_SETTLE_S)
-    walker.stop()
-    return walker
+    recorder.stop()
+    return recorder
 
 
 async def _count_calls(
-    producer: RawProducer, steps: list[RequestStep], count: int
+    producer: RawProducer, steps: list[RequestStep], divisor: int
 ) -> dict[str, float]:
     await asyncio.sleep(_SETTLE_S)
-    profile = counter()
+    profile = make_call_profile()
     profile.enable()
     await producer.run(steps)
     await asyncio.sleep(_SETTLE_S)
     profile.disable()
-    return _calls_per(counts(profile), count)
+    return _calls_per(count_calls_by_function(profile), divisor)
 
 
 RawProducerMaker = Callable[[str, str], Awaitable[RawProducer]]
 
 
-def _run_in_virtual_time(measure: Callable[[RawProducerMaker], Awaitable[T]], brokers: int) -> T:
+def _run_in_virtual_time(
+    measure: Callable[[RawProducerMaker], Awaitable[T]], broker_count: int
+) -> T:
     async def run(env: VirtualEnvironment) -> T:
-        options = ClusterOptions(brokers=brokers, port=0, topics=((TOPIC, PARTITIONS),))
+        options = ClusterOptions(brokers=broker_count, port=0, topics=((TOPIC, PARTITIONS),))
         sim = SimCluster(env, options)
         await sim.start()
 
-        async def connect(name: str, flow: str) -> RawProducer:
-            producer = RawProducer(env.network.connect, sim.bootstrap, name, flow)
+        async def connect(name: str, protocol: str) -> RawProducer:
+            producer = RawProducer(env.network.connect, sim.bootstrap, name, protocol)
             await producer.open()
             return producer
 
@@ -230,22 +244,22 @@ class CountedLoad(msgspec.Struct, frozen=True, kw_only=True):
     """Answers that made the load generator send a request again, as CONCURRENT_TRANSACTIONS."""
 
 
-def count_over_tcp(brokers: int, flow: str) -> CountedLoad:
+def count_over_tcp(broker_count: int, protocol: str) -> CountedLoad:
     """Count calls by function and retries in a server, with the benchmark's load generator."""
-    load = build.go_program("load")
+    load_program = build.go_program("load")
     with tempfile.TemporaryDirectory(prefix="txnsim-calls-") as directory:
         ready_file, counts_file = Path(directory) / "ready.json", Path(directory) / "counts.json"
         command = [sys.executable, "-m", "benchmarks.calls_server", str(counts_file), "serve"]
-        command += ["--port", "0", "--brokers", str(brokers), "--ready-file", str(ready_file)]
+        command += ["--port", "0", "--brokers", str(broker_count), "--ready-file", str(ready_file)]
         server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
             _await_file(ready_file)
             bootstrap = json.loads(ready_file.read_text())["bootstrap"]
-            generator = Generator(binary=load, bootstrap=bootstrap, server_pid=server.pid)
+            generator = Generator(binary=load_program, bootstrap=bootstrap, server_pid=server.pid)
             with ThreadPoolExecutor(1) as thread:
                 load_run = thread.submit(
                     generator.transactions,
-                    flow=flow,
+                    protocol=protocol,
                     producer_count=_PRODUCERS,
                     warm_up_s=_WARM_UP_S,
                     measured_s=_COUNT_S + 1,
@@ -256,9 +270,11 @@ def count_over_tcp(brokers: int, flow: str) -> CountedLoad:
                 server.send_signal(signal.SIGUSR2)
                 _await_file(counts_file)
                 transactions = load_run.result()
-            by_function = json.loads(counts_file.read_text())
+            calls_by_function = json.loads(counts_file.read_text())
             return CountedLoad(
-                calls_by_function=_calls_per(by_function, by_function[_ONCE_PER_TRANSACTION]),
+                calls_by_function=_calls_per(
+                    calls_by_function, calls_by_function[_ONCE_PER_TRANSACTION]
+                ),
                 retries=transactions.retries_per_transaction,
             )
         finally:
@@ -267,24 +283,26 @@ def count_over_tcp(brokers: int, flow: str) -> CountedLoad:
 
 
 def _await_file(path: Path, limit_s: float = 60.0) -> None:
-    ends_s = time.monotonic() + limit_s
+    deadline_s = time.monotonic() + limit_s
     while not path.exists():
-        assert time.monotonic() < ends_s, f"{path.name} has not come"
+        assert time.monotonic() < deadline_s, f"{path.name} has not come"
         time.sleep(0.02)
 
 
 # Printing
 
 
-def _calls_per(by_function: Counts, count: int) -> dict[str, float]:
-    return {name: calls / count for name, calls in sorted(by_function.items())}
+def _calls_per(calls_by_function: CallsByFunction, divisor: int) -> dict[str, float]:
+    return {name: calls / divisor for name, calls in sorted(calls_by_function.items())}
 
 
-def _print(title: str, by_function: dict[str, float], top: int) -> None:
-    print(f"{title}: {sum(by_function.values()):.1f} calls per transaction")
-    packages = sorted(by_package(by_function).items(), key=lambda entry: -entry[1])
-    print("   " + ", ".join(f"{name} {calls:.1f}" for name, calls in packages))
-    for name, calls in sorted(by_function.items(), key=lambda entry: -entry[1])[:top]:
+def _print(title: str, calls_by_function: dict[str, float], shown_count: int) -> None:
+    print(f"{title}: {sum(calls_by_function.values()):.1f} calls per transaction")
+    calls_by_package = sorted(
+        group_by_package(calls_by_function).items(), key=lambda entry: -entry[1]
+    )
+    print("   " + ", ".join(f"{name} {calls:.1f}" for name, calls in calls_by_package))
+    for name, calls in sorted(calls_by_function.items(), key=lambda entry: -entry[1])[:shown_count]:
         print(f"   {calls:8.2f}  {name}")
 
 

@@ -10,18 +10,18 @@ import signal
 import sys
 from pathlib import Path
 
-from benchmarks.call_counts import counter, counts
+from benchmarks.call_counts import count_calls_by_function, make_call_profile
 from txnsim.cli.main import main
 
 
 def run(counts_file: Path, arguments: list[str]) -> int:
-    """Serve with a counter."""
-    profile = counter()
+    """Serve under a profiler of calls."""
+    profile = make_call_profile()
 
     def write(*_: object) -> None:
         profile.disable()
         new_file = counts_file.with_suffix(".new")
-        new_file.write_text(json.dumps(counts(profile)))
+        new_file.write_text(json.dumps(count_calls_by_function(profile)))
         new_file.rename(counts_file)
 
     signal.signal(signal.SIGUSR1, lambda *_: profile.enable())

@@ -45,30 +45,32 @@ T = TypeVar("T")
 class Crowd(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster that is searched: its partitions and its open transactions."""
 
-    partitions: int
-    open_transactions: int
-    hanging: frozenset[TopicPartition]
+    partition_count: int
+    open_transaction_count: int
+    hanging_partitions: frozenset[TopicPartition]
 
 
-async def make_crowd(bootstrap: str, *, partitions: int, alive_count: int, hanging: int) -> Crowd:
+async def make_crowd(
+    bootstrap: str, *, partition_count: int, alive_count: int, hanging_count: int
+) -> Crowd:
     """Make topics and transactions.
 
     Args:
         bootstrap: The cluster, empty so far.
-        partitions: Over topics of ``TOPIC_PARTITIONS``.
+        partition_count: Over topics of ``TOPIC_PARTITIONS``.
         alive_count: Transactions of which their coordinator knows, each on one partition.
-        hanging: Transactions of which nobody knows.
+        hanging_count: Transactions of which nobody knows.
 
     Raises:
         ClientError: Something was refused.
     """
     async with Cluster(bootstrap, settings=_SETTINGS) as cluster:
         admin = Admin(cluster)
-        topic_partitions = await _make_topics(admin, partitions)
+        topic_partitions = await _make_topics(admin, partition_count)
         await admin.set_broker_default(VERIFICATION, "false")
         hanging_partitions = (
-            topic_partitions[:: max(1, len(topic_partitions) // hanging)][:hanging]
-            if hanging
+            topic_partitions[:: max(1, len(topic_partitions) // hanging_count)][:hanging_count]
+            if hanging_count
             else []
         )
         live_partitions = [
@@ -84,25 +86,25 @@ async def make_crowd(bootstrap: str, *, partitions: int, alive_count: int, hangi
         await _for_each(jobs, lambda job: _open_transaction(cluster, job))
         await admin.set_broker_default(VERIFICATION, None)
         return Crowd(
-            partitions=len(topic_partitions),
-            open_transactions=alive_count + hanging,
-            hanging=frozenset(hanging_partitions),
+            partition_count=len(topic_partitions),
+            open_transaction_count=alive_count + hanging_count,
+            hanging_partitions=frozenset(hanging_partitions),
         )
 
 
-async def _make_topics(admin: Admin, partitions: int) -> list[TopicPartition]:
+async def _make_topics(admin: Admin, partition_count: int) -> list[TopicPartition]:
     topic_partitions: list[TopicPartition] = []
-    number = 0
-    while len(topic_partitions) < partitions:
-        count = min(TOPIC_PARTITIONS, partitions - len(topic_partitions))
-        name = f"crowd-{number:03}"
-        topic = NewTopic(name=name, partitions=count, replication_factor=1)
+    topic_number = 0
+    while len(topic_partitions) < partition_count:
+        topic_size = min(TOPIC_PARTITIONS, partition_count - len(topic_partitions))
+        topic_name = f"crowd-{topic_number:03}"
+        topic = NewTopic(name=topic_name, partitions=topic_size, replication_factor=1)
         for outcome in (await admin.create_topics((topic,), timeout_ms=120_000)).values():
             if isinstance(outcome, ClientError):
                 raise outcome
-        await admin.wait_for_topic(name)
-        topic_partitions += [TopicPartition(name, index) for index in range(count)]
-        number += 1
+        await admin.wait_for_topic(topic_name)
+        topic_partitions += [TopicPartition(topic_name, index) for index in range(topic_size)]
+        topic_number += 1
     return topic_partitions
 
 
@@ -186,12 +188,12 @@ async def _ask_until_accepted(
 
 async def _for_each(jobs: Sequence[T], handle: Callable[[T], Awaitable[None]]) -> None:
     """Handle all jobs, some at a time; the first failure ends all."""
-    queue = iter(jobs)
+    waiting_jobs = iter(jobs)
 
     async def work() -> None:
-        for job in queue:
+        for job in waiting_jobs:
             await handle(job)
 
-    async with asyncio.TaskGroup() as group:
+    async with asyncio.TaskGroup() as task_group:
         for _ in range(_CONCURRENT_JOBS):
-            group.create_task(work())
+            task_group.create_task(work())

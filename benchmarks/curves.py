@@ -48,8 +48,8 @@ class CurveServer(msgspec.Struct, frozen=True):
 
     def cpu_ms(self) -> float:
         """CPU time in ms that the server's process has used."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) * 1_000 / _TICKS
+        stat_fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(stat_fields[11]) + int(stat_fields[12])) * 1_000 / _TICKS
 
     async def connect(self) -> RawConnection:
         """Open a connection to the server."""
@@ -81,39 +81,43 @@ def serving() -> Iterator[CurveServer]:
 # What grows: each gives the CPU's milliseconds for one
 
 
-def producers(server: CurveServer, count: int) -> float:
+def measure_producers(server: CurveServer, count: int) -> float:
     """Cost of a transaction of one record, with ``count`` producers at a time."""
     load = _generator(server).transactions(
-        flow="v2", producer_count=count, warm_up_s=5.0, measured_s=10.0
+        protocol="v2", producer_count=count, warm_up_s=5.0, measured_s=10.0
     )
     return load.server_cpu_seconds * 1_000 / load.transactions
 
 
-def open_transactions(server: CurveServer, count: int) -> float:
+def measure_open_transactions(server: CurveServer, count: int) -> float:
     """Cost of opening and committing a transaction, with ``count`` open at the same time."""
-    load = _generator(server).open_transactions(flow="v2", transaction_count=count)
+    load = _generator(server).open_transactions(protocol="v2", transaction_count=count)
     return load.server_cpu_seconds * 1_000 / count
 
 
-def partitions_of_a_transaction(server: CurveServer, count: int) -> float:
+def measure_partitions_of_a_transaction(server: CurveServer, partition_count: int) -> float:
     """Cost per partition of a transaction with a record on each of ``count`` partitions."""
 
     async def run() -> float:
-        await _create_topics(await server.connect(), [(TOPIC, count)])
+        await _create_topics(await server.connect(), [(TOPIC, partition_count)])
         producer = RawProducer(_connect, server.bootstrap, "tx-curve", "v2")
         await producer.open()
-        round_count = max(20, _RECORDS // count)
-        steps = [step for _ in range(round_count + 5) for step in producer.wide_transaction(count)]
+        round_count = max(20, _RECORDS // partition_count)
+        steps = [
+            step
+            for _ in range(round_count + 5)
+            for step in producer.wide_transaction(partition_count)
+        ]
         await producer.run(steps[:10])
         cpu_ms_before = server.cpu_ms()
         await producer.run(steps[10:])
         producer.close()
-        return (server.cpu_ms() - cpu_ms_before) / round_count / count
+        return (server.cpu_ms() - cpu_ms_before) / round_count / partition_count
 
     return asyncio.run(run())
 
 
-def topics(server: CurveServer, count: int) -> float:
+def measure_topics(server: CurveServer, count: int) -> float:
     """Cost of a topic, created by a request of its own, up to ``count`` topics."""
 
     async def run() -> float:
@@ -126,7 +130,7 @@ def topics(server: CurveServer, count: int) -> float:
     return asyncio.run(run())
 
 
-def partitions(server: CurveServer, count: int) -> float:
+def measure_partitions(server: CurveServer, count: int) -> float:
     """Cost of a partition, created in topics of 1,000 partitions, up to ``count``."""
 
     async def run() -> float:
@@ -139,7 +143,7 @@ def partitions(server: CurveServer, count: int) -> float:
     return asyncio.run(run())
 
 
-def connections(server: CurveServer, count: int) -> float:
+def measure_connections(server: CurveServer, count: int) -> float:
     """Cost of a connection that sends ApiVersions and stays open, up to ``count``."""
 
     async def run() -> float:
@@ -157,17 +161,17 @@ def connections(server: CurveServer, count: int) -> float:
 
 
 CURVES: Final[dict[str, tuple[Callable[[CurveServer, int], float], tuple[int, ...]]]] = {
-    "producers": (producers, (1, 4, 16, 64, 256, 1_000)),
-    "partitions of a transaction": (partitions_of_a_transaction, (1, 3, 10, 30, 100)),
-    "open transactions": (open_transactions, (100, 1_000, 10_000, 100_000)),
-    "topics": (topics, (100, 1_000, 10_000)),
-    "partitions": (partitions, (1_000, 5_000, 20_000, 50_000)),
-    "connections": (connections, (10, 100, 1_000, 5_000)),
+    "producers": (measure_producers, (1, 4, 16, 64, 256, 1_000)),
+    "partitions of a transaction": (measure_partitions_of_a_transaction, (1, 3, 10, 30, 100)),
+    "open transactions": (measure_open_transactions, (100, 1_000, 10_000, 100_000)),
+    "topics": (measure_topics, (100, 1_000, 10_000)),
+    "partitions": (measure_partitions, (1_000, 5_000, 20_000, 50_000)),
+    "connections": (measure_connections, (10, 100, 1_000, 5_000)),
 }
 
 
-async def _connect(host: str, port: int, protocol: Callable[[], Any]) -> Any:
-    return await asyncio.get_running_loop().create_connection(protocol, host, port)
+async def _connect(host: str, port: int, make_protocol: Callable[[], Any]) -> Any:
+    return await asyncio.get_running_loop().create_connection(make_protocol, host, port)
 
 
 async def _create_topics(

@@ -18,11 +18,11 @@ class CostPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 def table(points: Sequence[CostPoint]) -> str:
     """A row for each curve, in Markdown."""
-    rows = ["| of so many | milliseconds of CPU for each one |", "| --- | --- |"]
+    lines = ["| of so many | milliseconds of CPU for each one |", "| --- | --- |"]
     for name in dict.fromkeys(point.series for point in points):
         cells = [f"{point.count:,}: {point.cpu_ms:.3g}" for point in points if point.series == name]
-        rows.append(f"| {name} | {' · '.join(cells)} |")
-    return "\n".join(rows) + "\n"
+        lines.append(f"| {name} | {' · '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def svg(points: Sequence[CostPoint]) -> bytes:
@@ -37,8 +37,8 @@ def svg(points: Sequence[CostPoint]) -> bytes:
     ):
         figure = Figure(figsize=(9.0, 4.6), layout="constrained")
         FigureCanvasSVG(figure)
-        panels = figure.subplots(2, -(-len(names) // 2), squeeze=False).flatten()
-        for name, axes in zip(names, panels, strict=False):
+        axes_of_panels = figure.subplots(2, -(-len(names) // 2), squeeze=False).flatten()
+        for name, axes in zip(names, axes_of_panels, strict=False):
             curve = [point for point in points if point.series == name]
             axes.loglog(
                 [point.count for point in curve],
@@ -46,8 +46,8 @@ def svg(points: Sequence[CostPoint]) -> bytes:
                 "o-",
                 color="#1f6f8b",
             )
-            middle = sorted(point.cpu_ms for point in curve)[len(curve) // 2]
-            axes.set_ylim(middle / 10, middle * 10)
+            median_ms = sorted(point.cpu_ms for point in curve)[len(curve) // 2]
+            axes.set_ylim(median_ms / 10, median_ms * 10)
             axes.set_xlabel(name)
             axes.minorticks_off()
             axes.grid(alpha=0.3)

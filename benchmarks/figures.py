@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 PRODUCERS: Final = (1, 8, 32)
-FLOWS: Final = ("old", "v2")
+PROTOCOLS: Final = ("old", "v2")
 
 
 class Preference(enum.Enum):
@@ -42,70 +42,70 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     target: Target | None = None
 
 
-def per_second(flow: str, producer_count: int) -> str:
+def per_second_key(protocol: str, producer_count: int) -> str:
     """Key of the transactions per second of ``producer_count`` producers."""
-    return f"txn.{flow}.{producer_count}.per_second"
+    return f"txn.{protocol}.{producer_count}.per_second"
 
 
-def p50(flow: str, producer_count: int) -> str:
+def p50_key(protocol: str, producer_count: int) -> str:
     """Key of the median latency of a transaction."""
-    return f"txn.{flow}.{producer_count}.p50"
+    return f"txn.{protocol}.{producer_count}.p50"
 
 
-def cpu(flow: str, producer_count: int) -> str:
+def cpu_key(protocol: str, producer_count: int) -> str:
     """Key of the server's CPU time per transaction."""
-    return f"txn.{flow}.{producer_count}.cpu"
+    return f"txn.{protocol}.{producer_count}.cpu"
 
 
-def retries(flow: str, producer_count: int) -> str:
+def retries_key(protocol: str, producer_count: int) -> str:
     """Key of the answers per transaction that the load generator had to retry."""
-    return f"txn.{flow}.{producer_count}.retries"
+    return f"txn.{protocol}.{producer_count}.retries"
 
 
-def _cell_title(flow: str, producer_count: int) -> str:
-    return f"{flow} flow, {producer_count} producer{'s' if producer_count > 1 else ''}"
+def _cell_title(protocol: str, producer_count: int) -> str:
+    return f"{protocol} flow, {producer_count} producer{'s' if producer_count > 1 else ''}"
 
 
 def _transactions() -> list[Figure]:
-    cells = [(flow, count) for flow in FLOWS for count in PRODUCERS]
+    cells = [(protocol, count) for protocol in PROTOCOLS for count in PRODUCERS]
     targets = {1: Target(ratio_min=2.0), 32: Target(ratio_min=2.0)}
     rates = [
         Figure(
-            key=per_second(flow, count),
-            title=f"transactions, {_cell_title(flow, count)}",
+            key=per_second_key(protocol, count),
+            title=f"transactions, {_cell_title(protocol, count)}",
             unit="1/s",
             better=Preference.MORE,
             target=targets.get(count),
         )
-        for flow, count in cells
+        for protocol, count in cells
     ]
     latencies = [
         Figure(
-            key=p50(flow, count),
-            title=f"latency p50, {_cell_title(flow, count)}",
+            key=p50_key(protocol, count),
+            title=f"latency p50, {_cell_title(protocol, count)}",
             unit="ms",
             better=Preference.LESS,
         )
-        for flow, count in cells
+        for protocol, count in cells
     ]
     costs = [
         Figure(
-            key=cpu(flow, count),
-            title=f"server CPU per transaction, {_cell_title(flow, count)}",
+            key=cpu_key(protocol, count),
+            title=f"server CPU per transaction, {_cell_title(protocol, count)}",
             unit="ms",
             better=Preference.LESS,
             target=Target(ratio_min=1.0),
         )
-        for flow, count in cells
+        for protocol, count in cells
     ]
     retry_figures = [
         Figure(
-            key=retries(flow, count),
-            title=f"retries per transaction, {_cell_title(flow, count)}",
+            key=retries_key(protocol, count),
+            title=f"retries per transaction, {_cell_title(protocol, count)}",
             unit="",
             better=Preference.LESS,
         )
-        for flow, count in cells
+        for protocol, count in cells
     ]
     return [*rates, *latencies, *costs, *retry_figures]
 

@@ -71,31 +71,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
         crowd = asyncio.run(
             make_crowd(
                 bootstrap,
-                partitions=options.partitions,
+                partition_count=options.partitions,
                 alive_count=options.open,
-                hanging=options.hanging,
+                hanging_count=options.hanging,
             )
         )
         made_in_s = time.monotonic() - began_s
-        print(f"made {crowd.partitions} partitions in {made_in_s:.0f} s", file=sys.stderr)
-        ours: list[SearchTime] = []
-        theirs: list[SearchTime] = []
+        print(f"made {crowd.partition_count} partitions in {made_in_s:.0f} s", file=sys.stderr)
+        our_times: list[SearchTime] = []
+        their_times: list[SearchTime] = []
         try:
             for _ in range(options.rounds):
-                ours.append(_time_search(lambda: _search_all(bootstrap), crowd))
-                theirs.append(_time_search(lambda: _search_by_broker(bootstrap, brokers), crowd))
+                our_times.append(_time_search(lambda: _search_all(bootstrap), crowd))
+                their_times.append(
+                    _time_search(lambda: _search_by_broker(bootstrap, brokers), crowd)
+                )
         except WrongAnswerError as failure:
             print(failure, file=sys.stderr)
             return 1
     result = SearchTimes(
         server=options.server,
-        partitions=crowd.partitions,
-        open_transactions=crowd.open_transactions,
-        hanging=len(crowd.hanging),
+        partitions=crowd.partition_count,
+        open_transactions=crowd.open_transaction_count,
+        hanging=len(crowd.hanging_partitions),
         made_in_seconds=round(made_in_s, 1),
         load_average=round(load_average, 1),
-        txnsim=tuple(ours),
-        kafka=tuple(theirs),
+        txnsim=tuple(our_times),
+        kafka=tuple(their_times),
     )
     print(msgspec.json.encode(result).decode() if options.json else _text(result))
     return 0
@@ -123,23 +125,27 @@ def _cluster(kind: str) -> Iterator[tuple[str, tuple[int, ...]]]:
             yield server.bootstrap, tuple(range(1, BROKERS + 1))
     else:
         # Two indexes of each partition are mapped: as small as Kafka lets them be.
-        small_index = {"log.index.size.max.bytes": "4096"}
-        with ApacheKafka(properties=small_index, jvm_options=("-Xmx1g",)) as kafka:
+        small_index_properties = {"log.index.size.max.bytes": "4096"}
+        with ApacheKafka(properties=small_index_properties, jvm_options=("-Xmx1g",)) as kafka:
             yield kafka.bootstrap, (1,)
 
 
 def _time_search(search: Callable[[], set[TopicPartition]], crowd: Crowd) -> SearchTime:
-    cpu_s = _children_cpu_s()
+    began_cpu_s = _children_cpu_s()
     began_s = time.monotonic()
     reported_partitions = search()
     seconds = time.monotonic() - began_s
-    if reported_partitions != crowd.hanging:
-        missed_ids, invented = (
-            sorted(crowd.hanging - reported_partitions),
-            sorted(reported_partitions - crowd.hanging),
+    if reported_partitions != crowd.hanging_partitions:
+        missed_partitions, invented_partitions = (
+            sorted(crowd.hanging_partitions - reported_partitions),
+            sorted(reported_partitions - crowd.hanging_partitions),
         )
-        raise WrongAnswerError(f"not named: {missed_ids}; named, and does not hang: {invented}")
-    return SearchTime(seconds=round(seconds, 2), cpu_seconds=round(_children_cpu_s() - cpu_s, 2))
+        raise WrongAnswerError(
+            f"not named: {missed_partitions}; named, and does not hang: {invented_partitions}"
+        )
+    return SearchTime(
+        seconds=round(seconds, 2), cpu_seconds=round(_children_cpu_s() - began_cpu_s, 2)
+    )
 
 
 def _children_cpu_s() -> float:
@@ -160,11 +166,18 @@ def _search_all(bootstrap: str) -> set[TopicPartition]:
     }
 
 
-def _search_by_broker(bootstrap: str, brokers: Sequence[int]) -> set[TopicPartition]:
+def _search_by_broker(bootstrap: str, broker_ids: Sequence[int]) -> set[TopicPartition]:
     reported_partitions: set[TopicPartition] = set()
-    java = [*java_command(kafka_libs(), options=_QUIET), _TOOL, "--bootstrap-server", bootstrap]
-    for broker_id in brokers:
-        output = _output([*java, "find-hanging", "--broker-id", str(broker_id)], statuses=(0,))
+    java_command_line = [
+        *java_command(kafka_libs(), options=_QUIET),
+        _TOOL,
+        "--bootstrap-server",
+        bootstrap,
+    ]
+    for broker_id in broker_ids:
+        output = _output(
+            [*java_command_line, "find-hanging", "--broker-id", str(broker_id)], statuses=(0,)
+        )
         for line in output.splitlines()[1:]:
             topic, partition, *_ = (cell.strip() for cell in line.split("\t"))
             reported_partitions.add(TopicPartition(topic, int(partition)))

@@ -50,12 +50,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "txnsim, 1 broker": lambda: start_simulated(thread, 1),
         f"librdkafka's mock, {BROKERS} brokers": start_mock,
     }
-    samples: dict[str, list[float]] = {name: [] for name in measurements_by_title}
+    times_by_title: dict[str, list[float]] = {title: [] for title in measurements_by_title}
     for _ in range(options.rounds):
-        for name, measure in measurements_by_title.items():
-            samples[name].append(measure())
+        for title, measure in measurements_by_title.items():
+            times_by_title[title].append(measure())
     thread.stop()
-    rows = {name: spread(times_ms) for name, times_ms in samples.items()}
+    rows = {title: spread(times_ms) for title, times_ms in times_by_title.items()}
     if options.kafka_starts:
         rows["Apache Kafka, 1 node"] = spread(start_kafka(options.kafka_starts))
     load_plugin()  # compiled once and kept, as an installation is
@@ -65,10 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def start_simulated(thread: LoopThread, brokers: int) -> float:
+def start_simulated(thread: LoopThread, broker_count: int) -> float:
     """Milliseconds to start a cluster as the plugin does; its end is not counted."""
     cluster = SimulatedKafka.from_description(
-        options_from_keywords(brokers=brokers, topics={"orders": 3}), thread=thread
+        options_from_keywords(brokers=broker_count, topics={"orders": 3}), thread=thread
     )
     began_s = time.perf_counter()
     cluster.start()
@@ -109,21 +109,33 @@ def load_plugin() -> float:
     return float(finished_process.stdout)
 
 
-def _print(rows: dict[str, Spread]) -> None:
-    baseline = next((row.median for name, row in rows.items() if name.startswith("Apache")), None)
+def _print(spread_by_title: dict[str, Spread]) -> None:
+    kafka_median = next(
+        (
+            own_spread.median
+            for title, own_spread in spread_by_title.items()
+            if title.startswith("Apache")
+        ),
+        None,
+    )
     print(
         f"{'ready to connect, ms':<34} {'median':>8} {'least':>8} {'p90':>8} {'most':>8}  × Kafka"
     )
-    for name, row in rows.items():
-        p90 = statistics.quantiles(row.samples, n=10)[-1] if len(row.samples) > 1 else row.most
-        numbers = " ".join(f"{value:8.2f}" for value in (row.median, row.least, p90, row.most))
-        ratio = "" if baseline is None else f"{baseline / row.median:8.0f}"
+    for title, own_spread in spread_by_title.items():
+        p90 = (
+            statistics.quantiles(own_spread.samples, n=10)[-1]
+            if len(own_spread.samples) > 1
+            else own_spread.most
+        )
+        numbers_text = " ".join(
+            f"{value:8.2f}" for value in (own_spread.median, own_spread.least, p90, own_spread.most)
+        )
+        ratio_text = "" if kafka_median is None else f"{kafka_median / own_spread.median:8.0f}"
         verdict_text = ""
-        if name == f"txnsim, {BROKERS} brokers":
-            verdict_text = (
-                f"  target {TARGET_MS:g} ms: {'met' if row.median <= TARGET_MS else 'MISSED'}"
-            )
-        print(f"{name:<34} {numbers} {ratio}{verdict_text}")
+        if title == f"txnsim, {BROKERS} brokers":
+            is_met = own_spread.median <= TARGET_MS
+            verdict_text = f"  target {TARGET_MS:g} ms: {'met' if is_met else 'MISSED'}"
+        print(f"{title:<34} {numbers_text} {ratio_text}{verdict_text}")
 
 
 if __name__ == "__main__":

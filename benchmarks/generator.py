@@ -73,16 +73,16 @@ class Generator:
         self._target = ["--bootstrap", bootstrap, "--server-pid", str(server_pid)]
 
     def transactions(
-        self, *, flow: str, producer_count: int, warm_up_s: float, measured_s: float
+        self, *, protocol: str, producer_count: int, warm_up_s: float, measured_s: float
     ) -> Transactions:
-        """Run transactions of ``producer_count`` producers in one flow; the rate per second."""
-        options = ["--flow", flow, "--producers", str(producer_count)]
+        """Run transactions of ``producer_count`` producers in one protocol; the rate per second."""
+        options = ["--flow", protocol, "--producers", str(producer_count)]
         timing = ["--warm-up", str(warm_up_s), "--seconds", str(measured_s)]
         return self._run("txn", Transactions, options + timing, timeout_s=warm_up_s + measured_s)
 
-    def open_transactions(self, *, flow: str, transaction_count: int) -> OpenTransactions:
+    def open_transactions(self, *, protocol: str, transaction_count: int) -> OpenTransactions:
         """Open ``transaction_count`` transactions, then commit all of them."""
-        options = ["--flow", flow, "--transactions", str(transaction_count)]
+        options = ["--flow", protocol, "--transactions", str(transaction_count)]
         return self._run("open", OpenTransactions, options)
 
     def produce(self, *, warm_up_mb: int, measured_mb: int) -> Bulk:

@@ -68,56 +68,59 @@ def main() -> int:
     from txnsim_spark.session import spark_session
 
     spark = spark_session("local[2]")
-    samples: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
-    answers: defaultdict[str, set[str]] = defaultdict(set)
-    for number in range(1 + options.rounds):
+    times_by_reader: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    answers_by_question: defaultdict[str, set[str]] = defaultdict(set)
+    for round_number in range(1 + options.rounds):
         for question in QUESTIONS:
             for reader, ask in _readers(spark, directory, question).items():
                 seconds, answer = ask()
-                answers[question].add(answer)
-                if number:
-                    samples[question, reader].append(seconds)
+                answers_by_question[question].add(answer)
+                if round_number:
+                    times_by_reader[question, reader].append(seconds)
     spark.stop()
     size_bytes = sum(path.stat().st_size for path in directory.rglob("*.log"))
     sys.stdout.write(
         f"{size_bytes / 1e6:,.0f} MB, {options.records:,} records, {os.cpu_count()} cores\n"
     )
-    for (question, reader), seconds_list in samples.items():
-        median = statistics.median(seconds_list)
+    for (question, reader), times_s in times_by_reader.items():
+        median_s = statistics.median(times_s)
         sys.stdout.write(
-            f"{question:12}  {reader:16}  {median:6.2f} s  {size_bytes / median / 1e6:,.0f} MB/s\n"
+            f"{question:12}  {reader:16}  {median_s:6.2f} s "
+            f" {size_bytes / median_s / 1e6:,.0f} MB/s\n"
         )
-    for question, different_answers in answers.items():
+    for question, different_answers in answers_by_question.items():
         if len(different_answers) > 1:
             sys.stdout.write(f"{question}: the answers differ: {sorted(different_answers)}\n")
-    return int(any(len(of_question) > 1 for of_question in answers.values()))
+    return int(
+        any(len(answers_of_question) > 1 for answers_of_question in answers_by_question.values())
+    )
 
 
 def _readers(
     spark: SparkSession, directory: Path, question: str
 ) -> dict[str, Callable[[], Answer]]:
     """The function that asks each reader, by the reader's name."""
-    readers = {
+    ask_by_reader = {
         "Java, one thread": lambda: ask_java(directory, question),
         "without Spark": lambda: ask_process(directory, question),
     }
     if question in QUERIES:
-        readers["Spark, two cores"] = lambda: ask_spark(spark, directory, question)
-    return readers
+        ask_by_reader["Spark, two cores"] = lambda: ask_spark(spark, directory, question)
+    return ask_by_reader
 
 
 def ask_java(directory: Path, question: str) -> Answer:
     """Ask Kafka's classes, in a JVM of their own whose start does not count."""
     libs = kafka_libs()
     sources = [Path(__file__).parent / "java" / "LogReader.java"]
-    classes = java_classes(sources, name="log-reader", libs=libs)
+    class_directory = java_classes(sources, name="log-reader", libs=libs)
     java, *_ = java_command(libs)
-    command = [java, "-Xmx1g", "-cp", f"{classes}{os.pathsep}{libs}/*", "LogReader"]
+    command = [java, "-Xmx1g", "-cp", f"{class_directory}{os.pathsep}{libs}/*", "LogReader"]
     output = subprocess.run(
         [*command, question, "1", str(directory)], check=True, capture_output=True, text=True
     ).stdout
-    seconds, _, answer = output.strip().partition(" ")
-    return float(seconds), answer
+    seconds_text, _, answer = output.strip().partition(" ")
+    return float(seconds_text), answer
 
 
 def ask_spark(spark: SparkSession, directory: Path, question: str) -> Answer:
@@ -155,23 +158,23 @@ def profile(directory: Path) -> None:
     from txnsim_spark.tables.rows import TableJob
 
     options = KafkaLogOptions.of({"path": str(directory), "table": "records", "topics": "orders"})
-    whole = TABLES["records"].arrow()
+    whole_schema = TABLES["records"].arrow()
     for title, columns in {
-        "all columns": tuple(whole.names),
+        "all columns": tuple(whole_schema.names),
         "sums": ("offset", "value", "is_control"),
         "count": ("partition",),
     }.items():
-        schema = _pick(whole, columns)
+        schema = _pick(whole_schema, columns)
         shares = shares_of(options, RowScope.of(options), FILES_OF_TABLE["records"])
-        began_s, rows, size = time.perf_counter(), 0, 0
+        began_s, row_count, byte_count = time.perf_counter(), 0, 0
         for share in shares:
             for batch in batches_of(share, TableJob(options=options, columns=columns), schema):
-                rows += batch.num_rows
-                size += batch.nbytes
+                row_count += batch.num_rows
+                byte_count += batch.nbytes
         seconds = time.perf_counter() - began_s
         sys.stdout.write(
-            f"{title:12}  {rows:,} rows in {seconds:.2f} s of one process, {size / 1e6:,.0f} MB of"
-            " Arrow\n"
+            f"{title:12}  {row_count:,} rows in {seconds:.2f} s of one process,"
+            f" {byte_count / 1e6:,.0f} MB of Arrow\n"
         )
 
 
@@ -183,35 +186,37 @@ def make_log(record_count: int) -> Path:
     partial_directory = directory.with_suffix(".partial")
     partial_directory.mkdir(parents=True, exist_ok=True)
     write_meta(partial_directory, node_id=1)
-    batches = record_count // RECORDS_PER_BATCH // PARTITIONS
+    batch_count = record_count // RECORDS_PER_BATCH // PARTITIONS
     for partition in range(PARTITIONS):
-        _write_partition(make_replica(partial_directory, "orders", partition), batches)
+        _write_partition(make_replica(partial_directory, "orders", partition), batch_count)
     partial_directory.rename(directory)
     return directory
 
 
 def _write_partition(folder: Path, batch_count: int) -> None:
     """Write transactions of some producers in turn; the last one has no marker."""
-    templates = [_Templates.of(producer_id) for producer_id in range(PRODUCERS)]
+    templates_by_producer = [_Templates.of(producer_id) for producer_id in range(PRODUCERS)]
     batches_per_segment = -(-batch_count // SEGMENTS_PER_PARTITION)
     offset = 0
     file = None
-    for number in range(batch_count):
-        if number % batches_per_segment == 0:
+    for batch_number in range(batch_count):
+        if batch_number % batches_per_segment == 0:
             if file is not None:
                 file.close()
             file = (folder / names.Suffix.LOG.file_name(offset)).open("wb")
         assert file is not None
-        producer = templates[number // BATCHES_PER_TRANSACTION % PRODUCERS]
-        producer.data[_OFFSET] = offset.to_bytes(8, "big")
-        file.write(producer.data)
+        templates_of_producer = templates_by_producer[
+            batch_number // BATCHES_PER_TRANSACTION % PRODUCERS
+        ]
+        templates_of_producer.data[_OFFSET] = offset.to_bytes(8, "big")
+        file.write(templates_of_producer.data)
         offset += RECORDS_PER_BATCH
         if (
-            number % BATCHES_PER_TRANSACTION == BATCHES_PER_TRANSACTION - 1
-            and number + 1 < batch_count
+            batch_number % BATCHES_PER_TRANSACTION == BATCHES_PER_TRANSACTION - 1
+            and batch_number + 1 < batch_count
         ):
-            producer.marker[_OFFSET] = offset.to_bytes(8, "big")
-            file.write(producer.marker)
+            templates_of_producer.marker[_OFFSET] = offset.to_bytes(8, "big")
+            file.write(templates_of_producer.marker)
             offset += 1
     if file is not None:
         file.close()

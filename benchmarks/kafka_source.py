@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.process_tree import cpu_below, cpu_of
+from benchmarks.process_tree import cpu_s_below, cpu_s_of
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.spark_connector import connector_jars
 from txnsim_spark.session import spark_session
@@ -52,35 +52,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         jars = ",".join(map(str, connector_jars().glob("*.jar")))
         spark = spark_session("local[2]", config={"spark.jars": jars})
-        reads = _reads_by_name(spark, kafka.bootstrap, str(directory))
-        samples: defaultdict[str, list[tuple[float, ...]]] = defaultdict(list)
-        for number in range(1 + options.rounds):
-            for name, read in reads.items():
+        read_by_source = _reads_by_name(spark, kafka.bootstrap, str(directory))
+        costs_by_source: defaultdict[str, list[tuple[float, ...]]] = defaultdict(list)
+        for round_number in range(1 + options.rounds):
+            for source_name, read in read_by_source.items():
                 clocks_before = _read_clocks(kafka)
                 read()
-                if number:  # before, workers start, and Java compiles
-                    samples[name].append(
+                if round_number:  # before, workers start, and Java compiles
+                    costs_by_source[source_name].append(
                         tuple(map(operator.sub, _read_clocks(kafka), clocks_before))
                     )
         spark.stop()
     print(f"{options.records:,} records, {size_bytes / 1e6:.0f} MB; load {os.getloadavg()[0]:.1f}")
-    base_s, base_cpu_s, _ = _medians(samples[SPARK_SOURCE])
-    for name, costs in samples.items():
+    spark_source_s, spark_source_cpu_s, _ = _medians(costs_by_source[SPARK_SOURCE])
+    for source_name, costs in costs_by_source.items():
         seconds, cpu_s, broker_cpu_s = _medians(costs)
-        print(f"{name:28}{seconds:7.2f} s{cpu_s:7.2f} s of CPU, the broker's {broker_cpu_s:.2f};"
-              f" {base_s / seconds:.1f} and {base_cpu_s / cpu_s:.1f} times as fast")  # fmt: skip
+        print(f"{source_name:28}{seconds:7.2f} s{cpu_s:7.2f} s of CPU,"
+              f" the broker's {broker_cpu_s:.2f};"
+              f" {spark_source_s / seconds:.1f} and"
+              f" {spark_source_cpu_s / cpu_s:.1f} times as fast")  # fmt: skip
     return 0
 
 
 def _read_clocks(kafka: ApacheKafka) -> tuple[float, float, float]:
     """The time now, and the CPU time so far of this session and of the broker."""
-    ours_s = cpu_below(os.getpid(), excluded=kafka.pids)
-    return time.perf_counter(), ours_s, sum(map(cpu_of, kafka.pids))
+    own_cpu_s = cpu_s_below(os.getpid(), excluded=kafka.pids)
+    return time.perf_counter(), own_cpu_s, sum(map(cpu_s_of, kafka.pids))
 
 
 def _fill_topic(kafka: ApacheKafka, record_count: int) -> None:
-    create = ("--create", "--topic", TOPIC, "--partitions", str(PARTITIONS))
-    kafka.run_tool("org.apache.kafka.tools.TopicCommand", *create)
+    create_arguments = ("--create", "--topic", TOPIC, "--partitions", str(PARTITIONS))
+    kafka.run_tool("org.apache.kafka.tools.TopicCommand", *create_arguments)
     tool_run = kafka.run_tool(
         PERF_TOOL,
         *("--topic", TOPIC, "--num-records", str(record_count), "--record-size", str(RECORD_BYTES)),
@@ -94,14 +96,14 @@ def _reads_by_name(
     spark: SparkSession, bootstrap: str, directory: str
 ) -> dict[str, Callable[[], None]]:
     """The function that reads by each source, Spark's own Kafka source first."""
-    servers = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC}
-    readers = {SPARK_SOURCE: spark.read.format("kafka").options(**servers)}
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC}
+    reader_by_source = {SPARK_SOURCE: spark.read.format("kafka").options(**options)}
     for table in ("fragments", "batches", "records"):
-        readers[f"kafka_log, {table}"] = _reader(spark, directory, table)
-    readers["kafka_log, Spark's columns"] = _reader(spark, directory, "records").schema(
+        reader_by_source[f"kafka_log, {table}"] = _reader(spark, directory, table)
+    reader_by_source["kafka_log, Spark's columns"] = _reader(spark, directory, "records").schema(
         SPARK_COLUMNS
     )
-    return {name: partial(_read, reader) for name, reader in readers.items()}
+    return {source_name: partial(_read, reader) for source_name, reader in reader_by_source.items()}
 
 
 def _reader(spark: SparkSession, directory: str, table_name: str) -> DataFrameReader:
@@ -114,7 +116,7 @@ def _read(reader: DataFrameReader) -> None:
 
 
 def _medians(costs: Sequence[tuple[float, ...]]) -> list[float]:
-    return [statistics.median(column) for column in zip(*costs, strict=True)]
+    return [statistics.median(values) for values in zip(*costs, strict=True)]
 
 
 if __name__ == "__main__":

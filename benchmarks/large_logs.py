@@ -51,13 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--read", action="store_true", help="have Spark read the day instead")
     if parser.parse_args(arguments).read:
         return _read_with_spark()
-    half_gigabyte = small_batches(HALF_GIGABYTE_SCALE).directory
+    half_gigabyte_directory = small_batches(HALF_GIGABYTE_SCALE).directory
     for table in ("fragments", "batches", "records"):
-        print(_describe_plan(f"500 MB, {table}", half_gigabyte, table))
+        print(_describe_plan(f"500 MB, {table}", half_gigabyte_directory, table))
     with tempfile.TemporaryDirectory(prefix="txnsim-large-") as scratch:
         make_directories(Path(scratch) / "day", ONE_DAY_LOG)
-        for name, filters in FILTERS.items():
-            print(_describe_plan(f"a day, {name}", f"{scratch}/day", "batches", **filters))
+        for title, filters in FILTERS.items():
+            print(_describe_plan(f"a day, {title}", f"{scratch}/day", "batches", **filters))
     return 0
 
 
@@ -66,15 +66,15 @@ def _read_with_spark() -> int:
     with tempfile.TemporaryDirectory(prefix="txnsim-large-") as scratch:
         make_directories(Path(scratch) / "day", BUSY_DAY_LOG)
         for title, filters in {"started": FILTERS["everything"], **FILTERS}.items():
-            seconds = []
+            times_s = []
             for _ in range(ROUNDS):
                 began_s = time.perf_counter()
                 reader = spark.read.format("kafka_log").options(table="batches", **filters)
                 frame = reader.load(f"{scratch}/day")
                 frame.write.format("noop").mode("overwrite").save()
-                seconds.append(time.perf_counter() - began_s)
-            spread = f"({min(seconds):.2f} to {max(seconds):.2f})"
-            print(f"{title:24} {statistics.median(seconds):5.2f} s {spread}", flush=True)
+                times_s.append(time.perf_counter() - began_s)
+            range_text = f"({min(times_s):.2f} to {max(times_s):.2f})"
+            print(f"{title:24} {statistics.median(times_s):5.2f} s {range_text}", flush=True)
     return 0
 
 
@@ -82,9 +82,9 @@ def _describe_plan(title: str, directory: str, table_name: str, **filters: str) 
     options = KafkaLogOptions.of({"path": directory, "table": table_name, **filters})
     options = msgspec.structs.replace(options, division=SPARK_DIVISION)
     shares = shares_of(options, RowScope.of(options), FILES_OF_TABLE[table_name])
-    sizes = {segment.path: segment.size for share in shares for segment in share.segments}
-    megabytes = sum(sizes.values()) / 1e6
-    return f"{title:24} {len(shares):3} tasks, {len(sizes):3} segments, {megabytes:6.1f} MB"
+    size_by_path = {segment.path: segment.size for share in shares for segment in share.segments}
+    megabytes = sum(size_by_path.values()) / 1e6
+    return f"{title:24} {len(shares):3} tasks, {len(size_by_path):3} segments, {megabytes:6.1f} MB"
 
 
 if __name__ == "__main__":

@@ -113,8 +113,8 @@ def large_batches(size: int) -> GeneratedLog:
     return _make_once(b"large %d" % size, lambda directory: _make_large(directory, size))
 
 
-def _make_once(text: bytes, make: Callable[[Path], GeneratedLog]) -> GeneratedLog:
-    digest = hashlib.sha256(text + Path(__file__).read_bytes()).hexdigest()[:12]
+def _make_once(digested_bytes: bytes, make: Callable[[Path], GeneratedLog]) -> GeneratedLog:
+    digest = hashlib.sha256(digested_bytes + Path(__file__).read_bytes()).hexdigest()[:12]
     directory = CACHE / f"logs-{digest}"
     if not directory.is_dir():
         partial_directory = directory.with_suffix(".partial")
@@ -139,7 +139,7 @@ def _make_small(directory: Path, scale: Scale) -> GeneratedLog:
     chance = random.Random(scale.seed)
     strays: list[Stray] = []
     recovery_points: dict[TopicPartition, int] = {}
-    size = batches = 0
+    byte_count = batch_count = 0
     transactions_each = scale.transactions // scale.partitions
     for partition in range(scale.partitions):
         stray_batches = _plan_stray_batches(
@@ -148,16 +148,16 @@ def _make_small(directory: Path, scale: Scale) -> GeneratedLog:
         folder = make_replica(directory, TOPIC, partition)
         for data in _fill_segments(scale, partition, transactions_each, stray_batches, chance):
             recovery_points[TopicPartition(TOPIC, partition)] = _write_segment(folder, data)
-            size += len(data)
-        batches += transactions_each * (scale.batches + 1) + len(stray_batches)
+            byte_count += len(data)
+        batch_count += transactions_each * (scale.batches + 1) + len(stray_batches)
         strays += _strays_of(partition, stray_batches, transactions_each * scale.batches)
     _write_coordinator(directory, scale, strays)
     # As of a broker that was killed: flushed up to its last segments.
     (directory / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(recovery_points))
     return GeneratedLog(
         directory="",
-        bytes=size,
-        batches=batches,
+        bytes=byte_count,
+        batches=batch_count,
         transactions=transactions_each * scale.partitions,
         strays=tuple(strays),
     )
@@ -170,11 +170,11 @@ def _plan_stray_batches(
     hang begin somewhere, those that are alive at the end.
     """
     rows = []
-    for stray in range(partition, scale.hanging + scale.alive, scale.partitions):
-        is_hanging = stray < scale.hanging
+    for stray_number in range(partition, scale.hanging + scale.alive, scale.partitions):
+        is_hanging = stray_number < scale.hanging
         batches_before = chance.randrange(batch_count * 9 // 10) if is_hanging else batch_count
         rows += [
-            [batches_before, FIRST_STRAY_PRODUCER + stray, sequence, -1]
+            [batches_before, FIRST_STRAY_PRODUCER + stray_number, sequence, -1]
             for sequence in range(STRAY_BATCHES)
         ]
     return np.array(sorted(rows), dtype=np.int64).reshape(-1, 4)
@@ -184,25 +184,25 @@ def _fill_segments(
     scale: Scale, partition: int, transaction_count: int, stray_batches: Ints, chance: random.Random
 ) -> Iterator[bytes]:
     """Fill a buffer with each segment of a partition, one after the other."""
-    producers = scale.producers // scale.partitions
-    assert producers >= 4 * log_fill.ACTIVE_SLOTS, (
+    producer_count = scale.producers // scale.partitions
+    assert producer_count >= 4 * log_fill.ACTIVE_SLOTS, (
         "a producer would write two transactions at a time"
     )
     buffer = np.empty(scale.segment_bytes, dtype=np.uint8)
     templates = log_fill.data_template(), log_fill.marker_template(), log_fill.crc_tables()
-    state = np.zeros(log_fill.STATE_COLUMNS, dtype=np.int64)
-    state[log_fill.TIMESTAMP_INDEX] = BEGAN_MS
-    state[log_fill.CHANCE_INDEX] = chance.randrange(1 << 31)
-    slots = np.full((log_fill.ACTIVE_SLOTS, 2), -1, dtype=np.int64)
-    sequences = np.zeros(producers, dtype=np.int64)
+    fill_state = np.zeros(log_fill.STATE_COLUMNS, dtype=np.int64)
+    fill_state[log_fill.TIMESTAMP_INDEX] = BEGAN_MS
+    fill_state[log_fill.CHANCE_INDEX] = chance.randrange(1 << 31)
+    active_slots = np.full((log_fill.ACTIVE_SLOTS, 2), -1, dtype=np.int64)
+    next_sequences = np.zeros(producer_count, dtype=np.int64)
     while True:
         size = log_fill.fill(
             buffer,
             *templates,
-            state,
-            slots,
-            sequences,
-            FIRST_PRODUCER + partition * producers,
+            fill_state,
+            active_slots,
+            next_sequences,
+            FIRST_PRODUCER + partition * producer_count,
             transaction_count,
             scale.batches,
             stray_batches,
@@ -230,15 +230,15 @@ def _write_segment(folder: Path, data: bytes) -> int:
     base_offset = int.from_bytes(data[:8])
     path = folder / names.Suffix.LOG.file_name(base_offset)
     path.write_bytes(data)
-    entries = []
+    index_parts = []
     for table in batch_rows(path, on_damage=_fail_on_damage):
         positions = table[kernel.POSITION]
-        indexed = 1 + np.flatnonzero(np.diff(positions // INDEX_INTERVAL_BYTES))
-        pairs = np.empty((len(indexed), 2), dtype=">i4")
-        pairs[:, 0] = table[kernel.LAST_OFFSET, indexed] - base_offset
-        pairs[:, 1] = positions[indexed]
-        entries.append(pairs.tobytes())
-    path.with_suffix(names.Suffix.INDEX).write_bytes(b"".join(entries))
+        indexed_rows = 1 + np.flatnonzero(np.diff(positions // INDEX_INTERVAL_BYTES))
+        index_entries = np.empty((len(indexed_rows), 2), dtype=">i4")
+        index_entries[:, 0] = table[kernel.LAST_OFFSET, indexed_rows] - base_offset
+        index_entries[:, 1] = positions[indexed_rows]
+        index_parts.append(index_entries.tobytes())
+    path.with_suffix(names.Suffix.INDEX).write_bytes(b"".join(index_parts))
     return base_offset
 
 
@@ -250,9 +250,9 @@ def _fail_on_damage(damage: SegmentDamage) -> None:
 
 
 def _write_coordinator(directory: Path, scale: Scale, strays: list[Stray]) -> None:
-    logs: list[list[bytes]] = [[] for _ in range(COORDINATOR_PARTITIONS)]
-    for name, records in _entries(scale, strays):
-        log = logs[partition_for(name, COORDINATOR_PARTITIONS)]
+    batches_by_partition: list[list[bytes]] = [[] for _ in range(COORDINATOR_PARTITIONS)]
+    for transactional_id, records in _entries(scale, strays):
+        batches = batches_by_partition[partition_for(transactional_id, COORDINATOR_PARTITIONS)]
         for record in records:
             batch = encode_batch(
                 [record],
@@ -260,41 +260,55 @@ def _write_coordinator(directory: Path, scale: Scale, strays: list[Stray]) -> No
                 now_ms=record.last_update_timestamp_ms,
                 release_rules=LATEST_RULES,
             )
-            log.append(assign(batch, base_offset=len(log), leader_epoch=0))
-    for partition, log in enumerate(logs):
+            batches.append(assign(batch, base_offset=len(batches), leader_epoch=0))
+    for partition, batches in enumerate(batches_by_partition):
         folder = make_replica(directory, COORDINATOR_TOPIC, partition)
-        _write_segment(folder, b"".join(log))
+        _write_segment(folder, b"".join(batches))
 
 
 def _entries(scale: Scale, strays: list[Stray]) -> Iterator[tuple[str, list[TxnTransition]]]:
     transactions_each = scale.transactions // scale.partitions
-    producers = scale.producers // scale.partitions
-    for number in range(transactions_each):
+    producer_count = scale.producers // scale.partitions
+    for transaction_number in range(transactions_each):
         for partition in range(scale.partitions):
-            producer = partition * producers + number % producers
+            producer_number = partition * producer_count + transaction_number % producer_count
             partitions = frozenset({TopicPartition(TOPIC, partition)})
-            name = f"app-{producer:05d}"
-            is_aborted = number % log_fill.ABORT_EVERY == 0
-            at_ms = BEGAN_MS + number * scale.batches // 8
+            transactional_id = f"app-{producer_number:05d}"
+            is_aborted = transaction_number % log_fill.ABORT_EVERY == 0
+            at_ms = BEGAN_MS + transaction_number * scale.batches // 8
             ongoing = TransactionState.ONGOING
             if is_aborted:
                 end_states = TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT
             else:
                 end_states = TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT
             yield (
-                name,
+                transactional_id,
                 [
-                    transaction_entry(name, FIRST_PRODUCER + producer, ongoing, partitions, at_ms),
                     transaction_entry(
-                        name, FIRST_PRODUCER + producer, end_states[0], partitions, at_ms
+                        transactional_id,
+                        FIRST_PRODUCER + producer_number,
+                        ongoing,
+                        partitions,
+                        at_ms,
                     ),
                     transaction_entry(
-                        name, FIRST_PRODUCER + producer, end_states[1], frozenset(), at_ms
+                        transactional_id,
+                        FIRST_PRODUCER + producer_number,
+                        end_states[0],
+                        partitions,
+                        at_ms,
+                    ),
+                    transaction_entry(
+                        transactional_id,
+                        FIRST_PRODUCER + producer_number,
+                        end_states[1],
+                        frozenset(),
+                        at_ms,
                     ),
                 ],
             )
     for stray in strays:
-        name = f"stray-{stray.producer_id}"
+        transactional_id = f"stray-{stray.producer_id}"
         partitions = frozenset({TopicPartition(TOPIC, stray.partition)})
         if not stray.is_hanging:
             state = TransactionState.ONGOING
@@ -302,7 +316,10 @@ def _entries(scale: Scale, strays: list[Stray]) -> Iterator[tuple[str, list[TxnT
             continue  # the coordinator has forgotten the id
         else:
             state, partitions = TransactionState.EMPTY, frozenset()
-        yield name, [transaction_entry(name, stray.producer_id, state, partitions, BEGAN_MS)]
+        yield (
+            transactional_id,
+            [transaction_entry(transactional_id, stray.producer_id, state, partitions, BEGAN_MS)],
+        )
 
 
 # Large batches
@@ -310,25 +327,25 @@ def _entries(scale: Scale, strays: list[Stray]) -> Iterator[tuple[str, list[TxnT
 
 def _make_large(directory: Path, size: int) -> GeneratedLog:
     record = Record(value=random.Random(size).randbytes(1_000))
-    count = LARGE_BATCH_BYTES // 1_010
+    records_per_batch = LARGE_BATCH_BYTES // 1_010
     template = bytearray(
-        build_batch([record] * count, timestamp_ms=BEGAN_MS, producer_id=0, producer_epoch=0,
-                    base_sequence=0, is_transactional=True, leader_epoch=0)
+        build_batch([record] * records_per_batch, timestamp_ms=BEGAN_MS, producer_id=0,
+                    producer_epoch=0, base_sequence=0, is_transactional=True, leader_epoch=0)
     )  # fmt: skip
-    records = read_batch_header(bytes(template)).records_count
+    record_count = read_batch_header(bytes(template)).records_count
     folder = make_replica(directory, LARGE_TOPIC, 0)
-    batches = size // len(template)
+    batch_count = size // len(template)
     with (folder / names.Suffix.LOG.file_name(0)).open("wb") as file:
-        for number in range(batches):
-            template[:8] = _LONG.pack(number * records)
-            template[43:51] = _LONG.pack(FIRST_PRODUCER + number % 100)
-            template[53:57] = _CRC.pack(number // 100 * records)
+        for batch_number in range(batch_count):
+            template[:8] = _LONG.pack(batch_number * record_count)
+            template[43:51] = _LONG.pack(FIRST_PRODUCER + batch_number % 100)
+            template[53:57] = _CRC.pack(batch_number // 100 * record_count)
             template[17 : BatchHeader.CRC_START] = _CRC.pack(
                 crc32c.crc32c(memoryview(template)[BatchHeader.CRC_START :])
             )
             file.write(template)
     return GeneratedLog(
-        directory="", bytes=batches * len(template), batches=batches, transactions=0
+        directory="", bytes=batch_count * len(template), batches=batch_count, transactions=0
     )
 
 
@@ -351,16 +368,16 @@ def make_replica(directory: Path, topic: str, partition: int) -> Path:
 
 
 def transaction_entry(
-    name: str,
-    producer: int,
+    transactional_id: str,
+    producer_id: int,
     state: TransactionState,
     partitions: frozenset[TopicPartition],
     at_ms: int,
 ) -> TxnTransition:
     """Make the record that a coordinator writes about a transaction."""
     return TxnTransition(
-        transactional_id=TransactionalId(name),
-        producer_id=ProducerId(producer),
+        transactional_id=TransactionalId(transactional_id),
+        producer_id=ProducerId(producer_id),
         prev_producer_id=NO_PRODUCER_ID,
         next_producer_id=NO_PRODUCER_ID,
         producer_epoch=ProducerEpoch(0),

@@ -81,7 +81,7 @@ def fill(
     state: Any,
     slots: Any,
     sequences: Any,
-    first_producer: int,
+    first_producer_id: int,
     transaction_count: int,
     batch_count: int,
     stray_batches: Any,
@@ -96,7 +96,7 @@ def fill(
         state: ``STATE_COLUMNS`` numbers.
         slots: ``ACTIVE`` rows of (producer's number or -1, batches left).
         sequences: Next sequence of each producer of the partition.
-        first_producer: Id of its first producer.
+        first_producer_id: Id of its first producer.
         transaction_count: How many it has in all.
         batch_count: Of data, in each.
         stray_batches: For each open one: batches before it, producer id, sequence, offset (out).
@@ -106,13 +106,20 @@ def fill(
     """
     position = 0
     while position + data.shape[0] <= buffer.shape[0]:
-        row = state[STRAYS_WRITTEN_INDEX]
-        if row < stray_batches.shape[0] and (
-            state[WRITTEN_INDEX] >= stray_batches[row, 0] or state[ENDED_INDEX] == transaction_count
+        stray_row = state[STRAYS_WRITTEN_INDEX]
+        if stray_row < stray_batches.shape[0] and (
+            state[WRITTEN_INDEX] >= stray_batches[stray_row, 0]
+            or state[ENDED_INDEX] == transaction_count
         ):
-            stray_batches[row, 3] = state[OFFSET_INDEX]
+            stray_batches[stray_row, 3] = state[OFFSET_INDEX]
             _put_batch(
-                buffer, position, data, tables, state, stray_batches[row, 1], stray_batches[row, 2]
+                buffer,
+                position,
+                data,
+                tables,
+                state,
+                stray_batches[stray_row, 1],
+                stray_batches[stray_row, 2],
             )
             state[STRAYS_WRITTEN_INDEX] += 1
             position += data.shape[0]
@@ -120,11 +127,11 @@ def fill(
         if state[ENDED_INDEX] == transaction_count:
             break
         slot = _draw_slot(state, slots, sequences, transaction_count, batch_count)
-        producer = slots[slot, 0]
+        producer_id = slots[slot, 0]
         if slots[slot, 1] == 0:
             buffer[position : position + marker.shape[0]] = marker
             buffer[position + _TYPE_AT] = 0 if state[ENDED_INDEX] % ABORT_EVERY == 0 else 1
-            _put_batch(buffer, position, marker, tables, state, first_producer + producer, -1)
+            _put_batch(buffer, position, marker, tables, state, first_producer_id + producer_id, -1)
             position += marker.shape[0]
             slots[slot, 0] = -1
             state[ENDED_INDEX] += 1
@@ -135,11 +142,11 @@ def fill(
                 data,
                 tables,
                 state,
-                first_producer + producer,
-                sequences[producer],
+                first_producer_id + producer_id,
+                sequences[producer_id],
             )
             position += data.shape[0]
-            sequences[producer] += 1
+            sequences[producer_id] += 1
             slots[slot, 1] -= 1
             state[WRITTEN_INDEX] += 1
     return position
@@ -165,7 +172,13 @@ def _draw_slot(
 
 @njit(cache=True)
 def _put_batch(
-    buffer: Any, position: int, template: Any, tables: Any, state: Any, producer: int, sequence: int
+    buffer: Any,
+    position: int,
+    template: Any,
+    tables: Any,
+    state: Any,
+    producer_id: int,
+    sequence: int,
 ) -> None:
     """Write the fields of a batch that differ from the template."""
     if sequence >= 0:
@@ -173,7 +186,7 @@ def _put_batch(
     _write_number(buffer, position, 8, state[OFFSET_INDEX])
     _write_number(buffer, position + 27, 8, state[TIMESTAMP_INDEX])
     _write_number(buffer, position + 35, 8, state[TIMESTAMP_INDEX])
-    _write_number(buffer, position + 43, 8, producer)
+    _write_number(buffer, position + 43, 8, producer_id)
     _write_number(buffer, position + 53, 4, sequence)
     crc = np.uint32(0xFFFFFFFF)
     for index in range(position + _CRC_START, position + template.shape[0]):

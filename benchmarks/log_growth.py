@@ -183,8 +183,8 @@ def _load_points() -> list[SearchPoint]:
     if not POINTS_FILE.exists():
         return []
     points = msgspec.json.decode(POINTS_FILE.read_bytes(), type=list[SearchPoint])
-    order = {(case.series, case.count): position for position, case in enumerate(ALL_CASES)}
-    return sorted(points, key=lambda point: order[point.series, point.count])
+    order_by_case = {(case.series, case.count): position for position, case in enumerate(ALL_CASES)}
+    return sorted(points, key=lambda point: order_by_case[point.series, point.count])
 
 
 def _save_point(point: SearchPoint) -> None:
@@ -201,8 +201,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.log_growth",
         description="Time find-hanging on growing log directories (see benchmarks/README.md).",
     )
-    series = ("partitions", "segments", "brokers", "large", "indexes")
-    parser.add_argument("--only", action="append", choices=series)
+    series_names = ("partitions", "segments", "brokers", "large", "indexes")
+    parser.add_argument("--only", action="append", choices=series_names)
     parser.add_argument("--least", type=int, default=0, help="partitions, segments or brokers")
     parser.add_argument("--most", type=int, default=1 << 30, help="the same")
     parser.add_argument("--rounds", type=int, default=3)
@@ -230,81 +230,85 @@ def _measure_case(case: GrowthCase, round_count: int) -> SearchPoint:
         if not case.has_indexes:
             directories = [_link_without_indexes(directories[0], Path(scratch) / "bare")]
         expected = set(_unended_transactions(log, case.brokers))
-        loads, seconds, cpu_s = [], [], []
+        load_averages, times_s, cpu_times_s = [], [], []
         with_spark = False
         for _ in range(round_count):
-            loads.append(os.getloadavg()[0])
+            load_averages.append(os.getloadavg()[0])
             search = time_command(
                 ["logs", "find-hanging", "--all", "--json", *map(str, directories)]
             )
             report = msgspec.json.decode(search.stdout, type=_GrowthReport)
             if {*report.findings} != expected:
-                missed_ids = sorted(expected - {*report.findings})
-                invented = sorted({*report.findings} - expected)
-                raise WrongAnswerError(f"not found: {missed_ids}; not there: {invented}")
+                missed_transactions = sorted(expected - {*report.findings})
+                invented_transactions = sorted({*report.findings} - expected)
+                raise WrongAnswerError(
+                    f"not found: {missed_transactions}; not there: {invented_transactions}"
+                )
             with_spark = report.source.with_spark
-            seconds.append(search.seconds)
-            cpu_s.append(search.cpu_s)
+            times_s.append(search.seconds)
+            cpu_times_s.append(search.cpu_s)
     return SearchPoint(
         series=case.series,
         count=case.count,
         title=case.title,
         bytes=log.bytes * case.brokers,
-        seconds=round(statistics.median(seconds), 2),
-        least_s=round(min(seconds), 2),
-        most_s=round(max(seconds), 2),
-        cpu_s=round(statistics.median(cpu_s), 2),
-        load=round(statistics.median(loads), 1),
+        seconds=round(statistics.median(times_s), 2),
+        least_s=round(min(times_s), 2),
+        most_s=round(max(times_s), 2),
+        cpu_s=round(statistics.median(cpu_times_s), 2),
+        load=round(statistics.median(load_averages), 1),
         with_spark=with_spark,
     )
 
 
-def _unended_transactions(log: GeneratedLog, brokers: int) -> Iterator[UnendedTransaction]:
-    for broker in range(1, brokers + 1):
+def _unended_transactions(log: GeneratedLog, broker_count: int) -> Iterator[UnendedTransaction]:
+    for broker_id in range(1, broker_count + 1):
         for stray in log.strays:
             yield UnendedTransaction(
-                _topic(broker), stray.partition, stray.producer_id, stray.start_offset
+                _topic(broker_id), stray.partition, stray.producer_id, stray.start_offset
             )
 
 
-def _topic(broker: int) -> str:
+def _topic(broker_id: int) -> str:
     """The topic of a broker; each broker has a topic of its own."""
-    return TOPIC if broker == 1 else f"{TOPIC}{broker}"
+    return TOPIC if broker_id == 1 else f"{TOPIC}{broker_id}"
 
 
-def _link_without_indexes(directory: Path, copy: Path) -> Path:
+def _link_without_indexes(directory: Path, new_directory: Path) -> Path:
     """Make a copy of a log directory that links to all files except the indexes."""
-    indexes = shutil.ignore_patterns(f"*{names.Suffix.INDEX}")
-    return shutil.copytree(directory, copy, copy_function=os.link, ignore=indexes)
+    ignore_indexes = shutil.ignore_patterns(f"*{names.Suffix.INDEX}")
+    return shutil.copytree(directory, new_directory, copy_function=os.link, ignore=ignore_indexes)
 
 
-def _broker_directories(log: GeneratedLog, scratch: Path, count: int) -> list[Path]:
+def _broker_directories(log: GeneratedLog, scratch: Path, broker_count: int) -> list[Path]:
     """A directory per broker: the first one as it was made, others with links to its files under
     other topics. The coordinators' log is the first one's.
     """
     first_directory = Path(log.directory)
-    points = first_directory / names.FileName.RECOVERY_POINTS
-    recovery_points = decode_offsets(points.read_text(), error_prefix=points.name)
+    recovery_point_file = first_directory / names.FileName.RECOVERY_POINTS
+    recovery_points = decode_offsets(
+        recovery_point_file.read_text(), error_prefix=recovery_point_file.name
+    )
     directories = [first_directory]
-    for broker in range(2, count + 1):
-        directory = scratch / f"broker-{broker}"
+    for broker_id in range(2, broker_count + 1):
+        directory = scratch / f"broker-{broker_id}"
         directory.mkdir()
-        meta = MetaProperties(cluster_id="benchmarks", node_id=broker)
+        meta = MetaProperties(cluster_id="benchmarks", node_id=broker_id)
         (directory / names.FileName.META_PROPERTIES).write_text(encode_meta_properties(meta))
         for folder in first_directory.glob(f"{TOPIC}-*"):
-            target = directory / folder.name.replace(TOPIC, _topic(broker))
-            shutil.copytree(folder, target, copy_function=os.link)
-        own_points = {
-            _partition_of_broker(partition, broker): offset
+            new_folder = directory / folder.name.replace(TOPIC, _topic(broker_id))
+            shutil.copytree(folder, new_folder, copy_function=os.link)
+        own_recovery_points = {
+            _partition_of_broker(partition, broker_id): offset
             for partition, offset in recovery_points.items()
         }
-        (directory / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(own_points))
+        (directory / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(own_recovery_points))
         directories.append(directory)
     return directories
 
 
-def _partition_of_broker(partition: TopicPartition, broker: int) -> TopicPartition:
-    return TopicPartition(partition.topic.replace(TOPIC, _topic(broker)), partition.partition)
+def _partition_of_broker(partition: TopicPartition, broker_id: int) -> TopicPartition:
+    return TopicPartition(partition.topic.replace(TOPIC, _topic(broker_id)), partition.partition)
 
 
 if __name__ == "__main__":

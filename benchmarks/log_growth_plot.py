@@ -37,11 +37,11 @@ class SearchPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 def line(point: SearchPoint) -> str:
     """A row of the table."""
-    reader = "Spark" if point.with_spark else "here"
+    reader_name = "Spark" if point.with_spark else "here"
     cells = (
         point.title,
         f"{point.bytes / MEGA:,.0f}",
-        reader,
+        reader_name,
         f"{point.seconds:.1f} ({point.least_s:.1f} to {point.most_s:.1f})",
         f"{point.cpu_s:.1f}",
         f"{point.load:.1f}",
@@ -66,8 +66,8 @@ def svg(points: Sequence[SearchPoint]) -> bytes:
     ):
         figure = Figure(figsize=(9.0, 2.8), layout="constrained")
         FigureCanvasSVG(figure)
-        for name, axes in zip(SERIES, figure.subplots(1, len(SERIES)), strict=True):
-            series_points = [point for point in points if point.series == name]
+        for series, axes in zip(SERIES, figure.subplots(1, len(SERIES)), strict=True):
+            series_points = [point for point in points if point.series == series]
             counts = [point.count for point in series_points]
             axes.plot(
                 counts, [point.seconds for point in series_points], color="#1f6f8b", label="elapsed"
@@ -82,7 +82,7 @@ def svg(points: Sequence[SearchPoint]) -> bytes:
             for point in series_points:
                 fill = "#1f6f8b" if point.with_spark else "white"
                 axes.plot(point.count, point.seconds, "o", color="#1f6f8b", markerfacecolor=fill)
-            axes.set_xlabel(_LABELS[name])
+            axes.set_xlabel(_LABELS[series])
             axes.set_xlim(left=0)
             axes.set_ylim(bottom=0)
             axes.grid(alpha=0.3)

@@ -88,9 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.read is not None:
         return _read_with_spark(options.read, options.delay_ms)
     plans = []
-    for count in (segments for segments in SEGMENT_COUNTS if segments <= options.most):
+    for segment_count in (segments for segments in SEGMENT_COUNTS if segments <= options.most):
         with tempfile.TemporaryDirectory(prefix="txnsim-plan-") as scratch:
-            directory = make_segments(Path(scratch) / "broker-1", count)
+            directory = make_segments(Path(scratch) / "broker-1", segment_count)
             for way in PLAN_WAYS:
                 plans.append(_plan_in_process(way, directory))
                 print(_line(plans[-1]), file=sys.stderr, flush=True)
@@ -124,24 +124,24 @@ def _line(plan: ReadPlan) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def make_segments(directory: Path, count: int) -> Path:
+def make_segments(directory: Path, segment_count: int) -> Path:
     """A log directory of a killed broker, with this number of segments."""
     data = segment_of([act(value_bytes=60)])
     directory.mkdir()
     meta = MetaProperties(cluster_id="benchmarks", node_id=1)
     (directory / names.FileName.META_PROPERTIES).write_text(encode_meta_properties(meta))
-    for replica in range(0, count, SEGMENTS_EACH):
-        folder = directory / f"orders-{replica // SEGMENTS_EACH}"
+    for first_segment in range(0, segment_count, SEGMENTS_EACH):
+        folder = directory / f"orders-{first_segment // SEGMENTS_EACH}"
         folder.mkdir()
-        for number in range(min(SEGMENTS_EACH, count - replica)):
-            path = folder / names.Suffix.LOG.file_name(2 * number)
-            path.write_bytes((2 * number).to_bytes(8) + data[8:])
+        for segment_number in range(min(SEGMENTS_EACH, segment_count - first_segment)):
+            path = folder / names.Suffix.LOG.file_name(2 * segment_number)
+            path.write_bytes((2 * segment_number).to_bytes(8) + data[8:])
     return directory
 
 
-def _read_with_spark(count: int, delay_ms: float | None) -> int:
+def _read_with_spark(segment_count: int, delay_ms: float | None) -> int:
     with tempfile.TemporaryDirectory(prefix="txnsim-plan-") as scratch, ExitStack() as stack:
-        directory = make_segments(Path(scratch) / "broker-1", count)
+        directory = make_segments(Path(scratch) / "broker-1", segment_count)
         location, settings = str(directory), tuple[str, ...]()
         if delay_ms is not None:
             store = stack.enter_context(SlowStore(directory, delay_ms))
@@ -151,7 +151,7 @@ def _read_with_spark(count: int, delay_ms: float | None) -> int:
             assert not reading.status, table
             print(
                 f"{table:9} {reading.seconds:6.1f} s, {reading.cpu_s:6.1f} s of CPU,"
-                f" Java's memory {reading.java_mb:.0f} MB, load {reading.load:.0f}",
+                f" Java's memory {reading.java_mb:.0f} MB, load {reading.load_average:.0f}",
                 flush=True,
             )
     return 0
@@ -183,7 +183,7 @@ def _plan_in_process(way: str, directory: Path) -> ReadPlan:
 
 
 def _plan(way: str, directory: Path) -> ReadPlan:
-    load = os.getloadavg()[0]
+    load_average = os.getloadavg()[0]
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
     segments, sizes = PLAN_WAYS[way](directory)
     return ReadPlan(
@@ -195,7 +195,7 @@ def _plan(way: str, directory: Path) -> ReadPlan:
         seconds=time.perf_counter() - began_s,
         cpu_s=time.process_time() - began_cpu_s,
         peak_mb=peak_kb(os.getpid()) / 1_000,
-        load=load,
+        load=load_average,
     )
 
 
@@ -212,10 +212,10 @@ def _plan_by_source(directory: Path) -> SegmentSizes:
 
 
 def _plan_by_search(directory: Path) -> SegmentSizes:
-    reading = DirectoryReader(Search(paths=(directory,)), _no_session, lambda _: None)
-    replica_states = reading.states()
+    directory_reader = DirectoryReader(Search(paths=(directory,)), _no_session, lambda _: None)
+    replica_states = directory_reader.states()
     tasks = divide_evenly(
-        [state.unread for state in replica_states], core_count=CORES, may_divide=True
+        [state.unread_segments for state in replica_states], core_count=CORES, may_divide=True
     )
     return sum(map(len, tasks)), [len(pack_task(task)) for task in tasks]
 

@@ -41,34 +41,36 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=300_000_000, help="of the log")
     parser.add_argument("--query", type=Path, metavar="FILE", help="a query more")
     options = parser.parse_args()
-    checkouts = {"after": Path(__file__).resolve().parent.parent}
+    checkout_by_name = {"after": Path(__file__).resolve().parent.parent}
     if options.before is not None:
-        checkouts["before"] = options.before
-    queries = dict(QUERIES)
+        checkout_by_name["before"] = options.before
+    query_by_title = dict(QUERIES)
     if options.query is not None:
-        queries[options.query.name] = options.query.read_text("utf-8")
+        query_by_title[options.query.name] = options.query.read_text("utf-8")
     with tempfile.TemporaryDirectory(prefix="txnsim-queries-") as scratch:
-        size = read_checks.write_log(Path(scratch) / "logs", NONE, RECORDS, options.bytes)
-        for title, query in queries.items():
-            samples: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+        byte_count = read_checks.write_log(Path(scratch) / "logs", NONE, RECORDS, options.bytes)
+        for title, query in query_by_title.items():
+            costs_by_checkout: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
             for _ in range(ROUNDS):
-                for name, checkout in checkouts.items():
-                    samples[name].append(_run_query(checkout, query, f"{scratch}/logs"))
+                for checkout_name, checkout in checkout_by_name.items():
+                    costs_by_checkout[checkout_name].append(
+                        _run_query(checkout, query, f"{scratch}/logs")
+                    )
             summary = "  ".join(
-                f"{name} {statistics.median(s for s, _ in costs):.1f} s"
+                f"{checkout_name} {statistics.median(s for s, _ in costs):.1f} s"
                 f" {max(mb for _, mb in costs):,.0f} MB"
-                for name, costs in samples.items()
+                for checkout_name, costs in costs_by_checkout.items()
             )
-            sys.stdout.write(f"{size / 1e6:.0f} MB, {title}: {summary}\n")
+            sys.stdout.write(f"{byte_count / 1e6:.0f} MB, {title}: {summary}\n")
             sys.stdout.flush()
 
 
 def _run_query(checkout: Path, query: str, directory: str) -> tuple[float, float]:
     """(seconds, megabytes) of the command in a process of its own."""
     began_s = time.perf_counter()
-    main_of = "import sys; from txnsim.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    program = "import sys; from txnsim.cli.main import main; sys.exit(main(sys.argv[1:]))"
     process = subprocess.Popen(
-        [sys.executable, "-c", main_of, "logs", "sql", query, directory],
+        [sys.executable, "-c", program, "logs", "sql", query, directory],
         env={**os.environ, "PYTHONPATH": f"{checkout / 'sim'}:{checkout}"},
         stdout=subprocess.DEVNULL,
     )

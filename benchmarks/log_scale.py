@@ -47,24 +47,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--most-files", type=int, default=COUNTS[-1])
     parser.add_argument("--write", action="store_true", help="put the figures into the docs")
     options = parser.parse_args(arguments)
-    by_unit: dict[str, list[tuple[int, FinishedCommand]]] = {"MB": [], "files": []}
+    searches_by_unit: dict[str, list[tuple[int, FinishedCommand]]] = {"MB": [], "files": []}
     for size_mb in (megabytes for megabytes in SIZES_MB if megabytes <= options.most_mb):
-        directory, size = link_part(small_batches(Scale()), size_mb * 1_000_000)
-        by_unit["MB"].append((size // 1_000_000, _search(directory)))
+        directory, byte_count = link_part(small_batches(Scale()), size_mb * 1_000_000)
+        searches_by_unit["MB"].append((byte_count // 1_000_000, _search(directory)))
         shutil.rmtree(directory)
-        print(_line("MB", *by_unit["MB"][-1]), file=sys.stderr, flush=True)
-    for count in (files for files in COUNTS if files <= options.most_files):
+        print(_line("MB", *searches_by_unit["MB"][-1]), file=sys.stderr, flush=True)
+    for file_count in (files for files in COUNTS if files <= options.most_files):
         with tempfile.TemporaryDirectory(prefix="txnsim-scale-") as scratch:
-            directory = make_segments(Path(scratch) / "broker-1", count)
-            by_unit["files"].append((count, _search(directory)))
-        print(_line("files", *by_unit["files"][-1]), file=sys.stderr, flush=True)
-    table = "\n".join([_HEAD, *_lines(by_unit)]) + "\n"
+            directory = make_segments(Path(scratch) / "broker-1", file_count)
+            searches_by_unit["files"].append((file_count, _search(directory)))
+        print(_line("files", *searches_by_unit["files"][-1]), file=sys.stderr, flush=True)
+    table = "\n".join([_HEAD, *_lines(searches_by_unit)]) + "\n"
     print(table, end="")
     if options.write:
         RESULTS_PAGE.write_text(
             replace_section(RESULTS_PAGE.read_text("utf-8"), table, BEGIN_MARK, END_MARK), "utf-8"
         )
-        PLOT_FILE.write_bytes(_svg(by_unit))
+        PLOT_FILE.write_bytes(_svg(searches_by_unit))
     return 0
 
 
@@ -81,8 +81,8 @@ _HEAD: Final = (
 )
 
 
-def _lines(by_unit: dict[str, list[tuple[int, FinishedCommand]]]) -> Iterator[str]:
-    for unit, searches in by_unit.items():
+def _lines(searches_by_unit: dict[str, list[tuple[int, FinishedCommand]]]) -> Iterator[str]:
+    for unit, searches in searches_by_unit.items():
         for count, search in searches:
             yield _line(unit, count, search)
 
@@ -96,12 +96,12 @@ def _line(unit: str, count: int, search: FinishedCommand) -> str:
         f"{search.cpu_s:.1f}",
         f"{search.own_mb:.0f}",
         f"{search.java_mb:.0f}" if search.java_mb else "",
-        f"{search.load:.1f}",
+        f"{search.load_average:.1f}",
     )
     return f"| {' | '.join(cells)} |"
 
 
-def _svg(by_unit: dict[str, list[tuple[int, FinishedCommand]]]) -> bytes:
+def _svg(searches_by_unit: dict[str, list[tuple[int, FinishedCommand]]]) -> bytes:
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -111,7 +111,9 @@ def _svg(by_unit: dict[str, list[tuple[int, FinishedCommand]]]) -> bytes:
     ):
         figure = Figure(figsize=(7.2, 2.8), layout="constrained")
         FigureCanvasSVG(figure)
-        for (unit, searches), axes in zip(by_unit.items(), figure.subplots(1, 2), strict=True):
+        for (unit, searches), axes in zip(
+            searches_by_unit.items(), figure.subplots(1, 2), strict=True
+        ):
             counts = [count for count, _ in searches]
             axes.plot(counts, [search.seconds for _, search in searches], "o-", color="#1f6f8b")
             axes.plot(counts, [search.cpu_s for _, search in searches], "o--", color="#b5532a")

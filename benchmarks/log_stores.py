@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.process_tree import FinishedCommand, cpu_of, run_command
+from benchmarks.process_tree import FinishedCommand, cpu_s_of, run_command
 from benchmarks.store_data import LogHours, make_directories
 from benchmarks.whole_command import AS_INSTALLED
 from tests.support.store_servers import S3Store
@@ -35,26 +35,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
           " server, CPU, s | load |\n|" + 8 * " --- |")  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="txnsim-stores-") as scratch:
         directory = Path(scratch) / "logs"
-        segments = make_directories(directory, LOG_HOURS)
+        segment_count = make_directories(directory, LOG_HOURS)
         (Path(scratch) / "store").mkdir()
         with S3Store(Path(scratch) / "store") as store:
             store.upload(directory, "kafka")
             for options in STORE_WAYS:
-                local_runs, store_runs, served_s = [], [], []
+                local_runs, store_runs, server_cpu_times_s = [], [], []
                 for _ in range(rounds):
                     local_runs.append(_search([*options, str(directory / "broker-0")]))
-                    before_s = cpu_of(store.pid)
+                    server_cpu_s_before = cpu_s_of(store.pid)
                     store_runs.append(
                         _search([*options, *store.settings, f"{store.uri}/kafka/broker-0"])
                     )
-                    served_s.append(cpu_of(store.pid) - before_s)
+                    server_cpu_times_s.append(cpu_s_of(store.pid) - server_cpu_s_before)
                     assert _findings(local_runs[-1]) == _findings(store_runs[-1])
                 print(
                     _line(
-                        " ".join(options) or f"{segments:,} segments",
+                        " ".join(options) or f"{segment_count:,} segments",
                         local_runs,
                         store_runs,
-                        served_s,
+                        server_cpu_times_s,
                     )
                 )
     return 0
@@ -77,10 +77,11 @@ def _line(
     title: str,
     local_runs: list[FinishedCommand],
     store_runs: list[FinishedCommand],
-    served_s: list[float],
+    server_cpu_times_s: list[float],
 ) -> str:
     ratios = [
-        remote.cpu_s / local.cpu_s for local, remote in zip(local_runs, store_runs, strict=True)
+        store_run.cpu_s / local_run.cpu_s
+        for local_run, store_run in zip(local_runs, store_runs, strict=True)
     ]
     cells = (
         title,
@@ -89,7 +90,7 @@ def _line(
         _spread(ratios),
         _spread([run.seconds for run in local_runs]),
         _spread([run.seconds for run in store_runs]),
-        f"{statistics.median(served_s):.1f}",
+        f"{statistics.median(server_cpu_times_s):.1f}",
         f"{os.getloadavg()[0]:.1f}",
     )
     return f"| {' | '.join(cells)} |"

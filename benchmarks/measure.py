@@ -25,7 +25,7 @@ Sample = tuple[str, float]
 """Key of a figure, and one value of it."""
 
 _OPEN_TRANSACTIONS = 5_000
-_OPEN_FLOW = "old"
+_OPEN_PROTOCOL = "old"
 
 
 class Part(enum.Enum):
@@ -48,7 +48,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     settle_s: float
     """Between the first commit and the reading of idle memory."""
     warm_up_s: float
-    """Once per process, half of it in each flow, 32 producers."""
+    """Once per process, half of it in each protocol, 32 producers."""
     step_warm_up_s: float
     step_s: float
     """Each measured window."""
@@ -145,12 +145,12 @@ class MeasuringRound:
             return
         self._is_warm = True
         self._report(f"warming up for {self._plan.warm_up_s:g} s")
-        for flow in figures.FLOWS:
+        for protocol in figures.PROTOCOLS:
             self._generator(running_server).transactions(
-                flow=flow,
+                protocol=protocol,
                 producer_count=32,
                 warm_up_s=0.0,
-                measured_s=self._plan.warm_up_s / len(figures.FLOWS),
+                measured_s=self._plan.warm_up_s / len(figures.PROTOCOLS),
             )
 
     def _memory(self, running_server: StartedServer) -> Iterator[Sample]:
@@ -158,19 +158,22 @@ class MeasuringRound:
         yield figures.IDLE_MEMORY_KEY, resident_mb(running_server.pid)
 
     def _transactions(self, running_server: StartedServer) -> Iterator[Sample]:
-        for flow in figures.FLOWS:
-            for producers in figures.PRODUCERS:
-                load = self._generator(running_server).transactions(
-                    flow=flow,
-                    producer_count=producers,
+        for protocol in figures.PROTOCOLS:
+            for producer_count in figures.PRODUCERS:
+                load_figures = self._generator(running_server).transactions(
+                    protocol=protocol,
+                    producer_count=producer_count,
                     warm_up_s=self._plan.step_warm_up_s,
                     measured_s=self._plan.step_s,
                 )
-                yield figures.per_second(flow, producers), load.per_second
-                yield figures.p50(flow, producers), load.p50_ms
-                cpu_ms = 1000 * load.server_cpu_seconds / load.transactions
-                yield figures.cpu(flow, producers), cpu_ms
-                yield figures.retries(flow, producers), load.retries_per_transaction
+                yield figures.per_second_key(protocol, producer_count), load_figures.per_second
+                yield figures.p50_key(protocol, producer_count), load_figures.p50_ms
+                cpu_ms = 1000 * load_figures.server_cpu_seconds / load_figures.transactions
+                yield figures.cpu_key(protocol, producer_count), cpu_ms
+                yield (
+                    figures.retries_key(protocol, producer_count),
+                    load_figures.retries_per_transaction,
+                )
 
     def _librdkafka(self, running_server: StartedServer) -> Iterator[Sample]:
         per_second = sequential_transactions(
@@ -181,12 +184,15 @@ class MeasuringRound:
         yield figures.LIBRDKAFKA_KEY, per_second
 
     def _open(self, running_server: StartedServer) -> Iterator[Sample]:
-        load = self._generator(running_server).open_transactions(
-            flow=_OPEN_FLOW, transaction_count=_OPEN_TRANSACTIONS
+        load_figures = self._generator(running_server).open_transactions(
+            protocol=_OPEN_PROTOCOL, transaction_count=_OPEN_TRANSACTIONS
         )
-        yield figures.OPEN_KEY, load.open_seconds
-        yield figures.COMMIT_KEY, load.commit_seconds
-        yield figures.OPEN_CPU_KEY, 1000 * load.server_cpu_seconds / load.transactions
+        yield figures.OPEN_KEY, load_figures.open_seconds
+        yield figures.COMMIT_KEY, load_figures.commit_seconds
+        yield (
+            figures.OPEN_CPU_KEY,
+            1000 * load_figures.server_cpu_seconds / load_figures.transactions,
+        )
 
     def _bulk(self, running_server: StartedServer) -> Iterator[Sample]:
         generator = self._generator(running_server)
@@ -198,13 +204,16 @@ class MeasuringRound:
             figures.PRODUCE_CPU_KEY,
             1000 * produce_figures.server_cpu_seconds / produce_figures.megabytes,
         )
-        fetched = generator.fetch(
+        fetch_figures = generator.fetch(
             topic=produce_figures.topic,
             warm_up_s=self._plan.step_warm_up_s,
             measured_s=self._plan.step_s,
         )
-        yield figures.FETCH_KEY, fetched.megabytes_per_second
-        yield figures.FETCH_CPU_KEY, 1000 * fetched.server_cpu_seconds / fetched.megabytes
+        yield figures.FETCH_KEY, fetch_figures.megabytes_per_second
+        yield (
+            figures.FETCH_CPU_KEY,
+            1000 * fetch_figures.server_cpu_seconds / fetch_figures.megabytes,
+        )
 
     def _generator(self, running_server: StartedServer) -> Generator:
         return Generator(

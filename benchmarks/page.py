@@ -106,42 +106,56 @@ STEP_BACK_SCRIPT: Final = """() => {
 }"""
 
 
-def trace() -> Iterator[str]:
+def trace_lines() -> Iterator[str]:
     """A million events: transactions of 50 producers on 12 partitions, one after another."""
-    nodes = [f"broker/{1 + n % 3}/log/t-{n}" for n in range(12)] + ["broker/1/txn/7", "cluster"]
+    node_names = [f"broker/{1 + n % 3}/log/t-{n}" for n in range(12)] + [
+        "broker/1/txn/7",
+        "cluster",
+    ]
     header = {"k": "run", "schema": 2, "level": "brief", "scenario": "made", "seed": 1}
-    yield json.dumps(header | {"nodes": nodes}, separators=(",", ":"))
-    number = 0
+    yield json.dumps(header | {"nodes": node_names}, separators=(",", ":"))
+    event_count = 0
 
-    def line(node: int, kind: str, tx: str, data: dict[str, Any], parents: list[int]) -> str:
-        nonlocal number
-        number += 1
-        event = {"i": number - 1, "t": number * 10, "n": node, "l": number, "p": parents, "k": kind}
-        return json.dumps(event | {"tx": tx, "d": data}, separators=(",", ":"))
+    def line(
+        node: int, kind: str, tx: str, payload: dict[str, Any], parent_positions: list[int]
+    ) -> str:
+        nonlocal event_count
+        event_count += 1
+        event = {
+            "i": event_count - 1,
+            "t": event_count * 10,
+            "n": node,
+            "l": event_count,
+            "p": parent_positions,
+            "k": kind,
+        }
+        return json.dumps(event | {"tx": tx, "d": payload}, separators=(",", ":"))
 
-    for tp in range(12):
-        role = {"role": "leader", "leader": 1 + tp % 3, "epoch": 0, "tp": f"t-{tp}"}
-        yield line(tp, "node.role", "", role, [])
-    ends = [0] * 12
-    turn = 0
-    while number < TRACE_EVENTS - 7:
-        tp, pid = turn % 12, turn % 50
-        tx, partition, base = f"app-{pid}/{pid}:0", f"t-{tp}", ends[tp]
-        entry = {"pid": pid, "epoch": 0, "partitions": [partition], "timeout_ms": 60000}
+    for partition in range(12):
+        role = {"role": "leader", "leader": 1 + partition % 3, "epoch": 0, "tp": f"t-{partition}"}
+        yield line(partition, "node.role", "", role, [])
+    next_offsets = [0] * 12
+    transaction_number = 0
+    while event_count < TRACE_EVENTS - 7:
+        partition, pid = transaction_number % 12, transaction_number % 50
+        tx, tp, base = f"app-{pid}/{pid}:0", f"t-{partition}", next_offsets[partition]
+        entry = {"pid": pid, "epoch": 0, "partitions": [tp], "timeout_ms": 60000}
         yield line(12, "txn.complete", tx, entry | {"state": "Ongoing", "pending": None}, [])
-        opening_data = {"tp": partition, "pid": pid, "epoch": 0, "first": base}
-        yield line(tp, "pid.open", tx, opening_data, [number - 1])
-        batch = {"tp": partition, "base": base, "last": base, "pid": pid, "epoch": 0, "seq": 0}
-        yield line(tp, "log.append", tx, batch | {"txn": True}, [number - 1])
-        marker = {"tp": partition, "offset": base + 1, "pid": pid, "epoch": 0, "committed": True}
-        yield line(tp, "marker.written", tx, marker | {"coordinator_epoch": 0}, [number - 1])
-        yield line(tp, "log.lso", "", {"tp": partition, "to": base + 2}, [number - 1])
+        opening_data = {"tp": tp, "pid": pid, "epoch": 0, "first": base}
+        yield line(partition, "pid.open", tx, opening_data, [event_count - 1])
+        batch = {"tp": tp, "base": base, "last": base, "pid": pid, "epoch": 0, "seq": 0}
+        yield line(partition, "log.append", tx, batch | {"txn": True}, [event_count - 1])
+        marker = {"tp": tp, "offset": base + 1, "pid": pid, "epoch": 0, "committed": True}
+        yield line(
+            partition, "marker.written", tx, marker | {"coordinator_epoch": 0}, [event_count - 1]
+        )
+        yield line(partition, "log.lso", "", {"tp": tp, "to": base + 2}, [event_count - 1])
         completion: dict[str, Any] = {"state": "CompleteCommit", "pending": None, "partitions": []}
-        yield line(12, "txn.complete", tx, entry | completion, [number - 2])
-        ends[tp] += 2
-        turn += 1
-    end = {"k": "end", "events": number, "hash": "", "verdict": ""}
-    yield json.dumps(end, separators=(",", ":"))
+        yield line(12, "txn.complete", tx, entry | completion, [event_count - 2])
+        next_offsets[partition] += 2
+        transaction_number += 1
+    trailer = {"k": "end", "events": event_count, "hash": "", "verdict": ""}
+    yield json.dumps(trailer, separators=(",", ":"))
 
 
 @contextlib.contextmanager
@@ -175,34 +189,34 @@ class PageCpu:
         self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
         self._before = 0.0
 
-    def ms(self) -> float:
+    def used_ms(self) -> float:
         """Milliseconds of CPU time since the last call."""
         metrics = self._session.send("Performance.getMetrics")["metrics"]
         total_ms = (
             next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration") * 1e3
         )
-        spent, self._before = total_ms - self._before, total_ms
-        return float(spent)
+        used_ms, self._before = total_ms - self._before, total_ms
+        return float(used_ms)
 
 
 def measure_long_trace(browser: Browser, figures: dict[str, list[float]]) -> None:
     """A million events in a page that has nothing else to do."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / TRACE_FILE_NAME
-        with path.open("w") as file:
-            file.writelines(f"{line}\n" for line in trace())
-        with serve_files(path) as url:
+        trace_file = Path(folder) / TRACE_FILE_NAME
+        with trace_file.open("w") as file:
+            file.writelines(f"{line}\n" for line in trace_lines())
+        with serve_files(trace_file) as url:
             for _ in range(LONG_ROUNDS):
                 page, cpu = open_page(browser, url)
                 page.evaluate(WATCH_TASKS_SCRIPT)
-                cpu.ms()
+                cpu.used_ms()
                 open_ms = page.evaluate(OPEN_TRACE_SCRIPT, f"{url}{TRACE_FILE_NAME}")
                 figures["open a trace of 1,000,000 events, ms"].append(open_ms)
-                figures["open it, CPU ms"].append(cpu.ms())
+                figures["open it, CPU ms"].append(cpu.used_ms())
                 browser.start_tracing(page=page, categories=TRACE_CATEGORIES)
                 figures["longest task while scrubbing it, ms"].append(page.evaluate(SCRUB_SCRIPT))
-                figures["the same, CPU ms"].append(longest_task(browser.stop_tracing()))
-                figures["100 moves while scrubbing, CPU ms"].append(cpu.ms())
+                figures["the same, CPU ms"].append(longest_task_ms(browser.stop_tracing()))
+                figures["100 moves while scrubbing, CPU ms"].append(cpu.used_ms())
                 figures["step back in it, ms"].append(page.evaluate(STEP_BACK_SCRIPT))
                 page.context.close()
 
@@ -245,12 +259,12 @@ def measure_view(
     page.evaluate("(view) => __page['store.js'].chooseView(view)", view)
     page.wait_for_timeout(FLOOD_MS)
     browser.start_tracing(page=page, categories=TRACE_CATEGORIES)
-    cpu.ms()
+    cpu.used_ms()
     page.evaluate("__tasks.length = 0")
     page.wait_for_timeout(FLOOD_MS)
-    figures[f"{view}, {load_source}, CPU ms per s"].append(cpu.ms() / FLOOD_MS * 1e3)
+    figures[f"{view}, {load_source}, CPU ms per s"].append(cpu.used_ms() / FLOOD_MS * 1e3)
     figures["longest task under load, ms"].append(page.evaluate("Math.max(0, ...__tasks)"))
-    figures["longest task under load, CPU ms"].append(longest_task(browser.stop_tracing()))
+    figures["longest task under load, CPU ms"].append(longest_task_ms(browser.stop_tracing()))
 
 
 @contextlib.contextmanager
@@ -268,36 +282,36 @@ def run_clients(bootstrap: str) -> Iterator[None]:
         process.communicate()  # the end of its input ends it
 
 
-def longest_task(trace: bytes) -> float:
+def longest_task_ms(chromium_trace: bytes) -> float:
     """CPU milliseconds of the longest task of a page's main thread, from what Chromium traced."""
-    events = json.loads(trace)["traceEvents"]
-    mains = {
+    events = json.loads(chromium_trace)["traceEvents"]
+    main_threads = {
         (event["pid"], event["tid"])
         for event in events
         if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
     }
-    tasks = [
+    task_us = [
         event["tdur"]
         for event in events
         if event["name"] == "RunTask"
         and event["ph"] == "X"
-        and (event["pid"], event["tid"]) in mains
+        and (event["pid"], event["tid"]) in main_threads
     ]
-    return float(max(tasks)) / 1e3
+    return float(max(task_us)) / 1e3
 
 
 class _PageFiles(http.server.BaseHTTPRequestHandler):
     """The page's files beside one long trace, at one origin, as the policy of the page wants."""
 
     protocol_version = "HTTP/1.1"
-    trace: Path
+    trace_file: Path
 
     def do_GET(self) -> None:  # the name that http.server wants
         """Serve a file of the page, or the trace."""
         path = self.path.partition("?")[0].removeprefix("/ui/").lstrip("/") or "index.html"
         content = served_files().get(path)
         if self.path == f"/{TRACE_FILE_NAME}":
-            content = self.trace.read_bytes()
+            content = self.trace_file.read_bytes()
         media_type = MEDIA_TYPES.get(path.rpartition(".")[2], "application/x-ndjson")
         self.send_response(404 if content is None else 200)
         self.send_header("Content-Type", media_type)
@@ -310,9 +324,9 @@ class _PageFiles(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serve_files(trace: Path) -> Iterator[str]:
+def serve_files(trace_file: Path) -> Iterator[str]:
     """Serve the page's files and a trace; the server's URL."""
-    handler = type("_Files", (_PageFiles,), {"trace": trace})
+    handler = type("_Files", (_PageFiles,), {"trace_file": trace_file})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -322,7 +336,7 @@ def serve_files(trace: Path) -> Iterator[str]:
     thread.join()
 
 
-def size() -> int:
+def wheel_bytes() -> int:
     """Bytes that the page adds to a wheel: its files, packed as a wheel packs them."""
     archive = io.BytesIO()
     root = resources.files("txnsim_lab.http.page")
@@ -363,13 +377,13 @@ def measure_streams(round_count: int) -> dict[str, list[float]]:
         urllib.request.urlopen(request).close()
         server.record("brief")
         with run_clients(server.bootstrap):
-            for number in range(round_count + 1):  # the first warms up
+            for round_number in range(round_count + 1):  # the first warms up
                 cpu_us = {}
-                for pages in (0, LISTENING_PAGES) if number % 2 else (LISTENING_PAGES, 0):
+                for pages in (0, LISTENING_PAGES) if round_number % 2 else (LISTENING_PAGES, 0):
                     cpu_us[pages] = cpu_us_with_listeners(server, pages)
-                    if number:
+                    if round_number:
                         figures[f"{pages} pages, CPU us per event"].append(cpu_us[pages])
-                if number:
+                if round_number:
                     figures[LISTENERS_CPU_FIGURE].append(
                         (cpu_us[LISTENING_PAGES] / cpu_us[0] - 1) * 100
                     )
@@ -382,22 +396,28 @@ def cpu_us_with_listeners(server: RecordingServer, page_count: int) -> float:
     listeners = subprocess.Popen(command) if page_count else None
     try:
         time.sleep(LISTEN_S / 4)  # they are there
-        events, cpu_s = server.record("brief")["next"], cpu_seconds(server.pid)
+        first_position, began_cpu_s = server.record("brief")["next"], cpu_seconds(server.pid)
         time.sleep(LISTEN_S)
-        cpu_s = cpu_seconds(server.pid) - cpu_s
-        events = server.record("brief")["next"] - events
+        began_cpu_s = cpu_seconds(server.pid) - began_cpu_s
+        first_position = server.record("brief")["next"] - first_position
         assert listeners is None or listeners.poll() is None, "the listeners have ended"
     finally:
         if listeners is not None:
             listeners.kill()
             listeners.wait()
-    return float(cpu_s / events * 1e6)
+    return float(began_cpu_s / first_position * 1e6)
 
 
 def cpu_seconds(pid: int) -> float:
     """CPU seconds that all threads of a running process have used so far."""
-    threads = Path(f"/proc/{pid}/task").iterdir()
-    return sum(int(Path(thread, "schedstat").read_text().split()[0]) for thread in threads) / 1e9
+    thread_folders = Path(f"/proc/{pid}/task").iterdir()
+    return (
+        sum(
+            int(Path(thread_folder, "schedstat").read_text().split()[0])
+            for thread_folder in thread_folders
+        )
+        / 1e9
+    )
 
 
 def measure_cold_start(browser: Browser, figures: dict[str, list[float]]) -> None:
@@ -406,17 +426,17 @@ def measure_cold_start(browser: Browser, figures: dict[str, list[float]]) -> Non
     """
     with TxnsimServer(arguments=("--ui", "--http", "0")) as server:
         page, _ = open_page(browser, str(server.http))
-        figures["lesson L1, first picture of a new server, ms"].append(first_picture(page))
+        figures["lesson L1, first picture of a new server, ms"].append(first_picture_ms(page))
         page.context.close()
 
 
-def first_picture(page: Page) -> float:
+def first_picture_ms(page: Page) -> float:
     """Milliseconds from a click on lesson L1 to its first text."""
     page.wait_for_selector("#lesson-L1")
-    began = time.perf_counter()
+    began_s = time.perf_counter()
     page.click("#lesson-L1")
     page.wait_for_selector("#lesson p", timeout=120_000)
-    return (time.perf_counter() - began) * 1e3
+    return (time.perf_counter() - began_s) * 1e3
 
 
 def measure(round_count: int) -> dict[str, list[float]]:
@@ -426,19 +446,19 @@ def measure(round_count: int) -> dict[str, list[float]]:
         for _ in range(round_count):
             measure_cold_start(browser, figures)
         url = str(server.http)
-        for number in range(round_count + 1):  # the first warms up
+        for round_number in range(round_count + 1):  # the first warms up
             page, cpu = open_page(browser, url)
-            ready_ms, cpu_ready = page.evaluate("__ready"), cpu.ms()
+            ready_ms, cpu_until_ready_ms = page.evaluate("__ready"), cpu.used_ms()
             page.wait_for_selector("#lesson-L1")
-            cpu.ms()
-            lesson = first_picture(page)
-            cpu_lesson = cpu.ms()
+            cpu.used_ms()
+            lesson_ms = first_picture_ms(page)
+            cpu_lesson_ms = cpu.used_ms()
             page.context.close()
-            if number:
-                figures["page ready, CPU ms"].append(cpu_ready)
-                figures["lesson L1, CPU ms of the page"].append(cpu_lesson)
+            if round_number:
+                figures["page ready, CPU ms"].append(cpu_until_ready_ms)
+                figures["lesson L1, CPU ms of the page"].append(cpu_lesson_ms)
                 figures["page ready, ms"].append(ready_ms)
-                figures["lesson L1, first picture, ms"].append(lesson)
+                figures["lesson L1, first picture, ms"].append(lesson_ms)
         measure_long_trace(browser, figures)
         measure_live(browser, figures)
     return figures
@@ -453,7 +473,7 @@ def main() -> None:
     print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
     figures: dict[str, list[float]] = {}
     if args.only in (None, "size"):
-        figures["page in the wheel, bytes"] = [float(size())]
+        figures["page in the wheel, bytes"] = [float(wheel_bytes())]
     if args.only in (None, "browser"):
         figures |= measure(args.rounds)
     if args.only == "live":

@@ -83,15 +83,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     load_average = os.getloadavg()[0]
     _say("making log directories (once; two gigabytes take half a minute)")
-    small_logs = small_batches(QUICK if options.quick else Scale())
-    large_logs = large_batches(LARGE_BYTES // 4 if options.quick else LARGE_BYTES)
-    rounds = options.rounds or (1 if options.quick else 3)
-    run = _Run(small_logs, large_logs)
+    small_log = small_batches(QUICK if options.quick else Scale())
+    large_log = large_batches(LARGE_BYTES // 4 if options.quick else LARGE_BYTES)
+    round_count = options.rounds or (1 if options.quick else 3)
+    run = _Run(small_log, large_log)
     try:
-        run.start(rounds)
-        for number in range(1, rounds + 1):
-            run.round(number)
-        costs = run.costs(QUICK_SIZES_MB if options.quick else SIZES_MB)
+        run.start(round_count)
+        for round_number in range(1, round_count + 1):
+            run.round(round_number)
+        costs = run.measure_costs(QUICK_SIZES_MB if options.quick else SIZES_MB)
     except WrongAnswerError as failure:
         print(failure, file=sys.stderr)
         return 1
@@ -99,9 +99,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run.stop()
     result = PipelineResult(
         load_average=round(load_average, 1),
-        log_bytes=small_logs.bytes,
-        batches=small_logs.batches,
-        transactions=small_logs.transactions,
+        log_bytes=small_log.bytes,
+        batches=small_log.batches,
+        transactions=small_log.transactions,
         rows=tuple(figures.rows(run.samples)),
         costs=tuple(costs),
     )
@@ -137,8 +137,8 @@ class _Run:
     """One run: a Spark session, and the samples measured in it."""
 
     def __init__(self, small_log: GeneratedLog, large_log: GeneratedLog) -> None:
-        self._small = small_log
-        self._large = large_log
+        self._small_log = small_log
+        self._large_log = large_log
         self._spark: SparkSession | None = None
         self.samples: dict[str, list[float]] = defaultdict(list)
 
@@ -147,42 +147,50 @@ class _Run:
         the session of all else.
         """
         _say("searching for hanging transactions")
-        searches = search_in_process([Path(self._small.directory)], repeat_count=1 + repeat_count)
-        (search,) = searches.directories
-        self._check(search.transactions)
-        self._note(figures.SESSION_KEY, searches.session_seconds)
-        self._note(figures.FIRST_SEARCH_KEY, search.seconds[0])
-        for seconds in search.seconds[1:]:
+        search_run = search_in_process(
+            [Path(self._small_log.directory)], repeat_count=1 + repeat_count
+        )
+        (search_result,) = search_run.directories
+        self._check(search_result.transactions)
+        self._note(figures.SESSION_KEY, search_run.session_seconds)
+        self._note(figures.FIRST_SEARCH_KEY, search_result.seconds[0])
+        for seconds in search_result.seconds[1:]:
             self._note(figures.SEARCH_KEY, seconds)
-        self._note(figures.WORKER_KEY, search.worker_mb)
+        self._note(figures.WORKER_KEY, search_result.worker_mb)
         _say("starting Spark")
         self._spark = spark_session(f"local[{CORES}]", config={"spark.driver.memory": "1g"})
         for table, columns in (("fragments", None), ("batches", DUMPED), ("batches", None)):
-            self._read_all(self._small, table, columns)  # workers are there, the JVM has compiled
+            self._read_all(
+                self._small_log, table, columns
+            )  # workers are there, the JVM has compiled
 
     def stop(self) -> None:
         """Stop the Spark session."""
         if self._spark is not None:
             self._spark.stop()
 
-    def round(self, number: int) -> None:
+    def round(self, round_number: int) -> None:
         """Measure every part once; each round begins with another part."""
-        parts = [self._dump, self._tables, self._kernel, self._large_batches]
-        first_part = number % len(parts)
-        for part in parts[first_part:] + parts[:first_part]:
-            _say(f"round {number}: {part.__name__.strip('_').replace('_', ' ')}")
-            part()
+        measurements = [self._dump, self._tables, self._kernel, self._large_batches]
+        first_index = round_number % len(measurements)
+        for measure in measurements[first_index:] + measurements[:first_index]:
+            _say(f"round {round_number}: {measure.__name__.strip('_').replace('_', ' ')}")
+            measure()
 
-    def costs(self, sizes_mb: Sequence[int]) -> list[Cost]:
+    def measure_costs(self, sizes_mb: Sequence[int]) -> list[Cost]:
         """The costs of searches over logs of these sizes."""
         _say(f"searching logs of {', '.join(map(str, sizes_mb))} MB")
-        parts = [link_part(self._small, size_mb * 1_000_000) for size_mb in sizes_mb]
-        searches = search_in_process([directory for directory, _ in parts], repeat_count=2)
-        for directory, _ in parts:
+        directories_and_sizes = [
+            link_part(self._small_log, size_mb * 1_000_000) for size_mb in sizes_mb
+        ]
+        search_run = search_in_process(
+            [directory for directory, _ in directories_and_sizes], repeat_count=2
+        )
+        for directory, _ in directories_and_sizes:
             shutil.rmtree(directory)
         return [
             Cost(bytes=size, seconds=min(search.seconds), worker_mb=search.worker_mb)
-            for (_, size), search in zip(parts, searches.directories, strict=True)
+            for (_, size), search in zip(directories_and_sizes, search_run.directories, strict=True)
         ]
 
     def _note(self, key: str, value: float) -> None:
@@ -192,16 +200,16 @@ class _Run:
     # The parts of a round
 
     def _dump(self) -> None:
-        paths = _segments(self._small, TOPIC)
-        count = -(-DUMP_BYTES // paths[0].stat().st_size)
-        tiny = CACHE / names.Suffix.LOG.file_name(0)
+        paths = _segments(self._small_log, TOPIC)
+        path_count = -(-DUMP_BYTES // paths[0].stat().st_size)
+        tiny_file = CACHE / names.Suffix.LOG.file_name(0)
         with paths[0].open("rb") as file:
-            tiny.write_bytes(file.read(_WHOLE_BATCHES))
-        start_s = _time_work(partial(_dump_log, [tiny]))
-        dump_s = _time_work(partial(_dump_log, paths[:count]))
-        seconds = figures.without_start(dump_s, start_s)
-        size_bytes = sum(path.stat().st_size for path in paths[:count])
-        self._note(figures.DUMP_KEY, figures.rate(size_bytes, seconds))
+            tiny_file.write_bytes(file.read(_WHOLE_BATCHES))
+        start_only_s = _time_work(partial(_dump_log, [tiny_file]))
+        dump_s = _time_work(partial(_dump_log, paths[:path_count]))
+        seconds = figures.without_start(dump_s, start_only_s)
+        size_bytes = sum(path.stat().st_size for path in paths[:path_count])
+        self._note(figures.DUMP_KEY, figures.mb_per_s(size_bytes, seconds))
 
     def _tables(self) -> None:
         for key, table, columns in (
@@ -209,32 +217,32 @@ class _Run:
             (figures.BATCHES_KEY, "batches", DUMPED),
             (figures.WHOLE_BATCHES_KEY, "batches", None),
         ):
-            seconds = _time_work(partial(self._read_all, self._small, table, columns))
-            self._note(key, figures.rate(self._small.bytes, seconds, cores=CORES))
+            seconds = _time_work(partial(self._read_all, self._small_log, table, columns))
+            self._note(key, figures.mb_per_s(self._small_log.bytes, seconds, core_count=CORES))
 
     def _kernel(self) -> None:
-        data = _in_memory(self._small)
+        data = _read_into_memory(self._small_log)
         for key, scan in (
             (figures.KERNEL_KEY, _scan_fragments),
             (figures.KERNEL_BATCHES_KEY, _scan_batches),
         ):
             scan(data[: 1 << 20])  # compiled now, if it was not
-            self._note(key, figures.rate(len(data), _time_work(partial(scan, data))))
-        paths = _segments(self._small, TOPIC)
+            self._note(key, figures.mb_per_s(len(data), _time_work(partial(scan, data))))
+        paths = _segments(self._small_log, TOPIC)
         seconds = sum(_time_work(partial(_walk_segment, path)) for path in paths)
-        self._note(figures.WALK_KEY, figures.rate(self._small.bytes, seconds))
+        self._note(figures.WALK_KEY, figures.mb_per_s(self._small_log.bytes, seconds))
 
     def _large_batches(self) -> None:
-        (path,) = _segments(self._large, "")
+        (path,) = _segments(self._large_log, "")
         _read_file(path)  # into the page cache
         self._note(
             figures.LARGE_READ_KEY,
-            figures.rate(self._large.bytes, _time_work(lambda: _read_file(path))),
+            figures.mb_per_s(self._large_log.bytes, _time_work(lambda: _read_file(path))),
         )
         seconds = _time_work(lambda: _walk_segment(path))
-        self._note(figures.LARGE_WALK_KEY, figures.rate(self._large.bytes, seconds))
-        seconds = _time_work(lambda: self._read_all(self._large, "fragments"))
-        self._note(figures.LARGE_SPARK_KEY, figures.rate(self._large.bytes, seconds))
+        self._note(figures.LARGE_WALK_KEY, figures.mb_per_s(self._large_log.bytes, seconds))
+        seconds = _time_work(lambda: self._read_all(self._large_log, "fragments"))
+        self._note(figures.LARGE_SPARK_KEY, figures.mb_per_s(self._large_log.bytes, seconds))
 
     # What is timed
 
@@ -244,27 +252,29 @@ class _Run:
         assert self._spark is not None
         reader = self._spark.read.format("kafka_log").options(table=table_name, checkCrc="false")
         if columns is not None:
-            types = {column.name: column.type for column in TABLES[table_name].columns}
-            reader = reader.schema(", ".join(f"{name} {types[name]}" for name in columns))
+            type_by_column = {column.name: column.type for column in TABLES[table_name].columns}
+            reader = reader.schema(", ".join(f"{name} {type_by_column[name]}" for name in columns))
         frame = reader.option("topics", _topic(log)).load(log.directory)
         frame.write.format("noop").mode("overwrite").save()
 
     def _check(self, transactions: Sequence[JudgedTransaction]) -> None:
-        expected = {
+        expected_transactions = {
             JudgedTransaction(
                 stray.partition,
                 stray.producer_id,
                 stray.start_offset,
                 "hanging" if stray.is_hanging else "alive",
             )
-            for stray in self._small.strays
+            for stray in self._small_log.strays
         }
-        if {*transactions} != expected:
-            missed_ids, invented = (
-                sorted(expected - {*transactions}),
-                sorted({*transactions} - expected),
+        if {*transactions} != expected_transactions:
+            missed_transactions, invented_transactions = (
+                sorted(expected_transactions - {*transactions}),
+                sorted({*transactions} - expected_transactions),
             )
-            raise WrongAnswerError(f"not found: {missed_ids}; not there: {invented}")
+            raise WrongAnswerError(
+                f"not found: {missed_transactions}; not there: {invented_transactions}"
+            )
 
 
 _WHOLE_BATCHES: Final = 90 * 10
@@ -272,9 +282,9 @@ _WHOLE_BATCHES: Final = 90 * 10
 
 
 def _time_work(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
+    began_s = time.perf_counter()
     work()
-    return time.perf_counter() - began
+    return time.perf_counter() - began_s
 
 
 def _topic(log: GeneratedLog) -> str:
@@ -307,32 +317,42 @@ def _dump_log(paths: Sequence[Path]) -> None:
 # Without Spark
 
 
-def _in_memory(log: GeneratedLog) -> np.ndarray:
-    parts, size = [], 0
+def _read_into_memory(log: GeneratedLog) -> np.ndarray:
+    contents, byte_count = [], 0
     for path in _segments(log, TOPIC):
-        parts.append(np.fromfile(path, dtype=np.uint8))
-        size += len(parts[-1])
-        if size >= KERNEL_BYTES:
+        contents.append(np.fromfile(path, dtype=np.uint8))
+        byte_count += len(contents[-1])
+        if byte_count >= KERNEL_BYTES:
             break
-    return np.concatenate(parts)
+    return np.concatenate(contents)
 
 
 def _scan_batches(data: np.ndarray) -> None:
     rows = np.empty((kernel.BATCH_COLUMNS, 1 << 16), dtype=np.int64)
-    position, reason = 0, kernel.TABLE_FULL
-    while reason == kernel.TABLE_FULL:
-        _, position, reason = kernel.scan_batches(data, position, len(data), len(data), 0, rows, 0)
+    position, stop_reason = 0, kernel.TABLE_FULL
+    while stop_reason == kernel.TABLE_FULL:
+        _, position, stop_reason = kernel.scan_batches(
+            data, position, len(data), len(data), 0, rows, 0
+        )
 
 
 def _scan_fragments(data: np.ndarray) -> None:
     slots = np.full(1 << 17, -1, dtype=np.int64)
     fragments = np.empty((1 << 16, fk.FRAGMENT_COLUMNS), dtype=np.int64)
     endings = np.empty((fk.ENDING_COLUMNS, 1 << 16), dtype=np.int64)
-    origin = np.array([0, -1], dtype=np.int64)
-    position, count, reason = 0, 0, kernel.TABLE_FULL
-    while reason == kernel.TABLE_FULL:
-        count, _, position, reason = fk.scan_fragments(
-            data, position, len(data), len(data), slots, fragments, count, endings, origin
+    file_state = np.array([0, -1], dtype=np.int64)
+    position, fragment_count, stop_reason = 0, 0, kernel.TABLE_FULL
+    while stop_reason == kernel.TABLE_FULL:
+        fragment_count, _, position, stop_reason = fk.scan_fragments(
+            data,
+            position,
+            len(data),
+            len(data),
+            slots,
+            fragments,
+            fragment_count,
+            endings,
+            file_state,
         )
 
 
@@ -366,10 +386,10 @@ def link_part(log: GeneratedLog, size: int) -> tuple[Path, int]:
     directory.mkdir()
     recovery_points: dict[TopicPartition, int] = {}
     linked_bytes = 0
-    for copy, path in _paths_by_segment(log):
+    for copy_number, path in _paths_by_segment(log):
         if linked_bytes >= size:
             break
-        folder = directory / path.parent.name.replace(TOPIC, f"{TOPIC}{copy or ''}")
+        folder = directory / path.parent.name.replace(TOPIC, f"{TOPIC}{copy_number or ''}")
         folder.mkdir(exist_ok=True)
         for file in (path, path.with_suffix(names.Suffix.INDEX)):
             os.link(file, folder / file.name)
@@ -382,15 +402,17 @@ def link_part(log: GeneratedLog, size: int) -> tuple[Path, int]:
 
 
 def _paths_by_segment(log: GeneratedLog) -> Iterator[tuple[int, Path]]:
-    by_replica: dict[Path, list[Path]] = defaultdict(list)
+    paths_by_replica: dict[Path, list[Path]] = defaultdict(list)
     for path in _segments(log, TOPIC):
-        by_replica[path.parent].append(path)
-    copy = 0
+        paths_by_replica[path.parent].append(path)
+    copy_number = 0
     while True:
-        for number in range(max(map(len, by_replica.values()))):
-            for paths in by_replica.values():
-                yield from ((copy, path) for path in paths[number : number + 1])
-        copy += 1
+        for segment_number in range(max(map(len, paths_by_replica.values()))):
+            for paths in paths_by_replica.values():
+                yield from (
+                    (copy_number, path) for path in paths[segment_number : segment_number + 1]
+                )
+        copy_number += 1
 
 
 def _page_section(result: PipelineResult) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.report import Spread, number, spread
+from benchmarks.report import Spread, number_text, spread
 
 BYTES_PER_MEGABYTE: Final = 1e6
 
@@ -134,9 +134,9 @@ Samples = Mapping[str, Sequence[float]]
 """Key -> one value per round."""
 
 
-def rate(size: int, seconds: float, *, cores: int = 1) -> float:
+def mb_per_s(size: int, seconds: float, *, core_count: int = 1) -> float:
     """Megabytes per second (and core)."""
-    return size / BYTES_PER_MEGABYTE / seconds / cores
+    return size / BYTES_PER_MEGABYTE / seconds / core_count
 
 
 def without_start(total_s: float, start_s: float) -> float:
@@ -194,17 +194,24 @@ def table(rows: Sequence[MeasuredFigure]) -> str:
     """A table in Markdown, for people and for the page alike."""
     lines = ["| figure | unit | median (range) | × | target | |", "|---|---|---|---|---|---|"]
     for row in rows:
-        ratio = "" if row.ratio is None else f"{row.ratio:.3g}"
-        goal = "" if row.figure.goal is None else row.figure.goal.text
-        cells = (row.figure.title, row.figure.unit, _text(row.spread), ratio, goal, _MARKS[row.met])
+        ratio_text = "" if row.ratio is None else f"{row.ratio:.3g}"
+        goal_text = "" if row.figure.goal is None else row.figure.goal.text
+        cells = (
+            row.figure.title,
+            row.figure.unit,
+            _text(row.spread),
+            ratio_text,
+            goal_text,
+            _MARKS[row.met],
+        )
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
 def _text(spread: Spread) -> str:
     if len(spread.samples) == 1:
-        return number(spread.median)
-    return f"{number(spread.median)} ({number(spread.least)}–{number(spread.most)})"
+        return number_text(spread.median)
+    return f"{number_text(spread.median)} ({number_text(spread.least)}–{number_text(spread.most)})"
 
 
 _BEGIN: Final = "<!-- measured: python -m benchmarks.pipeline --write -->\n"
@@ -241,7 +248,7 @@ def cost_table(costs: Sequence[Cost]) -> str:
     lines = ["| log | seconds | MB/s | largest worker |", "|---|---|---|---|"]
     for cost in costs:
         lines.append(
-            f"| {cost.bytes / BYTES_PER_MEGABYTE:,.0f} MB | {number(cost.seconds)} |"
-            f" {rate(cost.bytes, cost.seconds):,.0f} | {cost.worker_mb:,.0f} MB |"
+            f"| {cost.bytes / BYTES_PER_MEGABYTE:,.0f} MB | {number_text(cost.seconds)} |"
+            f" {mb_per_s(cost.bytes, cost.seconds):,.0f} | {cost.worker_mb:,.0f} MB |"
         )
     return "\n".join(lines) + "\n"

@@ -66,22 +66,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("directories", nargs="+", type=Path)
     options = parser.parse_args(arguments)
-    began = time.perf_counter()
+    began_s = time.perf_counter()
     config = {**SHORT_SESSION_CONFIG, "spark.driver.memory": "1g"}
     spark = spark_session(f"local[{CORES}]", config=config)
-    session_seconds = time.perf_counter() - began
+    session_seconds = time.perf_counter() - began_s
     searches = []
     for directory in options.directories:
         forget_peaks()
-        seconds = []
+        times_s = []
         for _ in range(options.times):
-            began = time.perf_counter()
+            began_s = time.perf_counter()
             report = find_hanging(
                 Search(paths=(directory,), with_spark=True),
                 new_session=lambda: spark,
                 progress=lambda _: None,
             )
-            seconds.append(time.perf_counter() - began)
+            times_s.append(time.perf_counter() - began_s)
         transactions = sorted(
             JudgedTransaction(
                 finding.partition, finding.producer_id, finding.start_offset, finding.verdict.value
@@ -90,12 +90,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         searches.append(
             DirectorySearch(
-                seconds=tuple(seconds), worker_mb=largest_mb(), transactions=tuple(transactions)
+                seconds=tuple(times_s), worker_mb=largest_mb(), transactions=tuple(transactions)
             )
         )
     spark.stop()
-    run = SearchRun(session_seconds=session_seconds, directories=tuple(searches))
-    print(msgspec.json.encode(run).decode())
+    search_run = SearchRun(session_seconds=session_seconds, directories=tuple(searches))
+    print(msgspec.json.encode(search_run).decode())
     return 0
 
 

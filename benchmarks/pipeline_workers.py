@@ -46,32 +46,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
         StandaloneSpark(Path(scratch) / "cluster") as cluster,
     ):
         for _ in range(rounds):
-            one_core_s, two_cores_s = (_busiest_s(cluster, cores, directory) for cores in (1, 2))
+            one_core_s, two_cores_s = (
+                _busiest_s(cluster, core_count, directory) for core_count in (1, 2)
+            )
             gains.append(one_core_s / two_cores_s)
     print(f"two workers: {statistics.median(gains):.2f} times one ({min(gains):.2f} to"
           f" {max(gains):.2f}); load {os.getloadavg()[0]:.1f}")  # fmt: skip
     return 0
 
 
-def _busiest_s(cluster: StandaloneSpark, cores: int, directory: str) -> float:
+def _busiest_s(cluster: StandaloneSpark, core_count: int, directory: str) -> float:
     """How long the worker with most to do was busy."""
     finished_process = cluster.run(
-        sys.executable, "-c", READ, cluster.url, str(cores), directory, TOPIC
+        sys.executable, "-c", READ, cluster.url, str(core_count), directory, TOPIC
     )
     assert not finished_process.returncode, finished_process.stderr
     task_ends = cluster.task_ends()
     last_stage = max(end["Stage ID"] for end in task_ends)
-    busy_s: defaultdict[str, float] = defaultdict(float)
-    task_s = []
+    busy_s_by_executor: defaultdict[str, float] = defaultdict(float)
+    task_times_s = []
     for end in task_ends:
         if end["Stage ID"] == last_stage:
-            task_s.append(end["Task Metrics"]["Executor Run Time"] / 1_000)
-            busy_s[end["Task Info"]["Executor ID"]] += task_s[-1]
-    median_s = statistics.median(task_s)
-    print(f"{cores}: {len(task_s)} tasks of {min(task_s):.2f} to {max(task_s):.2f} s,"
-          f" median {median_s:.2f}, largest {max(task_s) / median_s:.2f} times that;"
-          f" busy {', '.join(f'{seconds:.2f}' for seconds in busy_s.values())} s")  # fmt: skip
-    return max(busy_s.values())
+            task_times_s.append(end["Task Metrics"]["Executor Run Time"] / 1_000)
+            busy_s_by_executor[end["Task Info"]["Executor ID"]] += task_times_s[-1]
+    median_s = statistics.median(task_times_s)
+    busy_text = ", ".join(f"{busy_s:.2f}" for busy_s in busy_s_by_executor.values())
+    print(f"{core_count}: {len(task_times_s)} tasks of {min(task_times_s):.2f} to"
+          f" {max(task_times_s):.2f} s,"
+          f" median {median_s:.2f}, largest {max(task_times_s) / median_s:.2f} times that;"
+          f" busy {busy_text} s")  # fmt: skip
+    return max(busy_s_by_executor.values())
 
 
 if __name__ == "__main__":

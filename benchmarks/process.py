@@ -44,25 +44,27 @@ def started_server(server: Server, load: Path) -> Iterator[StartedServer]:
         ServerError: It exited, or no transaction could be committed.
     """
     home = Path(tempfile.mkdtemp(prefix=f"txnsim-bench-{server.name}-"))
-    log = home / "server.log"
+    log_file = home / "server.log"
     try:
         launch = server.launch(home)
-        with log.open("wb") as output:
+        with log_file.open("wb") as log_output:
             started_ns = time.time_ns()
             process = subprocess.Popen(
                 launch.command,
                 cwd=home,
                 stdin=subprocess.DEVNULL,
-                stdout=output,
+                stdout=log_output,
                 stderr=subprocess.STDOUT,
                 process_group=0,
             )
         try:
             yield _first_commit(launch, load, home, process.pid, started_ns)
         except (LoadError, ServerError) as failure:
-            code = process.poll()
-            state = "still runs" if code is None else f"exited with {code}"
-            raise ServerError(f"{failure}\n{server.label} {state}:\n{_tail(log)}") from failure
+            exit_code = process.poll()
+            state_text = "still runs" if exit_code is None else f"exited with {exit_code}"
+            raise ServerError(
+                f"{failure}\n{server.label} {state_text}:\n{_tail(log_file)}"
+            ) from failure
         finally:
             _stop(process)
     finally:
@@ -76,11 +78,11 @@ def _first_commit(
     address = ("--ready-file", str(ready_file))
     if launch.bootstrap is not None:
         address = ("--bootstrap", launch.bootstrap)
-    commit = first_commit(
+    first_commit_times = first_commit(
         load, address=address, server_pid=pid, started_ns=started_ns, limit_s=_START_LIMIT_S
     )
     bootstrap = launch.bootstrap or str(json.loads(ready_file.read_text())["bootstrap"])
-    return StartedServer(pid=pid, bootstrap=bootstrap, first_commit=commit)
+    return StartedServer(pid=pid, bootstrap=bootstrap, first_commit=first_commit_times)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -94,16 +96,16 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _tail(log: Path) -> str:
-    return "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
+def _tail(log_file: Path) -> str:
+    return "\n".join(log_file.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
 
 
 def resident_mb(pid: int) -> float:
     """Resident set of a process and of those that it has started, in megabytes of 10^6 bytes."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
-            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            child_pids = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
             return int(line.split()[1]) * 1024 / 1e6 + sum(
-                resident_mb(int(child)) for child in children
+                resident_mb(int(child_pid)) for child_pid in child_pids
             )
     raise ServerError(f"process {pid} has no memory any more")

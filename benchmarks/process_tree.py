@@ -32,7 +32,7 @@ class FinishedCommand(msgspec.Struct, frozen=True, kw_only=True):
     """The most memory of its first process: of the driver in Python, where there is Spark."""
     java_mb: float
     """Of the largest one in Java."""
-    load: float
+    load_average: float
     """One-minute average as it began."""
     status: int
     stdout: bytes
@@ -42,8 +42,8 @@ def run_command(
     command: Sequence[str], *, limit_s: float = 3_000.0, cwd: Path | None = None
 ) -> FinishedCommand:
     """Run a command to its end, in this folder or that of the caller."""
-    load, began_s = os.getloadavg()[0], time.perf_counter()
-    cpu_s: dict[int, float] = {}
+    load_average, began_s = os.getloadavg()[0], time.perf_counter()
+    cpu_s_by_pid: dict[int, float] = {}
     own_kb = java_kb = 0
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
@@ -55,8 +55,8 @@ def run_command(
             start_new_session=True,
         )
         while process.poll() is None:
-            for pid, name, used_s in _processes_of_session(process.pid):
-                cpu_s[pid] = used_s
+            for pid, name, process_cpu_s in _processes_of_session(process.pid):
+                cpu_s_by_pid[pid] = process_cpu_s
                 if name == "java":
                     java_kb = max(java_kb, peak_kb(pid))
             own_kb = max(own_kb, peak_kb(process.pid))
@@ -66,49 +66,49 @@ def run_command(
         output.seek(0)
         return FinishedCommand(
             seconds=time.perf_counter() - began_s,
-            cpu_s=sum(cpu_s.values()),
+            cpu_s=sum(cpu_s_by_pid.values()),
             own_mb=own_kb / 1_000,
             java_mb=java_kb / 1_000,
-            load=load,
+            load_average=load_average,
             status=process.returncode,
             stdout=output.read(),
         )
 
 
-def cpu_of(pid: int) -> float:
+def cpu_s_of(pid: int) -> float:
     """Seconds of a process that runs."""
-    return _stat(pid)[2]
+    return _name_session_and_cpu_s(pid)[2]
 
 
-def cpu_below(pid: int, *, excluded: Collection[int] = ()) -> float:
+def cpu_s_below(pid: int, *, excluded: Collection[int] = ()) -> float:
     """Seconds of a process and of those below it that run, without some and those below them."""
-    parents = dict(parents_now())
-    total = 0.0
-    for candidate in parents:
-        ancestry = [candidate]
-        while ancestry[-1] != pid and ancestry[-1] in parents:
-            ancestry.append(parents[ancestry[-1]])
-        if ancestry[-1] == pid and not any(ancestor in excluded for ancestor in ancestry):
+    parent_by_pid = dict(parents_now())
+    total_s = 0.0
+    for candidate_pid in parent_by_pid:
+        ancestor_pids = [candidate_pid]
+        while ancestor_pids[-1] != pid and ancestor_pids[-1] in parent_by_pid:
+            ancestor_pids.append(parent_by_pid[ancestor_pids[-1]])
+        if ancestor_pids[-1] == pid and not any(ancestor in excluded for ancestor in ancestor_pids):
             with suppress(OSError):  # it has ended
-                total += cpu_of(candidate)
-    return total
+                total_s += cpu_s_of(candidate_pid)
+    return total_s
 
 
-def _processes_of_session(session: int) -> Iterator[tuple[int, str, float]]:
+def _processes_of_session(wanted_session: int) -> Iterator[tuple[int, str, float]]:
     """(process, name, seconds of CPU) of those that a command has started, and its own."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                name, session_id, used_s = _stat(int(entry.name))
+                name, session_id, used_s = _name_session_and_cpu_s(int(entry.name))
             except OSError:
                 continue  # it has ended
-            if session_id == session:
+            if session_id == wanted_session:
                 yield int(entry.name), name, used_s
 
 
-def _stat(pid: int) -> tuple[str, int, float]:
+def _name_session_and_cpu_s(pid: int) -> tuple[str, int, float]:
     """Name, session and CPU seconds of a process."""
-    name, _, values = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")
-    fields = values.split()
-    ticks = int(fields[_USER]) + int(fields[_SYSTEM])
-    return name.partition("(")[2], int(fields[_SESSION]), ticks / _TICKS
+    name, _, fields_text = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")
+    fields = fields_text.split()
+    cpu_ticks = int(fields[_USER]) + int(fields[_SYSTEM])
+    return name.partition("(")[2], int(fields[_SESSION]), cpu_ticks / _TICKS

@@ -60,13 +60,13 @@ class BlockingConnection:
 
     def answer(self) -> int:
         """Read one answer; return its size in bytes."""
-        size = int.from_bytes(self._read(4), "big")
-        remaining_bytes = size
+        answer_size = int.from_bytes(self._read(4), "big")
+        remaining_bytes = answer_size
         while remaining_bytes:
             remaining_bytes -= self.socket.recv_into(
                 self.buffer, min(remaining_bytes, len(self.buffer))
             )
-        return size
+        return answer_size
 
     def _read(self, count: int) -> bytes:
         data = self.socket.recv(count, socket.MSG_WAITALL)
@@ -75,7 +75,7 @@ class BlockingConnection:
         return data
 
 
-def produce(value: bytes) -> bytes:
+def produce_frame(value: bytes) -> bytes:
     """A Produce of one record."""
     batch = build_batch([Record(value=value)], timestamp_ms=time.time_ns() // 1_000_000)
     request = requests.produce({TOPIC_PARTITION: batch}, topic_ids={}, acks=1)
@@ -83,7 +83,7 @@ def produce(value: bytes) -> bytes:
     return codec.encode_request(0, 9, 7, "bench", message)
 
 
-def fetch(version: int, offset: int, topic_id: UUID | None) -> bytes:
+def fetch_frame(version: int, offset: int, topic_id: UUID | None) -> bytes:
     """A Fetch of up to 8 MB from an offset on."""
     schema = codec.request_schema(1, version)
     values: dict[str, Any] = {"topic": TOPIC, "topic_id": topic_id}
@@ -99,34 +99,38 @@ def fetch(version: int, offset: int, topic_id: UUID | None) -> bytes:
     return codec.encode_request(1, version, 7, "bench", message)
 
 
-def latencies(lines: dict[str, BlockingConnection], count: int) -> dict[str, list[float]]:
+def measure_latencies(
+    connection_by_name: dict[str, BlockingConnection], count: int
+) -> dict[str, list[float]]:
     """Microseconds of each Produce; the connections take turns in blocks of requests."""
-    frame = produce(b"x" * 100)
-    samples: dict[str, list[float]] = {name: [] for name in lines}
-    for block in range(count // REQUESTS_PER_BLOCK):
-        for name, line in lines.items():
+    frame = produce_frame(b"x" * 100)
+    latencies_by_name: dict[str, list[float]] = {name: [] for name in connection_by_name}
+    for block_number in range(count // REQUESTS_PER_BLOCK):
+        for name, connection in connection_by_name.items():
             for _ in range(REQUESTS_PER_BLOCK):
-                began = time.perf_counter_ns()
-                line.socket.sendall(frame)
-                line.answer()
-                if block:  # the first is for warming up
-                    samples[name].append((time.perf_counter_ns() - began) / 1_000)
-    return samples
+                began_ns = time.perf_counter_ns()
+                connection.socket.sendall(frame)
+                connection.answer()
+                if block_number:  # the first is for warming up
+                    latencies_by_name[name].append((time.perf_counter_ns() - began_ns) / 1_000)
+    return latencies_by_name
 
 
-def transfer_rate(count: int, send: Callable[[int], bytes], line: BlockingConnection) -> float:
+def transfer_rate(
+    request_count: int, send: Callable[[int], bytes], connection: BlockingConnection
+) -> float:
     """MB per second, of requests or answers, whichever are larger."""
-    began = time.perf_counter()
+    began_s = time.perf_counter()
     moved_bytes = sent_requests = received_answers = 0
-    while received_answers < count:
-        while sent_requests < min(count, received_answers + REQUESTS_IN_FLIGHT):
+    while received_answers < request_count:
+        while sent_requests < min(request_count, received_answers + REQUESTS_IN_FLIGHT):
             frame = send(sent_requests)
-            line.socket.sendall(frame)
+            connection.socket.sendall(frame)
             moved_bytes += len(frame)
             sent_requests += 1
-        moved_bytes += line.answer()
+        moved_bytes += connection.answer()
         received_answers += 1
-    return moved_bytes / 1e6 / (time.perf_counter() - began)
+    return moved_bytes / 1e6 / (time.perf_counter() - began_s)
 
 
 async def topic_id_of(address: str) -> UUID:
@@ -141,45 +145,48 @@ async def topic_id_of(address: str) -> UUID:
 
 
 def measure(
-    lines: dict[str, BlockingConnection], options: argparse.Namespace, topic_id: UUID
+    connection_by_name: dict[str, BlockingConnection], options: argparse.Namespace, topic_id: UUID
 ) -> dict[str, Any]:
     """Measure all connections in several rounds; the figures by name."""
-    samples: dict[str, list[float]] = {name: [] for name in lines}
+    latencies_by_name: dict[str, list[float]] = {name: [] for name in connection_by_name}
     for _ in range(options.rounds):
-        samples = {
-            name: samples[name] + new_samples
-            for name, new_samples in latencies(lines, options.requests).items()
+        latencies_by_name = {
+            name: latencies_by_name[name] + new_samples
+            for name, new_samples in measure_latencies(connection_by_name, options.requests).items()
         }  # fmt: skip
-    medians = {name: statistics.median(times) for name, times in samples.items()}
-    figures: dict[str, Any] = {
-        "p50_us": {name: round(median, 1) for name, median in medians.items()},
+    median_by_name = {name: statistics.median(times) for name, times in latencies_by_name.items()}
+    figure_by_name: dict[str, Any] = {
+        "p50_us": {name: round(median, 1) for name, median in median_by_name.items()},
         "added_us": {
-            name: round(median - medians["direct"], 1) for name, median in medians.items()
+            name: round(median - median_by_name["direct"], 1)
+            for name, median in median_by_name.items()
         },
     }
-    large_batch = produce(bytes(BATCH_BYTES - 200))
-    first_offset = options.rounds * options.requests * len(lines)
+    large_batch = produce_frame(bytes(BATCH_BYTES - 200))
+    first_offset = options.rounds * options.requests * len(connection_by_name)
     """The first offset of the large batches."""
-    for figure, send in (
+    for figure_name, send in (
         ("produce_mb_s", lambda _: large_batch),
-        ("fetch_v12_mb_s", lambda i: fetch(12, first_offset + 8 * (i % 20), None)),
-        ("fetch_v17_mb_s", lambda i: fetch(17, first_offset + 8 * (i % 20), topic_id)),
+        ("fetch_v12_mb_s", lambda i: fetch_frame(12, first_offset + 8 * (i % 20), None)),
+        ("fetch_v17_mb_s", lambda i: fetch_frame(17, first_offset + 8 * (i % 20), topic_id)),
     ):
-        count = options.megabytes if figure.startswith("produce") else options.megabytes // 8
-        rates: dict[str, list[int]] = {name: [] for name in lines}
+        transfer_count = (
+            options.megabytes if figure_name.startswith("produce") else options.megabytes // 8
+        )
+        rates_by_name: dict[str, list[int]] = {name: [] for name in connection_by_name}
         for _ in range(options.rounds):
-            for name, line in lines.items():
-                rates[name].append(round(transfer_rate(count, send, line)))
-        figures[figure] = rates
-    return figures
+            for name, connection in connection_by_name.items():
+                rates_by_name[name].append(round(transfer_rate(transfer_count, send, connection)))
+        figure_by_name[figure_name] = rates_by_name
+    return figure_by_name
 
 
 @contextlib.contextmanager
 def bare_relay(bootstrap: str) -> Iterator[str]:
     """A bare relay in front of a broker: its address."""
     (port,) = free_ports(1)
-    target = bootstrap.rpartition(":")[2]
-    command = [sys.executable, "-m", "benchmarks.bare_relay", str(port), target]
+    target_port = bootstrap.rpartition(":")[2]
+    command = [sys.executable, "-m", "benchmarks.bare_relay", str(port), target_port]
     relay = subprocess.Popen(command)
     try:
         while relay.poll() is None:
@@ -224,19 +231,21 @@ def main() -> None:
     if bool(options.direct) is not bool(options.proxy):
         parser.error("--direct and --proxy go together")
     with contextlib.ExitStack() as stack:
-        addresses = {"direct": options.direct, "proxy": options.proxy}
+        address_by_name = {"direct": options.direct, "proxy": options.proxy}
         if not options.direct:
             server = stack.enter_context(TxnsimServer(brokers=1))
             proxy = stack.enter_context(TxnsimProxy(server.bootstrap))
-            addresses = {"direct": server.bootstrap, "proxy": proxy.bootstrap}
-        addresses["bare relay"] = stack.enter_context(bare_relay(addresses["direct"]))
-        topic_id = asyncio.run(topic_id_of(addresses["direct"]))
+            address_by_name = {"direct": server.bootstrap, "proxy": proxy.bootstrap}
+        address_by_name["bare relay"] = stack.enter_context(bare_relay(address_by_name["direct"]))
+        topic_id = asyncio.run(topic_id_of(address_by_name["direct"]))
         if options.awake:
             stack.enter_context(keep_awake())
-        load = os.getloadavg()[0]
-        lines = {name: BlockingConnection(address) for name, address in addresses.items()}
-        figures = measure(lines, options, topic_id)
-    print(json.dumps({"load": round(load, 1), **figures}, indent=2))
+        load_average = os.getloadavg()[0]
+        connection_by_name = {
+            name: BlockingConnection(address) for name, address in address_by_name.items()
+        }
+        figures = measure(connection_by_name, options, topic_id)
+    print(json.dumps({"load": round(load_average, 1), **figures}, indent=2))
 
 
 if __name__ == "__main__":

@@ -45,13 +45,13 @@ class Load(msgspec.Struct, frozen=True):
     """One of the loads, and the most calls of our functions that a transaction of it may take."""
 
     brokers: int
-    flow: str
+    protocol: str
     calls_max: int
 
     @property
     def title(self) -> str:
         """Its name in the table and in the kept figures."""
-        return f"{self.brokers} broker{'s' if self.brokers > 1 else ''}, {self.flow} flow"
+        return f"{self.brokers} broker{'s' if self.brokers > 1 else ''}, {self.protocol} flow"
 
 
 LOADS: Final = (Load(3, "old", 350), Load(3, "v2", 350), Load(1, "old", 200))
@@ -84,21 +84,21 @@ class Checkout:
     Args:
         name: Of the server in the table.
         tree: The repository's root.
-        brokers: How many.
+        broker_count: How many.
     """
 
-    def __init__(self, name: str, tree: Path, brokers: int) -> None:
+    def __init__(self, name: str, tree: Path, broker_count: int) -> None:
         self.name = name
-        self.label = f"{name} with {brokers} broker(s)"
+        self.label = f"{name} with {broker_count} broker(s)"
         self._tree = tree
-        self._brokers = brokers
+        self._broker_count = broker_count
 
     def prepare(self) -> None:
         """Do nothing: the checkout needs no build."""
 
     def launch(self, home: Path) -> Launch:
         """The command that starts the checkout's brokers on free ports."""
-        options = ("--port", "0", "--brokers", str(self._brokers))
+        options = ("--port", "0", "--brokers", str(self._broker_count))
         source = self._tree / "sim"
         return Launch(
             command=(
@@ -120,17 +120,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     with ExitStack() as stack:
         other_tree = stack.enter_context(_revision(options.against)) if options.against else None
-        figures = {load.title: _measure(load, options.rounds, other_tree) for load in LOADS}
+        figures_by_title = {
+            load.title: _measure(load, options.rounds, other_tree) for load in LOADS
+        }
     baseline = msgspec.json.decode(BASELINE_FILE.read_bytes(), type=dict[str, dict[str, float]])
     breaches = [
         f"{load.title}: {text}"
         for load in LOADS
-        for text in broken_bounds(load, figures[load.title])
+        for text in broken_bounds(load, figures_by_title[load.title])
     ]
     if options.json:
-        print(msgspec.json.encode(figures).decode())
+        print(msgspec.json.encode(figures_by_title).decode())
     else:
-        _print_table(figures, baseline)
+        _print_table(figures_by_title, baseline)
     for text in breaches:
         print(f"over its bound: {text}", file=sys.stderr)
     if options.write:
@@ -140,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "retries": round(load_figures.retries, 2),
                 "cpu_per_kfake": round(load_figures.cpu_ratio(KFAKE), 2),
             }
-            for title, load_figures in figures.items()
+            for title, load_figures in figures_by_title.items()
         }
         BASELINE_FILE.write_bytes(msgspec.json.format(msgspec.json.encode(new_baseline), indent=1))
     return 1 if breaches else 0
@@ -155,43 +157,44 @@ def broken_bounds(load: Load, figures: LoadFigures) -> Iterator[str]:
 
 
 def _measure(load: Load, round_count: int, other_tree: Path | None) -> LoadFigures:
-    program = build.go_program("load")
+    load_program = build.go_program("load")
     servers: list[Server] = [Checkout(OURS, build.REPOSITORY, load.brokers), Kfake()]
     if other_tree is not None:
         servers.append(Checkout(other_tree.name, other_tree, load.brokers))
     for server in servers:
         server.prepare()
     _say(f"{load.title}: counting calls")
-    counted_calls = count_over_tcp(load.brokers, load.flow)
-    runs: dict[str, list[Transactions]] = {server.name: [] for server in servers}
+    counted_calls = count_over_tcp(load.brokers, load.protocol)
+    runs_by_server: dict[str, list[Transactions]] = {server.name: [] for server in servers}
     for round_number in range(round_count):
         first_index = round_number % len(servers)  # every round begins with another server
         for server in servers[first_index:] + servers[:first_index]:
             _say(f"{load.title}: round {round_number + 1} of {round_count}, {server.name}")
-            runs[server.name].append(_run(server, program, load.flow))
+            runs_by_server[server.name].append(_run(server, load_program, load.protocol))
     return LoadFigures(
         calls=sum(counted_calls.calls_by_function.values()),
         retries=max(
-            counted_calls.retries, median(run.retries_per_transaction for run in runs[OURS])
+            counted_calls.retries,
+            median(run.retries_per_transaction for run in runs_by_server[OURS]),
         ),
         cpu_ms={
             name: median(1000 * run.server_cpu_seconds / run.transactions for run in server_runs)
-            for name, server_runs in runs.items()
+            for name, server_runs in runs_by_server.items()
         },
         per_second={
             name: median(run.per_second for run in server_runs)
-            for name, server_runs in runs.items()
+            for name, server_runs in runs_by_server.items()
         },
     )
 
 
-def _run(server: Server, program: Path, flow: str) -> Transactions:
-    with started_server(server, program) as running_server:
+def _run(server: Server, load_program: Path, protocol: str) -> Transactions:
+    with started_server(server, load_program) as running_server:
         generator = Generator(
-            binary=program, bootstrap=running_server.bootstrap, server_pid=running_server.pid
+            binary=load_program, bootstrap=running_server.bootstrap, server_pid=running_server.pid
         )
         return generator.transactions(
-            flow=flow, producer_count=PRODUCERS, warm_up_s=WARM_UP_S, measured_s=MEASURED_S
+            protocol=protocol, producer_count=PRODUCERS, warm_up_s=WARM_UP_S, measured_s=MEASURED_S
         )
 
 
@@ -215,21 +218,28 @@ def _revision(revision: str) -> Iterator[Path]:
         yield tree
 
 
-def _print_table(figures: dict[str, LoadFigures], baseline: dict[str, dict[str, float]]) -> None:
+def _print_table(
+    figures_by_title: dict[str, LoadFigures], baseline: dict[str, dict[str, float]]
+) -> None:
     load_average = os.getloadavg()[0]
     print(f"medians; load average {load_average:.1f} at the end; kept figures in brackets")
-    for title, load_figures in figures.items():
-        kept_texts = {name: f"({value})" for name, value in baseline.get(title, {}).items()}
-        calls_kept, retries_kept = kept_texts.get("calls", ""), kept_texts.get("retries", "")
+    for title, load_figures in figures_by_title.items():
+        kept_text_by_name = {name: f"({value})" for name, value in baseline.get(title, {}).items()}
+        kept_calls_text, kept_retries_text = (
+            kept_text_by_name.get("calls", ""),
+            kept_text_by_name.get("retries", ""),
+        )
         print(f"\n{title}, {PRODUCERS} producers")
-        print(f"  calls per transaction    {load_figures.calls:8.1f}  {calls_kept}")
-        print(f"  retries per transaction  {load_figures.retries:8.2f}  {retries_kept}")
+        print(f"  calls per transaction    {load_figures.calls:8.1f}  {kept_calls_text}")
+        print(f"  retries per transaction  {load_figures.retries:8.2f}  {kept_retries_text}")
         for name, cpu_ms in load_figures.cpu_ms.items():
-            ratio = f"  x{load_figures.cpu_ratio(name):.2f}" if name != OURS else ""
-            kept_ratio = f" {kept_texts.get('cpu_per_kfake', '')}" if name == KFAKE else ""
+            ratio_text = f"  x{load_figures.cpu_ratio(name):.2f}" if name != OURS else ""
+            kept_ratio_text = (
+                f" {kept_text_by_name.get('cpu_per_kfake', '')}" if name == KFAKE else ""
+            )
             print(
                 f"  {name:<12} {cpu_ms:7.3f} ms of CPU per transaction,"
-                f" {load_figures.per_second[name]:7,.0f} per second{ratio}{kept_ratio}"
+                f" {load_figures.per_second[name]:7,.0f} per second{ratio_text}{kept_ratio_text}"
             )
 
 

@@ -60,9 +60,9 @@ class RawConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Pass on each complete answer."""
         self._data += data
-        size = int.from_bytes(self._data[:4], "big") + 4
-        if len(self._data) >= max(8, size) and self._waiting is not None:
-            answer, self._data = self._data[4:size], self._data[size:]
+        frame_size = int.from_bytes(self._data[:4], "big") + 4
+        if len(self._data) >= max(8, frame_size) and self._waiting is not None:
+            answer, self._data = self._data[4:frame_size], self._data[frame_size:]
             future, self._waiting = self._waiting, None
             future.set_result(answer)
 
@@ -90,11 +90,11 @@ def frame_of(api_key: int, api_version: int, **values: Any) -> bytes:
 class RawProducer:
     """A transactional id with a connection to each broker."""
 
-    def __init__(self, connect: ConnectFunction, bootstrap: str, name: str, flow: str) -> None:
+    def __init__(self, connect: ConnectFunction, bootstrap: str, name: str, protocol: str) -> None:
         self._connect = connect
         self._bootstrap = bootstrap
         self.name = name
-        self._flow = flow
+        self._protocol = protocol
         self._connections: dict[int, RawConnection] = {}
         self._leaders: dict[int, int] = {}
         self._coordinator = self._group_coordinator = 0
@@ -161,12 +161,12 @@ class RawProducer:
         steps: list[RequestStep] = []
         for _ in range(count):
             self._partition = (self._partition + 1) % PARTITIONS
-            if self._flow == "old":
-                steps.append(self.add())
+            if self._protocol == "old":
+                steps.append(self.add_partition())
             steps += (self.produce(), self.end())
         return steps
 
-    def add(self) -> RequestStep:
+    def add_partition(self) -> RequestStep:
         """An AddPartitionsToTxn request of the protocol before transactions v2."""
         topics = ({"name": TOPIC, "partitions": (self._partition,)},)
         frame = frame_of(
@@ -179,16 +179,16 @@ class RawProducer:
         )
         return RequestStep(broker=self._coordinator, frame=frame, error_position=_AT_ADD)
 
-    def wide_transaction(self, partitions: int) -> list[RequestStep]:
+    def wide_transaction(self, partition_count: int) -> list[RequestStep]:
         """The requests of a transaction with a record on each of ``partitions`` partitions."""
-        batches = {partition: self._batch(0) for partition in range(partitions)}
+        batches = {partition: self._batch(0) for partition in range(partition_count)}
         return [self._produce(VERSIONS["v2"][0], self.name, batches), self.end()]
 
     def produce(self) -> RequestStep:
         """Produce of one record of 100 bytes in the transaction."""
         batch = self._batch(self._sequences[self._partition])
         self._sequences[self._partition] += 1
-        return self._produce(VERSIONS[self._flow][0], self.name, {self._partition: batch})
+        return self._produce(VERSIONS[self._protocol][0], self.name, {self._partition: batch})
 
     def plain_produce(self) -> RequestStep:
         """A Produce request outside of a transaction."""
@@ -225,13 +225,13 @@ class RawProducer:
         """
         frame = frame_of(
             END_TXN,
-            VERSIONS[self._flow][1],
+            VERSIONS[self._protocol][1],
             transactional_id=self.name,
             producer_id=self._producer_id,
             producer_epoch=self._epoch,
             committed=True,
         )
-        if self._flow == "v2":
+        if self._protocol == "v2":
             self._epoch += 1
             self._sequences = [0] * PARTITIONS
         return RequestStep(broker=self._coordinator, frame=frame, error_position=_AT_END_TXN)
@@ -266,30 +266,30 @@ class RawProducer:
         )
         return RequestStep(broker=self._group_coordinator, frame=frame, error_position=_AT_ADD)
 
-    async def join(self) -> RequestStep:
+    async def join_group(self) -> RequestStep:
         """Join a classic group; return the member's Heartbeat request."""
         connection = self._connections[self._group_coordinator]
-        values: dict[str, Any] = {"group_id": f"{GROUP}-classic", "protocol_type": "consumer"}
-        member = ""
+        group_fields: dict[str, Any] = {"group_id": f"{GROUP}-classic", "protocol_type": "consumer"}
+        member_id = ""
         for _ in range(2):
             membership = await connection.call(
                 JOIN_GROUP,
                 5,
-                **values,
+                **group_fields,
                 session_timeout=45_000,
                 rebalance_timeout=45_000,
-                member_id=member,
+                member_id=member_id,
                 protocols=({"name": "range", "metadata": b""},),
             )
-            member = membership.member_id
-        values = {
-            "group_id": values["group_id"],
+            member_id = membership.member_id
+        group_fields = {
+            "group_id": group_fields["group_id"],
             "generation_id": membership.generation_id,
-            "member_id": member,
+            "member_id": member_id,
         }
-        assignments = ({"member_id": member, "assignment": b"a"},)
-        await connection.call(SYNC_GROUP, 3, **values, assignments=assignments)
-        frame = frame_of(HEARTBEAT, 3, **values)
+        assignments = ({"member_id": member_id, "assignment": b"a"},)
+        await connection.call(SYNC_GROUP, 3, **group_fields, assignments=assignments)
+        frame = frame_of(HEARTBEAT, 3, **group_fields)
         return RequestStep(
             broker=self._group_coordinator, frame=frame, error_position=_AT_HEARTBEAT
         )
@@ -300,9 +300,9 @@ class RawProducer:
         connection = RawConnection()
         return await self._connect(host, port, lambda: connection), connection
 
-    async def _find_coordinator(self, connection: RawConnection, key: str, kind: int) -> int:
+    async def _find_coordinator(self, connection: RawConnection, key: str, key_type: int) -> int:
         while True:
-            coordinator = await connection.call(FIND_COORDINATOR, 3, key=key, key_type=kind)
+            coordinator = await connection.call(FIND_COORDINATOR, 3, key=key, key_type=key_type)
             if not coordinator.error_code:
                 return int(coordinator.node_id)
             await asyncio.sleep(0.05)

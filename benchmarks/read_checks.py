@@ -64,21 +64,23 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="txnsim-checks-") as scratch:
         for kind, (codec, records) in KINDS.items():
             log_dir = Path(scratch) / kind
-            size = write_log(log_dir, codec, records, LOG_BYTES)
+            byte_count = write_log(log_dir, codec, records, LOG_BYTES)
             for table in TABLES_READ:
-                readings = {check: (this_checkout, check) for check in CHECKS}
+                checkout_and_check_by_name = {check: (this_checkout, check) for check in CHECKS}
                 if options.before is not None:
-                    readings["before"] = (options.before, "auto")
-                samples: defaultdict[str, list[float]] = defaultdict(list)
+                    checkout_and_check_by_name["before"] = (options.before, "auto")
+                times_by_reading: defaultdict[str, list[float]] = defaultdict(list)
                 for _ in range(ROUNDS):
-                    for name, (checkout, check) in readings.items():
-                        samples[name].append(_read_in_process(checkout, log_dir, table, check))
+                    for name, (checkout, check) in checkout_and_check_by_name.items():
+                        times_by_reading[name].append(
+                            _read_in_process(checkout, log_dir, table, check)
+                        )
                 summary = "  ".join(
                     f"{name} {statistics.median(seconds):.3f} s"
                     f" ({min(seconds):.3f} to {max(seconds):.3f})"
-                    for name, seconds in samples.items()
+                    for name, seconds in times_by_reading.items()
                 )
-                sys.stdout.write(f"{kind} ({size / 1e6:.0f} MB), {table}: {summary}\n")
+                sys.stdout.write(f"{kind} ({byte_count / 1e6:.0f} MB), {table}: {summary}\n")
                 sys.stdout.flush()
 
 
@@ -92,26 +94,26 @@ def write_log(log_dir: Path, codec: int, record_count: int, bytes_min: int) -> i
     folder.mkdir(parents=True)
     write_meta(log_dir, node_id=1)
     random_source = random.Random(SEED)
-    size = offset = 0
+    byte_count = offset = 0
     with (folder / names.Suffix.LOG.file_name(0)).open("wb") as file:
-        while size < bytes_min:
-            values = [
+        while byte_count < bytes_min:
+            records = [
                 Record(
                     key=b"%d" % number,
                     value=random_source.randbytes(VALUE_BYTES // 2).hex().encode(),
                 )
                 for number in range(record_count)
             ]
-            batch = build_batch(values, timestamp_ms=BEGAN_MS, compression=codec)
+            batch = build_batch(records, timestamp_ms=BEGAN_MS, compression=codec)
             for _ in range(max(1, 20_000 // record_count)):
                 file.write(assign(batch, base_offset=offset, leader_epoch=1))
                 offset += record_count
-                size += len(batch)
+                byte_count += len(batch)
     (folder / names.Suffix.LOG.file_name(offset)).write_bytes(b"")
-    points = encode_offsets({TopicPartition("orders", 0): offset})
-    (log_dir / names.FileName.RECOVERY_POINTS).write_text(points)
+    recovery_points_text = encode_offsets({TopicPartition("orders", 0): offset})
+    (log_dir / names.FileName.RECOVERY_POINTS).write_text(recovery_points_text)
     (log_dir / names.FileName.CLEAN_SHUTDOWN).unlink(missing_ok=True)
-    return size
+    return byte_count
 
 
 def _read_in_process(checkout: Path, log_dir: Path, table_name: str, check: str) -> float:
@@ -129,14 +131,14 @@ def _time_reading(log_dir: str, table_name: str, check: str) -> float:
     options = KafkaLogOptions.of({"path": log_dir, "table": table_name, "checkCrc": check})
     schema = TABLES[table_name].arrow()
     job = TableJob(options=options, columns=tuple(schema.names))
-    seconds: list[float] = []
+    times_s: list[float] = []
     for _ in range(2):  # the first one loads what is compiled
-        began = process_time()
+        began_cpu_s = process_time()
         for share in shares_of(options, RowScope(), FILES_OF_TABLE[table_name]):
             for _ in batches_of(share, job, schema):
                 pass
-        seconds.append(process_time() - began)
-    return seconds[-1]
+        times_s.append(process_time() - began_cpu_s)
+    return times_s[-1]
 
 
 if __name__ == "__main__":

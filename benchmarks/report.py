@@ -71,28 +71,32 @@ def rows(samples: Samples) -> list[ComparedFigure]:
     """One row for each figure that any server has samples of, in the order of ``FIGURES``."""
     compared_figures = []
     for figure in FIGURES:
-        spreads = {
-            server: spread(by_key[figure.key])
-            for server, by_key in samples.items()
-            if by_key.get(figure.key)
+        spread_by_server = {
+            server: spread(samples_by_key[figure.key])
+            for server, samples_by_key in samples.items()
+            if samples_by_key.get(figure.key)
         }
-        if spreads:
-            compared_figures.append(_row(figure, spreads))
+        if spread_by_server:
+            compared_figures.append(_row(figure, spread_by_server))
     return compared_figures
 
 
-def _row(figure: Figure, spreads: dict[str, Spread]) -> ComparedFigure:
-    baseline = spreads.get(BASELINE)
-    ratios: dict[str, float] = {}
+def _row(figure: Figure, spread_by_server: dict[str, Spread]) -> ComparedFigure:
+    baseline = spread_by_server.get(BASELINE)
+    ratio_by_server: dict[str, float] = {}
     if baseline is not None:
-        for server, server_spread in spreads.items():
+        for server, server_spread in spread_by_server.items():
             server_ratio = ratio(figure, value=server_spread.median, baseline=baseline.median)
             if server != BASELINE and server_ratio is not None:
-                ratios[server] = server_ratio
+                ratio_by_server[server] = server_ratio
     is_met = None
-    if SUBJECT in spreads:
-        is_met = verdict(figure, value=spreads[SUBJECT].median, ratio=ratios.get(SUBJECT))
-    return ComparedFigure(figure=figure, spreads=spreads, ratios=ratios, met=is_met)
+    if SUBJECT in spread_by_server:
+        is_met = verdict(
+            figure, value=spread_by_server[SUBJECT].median, ratio=ratio_by_server.get(SUBJECT)
+        )
+    return ComparedFigure(
+        figure=figure, spreads=spread_by_server, ratios=ratio_by_server, met=is_met
+    )
 
 
 # The table
@@ -101,7 +105,7 @@ def _row(figure: Figure, spreads: dict[str, Spread]) -> ComparedFigure:
 def table(rows: Sequence[ComparedFigure], servers: Sequence[str]) -> str:
     """Lines for people: medians with their range, ratios, targets."""
     compared_servers = [server for server in servers if server != BASELINE]
-    head = [
+    head_cells = [
         "figure",
         "unit",
         *servers,
@@ -109,12 +113,15 @@ def table(rows: Sequence[ComparedFigure], servers: Sequence[str]) -> str:
         "target",
         "",
     ]
-    body = [_cells(row, servers, compared_servers) for row in rows]
-    widths = [max(len(line[column]) for line in [head, *body]) for column in range(len(head))]
-    left_columns = {0, 1, len(head) - 2, len(head) - 1}
+    body_rows = [_cells(row, servers, compared_servers) for row in rows]
+    widths = [
+        max(len(line[column]) for line in [head_cells, *body_rows])
+        for column in range(len(head_cells))
+    ]
+    left_columns = {0, 1, len(head_cells) - 2, len(head_cells) - 1}
     rule = "  ".join("-" * width for width in widths).rstrip()
-    lines = [_line(head, widths, left_columns), rule]
-    return "\n".join([*lines, *(_line(cells, widths, left_columns) for cells in body)]) + "\n"
+    lines = [_line(head_cells, widths, left_columns), rule]
+    return "\n".join([*lines, *(_line(cells, widths, left_columns) for cells in body_rows)]) + "\n"
 
 
 def _cells(
@@ -143,8 +150,8 @@ def _spread_text(spread: Spread | None) -> str:
     if spread is None:
         return "–"
     if len(spread.samples) == 1:
-        return number(spread.median)
-    return f"{number(spread.median)} ({number(spread.least)}–{number(spread.most)})"
+        return number_text(spread.median)
+    return f"{number_text(spread.median)} ({number_text(spread.least)}–{number_text(spread.most)})"
 
 
 def _ratio_text(ratio: float | None) -> str:
@@ -160,7 +167,7 @@ def _target_text(figure: Figure) -> str:
     return text
 
 
-def number(value: float) -> str:
+def number_text(value: float) -> str:
     """Three significant digits, without an exponent."""
     if value >= 100:
         return f"{value:,.0f}"

@@ -49,20 +49,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _server(name, options.wheel, options.brokers) for name in options.server or _DEFAULT_SERVERS
     ]
     began_s = time.monotonic()
-    say = _progress(began_s)
-    machine = _machine()
+    report_progress = _progress(began_s)
+    machine_facts = _machine()
     try:
-        say("compiling the load generator")
+        report_progress("compiling the load generator")
         load = build.go_program("load")
         for server in servers:
-            say(f"preparing {server.label}")
+            report_progress(f"preparing {server.label}")
             server.prepare()
     except (build.BuildError, ApacheKafkaError) as failure:
         print(failure, file=sys.stderr)
         return 1
-    samples, failures = _measure(servers, load, plan, say)
+    samples, failures = _measure(servers, load, plan, report_progress)
     result = BenchmarkResult(
-        machine=machine,
+        machine=machine_facts,
         servers={server.name: server.label for server in servers},
         plan=plan,
         rows=report.rows(samples),
@@ -123,36 +123,36 @@ def _server(name: str, wheel: Path | None, brokers: int) -> Server:
         case "apache-3":
             return ApacheKafka(node_count=3)
         case "txnsim":
-            return Txnsim(wheel, brokers=brokers)
+            return Txnsim(wheel, broker_count=brokers)
         case _:
             return Kfake()
 
 
 def _measure(
-    servers: Sequence[Server], load: Path, plan: Plan, say: Callable[[str], None]
+    servers: Sequence[Server], load: Path, plan: Plan, report_progress: Callable[[str], None]
 ) -> tuple[dict[str, dict[str, list[float]]], list[str]]:
-    samples: dict[str, dict[str, list[float]]] = {server.name: {} for server in servers}
+    samples_by_server: dict[str, dict[str, list[float]]] = {server.name: {} for server in servers}
     failures: list[str] = []
-    for number in range(plan.rounds):
+    for round_number in range(plan.rounds):
         # Each round starts with another server: none always meets a machine that has just worked.
-        shift = number % len(servers)
-        for server in [*servers[shift:], *servers[:shift]]:
-            prefix = f"round {number + 1}/{plan.rounds} {server.name}: "
+        first_index = round_number % len(servers)
+        for server in [*servers[first_index:], *servers[:first_index]]:
+            prefix = f"round {round_number + 1}/{plan.rounds} {server.name}: "
             server_round = MeasuringRound(
                 server=server,
                 load=load,
                 plan=plan,
-                report=_add_prefix(say, prefix),
+                report=_add_prefix(report_progress, prefix),
             )
             try:
                 server_round.run()
             except ServerError as failure:
                 failures.append(f"{server.name}: {failure}")
-                say(prefix + f"FAILED {failure}")
+                report_progress(prefix + f"FAILED {failure}")
             failures.extend(server_round.failures)
             for key, value in server_round.samples:
-                samples[server.name].setdefault(key, []).append(value)
-    return samples, failures
+                samples_by_server[server.name].setdefault(key, []).append(value)
+    return samples_by_server, failures
 
 
 def _progress(began_s: float) -> Callable[[str], None]:
@@ -167,10 +167,10 @@ def _add_prefix(say: Callable[[str], None], prefix: str) -> Callable[[str], None
 
 
 def _machine() -> dict[str, str | int | float]:
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {
         "cpus": os.cpu_count() or 0,
-        "memory_mb": pages // 1_000_000,
+        "memory_mb": memory_bytes // 1_000_000,
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "load_average": round(os.getloadavg()[0], 1),

@@ -30,21 +30,23 @@ def main() -> None:
     assert len(segments) == 1
     began_s = time.process_time()
     sections = in_sections(segments, segments[0].size // SECTIONS)
-    plan_s = time.process_time() - began_s
+    planning_s = time.process_time() - began_s
     assert len(sections) == SECTIONS
     _walk_s(sections[:1])  # compiled now, if it was not
     gains = []
     for _ in range(ROUNDS):
         whole_s = _walk_s(segments)
-        section_s = [_walk_s([section]) for section in sections]
-        busier_core_s = max(sum(section_s[0::2]), sum(section_s[1::2])) + plan_s
+        section_times_s = [_walk_s([section]) for section in sections]
+        busier_core_s = max(sum(section_times_s[0::2]), sum(section_times_s[1::2])) + planning_s
         gains.append(whole_s / busier_core_s)
         sys.stdout.write(
-            f"whole {whole_s:.2f} s, sections {sum(section_s):.2f} s in all,"
+            f"whole {whole_s:.2f} s, sections {sum(section_times_s):.2f} s in all,"
             f" {busier_core_s:.2f} s on the busier of two cores: {gains[-1]:.2f} times as fast\n"
         )
         sys.stdout.flush()
-    sys.stdout.write(f"median: {statistics.median(gains):.2f} times; planned in {plan_s:.3f} s\n")
+    sys.stdout.write(
+        f"median: {statistics.median(gains):.2f} times; planned in {planning_s:.3f} s\n"
+    )
 
 
 def _walk_s(segments: Sequence[SegmentFile]) -> float:

@@ -58,7 +58,7 @@ class ApacheKafka:
     """Nodes that are controller and broker each, at ``transaction.version`` 2.
 
     Args:
-        nodes: One, without replication; or three, which replicate what coordinators write.
+        node_count: One, without replication; or three, which replicate what coordinators write.
     """
 
     jvm_options: Final = ("-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
@@ -72,7 +72,7 @@ class ApacheKafka:
     }
 
     def __init__(self, *, node_count: int = 1) -> None:
-        self._nodes = node_count
+        self._node_count = node_count
         self.name = "apache" if node_count == 1 else f"apache-{node_count}"
         self.label = f"Apache Kafka {KAFKA_VERSION}" + (
             "" if node_count == 1 else f", {node_count} nodes"
@@ -81,10 +81,12 @@ class ApacheKafka:
     def prepare(self) -> None:
         """Fetch the jars and format storage once; each start gets a copy of it."""
         self._libs = kafka_libs()
-        self._formatted = build.CACHE / f"kafka-formatted-{self._nodes}"
-        shutil.rmtree(self._formatted, ignore_errors=True)
-        self._formatted.mkdir(parents=True)
-        for config in self._write_configs(self._formatted, range(20_000, 20_000 + 2 * self._nodes)):
+        self._formatted_home = build.CACHE / f"kafka-formatted-{self._node_count}"
+        shutil.rmtree(self._formatted_home, ignore_errors=True)
+        self._formatted_home.mkdir(parents=True)
+        for config in self._write_configs(
+            self._formatted_home, range(20_000, 20_000 + 2 * self._node_count)
+        ):
             tool_run = run_kafka_tool(
                 "kafka.tools.StorageTool",
                 *("format", "-t", "dHhuc2ltLWJlbmNobWFyaw", "-c", str(config)),
@@ -95,12 +97,12 @@ class ApacheKafka:
 
     def launch(self, home: Path) -> Launch:
         """Copy the formatted storage; return the command that starts the brokers."""
-        ports = _free_ports(2 * self._nodes)
-        shutil.copytree(self._formatted, home, dirs_exist_ok=True)
+        ports = _free_ports(2 * self._node_count)
+        shutil.copytree(self._formatted_home, home, dirs_exist_ok=True)
         java = (*java_command(self._libs, options=self.jvm_options), "kafka.Kafka")
         commands = [(*java, str(config)) for config in self._write_configs(home, ports)]
         bootstrap = f"127.0.0.1:{ports[0]}"
-        if self._nodes == 1:
+        if self._node_count == 1:
             return Launch(command=commands[0], bootstrap=bootstrap)
         # The signal that ends it reaches the nodes as well: it waits for them.
         script = " & ".join(["trap : TERM", *map(shlex.join, commands)]).replace(" & ", "; ", 1)
@@ -108,24 +110,26 @@ class ApacheKafka:
 
     def _write_configs(self, home: Path, ports: Sequence[int]) -> list[Path]:
         """The configuration of each node; it has two of the ports."""
-        pairs = list(zip(ports[::2], ports[1::2], strict=True))
-        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, (_, port) in enumerate(pairs, 1))
-        replicas, in_sync = str(self._nodes), str(self._nodes // 2 + 1)
+        port_pairs = list(zip(ports[::2], ports[1::2], strict=True))
+        voters = ",".join(
+            f"{node_id}@127.0.0.1:{port}" for node_id, (_, port) in enumerate(port_pairs, 1)
+        )
+        replication_factor, in_sync_min = str(self._node_count), str(self._node_count // 2 + 1)
         paths = []
-        for node, (port, controller_port) in enumerate(pairs, 1):
-            entries = {
+        for node_id, (port, controller_port) in enumerate(port_pairs, 1):
+            properties = {
                 **self.properties,
-                "node.id": str(node),
+                "node.id": str(node_id),
                 "listeners": f"PLAINTEXT://127.0.0.1:{port},"
                 f"CONTROLLER://127.0.0.1:{controller_port}",
                 "controller.quorum.voters": voters,
-                "log.dirs": str(home / f"data-{node}"),
-                "offsets.topic.replication.factor": replicas,
-                "transaction.state.log.replication.factor": replicas,
-                "transaction.state.log.min.isr": in_sync,
+                "log.dirs": str(home / f"data-{node_id}"),
+                "offsets.topic.replication.factor": replication_factor,
+                "transaction.state.log.replication.factor": replication_factor,
+                "transaction.state.log.min.isr": in_sync_min,
             }
-            config = home / f"server-{node}.properties"
-            config.write_text("".join(f"{name}={value}\n" for name, value in entries.items()))
+            config = home / f"server-{node_id}.properties"
+            config.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
             paths.append(config)
         return paths
 
@@ -135,15 +139,15 @@ class Txnsim:
 
     Args:
         wheel: A wheel that is built already; this tree's is built otherwise.
-        brokers: How many; each replicates what the others lead.
+        broker_count: How many; each replicates what the others lead.
     """
 
     name = "txnsim"
 
-    def __init__(self, wheel: Path | None = None, *, brokers: int = BROKERS) -> None:
+    def __init__(self, wheel: Path | None = None, *, broker_count: int = BROKERS) -> None:
         self._wheel = wheel
-        self._brokers = brokers
-        self.label = f"txnsim with {brokers} broker(s)"
+        self._broker_count = broker_count
+        self.label = f"txnsim with {broker_count} broker(s)"
 
     def prepare(self) -> None:
         """Build the wheel and install it with nothing but its runtime dependencies."""
@@ -151,7 +155,7 @@ class Txnsim:
 
     def launch(self, home: Path) -> Launch:
         """The command that starts the brokers on free ports."""
-        count = str(self._brokers)
+        count = str(self._broker_count)
         options = ("--port", "0", "--brokers", count, "--ready-file", str(home / READY_FILE))
         return Launch(command=(str(self._binary), "serve", *options), bootstrap=None)
 

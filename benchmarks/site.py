@@ -72,57 +72,61 @@ def serve_folder(folder: Path) -> Iterator[str]:
             thread.join()
 
 
-def processes(profile: str) -> set[int]:
+def browser_pids(profile: str) -> set[int]:
     """Ids of the process that names this profile (the browser) and of its descendants."""
-    parents: dict[int, int] = {}
+    parent_by_pid: dict[int, int] = {}
     pids: set[int] = set()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
             continue
         try:
-            parents[int(entry.name)] = int(
+            parent_by_pid[int(entry.name)] = int(
                 (entry / "stat").read_text().rpartition(")")[2].split()[1]
             )
             if f"--user-data-dir={profile}" in (entry / "cmdline").read_text():
                 pids.add(int(entry.name))
         except OSError:
             continue  # it has ended
-    while child_pids := {pid for pid, parent in parents.items() if parent in pids} - pids:
+    while child_pids := {pid for pid, parent in parent_by_pid.items() if parent in pids} - pids:
         pids |= child_pids
     return pids
 
 
-def cpu_ms(profile: str) -> dict[tuple[str, str], float]:
+def read_thread_cpu_ms(profile: str) -> dict[tuple[str, str], float]:
     """CPU so far of each of the browser's threads, by what it does and its place in /proc."""
-    by_thread: dict[tuple[str, str], float] = {}
-    for pid in processes(profile):
+    cpu_ms_by_thread: dict[tuple[str, str], float] = {}
+    for pid in browser_pids(profile):
         try:
-            tasks = list(Path(f"/proc/{pid}/task").glob("*/stat"))
+            stat_files = list(Path(f"/proc/{pid}/task").glob("*/stat"))
         except OSError:
             continue  # it has ended
-        for task in tasks:
+        for stat_file in stat_files:
             try:
-                name, _, fields = task.read_text().partition("(")[2].rpartition(")")
+                thread_name, _, fields_text = (
+                    stat_file.read_text().partition("(")[2].rpartition(")")
+                )
             except OSError:
                 continue  # it has ended
-            used_ms = sum(map(int, fields.split()[11:13])) * 1_000 / _TICKS
-            by_thread[_THREADS.get(name, "others"), str(task)] = used_ms
-    return by_thread
+            used_ms = sum(map(int, fields_text.split()[11:13])) * 1_000 / _TICKS
+            cpu_ms_by_thread[_THREADS.get(thread_name, "others"), str(stat_file)] = used_ms
+    return cpu_ms_by_thread
 
 
 def visit(context: BrowserContext, url: str, profile: str) -> dict[str, float]:
     """Visit the page once, up to the story's verdict; the figures of the visit by name."""
-    cpu_before = cpu_ms(profile)
+    cpu_ms_before = read_thread_cpu_ms(profile)
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     page.goto(url + STORY_FRAGMENT)
-    verdict = page.wait_for_function(HAS_VERDICT_SCRIPT).json_value()
-    figures = {"first paint, ms": page.evaluate(FIRST_PAINT_SCRIPT), "verdict, ms": verdict}
-    used_ms: dict[str, float] = defaultdict(float)
-    for (name, path), ms in cpu_ms(profile).items():
+    verdict_ms = page.wait_for_function(HAS_VERDICT_SCRIPT).json_value()
+    figures = {"first paint, ms": page.evaluate(FIRST_PAINT_SCRIPT), "verdict, ms": verdict_ms}
+    used_ms_by_kind: dict[str, float] = defaultdict(float)
+    for (name, path), ms in read_thread_cpu_ms(profile).items():
         for kind in (name, "all"):
-            used_ms[kind] += ms - cpu_before.get((name, path), 0.0)
-    figures |= {f"CPU of {name}, ms": used_ms[name] for name in ("worker", "compiling", "all")}
+            used_ms_by_kind[kind] += ms - cpu_ms_before.get((name, path), 0.0)
+    figures |= {
+        f"CPU of {name}, ms": used_ms_by_kind[name] for name in ("worker", "compiling", "all")
+    }
     page.evaluate(IS_KEPT_SCRIPT)  # only then the next one has the files
     page.wait_for_timeout(LOOK_PAUSE_MS)
     page.close()
@@ -160,24 +164,24 @@ def main() -> None:
     args = parser.parse_args()
     print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
     sites = args.site or [built_site()]
-    by_site: dict[str, dict[str, list[float]]] = {
+    figures_by_site: dict[str, dict[str, list[float]]] = {
         str(folder): defaultdict(list) for folder in sites
     }
     with sync_playwright() as playwright:
         for _ in range(args.rounds):
             for folder in sites:
-                measure_visits(playwright, folder, by_site[str(folder)])
+                measure_visits(playwright, folder, figures_by_site[str(folder)])
     print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
     if args.json:
-        print(json.dumps(by_site, indent=2))
+        print(json.dumps(figures_by_site, indent=2))
         return
-    for site, figures in by_site.items():
+    for site, figures in figures_by_site.items():
         print(site)
         for name, samples in figures.items():
             target = f"  (target {TARGETS[name]:,})" if name in TARGETS else ""
-            low, high = min(samples), max(samples)
+            least, most = min(samples), max(samples)
             print(
-                f"  {name}: {statistics.median(samples):,.0f} ({low:,.0f} to {high:,.0f}){target}"
+                f"  {name}: {statistics.median(samples):,.0f} ({least:,.0f} to {most:,.0f}){target}"
             )
 
 

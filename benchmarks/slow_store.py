@@ -33,8 +33,10 @@ class SlowBucket:
     def __init__(self, directory: Path, delay_s: float) -> None:
         self._directory, self._delay_s = directory, delay_s
         files = (path for path in directory.rglob("*") if path.is_file())
-        self._sizes = {str(path.relative_to(directory)): path.stat().st_size for path in files}
-        self._keys = sorted(self._sizes)
+        self._size_by_key = {
+            str(path.relative_to(directory)): path.stat().st_size for path in files
+        }
+        self._keys = sorted(self._size_by_key)
 
     async def list_objects(self, request: Request) -> Response:
         """ListObjectsV2; folders as common prefixes where a delimiter is asked for."""
@@ -42,28 +44,30 @@ class SlowBucket:
         query = request.query_params
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
         start_after = query.get("continuation-token") or query.get("start-after") or ""
-        entries: dict[str, bool] = {}
+        is_folder_by_entry: dict[str, bool] = {}
         last_entry = ""
         for key in self._keys[bisect_left(self._keys, max(prefix, start_after)) :]:
             if not key.startswith(prefix):
                 break
             if key == start_after or (start_after.endswith("/") and key.startswith(start_after)):
                 continue  # told by the answer before
-            if len(entries) == KEYS_MAX:
-                return _listing(prefix, entries, self._sizes, next_token=last_entry)
+            if len(is_folder_by_entry) == KEYS_MAX:
+                return _listing(
+                    prefix, is_folder_by_entry, self._size_by_key, next_token=last_entry
+                )
             suffix = key[len(prefix) :]
             is_deep = bool(delimiter) and delimiter in suffix
             last_entry = prefix + suffix.split(delimiter)[0] + delimiter if is_deep else key
-            entries[last_entry] = is_deep
-        return _listing(prefix, entries, self._sizes, next_token="")
+            is_folder_by_entry[last_entry] = is_deep
+        return _listing(prefix, is_folder_by_entry, self._size_by_key, next_token="")
 
     async def get_object(self, request: Request) -> Response:
         """Answer GetObject, with or without a range, and HeadObject."""
         await asyncio.sleep(self._delay_s)
         key = request.path_params["key"]
-        if key not in self._sizes:
+        if key not in self._size_by_key:
             return Response("<Error><Code>NoSuchKey</Code></Error>", 404)
-        size = self._sizes[key]
+        size = self._size_by_key[key]
         headers = {
             "ETag": f'"{size}"',
             "Last-Modified": formatdate(_MODIFIED_S, usegmt=True),
@@ -83,23 +87,27 @@ class SlowBucket:
 
 
 def _listing(
-    prefix: str, entries: dict[str, bool], sizes: dict[str, int], *, next_token: str
+    prefix: str,
+    is_folder_by_entry: dict[str, bool],
+    size_by_key: dict[str, int],
+    *,
+    next_token: str,
 ) -> Response:
-    parts = [
+    entry_elements = [
         f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>"
         if is_folder
         else f"<Contents><Key>{escape(name)}</Key><LastModified>{_SINCE}</LastModified>"
-        f'<ETag>"{sizes[name]}"</ETag><Size>{sizes[name]}</Size></Contents>'
-        for name, is_folder in entries.items()
+        f'<ETag>"{size_by_key[name]}"</ETag><Size>{size_by_key[name]}</Size></Contents>'
+        for name, is_folder in is_folder_by_entry.items()
     ]
-    token = (
+    token_element = (
         f"<NextContinuationToken>{escape(next_token)}</NextContinuationToken>" if next_token else ""
     )
     body = (
         f"<ListBucketResult><Name>{BUCKET}</Name><Prefix>{escape(prefix)}</Prefix>"
-        f"<KeyCount>{len(entries)}</KeyCount><MaxKeys>{KEYS_MAX}</MaxKeys>"
-        f"<IsTruncated>{'true' if next_token else 'false'}</IsTruncated>{token}{''.join(parts)}"
-        "</ListBucketResult>"
+        f"<KeyCount>{len(is_folder_by_entry)}</KeyCount><MaxKeys>{KEYS_MAX}</MaxKeys>"
+        f"<IsTruncated>{'true' if next_token else 'false'}</IsTruncated>{token_element}"
+        f"{''.join(entry_elements)}</ListBucketResult>"
     )
     return Response(body, media_type="application/xml")
 

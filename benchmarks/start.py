@@ -39,20 +39,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(Path(folder, "byte-code"))}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         ready_file = Path(folder, "ready")
-        program = (args.python, "-m", "txnsim")
-        serve = (*program, "serve", "--port", "0", "--json", "--ready-file", str(ready_file))
-        figures: dict[str, Callable[[], Times]] = {
-            "process start to accepting": lambda: _time_start(serve, ready_file, environment),
+        txnsim_command = (args.python, "-m", "txnsim")
+        serve_command = (
+            *txnsim_command,
+            "serve",
+            "--port",
+            "0",
+            "--json",
+            "--ready-file",
+            str(ready_file),
+        )
+        measurement_by_title: dict[str, Callable[[], Times]] = {
+            "process start to accepting": lambda: _time_start(
+                serve_command, ready_file, environment
+            ),
             "the same with the control port": lambda: _time_start(
-                (*serve, "--http", "0"), ready_file, environment
+                (*serve_command, "--http", "0"), ready_file, environment
             ),
             "txnsim scenario list": lambda: _time_command(
-                (*program, "scenario", "list"), environment
+                (*txnsim_command, "scenario", "list"), environment
             ),
         }
-        for name, measure in figures.items():
+        for title, measure in measurement_by_title.items():
             measure()  # writes the byte code
-            _print_times(name, [measure() for _ in range(args.rounds)])
+            _print_times(title, [measure() for _ in range(args.rounds)])
     _print_times("a fresh cluster in a test", asyncio.run(_time_clusters()))
     return 0
 
@@ -77,8 +87,10 @@ def _time_start(command: Sequence[str], ready_file: Path, environment: dict[str,
                 raise SystemExit(f"{' '.join(command)} did not start")
             time.sleep(_POLL_S)
         passed_ms = (time.perf_counter() - began_s) * 1_000
-        threads = Path(f"/proc/{process.pid}/task").iterdir()
-        used_ns = sum(int(Path(thread, "schedstat").read_text().split()[0]) for thread in threads)
+        thread_folders = Path(f"/proc/{process.pid}/task").iterdir()
+        used_ns = sum(
+            int(Path(thread, "schedstat").read_text().split()[0]) for thread in thread_folders
+        )
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait()

@@ -54,58 +54,64 @@ def make_directories(directory: Path, plan: LogHours) -> int:
     Returns:
         How many segments of user topics.
     """
-    homes = [directory / f"broker-{broker}" for broker in range(plan.brokers)]
-    for number, home in enumerate(homes):
+    log_dirs = [directory / f"broker-{broker}" for broker in range(plan.brokers)]
+    for broker_number, home in enumerate(log_dirs):
         home.mkdir(parents=True)
-        write_meta(home, node_id=number)
-    factor = min(REPLICATION_FACTOR, plan.brokers)
-    ends: list[dict[TopicPartition, int]] = [{} for _ in homes]
-    flushed_offsets: list[dict[TopicPartition, int]] = [{} for _ in homes]
+        write_meta(home, node_id=broker_number)
+    replication_factor = min(REPLICATION_FACTOR, plan.brokers)
+    end_offsets_by_broker: list[dict[TopicPartition, int]] = [{} for _ in log_dirs]
+    flushed_offsets_by_broker: list[dict[TopicPartition, int]] = [{} for _ in log_dirs]
     for partition in range(plan.partitions):
         topic_partition = TopicPartition("orders", partition)
-        files, flushed_offset, end = _replica_files(plan, partition)
-        for copy in range(factor):
-            broker = (partition + copy) % plan.brokers
-            _write_replica(homes[broker], topic_partition, files)
-            ends[broker][topic_partition], flushed_offsets[broker][topic_partition] = (
-                end,
-                flushed_offset,
-            )
+        content_by_name, flushed_offset, end_offset = _replica_files(plan, partition)
+        for copy_number in range(replication_factor):
+            broker = (partition + copy_number) % plan.brokers
+            _write_replica(log_dirs[broker], topic_partition, content_by_name)
+            end_offsets_by_broker[broker][topic_partition] = end_offset
+            flushed_offsets_by_broker[broker][topic_partition] = flushed_offset
     topic_partition = TopicPartition("__transaction_state", 0)
-    coordinator = b"".join(_coordinator_batches(plan))
-    for broker in range(factor):
-        _write_replica(homes[broker], topic_partition, {names.Suffix.LOG.file_name(0): coordinator})
-    for home, high_watermarks, recovery_points in zip(homes, ends, flushed_offsets, strict=True):
+    coordinator_log = b"".join(_coordinator_batches(plan))
+    for broker in range(replication_factor):
+        _write_replica(
+            log_dirs[broker], topic_partition, {names.Suffix.LOG.file_name(0): coordinator_log}
+        )
+    for home, high_watermarks, recovery_points in zip(
+        log_dirs, end_offsets_by_broker, flushed_offsets_by_broker, strict=True
+    ):
         (home / names.FileName.HIGH_WATERMARKS).write_text(encode_offsets(high_watermarks))
         (home / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(recovery_points))
-    return plan.partitions * factor * plan.hours
+    return plan.partitions * replication_factor * plan.hours
 
 
-def _write_replica(home: Path, partition: TopicPartition, files: dict[str, bytes]) -> None:
+def _write_replica(
+    home: Path, partition: TopicPartition, content_by_name: dict[str, bytes]
+) -> None:
     folder = make_replica(home, partition.topic, partition.partition)
     (folder / names.FileName.LEADER_EPOCHS).write_text(encode_leader_epochs([(0, 0)]))
-    for name, data in files.items():
+    for name, data in content_by_name.items():
         (folder / name).write_bytes(data)
 
 
 def _replica_files(plan: LogHours, partition: int) -> tuple[dict[str, bytes], int, int]:
     """(files, base offset of the last segment, log end) of a partition's replicas."""
-    files: dict[str, bytes] = {}
-    offset = base = 0
-    sequences: defaultdict[int, int] = defaultdict(int)
-    producers: dict[int, SnapshotEntry] = {}
+    content_by_name: dict[str, bytes] = {}
+    next_offset = base_offset = 0
+    next_sequences: defaultdict[int, int] = defaultdict(int)
+    entry_by_producer: dict[int, SnapshotEntry] = {}
     for hour in range(plan.hours):
-        base = offset
+        base_offset = next_offset
         batches: list[bytes] = []
-        for batch in _batches_of_hour(plan, partition, hour, sequences):
-            batches.append(assign(batch, base_offset=offset, leader_epoch=0))
+        for batch in _batches_of_hour(plan, partition, hour, next_sequences):
+            batches.append(assign(batch, base_offset=next_offset, leader_epoch=0))
             header = read_batch_header(batches[-1])
-            entry_before = producers.get(header.producer_id)
+            entry_before = entry_by_producer.get(header.producer_id)
             is_open = entry_before is not None and entry_before.txn_first_offset >= 0
             txn_first_offset = (
-                entry_before.txn_first_offset if is_open and entry_before is not None else offset
+                entry_before.txn_first_offset
+                if is_open and entry_before is not None
+                else next_offset
             )
-            producers[header.producer_id] = SnapshotEntry(
+            entry_by_producer[header.producer_id] = SnapshotEntry(
                 header.producer_id,
                 0,
                 *(
@@ -115,39 +121,43 @@ def _replica_files(plan: LogHours, partition: int) -> tuple[dict[str, bytes], in
                         entry_before.offset_delta,
                     )
                     if header.is_control and entry_before is not None
-                    else (header.last_sequence, header.last_offset, header.last_offset - offset)
+                    else (
+                        header.last_sequence,
+                        header.last_offset,
+                        header.last_offset - next_offset,
+                    )
                 ),
                 header.max_timestamp_ms,
                 0 if header.is_control else -1,
                 -1 if header.is_control else txn_first_offset,
             )
-            offset = header.last_offset + 1
+            next_offset = header.last_offset + 1
         index, time_index = run_to_end(
-            encode_indexes_in_steps(batches, base_offset=base, index_interval_bytes=4_096)
+            encode_indexes_in_steps(batches, base_offset=base_offset, index_interval_bytes=4_096)
         )
-        files[names.Suffix.LOG.file_name(base)] = b"".join(batches)
-        files[names.Suffix.INDEX.file_name(base)] = index
-        files[names.Suffix.TIME_INDEX.file_name(base)] = time_index
-        snapshot = names.Suffix.SNAPSHOT.file_name(offset)
+        content_by_name[names.Suffix.LOG.file_name(base_offset)] = b"".join(batches)
+        content_by_name[names.Suffix.INDEX.file_name(base_offset)] = index
+        content_by_name[names.Suffix.TIME_INDEX.file_name(base_offset)] = time_index
+        snapshot_name = names.Suffix.SNAPSHOT.file_name(next_offset)
         if hour + 1 < plan.hours:
-            files[snapshot] = run_to_end(
-                producer_snapshot.encode_in_steps(list(producers.values()))
+            content_by_name[snapshot_name] = run_to_end(
+                producer_snapshot.encode_in_steps(list(entry_by_producer.values()))
             )
-    return files, base, offset
+    return content_by_name, base_offset, next_offset
 
 
 def _batches_of_hour(
-    plan: LogHours, partition: int, hour: int, sequences: defaultdict[int, int]
+    plan: LogHours, partition: int, hour: int, next_sequences: defaultdict[int, int]
 ) -> Iterator[bytes]:
     pause_ms = HOUR_MS // (plan.transactions + 1)
     for number in range(plan.transactions):
         at_ms = BEGAN_MS + hour * HOUR_MS + number * pause_ms
-        producer = 1_000 + partition * 100 + number % 3
-        yield _data_batch(producer, sequences, at_ms)
+        producer_id = 1_000 + partition * 100 + number % 3
+        yield _data_batch(producer_id, next_sequences, at_ms)
         if hour == HANGING_HOURS.get(partition % 10) and not number:
-            yield _data_batch(STRAY_PRODUCER_ID + partition, sequences, at_ms + 1)
+            yield _data_batch(STRAY_PRODUCER_ID + partition, next_sequences, at_ms + 1)
         yield control_batch(
-            producer_id=producer,
+            producer_id=producer_id,
             producer_epoch=0,
             is_commit=number % 5 > 0,
             coordinator_epoch=0,
@@ -157,16 +167,16 @@ def _batches_of_hour(
         )
 
 
-def _data_batch(producer: int, sequences: defaultdict[int, int], at_ms: int) -> bytes:
+def _data_batch(producer_id: int, next_sequences: defaultdict[int, int], at_ms: int) -> bytes:
     batch = build_batch(
         [Record(key=b"key-%d" % number, value=b"v" * 90) for number in range(RECORDS_PER_BATCH)],
         timestamp_ms=at_ms,
-        producer_id=producer,
+        producer_id=producer_id,
         producer_epoch=0,
-        base_sequence=sequences[producer],
+        base_sequence=next_sequences[producer_id],
         is_transactional=True,
     )
-    sequences[producer] += RECORDS_PER_BATCH
+    next_sequences[producer_id] += RECORDS_PER_BATCH
     return batch
 
 
@@ -174,9 +184,11 @@ def _coordinator_batches(plan: LogHours) -> Iterator[bytes]:
     """The coordinator's log: every transaction that ended, and none of those that hang."""
     end_ms = BEGAN_MS + plan.hours * HOUR_MS
     for offset in range(plan.partitions * 3):
-        producer = 1_000 + offset // 3 * 100 + offset % 3
+        producer_id = 1_000 + offset // 3 * 100 + offset % 3
         state = TransactionState.COMPLETE_COMMIT
-        record = transaction_entry(f"app-{producer}", producer, state, frozenset(), end_ms - 900)
+        record = transaction_entry(
+            f"app-{producer_id}", producer_id, state, frozenset(), end_ms - 900
+        )
         batch = encode_batch(
             [record],
             finalized_version=TransactionVersion.TV_1,

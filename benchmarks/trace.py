@@ -55,9 +55,9 @@ class MeasuredWindow(msgspec.Struct, frozen=True, kw_only=True):
     p99_ms: float
     cpu_ms: float
     """Of the server, per transaction."""
-    events: float
+    events_per_transaction: float
     """Per transaction, those of the warm-up and their transactions left out."""
-    written: float
+    bytes_per_transaction: float
     """Bytes of their lines per transaction."""
 
 
@@ -67,7 +67,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int
     seconds: float
     producers: int
-    flow: str
+    protocol: str
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,16 +76,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("--producers", type=int, default=32)
-    parser.add_argument("--flow", choices=("old", "v2"), default="v2")
+    parser.add_argument("--flow", dest="protocol", choices=("old", "v2"), default="v2")
     options = msgspec.convert(vars(parser.parse_args(arguments)), Options)
     print(f"load average before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     load = build.go_program("load")
     with serve() as server:
-        by_level = measure(server, load, options)
+        windows_by_level = measure(server, load, options)
         server.record("brief")
         trace_lines = server.trace()
-    print(f"{options.producers} producers, flow {options.flow}, {BROKERS} brokers, medians")
-    for line in table(by_level):
+    print(f"{options.producers} producers, flow {options.protocol}, {BROKERS} brokers, medians")
+    for line in table(windows_by_level):
         print(line)
     print(time_steps(trace_lines))
     return 0
@@ -105,71 +105,85 @@ def measure(
         server.record(level)
         # The first transactions of a run are not counted, but their events are.
         generator.transactions(
-            flow=options.flow, producer_count=options.producers, warm_up_s=0.3, measured_s=0.3
+            protocol=options.protocol,
+            producer_count=options.producers,
+            warm_up_s=0.3,
+            measured_s=0.3,
         )
         state_before = server.record(level)
-        load = generator.transactions(
-            flow=options.flow, producer_count=options.producers, warm_up_s=0.0, measured_s=seconds
+        load_figures = generator.transactions(
+            protocol=options.protocol,
+            producer_count=options.producers,
+            warm_up_s=0.0,
+            measured_s=seconds,
         )
         state_after = server.record(level)
-        events_per_transaction = (state_after["next"] - state_before["next"]) / load.transactions
+        events_per_transaction = (
+            state_after["next"] - state_before["next"]
+        ) / load_figures.transactions
         return MeasuredWindow(
-            per_second=load.per_second,
-            p99_ms=load.p99_ms,
-            cpu_ms=load.server_cpu_seconds / load.transactions * 1_000,
-            events=events_per_transaction,
-            written=events_per_transaction * line_bytes(server.trace())
+            per_second=load_figures.per_second,
+            p99_ms=load_figures.p99_ms,
+            cpu_ms=load_figures.server_cpu_seconds / load_figures.transactions * 1_000,
+            events_per_transaction=events_per_transaction,
+            bytes_per_transaction=events_per_transaction * mean_line_bytes(server.trace())
             if events_per_transaction
             else 0.0,
         )
 
     run("off", 2.0)  # everything is met for the first time
-    by_level: dict[str, list[MeasuredWindow]] = {level: [] for level in LEVELS}
-    for number in range(options.rounds):
-        for level in LEVELS if number % 2 else reversed(LEVELS):
-            by_level[level].append(run(level, options.seconds))
-    return by_level
+    windows_by_level: dict[str, list[MeasuredWindow]] = {level: [] for level in LEVELS}
+    for round_number in range(options.rounds):
+        for level in LEVELS if round_number % 2 else reversed(LEVELS):
+            windows_by_level[level].append(run(level, options.seconds))
+    return windows_by_level
 
 
-def table(by_level: dict[str, list[MeasuredWindow]]) -> Iterator[str]:
+def table(windows_by_level: dict[str, list[MeasuredWindow]]) -> Iterator[str]:
     """A line per level: medians, and the medians of each round's ratio to its own ``off``."""
     columns = ("tps", "ratio", "CPU ms", "ratio", "p99 ms", "events", "bytes")
     yield f"{'level':6}" + "".join(f"{column:>8}" for column in columns)
-    for level, windows in by_level.items():
+    for level, windows in windows_by_level.items():
         medians = {
             name: median(getattr(window, name) for window in windows)
             for name in MeasuredWindow.__struct_fields__
         }
+        speed_ratio = median(speed_ratios(windows_by_level, level))
+        cost_ratio = median(cost_ratios(windows_by_level, level))
         yield (
-            f"{level:6}{medians['per_second']:8,.0f}{median(speeds(by_level, level)):8.2f}"
-            f"{medians['cpu_ms']:8.3f}{median(costs(by_level, level)):8.2f}{medians['p99_ms']:8.1f}"
-            f"{medians['events']:8.1f}{medians['written']:8,.0f}"
+            f"{level:6}{medians['per_second']:8,.0f}{speed_ratio:8.2f}"
+            f"{medians['cpu_ms']:8.3f}{cost_ratio:8.2f}{medians['p99_ms']:8.1f}"
+            f"{medians['events_per_transaction']:8.1f}{medians['bytes_per_transaction']:8,.0f}"
         )
-    lost_share = quartiles([1 - ratio for ratio in speeds(by_level, "brief")])
-    more_cpu = quartiles([1 - ratio for ratio in costs(by_level, "brief")])
+    lost_share = quartiles([1 - ratio for ratio in speed_ratios(windows_by_level, "brief")])
+    more_cpu_share = quartiles([1 - ratio for ratio in cost_ratios(windows_by_level, "brief")])
     yield (
         f"throughput lost at brief: {lost_share} (target: at most {LOST_MAX:.0%}); "
-        f"by CPU: {more_cpu}"
+        f"by CPU: {more_cpu_share}"
     )
-    events_per_transaction = median(window.events for window in by_level["brief"])
-    bytes_per_transaction = median(window.written for window in by_level["brief"])
+    events_per_transaction = median(
+        window.events_per_transaction for window in windows_by_level["brief"]
+    )
+    bytes_per_transaction = median(
+        window.bytes_per_transaction for window in windows_by_level["brief"]
+    )
     yield (
         f"events {events_per_transaction:.1f} (at most {EVENTS_MAX}), "
         f"bytes {bytes_per_transaction:,.0f} (at most {BYTES_MAX:,})"
     )
 
 
-def speeds(by_level: dict[str, list[MeasuredWindow]], level: str) -> list[float]:
+def speed_ratios(windows_by_level: dict[str, list[MeasuredWindow]], level: str) -> list[float]:
     """Throughput of each window as a share of that without a trace in its round."""
-    rounds = zip(by_level[level], by_level["off"], strict=True)
+    rounds = zip(windows_by_level[level], windows_by_level["off"], strict=True)
     return [window.per_second / baseline.per_second for window, baseline in rounds]
 
 
-def costs(by_level: dict[str, list[MeasuredWindow]], level: str) -> list[float]:
+def cost_ratios(windows_by_level: dict[str, list[MeasuredWindow]], level: str) -> list[float]:
     """The same share by CPU time, as if the server had nothing else to wait for."""
     return [
         baseline.cpu_ms / window.cpu_ms
-        for window, baseline in zip(by_level[level], by_level["off"], strict=True)
+        for window, baseline in zip(windows_by_level[level], windows_by_level["off"], strict=True)
     ]
 
 
@@ -179,15 +193,15 @@ def quartiles(values: list[float]) -> str:
     return f"{middle:.0%} ({low:.0%} to {high:.0%})"
 
 
-def line_bytes(trace: list[bytes]) -> float:
+def mean_line_bytes(lines: list[bytes]) -> float:
     """Bytes of an event's line on average, with its line end."""
-    _, *lines, _ = map(len, trace)
-    return sum(lines) / len(lines)
+    _, *line_lengths, _ = map(len, lines)
+    return sum(line_lengths) / len(line_lengths)
 
 
-def time_steps(trace: list[bytes]) -> str:
+def time_steps(lines: list[bytes]) -> str:
     """How long the steps of GET /trace take, where a ring is full of such events."""
-    events = Recording.from_lines("the server's trace", trace).events
+    events = Recording.from_lines("the server's trace", lines).events
     tracer = Tracer(time.monotonic_ns, level=TraceLevel.FULL, ring_bytes=DEFAULTS.trace_ring_bytes)
     while not tracer.first_index:
         for event in events:
@@ -195,18 +209,18 @@ def time_steps(trace: list[bytes]) -> str:
             tracer.emit(event.k, str(event.n), parents=(len(tracer) - 1,), tx=event.tx, data=data)
     del events  # a server has none: the collector would go through them while a step is timed
     gc.collect()
-    step_ms = []
-    began_s = time.thread_time()
-    pieces = tracer.pieces()
-    while next(pieces, None) is not None:
-        step_ms.append((time.thread_time() - began_s) * 1_000)
-        began_s = time.thread_time()
-    step_ms.sort()
+    step_times_ms = []
+    began_cpu_s = time.thread_time()
+    trace_pieces = tracer.pieces()
+    while next(trace_pieces, None) is not None:
+        step_times_ms.append((time.thread_time() - began_cpu_s) * 1_000)
+        began_cpu_s = time.thread_time()
+    step_times_ms.sort()
     return (
         f"GET /trace of {len(tracer) - tracer.first_index:,} events, "
         f"{tracer.size:,} bytes of memory: "
-        f"{len(step_ms)} steps, CPU ms: median {median(step_ms):.2f}, "
-        f"p99 {step_ms[len(step_ms) * 99 // 100]:.2f}, longest {step_ms[-1]:.2f} "
+        f"{len(step_times_ms)} steps, CPU ms: median {median(step_times_ms):.2f}, "
+        f"p99 {step_times_ms[len(step_times_ms) * 99 // 100]:.2f}, longest {step_times_ms[-1]:.2f} "
         f"(target: at most {STEP_MS_MAX:.0f})"
     )
 

@@ -50,12 +50,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "a day that is advanced, ms",
         [_cluster_cpu_ms(_advance_day) for _ in range(options.rounds + 1)][1:],
     )
-    kinds: dict[str, Callable[[VirtualCluster], Coroutine[Any, Any, None]]] = {
+    work_by_client: dict[str, Callable[[VirtualCluster], Coroutine[Any, Any, None]]] = {
         "ours": _commit_with_own_client
     }
     if find_spec("aiokafka") is not None:
-        kinds["aiokafka"] = _commit_with_aiokafka
-    for name, work in kinds.items():
+        work_by_client["aiokafka"] = _commit_with_aiokafka
+    for client_name, work in work_by_client.items():
         _cluster_cpu_ms(work)  # imports
         rates = [
             PRODUCERS
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             / (_cluster_cpu_ms(work) - _cluster_cpu_ms(_do_nothing))
             for _ in range(options.rounds)
         ]
-        _print_figures(f"transactions per second of CPU, {name}", rates)
+        _print_figures(f"transactions per second of CPU, {client_name}", rates)
     before_mib, cpu_ms, simulated_ms = _resident_mib(), [], 0
     for seed in range(options.seeds):
         row = row_of(seed, SimulationOptions())
@@ -89,9 +89,9 @@ def _print_figures(name: str, figures: Sequence[float]) -> None:
 
 def _cluster_cpu_ms(work: Callable[[VirtualCluster], Coroutine[Any, Any, None]]) -> float:
     """CPU of a cluster from before its start to after its end, in ms."""
-    used_s = time.process_time()
+    began_cpu_s = time.process_time()
     run_cluster(work, topics=((TOPIC, PARTITIONS),))
-    return (time.process_time() - used_s) * 1_000
+    return (time.process_time() - began_cpu_s) * 1_000
 
 
 async def _do_nothing(_cluster: VirtualCluster) -> None:

@@ -30,7 +30,7 @@ class TimedCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 def time_command(arguments: Sequence[str]) -> TimedCommand:
     """Run a command; 1 and 3 are how it says that something was found."""
-    before_s, started_s = _cpu_s(), time.perf_counter()
+    began_cpu_s, began_s = _cpu_s(), time.perf_counter()
     finished_process = subprocess.run(
         [sys.executable, "-c", AS_INSTALLED, *arguments],
         stdin=subprocess.DEVNULL,
@@ -38,9 +38,11 @@ def time_command(arguments: Sequence[str]) -> TimedCommand:
         check=False,
         timeout=_LIMIT_S,
     )
-    took_s = time.perf_counter() - started_s
+    took_s = time.perf_counter() - began_s
     assert finished_process.returncode in (0, 1, 3), finished_process.stderr
-    return TimedCommand(seconds=took_s, cpu_s=_cpu_s() - before_s, stdout=finished_process.stdout)
+    return TimedCommand(
+        seconds=took_s, cpu_s=_cpu_s() - began_cpu_s, stdout=finished_process.stdout
+    )
 
 
 def _cpu_s() -> float:

@@ -27,9 +27,9 @@ def largest_mb() -> float:
 
 def _workers() -> Iterator[int]:
     """Those started by the JVM that this process has started."""
-    parents = dict(parents_now())
-    for pid in parents:
-        if _is_below(pid, os.getpid(), parents) and _is_worker(pid):
+    parent_by_pid = dict(parents_now())
+    for pid in parent_by_pid:
+        if _is_below(pid, os.getpid(), parent_by_pid) and _is_worker(pid):
             yield pid
 
 
@@ -42,9 +42,9 @@ def parents_now() -> Iterator[tuple[int, int]]:
                 yield int(entry.name), int(stat.rpartition(")")[2].split()[1])
 
 
-def _is_below(pid: int, ancestor: int, parents: dict[int, int]) -> bool:
-    while pid in parents:
-        pid = parents[pid]
+def _is_below(pid: int, ancestor: int, parent_by_pid: dict[int, int]) -> bool:
+    while pid in parent_by_pid:
+        pid = parent_by_pid[pid]
         if pid == ancestor:
             return True
     return False
@@ -52,10 +52,10 @@ def _is_below(pid: int, ancestor: int, parents: dict[int, int]) -> bool:
 
 def _is_worker(pid: int) -> bool:
     try:
-        command = (_PROC / str(pid) / "cmdline").read_bytes()
+        command_line = (_PROC / str(pid) / "cmdline").read_bytes()
     except OSError:
         return False
-    return any(name in command for name in _WORKER)
+    return any(name in command_line for name in _WORKER)
 
 
 def peak_kb(pid: int) -> int:

@@ -110,8 +110,8 @@ class _BatchWalk:
         self.bytes += header.size
         self.end_offset = header.last_offset + 1
         if header.is_control:
-            control = read_control_record(stored_batch.batch_bytes)
-            if control is not None and control.is_marker:
+            control_record = read_control_record(stored_batch.batch_bytes)
+            if control_record is not None and control_record.is_marker:
                 self.open.pop(header.producer_id, None)
         elif (
             header.has_producer_id

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from txnsim_spark.cli.logs.spark import add_master, session
+from txnsim_spark.cli.logs.spark import add_master_argument, session
 from txnsim_spark.tasks import run_on_workers
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 NAME: Final = "spark"
 """The value of ``--engine`` that chooses it."""
-add_arguments: Callable[[argparse.ArgumentParser], None] = add_master
+add_arguments: Callable[[argparse.ArgumentParser], None] = add_master_argument
 
 
 @contextmanager

@@ -86,18 +86,20 @@ def describe_replica(
     high_watermark = (
         None if checkpointed_offset is None else min(checkpointed_offset, summary.end_offset)
     )
-    visible_end = summary.end_offset if high_watermark is None else high_watermark
-    stable_offset = min([visible_end, *(txn.first_offset for txn in summary.open_transactions)])
-    log_start = max(log_directory.log_starts.get(topic_partition, 0), summary.first_offset)
+    visible_end_offset = summary.end_offset if high_watermark is None else high_watermark
+    last_stable_offset = min(
+        [visible_end_offset, *(txn.first_offset for txn in summary.open_transactions)]
+    )
+    log_start_offset = max(log_directory.log_starts.get(topic_partition, 0), summary.first_offset)
     return ReplicaDescription(
         **{field_name: getattr(summary, field_name) for field_name in summary.__struct_fields__},
         log_dir=replica.log_dir,
         broker=replica.broker,
         is_clean=log_directory.is_clean,
-        log_start_offset=log_start,
+        log_start_offset=log_start_offset,
         high_watermark=high_watermark,
-        last_stable_offset=stable_offset,
-        withheld=visible_end - stable_offset,
+        last_stable_offset=last_stable_offset,
+        withheld=visible_end_offset - last_stable_offset,
         topic_id=topic_id_of(Path(replica.path)),
         is_stale=is_stale,
     )

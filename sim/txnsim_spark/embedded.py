@@ -1,7 +1,7 @@
 """DuckDB in this process instead of Spark, for small data.
 
-Queries are written for Spark; ``for_duckdb`` translates what DuckDB writes differently, and macros
-stand for functions that have another name there.
+Queries are written for Spark; ``translate_for_duckdb`` translates what DuckDB writes differently,
+and macros stand for functions that have another name there.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _INTERRUPTED: Final = "Query interrupted"
 _NOT_NULL: Final = re.compile(r"\b(first|last)\(((?:[^()]|\([^()]*\))*)\) IGNORE NULLS")
 
 
-def for_duckdb(query: str) -> str:
+def translate_for_duckdb(query: str) -> str:
     """A query of Spark's, translated for DuckDB."""
-    query = _DDL_LITERAL.sub(lambda match: f"'{structure(match[1])}'", query)
+    query = _DDL_LITERAL.sub(lambda match: f"'{json_structure(match[1])}'", query)
     query = re.sub(r"\b(max|min)_by\(", r"arg_\1_null(", query)  # FILTER is not for macros
     query = _EXPLODE.sub("unnest(", query)
     return _NOT_NULL.sub(r"\1_value(\2 IGNORE NULLS)", query).replace("`", '"')
@@ -65,7 +65,7 @@ class EmbeddedDatabase:
         """The rows of a query written for Spark; ``:name`` stands for a value that is given."""
         for parameter, argument in values.items():
             query = query.replace(f":{parameter}", str(argument))
-        cursor = self._carry_out(for_duckdb(query))
+        cursor = self._carry_out(translate_for_duckdb(query))
         column_names = [column[0] for column in cursor.description or ()]
         with _interruptible():
             return [dict(zip(column_names, row, strict=True)) for row in cursor.fetchall()]
@@ -77,7 +77,7 @@ class EmbeddedDatabase:
     def create(self, name: str, query: str, *, is_kept: bool = False) -> None:
         """Create a view of a query written for Spark, or a table, which keeps its rows."""
         relation_kind = "TABLE" if is_kept else "VIEW"
-        self._carry_out(f"CREATE {relation_kind} {name} AS {for_duckdb(query)}")
+        self._carry_out(f"CREATE {relation_kind} {name} AS {translate_for_duckdb(query)}")
 
     def create_from_columns(
         self, table_name: str, columns: Mapping[str, Sequence[str | None]]
@@ -104,7 +104,9 @@ class EmbeddedDatabase:
 
         quoted_path = str(path).replace("'", "''")
         try:
-            self._carry_out(f"COPY ({for_duckdb(query)}) TO '{quoted_path}' (FORMAT parquet)")
+            self._carry_out(
+                f"COPY ({translate_for_duckdb(query)}) TO '{quoted_path}' (FORMAT parquet)"
+            )
         except duckdb.IOException as error:
             is_full = "No space left on device" in str(error)
             error_number = errno.ENOSPC if is_full else errno.EIO
@@ -143,7 +145,7 @@ def _interruptible() -> Iterator[None]:
         raise
 
 
-def structure(ddl: str) -> str:
+def json_structure(ddl: str) -> str:
     """Columns in Spark's DDL, as the structure that DuckDB's JSON functions take."""
     fields = (
         f'"{column_name}": {_json_type(spark_type)}'

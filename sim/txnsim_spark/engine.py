@@ -54,8 +54,8 @@ class EngineJob(msgspec.Struct, Generic[T, R], frozen=True, kw_only=True):
 
     tasks: Sequence[T]
     """Each task names files and their sizes."""
-    read: Callable[[T], Iterable[KeyedPiece]]
-    join: Callable[[str, Sequence[Any]], R]
+    read_task: Callable[[T], Iterable[KeyedPiece]]
+    join_pieces: Callable[[str, Sequence[Any]], R]
     """Joins the values of one key, which arrive in any order."""
 
 
@@ -115,7 +115,7 @@ class Engine:
             return EngineKind.PROCESSES
         return EngineKind.HERE if self._session is None else EngineKind.SPARK
 
-    def cores(self, engine_kind: EngineKind) -> int:
+    def core_count(self, engine_kind: EngineKind) -> int:
         """Number of tasks that run at the same time."""
         match engine_kind:
             case EngineKind.HERE:
@@ -128,7 +128,7 @@ class Engine:
     def results_of(self, job: EngineJob[T, R], engine_kind: EngineKind) -> dict[str, R]:
         match engine_kind:
             case EngineKind.HERE:
-                return self._join_pieces(job, map(job.read, job.tasks))
+                return self._join_pieces(job, map(job.read_task, job.tasks))
             case EngineKind.PROCESSES:
                 return self._results_by_processes(job)
             case EngineKind.SPARK:
@@ -145,7 +145,7 @@ class Engine:
 
     def _results_by_processes(self, job: EngineJob[T, R]) -> dict[str, R]:
         with process_pool(
-            self.cores(EngineKind.PROCESSES),
+            self.core_count(EngineKind.PROCESSES),
             context=multiprocessing.get_context("fork"),
             initializer=_begin_worker,
             initargs=(job,),  # inherited: nothing of it is written and read
@@ -162,7 +162,7 @@ class Engine:
             for key, piece in pieces:
                 pieces_by_key.setdefault(key, []).append(piece)
             self._progress(f"read part {part_number} of {len(job.tasks)}")
-        return {key: job.join(key, pieces_by_key.pop(key)) for key in list(pieces_by_key)}
+        return {key: job.join_pieces(key, pieces_by_key.pop(key)) for key in list(pieces_by_key)}
 
 
 def lone_engine() -> Engine:
@@ -192,7 +192,7 @@ def _begin_worker(job: EngineJob[Any, Any]) -> None:
 
 
 def _read_task(task_number: int) -> list[KeyedPiece]:
-    return list(_job.read(_job.tasks[task_number]))
+    return list(_job.read_task(_job.tasks[task_number]))
 
 
 # On Spark
@@ -210,30 +210,30 @@ def _results_by_spark(spark: SparkSession, job: EngineJob[T, R]) -> list[tuple[s
     """
     import pyarrow as pa
 
-    read, join, stores = job.read, job.join, mounted_settings()
+    read_task, join_pieces, store_settings = job.read_task, job.join_pieces, mounted_settings()
     tasks = [*map(pack_task, job.tasks)]
 
     def piece_row(key: str, value: object) -> pa.RecordBatch:
         return pa.RecordBatch.from_pydict({"key": [key], "found": [pickle.dumps(value)]})
 
-    def of_tasks(task_numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        mount_all(stores)
+    def read_tasks(task_numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        mount_all(store_settings)
         for batch in task_numbers:
             for task_number in batch.column(0).to_pylist():
-                for key, piece in read(pickle.loads(zlib.decompress(tasks[task_number]))):
+                for key, piece in read_task(pickle.loads(zlib.decompress(tasks[task_number]))):
                     yield piece_row(key, piece)
 
-    def of_key(group_key: tuple[pa.Scalar, ...], pieces: pa.Table) -> pa.Table:
-        mount_all(stores)
+    def join_pieces_of_key(group_key: tuple[pa.Scalar, ...], pieces: pa.Table) -> pa.Table:
+        mount_all(store_settings)
         key_text = group_key[0].as_py()
-        joined_result = join(
+        joined_result = join_pieces(
             key_text, [pickle.loads(piece) for piece in pieces["found"].to_pylist()]
         )
         return pa.Table.from_batches([piece_row(key_text, joined_result)])
 
     numbered_tasks = spark.range(0, len(tasks), 1, max(len(tasks), 1))
-    pieces = numbered_tasks.mapInArrow(of_tasks, _PIECE_DDL)
-    rows = pieces.groupBy("key").applyInArrow(of_key, _PIECE_DDL).collect()
+    pieces = numbered_tasks.mapInArrow(read_tasks, _PIECE_DDL)
+    rows = pieces.groupBy("key").applyInArrow(join_pieces_of_key, _PIECE_DDL).collect()
     return [(row.key, pickle.loads(row.found)) for row in rows]
 
 

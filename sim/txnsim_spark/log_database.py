@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from txnsim.errors import BadInputError
-from txnsim_spark.embedded import EmbeddedDatabase, for_duckdb
+from txnsim_spark.embedded import EmbeddedDatabase, translate_for_duckdb
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogOptions, tables_with
 from txnsim_spark.planning import FILES_OF_TABLE, Share, shares_of
@@ -60,9 +60,9 @@ class LogDatabase:
         self._path_texts = paths
         self._progress = progress
         self._options = options
-        self._planned = EmbeddedDatabase()
+        self._planning_database = EmbeddedDatabase()
         """The same tables and views without rows, for planning."""
-        prepare_planning(self._planned.connection)
+        prepare_planning(self._planning_database.connection)
         self._database = EmbeddedDatabase()
         self._kept_tables: dict[str, TableUse] = {}
         """Name of a table -> its kept columns."""
@@ -101,10 +101,10 @@ class LogDatabase:
             if relation_name in VIEWS:
                 self._named_relations.add(relation_name)  # first: as an alias it stands in itself
                 self._create_named_relations(VIEWS[relation_name])
-                self._planned.create(relation_name, VIEWS[relation_name])
+                self._planning_database.create(relation_name, VIEWS[relation_name])
             elif relation_name in _TABLE_OF_RELATION:
                 self._named_relations.add(relation_name)
-                self._planned.keep(
+                self._planning_database.keep(
                     relation_name, TABLES[_TABLE_OF_RELATION[relation_name]].arrow(), []
                 )
 
@@ -113,45 +113,45 @@ class LogDatabase:
     def _prepare_tables(self, query: str) -> None:
         import duckdb
 
-        statement = for_duckdb(query)
-        connection = self._planned.connection
+        statement = translate_for_duckdb(query)
+        connection = self._planning_database.connection
         is_single_statement = len(connection.extract_statements(statement)) == 1
         try:
-            uses = table_uses(connection, statement) if is_single_statement else None
+            use_by_table = table_uses(connection, statement) if is_single_statement else None
         except duckdb.Error:
             connection.execute(statement)  # raises the same, with the places of the query itself
-            uses = None  # a statement without a plan
-        if uses is None:
-            uses = {
+            use_by_table = None  # a statement without a plan
+        if use_by_table is None:
+            use_by_table = {
                 table_name: _whole_table_use(table_name)
                 for table_name in self._named_relations
                 if table_name in _TABLE_OF_RELATION
             }
-        streamed_uses = {
+        streamed_use_by_table = {
             table_name: table_use
-            for table_name, table_use in uses.items()
+            for table_name, table_use in use_by_table.items()
             if table_name in _TABLE_OF_RELATION and is_single_statement
         }
-        for table_name, table_use in uses.items():
+        for table_name, table_use in use_by_table.items():
             if table_name in _TABLE_OF_RELATION and not self._keeps_columns(table_name, table_use):
                 if table_use.scan_count == 1 and is_single_statement:
                     self._stream_table(table_name, table_use)
                 else:
-                    del streamed_uses[table_name]
+                    del streamed_use_by_table[table_name]
                     self._keep_table(table_name, table_use)
             else:
-                streamed_uses.pop(table_name, None)
-        for table_name in self._named_relations - uses.keys():
+                streamed_use_by_table.pop(table_name, None)
+        for table_name in self._named_relations - use_by_table.keys():
             if table_name in _TABLE_OF_RELATION and table_name not in self._kept_tables:
                 self._create_view(table_name, frozenset(), "")  # named, and nothing of it is needed
         for view_name in (view for view in VIEWS if view in self._named_relations - self._views):
             self._views.add(view_name)
             self._database.create(view_name, VIEWS[view_name])
-        if streamed_uses and scans_of_streams(self._database.connection, statement) != len(
-            streamed_uses
+        if streamed_use_by_table and scans_of_streams(self._database.connection, statement) != len(
+            streamed_use_by_table
         ):
             # The same view in two places is one scan of a table, and two of a stream.
-            for table_name, table_use in streamed_uses.items():
+            for table_name, table_use in streamed_use_by_table.items():
                 self._keep_table(table_name, table_use)
 
     def _keeps_columns(self, table_name: str, table_use: TableUse) -> bool:
@@ -160,42 +160,44 @@ class LogDatabase:
             kept_use is not None
             and table_use.columns <= kept_use.columns
             and all(
-                table_use.keys.get(key, frozenset([""])) <= kept_use.keys[key]
-                for key in kept_use.keys
+                table_use.values_by_key.get(key, frozenset([""])) <= kept_use.values_by_key[key]
+                for key in kept_use.values_by_key
             )
         )
 
     def _stream_table(self, table_name: str, table_use: TableUse) -> None:
-        source = f"_streamed_{table_name}"
+        source_name = f"_streamed_{table_name}"
         columns = _columns_to_read(table_name, table_use)
         self._database.stream(
-            source,
+            source_name,
             _schema_of(table_name, columns),
             self._read_table(table_name, table_use, columns),
         )
         self._kept_tables.pop(table_name, None)
-        self._create_view(table_name, columns, source)
+        self._create_view(table_name, columns, source_name)
 
     def _keep_table(self, table_name: str, table_use: TableUse) -> None:
-        source = f"_kept_{table_name}"
+        source_name = f"_kept_{table_name}"
         columns = _columns_to_read(table_name, table_use)
-        self._database.connection.execute(f'DROP TABLE IF EXISTS "{source}"')
+        self._database.connection.execute(f'DROP TABLE IF EXISTS "{source_name}"')
         self._database.keep(
-            source,
+            source_name,
             _schema_of(table_name, columns),
             self._read_table(table_name, table_use, columns),
         )
         self._kept_tables[table_name] = table_use
-        self._create_view(table_name, columns, source)
+        self._create_view(table_name, columns, source_name)
 
-    def _create_view(self, table_name: str, columns: frozenset[str], source: str) -> None:
+    def _create_view(self, table_name: str, columns: frozenset[str], source_name: str) -> None:
         """Give a query the columns that were read; the table's other columns are null."""
-        described_columns = self._planned.connection.execute(f'DESCRIBE "{table_name}"').fetchall()
+        described_columns = self._planning_database.connection.execute(
+            f'DESCRIBE "{table_name}"'
+        ).fetchall()
         select_list = ", ".join(
             f'"{column}"' if column in columns else f'CAST(NULL AS {column_type}) AS "{column}"'
             for column, column_type, *_ in described_columns
         )
-        from_clause = f'FROM "{source}"' if source else "WHERE false"
+        from_clause = f'FROM "{source_name}"' if source_name else "WHERE false"
         self._database.connection.execute(
             f'CREATE OR REPLACE VIEW "{table_name}" AS SELECT {select_list} {from_clause}'
         )
@@ -204,22 +206,22 @@ class LogDatabase:
         self, table_name: str, table_use: TableUse, columns: frozenset[str]
     ) -> Iterator[pa.RecordBatch]:
         table = _TABLE_OF_RELATION[table_name]
-        options_of_table = {
+        table_options = {
             option_name: option_text
             for option_name, option_text in self._options.items()
             if table in tables_with(option_name)
         }
-        paths = msgspec.json.encode([*map(str, self._path_texts)]).decode()
-        options = KafkaLogOptions.of({**options_of_table, "table": table, "paths": paths})
+        paths_json = msgspec.json.encode([*map(str, self._path_texts)]).decode()
+        options = KafkaLogOptions.of({**table_options, "table": table, "paths": paths_json})
         options = msgspec.structs.replace(options, task_bytes=TASK_BYTES)
         shares = shares_of(
             options,
             RowScope.of(options),
             FILES_OF_TABLE[table],
-            is_user_read=bool(options_of_table),
+            is_user_read=bool(table_options),
         )
         if table not in WHOLE_TABLES:
-            shares = list(_shares_with_keys(shares, table_use.keys))
+            shares = list(_shares_with_keys(shares, table_use.values_by_key))
         schema = _schema_of(table_name, columns)
         job = TableJob(
             options=options,
@@ -247,7 +249,9 @@ def _words_of(query: str) -> list[str]:
 
 def _whole_table_use(table_name: str) -> TableUse:
     return TableUse(
-        columns=frozenset(TABLES[_TABLE_OF_RELATION[table_name]].names), scan_count=2, keys={}
+        columns=frozenset(TABLES[_TABLE_OF_RELATION[table_name]].names),
+        scan_count=2,
+        values_by_key={},
     )
 
 
@@ -263,13 +267,15 @@ def _schema_of(table_name: str, columns: frozenset[str]) -> pa.Schema:
 
 
 def _shares_with_keys(
-    shares: Iterable[Share], keys: Mapping[str, frozenset[str]]
+    shares: Iterable[Share], values_by_key: Mapping[str, frozenset[str]]
 ) -> Iterator[Share]:
     """The shares without replicas of topics and partitions that the query does not need."""
 
     def is_wanted(replica: Replica) -> bool:
         value_by_key = {"topic": replica.topic, "partition": str(replica.partition)}
-        return all(value_by_key[key] in wanted_values for key, wanted_values in keys.items())
+        return all(
+            value_by_key[key] in wanted_values for key, wanted_values in values_by_key.items()
+        )
 
     for share in shares:
         segments = tuple(segment for segment in share.segments if is_wanted(segment.replica))

@@ -327,11 +327,11 @@ def _segments_between(
             ):
                 continue  # what a cut in it would end was judged as it was read
             segment = start_at_offset(whole_segment, first_offset, listing.options.table)
-            sound_to = segment.start or position_near(whole_segment, first_offset)
+            sound_end = segment.start or position_near(whole_segment, first_offset)
             section_cut = cut_at(segment, end_offset)
-            part_size = segment.size if section_cut is None else section_cut.position
+            part_end = segment.size if section_cut is None else section_cut.position
             yield msgspec.structs.replace(
-                segment, size=part_size, offset_span=(first_offset, end_offset), sound_to=sound_to
+                segment, size=part_end, offset_span=(first_offset, end_offset), sound_to=sound_end
             )
 
 

@@ -60,7 +60,7 @@ class RowBounds(msgspec.Struct, frozen=True, kw_only=True):
     time_min_ms: int | None = None
     time_max_ms: int | None = None
 
-    def both(self, other_bounds: RowBounds) -> RowBounds:
+    def intersection(self, other_bounds: RowBounds) -> RowBounds:
         """The bounds of rows that are within both."""
         return RowBounds(
             topics=_common(self.topics, other_bounds.topics),
@@ -71,7 +71,7 @@ class RowBounds(msgspec.Struct, frozen=True, kw_only=True):
             time_max_ms=_smallest(self.time_max_ms, other_bounds.time_max_ms),
         )
 
-    def either(self, other_bounds: RowBounds) -> RowBounds:
+    def union(self, other_bounds: RowBounds) -> RowBounds:
         """The bounds of rows that are within one of them, or both."""
         return RowBounds(
             topics=_union(self.topics, other_bounds.topics),
@@ -90,10 +90,10 @@ class TableNeed(msgspec.Struct, frozen=True, kw_only=True):
     """None for all of them."""
     bounds: RowBounds
 
-    def either(self, other_need: TableNeed) -> TableNeed:
+    def union(self, other_need: TableNeed) -> TableNeed:
         return TableNeed(
             columns=_union(self.columns, other_need.columns),
-            bounds=self.bounds.either(other_need.bounds),
+            bounds=self.bounds.union(other_need.bounds),
         )
 
 
@@ -120,24 +120,24 @@ def query_logs(
         The rows, as ``spark.sql`` gives them over whole tables.
     """
     table_names, view_names = _names_in(query)
-    views = {name: VIEWS[name] for name in VIEWS if name in view_names}
+    view_queries = {name: VIEWS[name] for name in VIEWS if name in view_names}
     whole_tables = {table: log_table(spark, table, paths, options) for table in table_names}
-    create_views(whole_tables, spark, views)
-    rows = spark.sql(query)
-    narrowed = {}
-    for table, table_need in _table_needs(rows).items():
+    create_views(whole_tables, spark, view_queries)
+    result = spark.sql(query)
+    narrowed_tables = {}
+    for table, table_need in _table_needs(result).items():
         bounds = _options_of(table, table_need.bounds, paths, options)
         if bounds or table_need.columns is not None:
             on_narrowing(_narrowing_text(table, table_need, bounds))
-            narrowed[table] = log_table(
+            narrowed_tables[table] = log_table(
                 spark, table, paths, {**options, **bounds}, table_need.columns
             )
-    if not narrowed:
-        return rows
-    create_views(narrowed, spark, views)
-    rows = spark.sql(query)
-    create_views(whole_tables, spark, views)  # later queries find whole tables
-    return rows
+    if not narrowed_tables:
+        return result
+    create_views(narrowed_tables, spark, view_queries)
+    result = spark.sql(query)
+    create_views(whole_tables, spark, view_queries)  # later queries find whole tables
+    return result
 
 
 def _names_in(query: str) -> tuple[list[str], set[str]]:
@@ -175,7 +175,7 @@ def _table_needs(rows: DataFrame) -> dict[str, TableNeed]:
     need_by_table: dict[str, TableNeed] = {}
     for table, table_need in _scans_below(java_rows.queryExecution().optimizedPlan(), ()):
         need_by_table[table] = (
-            table_need if table not in need_by_table else need_by_table[table].either(table_need)
+            table_need if table not in need_by_table else need_by_table[table].union(table_need)
         )
     return need_by_table
 
@@ -205,7 +205,7 @@ def _need_of_scan(table: str, nodes_above: Sequence[Any]) -> TableNeed:
     bounds = RowBounds()
     for node in nodes_above:
         if _kind(node) == "Filter":
-            bounds = bounds.both(_bounds_of(table, node.condition()))
+            bounds = bounds.intersection(_bounds_of(table, node.condition()))
     columns: frozenset[str] | None = None
     if nodes_above and _kind(nodes_above[0]) in ("Project", "Aggregate"):
         needed_columns = {
@@ -221,7 +221,9 @@ def _bounds_of(table: str, condition: Any) -> RowBounds:
     """The bounds that a condition implies."""
     kind = _kind(condition)
     if kind == "And":
-        return _bounds_of(table, condition.left()).both(_bounds_of(table, condition.right()))
+        return _bounds_of(table, condition.left()).intersection(
+            _bounds_of(table, condition.right())
+        )
     if kind == "In":
         literal_values = [_literal(item) for item in _items(condition.list())]
         column_name = _column(condition.value())
@@ -242,7 +244,7 @@ def _bounds_of(table: str, condition: Any) -> RowBounds:
     if value is None:
         return RowBounds()
     if kind == "EqualTo":
-        return _bounds_of_values(column_name, [value]).both(
+        return _bounds_of_values(column_name, [value]).intersection(
             _bounds_of_number(table, column_name, kind, value)
         )
     return _bounds_of_number(table, column_name, kind, value)
@@ -261,17 +263,19 @@ def _bounds_of_number(table: str, name: str | None, kind: str, value: object) ->
     """The bounds of a comparison with a number; a time is in milliseconds or microseconds."""
     if not isinstance(value, int):
         return RowBounds()
-    is_lower, is_upper = kind in {*_LOWER, "EqualTo"}, kind in {*_UPPER, "EqualTo"}
+    is_lower_bound, is_upper_bound = kind in {*_LOWER, "EqualTo"}, kind in {*_UPPER, "EqualTo"}
     if name in OFFSET_COLUMNS.get(table, ()):
         return RowBounds(
-            offset_min=value if is_lower else None, offset_max=value if is_upper else None
+            offset_min=value if is_lower_bound else None,
+            offset_max=value if is_upper_bound else None,
         )
     time_column = TIME_COLUMNS.get(table)
     if time_column is None or name not in (time_column, time_column.removesuffix("_ms")):
         return RowBounds()
     time_ms = value if name == time_column else value // 1_000
     return RowBounds(
-        time_min_ms=time_ms if is_lower else None, time_max_ms=time_ms if is_upper else None
+        time_min_ms=time_ms if is_lower_bound else None,
+        time_max_ms=time_ms if is_upper_bound else None,
     )
 
 
@@ -303,7 +307,7 @@ def _value(value: Any) -> object | None:
 
 
 def _options_of(
-    table: str, bounds: RowBounds, paths: Iterable[str], given: Mapping[str, str]
+    table: str, bounds: RowBounds, paths: Iterable[str], given_options: Mapping[str, str]
 ) -> dict[str, str]:
     """The options that leave out what no scan wants. Names that no directory has are left to the
     filters: as an option they would be refused.
@@ -316,11 +320,11 @@ def _options_of(
     local_paths = [Path(path) for path in paths]
     if not any(is_in_object_store(path) for path in paths):
         options |= _options_of_places(bounds, local_paths)
-    given_names = {name.replace("_", "").lower() for name in given}
+    given_option_names = {name.replace("_", "").lower() for name in given_options}
     return {
         name: value
         for name, value in options.items()
-        if table in tables_with(name) and name.lower() not in given_names
+        if table in tables_with(name) and name.lower() not in given_option_names
     }
 
 

@@ -186,13 +186,13 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
             BadInputError: An option is missing, unknown or wrong; the message names the option.
         """
         own_options = _without_catalog_options(options)
-        hadoop = {
+        hadoop_settings = {
             option: text for option, text in own_options.items() if option.startswith(HADOOP_PREFIX)
         }
         text_by_name = {
             option.lower().replace("_", ""): text
             for option, text in own_options.items()
-            if option not in hadoop
+            if option not in hadoop_settings
         }
         for option_name in text_by_name:
             if option_name not in _NAME_BY_LOWERCASE:
@@ -221,7 +221,7 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
                 for path in _directories_of(path_text)
             ),
             uris=tuple(filter(is_in_object_store, path_texts)),
-            hadoop=hadoop,
+            hadoop=hadoop_settings,
             table=table,
             topics=_set_of_words(text_by_name, "topics", "names", str),
             partitions=_set_of_words(text_by_name, "partitions", "numbers", int),

@@ -86,30 +86,30 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 class NeededFiles(msgspec.Struct, frozen=True, kw_only=True):
     """What a table is read from: kinds of files, a topic, and whether one task reads everything."""
 
-    segments: bool = False
-    replicas: bool = False
-    log_dirs: bool = False
+    reads_segments: bool = False
+    reads_replicas: bool = False
+    reads_log_dirs: bool = False
     topic: str | None = None
     is_whole: bool = False
     """Whether one task has to read everything."""
 
 
-_SEGMENTS_ONLY: Final = NeededFiles(segments=True)
-_REPLICAS_ONLY: Final = NeededFiles(replicas=True)
+_SEGMENTS_ONLY: Final = NeededFiles(reads_segments=True)
+_REPLICAS_ONLY: Final = NeededFiles(reads_replicas=True)
 FILES_OF_TABLE: Final[Mapping[str, NeededFiles]] = {
     "batches": _SEGMENTS_ONLY,
     "fragments": _SEGMENTS_ONLY,
     "endings": _SEGMENTS_ONLY,
     "records": _SEGMENTS_ONLY,
     "segments": _SEGMENTS_ONLY,
-    "transactions": NeededFiles(segments=True, topic=TRANSACTION_STATE_TOPIC),
-    "offsets": NeededFiles(segments=True, topic=CONSUMER_OFFSETS_TOPIC),
-    "share_states": NeededFiles(segments=True, topic=SHARE_STATE_TOPIC),
+    "transactions": NeededFiles(reads_segments=True, topic=TRANSACTION_STATE_TOPIC),
+    "offsets": NeededFiles(reads_segments=True, topic=CONSUMER_OFFSETS_TOPIC),
+    "share_states": NeededFiles(reads_segments=True, topic=SHARE_STATE_TOPIC),
     "producer_state": _REPLICAS_ONLY,
     "aborted": _REPLICAS_ONLY,
     "leader_epochs": _REPLICAS_ONLY,
     "replicas": _REPLICAS_ONLY,
-    "errors": NeededFiles(segments=True, replicas=True, log_dirs=True),
+    "errors": NeededFiles(reads_segments=True, reads_replicas=True, reads_log_dirs=True),
     "findings": NeededFiles(is_whole=True),
 }
 """Table -> the kinds of files from which it is made. Only ``tables`` makes rows: Spark plans each
@@ -151,7 +151,7 @@ def shares_of(
     named_replicas = replicas_of(options, RowScope(), needed_files, problems.append)
     replicas = [replica for replica in named_replicas if scope.has_replica(replica)]
     segments_by_replica = (
-        dict(_list_by_replica(replicas, problems.append)) if needed_files.segments else {}
+        dict(_list_by_replica(replicas, problems.append)) if needed_files.reads_segments else {}
     )
     if is_user_read:
         refuse_unknown_names(options, named_replicas)
@@ -169,7 +169,7 @@ def shares_of(
             on_problem(problem)
     elif problems:
         refuse_problem(problems[0], options)
-    if needed_files.segments:
+    if needed_files.reads_segments:
         segments = [
             segment
             for segments_of_replica in segments_by_replica.values()
@@ -178,12 +178,12 @@ def shares_of(
         shares += [
             Share(segments=task_segments) for task_segments in divide_in_tasks(segments, options)
         ]
-    if needed_files.replicas:
+    if needed_files.reads_replicas:
         shares += [
             Share(replicas=tuple(replicas[first_replica : first_replica + REPLICAS_PER_TASK]))
             for first_replica in range(0, len(replicas), REPLICAS_PER_TASK)
         ]
-    if needed_files.log_dirs and scope.partitions is None and not options.topics:
+    if needed_files.reads_log_dirs and scope.partitions is None and not options.topics:
         shares += [Share(log_dirs=(str(path),)) for path in log_dirs_in(options.paths)]
     return shares
 
@@ -267,8 +267,8 @@ def divide_in_tasks(
     def cost_of(segment: SegmentFile) -> float:
         return segment.unread_bytes * byte_cost + open_cost
 
-    cores = division.parallelism or os.cpu_count() or 1
-    even_cost = max(sum(map(cost_of, segments)) / cores, open_cost)
+    core_count = division.parallelism or os.cpu_count() or 1
+    even_cost = max(sum(map(cost_of, segments)) / core_count, open_cost)
     task_cost = min(even_cost, division.max_partition_bytes)
     if byte_cost < _DECODED_COST:
         return tasks.group_in_tasks(

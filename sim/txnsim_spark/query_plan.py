@@ -28,7 +28,7 @@ class TableScan(msgspec.Struct, frozen=True, kw_only=True):
 
     table: str
     columns: tuple[str, ...]
-    keys: Mapping[str, str]
+    value_by_key: Mapping[str, str]
     """Column of ``KEY_COLUMNS`` -> the only value that the scan wants."""
 
 
@@ -37,7 +37,7 @@ class TableUse(msgspec.Struct, frozen=True, kw_only=True):
 
     columns: frozenset[str]
     scan_count: int
-    keys: Mapping[str, frozenset[str]]
+    values_by_key: Mapping[str, frozenset[str]]
     """Column of ``KEY_COLUMNS`` -> the wanted values; a column that is missing has no condition."""
 
 
@@ -86,10 +86,10 @@ def _merge_scans(scans: Iterable[TableScan]) -> TableUse:
     return TableUse(
         columns=frozenset(column for scan in scan_list for column in scan.columns),
         scan_count=len(scan_list),
-        keys={
-            key_column: frozenset(scan.keys[key_column] for scan in scan_list)
+        values_by_key={
+            key_column: frozenset(scan.value_by_key[key_column] for scan in scan_list)
             for key_column in KEY_COLUMNS
-            if all(key_column in scan.keys for scan in scan_list)
+            if all(key_column in scan.value_by_key for scan in scan_list)
         },
     )
 
@@ -119,7 +119,7 @@ def _scans_below(plan_node: Mapping[str, Any]) -> Iterator[TableScan]:
             columns=tuple(
                 dict.fromkeys((*_lines_of(extra_info.get("Projections")), *sorted(filter_words)))
             ),
-            keys={
+            value_by_key={
                 column: wanted_value
                 for column, wanted_value in value_by_column.items()
                 if column in KEY_COLUMNS and wanted_value

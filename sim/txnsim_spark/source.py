@@ -101,7 +101,7 @@ class Task(InputPartition):
         super().__init__(zlib.compress(msgspec.msgpack.encode((share, listed_ms)), level=1))
 
     @property
-    def content(self) -> tuple[Share, int]:
+    def share_and_listed_ms(self) -> tuple[Share, int]:
         """The share to read, and the time of the store's listing."""
         return msgspec.msgpack.decode(zlib.decompress(self.value), type=tuple[Share, int])
 
@@ -408,7 +408,7 @@ def _read_task(
     *,
     refuses_loss: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    share, listed_ms = cast("Task", task).content
+    share, listed_ms = cast("Task", task).share_and_listed_ms
     # Imported here: planning needs neither numba nor the compiled walks.
     from txnsim_spark.tables.row_sources import batches_of
     from txnsim_spark.tables.rows import TableJob
@@ -446,16 +446,16 @@ def columns_of(table: str, schema: StructType) -> StructType:
     Raises:
         BadInputError: A column or type does not match; the message names the column.
     """
-    types = {field.name: field.dataType for field in schema_of(table)}
+    type_by_column = {field.name: field.dataType for field in schema_of(table)}
     for field in schema:
-        if field.name not in types:
+        if field.name not in type_by_column:
             raise BadInputError(
                 f"format {FORMAT}: table {table} has no column {field.name}; it has "
-                f"{', '.join(types)}"
+                f"{', '.join(type_by_column)}"
             )
-        if field.dataType != types[field.name]:
+        if field.dataType != type_by_column[field.name]:
             raise BadInputError(
                 f"format {FORMAT}: column {field.name} of table {table} is "
-                f"{types[field.name].simpleString()}, not {field.dataType.simpleString()}"
+                f"{type_by_column[field.name].simpleString()}, not {field.dataType.simpleString()}"
             )
     return schema

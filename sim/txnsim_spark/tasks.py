@@ -21,23 +21,23 @@ def run_on_workers(
     tasks: Sequence[T],
     task_type: type[T],
     read_task: Callable[[T], Iterator[pa.RecordBatch]],
-    columns: str,
+    ddl: str,
 ) -> DataFrame:
     """Runs tasks on workers; returns their rows as a DataFrame with these columns (Spark's DDL).
     All tasks are sent to every worker, so they should be small: names and sizes.
     """
     packed_tasks = [msgspec.msgpack.encode(task) for task in tasks]
-    stores = mounted_settings()
+    store_settings = mounted_settings()
 
     def work(task_numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        mount_all(stores)
+        mount_all(store_settings)
         for batch in task_numbers:
             for task_number in batch.column(0).to_pylist():
                 yield from read_task(
                     msgspec.msgpack.decode(packed_tasks[task_number], type=task_type)
                 )
 
-    return spark.range(0, len(tasks), 1, max(len(tasks), 1)).mapInArrow(work, columns)
+    return spark.range(0, len(tasks), 1, max(len(tasks), 1)).mapInArrow(work, ddl)
 
 
 def group_in_tasks(

@@ -11,8 +11,20 @@ import sys
 
 import pytest
 
-from benchmarks.call_counts import Walker, by_package, counter, counts
-from benchmarks.calls import BROKERS, COUNTS_FILE, FLOWS, PYTHON, exact_counts, in_virtual_time
+from benchmarks.call_counts import (
+    CallRecorder,
+    count_calls_by_function,
+    group_by_package,
+    make_call_profile,
+)
+from benchmarks.calls import (
+    BROKERS,
+    COUNTS_FILE,
+    PROTOCOLS,
+    PYTHON,
+    count_in_virtual_time,
+    exact_counts,
+)
 from txnsim.txn import transitions
 from txnsim.wire import varint
 
@@ -38,38 +50,45 @@ def test_no_step_and_no_file_more_is_taken_than_is_kept() -> None:
     assert not excess, f"(kept, found): {excess}; python -m benchmarks.calls --top 60 says where"
 
 
-@pytest.mark.parametrize("flow", FLOWS)
-def test_the_count_repeats(flow: str) -> None:
-    assert in_virtual_time(BROKERS[0], flow) == in_virtual_time(BROKERS[0], flow)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_count_repeats(protocol: str) -> None:
+    assert count_in_virtual_time(BROKERS[0], protocol) == count_in_virtual_time(
+        BROKERS[0], protocol
+    )
 
 
 def test_what_is_not_ours_does_not_count() -> None:
-    profile = counter()
+    profile = make_call_profile()
     profile.enable()
     json.dumps({"a": 1}, indent=1)
     profile.disable()
-    assert counts(profile) == {}
+    assert count_calls_by_function(profile) == {}
 
 
 def test_a_way_counts_files_and_changes_of_file_up_to_a_call() -> None:
-    walker = Walker()
-    walker.start()
+    recorder = CallRecorder()
+    recorder.start()
     transitions.is_epoch_exhausted(1)
     transitions.is_epoch_exhausted(1)
     varint.uvarint(1)
     transitions.is_epoch_exhausted(1)
-    walker.stop()
-    whole_walk = walker.walk()
-    assert (whole_walk.files, whole_walk.functions, whole_walk.changes, whole_walk.calls) == (
+    recorder.stop()
+    whole_counts = recorder.counts_until()
+    assert (
+        whole_counts.file_count,
+        whole_counts.function_count,
+        whole_counts.file_change_count,
+        whole_counts.call_count,
+    ) == (
         2,
         2,
         2,
         4,
     )
-    first_part = walker.walk("wire/varint.py:uvarint")
-    assert (first_part.files, first_part.changes, first_part.calls) == (2, 1, 3)
+    first_part = recorder.counts_until("wire/varint.py:uvarint")
+    assert (first_part.file_count, first_part.file_change_count, first_part.call_count) == (2, 1, 3)
 
 
 def test_packages_are_summed() -> None:
     counts = {"log/_segment.py:a": 2, "log/answers.py:b": 1, "types.py:c": 3}
-    assert by_package(counts) == {"log": 3, "types": 3}
+    assert group_by_package(counts) == {"log": 3, "types": 3}

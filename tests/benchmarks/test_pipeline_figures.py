@@ -33,8 +33,8 @@ def test_a_goal_that_is_a_ratio_has_something_to_be_held_against() -> None:
 
 
 def test_a_rate_is_in_megabytes_per_second_and_core() -> None:
-    assert figures.rate(50_000_000, 2.0) == 25.0
-    assert figures.rate(50_000_000, 2.0, cores=2) == 12.5
+    assert figures.mb_per_s(50_000_000, 2.0) == 25.0
+    assert figures.mb_per_s(50_000_000, 2.0, core_count=2) == 12.5
 
 
 def test_the_start_of_a_process_is_not_its_work() -> None:

@@ -28,7 +28,7 @@ def _figures(*, call_count: float, retry_count: float) -> LoadFigures:
 @pytest.mark.skipif(shutil.which("go") is None, reason="the load generator is a Go program")
 @pytest.mark.parametrize("load", LOADS, ids=lambda load: load.title)
 def test_a_transaction_under_load_takes_no_more_calls_and_retries(load: Load) -> None:
-    counted_calls = count_over_tcp(load.brokers, load.flow)
+    counted_calls = count_over_tcp(load.brokers, load.protocol)
     call_count = sum(counted_calls.calls_by_function.values())
     figures = _figures(
         call_count=call_count - CALLS_SLACK, retry_count=counted_calls.retries - RETRIES_SLACK

@@ -26,11 +26,16 @@ def test_a_figure_has_one_key() -> None:
 
 def test_every_cell_of_the_transaction_grid_is_a_figure() -> None:
     keys = {figure.key for figure in FIGURES}
-    for flow in figures.FLOWS:
+    for protocol in figures.PROTOCOLS:
         for producer_count in figures.PRODUCERS:
             cell = {
-                make(flow, producer_count)
-                for make in (figures.per_second, figures.p50, figures.cpu, figures.retries)
+                make(protocol, producer_count)
+                for make in (
+                    figures.per_second_key,
+                    figures.p50_key,
+                    figures.cpu_key,
+                    figures.retries_key,
+                )
             }
             assert cell <= keys
 
@@ -117,4 +122,4 @@ def test_the_table_shows_median_range_ratio_target_and_verdict() -> None:
     [(12345.6, "12,346"), (99.94, "99.9"), (1.234, "1.23"), (0.0567, "0.057")],
 )
 def test_numbers_keep_three_digits(figure_value: float, text: str) -> None:
-    assert report.number(figure_value) == text
+    assert report.number_text(figure_value) == text

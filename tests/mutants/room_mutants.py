@@ -18,7 +18,7 @@ import pytest
 from tests.mutants.forked_tests import ForkedTests, MutantRun, with_collected_tests
 from tests.mutants.mutation import MutableModule, Mutation, running_functions
 from tests.mutants.unseen_mutants import unseen_mutants
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 
 ROOMS: Final = (
     "txn",
@@ -90,7 +90,7 @@ def draw_mutations(
     """Draw different mutations of a room whose ids contain a text, those excepted that change
     nothing that can be seen.
     """
-    rng = SeededRng(seed).stream(f"mutants of {room}")
+    rng = RandomStreams(seed).stream(f"mutants of {room}")
     unseen_ids = unseen_mutants()
     candidates = []
     for module_name in modules_of(room):

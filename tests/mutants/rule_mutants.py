@@ -22,7 +22,7 @@ from tests.conformance import programme, test_cases
 from tests.mutants.forked_tests import ForkedTests, MutantOutcome, MutantRun, with_collected_tests
 from tests.mutants.mutation import MutableModule, Mutation, deciding_lines
 from tests.mutants.unseen_mutants import unseen_mutants
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 from txnsim_lab.conformance._book.casebook_reader import cases, rules
 from txnsim_lab.conformance._book.model import ProofElsewhere, Rule
 
@@ -227,7 +227,7 @@ class RuleCampaign:
         """The mutations of all functions of the chosen rules, the functions in drawn order."""
         unseen_ids = unseen_mutants()
         functions = sorted({function for rule in self._chosen for function in rule.decided_in})
-        SeededRng(seed).stream("functions").shuffle(functions)
+        RandomStreams(seed).stream("functions").shuffle(functions)
         mutants = []
         for function in functions:
             module, function_name = self._module_of(function)

@@ -20,7 +20,7 @@ from tests.spark.pipeline.corpus.truth import Place, SentBatch
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.no_spark import no_session
 from txnsim.errors import ErrorCode
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim_spark.forensics.find_hanging import Search
 from txnsim_spark.log_database import LogDatabase
@@ -126,7 +126,7 @@ def _play_case(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list
     """One case: who waits by the living broker, when the first open transaction was begun, and what
     is lost.
     """
-    chance = SeededRng(seed).stream("waiting")
+    chance = RandomStreams(seed).stream("waiting")
     topic_partition = Place(f"case-{seed}", 0)
     raw.create_topic(topic_partition.topic, partitions=[(1,)])
     book = Notebook(raw, transaction_version=2)

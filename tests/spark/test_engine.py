@@ -35,7 +35,7 @@ def join_pieces(key: str, piece_numbers: Sequence[int]) -> tuple[str, list[int]]
 @pytest.mark.parametrize("way", [EngineKind.HERE, EngineKind.PROCESSES])
 def test_what_has_one_key_is_put_together(way: EngineKind) -> None:
     results = local_engine().results_of(
-        EngineJob(tasks=(3, 0, 4), read=pieces_of, join=join_pieces), way
+        EngineJob(tasks=(3, 0, 4), read_task=pieces_of, join_pieces=join_pieces), way
     )
     assert results == {"even": ("even", [0, 0, 2, 2]), "odd": ("odd", [1, 1, 3])}
 
@@ -45,7 +45,7 @@ def process_of(_task: int) -> Iterator[tuple[str, int]]:
 
 
 def test_processes_are_others() -> None:
-    job = EngineJob(tasks=(1, 2), read=process_of, join=join_pieces)
+    job = EngineJob(tasks=(1, 2), read_task=process_of, join_pieces=join_pieces)
     assert os.getpid() not in local_engine().results_of(job, EngineKind.PROCESSES)["processes"][1]
     assert local_engine().results_of(job, EngineKind.HERE)["processes"][1] == [os.getpid()] * 2
 
@@ -57,7 +57,9 @@ def wrong(_task: int) -> Iterator[tuple[str, int]]:
 @pytest.mark.parametrize("way", [EngineKind.HERE, EngineKind.PROCESSES])
 def test_what_goes_wrong_is_heard(way: EngineKind) -> None:
     with pytest.raises(ValueError, match="a bug"):
-        local_engine().results_of(EngineJob(tasks=(1,), read=wrong, join=join_pieces), way)
+        local_engine().results_of(
+            EngineJob(tasks=(1,), read_task=wrong, join_pieces=join_pieces), way
+        )
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_columns_places_and_keys_of_a_table(
     names = {"topic", "partition", "offset", "value"}
     assert use.columns & names == frozenset(columns)
     assert use.scan_count == scan_count
-    assert {key: set(values) for key, values in use.keys.items()} == keys
+    assert {key: set(values) for key, values in use.values_by_key.items()} == keys
 
 
 def test_streams_are_counted_by_their_places(connection: Any) -> None:

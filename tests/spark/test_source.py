@@ -61,7 +61,7 @@ from txnsim_spark.tables.rows import TableJob
 # How files are shared out.
 
 
-SEGMENTS = NeededFiles(segments=True)
+SEGMENTS = NeededFiles(reads_segments=True)
 
 
 def segments_of_sizes(
@@ -281,7 +281,7 @@ def test_replicas_are_shared_out_by_their_number(tmp_path: Path) -> None:
     broker_dir(tmp_path)
     for partition in range(REPLICAS_PER_TASK + 1):
         (tmp_path / f"orders-{partition}").mkdir()
-    shares = shares_of(options(tmp_path), RowScope(), NeededFiles(replicas=True))
+    shares = shares_of(options(tmp_path), RowScope(), NeededFiles(reads_replicas=True))
     assert [len(share.replicas) for share in shares] == [REPLICAS_PER_TASK, 1]
 
 
@@ -302,7 +302,7 @@ def test_what_is_not_wanted_is_not_planned(tmp_path: Path) -> None:
         ]
 
     assert plan_reads(RowScope(partitions=frozenset({1}))) == [(1, "orders-1"), (2, "orders-1")]
-    needed_files = NeededFiles(segments=True, topic="__transaction_state")
+    needed_files = NeededFiles(reads_segments=True, topic="__transaction_state")
     state = "__transaction_state-0"
     assert plan_reads(RowScope(), needed_files) == [(1, state), (2, state)]
     assert plan_reads(RowScope(), topics="nowhere") == []
@@ -312,7 +312,7 @@ def test_the_top_of_log_directories_is_looked_at_where_no_replica_is_chosen(
     tmp_path: Path,
 ) -> None:
     broker_dir(tmp_path)
-    reads = NeededFiles(log_dirs=True)
+    reads = NeededFiles(reads_log_dirs=True)
 
     def plan_reads(row_scope: RowScope, **settings: str) -> list[str]:
         shares = shares_of(options(tmp_path, **settings), row_scope, reads)

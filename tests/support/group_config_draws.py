@@ -21,7 +21,7 @@ from txnsim.errors import ConfigError
 from txnsim.metadata.config_keys import config_keys
 from txnsim.metadata.group_configs import GROUP_CONFIGS, group_refusal
 from txnsim.releases import LATEST_RULES
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 from txnsim.settings import Settings, documentation
 
 Question = tuple[dict[str, str], dict[str, str]]
@@ -72,7 +72,7 @@ class _GroupConfigDraw:
     """Draws the question of one seed."""
 
     def __init__(self, seed: int) -> None:
-        self.random = SeededRng(seed).stream("group-configs")
+        self.random = RandomStreams(seed).stream("group-configs")
 
     def question(self) -> Question:
         random = self.random

@@ -21,7 +21,7 @@ from txnsim.errors import Rejection
 from txnsim.metadata.config_keys import TOPIC_CONFIGS, ConfigKey
 from txnsim.metadata.configs import broker_configs
 from txnsim.releases import LATEST_RULES
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 
 Question = tuple[str, str, str | None, tuple[tuple[str, str], ...]]
 Answer = tuple[str | None, str | None]
@@ -51,7 +51,7 @@ class _ListConfigDraw:
     """Draws the question of one seed."""
 
     def __init__(self, seed: int) -> None:
-        self._random = SeededRng(seed).stream("list-configs")
+        self._random = RandomStreams(seed).stream("list-configs")
 
     def question(self) -> Question:
         random = self._random

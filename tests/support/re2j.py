@@ -14,7 +14,7 @@ from random import Random  # noqa: TID251 - the type of a stream, which txnsim.r
 from typing import Final, NamedTuple
 
 from tests.support.apache_kafka import java_classes, kafka_libs, tool
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 
 _SOURCE: Final = Path(__file__).with_name("java") / "re2j" / "Re2jJudge.java"
 RECORDED: Final = Path(__file__).with_name("re2j_answers.jsonl")
@@ -143,7 +143,7 @@ def _record() -> None:
     )
     answers = ask_re2j(
         [(expression, names) for expression in WRITTEN]
-        + draw_expressions(SeededRng(1).stream("expressions"), 900)
+        + draw_expressions(RandomStreams(1).stream("expressions"), 900)
     )
     lines = (json.dumps(answer, ensure_ascii=False) for answer in answers)
     RECORDED.write_text("".join(f"{line}\n" for line in lines), "utf-8")

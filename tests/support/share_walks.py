@@ -19,7 +19,7 @@ from tests.support.apache_kafka import java_classes, kafka_libs, tool
 from tests.support.share_partitions import KEY
 from txnsim.errors import Rejection
 from txnsim.interbroker.share_state import ShareState, StateBatch
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 from txnsim.share.commands import (
     AbortedRange,
     AcknowledgementBatch,
@@ -187,7 +187,7 @@ class LineWalk:
     """Draws command lines, depending on the state of our share partition."""
 
     def __init__(self, seed: int, player: Player) -> None:
-        self.random = SeededRng(seed).stream("share walk")
+        self.random = RandomStreams(seed).stream("share walk")
         self.player = player
         self.log: list[ReadBatch] = []
         self.log_start = self.log_end = self.number = 0

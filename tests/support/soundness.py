@@ -19,7 +19,7 @@ from txnsim.wire.batch import BatchHeader, crc_of, iter_batches, read_batch_head
 from txnsim_spark.soundness._partition import judge_partition
 from txnsim_spark.soundness._replica_facts import ReplicaFacts
 from txnsim_spark.soundness._segment_parts import SegmentPart
-from txnsim_spark.soundness.verify import examine_work, plan
+from txnsim_spark.soundness.verify import examine_work, plan_verification
 from txnsim_spark.soundness.violations import Violation
 
 CLEAN: Final = '{"version":0,"brokerEpoch":1}'
@@ -69,7 +69,7 @@ def note_offset(log_dir: Path, file_name: str, partition: TopicPartition, offset
 
 def found_in(*paths: Path, expiration_ms: int = 86_400_000) -> list[Violation]:
     """All findings, as ``logs verify`` has them, one segment after the other in this process."""
-    verification_plan = plan(paths, producer_expiration_ms=expiration_ms)
+    verification_plan = plan_verification(paths, producer_expiration_ms=expiration_ms)
     parts: defaultdict[ReplicaFactsKey, list[SegmentPart]] = defaultdict(list)
     facts: dict[ReplicaFactsKey, ReplicaFacts] = {}
     for task in verification_plan.tasks:

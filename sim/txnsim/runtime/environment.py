@@ -16,7 +16,7 @@ from __future__ import annotations
 from txnsim.runtime.clock import Clock as Clock
 from txnsim.runtime.clock import TimerHandle as TimerHandle
 from txnsim.runtime.network import LoopNetwork, SocketListener
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import Tracer
 
@@ -24,7 +24,7 @@ Listener = SocketListener
 """A listening socket for clients."""
 Network = LoopNetwork
 """Sockets for clients, and links between brokers."""
-Rng = SeededRng
+Rng = RandomStreams
 """Random numbers: one seed, many named streams."""
 Tasks = LoopTasks
 """Owner of all background tasks."""

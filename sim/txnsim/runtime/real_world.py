@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 from txnsim.runtime.clock import LoopClock
 from txnsim.runtime.environment import Environment
 from txnsim.runtime.network import LoopNetwork
-from txnsim.runtime.rng import SeededRng, random_seed
+from txnsim.runtime.rng import RandomStreams, random_seed
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import RunInfo, TraceLevel, Tracer
 from txnsim.settings import DEFAULTS
@@ -84,7 +84,7 @@ def real_environment(
         tracer=tracer,
         latency_ms=latency_ms,
     )
-    rng = SeededRng(random_seed() if seed is None else seed)
+    rng = RandomStreams(random_seed() if seed is None else seed)
     return Environment(
         clock=clock,
         rng=rng,

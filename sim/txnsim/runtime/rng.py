@@ -31,8 +31,8 @@ def random_hex() -> str:
     return secrets.token_hex(16)
 
 
-class SeededRng:
-    """The streams of one run."""
+class RandomStreams:
+    """The random streams of one run, each by its name."""
 
     __slots__ = ("_streams", "seed")
 

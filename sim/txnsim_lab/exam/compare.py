@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from txnsim.runtime.environment import Clock
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 from txnsim_lab.exam._application import Application
 from txnsim_lab.exam.results import NotAskedError, Result, SituationOutcome
 from txnsim_lab.exam.run import Exam
@@ -255,7 +255,7 @@ def variants(
     """Draw an endless series of situations with acts between their commands; the same for the same
     seed.
     """
-    rng = SeededRng(seed).stream("exam.variants")
+    rng = RandomStreams(seed).stream("exam.variants")
     act_names = sorted(ACTS)
     while near_situations:
         situation, level = rng.choice(near_situations)

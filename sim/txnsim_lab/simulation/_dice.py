@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ class Dice:
     __slots__ = ("_stream",)
 
     def __init__(self, seed: int, stream_name: str) -> None:
-        self._stream = SeededRng(seed).stream(stream_name)
+        self._stream = RandomStreams(seed).stream(stream_name)
 
     def pick_weighted(self, weighted_choices: Sequence[tuple[T, float]]) -> T:
         """A random choice, by weight."""

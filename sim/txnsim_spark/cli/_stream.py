@@ -74,14 +74,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where the stream remembers how far it is",
     )
-    spark = parser.add_argument_group("Spark")
-    spark.add_argument(
+    spark_group = parser.add_argument_group("Spark")
+    spark_group.add_argument(
         "--connector-jars",
         metavar="DIR|PACKAGES",
         help="Spark's Kafka connector and what else is needed: a directory with the jars, or Maven"
         " coordinates for Spark to fetch; unless given, the session is expected to have them",
     )
-    spark.add_argument("--master", help="Spark's master (default: local[*])")
+    spark_group.add_argument("--master", help="Spark's master (default: local[*])")
     parser.add_argument(
         "--command-config",
         metavar="FILE",
@@ -144,13 +144,13 @@ def run(args: argparse.Namespace) -> int:
 def _stream_options(args: argparse.Namespace) -> StreamOptions:
     from txnsim_spark.streaming.options import StreamOptions
 
-    client = client_of(args.bootstrap_server, args.command_config)
-    bootstrap = client["bootstrap.servers"]
+    client_properties = client_of(args.bootstrap_server, args.command_config)
+    bootstrap = client_properties["bootstrap.servers"]
     command_config = args.command_config
     command_options = () if command_config is None else ("--command-config", str(command_config))
     alerts_go_to_topic = args.alerts_to is not None and args.alerts_to.startswith(TOPIC_PREFIX)
     return StreamOptions(
-        client=client,
+        client=client_properties,
         topics=tuple(args.topic),
         sink=directory_uri(args.sink),
         checkpoint=directory_uri(args.checkpoint),
@@ -209,7 +209,7 @@ def _run_stream(args: argparse.Namespace, options: StreamOptions) -> int:
     alerts_file = None if alerts_go_to_topic or args.alerts_to is None else Path(args.alerts_to)
     event_printer = EventPrinter(as_json=args.json, alerts_file=alerts_file)
     try:
-        stream = Stream(spark, options, event_printer.tell)
+        stream = Stream(spark, options, event_printer.print_event)
         stream.start()
         TERMINAL.warn(f"streaming {', '.join(options.topics)} to {options.sink}")
         stream.wait(stop_event)
@@ -226,14 +226,19 @@ class EventPrinter:
         self._alerts_file = alerts_file
         self._lock = threading.Lock()
 
-    def tell(self, event: StreamEvent) -> None:
+    def print_event(self, event: StreamEvent) -> None:
         from txnsim_spark.streaming.events import AlertChanged, BatchWritten, NotProbed
 
         with self._lock:
             match event:
-                case BatchWritten(batch=batch, rows=rows, offsets=offsets):
-                    report = {"event": "batch", "batch": batch, "rows": rows, "offsets": offsets}
-                    self._print_line(report, f"batch {batch}: {rows} records")
+                case BatchWritten(batch_id=batch, row_count=rows, offsets=offsets):
+                    batch_report = {
+                        "event": "batch",
+                        "batch": batch,
+                        "rows": rows,
+                        "offsets": offsets,
+                    }
+                    self._print_line(batch_report, f"batch {batch}: {rows} records")
                 case AlertChanged(alert=alert, connector_lag=connector_lag):
                     alert_with_lag = {**msgspec.to_builtins(alert), "connector_lag": connector_lag}
                     lag_text = (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import TERMINAL, FormattedTable
 from txnsim.cli.parsing import MISUSE_STATUS, CommandParser, new_folder_or_address
-from txnsim_spark.cli.logs.spark import add_master, session
+from txnsim_spark.cli.logs.spark import add_master_argument, session
 
 if TYPE_CHECKING:
     from txnsim_spark.traces.tables import AskTraces
@@ -80,7 +80,7 @@ def add_arguments(actions: argparse._SubParsersAction[CommandParser]) -> None:
         " (default: this machine's temporary directory)",
     )
     for action in (export, analyse):
-        add_master(action)
+        add_master_argument(action)
         action.add_argument("--json", action="store_true", help="as JSON")
 
 

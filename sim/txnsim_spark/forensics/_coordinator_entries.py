@@ -73,7 +73,7 @@ class TxnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class CoordinatorEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All that the coordinators' logs still have on a transactional id."""
 
-    newest: TxnRecord
+    newest_record: TxnRecord
     decision: TxnRecord | None = None
     """The newest record of a decision, which may belong to an earlier transaction."""
 
@@ -81,29 +81,29 @@ class CoordinatorEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
     """The coordinators' logs, as far as the directories have them."""
 
-    by_producer: Mapping[int, CoordinatorEntry] = {}
+    entry_by_producer: Mapping[int, CoordinatorEntry] = {}
     """Current producer id -> entry."""
-    by_other_id: Mapping[int, CoordinatorEntry] = {}
+    entry_by_other_producer: Mapping[int, CoordinatorEntry] = {}
     """Previous or next producer id of an entry -> the entry."""
-    forgotten: Mapping[int, str] = {}
+    forgotten_id_by_producer: Mapping[int, str] = {}
     """Producer id -> transactional id, where the entry is gone (a tombstone)."""
-    decisions: Mapping[int, Sequence[TxnRecord]] = {}
+    decisions_by_producer: Mapping[int, Sequence[TxnRecord]] = {}
     """Producer id -> every decision about its transactions that the logs still have, and the
     beginning of each epoch (Empty), in order.
     """
-    owing: tuple[CoordinatorEntry, ...] = ()
+    owing_entries: tuple[CoordinatorEntry, ...] = ()
     """Entries of transactions that are decided but not completed, sorted by transactional id."""
     partition_count: int = 0
     """Number of partitions of ``__transaction_state``, as far as it is known."""
-    missing: tuple[int, ...] = ()
+    missing_partitions: tuple[int, ...] = ()
     """Partitions that no directory holds."""
-    damaged: frozenset[int] = frozenset()
+    damaged_partitions: frozenset[int] = frozenset()
     """Partitions with unreadable records on every broker."""
-    cut_off: Mapping[int, str] = {}
+    cut_off_by_partition: Mapping[int, str] = {}
     """Partition -> place and cause of a lost end."""
     newest_timestamp_ms: int = -1
     """Newest timestamp of a record in the coordinators' logs; -1 without records."""
-    not_in_sync: Mapping[int, str] = {}
+    not_in_sync_text_by_partition: Mapping[int, str] = {}
     """Partition without an in-sync replica in the directories -> replicas in them."""
 
     @property
@@ -111,21 +111,23 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
         """Whether no log is missing or damaged: then an id that is missing here has no entry
         anywhere.
         """
-        return self.partition_count > 0 and not self.missing and not self.damaged
+        return (
+            self.partition_count > 0 and not self.missing_partitions and not self.damaged_partitions
+        )
 
     @property
-    def gap(self) -> str:
+    def gap_text(self) -> str:
         """The missing partitions in words; empty if complete."""
         if not self.partition_count:
             return "the directories hold no partition of __transaction_state"
         sentences = []
-        if self.missing:
-            partition_numbers = ", ".join(map(str, self.missing))
+        if self.missing_partitions:
+            partition_numbers = ", ".join(map(str, self.missing_partitions))
             sentences.append(
                 f"the directories lack __transaction_state, partition {partition_numbers}"
             )
-        if self.damaged:
-            partition_numbers = ", ".join(map(str, sorted(self.damaged)))
+        if self.damaged_partitions:
+            partition_numbers = ", ".join(map(str, sorted(self.damaged_partitions)))
             sentences.append(
                 f"__transaction_state, partition {partition_numbers}, can't be read to its end"
             )
@@ -135,29 +137,33 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
 class EntryBuilder:
     """Folds the records of each partition, in order, into entries."""
 
-    __slots__ = ("_entries", "decisions", "forgotten_ids")
+    __slots__ = ("_entries", "decisions_by_producer", "forgotten_id_by_producer")
 
     def __init__(self) -> None:
         self._entries: dict[str, CoordinatorEntry] = {}
-        self.forgotten_ids: dict[int, str] = {}
+        self.forgotten_id_by_producer: dict[int, str] = {}
         """Producer id -> transactional id that was deleted."""
-        self.decisions: dict[int, list[TxnRecord]] = {}
+        self.decisions_by_producer: dict[int, list[TxnRecord]] = {}
         """Producer id -> every decision, in order, and the beginning of each epoch (Empty)."""
 
-    def take(self, record: TxnRecord) -> None:
+    def take_record(self, record: TxnRecord) -> None:
         """Apply the next record."""
         entry = self._entries.get(record.transactional_id)
         if record.is_tombstone:
             if entry is not None:
                 del self._entries[record.transactional_id]
-                self.forgotten_ids[entry.newest.producer_id] = record.transactional_id
+                self.forgotten_id_by_producer[entry.newest_record.producer_id] = (
+                    record.transactional_id
+                )
             return
         decision = None if entry is None else entry.decision
         if record.state in DECIDED_STATES:
             decision = record
         if record.state in DECIDED_STATES or record.state == "Empty":
-            self.decisions.setdefault(record.producer_id, []).append(record)
-        self._entries[record.transactional_id] = CoordinatorEntry(newest=record, decision=decision)
+            self.decisions_by_producer.setdefault(record.producer_id, []).append(record)
+        self._entries[record.transactional_id] = CoordinatorEntry(
+            newest_record=record, decision=decision
+        )
 
     @property
     def entries(self) -> tuple[CoordinatorEntry, ...]:
@@ -167,49 +173,56 @@ class EntryBuilder:
 def coordinators_of(
     entries: Iterable[CoordinatorEntry],
     *,
-    forgotten_producers: Mapping[int, str],
+    forgotten_id_by_producer: Mapping[int, str],
     partitions_on_disk: Iterable[int],
     damaged_partitions: Iterable[int] = (),
-    cut_off: Mapping[int, str] | None = None,
+    cut_off_by_partition: Mapping[int, str] | None = None,
     newest_timestamp_ms: int = -1,
-    decisions: Mapping[int, Sequence[TxnRecord]] | None = None,
+    decisions_by_producer: Mapping[int, Sequence[TxnRecord]] | None = None,
 ) -> Coordinators:
     """Index the entries by producer id.
 
     Args:
         entries: One per transactional id.
-        forgotten_producers: Producer id -> transactional id of those with a tombstone.
+        forgotten_id_by_producer: Producer id -> transactional id of those with a tombstone.
         partitions_on_disk: Partitions of ``__transaction_state`` that were there.
         damaged_partitions: Partitions that could not be read to their end.
-        cut_off: Partition whose end is lost -> where and why.
+        cut_off_by_partition: Partition whose end is lost -> where and why.
         newest_timestamp_ms: Newest timestamp in the logs.
-        decisions: Producer id -> every decision, in order; unless given, the last decision of each
-            entry.
+        decisions_by_producer: Producer id -> every decision, in order; unless given, the last
+            decision of each entry.
     """
     all_entries = tuple(entries)
     entry_by_producer: dict[int, CoordinatorEntry] = {}
-    entry_by_other_producer_id: dict[int, CoordinatorEntry] = {}
+    entry_by_other_producer: dict[int, CoordinatorEntry] = {}
     for entry in all_entries:
-        entry_by_producer[entry.newest.producer_id] = entry
-        for earlier_id in entry.newest.producer_ids[1:]:
+        entry_by_producer[entry.newest_record.producer_id] = entry
+        for earlier_id in entry.newest_record.producer_ids[1:]:
             if earlier_id >= 0:
-                entry_by_other_producer_id[earlier_id] = entry
+                entry_by_other_producer[earlier_id] = entry
     present_partitions = frozenset(partitions_on_disk)
     ids_and_partitions = {
-        (entry.newest.transactional_id, entry.newest.log_partition) for entry in all_entries
+        (entry.newest_record.transactional_id, entry.newest_record.log_partition)
+        for entry in all_entries
     }
     partition_count = partitions_of_log(present_partitions, ids_and_partitions)
-    owing_entries = (entry for entry in all_entries if entry.newest.state in DECIDED_STATES)
+    decided_entries = (
+        entry for entry in all_entries if entry.newest_record.state in DECIDED_STATES
+    )
     return Coordinators(
-        by_producer=entry_by_producer,
-        by_other_id=entry_by_other_producer_id,
-        forgotten=forgotten_producers,
-        decisions=_last_decisions(all_entries) if decisions is None else decisions,
-        owing=tuple(sorted(owing_entries, key=lambda entry: entry.newest.transactional_id)),
+        entry_by_producer=entry_by_producer,
+        entry_by_other_producer=entry_by_other_producer,
+        forgotten_id_by_producer=forgotten_id_by_producer,
+        decisions_by_producer=_last_decisions(all_entries)
+        if decisions_by_producer is None
+        else decisions_by_producer,
+        owing_entries=tuple(
+            sorted(decided_entries, key=lambda entry: entry.newest_record.transactional_id)
+        ),
         partition_count=partition_count,
-        missing=tuple(sorted(frozenset(range(partition_count)) - present_partitions)),
-        damaged=frozenset(damaged_partitions),
-        cut_off=cut_off or {},
+        missing_partitions=tuple(sorted(frozenset(range(partition_count)) - present_partitions)),
+        damaged_partitions=frozenset(damaged_partitions),
+        cut_off_by_partition=cut_off_by_partition or {},
         newest_timestamp_ms=newest_timestamp_ms,
     )
 

@@ -39,20 +39,22 @@ SAMPLE_SIZE: Final = 200
 """Number of ids of a partition that suffices to guess the number of partitions."""
 
 
-def coordinator_logs_of(states: Iterable[ReplicaState]) -> dict[int, tuple[ReplicaState, ...]]:
+def coordinator_logs_of(
+    replica_states: Iterable[ReplicaState],
+) -> dict[int, tuple[ReplicaState, ...]]:
     """Partition of ``__transaction_state`` -> its replicas, the most trustworthy first."""
-    logs_by_partition: dict[int, list[ReplicaState]] = {}
-    for state in states:
+    replicas_by_partition: dict[int, list[ReplicaState]] = {}
+    for state in replica_states:
         if state.replica.topic == TRANSACTION_STATE_TOPIC:
-            logs_by_partition.setdefault(state.replica.partition, []).append(state)
+            replicas_by_partition.setdefault(state.replica.partition, []).append(state)
     return {
-        partition: _rank_replicas(logs_by_partition[partition])
-        for partition in sorted(logs_by_partition)
+        partition: _rank_replicas(replicas_by_partition[partition])
+        for partition in sorted(replicas_by_partition)
     }
 
 
-def _rank_replicas(states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
-    unranked = list(states)
+def _rank_replicas(replica_states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
+    unranked = list(replica_states)
     ranked = []
     while unranked:
         best_ends = elected_replica([state.ends for state in unranked])
@@ -62,50 +64,53 @@ def _rank_replicas(states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
 
 
 def read_coordinators(
-    logs: Mapping[int, Sequence[ReplicaState]],
+    replicas_by_partition: Mapping[int, Sequence[ReplicaState]],
     on_problem: OnProblem,
-    replay: Replay | None = None,
+    replay_replica: Replay | None = None,
 ) -> Coordinators:
     """Replay the coordinators' logs.
 
     Args:
-        logs: Partition -> its replicas, the most trustworthy first.
+        replicas_by_partition: Partition -> its replicas, the most trustworthy first.
         on_problem: Called with what can't be read.
-        replay: Replays one replica; from its segments unless given.
+        replay_replica: Replays one replica; from its segments unless given.
     """
-    replay = replay or replay_log
-    logs_read: list[ReplayedLog] = []
+    replay_replica = replay_replica or replay_log
+    best_logs: list[ReplayedLog] = []
     damaged_partitions: list[int] = []
-    cut_off: dict[int, str] = {}
+    cut_off_by_partition: dict[int, str] = {}
     newest_timestamp_ms = -1
-    for partition, replicas in logs.items():
-        replays = [replay(replicas[0], on_problem)]
-        newest_timestamp_ms = max(newest_timestamp_ms, replays[0].newest_timestamp_ms)
+    for partition, replicas in replicas_by_partition.items():
+        replayed_logs = [replay_replica(replicas[0], on_problem)]
+        newest_timestamp_ms = max(newest_timestamp_ms, replayed_logs[0].newest_timestamp_ms)
         for state in replicas[1:]:
-            if replays[-1].is_sound:
+            if replayed_logs[-1].is_sound:
                 break
-            replays.append(replay(state, on_problem))
-        best_replay = next((log_read for log_read in replays if log_read.is_sound), replays[0])
-        logs_read.append(best_replay)
-        if best_replay.is_damaged:
+            replayed_logs.append(replay_replica(state, on_problem))
+        best_log = next(
+            (replayed_log for replayed_log in replayed_logs if replayed_log.is_sound),
+            replayed_logs[0],
+        )
+        best_logs.append(best_log)
+        if best_log.is_damaged:
             damaged_partitions.append(partition)
-        if best_replay.cut_off:
-            cut_off[partition] = best_replay.cut_off
+        if best_log.cut_off:
+            cut_off_by_partition[partition] = best_log.cut_off
     return coordinators_of(
-        (entry for log_read in logs_read for entry in log_read.entries),
-        forgotten_producers={
+        (entry for replayed_log in best_logs for entry in replayed_log.entries),
+        forgotten_id_by_producer={
             producer_id: transactional_id
-            for log_read in logs_read
-            for producer_id, transactional_id in log_read.forgotten_ids.items()
+            for replayed_log in best_logs
+            for producer_id, transactional_id in replayed_log.forgotten_id_by_producer.items()
         },
-        partitions_on_disk=logs,
+        partitions_on_disk=replicas_by_partition,
         damaged_partitions=damaged_partitions,
-        cut_off=cut_off,
+        cut_off_by_partition=cut_off_by_partition,
         newest_timestamp_ms=newest_timestamp_ms,
-        decisions={
+        decisions_by_producer={
             producer_id: decisions
-            for log_read in logs_read
-            for producer_id, decisions in log_read.decisions.items()
+            for replayed_log in best_logs
+            for producer_id, decisions in replayed_log.decisions_by_producer.items()
         },
     )
 
@@ -230,9 +235,9 @@ class ReplayedLog(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a coordinator after a replica's whole log."""
 
     entries: tuple[CoordinatorEntry, ...]
-    forgotten_ids: Mapping[int, str]
+    forgotten_id_by_producer: Mapping[int, str]
     """Producer id -> transactional id that was deleted."""
-    decisions: Mapping[int, Sequence[TxnRecord]]
+    decisions_by_producer: Mapping[int, Sequence[TxnRecord]]
     """Producer id -> every decision, in order."""
     newest_timestamp_ms: int
     """Newest record's timestamp; -1 without records."""
@@ -251,24 +256,24 @@ class ReplayedLog(msgspec.Struct, frozen=True, kw_only=True):
             entry
             for entry_number, entry in enumerate(self.entries)
             if entry_number < SAMPLE_SIZE
-            or entry.newest.state in DECIDED_STATES
-            or not producer_ids.isdisjoint(entry.newest.producer_ids)
+            or entry.newest_record.state in DECIDED_STATES
+            or not producer_ids.isdisjoint(entry.newest_record.producer_ids)
         )
-        deciding_ids = producer_ids | {
+        deciding_producer_ids = producer_ids | {
             entry.decision.producer_id for entry in entries if entry.decision
         }
         return msgspec.structs.replace(
             self,
             entries=entries,
-            forgotten_ids={
+            forgotten_id_by_producer={
                 producer_id: transactional_id
-                for producer_id, transactional_id in self.forgotten_ids.items()
+                for producer_id, transactional_id in self.forgotten_id_by_producer.items()
                 if producer_id in producer_ids
             },
-            decisions={
+            decisions_by_producer={
                 producer_id: decisions
-                for producer_id, decisions in self.decisions.items()
-                if producer_id in deciding_ids
+                for producer_id, decisions in self.decisions_by_producer.items()
+                if producer_id in deciding_producer_ids
             },
         )
 
@@ -282,17 +287,17 @@ def replay_log(state: ReplicaState, on_problem: OnProblem) -> ReplayedLog:
     """
     entry_builder, damage = EntryBuilder(), LogDamage()
     for record in records_of(state, on_problem, damage):
-        entry_builder.take(record)
+        entry_builder.take_record(record)
     last_batch = _last_batch_of(state.segments[-1]) if state.segments else None
-    ends_early = [f"{state.replica.path} {shortcoming}" for shortcoming in state.shortcomings]
-    ends_early += [f"{state.replica.path}: {state.lost_end}"] if state.lost_end else []
+    lost_end_texts = [f"{state.replica.path} {shortcoming}" for shortcoming in state.shortcomings]
+    lost_end_texts += [f"{state.replica.path}: {state.lost_end}"] if state.lost_end else []
     return ReplayedLog(
         entries=entry_builder.entries,
-        forgotten_ids=entry_builder.forgotten_ids,
-        decisions=entry_builder.decisions,
+        forgotten_id_by_producer=entry_builder.forgotten_id_by_producer,
+        decisions_by_producer=entry_builder.decisions_by_producer,
         newest_timestamp_ms=-1 if last_batch is None else last_batch.max_timestamp_ms,
-        is_damaged=damage.is_damaged or (bool(ends_early) and not damage.cut_off),
-        cut_off=damage.cut_off or next(iter(ends_early), ""),
+        is_damaged=damage.is_damaged or (bool(lost_end_texts) and not damage.cut_off),
+        cut_off=damage.cut_off or next(iter(lost_end_texts), ""),
     )
 
 

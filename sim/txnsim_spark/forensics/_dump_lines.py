@@ -92,10 +92,10 @@ class DumpedBatch(msgspec.Struct, frozen=True, kw_only=True):
     last_offset: int
     producer_id: int
     producer_epoch: int
-    transactional: bool
-    control: bool
+    is_transactional: bool
+    is_control: bool
     timestamp_ms: int
-    valid: bool
+    is_valid: bool
     """Whether its checksum is right."""
     marker: str | None = None
     """``COMMIT`` or ``ABORT`` where the same line says it."""
@@ -202,7 +202,7 @@ class DumpLineReader:
             is_known=is_in_other_file or _TOOL_REMARK.match(unprefixed_line) is not None
         )
 
-    def starts(self, text: str) -> bool:
+    def begins_line(self, text: str) -> bool:
         """Whether a batch, record, producer or file begins with this line; False for the rest of a
         wrapped line.
         """
@@ -316,9 +316,13 @@ def _parse_batch(line: str) -> DumpedBatch | IncompleteLine:
     number_by_field = _field_numbers(
         fields, "baseOffset", "lastOffset", "producerId", "producerEpoch", *_TIMESTAMP_FIELDS
     )
-    flags = (fields.get("isTransactional"), fields.get("isControl"))
+    flag_texts = (fields.get("isTransactional"), fields.get("isControl"))
     # A size follows the time in every release: with it the time is whole, too.
-    if len(number_by_field) != 5 or "size" not in fields or not {"true", "false"}.issuperset(flags):
+    if (
+        len(number_by_field) != 5
+        or "size" not in fields
+        or not {"true", "false"}.issuperset(flag_texts)
+    ):
         return IncompleteLine()
     first_offset, last_offset, producer_id, epoch, timestamp_ms = number_by_field
     return DumpedBatch(
@@ -326,10 +330,10 @@ def _parse_batch(line: str) -> DumpedBatch | IncompleteLine:
         last_offset=last_offset,
         producer_id=producer_id,
         producer_epoch=epoch,
-        transactional=flags[0] == "true",
-        control=flags[1] == "true",
+        is_transactional=flag_texts[0] == "true",
+        is_control=flag_texts[1] == "true",
         timestamp_ms=timestamp_ms,
-        valid=fields.get("isvalid", "true") == "true",
+        is_valid=fields.get("isvalid", "true") == "true",
     )
 
 
@@ -351,10 +355,10 @@ def _parse_record(line: str) -> DumpLine:
             last_offset=offset,
             producer_id=id_and_epoch[0],
             producer_epoch=id_and_epoch[1],
-            transactional=fields["isTransactional"] == "true",
-            control=marker is not None,
+            is_transactional=fields["isTransactional"] == "true",
+            is_control=marker is not None,
             timestamp_ms=timestamp_ms,
-            valid=fields.get("isvalid", "true") == "true",
+            is_valid=fields.get("isvalid", "true") == "true",
             marker=marker and marker["marker"],
         )
     return DumpedRecord(
@@ -413,9 +417,9 @@ def _json_text(text: str) -> str | None:
 
 def _json_entry(content: str, timestamp_ms: int) -> DumpedEntry | str | None:
     try:
-        key, end = json.JSONDecoder().raw_decode(content)
+        key, key_end = json.JSONDecoder().raw_decode(content)
         transactional_id = str(key["data"]["transactionalId"])
-        payload = content[end:].removeprefix(" payload: ").strip()
+        payload = content[key_end:].removeprefix(" payload: ").strip()
         if payload in _DELETED_PAYLOADS:
             return transactional_id
         return _entry_of_json(transactional_id, json.loads(payload)["data"], timestamp_ms)
@@ -427,7 +431,7 @@ def _json_entry(content: str, timestamp_ms: int) -> DumpedEntry | str | None:
 def _entry_of_json(
     transactional_id: str, data: Mapping[str, Any], timestamp_ms: int
 ) -> DumpedEntry:
-    listed = data["transactionPartitions"] or ()
+    listed_topics = data["transactionPartitions"] or ()
     return DumpedEntry(
         transactional_id=transactional_id,
         producer_id=int(data["producerId"]),
@@ -435,25 +439,27 @@ def _entry_of_json(
         state=str(data["transactionStatus"]),
         timeout_ms=int(data["transactionTimeoutMs"]),
         partitions=frozenset(
-            TopicPartition(str(topic["topic"]), int(number))
-            for topic in listed
-            for number in topic["partitionIds"]
+            TopicPartition(str(topic["topic"]), int(partition_number))
+            for topic in listed_topics
+            for partition_number in topic["partitionIds"]
         ),
         written_ms=timestamp_ms,
     )
 
 
-def _old_entry(transactional_id: str, fields: re.Match[str], timestamp_ms: int) -> DumpedEntry:
-    partition_names = [name.strip() for name in fields["partitions"].split(",") if name.strip()]
+def _old_entry(transactional_id: str, field_match: re.Match[str], timestamp_ms: int) -> DumpedEntry:
+    partition_names = [
+        name.strip() for name in field_match["partitions"].split(",") if name.strip()
+    ]
     return DumpedEntry(
         transactional_id=transactional_id,
-        producer_id=int(fields["id"]),
-        producer_epoch=int(fields["epoch"]),
-        state=fields["state"],
-        timeout_ms=int(fields["timeout"]),
+        producer_id=int(field_match["id"]),
+        producer_epoch=int(field_match["epoch"]),
+        state=field_match["state"],
+        timeout_ms=int(field_match["timeout"]),
         partitions=frozenset(
-            TopicPartition(topic, int(number))
-            for topic, _, number in (name.rpartition("-") for name in partition_names)
+            TopicPartition(topic, int(number_text))
+            for topic, _, number_text in (name.rpartition("-") for name in partition_names)
         ),
         written_ms=timestamp_ms,
     )

@@ -181,14 +181,14 @@ def evidence_of(
         log_end_offset=state.ends.end_offset,
         high_watermark=state.ends.high_watermark,
         recovery_point=state.recovery_point,
-        snapshot_offset=state.seeded_from,
+        snapshot_offset=state.snapshot_offset,
         start_batch=replica_basis.start_batch,
         coordinator=CoordinatorLogCoverage(
             partitions=coordinators.partition_count,
-            missing=coordinators.missing,
-            damaged=tuple(sorted(coordinators.damaged)),
-            cut_off=dict(sorted(coordinators.cut_off.items())),
-            log_partition=None if entry is None else entry.newest.log_partition,
+            missing=coordinators.missing_partitions,
+            damaged=tuple(sorted(coordinators.damaged_partitions)),
+            cut_off=dict(sorted(coordinators.cut_off_by_partition.items())),
+            log_partition=None if entry is None else entry.newest_record.log_partition,
         ),
         replicas=_replica_evidence(replica_basis.brokers_seen, replica_basis.assignment),
     )
@@ -206,21 +206,23 @@ def _replica_evidence(
             missing=None,
             summary=f"{len(brokers_seen)} replicas seen; no copy of the metadata log is there",
         )
-    missing = tuple(broker for broker in assignment.replicas if broker not in brokers_seen)
+    missing_brokers = tuple(broker for broker in assignment.replicas if broker not in brokers_seen)
     seen_count = sum(broker in brokers_seen for broker in assignment.replicas)
     phrases = [
         f"{seen_count} of {len(assignment.replicas)} replicas seen",
         f"in sync {{{','.join(map(str, sorted(assignment.in_sync)))}}}",
         f"leader {assignment.leader}" if assignment.leader >= 0 else "no leader",
     ]
-    not_seen = f"; not seen: broker {', '.join(map(str, missing))}" if missing else ""
+    not_seen_text = (
+        f"; not seen: broker {', '.join(map(str, missing_brokers))}" if missing_brokers else ""
+    )
     return ReplicaEvidence(
         seen=brokers_seen,
         exist=assignment.replicas,
         in_sync=assignment.in_sync,
         leader=assignment.leader,
-        missing=missing,
-        summary=", ".join(phrases) + not_seen,
+        missing=missing_brokers,
+        summary=", ".join(phrases) + not_seen_text,
     )
 
 
@@ -236,8 +238,8 @@ def _doubts_on_replica(txn: OpenTxn, replica_basis: ReplicaBasis) -> Doubts:
     if notes.cut_off is not None:
         yield Status.DAMAGED, f"a starting broker cuts the log off: {notes.cut_off.text}"
     for gap in replica_basis.gaps:
-        last_missing = gap.next_offset - 1
-        yield Status.INCOMPLETE, f"offsets {gap.first_offset} to {last_missing} are missing"
+        last_missing_offset = gap.next_offset - 1
+        yield Status.INCOMPLETE, f"offsets {gap.first_offset} to {last_missing_offset} are missing"
     for lost_end in lost_ends(replica_basis.state):
         yield Status.INCOMPLETE, lost_end
     match replica_basis.start_batch:
@@ -278,35 +280,39 @@ def _doubts_on_other_replicas(replica_basis: ReplicaBasis) -> Doubts:
 
 def _doubts_on_coordinators(opinion: Opinion, coordinators: Coordinators) -> Doubts:
     if not coordinators.partition_count:
-        yield Status.INCOMPLETE, coordinators.gap
+        yield Status.INCOMPLETE, coordinators.gap_text
         return
-    if coordinators.missing:
+    if coordinators.missing_partitions:
         yield (
             Status.INCOMPLETE,
-            _partitions_text("is not among the directories", coordinators.missing),
+            _partitions_text("is not among the directories", coordinators.missing_partitions),
         )
     entry = opinion.entry
     relevant_partition = (
-        None if entry is None or opinion.rule is Reason.FORGOTTEN else entry.newest.log_partition
+        None
+        if entry is None or opinion.rule is Reason.FORGOTTEN
+        else entry.newest_record.log_partition
     )
     damaged_texts = [
         partition
-        for partition in sorted(coordinators.damaged - set(coordinators.cut_off))
+        for partition in sorted(
+            coordinators.damaged_partitions - set(coordinators.cut_off_by_partition)
+        )
         if relevant_partition in (None, partition)
     ]
     if damaged_texts:
         yield Status.DAMAGED, _partitions_text("can't be read to its end", damaged_texts)
-    for partition, reason in sorted(coordinators.cut_off.items()):
+    for partition, reason in sorted(coordinators.cut_off_by_partition.items()):
         if relevant_partition in (None, partition):
             yield (
                 Status.DAMAGED,
                 _partitions_text(f"has lost its end: {reason}", [partition]),
             )
-    for partition, reason in sorted(coordinators.not_in_sync.items()):
+    for partition, reason in sorted(coordinators.not_in_sync_text_by_partition.items()):
         if relevant_partition in (None, partition):
             yield Status.INCOMPLETE, _partitions_text(reason, [partition])
 
 
 def _partitions_text(state_text: str, partitions: Sequence[int]) -> str:
-    numbers = ", ".join(map(str, partitions))
-    return f"__transaction_state, partition {numbers}, {state_text}"
+    numbers_text = ", ".join(map(str, partitions))
+    return f"__transaction_state, partition {numbers_text}, {state_text}"

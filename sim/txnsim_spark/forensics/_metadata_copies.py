@@ -45,12 +45,12 @@ def complete_coordinators(
     return msgspec.structs.replace(
         coordinators,
         partition_count=partition_count,
-        missing=tuple(
+        missing_partitions=tuple(
             partition
             for partition in range(partition_count)
             if partition not in brokers_by_partition
         ),
-        not_in_sync={
+        not_in_sync_text_by_partition={
             partition: f"was seen on broker {_broker_list(brokers)} only; in sync are"
             f" {_broker_list(state_assignments[partition].in_sync)}"
             for partition, brokers in brokers_by_partition.items()
@@ -72,7 +72,7 @@ class KnownTopics(msgspec.Struct, frozen=True, kw_only=True):
     """The replicas of each partition, by the newest copy."""
     topic_ids: Mapping[str, str] | None = None
     """Name -> id of the existing topics, by the newest copy; None if there is no copy."""
-    removed: frozenset[str] = frozenset()
+    removed_topic_ids: frozenset[str] = frozenset()
     """Ids of deleted topics, as far back as the newest copy has records."""
     brokers: frozenset[int] = frozenset()
     """Brokers whose copy was read, and is complete."""
@@ -97,7 +97,7 @@ def known_topics_in(log_dirs: Iterable[Path], on_problem: OnProblem) -> KnownTop
         topic_ids={
             name: uuid_text(topic.topic_id) for name, topic in newest_copy.image.topics.items()
         },
-        removed=frozenset(map(uuid_text, newest_copy.removed_topic_ids)),
+        removed_topic_ids=frozenset(map(uuid_text, newest_copy.removed_topic_ids)),
         brokers=frozenset(broker for broker, copy in copies if not copy.is_torn) - {UNKNOWN_BROKER},
     )
 

@@ -51,55 +51,58 @@ def merge_fragments(fragments: Iterable[Fragment]) -> OpenTxn | None:
         fragments: All of its fragments, in any order; at least one.
     """
     fragments_by_offset = sorted(fragments, key=lambda fragment: fragment.first_offset)
-    marked_indexes = [
+    marker_indexes = [
         index for index, fragment in enumerate(fragments_by_offset) if fragment.markers
     ]
-    after_marker = (
-        fragments_by_offset[marked_indexes[-1] :] if marked_indexes else fragments_by_offset
+    fragments_since_marker = (
+        fragments_by_offset[marker_indexes[-1] :] if marker_indexes else fragments_by_offset
     )
-    open_fragments = [fragment for fragment in after_marker if fragment.open_offset is not None]
+    open_fragments = [
+        fragment for fragment in fragments_since_marker if fragment.open_offset is not None
+    ]
     if not open_fragments:
         return None
-    first_opened, last_opened = open_fragments[0], open_fragments[-1]
-    epochs = [
+    first_open_fragment, last_open_fragment = open_fragments[0], open_fragments[-1]
+    coordinator_epochs = [
         fragment.coordinator_epoch
         for fragment in fragments_by_offset
         if fragment.coordinator_epoch is not None
     ]
-    assert first_opened.open_offset is not None
-    assert last_opened.open_epoch is not None
-    assert last_opened.open_last_timestamp_ms is not None
+    assert first_open_fragment.open_offset is not None
+    assert last_open_fragment.open_epoch is not None
+    assert last_open_fragment.open_last_timestamp_ms is not None
     return OpenTxn(
-        producer_id=first_opened.producer_id,
-        producer_epoch=last_opened.open_epoch,
-        start_offset=first_opened.open_offset,
-        start_position=first_opened.open_position,
-        start_timestamp_ms=first_opened.open_timestamp_ms,
-        last_timestamp_ms=last_opened.open_last_timestamp_ms,
-        coordinator_epoch=epochs[-1] if epochs else None,
+        producer_id=first_open_fragment.producer_id,
+        producer_epoch=last_open_fragment.open_epoch,
+        start_offset=first_open_fragment.open_offset,
+        start_position=first_open_fragment.open_position,
+        start_timestamp_ms=first_open_fragment.open_timestamp_ms,
+        last_timestamp_ms=last_open_fragment.open_last_timestamp_ms,
+        coordinator_epoch=coordinator_epochs[-1] if coordinator_epochs else None,
     )
 
 
 def open_transactions_after(
-    seeds: Mapping[int, SnapshotEntry], fragments_by_piece: Sequence[Mapping[int, Fragment]]
+    seed_by_producer: Mapping[int, SnapshotEntry],
+    fragments_by_piece: Sequence[Mapping[int, Fragment]],
 ) -> dict[int, OpenTxn]:
     """Producer id -> its open transaction at the end of a log, by its entry in the snapshot where
     reading began and its fragment of each piece.
     """
-    seed_by_producer: dict[int, list[Fragment]] = {
-        entry.producer_id: [of_snapshot(entry)] for entry in seeds.values()
+    fragments_by_producer: dict[int, list[Fragment]] = {
+        entry.producer_id: [fragment_of_snapshot(entry)] for entry in seed_by_producer.values()
     }
-    for piece in fragments_by_piece:
-        for producer_id, fragment in piece.items():
-            seed_by_producer.setdefault(producer_id, []).append(fragment)
+    for fragment_by_producer in fragments_by_piece:
+        for producer_id, fragment in fragment_by_producer.items():
+            fragments_by_producer.setdefault(producer_id, []).append(fragment)
     merged_txns = (
         (producer_id, merge_fragments(fragments))
-        for producer_id, fragments in seed_by_producer.items()
+        for producer_id, fragments in fragments_by_producer.items()
     )
     return {producer_id: txn for producer_id, txn in merged_txns if txn is not None}
 
 
-def of_snapshot(entry: SnapshotEntry) -> Fragment:
+def fragment_of_snapshot(entry: SnapshotEntry) -> Fragment:
     """The fragment that a snapshot's entry stands for: all that lies below the snapshot."""
     is_open = entry.txn_first_offset >= 0
     return Fragment(

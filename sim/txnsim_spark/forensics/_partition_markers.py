@@ -52,18 +52,18 @@ def markers_before(
     if not needed_segments:
         return NO_MARKERS
     MOUNTS.expect([segment.path for segment in needed_segments])
-    gaps: list[None] = []
+    found_gaps: list[None] = []
     markers: list[tuple[BatchHeader, bool]] = []
     try:
         for segment in needed_segments:
             markers += (
                 (header, is_commit)
-                for header, is_commit in read_markers(segment, lambda: gaps.append(None))
+                for header, is_commit in read_markers(segment, lambda: found_gaps.append(None))
                 if header.base_offset < before_offset
             )
     except OSError:  # reported where the replica was looked at
-        gaps.append(None)
-    if gaps:
+        found_gaps.append(None)
+    if found_gaps:
         whole_since_ms = AFTER_ALL_MARKERS_MS
     elif needed_segments[0] is not segments[0]:
         whole_since_ms = since_ms

@@ -21,7 +21,11 @@ from txnsim.log.producer_state import SnapshotEntry
 from txnsim.storage.regular_file import MOUNTS
 from txnsim_spark.engine import EngineJob
 from txnsim_spark.forensics._coordinator_log import ReplayedLog, replay_log
-from txnsim_spark.forensics._open_transactions import Fragment, of_snapshot, open_transactions_after
+from txnsim_spark.forensics._open_transactions import (
+    Fragment,
+    fragment_of_snapshot,
+    open_transactions_after,
+)
 from txnsim_spark.forensics._read_notes import Note, NoteKind, ReadNotes, join_notes
 from txnsim_spark.forensics.replica_state import ReplicaMemory, ReplicaState, SegmentMemory
 from txnsim_spark.forensics.verdicts import OpenTxn
@@ -44,7 +48,7 @@ ReadPiece = tuple[SegmentStart, RowsOrNote]
 class ReplicaRead(msgspec.Struct, frozen=True, kw_only=True):
     """The open transactions of a replica, and irregularities of its segments."""
 
-    opened: Mapping[int, OpenTxn]
+    open_txn_by_producer: Mapping[int, OpenTxn]
     """Producer id -> its open transaction."""
     notes: ReadNotes
     segment_memories: Mapping[int, SegmentMemory] = {}
@@ -59,16 +63,18 @@ class CoordinatorLogRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def log_job(
-    logs: Iterable[ReplicaState], producer_ids: Set[int]
+    log_states: Iterable[ReplicaState], producer_ids: Set[int]
 ) -> EngineJob[ReplicaState, CoordinatorLogRead]:
     """A job that replays replicas of ``__transaction_state``, as far as some producers are
     concerned (``ReplayedLog.restricted_to``).
     """
-    largest_first = sorted(logs, key=lambda log: sum(segment.size for segment in log.segments))[
-        ::-1
-    ]
+    largest_first = sorted(
+        log_states, key=lambda log: sum(segment.size for segment in log.segments)
+    )[::-1]
     return EngineJob(
-        tasks=largest_first, read=partial(_replay_log, frozenset(producer_ids)), join=_only_log_read
+        tasks=largest_first,
+        read_task=partial(_replay_log, frozenset(producer_ids)),
+        join_pieces=_only_log_read,
     )
 
 
@@ -86,20 +92,20 @@ def _only_log_read(_path: str, log_reads: Sequence[CoordinatorLogRead]) -> Coord
 
 
 def replica_job(
-    states: Sequence[ReplicaState], *, core_count: int
+    replica_states: Sequence[ReplicaState], *, core_count: int
 ) -> EngineJob[tuple[SegmentFile, ...], ReplicaRead]:
     """A job that reads the unread parts of replicas; large segments in sections if several cores
     share them.
     """
     return EngineJob(
         tasks=divide_evenly(
-            [state.unread_parts for state in states],
+            [state.unread_parts for state in replica_states],
             core_count=core_count,
             may_divide=core_count > 1,
         ),
-        read=_read_pieces,
-        join=partial(
-            _join_replica, {state.replica.path: _joining_state(state) for state in states}
+        read_task=_read_pieces,
+        join_pieces=partial(
+            _join_replica, {state.replica.path: _joining_state(state) for state in replica_states}
         ),
     )
 
@@ -111,35 +117,37 @@ def _read_pieces(task: Sequence[SegmentFile]) -> Iterator[tuple[str, ReadPiece]]
 
 
 def _join_replica(
-    states: Mapping[str, ReplicaState], path: str, pieces: Sequence[ReadPiece]
+    state_by_path: Mapping[str, ReplicaState], path: str, pieces: Sequence[ReadPiece]
 ) -> ReplicaRead:
-    return replica_read_of(states[path], pieces)
+    return replica_read_of(state_by_path[path], pieces)
 
 
 def _joining_state(state: ReplicaState) -> ReplicaState:
     """The replica's state with only what joining the results needs."""
-    seeds = {
+    seed_by_producer = {
         producer_id: entry
-        for producer_id, entry in state.seeds.items()
+        for producer_id, entry in state.seed_by_producer.items()
         if entry.txn_first_offset >= 0
     }
-    return msgspec.structs.replace(state, segments=(), seeds=seeds)
+    return msgspec.structs.replace(state, segments=(), seed_by_producer=seed_by_producer)
 
 
-def with_coordinator_epochs(read: ReplicaRead, state: ReplicaState) -> ReplicaRead:
+def with_coordinator_epochs(replica_read: ReplicaRead, state: ReplicaState) -> ReplicaRead:
     """The result with coordinator epochs from the snapshot, for producers without a
     later marker.
     """
 
     def date_txn(txn: OpenTxn) -> OpenTxn:
-        seed = state.seeds.get(txn.producer_id)
+        seed = state.seed_by_producer.get(txn.producer_id)
         if txn.coordinator_epoch is not None or seed is None:
             return txn
-        epoch = of_snapshot(seed).coordinator_epoch
+        epoch = fragment_of_snapshot(seed).coordinator_epoch
         return msgspec.structs.replace(txn, coordinator_epoch=epoch)
 
-    dated_txns = {producer_id: date_txn(txn) for producer_id, txn in read.opened.items()}
-    return msgspec.structs.replace(read, opened=dated_txns)
+    dated_txns = {
+        producer_id: date_txn(txn) for producer_id, txn in replica_read.open_txn_by_producer.items()
+    }
+    return msgspec.structs.replace(replica_read, open_txn_by_producer=dated_txns)
 
 
 def section_key(segment: SegmentFile) -> SegmentStart:
@@ -149,15 +157,18 @@ def section_key(segment: SegmentFile) -> SegmentStart:
 
 def replica_read_of(state: ReplicaState, pieces: Sequence[ReadPiece]) -> ReplicaRead:
     """Join the results for the parts of a replica, given in any order."""
-    known_pieces = [] if state.memory is None else list(_known_pieces(state.memory, state.unread))
-    pieces_by_segment = list(_ordered_pieces(state.unread, [*known_pieces, *pieces]))
+    known_pieces = (
+        [] if state.memory is None else list(_known_pieces(state.memory, state.unread_segments))
+    )
+    pieces_by_segment = list(_ordered_pieces(state.unread_segments, [*known_pieces, *pieces]))
     all_pieces = [piece for _, pieces in pieces_by_segment for piece in pieces]
     return ReplicaRead(
-        opened=_merge_open_transactions(
-            state.seeds, [piece for piece in all_pieces if not isinstance(piece, Note)]
+        open_txn_by_producer=_merge_open_transactions(
+            state.seed_by_producer, [piece for piece in all_pieces if not isinstance(piece, Note)]
         ),
         notes=join_notes(
-            state.unread[0].base_offset, [piece for piece in all_pieces if isinstance(piece, Note)]
+            state.unread_segments[0].base_offset,
+            [piece for piece in all_pieces if isinstance(piece, Note)],
         ),
         segment_memories={} if state.memory is None else dict(_segment_memories(pieces_by_segment)),
     )
@@ -212,8 +223,8 @@ def unpack_fragments(fragments: bytes) -> Ints:
 
 def rows_with_transactions(table: Ints) -> Ints:
     """The rows of producers that began or ended a transaction."""
-    markers = table[:, fk.COMMITS] + table[:, fk.ABORTS]
-    relevant_rows: Ints = table[(table[:, fk.OPEN_OFFSET] >= 0) | (markers > 0)]
+    marker_counts = table[:, fk.COMMITS] + table[:, fk.ABORTS]
+    relevant_rows: Ints = table[(table[:, fk.OPEN_OFFSET] >= 0) | (marker_counts > 0)]
     return relevant_rows
 
 
@@ -230,9 +241,16 @@ def _ordered_pieces(
         segment_pieces = pieces_by_segment[segment.base_offset]
         if any(_is_note_of(piece, NoteKind.AGAIN) for _, piece in segment_pieces):
             segment_pieces = [(0, piece) for _, piece in walk_segments([segment])]
-        cuts = [start for start, piece in segment_pieces if _is_note_of(piece, NoteKind.CUT)]
-        yield segment, [piece for start, piece in segment_pieces if not cuts or start <= min(cuts)]
-        if cuts:
+        cut_starts = [start for start, piece in segment_pieces if _is_note_of(piece, NoteKind.CUT)]
+        yield (
+            segment,
+            [
+                piece
+                for start, piece in segment_pieces
+                if not cut_starts or start <= min(cut_starts)
+            ],
+        )
+        if cut_starts:
             return
 
 
@@ -241,17 +259,23 @@ def _is_note_of(piece: RowsOrNote, kind: NoteKind) -> bool:
 
 
 def _merge_open_transactions(
-    seeds: Mapping[int, SnapshotEntry], tables: Sequence[Ints]
+    seed_by_producer: Mapping[int, SnapshotEntry], tables: Sequence[Ints]
 ) -> Mapping[int, OpenTxn]:
     """Transactions open at the end of a log, of the producers that have one open after a piece."""
-    producer_ids = {entry.producer_id for entry in seeds.values() if entry.txn_first_offset >= 0}
+    producer_ids = {
+        entry.producer_id for entry in seed_by_producer.values() if entry.txn_first_offset >= 0
+    }
     for table in tables:
         producer_ids.update(table[table[:, fk.OPEN_OFFSET] >= 0, fk.PRODUCER].tolist())
     if not producer_ids:
         return {}
     piece_producer_ids = np.array(list(producer_ids), dtype=np.int64)
     return open_transactions_after(
-        {producer_id: entry for producer_id, entry in seeds.items() if producer_id in producer_ids},
+        {
+            producer_id: entry
+            for producer_id, entry in seed_by_producer.items()
+            if producer_id in producer_ids
+        },
         [
             {
                 fragment.producer_id: fragment
@@ -270,13 +294,13 @@ def fragments_of(table: Ints) -> Iterator[Fragment]:
     """
     for row in table.tolist():
         if row[fk.PRODUCER] >= 0:
-            markers = row[fk.COMMITS] + row[fk.ABORTS]
+            marker_count = row[fk.COMMITS] + row[fk.ABORTS]
             is_open = row[fk.OPEN_OFFSET] >= 0
             yield Fragment(
                 producer_id=row[fk.PRODUCER],
                 first_offset=row[fk.FIRST_OFFSET],
-                markers=markers,
-                coordinator_epoch=row[fk.COORDINATOR_EPOCH] if markers else None,
+                markers=marker_count,
+                coordinator_epoch=row[fk.COORDINATOR_EPOCH] if marker_count else None,
                 open_offset=row[fk.OPEN_OFFSET] if is_open else None,
                 open_position=row[fk.OPEN_POSITION] if row[fk.OPEN_POSITION] >= 0 else None,
                 open_timestamp_ms=row[fk.OPEN_TIMESTAMP] if is_open else None,
@@ -317,9 +341,11 @@ def walk_segments(
             if segment.section is not None and not stands_alone(segment, section, examination):
                 yield segment, Note(kind=NoteKind.AGAIN, file=segment.path)
                 continue
-            is_cut = segment.is_recovered and examination.damage is not None
-            cut_replica = segment.replica if is_cut else cut_replica
-            for note in _examination_notes(segment, section, examination, is_cut=is_cut):
+            stops_at_damage = segment.is_recovered and examination.damage is not None
+            cut_replica = segment.replica if stops_at_damage else cut_replica
+            for note in _examination_notes(
+                segment, section, examination, stops_at_damage=stops_at_damage
+            ):
                 yield segment, note
             for table in examiner.fragments(stops_at_damage=segment.is_recovered):
                 yield segment, table
@@ -341,7 +367,11 @@ def _whole_section(segment: SegmentFile) -> Section:
 
 
 def _examination_notes(
-    segment: SegmentFile, section: Section, examination: SegmentExamination, *, is_cut: bool
+    segment: SegmentFile,
+    section: Section,
+    examination: SegmentExamination,
+    *,
+    stops_at_damage: bool,
 ) -> Iterator[Note]:
     file = segment.path
     gaps = [*examination.gaps]
@@ -351,14 +381,14 @@ def _examination_notes(
     damage = examination.damage
     if damage is not None:
         yield Note(
-            kind=NoteKind.CUT if is_cut else NoteKind.DAMAGE,
+            kind=NoteKind.CUT if stops_at_damage else NoteKind.DAMAGE,
             file=file,
             text=damage.reason,
             position=damage.position,
             from_offset=examination.damaged_offset,
         )
     section_end = section.next_offset
-    is_followed = damage is None or (examination.is_torn and not is_cut)
+    is_followed = damage is None or (examination.is_torn and not stops_at_damage)
     if is_followed and section_end is not None and section_end > examination.damaged_offset:
         gaps.append((examination.damaged_offset, section_end))
     for gap_begin, gap_end in gaps:

@@ -76,7 +76,7 @@ class Memory:
             return
         last_segment = next(
             segment
-            for segment in reversed(state.unread)
+            for segment in reversed(state.unread_segments)
             if segment.base_offset in read.segment_memories
         )
         try:
@@ -109,12 +109,16 @@ class Memory:
 
 def _memory_is_valid(replica_memory: ReplicaMemory, state: ReplicaState) -> bool:
     """Whether the log still has the last read batch at its position."""
-    newest = replica_memory.newest
-    segment = next((segment for segment in state.segments if segment.base_offset == newest), None)
-    if segment is None or segment.size < replica_memory.segments[newest].size:
+    newest_base_offset = replica_memory.newest
+    segment = next(
+        (segment for segment in state.segments if segment.base_offset == newest_base_offset), None
+    )
+    if segment is None or segment.size < replica_memory.segments[newest_base_offset].size:
         return False
     try:
-        is_there = header_at(segment, replica_memory.last_position) == replica_memory.last_header
+        has_same_last_batch = (
+            header_at(segment, replica_memory.last_position) == replica_memory.last_header
+        )
     except OSError:  # told by who reads it
         return False
-    return is_there and replica_memory.topic_id == state.topic_id
+    return has_same_last_batch and replica_memory.topic_id == state.topic_id

@@ -71,8 +71,8 @@ class StartBatchLookups:
         gaps = {gap for gap in notes.gaps if gap.next_offset > start_offset}
         for segment, next_segment in pairwise(self._state.segments):
             is_read = notes.read_from is not None and segment.base_offset >= notes.read_from
-            is_beyond = segment.base_offset >= self._state.ends.end_offset
-            if is_read or is_beyond or next_segment.base_offset <= start_offset:
+            is_beyond_end = segment.base_offset >= self._state.ends.end_offset
+            if is_read or is_beyond_end or next_segment.base_offset <= start_offset:
                 continue
             segment_end_offset = self._end_of(segment)
             if segment_end_offset < next_segment.base_offset:
@@ -92,7 +92,7 @@ class StartBatchLookups:
         batch retention has deleted; None if that last batch is gone, too, or nothing was deleted.
         """
         end_offset = self._state.ends.end_offset
-        entry = self._state.seeds.get(txn.producer_id)
+        entry = self._state.seed_by_producer.get(txn.producer_id)
         if entry is None or txn.start_offset >= min(self._lowest_offset, end_offset):
             return None
         return entry.last_offset if self._lowest_offset <= entry.last_offset < end_offset else None

@@ -40,7 +40,7 @@ _WRAPPED_LINES_MAX: Final = 12
 """Limit of the lines into which a narrow terminal wraps one line of the tool."""
 
 
-class DumpedOpen(msgspec.Struct, frozen=True, kw_only=True):
+class DumpedOpenTxn(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction without an end in the text."""
 
     producer_id: int
@@ -67,7 +67,7 @@ class DumpedPartition(msgspec.Struct, frozen=True, kw_only=True):
     aborts: int
     unread_markers: int
     """How many control batches have no printed record: each may be COMMIT or ABORT."""
-    open: tuple[DumpedOpen, ...]
+    open: tuple[DumpedOpenTxn, ...]
     snapshot_offset: int | None = None
     """Offset of the newest dumped ``.snapshot``, which has the producers before it."""
 
@@ -102,70 +102,74 @@ class _DumpedSegment:
 
     __slots__ = (
         "_marker_due",
-        "aborts",
-        "batches",
-        "commits",
-        "ended",
-        "first",
-        "invalid",
-        "last",
-        "open",
-        "read",
-        "unread",
+        "abort_count",
+        "batch_count",
+        "commit_count",
+        "ended_producer_ids",
+        "first_offset",
+        "invalid_offset",
+        "is_dumped",
+        "last_offset",
+        "open_by_producer",
+        "unread_marker_count",
     )
 
     def __init__(self) -> None:
-        self.first: int | None = None
-        self.last = -1
-        self.batches = self.commits = self.aborts = self.unread = 0
-        self.ended: set[int] = set()
-        self.open: dict[int, DumpedOpen] = {}
-        self.read = False
+        self.first_offset: int | None = None
+        self.last_offset = -1
+        self.batch_count = self.commit_count = self.abort_count = self.unread_marker_count = 0
+        self.ended_producer_ids: set[int] = set()
+        self.open_by_producer: dict[int, DumpedOpenTxn] = {}
+        self.is_dumped = False
         """Whether any line of it was read besides the line with its name."""
-        self.invalid: int | None = None
+        self.invalid_offset: int | None = None
         """Offset of the first batch whose checksum is wrong."""
         self._marker_due: tuple[int, int] | None = None
         """Offsets of a control batch whose record has not come yet."""
 
     def add_batch(self, batch: DumpedBatch) -> None:
-        self.read = True
-        self.first = (
-            batch.first_offset if self.first is None else min(self.first, batch.first_offset)
+        self.is_dumped = True
+        self.first_offset = (
+            batch.first_offset
+            if self.first_offset is None
+            else min(self.first_offset, batch.first_offset)
         )
-        self.last = max(self.last, batch.last_offset)
-        self.batches += 1
+        self.last_offset = max(self.last_offset, batch.last_offset)
+        self.batch_count += 1
         self._marker_due = None
-        if not batch.valid and self.invalid is None:
-            self.invalid = batch.first_offset
-        if not batch.transactional:
+        if not batch.is_valid and self.invalid_offset is None:
+            self.invalid_offset = batch.first_offset
+        if not batch.is_transactional:
             return
-        if batch.control:
-            self.open.pop(batch.producer_id, None)
-            self.ended.add(batch.producer_id)
-            self.unread += 1
+        if batch.is_control:
+            self.open_by_producer.pop(batch.producer_id, None)
+            self.ended_producer_ids.add(batch.producer_id)
+            self.unread_marker_count += 1
             self._marker_due = (batch.first_offset, batch.last_offset)
             if batch.marker is not None:
                 self.mark(batch.first_offset, batch.marker)
             return
-        open_txn = DumpedOpen(
+        open_txn = DumpedOpenTxn(
             producer_id=batch.producer_id,
             producer_epoch=batch.producer_epoch,
             start_offset=batch.first_offset,
             first_timestamp_ms=batch.timestamp_ms,
             last_timestamp_ms=batch.timestamp_ms,
         )
-        self.open[batch.producer_id] = _continue_txn(self.open.get(batch.producer_id), open_txn)
+        self.open_by_producer[batch.producer_id] = _continue_txn(
+            self.open_by_producer.get(batch.producer_id), open_txn
+        )
 
     def mark(self, offset: int, marker: str) -> None:
         """Take the printed record of a control batch. A data record may contain the same words."""
         if self._marker_due is None or not self._marker_due[0] <= offset <= self._marker_due[1]:
             return
         self._marker_due = None
-        self.unread -= 1
+        self.unread_marker_count -= 1
         if marker == "COMMIT":
-            self.commits += 1
+            self.commit_count += 1
         else:
-            self.aborts += 1
+            self.abort_count += 1
 
 
 class _DumpedReplica:
@@ -176,16 +180,18 @@ class _DumpedReplica:
     def __init__(self) -> None:
         self.segments: dict[str, _DumpedSegment] = {}
         """Path -> segment."""
-        self.snapshots: dict[int, dict[int, DumpedOpen]] = {}
+        self.snapshots: dict[int, dict[int, DumpedOpenTxn]] = {}
         """Offset -> open transactions before it, by producer."""
 
     @property
-    def in_order(self) -> list[_DumpedSegment]:
+    def segments_in_order(self) -> list[_DumpedSegment]:
         """Segments that have batches, by first offset."""
         filled_segments = [
-            segment for segment in self.segments.values() if segment.first is not None
+            segment for segment in self.segments.values() if segment.first_offset is not None
         ]
-        return sorted(filled_segments, key=lambda segment: (segment.first, segment.last))
+        return sorted(
+            filled_segments, key=lambda segment: (segment.first_offset, segment.last_offset)
+        )
 
     @property
     def snapshot_offset(self) -> int | None:
@@ -193,23 +199,27 @@ class _DumpedReplica:
         return max(self.snapshots, default=None)
 
     @property
-    def end(self) -> int:
+    def end_offset(self) -> int:
         """The first offset behind all that the text speaks of."""
-        end_offsets = [segment.last + 1 for segment in self.segments.values()]
+        end_offsets = [segment.last_offset + 1 for segment in self.segments.values()]
         return max([*end_offsets, self.snapshot_offset or 0])
 
     @property
     def is_dumped(self) -> bool:
         """Whether the text has more of it than names of files."""
-        return bool(self.snapshots) or any(segment.read for segment in self.segments.values())
+        return bool(self.snapshots) or any(segment.is_dumped for segment in self.segments.values())
 
     @property
     def segments_after_snapshot(self) -> list[_DumpedSegment]:
         """Segments with offsets at or above the newest snapshot's; all without a snapshot."""
         offset = self.snapshot_offset
-        return [segment for segment in self.in_order if offset is None or segment.last >= offset]
+        return [
+            segment
+            for segment in self.segments_in_order
+            if offset is None or segment.last_offset >= offset
+        ]
 
-    def open_transactions(self) -> list[DumpedOpen]:
+    def open_transactions(self) -> list[DumpedOpenTxn]:
         """Open transactions by the newest snapshot and the log after it, as a starting broker reads
         them.
         """
@@ -217,14 +227,14 @@ class _DumpedReplica:
         open_by_producer = {} if snapshot_offset is None else dict(self.snapshots[snapshot_offset])
         for producer_id, txn in open_by_producer.items():
             # The log before it has the time of the first batch, which a snapshot has not.
-            for segment in self.in_order:
-                earlier_part = segment.open.get(producer_id)
+            for segment in self.segments_in_order:
+                earlier_part = segment.open_by_producer.get(producer_id)
                 if earlier_part is not None and earlier_part.start_offset == txn.start_offset:
                     open_by_producer[producer_id] = _continue_txn(earlier_part, txn)
         for segment in self.segments_after_snapshot:
-            for producer_id in segment.ended:
+            for producer_id in segment.ended_producer_ids:
                 open_by_producer.pop(producer_id, None)
-            for producer_id, txn in segment.open.items():
+            for producer_id, txn in segment.open_by_producer.items():
                 open_by_producer[producer_id] = _continue_txn(
                     open_by_producer.get(producer_id), txn
                 )
@@ -236,14 +246,14 @@ class _DumpedReplica:
         segments = self.segments_after_snapshot
         if not segments:
             return False
-        return (segments[0].first or 0) > (self.snapshot_offset or 0)
+        return (segments[0].first_offset or 0) > (self.snapshot_offset or 0)
 
 
-def _continue_txn(earlier_part: DumpedOpen | None, later_part: DumpedOpen) -> DumpedOpen:
+def _continue_txn(earlier_part: DumpedOpenTxn | None, later_part: DumpedOpenTxn) -> DumpedOpenTxn:
     """A transaction, extended by a later part of it."""
     if earlier_part is None:
         return later_part
-    return DumpedOpen(
+    return DumpedOpenTxn(
         producer_id=later_part.producer_id,
         producer_epoch=later_part.producer_epoch,
         start_offset=min(earlier_part.start_offset, later_part.start_offset),
@@ -287,12 +297,12 @@ class _TextReading:
         self._partition: TopicPartition | None = None
         self._replica: _DumpedReplica | None = None
         self._segment: _DumpedSegment | None = None
-        self._producers: dict[int, DumpedOpen] | None = None
+        self._producers: dict[int, DumpedOpenTxn] | None = None
         self._wrapped = ""
         self._wrapped_lines = 0
 
     def _read_line(self, text: str) -> None:
-        if self._wrapped and not self._line_reader.starts(text):
+        if self._wrapped and not self._line_reader.begins_line(text):
             # A terminal cuts within words, an editor between them.
             for joined_text in (self._wrapped + text, f"{self._wrapped} {text}"):
                 line = self._line_reader.read(joined_text)
@@ -323,7 +333,7 @@ class _TextReading:
                 self._add_file(line)
             case DumpedStart():
                 if self._segment is not None:
-                    self._segment.read = True
+                    self._segment.is_dumped = True
             case DumpedBatch():
                 self.newest_ms = max(self.newest_ms, line.timestamp_ms)
                 if self._segment is None:
@@ -365,7 +375,7 @@ class _TextReading:
         if record.marker is not None:
             self._segment.mark(record.offset, record.marker)
         elif self._partition.topic == TRANSACTION_STATE_TOPIC:
-            self._segment.read = True
+            self._segment.is_dumped = True
             entry = entry_of(record.text, record.timestamp_ms)
             if entry is None:
                 self.undecoded += 1
@@ -383,7 +393,7 @@ class _TextReading:
         if self._producers is None:
             self.incomplete.append(self._line_number)
         elif producer.start_offset is not None:
-            self._producers[producer.producer_id] = DumpedOpen(
+            self._producers[producer.producer_id] = DumpedOpenTxn(
                 producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
                 start_offset=producer.start_offset,
@@ -392,7 +402,7 @@ class _TextReading:
             )
 
 
-def answer(*texts: Iterable[str]) -> DumpedAnswer:
+def judge_dump(*texts: Iterable[str]) -> DumpedAnswer:
     """Read the tool's output and judge each open transaction by the newest entry.
 
     Args:
@@ -404,12 +414,14 @@ def answer(*texts: Iterable[str]) -> DumpedAnswer:
     replicas_by_partition: dict[TopicPartition, list[_DumpedReplica]] = {}
     for partition, replica in reading.replicas.values():
         replicas_by_partition.setdefault(partition, []).append(replica)
-    entries = [entry for _, (_, entry) in sorted(reading.entries.items()) if entry is not None]
-    entry_by_producer = {entry.producer_id: entry for entry in entries}
+    coordinator_entries = [
+        entry for _, (_, entry) in sorted(reading.entries.items()) if entry is not None
+    ]
+    entry_by_producer = {entry.producer_id: entry for entry in coordinator_entries}
     longest_replicas = {
         partition: max(
             replicas_by_partition[partition],
-            key=lambda replica: (replica.end, bool(replica.segments)),
+            key=lambda replica: (replica.end_offset, bool(replica.segments)),
         )
         for partition in sorted(replicas_by_partition)
         if partition.topic != TRANSACTION_STATE_TOPIC
@@ -426,7 +438,7 @@ def answer(*texts: Iterable[str]) -> DumpedAnswer:
     )
     return DumpedAnswer(
         partitions=partitions,
-        entries=tuple(entries),
+        entries=tuple(coordinator_entries),
         missing=tuple(_missing_sentences(reading, longest_replicas, partitions)),
         understood=_is_understood(reading, longest_replicas),
     )
@@ -437,9 +449,9 @@ def _is_understood(
 ) -> bool:
     if reading.incomplete or reading.errors:
         return False
-    replicas = longest_replicas.values()
-    if not all(replica.is_dumped for replica in replicas) or any(
-        _invalid_offset(replica) is not None for replica in replicas
+    dumped_replicas = longest_replicas.values()
+    if not all(replica.is_dumped for replica in dumped_replicas) or any(
+        _invalid_offset(replica) is not None for replica in dumped_replicas
     ):
         return False
     return bool(longest_replicas or reading.entries)
@@ -448,7 +460,12 @@ def _is_understood(
 def _invalid_offset(replica: _DumpedReplica) -> int | None:
     """Offset of the first batch whose checksum is wrong."""
     return next(
-        (segment.invalid for segment in replica.in_order if segment.invalid is not None), None
+        (
+            segment.invalid_offset
+            for segment in replica.segments_in_order
+            if segment.invalid_offset is not None
+        ),
+        None,
     )
 
 
@@ -459,16 +476,16 @@ def _partition(
     entry_by_producer: Mapping[int, DumpedEntry],
     newest_ms: int,
 ) -> DumpedPartition:
-    segments = longest_replica.in_order
+    segments = longest_replica.segments_in_order
     return DumpedPartition(
         partition=partition,
         replicas=replica_count,
-        first_offset=segments[0].first if segments else None,
-        last_offset=max((segment.last for segment in segments), default=None),
-        batches=sum(segment.batches for segment in segments),
-        commits=sum(segment.commits for segment in segments),
-        aborts=sum(segment.aborts for segment in segments),
-        unread_markers=sum(segment.unread for segment in segments),
+        first_offset=segments[0].first_offset if segments else None,
+        last_offset=max((segment.last_offset for segment in segments), default=None),
+        batches=sum(segment.batch_count for segment in segments),
+        commits=sum(segment.commit_count for segment in segments),
+        aborts=sum(segment.abort_count for segment in segments),
+        unread_markers=sum(segment.unread_marker_count for segment in segments),
         open=tuple(
             _judge_txn(partition, txn, entry_by_producer.get(txn.producer_id), newest_ms)
             for txn in longest_replica.open_transactions()
@@ -478,8 +495,8 @@ def _partition(
 
 
 def _judge_txn(
-    partition: TopicPartition, txn: DumpedOpen, entry: DumpedEntry | None, newest_ms: int
-) -> DumpedOpen:
+    partition: TopicPartition, txn: DumpedOpenTxn, entry: DumpedEntry | None, newest_ms: int
+) -> DumpedOpenTxn:
     if entry is None:
         reason = f"the text has no entry of the transaction log with producer id {txn.producer_id}"
         return msgspec.structs.replace(txn, reason=reason)
@@ -570,33 +587,34 @@ def _missing_sentences(
 def _missing_of_partitions(
     longest_replicas: Mapping[TopicPartition, _DumpedReplica],
 ) -> Iterator[str]:
-    begun_late = [
+    partitions_begun_late = [
         str(topic_partition)
         for topic_partition, replica in longest_replicas.items()
         if replica.begins_late
     ]
-    if begun_late:
+    if partitions_begun_late:
         yield (
-            f"What lies before the first dumped batch of {', '.join(begun_late)}: a transaction may"
-            " have begun there. Dump the segments before, or the .snapshot beside."
+            f"What lies before the first dumped batch of {', '.join(partitions_begun_late)}:"
+            " a transaction may have begun there. Dump the segments before, or the .snapshot"
+            " beside."
         )
-    only_snapshots = [
+    partitions_of_snapshots_only = [
         str(topic_partition)
         for topic_partition, replica in longest_replicas.items()
         if replica.snapshots and not replica.segments
     ]
-    if only_snapshots:
+    if partitions_of_snapshots_only:
         yield (
-            f"What lies behind the .snapshot of {', '.join(only_snapshots)}: a marker may have"
-            " come. Dump the .log files, too."
+            f"What lies behind the .snapshot of {', '.join(partitions_of_snapshots_only)}:"
+            " a marker may have come. Dump the .log files, too."
         )
-    never_read = [
+    unread_partitions = [
         str(topic_partition)
         for topic_partition, replica in longest_replicas.items()
         if not replica.is_dumped
     ]
-    if never_read:
-        yield f"Everything of {', '.join(never_read)}: only names of files are in the text."
+    if unread_partitions:
+        yield f"Everything of {', '.join(unread_partitions)}: only names of files are in the text."
     for topic_partition, replica in longest_replicas.items():
         if (invalid_offset := _invalid_offset(replica)) is not None:
             yield (

@@ -100,7 +100,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     """Whether snapshots are used; otherwise everything is read."""
     with_spark: bool = False
     """Use Spark also for small jobs."""
-    since: Path | None = None
+    memory_file: Path | None = None
     """File with the results of the previous search; updated by this one."""
     never_spark: bool = False
     """Read everything in this process, however much it is."""
@@ -120,7 +120,7 @@ def find_hanging(
     *,
     new_session: NewSession | None = None,
     progress: Progress = ignore_problem,
-    reading: DirectoryReader | None = None,
+    directory_reader: DirectoryReader | None = None,
 ) -> Report:
     """Search for hanging transactions, and judge each open one.
 
@@ -129,34 +129,36 @@ def find_hanging(
         new_session: Called at most once, and only if there is much to read and the search may use
             Spark.
         progress: Called with a line about the present activity.
-        reading: Reads the replicas; from the directories unless given.
+        directory_reader: Reads the replicas; from the directories unless given.
 
     Raises:
         MissingExtraError: Spark is needed and not installed.
     """
-    reading = reading or DirectoryReader(search, new_session, progress)
-    states = reading.living_states()
-    logs = reading.coordinators_logs(states)
-    judged_states = [state for state in states if state.replica.topic not in NOT_JUDGED]
-    open_by_replica = reading.open_transactions(judged_states)
-    producer_ids = {producer_id for txns in open_by_replica.values() for producer_id in txns}
-    coordinators = reading.coordinators(logs, producer_ids)
-    brokers_by_partition = {partition: _brokers_of(ranked) for partition, ranked in logs.items()}
+    directory_reader = directory_reader or DirectoryReader(search, new_session, progress)
+    replica_states = directory_reader.living_states()
+    ranked_coordinator_logs = directory_reader.coordinators_logs(replica_states)
+    judged_states = [state for state in replica_states if state.replica.topic not in NOT_JUDGED]
+    open_txns_by_replica = directory_reader.open_transactions(judged_states)
+    producer_ids = {producer_id for txns in open_txns_by_replica.values() for producer_id in txns}
+    coordinators = directory_reader.coordinators(ranked_coordinator_logs, producer_ids)
+    brokers_by_partition = {
+        partition: _brokers_of(ranked) for partition, ranked in ranked_coordinator_logs.items()
+    }
     coordinators = complete_coordinators(
-        coordinators, reading.known.assignments, brokers_by_partition
+        coordinators, directory_reader.found_topics.assignments, brokers_by_partition
     )
-    states = reading.cut_states(states)
+    replica_states = directory_reader.cut_states(replica_states)
     conditions = SearchConditions(
-        as_of_ms=reading.as_of_ms(states, coordinators),
+        as_of_ms=directory_reader.as_of_ms(replica_states, coordinators),
         max_transaction_timeout_ms=search.max_transaction_timeout_ms,
         now_ms=search.latest_ms,
         bootstrap=search.bootstrap,
         accepts_damage=search.accepts_damage,
     )
-    reading.write_memory()
+    directory_reader.write_memory()
     progress("comparing replicas")
     findings, partition_figures = _judge_open_transactions(
-        states, open_by_replica, coordinators, conditions, reading
+        replica_states, open_txns_by_replica, coordinators, conditions, directory_reader
     )
     return Report(
         as_of_ms=conditions.as_of_ms,
@@ -165,7 +167,7 @@ def find_hanging(
         findings=findings,
         partitions=partition_figures,
         owed=owed_by(coordinators, findings),
-        source=reading.source(states, coordinators),
+        source=directory_reader.source(replica_states, coordinators),
     )
 
 
@@ -191,19 +193,19 @@ class DirectoryReader:
         """Problems reported by two threads, so in no particular order."""
         self._notes_by_replica: dict[str, ReadNotes] = {}
         """Path of a replica that was read -> notes on it."""
-        self._logs_read: Mapping[str, CoordinatorLogRead] = {}
+        self._log_read_by_path: Mapping[str, CoordinatorLogRead] = {}
         """Path of a replica of ``__transaction_state`` that workers have read -> its log."""
-        self._future_times: dict[str, int] = {}
+        self._future_ms_by_source: dict[str, int] = {}
         """File -> its time, where that is later than this machine's clock."""
         self._log_dirs: tuple[str, ...] = ()
         self._newest_file_ms = -1
-        self._segments: Mapping[str, Sequence[SegmentFile]] = {}
+        self._segments_by_path: Mapping[str, Sequence[SegmentFile]] = {}
         self._marker_producers: dict[tuple[str, int], frozenset[int]] = {}
         """(path of a replica, offset) -> producers with markers at or after it, for the offsets
         that were requested.
         """
-        self._memory = None if search.since is None else Memory(search.since)
-        self.known = KnownTopics()
+        self._memory = None if search.memory_file is None else Memory(search.memory_file)
+        self.found_topics = KnownTopics()
         """Topics that exist, by the metadata log."""
         self._identities = Identities()
 
@@ -215,14 +217,14 @@ class DirectoryReader:
         """One line for all files with a time in the future: if a cluster's clock was advanced, all
         files have such times.
         """
-        if not self._future_times:
+        if not self._future_ms_by_source:
             return
         newest_file, newest_ms = max(
-            self._future_times.items(),
+            self._future_ms_by_source.items(),
             key=lambda file_and_time: (file_and_time[1], file_and_time[0]),
         )
         newest_text = time_text(newest_ms + 999)  # --as-of knows whole seconds
-        other_files, others_text, pronoun = len(self._future_times) - 1, "", "it"
+        other_files, others_text, pronoun = len(self._future_ms_by_source) - 1, "", "it"
         if other_files:
             others_text = (
                 f", and neither are those of {other_files} other file{'s' * (other_files > 1)}"
@@ -236,88 +238,88 @@ class DirectoryReader:
     def states(self) -> tuple[ReplicaState, ...]:
         """The state of every replica, by its small files."""
         topics = self._search.topics
-        with_state_topic = topics | {TRANSACTION_STATE_TOPIC} if topics else topics
+        topics_and_state_topic = topics | {TRANSACTION_STATE_TOPIC} if topics else topics
         # Absolute, as in the data source: workers run in other folders.
         paths = [path.absolute() for path in self._search.paths]
-        replicas = replicas_in(paths, with_state_topic, self._report_problem)
+        replicas = replicas_in(paths, topics_and_state_topic, self._report_problem)
         self._log_dirs = _log_dirs(replicas)
         refuse_logs_of_two_clusters(log_dirs_in(paths))
-        states = self._read_states(replicas)
-        self._segments = {state.replica.path: state.segments for state in states}
-        return tuple(states)
+        replica_states = self._read_states(replicas)
+        self._segments_by_path = {state.replica.path: state.segments for state in replica_states}
+        return tuple(replica_states)
 
     def living_states(self) -> tuple[ReplicaState, ...]:
         """The states of replicas whose topic exists; stale ones are named in ``source``."""
-        states = self.states()
-        self.known = self.known_topics()
+        replica_states = self.states()
+        self.found_topics = self.known_topics()
         identities = identify_replicas(
-            ((state.replica, state.topic_id) for state in states), self.known
+            ((state.replica, state.topic_id) for state in replica_states), self.found_topics
         )
         self._identities = identities
-        return tuple(state for state in states if not identities.is_stale(state.replica))
+        return tuple(state for state in replica_states if not identities.is_stale(state.replica))
 
-    def coordinators_logs(self, states: Sequence[ReplicaState]) -> CoordinatorLogs:
+    def coordinators_logs(self, replica_states: Sequence[ReplicaState]) -> CoordinatorLogs:
         """The replicas of ``__transaction_state``; none where the files do not tell which replicas
         exist.
         """
         doubts = self.undecided_reasons(TRANSACTION_STATE_TOPIC)
         for doubt in doubts:
             self._report_problem(doubt)
-        return {} if doubts else coordinator_logs_of(states)
+        return {} if doubts else coordinator_logs_of(replica_states)
 
     def undecided_reasons(self, topic: str) -> tuple[str, ...]:
         """Sentences on why the present topic of this name is unknown; empty if it is known."""
-        undecided = self._identities.undecided
+        undecided = self._identities.undecided_reason_by_topic
         return tuple(undecided[topic_name] for topic_name in [topic] if topic_name in undecided)
 
     def _read_states(self, replicas: Sequence[Replica]) -> list[ReplicaState]:
-        directories = {
+        directory_by_path = {
             log_dir: LogDirectory.read(Path(log_dir), self._report_problem)
             for log_dir in self._log_dirs
         }
-        for directory in directories.values():
+        for directory in directory_by_path.values():
             for file, written_ms in directory.written_ms:
-                self._take_time(file, written_ms)
+                self._take_file_time(file, written_ms)
 
         def read_state(replica: Replica) -> ReplicaState | None:
             try:
                 state = state_of(
                     replica,
-                    directories[replica.log_dir],
+                    directory_by_path[replica.log_dir],
                     self._report_problem,
                     uses_snapshots=self._search.uses_snapshots,
                 )
             except OSError as error:
                 self._report_problem(f"{replica.path}: {error.strerror or error}; passed by")
                 return None
-            if self._memory is None or not state.unread:
+            if self._memory is None or not state.unread_segments:
                 return state
             return self._memory.with_memory(state)
 
-        states = []
-        with overlapping_map(self._log_dirs) as states_in_order:
-            for replica_number, state in enumerate(states_in_order(read_state, replicas), 1):
+        replica_states = []
+        with overlapping_map(self._log_dirs) as map_in_order:
+            for replica_number, state in enumerate(map_in_order(read_state, replicas), 1):
                 if not replica_number % _PROGRESS_EVERY:
                     self._progress(f"looked at {replica_number} of {len(replicas)} replicas")
                 if state is not None:
-                    states.append(state)
-        return states
+                    replica_states.append(state)
+        return replica_states
 
-    def _take_time(self, file: str, written_ms: int) -> None:
+    def _take_file_time(self, file: str, written_ms: int) -> None:
         self._newest_file_ms = max(self._newest_file_ms, self._believed_time(written_ms, file))
 
-    def open_transactions(self, states: Sequence[ReplicaState]) -> OpenByReplica:
+    def open_transactions(self, replica_states: Sequence[ReplicaState]) -> OpenByReplica:
         """Replica path -> transactions open at its end; replicas without any are omitted."""
-        unread_states = [state for state in states if state.unread]
+        unread_states = [state for state in replica_states if state.unread_segments]
         txns_by_replica = {
-            state.replica.path: open_transactions_after(state.seeds, ())
-            for state in states
-            if not state.unread
+            state.replica.path: open_transactions_after(state.seed_by_producer, ())
+            for state in replica_states
+            if not state.unread_segments
         }
         reads_by_replica = self._read_logs(unread_states)
         for state in unread_states:
             path = state.replica.path
-            txns_by_replica[path] = dict(reads_by_replica[path].opened)
+            txns_by_replica[path] = dict(reads_by_replica[path].open_txn_by_producer)
             notes = self._notes_by_replica[path] = reads_by_replica[path].notes
             if self._memory is not None:
                 self._memory.take(state, reads_by_replica[path])
@@ -342,17 +344,17 @@ class DirectoryReader:
             )
         )
         reads_by_replica = self._engine.results_of(
-            compiled.replica_job(unread_states, core_count=self._engine.cores(engine_kind)),
+            compiled.replica_job(unread_states, core_count=self._engine.core_count(engine_kind)),
             engine_kind,
         )
-        states_without_result = {
+        state_by_path_without_result = {
             replica_state.replica.path: replica_state
             for replica_state in unread_states
             if replica_state.replica.path not in reads_by_replica
         }
         reads_by_replica |= {
             path: compiled.replica_read_of(state, ())
-            for path, state in states_without_result.items()
+            for path, state in state_by_path_without_result.items()
         }
         return {
             replica_state.replica.path: compiled.with_coordinator_epochs(
@@ -365,9 +367,9 @@ class DirectoryReader:
         if self._memory is not None:
             self._memory.write()
 
-    def cut_states(self, states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
+    def cut_states(self, replica_states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
         """The replicas' states after a start of their brokers, which may cut off their ends."""
-        return tuple(self._cut_off_end(state) for state in states)
+        return tuple(self._cut_off_end(state) for state in replica_states)
 
     def _cut_off_end(self, state: ReplicaState) -> ReplicaState:
         cut_off = self.notes_on(state).cut_off
@@ -379,41 +381,43 @@ class DirectoryReader:
     def notes_on(self, state: ReplicaState) -> ReadNotes:
         return self._notes_by_replica.get(state.replica.path, NOTHING_READ)
 
-    def coordinators(self, logs: CoordinatorLogs, producer_ids: Set[int]) -> Coordinators:
+    def coordinators(
+        self, ranked_by_partition: CoordinatorLogs, producer_ids: Set[int]
+    ) -> Coordinators:
         """The coordinators' logs, restricted to some producers."""
-        best_replicas = [ranked[0] for ranked in logs.values()]
+        best_replicas = [ranked[0] for ranked in ranked_by_partition.values()]
         sizes = [segment.size for state in best_replicas for segment in state.segments]
         self._progress(f"reading __transaction_state, {sum(sizes)} bytes")
         engine_kind = self._engine.kind_for(cost_of(sizes, is_decoded=True))
         if engine_kind is not EngineKind.HERE:
             from txnsim_spark.forensics._read_compiled import log_job
 
-            self._logs_read = self._engine.results_of(
+            self._log_read_by_path = self._engine.results_of(
                 log_job(best_replicas, producer_ids), engine_kind
             )
-        return read_coordinators(logs, self._report_problem, self._replay_log)
+        return read_coordinators(ranked_by_partition, self._report_problem, self._replay_log)
 
     def _replay_log(self, state: ReplicaState, on_problem: OnProblem) -> ReplayedLog:
-        log_read = self._logs_read.get(state.replica.path)
+        log_read = self._log_read_by_path.get(state.replica.path)
         if log_read is None:
             return replay_log(state, on_problem)
         for problem in log_read.problems:
             on_problem(problem)
         return log_read.replayed
 
-    def as_of_ms(self, states: Sequence[ReplicaState], coordinators: Coordinators) -> int:
+    def as_of_ms(self, replica_states: Sequence[ReplicaState], coordinators: Coordinators) -> int:
         """The time from which ages are counted: the requested one, or the newest time of the files.
         Times of records are not used, since producers choose them.
         """
         if self._search.as_of_ms is not None:
             return self._search.as_of_ms
         segment_times_ms = [
-            self._believed_time(state.newest_ms, state.replica.path) for state in states
+            self._believed_time(state.newest_ms, state.replica.path) for state in replica_states
         ]
-        records_time_ms = self._believed_time(
+        newest_record_ms = self._believed_time(
             coordinators.newest_timestamp_ms, TRANSACTION_STATE_TOPIC
         )
-        newest_known_ms = max([self._newest_file_ms, records_time_ms, *segment_times_ms])
+        newest_known_ms = max([self._newest_file_ms, newest_record_ms, *segment_times_ms])
         return (
             newest_known_ms
             if newest_known_ms >= 0 or self._search.now_ms == NEVER
@@ -424,7 +428,7 @@ class DirectoryReader:
         """A time; -1 where it is later than this machine's clock, which is reported."""
         if time_ms <= self._search.latest_ms:
             return time_ms
-        self._future_times[time_source] = time_ms
+        self._future_ms_by_source[time_source] = time_ms
         return -1
 
     def known_topics(self) -> KnownTopics:
@@ -433,14 +437,16 @@ class DirectoryReader:
         return known_topics_in(log_dirs_in(paths), self._report_problem)
 
     def has_marker(self, ends: ReplicaEnds, offset: int, producer_id: int) -> bool:
-        key = ends.replica.path, offset
-        if key not in self._marker_producers:
-            self._marker_producers[key] = frozenset(self._markers_behind(*key))
-        return producer_id in self._marker_producers[key]
+        path_and_offset = ends.replica.path, offset
+        if path_and_offset not in self._marker_producers:
+            self._marker_producers[path_and_offset] = frozenset(
+                self._markers_behind(*path_and_offset)
+            )
+        return producer_id in self._marker_producers[path_and_offset]
 
     def _markers_behind(self, path: str, offset: int) -> Iterator[int]:
         """Producers with a marker at or after an offset of a replica."""
-        segments = self._segments[path]
+        segments = self._segments_by_path[path]
         segments_after = [
             segment
             for segment, next_segment in zip_longest(segments, segments[1:])
@@ -451,18 +457,18 @@ class DirectoryReader:
             with suppress(OSError):  # reported where the replica was looked at
                 yield from (producer_id for producer_id, _ in markers_in(segment, offset))
 
-    def facts_on(
+    def basis_of(
         self,
         txn_spread: TxnSpread,
         replicas: Sequence[ReplicaState],
-        lookups: Mapping[str, StartBatchLookups],
+        lookups_by_path: Mapping[str, StartBatchLookups],
     ) -> ReplicaBasis:
         """The facts about the replica on which the verdict on a transaction is based.
 
         Args:
             txn_spread: The replicas that have it open.
             replicas: All replicas of the topic in the directories.
-            lookups: Path of a replica -> lookups of its open transactions.
+            lookups_by_path: Path of a replica -> lookups of its open transactions.
         """
         holder = (
             txn_spread.deciding_replica
@@ -472,38 +478,40 @@ class DirectoryReader:
         state = next(state for state in replicas if state.replica == holder.replica)
         notes = self.notes_on(state)
         txn = txn_spread.transaction
-        own_lookups = lookups[state.replica.path]
+        own_lookups = lookups_by_path[state.replica.path]
         topic_partition = holder.replica.topic_partition
-        undecided = self._identities.undecided.get(topic_partition.topic, "")
+        undecided_reason = self._identities.undecided_reason_by_topic.get(topic_partition.topic, "")
         return ReplicaBasis(
             state=state,
             notes=notes,
             gaps=own_lookups.gaps_behind(notes, txn.start_offset),
             start_batch=own_lookups.start_batch_of(txn),
             brokers_seen=tuple(sorted(state.replica.broker for state in replicas)),
-            assignment=None if undecided else self.known.assignments.get(topic_partition),
-            undecided=undecided,
+            assignment=None
+            if undecided_reason
+            else self.found_topics.assignments.get(topic_partition),
+            undecided=undecided_reason,
         )
 
-    def source(self, states: Sequence[ReplicaState], coordinators: Coordinators) -> Source:
+    def source(self, replica_states: Sequence[ReplicaState], coordinators: Coordinators) -> Source:
         """The amount of data read, and the way of reading."""
-        judged_states = [state for state in states if state.replica.topic not in NOT_JUDGED]
+        judged_states = [state for state in replica_states if state.replica.topic not in NOT_JUDGED]
         read_sizes = [
             size for state in judged_states if (size := self._bytes_read(state)) is not None
         ]
         cut_offs = (self.notes_on(state).cut_off for state in judged_states)
         return Source(
-            directories=_log_dirs(state.replica for state in states),
+            directories=_log_dirs(state.replica for state in replica_states),
             replicas=len(judged_states),
             from_snapshots=len(judged_states) - len(read_sizes),
             scanned=len(read_sizes),
             scanned_bytes=sum(read_sizes),
             with_spark=self._engine.has_used_spark,
             transaction_log_partitions=coordinators.partition_count,
-            transaction_log_gap=coordinators.gap,
+            transaction_log_gap=coordinators.gap_text,
             cut_off=(
                 *(cut_off.text for cut_off in cut_offs if cut_off),
-                *coordinators.cut_off.values(),
+                *coordinators.cut_off_by_partition.values(),
             ),
             problems=tuple(
                 sorted(
@@ -517,11 +525,11 @@ class DirectoryReader:
             stale=self._identities.stale,
         )
 
-    def _unreadable_replicas(self, states: Iterable[ReplicaState]) -> Iterator[str]:
+    def _unreadable_replicas(self, replica_states: Iterable[ReplicaState]) -> Iterator[str]:
         """Replicas of which nothing can be read, although their segments are not empty; they may
         have open transactions that were not found.
         """
-        for state in states:
+        for state in replica_states:
             cut_off, segments = self.notes_on(state).cut_off, state.segments
             if (
                 cut_off is not None
@@ -532,7 +540,7 @@ class DirectoryReader:
 
     def _bytes_read(self, state: ReplicaState) -> int | None:
         """Bytes read of a replica; None if its snapshot was enough."""
-        return state.unread_bytes if state.unread else None
+        return state.unread_bytes if state.unread_segments else None
 
     def _report_problem(self, problem: str) -> None:
         self._problems.setdefault(problem)
@@ -542,8 +550,8 @@ _PROGRESS_EVERY: Final = 100
 """Number of replicas between two lines of progress."""
 
 
-def _brokers_of(states: Iterable[ReplicaState]) -> frozenset[int]:
-    return frozenset(state.replica.broker for state in states)
+def _brokers_of(replica_states: Iterable[ReplicaState]) -> frozenset[int]:
+    return frozenset(state.replica.broker for state in replica_states)
 
 
 def _log_dirs(replicas: Iterable[Replica]) -> tuple[str, ...]:
@@ -554,32 +562,37 @@ def _log_dirs(replicas: Iterable[Replica]) -> tuple[str, ...]:
 
 
 def _judge_open_transactions(
-    states: Sequence[ReplicaState],
-    open_by_replica: OpenByReplica,
+    replica_states: Sequence[ReplicaState],
+    open_txns_by_replica: OpenByReplica,
     coordinators: Coordinators,
     conditions: SearchConditions,
-    reading: DirectoryReader,
+    directory_reader: DirectoryReader,
 ) -> tuple[tuple[Finding, ...], tuple[PartitionFigures, ...]]:
     """Judge every open transaction, and describe its partition."""
     findings: list[Finding] = []
     partition_figures: list[PartitionFigures] = []
-    for partition, replicas in _replicas_by_partition(states):
-        lookups = {
-            state.replica.path: StartBatchLookups(state, open_by_replica[state.replica.path])
+    for partition, replicas in _replicas_by_partition(replica_states):
+        lookups_by_path = {
+            state.replica.path: StartBatchLookups(state, open_txns_by_replica[state.replica.path])
             for state in replicas
-            if state.replica.path in open_by_replica
+            if state.replica.path in open_txns_by_replica
         }
-        txns_of = {path: lookup.dated_transactions() for path, lookup in lookups.items()}
+        txns_by_path = {
+            path: lookups_of_replica.dated_transactions()
+            for path, lookups_of_replica in lookups_by_path.items()
+        }
         replica_ends = [state.ends for state in replicas]
         for producer_id in sorted(
-            {producer_id for txns in txns_of.values() for producer_id in txns}
+            {producer_id for txns in txns_by_path.values() for producer_id in txns}
         ):
-            open_by_path = {
-                path: txns[producer_id] for path, txns in txns_of.items() if producer_id in txns
+            open_txn_by_path = {
+                path: txns[producer_id]
+                for path, txns in txns_by_path.items()
+                if producer_id in txns
             }
-            txn_spread = spread_of(replica_ends, open_by_path, reading.has_marker)
+            txn_spread = spread_of(replica_ends, open_txn_by_path, directory_reader.has_marker)
             if txn_spread is not None:
-                replica_basis = reading.facts_on(txn_spread, replicas, lookups)
+                replica_basis = directory_reader.basis_of(txn_spread, replicas, lookups_by_path)
                 markers = marker_reader_of(
                     replica_basis.state.segments,
                     producer_id,
@@ -591,7 +604,7 @@ def _judge_open_transactions(
                     )
                 )
         leading_replica = elected_replica(replica_ends)
-        open_txns = txns_of.get(leading_replica.replica.path)
+        open_txns = txns_by_path.get(leading_replica.replica.path)
         if open_txns is not None:
             partition_figures.append(
                 figures_of(replica_ends, leading_replica, tuple(open_txns.values()), conditions)
@@ -601,22 +614,22 @@ def _judge_open_transactions(
 
 
 def _replicas_by_partition(
-    states: Iterable[ReplicaState],
+    replica_states: Iterable[ReplicaState],
 ) -> Iterator[tuple[TopicPartition, Sequence[ReplicaState]]]:
     """The replicas of each partition; separate for different topics with the same name."""
     replicas_by_partition: dict[TopicPartition, list[ReplicaState]] = {}
-    for state in states:
+    for state in replica_states:
         replicas_by_partition.setdefault(state.replica.topic_partition, []).append(state)
-    for partition, same_named in sorted(replicas_by_partition.items()):
-        for replicas in group_by_topic_id(same_named, lambda state: state.topic_id):
+    for partition, replicas_of_name in sorted(replicas_by_partition.items()):
+        for replicas in group_by_topic_id(replicas_of_name, lambda state: state.topic_id):
             yield partition, replicas
 
 
-def _lost_end_sentences(states: Iterable[ReplicaState]) -> Iterator[str]:
+def _lost_end_sentences(replica_states: Iterable[ReplicaState]) -> Iterator[str]:
     """Partitions whose leading replica has lost its end. A transaction in the lost part gives no
     finding, so the partition is named.
     """
-    for _, replicas in _replicas_by_partition(states):
+    for _, replicas in _replicas_by_partition(replica_states):
         leading_ends = elected_replica([state.ends for state in replicas])
         state = next(state for state in replicas if state.ends is leading_ends)
         for lost_end in islice(lost_ends(state), 1):

@@ -28,7 +28,7 @@ from txnsim_spark.forensics.verdicts import (
     ReplicaEnds,
     TxnSpread,
     is_late,
-    listed_by_kafka,
+    is_listed_by_kafka,
     opinion_on,
 )
 
@@ -276,7 +276,7 @@ def finding_of(
     )
     verdict, reason = _apply_doubt(*verdict_and_reason, txn, replica_basis)
     reason += _file_time_reason(txn, written_ms)
-    newest_record = None if opinion.entry is None else opinion.entry.newest
+    newest_record = None if opinion.entry is None else opinion.entry.newest_record
     timeout_ms = None if newest_record is None else newest_record.timeout_ms
     command, abort = _repair_commands(txn, partition, verdict, opinion, evidence, conditions)
     return Finding(
@@ -322,7 +322,7 @@ def _is_listed(
     coordinators: Coordinators,
     conditions: SearchConditions,
 ) -> bool:
-    return txn_spread.is_open_on_deciding and listed_by_kafka(
+    return txn_spread.is_open_on_deciding and is_listed_by_kafka(
         txn_spread.transaction,
         partition,
         coordinators,
@@ -453,7 +453,9 @@ def abort_commands(txn: OpenTxn, partition: TopicPartition, bootstrap: str) -> A
     there is no coordinator epoch yet; then it is 0, which is never higher than a real one
     (AbortTransactionCommand).
     """
-    abort = command_line("kafka-transactions.sh", *option("--bootstrap-server", bootstrap), "abort")
+    command_start = command_line(
+        "kafka-transactions.sh", *option("--bootstrap-server", bootstrap), "abort"
+    )
     partition_words = partition_options(partition)
     identity_words = (
         *option("--producer-id", txn.producer_id),
@@ -461,8 +463,10 @@ def abort_commands(txn: OpenTxn, partition: TopicPartition, bootstrap: str) -> A
         *option("--coordinator-epoch", max(0, txn.coordinator_epoch or 0)),
     )
     return AbortCommands(
-        kafka=continued(abort, *partition_words, *option("--start-offset", txn.start_offset)),
-        kafka_before_3_0=continued(abort, *partition_words, *identity_words),
+        kafka=continued(
+            command_start, *partition_words, *option("--start-offset", txn.start_offset)
+        ),
+        kafka_before_3_0=continued(command_start, *partition_words, *identity_words),
     )
 
 
@@ -536,8 +540,8 @@ def owed_by(
         (finding.producer_id, finding.topic_partition) for finding in findings
     }
     uncompleted_transactions = []
-    for entry in coordinators.owing:
-        newest_record = entry.newest
+    for entry in coordinators.owing_entries:
+        newest_record = entry.newest_record
         listed_partitions = sorted(newest_record.partitions)
         open_partitions = [
             partition

@@ -66,16 +66,18 @@ def find_hanging(
     store_paths = [
         path for path in given_paths if isinstance(path, str) and is_in_object_store(path)
     ]
-    stores = None
+    spark_stores = None
     if store_paths:
-        stores = Stores(settings_of(spark) or StoreSettings(root=own_root()))
+        spark_stores = Stores(settings_of(spark) or StoreSettings(root=own_root()))
     local_paths = tuple(Path(path) for path in given_paths if path not in store_paths)
     search = searching.Search(
-        paths=local_paths if stores is None else local_paths + stores.folders(store_paths),
+        paths=local_paths
+        if spark_stores is None
+        else local_paths + spark_stores.folders(store_paths),
         topics=frozenset(topics),
         as_of_ms=_time_ms(as_of),
         max_transaction_timeout_ms=max_transaction_timeout_ms,
-        since=None if since is None else Path(since),
+        memory_file=None if since is None else Path(since),
         now_ms=wall_ms(),
     )
     report = searching.find_hanging(search, new_session=lambda: spark)
@@ -84,8 +86,8 @@ def find_hanging(
     schema = TABLES["findings"].arrow()
     batches = [rows.in_schema(schema) for rows in rows_of(report)]
     batches = batches or [pa.RecordBatch.from_pylist([], schema)]
-    if stores is not None:
-        batches = [stores.with_store_names(batch) for batch in batches]
+    if spark_stores is not None:
+        batches = [spark_stores.with_store_names(batch) for batch in batches]
     table = pa.Table.from_batches(batches, schema)
     return spark.createDataFrame(table, schema_of("findings"))
 

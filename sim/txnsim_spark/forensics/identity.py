@@ -57,16 +57,16 @@ class Identities(msgspec.Struct, frozen=True, kw_only=True):
 
     stale: tuple[Stale, ...] = ()
     """Stale replicas by topic, partition and broker."""
-    undecided: Mapping[str, str] = {}
+    undecided_reason_by_topic: Mapping[str, str] = {}
     """Topic -> a sentence saying that the files do not show which of its ids is the present one."""
 
-    paths: frozenset[str] = frozenset()
+    stale_paths: frozenset[str] = frozenset()
 
     def is_stale(self, replica: Replica) -> bool:
         """Whether a replica is of a topic that was deleted."""
-        return replica.path in self.paths
+        return replica.path in self.stale_paths
 
-    def living(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    def living_rows(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """The rows without those of stale replicas."""
         partition_folders = {
             (with_store_names(stale_places.log_dir), stale_places.topic, stale_places.partition)
@@ -144,7 +144,7 @@ def identify_replicas(
             (replica, topic_id) for replica, topic_id in replicas if topic_id != living_topic_id
         ]
         if known_topics.topic_ids is not None and all(
-            topic_id in known_topics.removed or replica.broker in known_topics.brokers
+            topic_id in known_topics.removed_topic_ids or replica.broker in known_topics.brokers
             for replica, topic_id in replicas_of_other_ids
         ):
             stale_replicas_found |= {
@@ -163,8 +163,8 @@ def identify_replicas(
     )
     return Identities(
         stale=tuple(stale_replicas),
-        paths=frozenset(stale_replicas_found),
-        undecided=undecided_topics,
+        stale_paths=frozenset(stale_replicas_found),
+        undecided_reason_by_topic=undecided_topics,
     )
 
 

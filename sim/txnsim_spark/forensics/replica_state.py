@@ -92,11 +92,11 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
 
     ends: ReplicaEnds
     segments: tuple[SegmentFile, ...]
-    seeds: Mapping[int, SnapshotEntry] = {}
+    seed_by_producer: Mapping[int, SnapshotEntry] = {}
     """Producer id -> its entry in the snapshot from which reading goes on."""
-    seeded_from: int | None = None
+    snapshot_offset: int | None = None
     """That snapshot's offset; None without one."""
-    unread: tuple[SegmentFile, ...] = ()
+    unread_segments: tuple[SegmentFile, ...] = ()
     """The segments after that snapshot. Where there are none, ``seeds`` is the state at the log's
     end.
     """
@@ -119,8 +119,8 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     def unread_parts(self) -> tuple[SegmentFile, ...]:
         """The unread parts of the unread segments."""
         if self.memory is None:
-            return self.unread
-        unread_segments = map(self.memory.unread_part, self.unread)
+            return self.unread_segments
+        unread_segments = map(self.memory.unread_part, self.unread_segments)
         return tuple(segment for segment in unread_segments if segment is not None)
 
     @property
@@ -148,7 +148,7 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
 
 def state_of(
     replica: Replica,
-    directory: LogDirectory | None = None,
+    log_directory: LogDirectory | None = None,
     on_problem: OnProblem = ignore_problem,
     *,
     uses_snapshots: bool = True,
@@ -157,60 +157,68 @@ def state_of(
 
     Args:
         replica: The replica.
-        directory: The small files of its log directory; read unless given.
+        log_directory: The small files of its log directory; read unless given.
         on_problem: Called with malformed files.
         uses_snapshots: Whether snapshots are used; otherwise every segment is unread.
     """
-    directory = directory or LogDirectory.read(Path(replica.log_dir), on_problem)
-    damage: list[str] = []
-    segments = _readable_segments(segments_of(replica, directory), damage.append)
+    log_directory = log_directory or LogDirectory.read(Path(replica.log_dir), on_problem)
+    damage_texts: list[str] = []
+    segments = _readable_segments(segments_of(replica, log_directory), damage_texts.append)
     partition = replica.topic_partition
-    recovery_point = (directory.recovery_points or {}).get(partition)
+    recovery_point = (log_directory.recovery_points or {}).get(partition)
     oldest_offset = segments[0].base_offset if segments else 0
     snapshots = names.Suffix.SNAPSHOT.files_in(Path(replica.path))
-    end_offset = _log_end_offset(segments, damage.append)
-    for problem in damage:
+    end_offset = _log_end_offset(segments, damage_texts.append)
+    for problem in damage_texts:
         on_problem(problem)
     epochs_file = Path(replica.path) / names.FileName.LEADER_EPOCHS
     ends = ReplicaEnds(
         replica=replica,
-        log_start_offset=max(oldest_offset, directory.log_starts.get(partition, oldest_offset)),
+        log_start_offset=max(oldest_offset, log_directory.log_starts.get(partition, oldest_offset)),
         end_offset=end_offset,
-        high_watermark=directory.high_watermarks.get(partition),
+        high_watermark=log_directory.high_watermarks.get(partition),
         epochs=read_small(epochs_file, checkpoints.decode_leader_epochs, on_problem) or (),
     )
-    start_offsets = {end_offset, *(segment.base_offset for segment in segments)}
+    segment_bounds = {end_offset, *(segment.base_offset for segment in segments)}
     # A starting broker goes through what is to be recovered, so nothing in it is taken for granted.
     recovered_offsets = [segment.base_offset for segment in segments if segment.is_recovered]
     offset_max = min([end_offset, *recovered_offsets])
     usable_snapshots = [
-        (start, path) for start, path in snapshots if start in start_offsets and start <= offset_max
+        (start, path)
+        for start, path in snapshots
+        if start in segment_bounds and start <= offset_max
     ]
-    offset, seeds = _newest_snapshot(usable_snapshots if uses_snapshots else [], on_problem)
-    unread = tuple(
+    offset, seed_by_producer = _newest_snapshot(
+        usable_snapshots if uses_snapshots else [], on_problem
+    )
+    unread_segments = tuple(
         segment
         for segment in segments
         if (segment.is_recovered or offset != end_offset)
         and (offset is None or segment.base_offset >= offset)
     )
-    if len(unread) == 1 and not unread[0].size:
-        unread = ()  # beside others, an empty segment shows how far the one before it went
-    if not unread:  # then only what is open is asked for: all else would be kept for nothing
-        seeds = {key: entry for key, entry in seeds.items() if entry.txn_first_offset >= 0}
+    if len(unread_segments) == 1 and not unread_segments[0].size:
+        unread_segments = ()  # beside others, an empty segment shows how far the one before it went
+    if (
+        not unread_segments
+    ):  # then only what is open is asked for: all else would be kept for nothing
+        seed_by_producer = {
+            key: entry for key, entry in seed_by_producer.items() if entry.txn_first_offset >= 0
+        }
     return ReplicaState(
         ends=ends,
         segments=segments,
-        seeds=seeds,
-        seeded_from=offset,
-        unread=unread,
-        is_clean=directory.is_clean,
+        seed_by_producer=seed_by_producer,
+        snapshot_offset=offset,
+        unread_segments=unread_segments,
+        is_clean=log_directory.is_clean,
         recovery_point=recovery_point,
-        damage=tuple(damage),
+        damage=tuple(damage_texts),
         lost_end=_lost_end_sign(
             end_offset,
             snapshots,
             segments,
-            recovery_point=None if directory.is_clean else recovery_point,
+            recovery_point=None if log_directory.is_clean else recovery_point,
         ),
         newest_ms=max((modified_ms(Path(segment.path)) for segment in segments), default=-1),
         topic_id=topic_id_of(Path(replica.path), on_problem),
@@ -259,11 +267,11 @@ def _lost_end_sign(
     where no segment begins. A broker that stops in order writes one there too, but it also notes
     the recovery point there, so that one is no sign.
     """
-    offsets_beyond = [offset for offset, _ in snapshots if offset > end_offset]
-    if offsets_beyond:
+    snapshot_offsets_beyond = [offset for offset, _ in snapshots if offset > end_offset]
+    if snapshot_offsets_beyond:
         return (
             f"the log ends at offset {end_offset}, but there is a snapshot of offset"
-            f" {offsets_beyond[-1]}"
+            f" {snapshot_offsets_beyond[-1]}"
         )
     if len(segments) > 1 and not segments[-1].size:
         return (
@@ -284,10 +292,10 @@ def _newest_snapshot(
     """The newest snapshot that can be read."""
     for offset, path in sorted(snapshots, reverse=True):
         try:
-            entries = producer_snapshot.decode(RegularFile(path).read())
+            snapshot_entries = producer_snapshot.decode(RegularFile(path).read())
         except (OSError, CorruptLogRecordError) as error:
             reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
             on_problem(f"{path}: {reason}; an older one is taken")
             continue
-        return offset, {entry.producer_id: entry for entry in entries}
+        return offset, {entry.producer_id: entry for entry in snapshot_entries}
     return None, {}

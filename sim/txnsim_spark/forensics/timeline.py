@@ -198,16 +198,16 @@ class _Decisions:
                 self._by_epoch[record.producer_id, record.producer_epoch].append(record)
         ended_txns = [txn for txn in txns if txn.marker_offset is not None]
         self._by_marker: dict[tuple[TopicPartition, int | None], CoordinatorRecord] = {}
-        decision_bounds: dict[tuple[TopicPartition, int, int | None], int] = {}
+        bound_by_epoch: dict[tuple[TopicPartition, int, int | None], int] = {}
         for txn in sorted(ended_txns, key=lambda txn: txn.marker_offset or 0, reverse=True):
             epoch_key = (txn.topic_partition, txn.producer_id, txn.marker_epoch)
-            number_and_decision = self._latest_fitting(txn, decision_bounds.get(epoch_key))
+            number_and_decision = self._latest_fitting(txn, bound_by_epoch.get(epoch_key))
             if number_and_decision is None:
                 continue
-            number, decision = number_and_decision
+            decision_number, decision = number_and_decision
             self._by_marker[txn.topic_partition, txn.marker_offset] = decision
             if txn.first_offset is not None:
-                decision_bounds[epoch_key] = number
+                bound_by_epoch[epoch_key] = decision_number
 
     def about(self, txn: PartitionTxn) -> CoordinatorRecord | None:
         """The decision that the marker of a transaction on a partition carries out, if the log
@@ -223,20 +223,22 @@ class _Decisions:
         """
         epoch = -1 if txn.marker_epoch is None else txn.marker_epoch
         decisions = self._by_epoch.get((txn.producer_id, epoch), [])
-        bound_number = len(decisions) if number_bound is None else number_bound
+        decision_bound = len(decisions) if number_bound is None else number_bound
         marker_ms = -1 if txn.marker_timestamp_ms is None else txn.marker_timestamp_ms
         for must_name_partition in (True, False):
-            skewed_number: int | None = None
-            for number in range(bound_number - 1, -1, -1):
-                decision = decisions[number]
+            skewed_decision_number: int | None = None
+            for decision_number in range(decision_bound - 1, -1, -1):
+                decision = decisions[decision_number]
                 if must_name_partition and txn.topic_partition not in decision.partitions:
                     continue
                 if decision.timestamp_ms <= marker_ms:
-                    return number, decision
+                    return decision_number, decision
                 if decision.timestamp_ms <= marker_ms + CLOCK_SKEW_MS:
-                    skewed_number = number  # the earliest of those that only another clock explains
-            if skewed_number is not None:
-                return skewed_number, decisions[skewed_number]
+                    skewed_decision_number = (
+                        decision_number  # the earliest of those that only another clock explains
+                    )
+            if skewed_decision_number is not None:
+                return skewed_decision_number, decisions[skewed_decision_number]
         return None
 
 
@@ -247,11 +249,12 @@ def _ordered_events(events: Iterable[Event]) -> tuple[Event, ...]:
     """The events by time, but never against the order of one log: clients choose the timestamps of
     data, and these may be wrong.
     """
-    logs: defaultdict[tuple[str, int], list[Event]] = defaultdict(list)
+    events_by_log: defaultdict[tuple[str, int], list[Event]] = defaultdict(list)
     for event in events:
-        logs[event.topic, event.partition].append(event)
+        events_by_log[event.topic, event.partition].append(event)
     timed_logs = [
-        _timed_log(sorted(logs[log], key=lambda event: event.offset)) for log in sorted(logs)
+        _timed_log(sorted(events_by_log[log], key=lambda event: event.offset))
+        for log in sorted(events_by_log)
     ]
     # Only the fronts of the logs are compared, so each keeps its order.
     return tuple(event for *_, event in merge(*timed_logs, key=lambda timed_event: timed_event[:2]))

@@ -44,24 +44,26 @@ def read_timeline(
     empty) and from the coordinators' log.
     """
     problems: dict[str, None] = {}
-    with_state_topic = topics | {TRANSACTION_STATE_TOPIC} if topics else topics
+    topics_and_state_topic = topics | {TRANSACTION_STATE_TOPIC} if topics else topics
     # Rows name their log directories by absolute paths.
-    identities = identities_in([path.absolute() for path in paths], with_state_topic)
+    identities = identities_in([path.absolute() for path in paths], topics_and_state_topic)
     records, record_disagreements = merged_records(
-        identities.living(_coordinator_rows(engine, paths, transactional_id, problems.setdefault))
+        identities.living_rows(
+            _coordinator_rows(engine, paths, transactional_id, problems.setdefault)
+        )
     )
     producer_ids = producer_ids_of(records)
     if not producer_ids:
         timeline = timeline_of(transactional_id, records, ())
         return msgspec.structs.replace(timeline, problems=tuple(problems))
     rows = transactions_of(engine, paths, producer_ids, topics, problems.setdefault)
-    txns, stay_disagreements = merged_txns(identities.living(rows))
+    txns, stay_disagreements = merged_txns(identities.living_rows(rows))
     timeline = timeline_of(transactional_id, records, txns)
-    doubts = identities.undecided.values()
+    undecided_reasons = identities.undecided_reason_by_topic.values()
     return msgspec.structs.replace(
         timeline,
         disagreements=(
-            *doubts,
+            *undecided_reasons,
             *record_disagreements,
             *stay_disagreements,
             *timeline.disagreements,

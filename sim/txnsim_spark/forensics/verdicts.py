@@ -184,20 +184,20 @@ def spread_of(
     """
     deciding_replica = elected_replica(replicas)
     holders = tuple(replica for replica in replicas if replica.replica.path in open_by_path)
-    replicas_without_it = tuple(
+    replicas_without_txn = tuple(
         replica for replica in replicas if replica.replica.path not in open_by_path
     )
     leading_txn = open_by_path.get(deciding_replica.replica.path)
     if leading_txn is not None:
-        contradicting = [
+        contradicting_replicas = [
             replica
-            for replica in replicas_without_it
+            for replica in replicas_without_txn
             if _has_ended(leading_txn, deciding_replica, replica, has_marker)
         ]
         lagging_replicas = [
-            replica for replica in replicas_without_it if replica not in contradicting
+            replica for replica in replicas_without_txn if replica not in contradicting_replicas
         ]
-        contradicting += [
+        contradicting_replicas += [
             replica
             for replica in holders
             if _began_elsewhere(
@@ -209,7 +209,7 @@ def spread_of(
             deciding_replica=deciding_replica,
             open_on=holders,
             lagging=tuple(lagging_replicas),
-            contradicting=tuple(contradicting),
+            contradicting=tuple(contradicting_replicas),
         )
     contradicting_holders = [
         replica
@@ -224,7 +224,7 @@ def spread_of(
         is_open_on_deciding=False,
         open_on=holders,
         lagging=tuple(
-            replica for replica in replicas_without_it if replica is not deciding_replica
+            replica for replica in replicas_without_txn if replica is not deciding_replica
         ),
         contradicting=(deciding_replica,),
     )
@@ -313,7 +313,7 @@ def _decide_outcome(
             if decision.start_timestamp_ms >= 0
             else decision.last_update_timestamp_ms,
         )
-        for decision in coordinators.decisions.get(txn.producer_id, ())
+        for decision in coordinators.decisions_by_producer.get(txn.producer_id, ())
     ]
     due_decisions = DueDecisions.for_partition(
         partition, txn.producer_id, txn.producer_epoch, coordinator_records
@@ -325,7 +325,7 @@ def _decide_outcome(
     )
     if decided_outcome is not None:
         return decided_outcome
-    newest_record = None if entry is None else entry.newest
+    newest_record = None if entry is None else entry.newest_record
     return DecisionEvidence.from_newest_txn(
         txn.producer_id,
         txn.producer_epoch,
@@ -346,16 +346,16 @@ def _decide_outcome(
 def _judge_txn(
     txn: OpenTxn, partition: TopicPartition, coordinators: Coordinators, as_of_ms: int
 ) -> Opinion:
-    entry = coordinators.by_producer.get(txn.producer_id)
+    entry = coordinators.entry_by_producer.get(txn.producer_id)
     if entry is None:
         return _opinion_without_entry(txn, coordinators)
-    newest_record = entry.newest
+    newest_record = entry.newest_record
     id_text = f"transactional id {newest_record.transactional_id}"
-    if newest_record.log_partition in coordinators.damaged:
+    if newest_record.log_partition in coordinators.damaged_partitions:
         return Opinion(
             verdict=OpenTxnStatus.UNKNOWN,
             rule=Reason.LOG_MISSING,
-            reason=f"{id_text} may have gone on: {coordinators.gap}",
+            reason=f"{id_text} may have gone on: {coordinators.gap_text}",
             entry=entry,
         )
     if partition not in newest_record.partitions:
@@ -391,7 +391,7 @@ def _judge_txn(
 
 
 def _alive_reason(entry: CoordinatorEntry, as_of_ms: int) -> str:
-    newest_record = entry.newest
+    newest_record = entry.newest_record
     state_text = (
         f"transactional id {newest_record.transactional_id} is {newest_record.state}"
         " with this partition: "
@@ -410,17 +410,17 @@ def _alive_reason(entry: CoordinatorEntry, as_of_ms: int) -> str:
 
 
 def _opinion_without_entry(txn: OpenTxn, coordinators: Coordinators) -> Opinion:
-    other_entry = coordinators.by_other_id.get(txn.producer_id)
+    other_entry = coordinators.entry_by_other_producer.get(txn.producer_id)
     if other_entry is not None:
-        id_text = f"transactional id {other_entry.newest.transactional_id}"
+        id_text = f"transactional id {other_entry.newest_record.transactional_id}"
         return Opinion(
             verdict=OpenTxnStatus.HANGING,
             rule=Reason.OTHER_PRODUCER_ID,
-            reason=f"{id_text} goes on with producer id {other_entry.newest.producer_id}; of"
+            reason=f"{id_text} goes on with producer id {other_entry.newest_record.producer_id}; of"
             f" {txn.producer_id} its coordinator has no transaction any more",
             entry=other_entry,
         )
-    forgotten_text = coordinators.forgotten.get(txn.producer_id)
+    forgotten_text = coordinators.forgotten_id_by_producer.get(txn.producer_id)
     if forgotten_text is not None:
         return Opinion(
             verdict=OpenTxnStatus.HANGING,
@@ -431,7 +431,8 @@ def _opinion_without_entry(txn: OpenTxn, coordinators: Coordinators) -> Opinion:
         return Opinion(
             verdict=OpenTxnStatus.UNKNOWN,
             rule=Reason.LOG_MISSING,
-            reason=f"no entry of producer id {txn.producer_id} was found, and {coordinators.gap}",
+            reason=f"no entry of producer id {txn.producer_id} was found,"
+            f" and {coordinators.gap_text}",
         )
     return Opinion(
         verdict=OpenTxnStatus.HANGING,
@@ -441,7 +442,7 @@ def _opinion_without_entry(txn: OpenTxn, coordinators: Coordinators) -> Opinion:
 
 
 def _unlisted_opinion(txn: OpenTxn, partition: TopicPartition, entry: CoordinatorEntry) -> Opinion:
-    newest_record = entry.newest
+    newest_record = entry.newest_record
     id_text = f"transactional id {newest_record.transactional_id}"
     outcome = _owed_outcome(txn, partition, entry)
     if newest_record.state in COMPLETE_STATES and outcome is not None:
@@ -479,7 +480,7 @@ def _owed_outcome(txn: OpenTxn, partition: TopicPartition, entry: CoordinatorEnt
 # Kafka's tool
 
 
-def listed_by_kafka(
+def is_listed_by_kafka(
     txn: OpenTxn,
     partition: TopicPartition,
     coordinators: Coordinators,
@@ -501,10 +502,10 @@ def listed_by_kafka(
         now_ms=as_of_ms,
         max_transaction_timeout_ms=max_transaction_timeout_ms,
     )
-    entry = coordinators.by_producer.get(txn.producer_id)
+    entry = coordinators.entry_by_producer.get(txn.producer_id)
     if entry is None:
         return bool(OpenTransaction.hanging(old_candidates, {}, {}))
-    newest_record = entry.newest
+    newest_record = entry.newest_record
     description = TransactionDescription(
         coordinator_id=-1,
         transactional_id=newest_record.transactional_id,

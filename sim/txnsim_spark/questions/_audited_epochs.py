@@ -20,7 +20,7 @@ class AuditedEpoch(msgspec.Struct, frozen=True, kw_only=True):
     producer_id: int
     producer_epoch: int
     topic_partition: TopicPartition
-    coordinator: int | None
+    coordinator_partition: int | None
     """Partition of ``__transaction_state``; None if no log knows the producer."""
     transactional_id: str | None
     decisions: tuple[AuditedDecision, ...]
@@ -48,7 +48,7 @@ def epochs_of(rows: Iterator[Mapping[str, Any]]) -> Iterator[AuditedEpoch]:
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
                 topic_partition=TopicPartition(topic, partition),
-                coordinator=min(coordinators, default=None),
+                coordinator_partition=min(coordinators, default=None),
                 transactional_id=min(transactional_ids, default=None),
                 decisions=tuple(
                     _decision_of(row)
@@ -107,7 +107,7 @@ def epoch_without_decision(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         topic_partition=topic_partition,
-        coordinator=None,
+        coordinator_partition=None,
         transactional_id=transactional_id,
         decisions=(),
         markers=(),

@@ -51,40 +51,48 @@ class ClueReader:
         self._times: dict[tuple[int, int], tuple[int | None, int | None]] = {}
         """(coordinator, offset) -> the times around it."""
         self._batches = _batches_of(engine, logs, doubtful_verdicts, on_problem)
-        self._owners = _owners_of(tables, {item.epoch.producer_id for item in doubtful_verdicts})
+        self._owners = _owners_of(
+            tables, {doubtful_verdict.epoch.producer_id for doubtful_verdict in doubtful_verdicts}
+        )
 
     def transactional_id_of(self, producer_id: int) -> str | None:
         """The transactional id of a producer id; None if no coordinator's log has it."""
         owner = self._owners.get(producer_id)
         return None if owner is None else owner[0]
 
-    def batches_of(self, item: DoubtfulVerdict) -> Sequence[ProducerBatch]:
+    def batches_of(self, doubtful_verdict: DoubtfulVerdict) -> Sequence[ProducerBatch]:
         """The batches of a verdict's producer on its partition, in order."""
-        return self._batches.get((item.epoch.topic_partition, item.epoch.producer_id), ())
+        return self._batches.get(
+            (doubtful_verdict.epoch.topic_partition, doubtful_verdict.epoch.producer_id), ()
+        )
 
-    def records_of(self, item: DoubtfulVerdict) -> RecordsConcerned | None:
-        return records_of(item.verdict, item.epoch.producer_epoch, self.batches_of(item))
+    def records_of(self, doubtful_verdict: DoubtfulVerdict) -> RecordsConcerned | None:
+        return records_of(
+            doubtful_verdict.verdict,
+            doubtful_verdict.epoch.producer_epoch,
+            self.batches_of(doubtful_verdict),
+        )
 
-    def clues_of(self, item: DoubtfulVerdict) -> FindingClues:
-        topic_partition = item.epoch.topic_partition
-        batches = self.batches_of(item)
-        concerned_records = self.records_of(item)
-        owner = self._owners.get(item.epoch.producer_id)
-        coordinator = item.epoch.coordinator
+    def clues_of(self, doubtful_verdict: DoubtfulVerdict) -> FindingClues:
+        topic_partition = doubtful_verdict.epoch.topic_partition
+        batches = self.batches_of(doubtful_verdict)
+        concerned_records = self.records_of(doubtful_verdict)
+        owner = self._owners.get(doubtful_verdict.epoch.producer_id)
+        coordinator = doubtful_verdict.epoch.coordinator_partition
         if coordinator is None and owner is not None:
             coordinator = owner[1]
         return FindingClues(
             records=concerned_records,
             has_new_leader=self._has_new_leader(topic_partition, concerned_records),
-            coordinator_epoch=self._coordinator_epoch(coordinator, item.verdict),
-            has_moved_twice=item.verdict.state is AuditState.RECORDS_BEHIND
+            coordinator_epoch=self._coordinator_epoch(coordinator, doubtful_verdict.verdict),
+            has_moved_twice=doubtful_verdict.verdict.state is AuditState.RECORDS_BEHIND
             and self._has_moved_twice(coordinator, written_ms_of(concerned_records, batches)),
         )
 
     def _has_new_leader(
         self, topic_partition: TopicPartition, concerned_records: RecordsConcerned | None
     ) -> bool | None:
-        log = self._logs.by_partition.get(topic_partition)
+        log = self._logs.log_by_partition.get(topic_partition)
         if log is None or concerned_records is None or not log.state.ends.epochs:
             return None
         end_offset = concerned_records.ended_at
@@ -150,17 +158,17 @@ class ClueReader:
         """Times of the coordinator's last record below an offset, and of the first one from there
         on; None without one.
         """
-        topic_partition = coordinator_partition, offset
-        if topic_partition not in self._times:
+        partition_and_offset = coordinator_partition, offset
+        if partition_and_offset not in self._times:
             query = queries.NEIGHBOURS.format(coordinator=coordinator_partition, offset=offset)
             (row,) = self._tables.rows(query)
-            self._times[topic_partition] = row["before_ms"], row["after_ms"]
-        return self._times[topic_partition]
+            self._times[partition_and_offset] = row["before_ms"], row["after_ms"]
+        return self._times[partition_and_offset]
 
     def _epochs_of(self, coordinator_partition: int | None) -> tuple[tuple[int, int], ...]:
         if coordinator_partition is None:
             return ()
-        log = self._logs.by_partition.get(
+        log = self._logs.log_by_partition.get(
             TopicPartition(TRANSACTION_STATE_TOPIC, coordinator_partition)
         )
         return () if log is None else log.state.ends.epochs
@@ -174,23 +182,29 @@ def _batches_of(
 ) -> Mapping[tuple[TopicPartition, int], list[ProducerBatch]]:
     """(partition, producer id) -> its batches there, in order."""
     partitions = {
-        item.epoch.topic_partition for item in doubtful_verdicts
-    } & logs.by_partition.keys()
+        doubtful_verdict.epoch.topic_partition for doubtful_verdict in doubtful_verdicts
+    } & logs.log_by_partition.keys()
     paths = [
-        Path(logs.by_partition[topic_partition].state.replica.path)
+        Path(logs.log_by_partition[topic_partition].state.replica.path)
         for topic_partition in sorted(partitions)
     ]
-    batches: defaultdict[tuple[TopicPartition, int], list[ProducerBatch]] = defaultdict(list)
+    batches_by_producer: defaultdict[tuple[TopicPartition, int], list[ProducerBatch]] = defaultdict(
+        list
+    )
     if not paths:
-        return batches
-    scope = RowScope(producer_ids=frozenset(item.epoch.producer_id for item in doubtful_verdicts))
+        return batches_by_producer
+    scope = RowScope(
+        producer_ids=frozenset(
+            doubtful_verdict.epoch.producer_id for doubtful_verdict in doubtful_verdicts
+        )
+    )
     for rows in kept_rows(engine, "batches", paths, _keep_all, scope=scope, on_problem=on_problem):
         for row in rows.to_pylist():
             topic_partition = TopicPartition(row["topic"], row["partition"])
-            batches[topic_partition, row["producer_id"]].append(_batch_of(row))
-    for batches_of_producer in batches.values():
+            batches_by_producer[topic_partition, row["producer_id"]].append(_batch_of(row))
+    for batches_of_producer in batches_by_producer.values():
         batches_of_producer.sort(key=lambda batch: batch.base_offset)
-    return batches
+    return batches_by_producer
 
 
 def _keep_all(batch: pa.RecordBatch) -> pa.RecordBatch:

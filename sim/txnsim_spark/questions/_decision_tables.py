@@ -69,7 +69,7 @@ def decision_tables(engine: Engine, logs: AuditedLogs, on_problem: OnProblem) ->
         COMPARED_SCHEMA,
         [
             (topic_partition.topic, topic_partition.partition, len(log.other_replicas) + 1)
-            for topic_partition, log in sorted(logs.by_partition.items(), key=itemgetter(0))
+            for topic_partition, log in sorted(logs.log_by_partition.items(), key=itemgetter(0))
             if log.other_replicas
         ],
     )
@@ -81,7 +81,7 @@ def _paths_of(logs: AuditedLogs, table: str) -> list[Path]:
     is_of_coordinators = table == "transactions"
     replicas = [
         state
-        for topic_partition, log in logs.by_partition.items()
+        for topic_partition, log in logs.log_by_partition.items()
         if (topic_partition.topic == TRANSACTION_STATE_TOPIC) is is_of_coordinators
         for state in (log.state, *(log.other_replicas if table == "fragments" else ()))
     ]

@@ -41,8 +41,8 @@ class AuditedLog(msgspec.Struct, frozen=True, kw_only=True):
 class AuditedLogs(msgspec.Struct, frozen=True, kw_only=True):
     """The logs to compare."""
 
-    by_partition: Mapping[TopicPartition, AuditedLog]
-    undecided: Mapping[str, str] = {}
+    log_by_partition: Mapping[TopicPartition, AuditedLog]
+    undecided_reason_by_topic: Mapping[str, str] = {}
     """Topic -> why nobody knows which topic of this name lives."""
     living_topics: frozenset[str] | None = None
     """The topics that exist, by the metadata log; None without a copy of it."""
@@ -51,40 +51,42 @@ class AuditedLogs(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def leaders(self) -> list[ReplicaState]:
-        return [log.state for log in self.by_partition.values()]
+        return [log.state for log in self.log_by_partition.values()]
 
     def why_absent(self, topic_partition: TopicPartition) -> str:
         """Why a partition has no log here."""
-        if topic_partition.topic in self.undecided:
-            return self.undecided[topic_partition.topic]
+        if topic_partition.topic in self.undecided_reason_by_topic:
+            return self.undecided_reason_by_topic[topic_partition.topic]
         if self.living_topics is not None and topic_partition.topic not in self.living_topics:
             return f"topic {topic_partition.topic} was deleted"
         return f"no replica of {topic_partition} is among the directories"
 
 
 def audited_logs(
-    states: Sequence[ReplicaState], reading: DirectoryReader, topics: frozenset[str]
+    replica_states: Sequence[ReplicaState],
+    directory_reader: DirectoryReader,
+    topics: frozenset[str],
 ) -> AuditedLogs:
     """The logs to compare, of living replicas.
 
     Args:
-        states: The living replicas (``Reading.living_states``).
-        reading: Has read them.
+        replica_states: The living replicas (``Reading.living_states``).
+        directory_reader: Has read them.
         topics: Topics to compare; all where empty. The coordinators' logs are always read.
     """
     replicas_by_partition: defaultdict[TopicPartition, list[ReplicaState]] = defaultdict(list)
-    for state in states:
+    for state in replica_states:
         replicas_by_partition[state.replica.topic_partition].append(state)
-    undecided = {
-        topic: "; ".join(reading.undecided_reasons(topic))
+    undecided_reason_by_topic = {
+        topic: "; ".join(directory_reader.undecided_reasons(topic))
         for topic in {topic_partition.topic for topic_partition in replicas_by_partition}
-        if reading.undecided_reasons(topic)
+        if directory_reader.undecided_reasons(topic)
     }
-    checkpoints_by_dir: dict[str, _CleanerCheckpoint] = {}
-    logs: dict[TopicPartition, AuditedLog] = {}
+    checkpoint_by_dir: dict[str, _CleanerCheckpoint] = {}
+    log_by_partition: dict[TopicPartition, AuditedLog] = {}
     for topic_partition, replicas in sorted(replicas_by_partition.items()):
         is_coordinator = topic_partition.topic == TRANSACTION_STATE_TOPIC
-        if topic_partition.topic in undecided or (
+        if topic_partition.topic in undecided_reason_by_topic or (
             topic_partition.topic in NOT_JUDGED and not is_coordinator
         ):
             continue
@@ -93,24 +95,24 @@ def audited_logs(
         elected_ends = elected_replica([state.ends for state in replicas])
         state = next(state for state in replicas if state.ends is elected_ends)
         log_dir = state.replica.log_dir
-        if log_dir not in checkpoints_by_dir:
-            checkpoints_by_dir[log_dir] = _CleanerCheckpoint(Path(log_dir))
-        assignment = reading.known.assignments.get(topic_partition)
+        if log_dir not in checkpoint_by_dir:
+            checkpoint_by_dir[log_dir] = _CleanerCheckpoint(Path(log_dir))
+        assignment = directory_reader.found_topics.assignments.get(topic_partition)
         missing_brokers = (
             set()
             if assignment is None
             else {*assignment.in_sync} - {state.replica.broker for state in replicas}
         )
-        log = _audited_log(state, checkpoints_by_dir[log_dir], is_leader_here=not missing_brokers)
-        logs[topic_partition] = msgspec.structs.replace(
+        log = _audited_log(state, checkpoint_by_dir[log_dir], is_leader_here=not missing_brokers)
+        log_by_partition[topic_partition] = msgspec.structs.replace(
             log, other_replicas=_equally_long(state, replicas)
         )
-    topic_ids = reading.known.topic_ids
+    topic_ids = directory_reader.found_topics.topic_ids
     return AuditedLogs(
-        by_partition=logs,
-        undecided=undecided,
+        log_by_partition=log_by_partition,
+        undecided_reason_by_topic=undecided_reason_by_topic,
         living_topics=None if topic_ids is None else frozenset(topic_ids) | INTERNAL_TOPICS,
-        missing_coordinators=_missing_coordinators(logs, reading),
+        missing_coordinators=_missing_coordinators(log_by_partition, directory_reader),
     )
 
 
@@ -132,24 +134,29 @@ def other_replicas_of(
     """The logs of some partitions on their other replicas, one after the other, each time with the
     coordinators' logs.
     """
-    coordinators = {
+    coordinator_log_by_partition = {
         topic_partition: log
-        for topic_partition, log in logs.by_partition.items()
+        for topic_partition, log in logs.log_by_partition.items()
         if topic_partition.topic == TRANSACTION_STATE_TOPIC
     }
     most_replicas = max(
-        (len(logs.by_partition[topic_partition].other_replicas) for topic_partition in partitions),
+        (
+            len(logs.log_by_partition[topic_partition].other_replicas)
+            for topic_partition in partitions
+        ),
         default=0,
     )
     for rank in range(most_replicas):
-        other_logs = {
+        other_log_by_partition = {
             topic_partition: msgspec.structs.replace(
                 log, state=log.other_replicas[rank], other_replicas=()
             )
             for topic_partition in partitions
-            if rank < len((log := logs.by_partition[topic_partition]).other_replicas)
+            if rank < len((log := logs.log_by_partition[topic_partition]).other_replicas)
         }
-        yield msgspec.structs.replace(logs, by_partition={**coordinators, **other_logs})
+        yield msgspec.structs.replace(
+            logs, log_by_partition={**coordinator_log_by_partition, **other_log_by_partition}
+        )
 
 
 class _CleanerCheckpoint:
@@ -199,22 +206,22 @@ def _cleaned_offset(state: ReplicaState, checkpoint: _CleanerCheckpoint) -> int:
 
 
 def _missing_coordinators(
-    logs: Mapping[TopicPartition, AuditedLog], reading: DirectoryReader
+    logs: Mapping[TopicPartition, AuditedLog], directory_reader: DirectoryReader
 ) -> str:
-    present = {
+    present_partitions = {
         topic_partition.partition
         for topic_partition in logs
         if topic_partition.topic == TRANSACTION_STATE_TOPIC
     }
-    expected = {
+    expected_partitions = {
         topic_partition.partition
-        for topic_partition in reading.known.assignments
+        for topic_partition in directory_reader.found_topics.assignments
         if topic_partition.topic == TRANSACTION_STATE_TOPIC
     }
-    missing = expected - present
-    if not missing:
+    missing_partitions = expected_partitions - present_partitions
+    if not missing_partitions:
         return ""
-    missing_list = _partition_list(missing)
+    missing_list = _partition_list(missing_partitions)
     return f"partitions of __transaction_state are not among the directories: {missing_list}"
 
 

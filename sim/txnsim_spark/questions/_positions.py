@@ -139,14 +139,14 @@ def leading_states(
     paths: Iterable[Path], topic: str, on_problem: OnProblem
 ) -> Iterator[ReplicaState]:
     """The state of each partition's leading replica, by partition."""
-    reading = DirectoryReader(Search(paths=tuple(paths), topics=frozenset({topic})))
+    directory_reader = DirectoryReader(Search(paths=tuple(paths), topics=frozenset({topic})))
     states_by_partition: dict[int, list[ReplicaState]] = {}
-    for replica_state in reading.living_states():
+    for replica_state in directory_reader.living_states():
         if replica_state.replica.topic == topic:
             states_by_partition.setdefault(replica_state.replica.partition, []).append(
                 replica_state
             )
-    for problem in (*reading.problems, *reading.undecided_reasons(topic)):
+    for problem in (*directory_reader.problems, *directory_reader.undecided_reasons(topic)):
         on_problem(problem)
     for _, replica_states in sorted(states_by_partition.items()):
         leader_ends = elected_replica([replica_state.ends for replica_state in replica_states])

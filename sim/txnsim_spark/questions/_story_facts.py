@@ -21,7 +21,7 @@ from txnsim_spark.questions._log_reach import AuditedLogs
 
 def facts_of(
     finding: DecisionFinding,
-    item: DoubtfulVerdict,
+    doubtful_verdict: DoubtfulVerdict,
     *,
     clue_reader: ClueReader,
     logs: AuditedLogs,
@@ -31,39 +31,46 @@ def facts_of(
 
     Args:
         finding: The finding.
-        item: Its verdict.
+        doubtful_verdict: Its verdict.
         clue_reader: Has read the batches of its producer.
         logs: The logs that were compared.
         tables: Answers what else the decision lists.
     """
-    topic_partition = item.epoch.topic_partition
-    batches = clue_reader.batches_of(item)
-    concerned_records = clue_reader.records_of(item)
-    first_offset = _first_offset(item, concerned_records)
-    decision = item.verdict.decision
+    topic_partition = doubtful_verdict.epoch.topic_partition
+    batches = clue_reader.batches_of(doubtful_verdict)
+    concerned_records = clue_reader.records_of(doubtful_verdict)
+    first_offset = _first_offset(doubtful_verdict, concerned_records)
+    decision = doubtful_verdict.verdict.decision
     return FindingFacts(
         finding=finding,
-        is_v2=_is_v2(finding, item, tables),
+        is_v2=_is_v2(finding, doubtful_verdict, tables),
         other_partitions=_other_partitions(finding, topic_partition, tables),
         ended_by=_ending_marker(finding, concerned_records, tables),
         last_outcome_is_commit=_outcome_before(first_offset, batches),
         leader_moves=_count_leader_moves(topic_partition, first_offset, concerned_records, logs),
         is_late_marker=decision is not None
         and decision.completed_ms is not None
-        and any(marker.at_ms > decision.completed_ms + SKEW_MS for marker in item.verdict.markers),
-        brokers=len({log.state.replica.broker for log in logs.by_partition.values()}),
+        and any(
+            marker.at_ms > decision.completed_ms + SKEW_MS
+            for marker in doubtful_verdict.verdict.markers
+        ),
+        brokers=len({log.state.replica.broker for log in logs.log_by_partition.values()}),
     )
 
 
-def _first_offset(item: DoubtfulVerdict, concerned_records: RecordsConcerned | None) -> int | None:
+def _first_offset(
+    doubtful_verdict: DoubtfulVerdict, concerned_records: RecordsConcerned | None
+) -> int | None:
     if concerned_records is not None:
         return concerned_records.first_offset
-    return item.verdict.markers[0].offset if item.verdict.markers else None
+    return doubtful_verdict.verdict.markers[0].offset if doubtful_verdict.verdict.markers else None
 
 
-def _is_v2(finding: DecisionFinding, item: DoubtfulVerdict, tables: DecisionTables) -> bool:
-    if item.verdict.decision is not None:
-        return item.verdict.decision.by_epoch
+def _is_v2(
+    finding: DecisionFinding, doubtful_verdict: DoubtfulVerdict, tables: DecisionTables
+) -> bool:
+    if doubtful_verdict.verdict.decision is not None:
+        return doubtful_verdict.verdict.decision.by_epoch
     query = queries.CLIENT_VERSION.format(producer_id=finding.producer_id)
     (row,) = tables.rows(query)
     return (row["client_version"] or 0) >= 2
@@ -120,7 +127,7 @@ def _count_leader_moves(
     concerned_records: RecordsConcerned | None,
     logs: AuditedLogs,
 ) -> int:
-    log = logs.by_partition.get(topic_partition)
+    log = logs.log_by_partition.get(topic_partition)
     if log is None or first_offset is None:
         return 0
     end_offset = None if concerned_records is None else concerned_records.ended_at

@@ -90,19 +90,19 @@ def find_decisions_and_facts(
         LogFileError: Spark met a file that can't be read.
     """
     problems: dict[str, None] = {}
-    hanging = find_hanging(search, new_session=new_session, progress=progress)
-    problems.update(dict.fromkeys(hanging.source.problems))
-    reading = DirectoryReader(search)
-    logs = audited_logs(reading.living_states(), reading, search.topics)
+    hanging_report = find_hanging(search, new_session=new_session, progress=progress)
+    problems.update(dict.fromkeys(hanging_report.source.problems))
+    directory_reader = DirectoryReader(search)
+    logs = audited_logs(directory_reader.living_states(), directory_reader, search.topics)
     engine = Engine(new_session, progress, with_spark=search.with_spark)
     audit = _Audit(search, engine, progress, problems.setdefault, finding_id)
     builder = ReportBuilder()
-    disagreeing = audit.run(logs, hanging.findings, builder)
-    for other_logs in other_replicas_of(logs, disagreeing):
-        of_others = ReportBuilder()
-        audit.run(other_logs, (), of_others)
-        builder.add_of_other_replicas(of_others)
-    for topic_partition in disagreeing:
+    disagreeing_partitions = audit.run(logs, hanging_report.findings, builder)
+    for other_logs in other_replicas_of(logs, disagreeing_partitions):
+        builder_of_others = ReportBuilder()
+        audit.run(other_logs, (), builder_of_others)
+        builder.add_of_other_replicas(builder_of_others)
+    for topic_partition in disagreeing_partitions:
         problems.setdefault(
             f"{topic_partition}: replicas hold different markers; txnsim logs verify says where"
         )
@@ -147,7 +147,7 @@ class _Audit:
                 epoch.decisions,
                 epoch.markers,
                 partition_reach=reaches.of_partition(epoch.topic_partition),
-                coordinator_reach=reaches.of_coordinator(epoch.coordinator),
+                coordinator_reach=reaches.of_coordinator(epoch.coordinator_partition),
             ):
                 if verdict.decision is not None and not verdict.markers:
                     unmarked_places.add((epoch.producer_id, epoch.topic_partition))
@@ -172,22 +172,24 @@ class _Audit:
         clue_reader = ClueReader(
             self._engine, logs, tables, doubtful_verdicts[:DETAILS_MAX], self._on_problem
         )
-        for number, item in enumerate(doubtful_verdicts):
-            clues = clue_reader.clues_of(item) if number < DETAILS_MAX else FindingClues()
+        for number, doubtful_verdict in enumerate(doubtful_verdicts):
+            clues = (
+                clue_reader.clues_of(doubtful_verdict) if number < DETAILS_MAX else FindingClues()
+            )
             finding = finding_of(
-                item.verdict,
-                topic_partition=item.epoch.topic_partition,
-                producer_id=item.epoch.producer_id,
-                producer_epoch=item.epoch.producer_epoch,
-                transactional_id=item.epoch.transactional_id
-                or clue_reader.transactional_id_of(item.epoch.producer_id),
+                doubtful_verdict.verdict,
+                topic_partition=doubtful_verdict.epoch.topic_partition,
+                producer_id=doubtful_verdict.epoch.producer_id,
+                producer_epoch=doubtful_verdict.epoch.producer_epoch,
+                transactional_id=doubtful_verdict.epoch.transactional_id
+                or clue_reader.transactional_id_of(doubtful_verdict.epoch.producer_id),
                 clues=clues,
                 program=program_at(self._search.bootstrap),
             )
             builder.add(finding)
             if finding.id == self._finding_id and self.facts is None:
                 self.facts = facts_of(
-                    finding, item, clue_reader=clue_reader, logs=logs, tables=tables
+                    finding, doubtful_verdict, clue_reader=clue_reader, logs=logs, tables=tables
                 )
 
 
@@ -196,22 +198,23 @@ class _Reaches:
 
     def __init__(self, logs: AuditedLogs, tables: DecisionTables) -> None:
         self._logs = logs
-        complete_from = {
-            topic_partition: log.complete_from for topic_partition, log in logs.by_partition.items()
+        complete_from_by_partition = {
+            topic_partition: log.complete_from
+            for topic_partition, log in logs.log_by_partition.items()
         }
         for row in tables.rows(queries.GAPS):
             topic_partition = TopicPartition(TRANSACTION_STATE_TOPIC, row["partition"])
             if row["complete_from"] is not None:
-                complete_from[topic_partition] = max(
-                    complete_from[topic_partition] or 0, row["complete_from"]
+                complete_from_by_partition[topic_partition] = max(
+                    complete_from_by_partition[topic_partition] or 0, row["complete_from"]
                 )
-        self._complete_from = complete_from
+        self._complete_from = complete_from_by_partition
         tables.set_rows(
             "audited_logs",
             LOGS_SCHEMA,
             [
                 (topic_partition.topic, topic_partition.partition, offset)
-                for topic_partition, offset in sorted(complete_from.items())
+                for topic_partition, offset in sorted(complete_from_by_partition.items())
             ],
         )
         self._times_ms: dict[TopicPartition, tuple[int | None, int | None]] = {
@@ -220,7 +223,7 @@ class _Reaches:
         }
         coordinators = [
             topic_partition.partition
-            for topic_partition in complete_from
+            for topic_partition in complete_from_by_partition
             if topic_partition.topic == TRANSACTION_STATE_TOPIC
         ]
         reach_by_coordinator = {number: self.of_coordinator(number) for number in coordinators}
@@ -244,7 +247,7 @@ class _Reaches:
         return self.of_partition(TopicPartition(TRANSACTION_STATE_TOPIC, coordinator_partition))
 
     def of_partition(self, topic_partition: TopicPartition) -> LogReach:
-        log = self._logs.by_partition.get(topic_partition)
+        log = self._logs.log_by_partition.get(topic_partition)
         if log is None:
             return LogReach.absent(self._logs.why_absent(topic_partition))
         since_ms, newest_ms = self._times_ms.get(topic_partition, (None, None))
@@ -267,10 +270,10 @@ def _common_reach(reaches: Iterable[LogReach], missing_coordinators: str) -> Log
     reach_list = [*reaches]
     if not reach_list:
         return LogReach.absent("no replica of __transaction_state is among the directories")
-    latest = max(reach_list, key=lambda reach: reach.since_ms)
+    latest_reach = max(reach_list, key=lambda reach: reach.since_ms)
     return LogReach(
-        since_ms=latest.since_ms,
-        reason=latest.reason,
+        since_ms=latest_reach.since_ms,
+        reason=latest_reach.reason,
         until_ms=min(reach.until_ms for reach in reach_list),
     )
 

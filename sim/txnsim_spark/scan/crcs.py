@@ -36,26 +36,33 @@ def wrong_crc_in(table: Ints, row: int, segment_end: int) -> SegmentDamage:
 
 def crcs_are_right(path: Path, table: Ints) -> Truths:
     """For each row of a table of batches (``walk.batch_rows``), whether its CRC is right."""
-    valid = np.empty(table.shape[1], dtype=np.bool_)
+    crc_is_right = np.empty(table.shape[1], dtype=np.bool_)
     with pieces_of(path) as file:
         for first_row, end_row in runs_of(table):
             if end_row - first_row == 1 and table[kernel.BATCH_SIZE, first_row] > PIECE_BYTES:
-                valid[first_row] = (
+                crc_is_right[first_row] = (
                     large_crc_of(file, table[:, first_row]) == table[kernel.CRC, first_row]
                 )
             else:
-                valid[first_row:end_row] = _crcs_of_run_are_right(file, table[:, first_row:end_row])
-    return valid
+                crc_is_right[first_row:end_row] = _crcs_of_run_are_right(
+                    file, table[:, first_row:end_row]
+                )
+    return crc_is_right
 
 
 def runs_of(table: Ints, *, bytes_max: int = PIECE_BYTES) -> Iterator[tuple[int, int]]:
     """(first, last + 1) of consecutive rows whose batches have at most ``bytes_max`` together; a
     larger batch stands alone.
     """
-    positions, ends = table[kernel.POSITION], table[kernel.POSITION] + table[kernel.BATCH_SIZE]
+    positions, end_positions = (
+        table[kernel.POSITION],
+        table[kernel.POSITION] + table[kernel.BATCH_SIZE],
+    )
     first_row = 0
     while first_row < table.shape[1]:
-        end_row = int(np.searchsorted(ends, positions[first_row] + bytes_max, side="right"))
+        end_row = int(
+            np.searchsorted(end_positions, positions[first_row] + bytes_max, side="right")
+        )
         end_row = max(end_row, first_row + 1)
         yield first_row, end_row
         first_row = end_row
@@ -75,24 +82,28 @@ def crcs_in(piece: Bytes, piece_start: int, batch_rows: Ints) -> Truths:
         piece_start: Their position in the file.
         batch_rows: At least one row, none in front of the piece.
     """
-    starts = batch_rows[kernel.POSITION] - (piece_start - BatchHeader.CRC_START)
+    crc_starts = batch_rows[kernel.POSITION] - (piece_start - BatchHeader.CRC_START)
     sizes = batch_rows[kernel.BATCH_SIZE] - BatchHeader.CRC_START
     stated_crcs = batch_rows[kernel.CRC]
-    valid = np.zeros(batch_rows.shape[1], dtype=np.bool_)
+    crc_is_right = np.zeros(batch_rows.shape[1], dtype=np.bool_)
     # The file may shrink meanwhile: only batches that the piece holds in full count.
-    whole_count = int(np.searchsorted(starts + sizes, len(piece), side="right"))
+    whole_count = int(np.searchsorted(crc_starts + sizes, len(piece), side="right"))
     if int(sizes.mean()) < SMALL_BATCH_BYTES:
         kernel_crc.check_crcs(
-            piece, starts[:whole_count], sizes[:whole_count], stated_crcs[:whole_count], valid
+            piece,
+            crc_starts[:whole_count],
+            sizes[:whole_count],
+            stated_crcs[:whole_count],
+            crc_is_right,
         )
-        return valid
+        return crc_is_right
     view = memoryview(piece.data)
     for row in range(whole_count):
-        crc_start = int(starts[row])
-        valid[row] = (
+        crc_start = int(crc_starts[row])
+        crc_is_right[row] = (
             crc32c.crc32c(view[crc_start : crc_start + int(sizes[row])]) == stated_crcs[row]
         )
-    return valid
+    return crc_is_right
 
 
 def large_crc_of(file: PieceReader, row: Ints) -> int:

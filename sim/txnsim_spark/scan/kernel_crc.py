@@ -92,17 +92,19 @@ def _crc_tables() -> np.ndarray[Any, np.dtype[np.uint32]]:
 CRC_TABLES: Final = _crc_tables()
 
 
-def check_crcs(buffer: Any, starts: Ints, sizes: Ints, stated_crcs: Ints, valid: Any) -> None:
+def check_crcs(
+    buffer: Any, starts: Ints, sizes: Ints, stated_crcs: Ints, crc_is_right: Any
+) -> None:
     """Fill ``valid`` with whether each batch's CRC is the one that it states."""
     if HAS_INSTRUCTION:
-        check_by_instruction(buffer, starts, sizes, stated_crcs, valid)
+        check_by_instruction(buffer, starts, sizes, stated_crcs, crc_is_right)
     else:
-        check_by_tables(buffer, starts, sizes, stated_crcs, CRC_TABLES, valid)
+        check_by_tables(buffer, starts, sizes, stated_crcs, CRC_TABLES, crc_is_right)
 
 
 @compile_function
 def check_by_instruction(
-    buffer: Any, starts: Ints, sizes: Ints, stated_crcs: Ints, valid: Any
+    buffer: Any, starts: Ints, sizes: Ints, stated_crcs: Ints, crc_is_right: Any
 ) -> None:
     """``check_crcs`` by the processor's instruction."""
     for row in range(len(starts)):
@@ -116,12 +118,12 @@ def check_by_instruction(
         while position < end:
             crc = crc_with_one_byte(crc, buffer, position)
             position += 1
-        valid[row] = (crc ^ np.uint32(0xFFFFFFFF)) == np.uint32(stated_crcs[row])
+        crc_is_right[row] = (crc ^ np.uint32(0xFFFFFFFF)) == np.uint32(stated_crcs[row])
 
 
 @compile_function
 def check_by_tables(
-    buffer: Any, starts: Ints, sizes: Ints, stated_crcs: Ints, tables: Any, valid: Any
+    buffer: Any, starts: Ints, sizes: Ints, stated_crcs: Ints, tables: Any, crc_is_right: Any
 ) -> None:
     """``check_crcs`` on any processor; ``tables`` are ``CRC_TABLES``."""
     for row in range(len(starts)):
@@ -139,4 +141,4 @@ def check_by_tables(
                 crc >> np.uint32(8)
             )
             position += 1
-        valid[row] = (crc ^ np.uint32(0xFFFFFFFF)) == np.uint32(stated_crcs[row])
+        crc_is_right[row] = (crc ^ np.uint32(0xFFFFFFFF)) == np.uint32(stated_crcs[row])

@@ -149,13 +149,13 @@ def scan_fragments(
             return fragment_count, ending_count, batch_start, stop_reason
         if ending_count == ending_limit:
             return fragment_count, ending_count, batch_start, TABLE_FULL
-        producer = be64(buffer, batch_start + 43)
-        if row >= fragment_count or fragments[row, PRODUCER] != producer:
-            row = _fragment_row(slots, fragments, fragment_count, producer, fragment_limit)
+        producer_id = be64(buffer, batch_start + 43)
+        if row >= fragment_count or fragments[row, PRODUCER] != producer_id:
+            row = _fragment_row(slots, fragments, fragment_count, producer_id, fragment_limit)
             if row < 0:
                 return fragment_count, ending_count, batch_start, TABLE_FULL
             if row == fragment_count:
-                _begin_fragment(fragments[row], producer, be64(buffer, batch_start))
+                _begin_fragment(fragments[row], producer_id, be64(buffer, batch_start))
                 fragment_count += 1
         file_position = (
             file_state[FILE_POSITION] + batch_start

@@ -131,7 +131,7 @@ def record_rows(
     buffer: Any,
     starts: Any,
     ends: Any,
-    counts: Any,
+    record_counts: Any,
     resume_at: Any,
     rows: Any,
     bytes_max: int,
@@ -142,7 +142,7 @@ def record_rows(
         buffer: The batches' records, unpacked, as an array of uint8.
         starts: Start of each batch's records.
         ends: End of each batch's records.
-        counts: Number of records of each batch.
+        record_counts: Number of records of each batch.
         resume_at: Number of a batch, number of a record in it, and its position; updated to the
             next record.
         rows: A table from ``empty_record_table``.
@@ -160,10 +160,10 @@ def record_rows(
             position = starts[batch_number]
         if (
             end > len(buffer)
-            or counts[batch_number] * RECORD_BYTES_MIN > end - starts[batch_number]
+            or record_counts[batch_number] * RECORD_BYTES_MIN > end - starts[batch_number]
         ):
-            record_number = counts[batch_number]
-        while record_number < counts[batch_number]:
+            record_number = record_counts[batch_number]
+        while record_number < record_counts[batch_number]:
             if filled_rows == rows.shape[0] or key_value_bytes >= bytes_max:
                 resume_at[0], resume_at[1], resume_at[2] = batch_number, record_number, position
                 return filled_rows

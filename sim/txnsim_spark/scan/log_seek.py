@@ -142,14 +142,14 @@ class LookedUpBatch(msgspec.Struct, frozen=True):
 def batches_at(segment: SegmentFile, offsets: Iterable[int]) -> dict[int, LookedUpBatch]:
     """Offset -> batch that holds the offset; missing offsets are omitted."""
     batch_by_offset: dict[int, LookedUpBatch] = {}
-    start_positions: dict[int, list[int]] = {}
+    offsets_by_start_position: dict[int, list[int]] = {}
     for offset in sorted(offsets):
-        start_positions.setdefault(position_before(segment, offset), []).append(offset)
-    if not start_positions:
+        offsets_by_start_position.setdefault(position_before(segment, offset), []).append(offset)
+    if not offsets_by_start_position:
         return batch_by_offset
     with open_file(segment.path) as file:
         window = FileWindow(file, _WINDOW_BYTES)
-        for start_position, wanted_offsets in start_positions.items():
+        for start_position, wanted_offsets in offsets_by_start_position.items():
             offsets_left = wanted_offsets[::-1]
 
             def rows_reaching_offsets(

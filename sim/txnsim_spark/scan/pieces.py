@@ -108,14 +108,14 @@ def pieces_of(
     buffer: Bytes | None = None,
 ) -> Iterator[PieceReader]:
     """Open a file up to ``end_position``. A caller may pass a buffer to reuse for many files."""
-    file = _open_segment(path, end_position)
+    range_file = _open_segment(path, end_position)
     try:
-        yield PieceReader(file, piece_bytes, end_position, buffer)
+        yield PieceReader(range_file, piece_bytes, end_position, buffer)
     except ShorterFileError as error:
         error.filename = error.filename or str(path)
         raise
     finally:
-        file.close()
+        range_file.close()
 
 
 def _open_segment(path: Path, end_position: int | None) -> RangeFile:

@@ -87,8 +87,8 @@ def sections_at(segment: SegmentFile, cuts: Sequence[SectionCut]) -> Iterator[Se
             next_offset=segment.next_base_offset if next_cut is None else next_cut.offset,
             has_followers=next_cut is not None,
         )
-        end = segment.size if next_cut is None else next_cut.position
-        yield msgspec.structs.replace(segment, size=end, section=section)
+        end_position = segment.size if next_cut is None else next_cut.position
+        yield msgspec.structs.replace(segment, size=end_position, section=section)
 
 
 def cuts_of(segment: SegmentFile, section_bytes: int) -> tuple[SectionCut, ...]:

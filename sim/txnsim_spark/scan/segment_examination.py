@@ -146,7 +146,7 @@ class Examiner:
             may_be_old = stop_reason in MAY_BE_OLD or not size_seen
             if may_be_old and (old_run := old_run_at(file, position)) is not None:
                 scan_state.old_runs.append(old_run)
-                position = old_run.end
+                position = old_run.end_position
             elif stop_reason != kernel.AT_BUFFER_END or not size_seen:
                 break
         torn_damages: list[SegmentDamage] = []
@@ -161,10 +161,10 @@ class Examiner:
         piece_offset, stop_reason = 0, kernel.TABLE_FULL
         while stop_reason == kernel.TABLE_FULL and self._wrong_crc is None:
             walk_start, file_end = piece_offset, file.size - position
-            count, piece_offset, stop_reason = kernel.scan_batches(
+            batch_count, piece_offset, stop_reason = kernel.scan_batches(
                 piece, walk_start, len(piece), file_end, position, self._rows, 0
             )
-            table = self._rows[:, :count]
+            table = self._rows[:, :batch_count]
             if piece_offset > len(piece) and table[kernel.POSITION, -1] > position:
                 # The next piece begins with the batch that this one cuts.
                 piece_offset = int(table[kernel.POSITION, -1]) - position
@@ -172,12 +172,12 @@ class Examiner:
             if not table.shape[1]:
                 continue
             if piece_offset > len(piece):  # larger than a piece
-                valid = np.array([large_crc_of(file, table[:, 0]) == table[kernel.CRC, 0]])
+                crc_is_right = np.array([large_crc_of(file, table[:, 0]) == table[kernel.CRC, 0]])
                 piece = file.read(position)
             else:
-                valid = crcs_in(piece, position, table)
-            if not valid.all():
-                wrong_row = int(np.argmin(valid))
+                crc_is_right = crcs_in(piece, position, table)
+            if not crc_is_right.all():
+                wrong_row = int(np.argmin(crc_is_right))
                 self._wrong_crc = wrong_crc_in(table, wrong_row, self._end_position)
                 table = table[:, :wrong_row]
             if table.shape[1]:
@@ -218,7 +218,9 @@ class _ScanState:
         self.highest_offset: int | None = None
 
     def add_batches(self, table: Ints) -> None:
-        offset_behind_old = {messages.end: messages.next_offset for messages in self.old_runs}
+        offset_behind_old = {
+            messages.end_position: messages.next_offset for messages in self.old_runs
+        }
         self.gaps += _gaps(table, self._offset, self.position, offset_behind_old)
         self.gaps = sorted(self.gaps)[-GAPS_MAX:]
         self.non_marker_controls += _non_marker_controls(table)[
@@ -234,7 +236,9 @@ class _ScanState:
         )
         self._offset = int(table[kernel.LAST_OFFSET, -1]) + 1
         self.position = int(table[kernel.POSITION, -1] + table[kernel.BATCH_SIZE, -1])
-        self.old_runs = [messages for messages in self.old_runs if messages.end > self.position]
+        self.old_runs = [
+            messages for messages in self.old_runs if messages.end_position > self.position
+        ]
 
     def next_offset_at(self, end_position: int) -> int:
         """The offset that is expected after the sound part: after the last batch, or after messages
@@ -306,12 +310,14 @@ def examine_recovered(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
     """
     recovered_segments = [segment for segment in segments if segment.is_recovered]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # what is compiled lets other threads run
-        cuts = dict(zip(recovered_segments, pool.map(_cut_of, recovered_segments), strict=True))
+        damage_by_segment = dict(
+            zip(recovered_segments, pool.map(_cut_of, recovered_segments), strict=True)
+        )
     is_log_cut = False
     examined_segments: list[SegmentFile] = []
     for segment in segments:
         if segment.is_recovered:
-            cut_damage = _cut_before(segment) if is_log_cut else cuts[segment]
+            cut_damage = _cut_before(segment) if is_log_cut else damage_by_segment[segment]
             is_log_cut = cut_damage is not None
             segment = msgspec.structs.replace(segment, is_cut_searched=True, cut_damage=cut_damage)
         examined_segments.append(segment)

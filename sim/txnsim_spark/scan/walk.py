@@ -36,7 +36,7 @@ class OldRun(msgspec.Struct, frozen=True, kw_only=True):
     """Messages of format 0 and 1 that follow each other."""
 
     position: int
-    end: int
+    end_position: int
     """Position after the last message."""
     next_offset: int
     """Offset after the last message."""
@@ -101,7 +101,7 @@ def batch_rows(
             if may_be_old and (old_run := old_run_at(file, position)) is not None:
                 if on_old_run is not None:
                     on_old_run(old_run)
-                position = old_run.end
+                position = old_run.end_position
             elif stop_reason != kernel.AT_BUFFER_END or not piece_offset:
                 break
         if row_count:
@@ -199,7 +199,7 @@ def _fold_segment(
             # A short message is less than a header of format 2.
             may_be_old = stop_reason in MAY_BE_OLD or not piece_offset
             if may_be_old and (old_run := old_run_at(file, position)) is not None:
-                position = old_run.end
+                position = old_run.end_position
             elif stop_reason != kernel.AT_BUFFER_END or not piece_offset:
                 break
         report_damage(file, position, stop_reason, on_damage)
@@ -207,7 +207,7 @@ def _fold_segment(
 
 def old_run_damage(run: OldRun) -> SegmentDamage:
     """The damage that stands for messages of an old format, which no table can have as rows."""
-    size = run.end - run.position
+    size = run.end_position - run.position
     reason = f"{size} bytes, messages of format 0 or 1, which are passed over"
     return SegmentDamage(position=run.position, size=size, kind="format", reason=reason)
 
@@ -216,20 +216,20 @@ def old_run_at(file: PieceReader, position: int) -> OldRun | None:
     """The complete and sound messages of format 0 and 1 from ``position`` on, which have no
     producer and are skipped; None if there are none.
     """
-    end = position
+    end_position = position
     last_offset = -1
-    while file.size - end > BatchHeader.MAGIC_POSITION:
-        message_start = bytes(file.read_whole(end, BatchHeader.MAGIC_POSITION + 1))
+    while file.size - end_position > BatchHeader.MAGIC_POSITION:
+        message_start = bytes(file.read_whole(end_position, BatchHeader.MAGIC_POSITION + 1))
         old_message = OldMessage.parse(message_start)
-        if old_message is None or old_message.size > file.size - end:
+        if old_message is None or old_message.size > file.size - end_position:
             break
-        if not old_message.is_sound(file.read_whole(end, old_message.size)):
+        if not old_message.is_sound(file.read_whole(end_position, old_message.size)):
             break
         last_offset = old_message.offset
-        end += old_message.size
-    if end == position:
+        end_position += old_message.size
+    if end_position == position:
         return None
-    return OldRun(position=position, end=end, next_offset=last_offset + 1)
+    return OldRun(position=position, end_position=end_position, next_offset=last_offset + 1)
 
 
 class FragmentFolding:
@@ -286,11 +286,11 @@ class FragmentFolding:
         return self._endings[:, :ending_count], piece_offset, stop_reason
 
     def _grow_table(self) -> None:
-        fragments, count = self._fragments, self.fragment_count
+        fragments, fragment_count = self._fragments, self.fragment_count
         self._begin_table(min(2 * len(fragments), self._producers_max))
-        self._fragments[:count] = fragments
-        self.fragment_count = count
-        fk.enter_fragments(self._slots, self._fragments, count)
+        self._fragments[:fragment_count] = fragments
+        self.fragment_count = fragment_count
+        fk.enter_fragments(self._slots, self._fragments, fragment_count)
 
 
 MAY_BE_OLD: Final = frozenset({kernel.BAD_FORMAT, kernel.BAD_LENGTH})

@@ -117,21 +117,22 @@ def without_followers(
     if segment_part.doubtful_from is None:
         yield from violations
         return
-    left_out = 0
+    left_out_count = 0
     for broken_rule in violations:
-        is_before = broken_rule.file == segment_part.file and (
+        is_before_follower = broken_rule.file == segment_part.file and (
             broken_rule.position is not None and broken_rule.position < segment_part.doubtful_from
         )
-        if broken_rule.rule in RULES_OF_DAMAGE or is_before or broken_rule.is_notice:
+        if broken_rule.rule in RULES_OF_DAMAGE or is_before_follower or broken_rule.is_notice:
             yield broken_rule
         else:
-            left_out += 1
-    if left_out:
+            left_out_count += 1
+    if left_out_count:
         yield BrokenRule(
             rule=Invariant.CRC,
             file=segment_part.file,
             position=segment_part.doubtful_from,
-            found=f"{left_out} more findings in this segment, which may follow from this batch",
+            found=f"{left_out_count} more findings in this segment,"
+            " which may follow from this batch",
             expected="none",
             is_notice=True,
         )

@@ -36,7 +36,7 @@ def read_snapshots(
     directory: Path, on_broken: Callable[[BrokenRule], object]
 ) -> dict[int, tuple[SnapshotEntry, ...]]:
     """The readable snapshots of a replica by offset."""
-    snapshots: dict[int, tuple[SnapshotEntry, ...]] = {}
+    entries_by_offset: dict[int, tuple[SnapshotEntry, ...]] = {}
     for offset, path in names.Suffix.SNAPSHOT.files_in(directory):
         snapshot_entries = read_or_report(
             path,
@@ -47,8 +47,8 @@ def read_snapshots(
             is_there=True,
         )
         if snapshot_entries is not None:
-            snapshots[offset] = snapshot_entries
-    return snapshots
+            entries_by_offset[offset] = snapshot_entries
+    return entries_by_offset
 
 
 def read_epochs(

@@ -24,7 +24,7 @@ from txnsim_spark.soundness.violations import BrokenRule, Invariant, Violation
 Replica = tuple[ReplicaFacts, Sequence[SegmentPart]]
 
 
-def comparable(
+def comparable_facts(
     replicas: Sequence[ReplicaFacts], start_offsets: Sequence[int]
 ) -> tuple[ReplicaFacts, ...]:
     """The replicas of one partition, with the offsets between which they must agree.
@@ -90,15 +90,17 @@ def _first_difference(
     reference_parts: Sequence[SegmentPart],
     buckets: Sequence[int],
 ) -> Violation:
-    batches = _batches_of_range(facts, segment_parts, buckets[0])
-    reference_batches = _batches_of_range(reference_facts, reference_parts, buckets[0])
+    batch_by_offset = _batches_of_range(facts, segment_parts, buckets[0])
+    reference_batch_by_offset = _batches_of_range(reference_facts, reference_parts, buckets[0])
     offset = min(
         base_offset
-        for base_offset in batches.keys() | reference_batches.keys()
-        if batches.get(base_offset) != reference_batches.get(base_offset)
+        for base_offset in batch_by_offset.keys() | reference_batch_by_offset.keys()
+        if batch_by_offset.get(base_offset) != reference_batch_by_offset.get(base_offset)
     )
-    file, position, actual = batches.get(offset, (Path(facts.replica.path).name, None, "no batch"))
-    _, _, expected = reference_batches.get(offset, ("", None, "no batch"))
+    file, position, actual = batch_by_offset.get(
+        offset, (Path(facts.replica.path).name, None, "no batch")
+    )
+    _, _, expected = reference_batch_by_offset.get(offset, ("", None, "no batch"))
     range_count_text = f"; {len(buckets)} ranges of {1 << BUCKET_BITS} offsets differ"
     return facts.finding(
         BrokenRule(
@@ -116,7 +118,7 @@ def _batches_of_range(
     facts: ReplicaFacts, segment_parts: Sequence[SegmentPart], bucket: int
 ) -> dict[int, tuple[str, int | None, str]]:
     """Base offset -> (file, position, text) of the batches of one range."""
-    batches: dict[int, tuple[str, int | None, str]] = {}
+    batch_by_offset: dict[int, tuple[str, int | None, str]] = {}
     for segment_part in segment_parts:
         if bucket not in segment_part.digests:
             continue
@@ -129,12 +131,12 @@ def _batches_of_range(
                 header.base_offset >> BUCKET_BITS == bucket
                 and facts.compare_from <= header.base_offset < facts.compare_until
             ):
-                batches[header.base_offset] = (
+                batch_by_offset[header.base_offset] = (
                     path.name,
                     stored_batch.position,
                     _batch_description(header),
                 )
-    return batches
+    return batch_by_offset
 
 
 def _batch_description(header: BatchHeader) -> str:

@@ -86,25 +86,27 @@ class _SegmentWalk:
 
     # Commands
 
-    def take(self, table: Ints, is_valid: Truths) -> None:
+    def take(self, table: Ints, crc_is_right: Truths) -> None:
         """Check the next batches."""
         base_offsets, last_offsets = table[kernel.BASE_OFFSET], table[kernel.LAST_OFFSET]
         expected_offsets = np.concatenate(([self._end_offset], last_offsets[:-1] + 1))
-        while self._old_runs and self._old_runs[0].end <= table[kernel.POSITION, -1]:
+        while self._old_runs and self._old_runs[0].end_position <= table[kernel.POSITION, -1]:
             old_run = self._old_runs.pop(0)
-            next_batch_column = np.searchsorted(table[kernel.POSITION], old_run.end)
+            next_batch_column = np.searchsorted(table[kernel.POSITION], old_run.end_position)
             expected_offsets[next_batch_column] = max(
                 expected_offsets[next_batch_column], old_run.next_offset
             )
         is_behind = base_offsets < expected_offsets
-        for row in np.flatnonzero(~is_valid | is_behind).tolist():
-            self._report_doubt(table, row, int(expected_offsets[row]), is_valid=bool(is_valid[row]))
+        for row in np.flatnonzero(~crc_is_right | is_behind).tolist():
+            self._report_doubt(
+                table, row, int(expected_offsets[row]), crc_is_right=bool(crc_is_right[row])
+            )
         self._end_offset = int(last_offsets[-1]) + 1
         # Either a disordered offset is wrong or the one before: what follows is held against it.
         ordered_table = table[:, ~is_behind]
         if ordered_table.shape[1]:
             self._check_offsets(ordered_table, expected_offsets[~is_behind])
-            self._take_producers(ordered_table, is_valid[~is_behind])
+            self._take_producers(ordered_table, crc_is_right[~is_behind])
 
     def pass_over(self, old_run: OldRun) -> None:
         """Skip messages of format 0 or 1, which have no producer."""
@@ -152,12 +154,14 @@ class _SegmentWalk:
         """The offset that is expected after the last batch."""
         return max([self._end_offset, *(old_run.next_offset for old_run in self._old_runs)])
 
-    def _report_doubt(self, table: Ints, row: int, expected_offset: int, *, is_valid: bool) -> None:
+    def _report_doubt(
+        self, table: Ints, row: int, expected_offset: int, *, crc_is_right: bool
+    ) -> None:
         """Notes that from this batch on the segment may differ from what was written."""
         if self._doubtful_from is None:
             self._doubtful_from = int(table[kernel.POSITION, row])
         base_offset = int(table[kernel.BASE_OFFSET, row])
-        if not is_valid:
+        if not crc_is_right:
             expected = f"CRC {table[kernel.CRC, row]}"
             self._report_violation(Invariant.CRC, table, row, "another CRC", expected)
         if base_offset < expected_offset:
@@ -197,11 +201,11 @@ class _SegmentWalk:
             return
         if base_offset < (self._facts.log_start or 0):
             return
-        epoch_known, end_offset = epoch_and_end_at(self._epochs, base_offset)
+        recorded_epoch, end_offset = epoch_and_end_at(self._epochs, base_offset)
         self._epoch_until = end_offset
-        if epoch_known != epoch or last_offset >= end_offset:
+        if recorded_epoch != epoch or last_offset >= end_offset:
             range_text = f" up to offset {end_offset}" if end_offset < NO_END_OFFSET else ""
-            expected = f"epoch {epoch_known}{range_text}, by {names.FileName.LEADER_EPOCHS}"
+            expected = f"epoch {recorded_epoch}{range_text}, by {names.FileName.LEADER_EPOCHS}"
             actual = f"a batch of epoch {epoch}"
             self._report_violation(Invariant.LEADER_EPOCH, table, row, actual, expected)
             self._epoch_until = NO_END_OFFSET  # reported once, not with each batch of it
@@ -221,11 +225,11 @@ class _SegmentWalk:
             digest_sum = (digest_sum + int(bucket_sums.sum(dtype=np.uint64))) & SUM_MASK
             self._digests[bucket] = batch_count + len(bucket_sums), digest_sum
 
-    def _take_producers(self, table: Ints, is_valid: Truths) -> None:
+    def _take_producers(self, table: Ints, crc_is_right: Truths) -> None:
         is_of_producer = table[kernel.PRODUCER_ID] >= 0
         is_control = (table[kernel.ATTRIBUTES] & BatchHeader.CONTROL) != 0
         control_types = table[kernel.CONTROL_TYPE]
-        is_doubtful = ((control_types != ABORT) & (control_types != COMMIT)) | ~is_valid
+        is_doubtful = ((control_types != ABORT) & (control_types != COMMIT)) | ~crc_is_right
         for row in np.flatnonzero(is_of_producer & is_control & is_doubtful).tolist():
             is_of_producer[row] = self._is_marker(table, row)
         rows = with_continuation_column(table[:, is_of_producer])
@@ -288,8 +292,8 @@ def with_continuation_column(table: Ints) -> Ints:
     """The rows of producers' batches with the column ``CONTINUES_PREVIOUS``: whether the batch
     has the epoch and type of its producer's previous batch, and the next sequence.
     """
-    order = np.argsort(table[kernel.PRODUCER_ID], kind="stable")
-    rows = table[:, order]
+    sorted_columns = np.argsort(table[kernel.PRODUCER_ID], kind="stable")
+    rows = table[:, sorted_columns]
     sequences = rows[kernel.BASE_SEQUENCE]
     offset_counts = rows[kernel.LAST_OFFSET] - rows[kernel.BASE_OFFSET] + 1
     equal_columns = (kernel.PRODUCER_ID, kernel.PRODUCER_EPOCH, kernel.ATTRIBUTES)
@@ -301,7 +305,7 @@ def with_continuation_column(table: Ints) -> Ints:
     continues_row_before &= (rows[kernel.ATTRIBUTES] & BatchHeader.CONTROL) == 0
     table_with_column = np.empty((table.shape[0] + 1, table.shape[1]), dtype=np.int64)
     table_with_column[:-1] = table
-    table_with_column[-1, order] = continues_row_before
+    table_with_column[-1, sorted_columns] = continues_row_before
     return table_with_column
 
 
@@ -309,19 +313,19 @@ def _are_between_equals(rows: Ints, snapshots: Ints) -> Truths:
     """Which rows both continue the previous batch and are continued by the next one, with no
     snapshot between.
     """
-    order = np.argsort(rows[kernel.PRODUCER_ID], kind="stable")
-    continues_row_before = rows[-1, order] != 0
+    sorted_columns = np.argsort(rows[kernel.PRODUCER_ID], kind="stable")
+    continues_row_before = rows[-1, sorted_columns] != 0
     snapshot_range_indexes = np.searchsorted(
-        snapshots, rows[kernel.BASE_OFFSET, order], side="right"
+        snapshots, rows[kernel.BASE_OFFSET, sorted_columns], side="right"
     )
-    is_between_sorted = np.zeros(len(order), dtype=np.bool_)
+    is_between_sorted = np.zeros(len(sorted_columns), dtype=np.bool_)
     is_between_sorted[:-1] = (
         continues_row_before[:-1]
         & continues_row_before[1:]
         & (snapshot_range_indexes[:-1] == snapshot_range_indexes[1:])
     )
     is_between: Truths = np.empty_like(is_between_sorted)
-    is_between[order] = is_between_sorted
+    is_between[sorted_columns] = is_between_sorted
     return is_between
 
 

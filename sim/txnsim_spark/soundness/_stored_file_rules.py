@@ -21,8 +21,8 @@ from txnsim_spark.soundness.violations import BrokenRule, Invariant
 
 
 def judge_aborted(
-    index: Sequence[AbortedTxn],
-    expected: Sequence[AbortedTxn],
+    index_entries: Sequence[AbortedTxn],
+    expected_entries: Sequence[AbortedTxn],
     *,
     file: str,
     open_unknown_below: int,
@@ -30,16 +30,19 @@ def judge_aborted(
     """The violations of a segment's ``.txnindex``, compared with the log.
 
     Args:
-        index: The file's entries.
-        expected: The entries that follow from the log.
+        index_entries: The file's entries.
+        expected_entries: The entries that follow from the log.
         file: The file's name.
         open_unknown_below: Offset at which it is unknown which transactions were open, so entries
             that reach below it are not checked.
     """
-    entry_by_marker = {entry.last_offset: entry for entry in index}
-    expected_by_marker = {entry.last_offset: entry for entry in expected}
-    for marker in sorted(entry_by_marker.keys() | expected_by_marker.keys()):
-        entry, expected_entry = entry_by_marker.get(marker), expected_by_marker.get(marker)
+    entry_by_marker = {entry.last_offset: entry for entry in index_entries}
+    expected_by_marker = {entry.last_offset: entry for entry in expected_entries}
+    for marker_offset in sorted(entry_by_marker.keys() | expected_by_marker.keys()):
+        entry, expected_entry = (
+            entry_by_marker.get(marker_offset),
+            expected_by_marker.get(marker_offset),
+        )
         if entry is None:
             assert expected_entry is not None
             yield _index_violation(
@@ -86,8 +89,8 @@ def _fields_text(entry: AbortedTxn) -> str:
 
 
 def judge_snapshot(
-    entries: Sequence[SnapshotEntry],
-    expected: Sequence[SnapshotEntry],
+    stored_entries: Sequence[SnapshotEntry],
+    expected_entries: Sequence[SnapshotEntry],
     last_offsets: Mapping[int, int],
     *,
     offset: int,
@@ -98,8 +101,8 @@ def judge_snapshot(
     """The violations of a snapshot, compared with the log.
 
     Args:
-        entries: Its entries.
-        expected: The entries that follow from the log below its offset.
+        stored_entries: Its entries.
+        expected_entries: The entries that follow from the log below its offset.
         last_offsets: Producer id -> offset of its last batch there, markers included.
         offset: Offset of the snapshot.
         path: Its file.
@@ -107,9 +110,9 @@ def judge_snapshot(
             may have removed the batches that the snapshot is about.
         expiration_ms: Time after which a broker forgets a producer.
     """
-    entry_by_producer = {entry.producer_id: entry for entry in entries}
+    entry_by_producer = {entry.producer_id: entry for entry in stored_entries}
     file_time_ms = path.stat().st_mtime * 1_000
-    for expected_entry in expected:
+    for expected_entry in expected_entries:
         entry = entry_by_producer.get(expected_entry.producer_id)
         if last_offsets.get(expected_entry.producer_id, NO_OFFSET) < judged_from:
             continue
@@ -130,8 +133,8 @@ def judge_snapshot(
             yield _snapshot_violation(
                 path, offset, expected_entry, actual, ", ".join(_field_texts(expected_entry))
             )
-    expected_producers = {entry.producer_id for entry in expected}
-    for entry in entries:
+    expected_producers = {entry.producer_id for entry in expected_entries}
+    for entry in stored_entries:
         # An entry without an epoch is what an emptied marker leaves of a producer.
         if entry.producer_id in expected_producers or entry.producer_epoch == NO_PRODUCER_EPOCH:
             continue

@@ -33,7 +33,7 @@ from txnsim_spark.soundness._replica_facts import (
     read_log_dir,
     replica_facts,
 )
-from txnsim_spark.soundness._replica_rules import comparable
+from txnsim_spark.soundness._replica_rules import comparable_facts
 from txnsim_spark.soundness._segment_parts import SegmentPart, unread_part
 from txnsim_spark.soundness._segment_walk import examine
 from txnsim_spark.soundness.violations import BrokenRule, Invariant, Severity, Violation
@@ -62,7 +62,7 @@ class VerificationPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Violations found while planning: checkpoints that can't be read."""
 
 
-def plan(
+def plan_verification(
     paths: Iterable[Path],
     topics: frozenset[str] = frozenset(),
     *,
@@ -77,18 +77,18 @@ def plan(
         producer_expiration_ms: The brokers' ``producer.id.expiration.ms``.
         task_bytes: Limit of the bytes of one task, unless a single segment is larger.
     """
-    facts_of_log_dirs: dict[str, LogDirFacts] = {}
+    facts_by_log_dir_path: dict[str, LogDirFacts] = {}
     facts_by_partition: defaultdict[TopicPartition, list[ReplicaFacts]] = defaultdict(list)
     findings: list[Violation] = []
-    unreadable: list[str] = []
-    for replica in replicas_in(paths, topics, unreadable.append):
-        if replica.log_dir not in facts_of_log_dirs:
-            facts_of_log_dirs[replica.log_dir] = read_log_dir(Path(replica.log_dir))
+    unreadable_problems: list[str] = []
+    for replica in replicas_in(paths, topics, unreadable_problems.append):
+        if replica.log_dir not in facts_by_log_dir_path:
+            facts_by_log_dir_path[replica.log_dir] = read_log_dir(Path(replica.log_dir))
         facts_of_replica = replica_facts(
-            facts_of_log_dirs[replica.log_dir], replica, producer_expiration_ms
+            facts_by_log_dir_path[replica.log_dir], replica, producer_expiration_ms
         )
         facts_by_partition[replica.topic_partition].append(facts_of_replica)
-    refuse_logs_of_two_clusters(map(Path, facts_of_log_dirs))
+    refuse_logs_of_two_clusters(map(Path, facts_by_log_dir_path))
     facts_by_log_dir = {
         facts_of_replica.replica.log_dir: facts_of_replica
         for facts_of_partition in facts_by_partition.values()
@@ -99,9 +99,9 @@ def plan(
         log_dir_facts = msgspec.structs.replace(facts_of_replica, replica=nameless_replica)
         findings += [
             log_dir_facts.finding(broken_rule)
-            for broken_rule in facts_of_log_dirs[log_dir].broken_rules
+            for broken_rule in facts_by_log_dir_path[log_dir].broken_rules
         ]
-    findings += [_unlisted_folder(problem) for problem in unreadable]
+    findings += [_unlisted_folder(problem) for problem in unreadable_problems]
     segment_works = [
         segment_work
         for _, replicas in sorted(facts_by_partition.items())
@@ -125,19 +125,22 @@ def plan(
 
 
 def verify(
-    engine: Engine, planned: VerificationPlan, engine_kind: EngineKind
+    engine: Engine, verification_plan: VerificationPlan, engine_kind: EngineKind
 ) -> Iterator[Violation]:
     """All violations, by partition, replica and place."""
-    yield from planned.findings
+    yield from verification_plan.findings
     violations = engine.results_of(
-        EngineJob(tasks=planned.tasks, read=_examine_task, join=_judge_parts), engine_kind
+        EngineJob(tasks=verification_plan.tasks, read_task=_examine_task, join_pieces=_judge_parts),
+        engine_kind,
     )
     for partition_key in sorted(violations):
         yield from violations[partition_key]
 
 
-def cost(planned: VerificationPlan) -> int:
-    return cost_of(segment_work.segment.size for task in planned.tasks for segment_work in task)
+def cost_of_verification(verification_plan: VerificationPlan) -> int:
+    return cost_of(
+        segment_work.segment.size for task in verification_plan.tasks for segment_work in task
+    )
 
 
 def _sort_key(finding: Violation) -> tuple[object, ...]:
@@ -176,14 +179,14 @@ def _judge_parts(
     _key: str, facts_and_parts: Sequence[tuple[ReplicaFacts, SegmentPart]]
 ) -> list[Violation]:
     """All violations of one partition."""
-    replicas: defaultdict[bytes, list[SegmentPart]] = defaultdict(list)
+    parts_by_replica: defaultdict[bytes, list[SegmentPart]] = defaultdict(list)
     for facts, segment_part in facts_and_parts:
-        replicas[msgspec.msgpack.encode(facts)].append(segment_part)
-    return sorted(judge_partition(_by_broker_and_offset(replicas)), key=_sort_key)
+        parts_by_replica[msgspec.msgpack.encode(facts)].append(segment_part)
+    return sorted(judge_partition(_by_broker_and_offset(parts_by_replica)), key=_sort_key)
 
 
 def _by_broker_and_offset(
-    replicas: Mapping[bytes, Sequence[SegmentPart]],
+    parts_by_replica: Mapping[bytes, Sequence[SegmentPart]],
 ) -> list[tuple[ReplicaFacts, Sequence[SegmentPart]]]:
     """The replicas of a partition by broker, their parts by offset."""
     return sorted(
@@ -192,7 +195,7 @@ def _by_broker_and_offset(
                 msgspec.msgpack.decode(facts, type=ReplicaFacts),
                 sorted(segment_parts, key=lambda part: part.base_offset),
             )
-            for facts, segment_parts in replicas.items()
+            for facts, segment_parts in parts_by_replica.items()
         ),
         key=lambda facts_and_parts: _by_broker(facts_and_parts[0]),
     )
@@ -215,7 +218,7 @@ def _work_of_replicas(
         for offsets_and_paths in segments_of_replicas
     ]
     for facts, offsets_and_paths in zip(
-        comparable(replicas, start_offsets), segments_of_replicas, strict=True
+        comparable_facts(replicas, start_offsets), segments_of_replicas, strict=True
     ):
         if facts.recovery_point is None and offsets_and_paths:
             # It was not noted: only the newest segment was written to.

@@ -55,8 +55,8 @@ class NativeStore:
 
     def __init__(self, conf: Mapping[str, str]) -> None:
         if find_spec("obstore") is None:
-            missing = MissingExtraError.of("spark")
-            raise MissingExtraError(f"object stores are read by obstore; {missing}")
+            missing_extra_error = MissingExtraError.of("spark")
+            raise MissingExtraError(f"object stores are read by obstore; {missing_extra_error}")
         self._conf = conf
         self._stores: dict[str, S3Store | GCSStore] = {}
         self._pool = ThreadPoolExecutor(REQUEST_THREADS)
@@ -224,7 +224,7 @@ class ObjectFile:
     Args:
         store: The store that sends the requests.
         file: The file's URI and size, as listed.
-        in_blocks: Reads take whole blocks, which are kept for the next reader.
+        reads_in_blocks: Reads take whole blocks, which are kept for the next reader.
     """
 
     def __init__(self, store: NativeStore, file: FileStatus, *, reads_in_blocks: bool) -> None:
@@ -296,20 +296,20 @@ def _s3_store(bucket: str, conf: Mapping[str, str]) -> S3Store:
         endpoint.hostname
     )
     host_text = f"{bucket}.{endpoint.netloc}" if is_virtual else endpoint.netloc
-    config: dict[str, Any] = {
+    store_config: dict[str, Any] = {
         "endpoint": f"{endpoint.scheme}://{host_text}" if endpoint.netloc else None,
         "region": region,
         "virtual_hosted_style_request": is_virtual,
         "skip_signature": True if _ANONYMOUS_PROVIDER in providers and access_key is None else None,
     }
-    keys = {
+    credential_by_name = {
         "access_key_id": access_key,
         "secret_access_key": secret_key,
         "session_token": bucket_or_common_option("session.token"),
     }
     if "AssumedRole" in providers:
-        config["credential_provider"] = _role_provider(
-            keys,
+        store_config["credential_provider"] = _role_provider(
+            credential_by_name,
             region=region,
             sts_endpoint=_with_scheme(bucket_or_common_option("assumed.role.sts.endpoint")) or None,
             RoleArn=bucket_or_common_option("assumed.role.arn"),
@@ -319,12 +319,12 @@ def _s3_store(bucket: str, conf: Mapping[str, str]) -> S3Store:
     elif access_key is None and any(
         option_name in os.environ for option_name in _PROFILE_VARIABLES
     ):
-        config["credential_provider"] = _profile_provider()
+        store_config["credential_provider"] = _profile_provider()
     else:
-        config |= keys
+        store_config |= credential_by_name
     options = {
         option_name: option_value
-        for option_name, option_value in config.items()
+        for option_name, option_value in store_config.items()
         if option_value is not None
     }
     client_config: ClientConfig = {"allow_http": endpoint.scheme == "http"}
@@ -332,7 +332,7 @@ def _s3_store(bucket: str, conf: Mapping[str, str]) -> S3Store:
 
 
 def _role_provider(
-    keys: Mapping[str, str | None],
+    credential_by_name: Mapping[str, str | None],
     *,
     region: str | None,
     sts_endpoint: str | None,
@@ -341,25 +341,27 @@ def _role_provider(
     """A credential provider that assumes a role, with the given keys or those of the
     environment.
     """
-    boto_names = {
+    boto_name_by_key = {
         "access_key_id": "aws_access_key_id",
         "secret_access_key": "aws_secret_access_key",
     }
-    boto_keys = {
-        boto_names.get(key_name, f"aws_{key_name}"): key_value
-        for key_name, key_value in keys.items()
+    boto_credentials = {
+        boto_name_by_key.get(key_name, f"aws_{key_name}"): key_value
+        for key_name, key_value in credential_by_name.items()
     }
     client = (
-        _boto3().Session(region_name=region, **boto_keys).client("sts", endpoint_url=sts_endpoint)
+        _boto3()
+        .Session(region_name=region, **boto_credentials)
+        .client("sts", endpoint_url=sts_endpoint)
     )
-    arguments = {
+    assume_role_arguments = {
         key_name: key_value
         for key_name, key_value in role_arguments.items()
         if key_value is not None
     }
 
     def provide() -> Mapping[str, Any]:
-        credentials = client.assume_role(**arguments)["Credentials"]
+        credentials = client.assume_role(**assume_role_arguments)["Credentials"]
         return {
             "access_key_id": credentials["AccessKeyId"],
             "secret_access_key": credentials["SecretAccessKey"],
@@ -393,14 +395,14 @@ def _gcs_store(bucket: str, conf: Mapping[str, str]) -> GCSStore:
     from obstore.store import GCSStore
 
     endpoint = _with_scheme(conf.get("fs.gs.storage.root.url"))
-    config: dict[str, Any] = {
+    store_config: dict[str, Any] = {
         "base_url": endpoint or None,
         "service_account": conf.get("fs.gs.auth.service.account.json.keyfile"),
         "skip_signature": conf.get("fs.gs.auth.type") == "UNAUTHENTICATED" or None,
     }
     options = {
         option_name: option_value
-        for option_name, option_value in config.items()
+        for option_name, option_value in store_config.items()
         if option_value is not None
     }
     client_config: ClientConfig = {"allow_http": endpoint.startswith("http:")}

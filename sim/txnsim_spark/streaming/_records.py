@@ -76,7 +76,7 @@ class RecordsQuery:
         row_count = self._sink.write(rows, batch_id, query_id=query_id)
         if row_count is not None:
             offsets = self._checkpoint.offsets(batch_id)
-            self._on_event(BatchWritten(batch=batch_id, rows=row_count, offsets=offsets))
+            self._on_event(BatchWritten(batch_id=batch_id, row_count=row_count, offsets=offsets))
 
     def _connector_options(self) -> dict[str, str]:
         options = {

@@ -13,8 +13,8 @@ from txnsim_spark.streaming._checkpoint import Offsets
 class BatchWritten(msgspec.Struct, frozen=True, kw_only=True):
     """A batch of records has been written."""
 
-    batch: int
-    rows: int
+    batch_id: int
+    row_count: int
     offsets: Offsets
     """End offsets of the partitions after this batch, exclusive."""
 

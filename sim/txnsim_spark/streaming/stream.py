@@ -189,10 +189,10 @@ class Stream:
         report.
         """
         records_query = self._running.get(RECORDS_NAME)
-        progress = None if records_query is None else records_query.lastProgress
-        if progress is None:
+        last_progress = None if records_query is None else records_query.lastProgress
+        if last_progress is None:
             return None
-        offsets_behind = progress["sources"][0]["metrics"].get("maxOffsetsBehindLatest")
+        offsets_behind = last_progress["sources"][0]["metrics"].get("maxOffsetsBehindLatest")
         return None if offsets_behind is None else int(float(offsets_behind))
 
 

@@ -56,7 +56,9 @@ def read(segment: SegmentFile, job: TableJob) -> Iterator[Ints]:
         yield table.T
 
 
-def columns_of(rows: Ints, segment_tables: SegmentTables, check: CrcCheck) -> dict[str, ArrayMaker]:
+def columns_of(
+    rows: Ints, segment_tables: SegmentTables, crc_check: CrcCheck
+) -> dict[str, ArrayMaker]:
     """Columns from rows of the kernel's table."""
     table = rows.T
     attributes = table[kernel.ATTRIBUTES]
@@ -72,7 +74,7 @@ def columns_of(rows: Ints, segment_tables: SegmentTables, check: CrcCheck) -> di
         "max_timestamp_ms": integer_column(table[kernel.MAX_TIMESTAMP]),
         "base_sequence": nonnegative_column(table[kernel.BASE_SEQUENCE]),
         "records": integer_column(table[kernel.RECORD_COUNT]),
-        "is_valid": _validity_column(len(rows), segment_tables, check),
+        "is_valid": _validity_column(len(rows), segment_tables, crc_check),
     }
 
 
@@ -95,19 +97,19 @@ def header_columns(table: Ints) -> dict[str, ArrayMaker]:
     }
 
 
-def _validity_column(count: int, segment_tables: SegmentTables, check: CrcCheck) -> ArrayMaker:
-    if check is CrcCheck.NONE:
+def _validity_column(count: int, segment_tables: SegmentTables, crc_check: CrcCheck) -> ArrayMaker:
+    if crc_check is CrcCheck.NONE:
         return null_column(count)
 
     def make(arrow_type: pa.DataType) -> Any:
         crcs_by_segment = [
             crcs_are_right(Path(segment.path), table.T)
-            if check is CrcCheck.ALL or not (segment.is_clean or segment.is_recovered)
+            if crc_check is CrcCheck.ALL or not (segment.is_clean or segment.is_recovered)
             else np.full(len(table), segment.is_recovered)  # what is wrong in such a one is cut
             for segment, table in segment_tables
         ]
         is_unchecked = np.repeat(
-            [check is CrcCheck.AUTO and segment.is_clean for segment, _ in segment_tables],
+            [crc_check is CrcCheck.AUTO and segment.is_clean for segment, _ in segment_tables],
             [len(table) for _, table in segment_tables],
         )
         return boolean_column(np.concatenate(crcs_by_segment), absent_value=is_unchecked)(

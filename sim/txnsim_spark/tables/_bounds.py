@@ -28,7 +28,7 @@ class ReadBounds:
         """
 
     @staticmethod
-    def are_in(options: KafkaLogOptions) -> bool:
+    def are_given_in(options: KafkaLogOptions) -> bool:
         """Whether options have bounds on offsets or times."""
         time_bounds = (options.start_ms, options.end_ms)
         return bool(options.starting_offsets or options.ending_offsets) or time_bounds != (
@@ -51,7 +51,7 @@ class ReadBounds:
         ]
         return pa.schema([*requested_schema, *bound_columns])
 
-    def within(self, batch: pa.RecordBatch, requested_schema: pa.Schema) -> pa.RecordBatch:
+    def rows_within(self, batch: pa.RecordBatch, requested_schema: pa.Schema) -> pa.RecordBatch:
         """Rows within offsets and times, without the columns added for that."""
         import pyarrow.compute as pc  # takes longer to load than most tasks take
 
@@ -69,11 +69,11 @@ class ReadBounds:
             return []
         topic, partition = batch["topic"][0].as_py(), batch["partition"][0].as_py()
         first_offsets, last_offsets = (batch[name] for name in OFFSET_COLUMNS[self._options.table])
-        lowest_offsets = self._options.starting_offsets.get(topic, {}).get(partition)
-        end_offsets = self._options.ending_offsets.get(topic, {}).get(partition)
+        lowest_offset = self._options.starting_offsets.get(topic, {}).get(partition)
+        end_offset = self._options.ending_offsets.get(topic, {}).get(partition)
         return [
-            *([] if lowest_offsets is None else [pc.greater_equal(last_offsets, lowest_offsets)]),
-            *([] if end_offsets is None else [pc.less(first_offsets, end_offsets)]),
+            *([] if lowest_offset is None else [pc.greater_equal(last_offsets, lowest_offset)]),
+            *([] if end_offset is None else [pc.less(first_offsets, end_offset)]),
         ]
 
     def _time_condition(self, batch: pa.RecordBatch, pc: Any) -> list[Any]:

@@ -81,8 +81,8 @@ def check_headers(segment: SegmentFile, job: TableJob) -> None:
 
 def refuse_wrong_crcs(segment: SegmentFile, table: Ints, on_damage: OnDamage) -> None:
     """Compute the CRC of each batch of a table; call ``on_damage`` with the wrong ones."""
-    is_right = crcs_are_right(Path(segment.path), table)
-    for row in np.flatnonzero(~is_right).tolist():
+    crc_is_right = crcs_are_right(Path(segment.path), table)
+    for row in np.flatnonzero(~crc_is_right).tolist():
         on_damage(wrong_crc(table, row))
 
 

@@ -40,19 +40,19 @@ def decoded_batches(
     """
     for run_bytes, run_position, batch_run in chosen_runs(segment, job, on_damage):
         view = memoryview(run_bytes.data)
-        for columns in batch_run.T:
-            batch_begin = int(columns[kernel.POSITION]) - run_position
-            stored_bytes = view[batch_begin : batch_begin + int(columns[kernel.BATCH_SIZE])]
-            yield columns, _records_until_damage(stored_bytes, columns, on_damage)
+        for batch_columns in batch_run.T:
+            batch_begin = int(batch_columns[kernel.POSITION]) - run_position
+            stored_bytes = view[batch_begin : batch_begin + int(batch_columns[kernel.BATCH_SIZE])]
+            yield batch_columns, _records_until_damage(stored_bytes, batch_columns, on_damage)
 
 
 def _records_until_damage(
-    stored_bytes: memoryview, columns: Ints, on_damage: OnDamage
+    stored_bytes: memoryview, batch_columns: Ints, on_damage: OnDamage
 ) -> Iterator[Record]:
     try:
         yield from iter_records(stored_bytes)
     except CorruptBatchError as error:
-        on_damage(undecoded_batch_damage(columns, str(error)))
+        on_damage(undecoded_batch_damage(batch_columns, str(error)))
 
 
 def chosen_runs(
@@ -105,10 +105,10 @@ def decoded_records(segment: SegmentFile, job: TableJob) -> Iterator[tuple[Recor
         CorruptLogFileError: Some records can't be decoded, and the options don't ignore that.
     """
     on_damage = refuser_of(segment, job)
-    for columns, records in decoded_batches(segment, job, on_damage):
-        if not columns[kernel.ATTRIBUTES] & BatchHeader.CONTROL:
+    for batch_columns, records in decoded_batches(segment, job, on_damage):
+        if not batch_columns[kernel.ATTRIBUTES] & BatchHeader.CONTROL:
             for record in records:
-                yield record, columns
+                yield record, batch_columns
 
 
 def decode_or_problem(
@@ -149,19 +149,19 @@ def _right_crcs(
     is_checked = is_chosen.copy()
     if not checks_crcs(segment, job):
         is_checked &= (table[kernel.ATTRIBUTES] & BatchHeader.COMPRESSION) != 0
-    is_right = np.ones(table.shape[1], dtype=np.bool_)
+    crc_is_right = np.ones(table.shape[1], dtype=np.bool_)
     if is_checked.any():
-        is_right[is_checked] = crcs_are_right(path, table[:, is_checked])
-        for row in np.flatnonzero(~is_right).tolist():
+        crc_is_right[is_checked] = crcs_are_right(path, table[:, is_checked])
+        for row in np.flatnonzero(~crc_is_right).tolist():
             on_damage(wrong_crc(table, row))
-    return is_right
+    return crc_is_right
 
 
-def undecoded_batch_damage(columns: Ints, reason: str) -> SegmentDamage:
+def undecoded_batch_damage(batch_columns: Ints, reason: str) -> SegmentDamage:
     """The ``SegmentDamage`` of a batch whose records can't be decoded."""
     return SegmentDamage(
-        position=int(columns[kernel.POSITION]),
-        size=int(columns[kernel.BATCH_SIZE]),
+        position=int(batch_columns[kernel.POSITION]),
+        size=int(batch_columns[kernel.BATCH_SIZE]),
         kind="records",
         reason=reason,
     )

@@ -46,11 +46,11 @@ def endings(segment: SegmentFile, job: TableJob) -> Iterator[Ints]:
         yield _rows_of_producers(endings_by_row, endings_by_row[:, fk.ENDED_PRODUCER], job)
 
 
-def _rows_of_producers(table: Ints, producers: Ints, job: TableJob) -> Ints:
+def _rows_of_producers(table: Ints, producer_ids: Ints, job: TableJob) -> Ints:
     """Rows of the wanted producers; all rows if no ids are given."""
     if job.producer_ids is None:
         return table
-    producer_rows: Ints = table[np.isin(producers, list(job.producer_ids))]
+    producer_rows: Ints = table[np.isin(producer_ids, list(job.producer_ids))]
     return producer_rows
 
 
@@ -76,8 +76,8 @@ def _number_columns(table_name: str, table: Ints) -> dict[str, ArrayMaker]:
     names_of_numbers = [
         column.name for column in TABLES[table_name].columns if column.type != TIMESTAMP_TYPE
     ]
-    columns = names_of_numbers[-table.shape[1] :]
+    column_names = names_of_numbers[-table.shape[1] :]
     return {
         column: nonnegative_column(np.ascontiguousarray(table[:, column_index]))
-        for column_index, column in enumerate(columns)
+        for column_index, column in enumerate(column_names)
     }

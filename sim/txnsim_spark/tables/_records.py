@@ -54,7 +54,7 @@ def _unpack_batches(
         yield run_bytes, starts, batch_ends, batch_run
         return
     view = memoryview(run_bytes.data)
-    first_number, payload_bytes = 0, 0
+    first_batch_number, payload_bytes = 0, 0
     payloads: list[bytes] = []
     for batch_number in range(batch_run.shape[1]):
         packed_bytes = view[starts[batch_number] : batch_ends[batch_number]]
@@ -62,11 +62,11 @@ def _unpack_batches(
             int(codecs[batch_number]), packed_bytes, batch_run[:, batch_number], on_damage
         )
         if payloads and payload_bytes + len(payload) > BYTES_MAX:
-            yield (*_join_payloads(payloads), batch_run[:, first_number:batch_number])
-            first_number, payload_bytes, payloads = batch_number, 0, []
+            yield (*_join_payloads(payloads), batch_run[:, first_batch_number:batch_number])
+            first_batch_number, payload_bytes, payloads = batch_number, 0, []
         payloads.append(payload)
         payload_bytes += len(payload)
-    yield (*_join_payloads(payloads), batch_run[:, first_number:])
+    yield (*_join_payloads(payloads), batch_run[:, first_batch_number:])
 
 
 def _payload(codec: int, packed_bytes: memoryview, batch: Ints, on_damage: OnDamage) -> bytes:

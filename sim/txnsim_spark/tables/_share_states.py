@@ -44,8 +44,8 @@ def row_of(record: Record) -> ShareStateRow:
         record, decode_record, partial(_unknown_reason, record_kind, kind_number, value)
     )
     state_key = None if decoded_record is None else decoded_record.key
-    fields = {} if decoded_record is None else msgspec.structs.asdict(decoded_record)
-    batches = fields.get("batches")
+    value_by_field = {} if decoded_record is None else msgspec.structs.asdict(decoded_record)
+    batches = value_by_field.get("batches")
     return ShareStateRow(
         offset=record.offset,
         timestamp_ms=record.timestamp_ms,
@@ -56,22 +56,22 @@ def row_of(record: Record) -> ShareStateRow:
         group_id=None if state_key is None else state_key.group_id,
         shared_topic_id=None if state_key is None else state_key.topic_id,
         shared_partition=None if state_key is None else state_key.partition,
-        snapshot_epoch=fields.get("snapshot_epoch"),
-        state_epoch=fields.get("state_epoch"),
-        leader_epoch=fields.get("leader_epoch"),
-        start_offset=none_if_negative(fields.get("start_offset", -1)),
-        delivery_complete_count=none_if_negative(fields.get("delivery_complete_count", -1)),
+        snapshot_epoch=value_by_field.get("snapshot_epoch"),
+        state_epoch=value_by_field.get("state_epoch"),
+        leader_epoch=value_by_field.get("leader_epoch"),
+        start_offset=none_if_negative(value_by_field.get("start_offset", -1)),
+        delivery_complete_count=none_if_negative(value_by_field.get("delivery_complete_count", -1)),
         state_batches=None if batches is None else tuple(map(msgspec.structs.asdict, batches)),
-        create_timestamp_ms=none_if_negative(fields.get("create_timestamp_ms", -1)),
-        write_timestamp_ms=none_if_negative(fields.get("write_timestamp_ms", -1)),
+        create_timestamp_ms=none_if_negative(value_by_field.get("create_timestamp_ms", -1)),
+        write_timestamp_ms=none_if_negative(value_by_field.get("write_timestamp_ms", -1)),
         problem=problem,
     )
 
 
-def _unknown_reason(kind: str, number: int | None, value: bytes | None) -> str:
+def _unknown_reason(kind: str, kind_number: int | None, value: bytes | None) -> str:
     """Why the type of a record is unknown; Kafka skips it, too."""
     if kind == UNKNOWN:
-        return f"a key of version {number}, which is no kind that is known"
+        return f"a key of version {kind_number}, which is no kind that is known"
     if value is None:
         return f"{kind}: a tombstone, which only a snapshot has"
     return f"{kind}: a value of version {version_of(value)}, only 0 is known"

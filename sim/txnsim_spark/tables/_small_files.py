@@ -117,7 +117,7 @@ def _producer_row(entry: SnapshotEntry, offset: int, *, is_last: bool) -> Produc
     )
 
 
-def replicas(replica: Replica, job: TableJob, directory: LogDirectory) -> Iterator[Rows]:
+def replica_rows(replica: Replica, job: TableJob, directory: LogDirectory) -> Iterator[Rows]:
     row = _replica_row(replica, directory, job)
     return rows_of_structs(iter([row]), partial(replica_columns, replica))
 

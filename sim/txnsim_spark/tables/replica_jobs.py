@@ -67,7 +67,7 @@ def kept_rows(
     sizes = (segment.size for share in shares for segment in share.segments)
     engine_kind = engine.kind_for(cost_of(sizes, is_decoded=table in DECODED))
     if engine_kind is not EngineKind.HERE:
-        division = Division(parallelism=engine.cores(engine_kind))
+        division = Division(parallelism=engine.core_count(engine_kind))
         options = msgspec.structs.replace(options, task_bytes=None, division=division)
         shares = shares_of(
             options,
@@ -79,17 +79,19 @@ def kept_rows(
         options=options,
         columns=TABLES[table].names,
         producer_ids=scope.producer_ids,
-        by_replica=True,
+        separates_replicas=True,
     )
     read_share = _kept_by_replica if on_problem is None else _kept_or_problem
-    by_replica = engine.results_of(
-        Reading(tasks=shares, read=partial(read_share, job, keep_rows), join=_join_batches),
+    batches_by_replica = engine.results_of(
+        Reading(
+            tasks=shares, read_task=partial(read_share, job, keep_rows), join_pieces=_join_batches
+        ),
         engine_kind,
     )
-    for problem in by_replica.pop(_PROBLEMS_KEY, ()):
+    for problem in batches_by_replica.pop(_PROBLEMS_KEY, ()):
         assert on_problem is not None, "only then a task hands problems over"
         on_problem(problem)
-    return chain.from_iterable(by_replica.values())
+    return chain.from_iterable(batches_by_replica.values())
 
 
 _PROBLEMS_KEY: Final = ""

@@ -87,15 +87,16 @@ def rows_of(share: Share, job: TableJob) -> Iterator[Rows]:
 
 def batches_of(share: Share, job: TableJob, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of one task within the options' bounds; small batches are joined."""
-    if not ReadBounds.are_in(job.options):
+    if not ReadBounds.are_given_in(job.options):
         return join_batches(rows.in_schema(schema) for rows in rows_of(share, job))
     bounds = ReadBounds(job.options)
     schema_with_bounds = bounds.schema(schema)
     job = msgspec.structs.replace(
-        job, columns=tuple(schema_with_bounds.names), by_replica=bounds.are_by_partition
+        job, columns=tuple(schema_with_bounds.names), separates_replicas=bounds.are_by_partition
     )
     return join_batches(
-        bounds.within(rows.in_schema(schema_with_bounds), schema) for rows in rows_of(share, job)
+        bounds.rows_within(rows.in_schema(schema_with_bounds), schema)
+        for rows in rows_of(share, job)
     )
 
 
@@ -112,7 +113,9 @@ def _segment_rows(table_name: str, share: Share, job: TableJob) -> Iterator[Rows
             for segment in sound_segments
             for table in _rows_or_refusal(segment.path, job, partial(read_segment, segment, job))
         )
-        yield from rows_of_tables(tables, _columns_of(table_name, job), by_replica=job.by_replica)
+        yield from rows_of_tables(
+            tables, _columns_of(table_name, job), separates_replicas=job.separates_replicas
+        )
         return
     for segment in sound_segments:
         yield from _rows_or_refusal(
@@ -148,7 +151,7 @@ def _columns_of(
 ) -> Callable[[Ints, SegmentTables], Mapping[str, ArrayMaker]]:
     match table_name:
         case "batches":
-            return partial(batches.columns_of, check=job.options.check_crc)
+            return partial(batches.columns_of, crc_check=job.options.check_crc)
         case "fragments":
             return fragments.columns_of
     return fragments.columns_of_endings
@@ -162,10 +165,10 @@ def _replica_file_rows(table_name: str, share: Share, job: TableJob) -> Iterator
 
 
 def _replica_rows(share: Share, job: TableJob) -> Iterator[Rows]:
-    directory_at = cache(partial(small_files.log_directory_of, options=job.options))
+    log_directory_at = cache(partial(small_files.log_directory_of, options=job.options))
     for replica in share.replicas:
-        directory = directory_at(Path(replica.log_dir))
-        read_replica = partial(small_files.replicas, replica, job, directory)
+        log_directory = log_directory_at(Path(replica.log_dir))
+        read_replica = partial(small_files.replica_rows, replica, job, log_directory)
         yield from _rows_or_refusal(replica.path, job, read_replica)
 
 

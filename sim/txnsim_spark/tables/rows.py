@@ -45,7 +45,7 @@ class TableJob(msgspec.Struct, frozen=True, kw_only=True):
     options: KafkaLogOptions
     columns: tuple[str, ...]
     producer_ids: frozenset[int] | None = None
-    by_replica: bool = False
+    separates_replicas: bool = False
     """Whether a batch of rows may only have rows of one replica."""
     refuses_loss: bool = False
     """Whether damage that cuts off rows fails the task (``failOnDataLoss`` of a stream)."""
@@ -56,9 +56,9 @@ class Rows:
 
     __slots__ = ("count", "makers")
 
-    def __init__(self, count: int, makers: Mapping[str, ArrayMaker]) -> None:
+    def __init__(self, count: int, maker_by_column: Mapping[str, ArrayMaker]) -> None:
         self.count = count
-        self.makers = makers
+        self.makers = maker_by_column
 
     def in_schema(self, schema: pa.Schema) -> pa.RecordBatch:
         """An Arrow batch with the columns of a schema; times are computed from milliseconds."""
@@ -158,7 +158,7 @@ def rows_of_tables(
     segment_tables: Iterable[tuple[SegmentFile, Ints]],
     columns: Callable[[Ints, SegmentTables], Mapping[str, ArrayMaker]],
     *,
-    by_replica: bool,
+    separates_replicas: bool,
 ) -> Iterator[Rows]:
     """Rows of segments; those of small segments are made together, since making a column costs as
     much as a hundred rows of it.
@@ -166,13 +166,13 @@ def rows_of_tables(
     Args:
         segment_tables: Tables of segments, in order.
         columns: Makes the columns from a table of rows of these segments.
-        by_replica: Whether each batch of rows is of one replica.
+        separates_replicas: Whether each batch of rows is of one replica.
     """
     small_tables: list[tuple[SegmentFile, Ints]] = []
     row_count = 0
     for segment, table in segment_tables:
         is_other_replica = (
-            by_replica and small_tables and small_tables[0][0].replica != segment.replica
+            separates_replicas and small_tables and small_tables[0][0].replica != segment.replica
         )
         if is_other_replica or (small_tables and row_count + len(table) > ROWS_MAX):
             yield _rows_of_segments(small_tables, columns)

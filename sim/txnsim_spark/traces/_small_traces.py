@@ -18,7 +18,13 @@ from urllib.parse import unquote
 import msgspec
 
 from txnsim.errors import BadInputError
-from txnsim_spark.embedded import DDL_FIELD, EmbeddedDatabase, duckdb_type_of, for_duckdb, structure
+from txnsim_spark.embedded import (
+    DDL_FIELD,
+    EmbeddedDatabase,
+    duckdb_type_of,
+    json_structure,
+    translate_for_duckdb,
+)
 from txnsim_spark.traces._files import DATA_PREFIX, SILENT_LINE, run_names
 from txnsim_spark.traces._queries import (
     FOREIGN_FILES_QUERY,
@@ -104,7 +110,7 @@ def register_traces(database: EmbeddedDatabase, trace_files: Sequence[Path]) -> 
         view_of("files"), {"run": list(run_by_file.values()), "file": list(run_by_file)}
     )
     database.create_from_columns("trace_text", text_columns)
-    line_structure = structure(LINE_DDL.removesuffix(", misfit string"))
+    line_structure = json_structure(LINE_DDL.removesuffix(", misfit string"))
     database.create(
         view_of("lines"),
         "SELECT run, file, value, struct_insert("
@@ -123,7 +129,7 @@ def register_traces(database: EmbeddedDatabase, trace_files: Sequence[Path]) -> 
     }.items():
         database.create(
             view_of(table_name),
-            _select_in_schema(table_name, f"({for_duckdb(query)})"),
+            _select_in_schema(table_name, f"({translate_for_duckdb(query)})"),
             is_kept=True,
         )
     return None

@@ -41,29 +41,31 @@ def measure_trace(trace_file: Path, *, bytes_max: int = sys.maxsize) -> int:
     open_packed = _OPEN_PACKED.get(trace_file.suffix)
     if open_packed is None:
         stored_bytes = trace_file.stat().st_size
-        with trace_file.open("rb") as content:
-            return _measure_lines(trace_file, content, min(stored_bytes, bytes_max + 1))
+        with trace_file.open("rb") as unpacked_file:
+            return _measure_lines(trace_file, unpacked_file, min(stored_bytes, bytes_max + 1))
     try:
-        with open_packed(trace_file) as content:
-            return _measure_lines(trace_file, content, bytes_max + 1)
+        with open_packed(trace_file) as unpacked_file:
+            return _measure_lines(trace_file, unpacked_file, bytes_max + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise BadInputError(f"{trace_file}: it can't be unpacked: {problem_of(error)}") from error
 
 
-def _measure_lines(trace_file: Path, content: BufferedIOBase, bytes_max: int) -> int:
+def _measure_lines(trace_file: Path, unpacked_file: BufferedIOBase, bytes_max: int) -> int:
     bytes_read = line_start = 0
     line_number = 1
     while bytes_read < bytes_max:
-        piece = content.read(min(_PIECE_BYTES, bytes_max - bytes_read))
+        piece = unpacked_file.read(min(_PIECE_BYTES, bytes_max - bytes_read))
         if not piece:
             break
-        first_end = piece.find(_LINE_FEED)
-        if (len(piece) if first_end < 0 else first_end) + bytes_read - line_start > LINE_BYTES_MAX:
+        first_line_end = piece.find(_LINE_FEED)
+        if (
+            len(piece) if first_line_end < 0 else first_line_end
+        ) + bytes_read - line_start > LINE_BYTES_MAX:
             raise BadInputError(
                 f"{trace_file}: line {line_number}, which begins at byte {line_start}, has"
                 f" more than {LINE_BYTES_MAX} bytes: no line of a trace is that long"
             )
-        if first_end >= 0:  # a line between two ends in one piece is no longer than it
+        if first_line_end >= 0:  # a line between two ends in one piece is no longer than it
             line_number += piece.count(_LINE_FEED)
             line_start = bytes_read + piece.rfind(_LINE_FEED) + 1
         bytes_read += len(piece)
@@ -73,8 +75,8 @@ def _measure_lines(trace_file: Path, content: BufferedIOBase, bytes_max: int) ->
 def _open_zstd(trace_file: Path) -> BufferedIOBase:
     import pyarrow
 
-    content: BufferedIOBase = pyarrow.input_stream(str(trace_file), compression="zstd")
-    return content
+    unpacked_file: BufferedIOBase = pyarrow.input_stream(str(trace_file), compression="zstd")
+    return unpacked_file
 
 
 _OPEN_PACKED: Final[Mapping[str, Callable[[Path], BufferedIOBase]]] = {

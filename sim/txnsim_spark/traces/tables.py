@@ -243,14 +243,14 @@ def _register_lines(spark: SparkSession, paths: Sequence[str]) -> list[str]:
     try:
         # Hadoop compares with the line and its end.
         line_bytes_above = LINE_BYTES_MAX + len("\r\n") + 1
-        text = spark.read.option(_LINE_MAX_OPTION, line_bytes_above).text(list(paths))
-        lines = text.select("value", fn.input_file_name().alias("uri"))
-        file_uris = lines.inputFiles()
+        text_frame = spark.read.option(_LINE_MAX_OPTION, line_bytes_above).text(list(paths))
+        line_frame = text_frame.select("value", fn.input_file_name().alias("uri"))
+        file_uris = line_frame.inputFiles()
     except AnalysisException as error:
         raise TraceError(f"{', '.join(paths)}: {_first_reason_line(error)}") from error
     if not file_uris:
         raise TraceError(f"{', '.join(paths)}: no files")
-    _refuse_long_lines(text, file_uris)
+    _refuse_long_lines(text_frame, file_uris)
     run_by_uri = run_names(file_uris)
     file_rows = [(uri, path_of(uri), run_name) for uri, run_name in run_by_uri.items()]
     # Not createDataFrame: that would start a Python worker, and nothing else here needs one.
@@ -264,7 +264,7 @@ def _register_lines(spark: SparkSession, paths: Sequence[str]) -> list[str]:
     )
     file_frame.createOrReplaceTempView(view_of("files"))
     (
-        lines.where(~fn.col("value").rlike(SILENT_LINE))
+        line_frame.where(~fn.col("value").rlike(SILENT_LINE))
         .join(fn.broadcast(file_frame), fn.col("uri") == fn.col("of_uri"))
         .select("run", "file", fn.regexp_replace("value", f"^{DATA_PREFIX}", "").alias("value"))
         .withColumn(
@@ -275,7 +275,7 @@ def _register_lines(spark: SparkSession, paths: Sequence[str]) -> list[str]:
     return list(run_by_uri.values())
 
 
-def _refuse_long_lines(text: DataFrame, file_uris: Sequence[str]) -> None:
+def _refuse_long_lines(text_frame: DataFrame, file_uris: Sequence[str]) -> None:
     """Refuse a file with a line that is too long. Files of this machine are read through here;
     elsewhere it is computed by the workers whether the lines that they read are all of the file.
     Of a packed file elsewhere, or of a format that only Hadoop unpacks, long lines are left out.
@@ -295,15 +295,18 @@ def _refuse_long_lines(text: DataFrame, file_uris: Sequence[str]) -> None:
             files_elsewhere.append(uri)
     if not files_elsewhere:
         return
-    line_ends, line_bytes = fn.count("value"), fn.sum(fn.octet_length("value"))
-    file_bytes = fn.col("file_bytes")
+    line_end_count_column, line_bytes_column = fn.count("value"), fn.sum(fn.octet_length("value"))
+    file_bytes_column = fn.col("file_bytes")
     # A line ends with one byte or two. A line that was skipped is longer than that.
     skipping_file = (
-        text.select("value", fn.input_file_name().alias("uri"), "_metadata.file_size")
+        text_frame.select("value", fn.input_file_name().alias("uri"), "_metadata.file_size")
         .where(fn.col("uri").isin(files_elsewhere))
         .groupBy("uri")
-        .agg(fn.max("file_size").alias("file_bytes"), (line_bytes + 2 * line_ends).alias("read"))
-        .where(file_bytes > fn.col("read") + _BYTE_ORDER_MARK_BYTES)
+        .agg(
+            fn.max("file_size").alias("file_bytes"),
+            (line_bytes_column + 2 * line_end_count_column).alias("read"),
+        )
+        .where(file_bytes_column > fn.col("read") + _BYTE_ORDER_MARK_BYTES)
         .first()
     )
     if skipping_file is not None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.call_counts import counter
-from benchmarks.call_counts import counts as counts_of
+from benchmarks.call_counts import count_calls_by_function as counts_of
+from benchmarks.call_counts import make_call_profile
 from txnsim.group import assignors
 from txnsim.group.assignors import (
     ASSIGNORS,
@@ -167,7 +167,7 @@ def test_many_members_are_assigned_in_few_steps(assignor_name: str) -> None:
     ]
     steps = []
     for _ in range(2):
-        profile = counter()
+        profile = make_call_profile()
         profile.enable()
         target = ASSIGNORS[assignor_name](members, counts)
         profile.disable()

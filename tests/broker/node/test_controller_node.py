@@ -36,7 +36,7 @@ from txnsim.node.peers import CONTROLLER_ID
 from txnsim.runtime.clock import STANDSTILL_MS
 from txnsim.runtime.environment import TimerHandle
 from txnsim.runtime.loop_turns import Pace
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.settings import Settings
@@ -350,7 +350,7 @@ def metadata(seed: int = 1) -> Metadata:
     return Metadata(
         image=initial_image(cluster_id="c", brokers=(broker(1), broker(2)), transaction_version=2),
         settings=Settings(),
-        random_bits=SeededRng(seed).stream("topic-ids").getrandbits,
+        random_bits=RandomStreams(seed).stream("topic-ids").getrandbits,
     )
 
 
@@ -419,7 +419,7 @@ def test_a_broker_that_is_cut_off_is_given_the_latest_image_after_the_heal() -> 
     metadata_core = Metadata(
         image=initial_image(cluster_id="c", brokers=(broker(1), broker(2)), transaction_version=2),
         settings=Settings(),
-        random_bits=SeededRng(1).stream("topic-ids").getrandbits,
+        random_bits=RandomStreams(1).stream("topic-ids").getrandbits,
         reaches=lambda broker_id: broker_id in reached_brokers,
     )
     offsets_by_broker: list[tuple[int, int]] = []

@@ -26,7 +26,7 @@ from txnsim.runtime.clock import (
     stood_still,
 )
 from txnsim.runtime.environment import Clock
-from txnsim.runtime.rng import SeededRng, derive, random_seed
+from txnsim.runtime.rng import RandomStreams, derive, random_seed
 from txnsim.runtime.switch_interval import SWITCH_S, short_switch_interval
 from txnsim.runtime.virtual.run import VirtualLoop
 from txnsim.runtime.wall_clock import wall_ms
@@ -384,18 +384,18 @@ def test_time_passes_on_all_clocks() -> None:
 
 
 def test_a_name_gives_the_same_stream_object_every_time() -> None:
-    rng = SeededRng(7)
+    rng = RandomStreams(7)
     assert rng.stream("link.b1-b2") is rng.stream("link.b1-b2")
 
 
 @given(seed=st.integers(), name=st.text(max_size=40))
 def test_seed_and_name_determine_the_draws(seed: int, name: str) -> None:
-    draws = [SeededRng(seed).stream(name).random() for _ in range(2)]
+    draws = [RandomStreams(seed).stream(name).random() for _ in range(2)]
     assert draws[0] == draws[1]
 
 
 def test_a_new_stream_does_not_shift_another() -> None:
-    lone_rng, disturbed = SeededRng(7), SeededRng(7)
+    lone_rng, disturbed = RandomStreams(7), RandomStreams(7)
     disturbed.stream("b").random()
     drawn_alone = [lone_rng.stream("a").random() for _ in range(3)]
     second_numbers = []

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.support.share_partitions import KEY, PartitionMember
 from txnsim.errors import Rejection
 from txnsim.interbroker.share_state import ShareState, StateBatch
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 from txnsim.share.commands import (
     TERMINAL,
     AcknowledgementBatch,
@@ -71,7 +71,7 @@ class Walk:
     """A share partition and its records; each step is drawn and checked."""
 
     def __init__(self, seed: int, met_counts: Counter[str]) -> None:
-        self.random = random = SeededRng(seed).stream("share partition")
+        self.random = random = RandomStreams(seed).stream("share partition")
         self.met = met_counts
         """What the walks were about, by word."""
         self.settings = SharePartitionSettings(

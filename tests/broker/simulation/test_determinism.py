@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from benchmarks.call_counts import counter, counts
+from benchmarks.call_counts import count_calls_by_function, make_call_profile
 from tests.broker.simulation.virtual_story import (
     COMMITTED,
     Outcome,
@@ -311,13 +311,13 @@ def test_a_topic_costs_the_same_beside_few_and_beside_many(name: str) -> None:
         costs = []
         for count in (10, 300):
             create([f"t{count}.{number}" for number in range(count)])
-            profile = counter()
+            profile = make_call_profile()
             profile.enable()
             for number in range(16):  # faster than followers get their first answer
                 create([f"{name}-{count}-{number}"])
                 await asyncio.sleep(0.001)
             profile.disable()
-            costs.append(sum(counts(profile).values()))
+            costs.append(sum(count_calls_by_function(profile).values()))
         return costs[0], costs[1]
 
     few, many = run_cluster(main, topics=())

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 from txnsim.txn.decision_audit import (
     AuditedDecision,
     AuditedMarker,
@@ -49,7 +49,7 @@ def ledger_of() -> DecisionLedger:
 
 def stream_of(transaction_count: int, *, by_epoch: bool, gap_ms: int, seed: int) -> Stream:
     """Transactions of which one in 400 has no marker, another outcome, or a marker twice."""
-    rng = SeededRng(seed).stream("transactions")
+    rng = RandomStreams(seed).stream("transactions")
     stream: Stream = []
     for number in range(transaction_count):
         at_ms = 1_000_000 + number * gap_ms

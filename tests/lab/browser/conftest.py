@@ -153,7 +153,7 @@ def show(page: Page, recording: Recording) -> None:
 
 def until_judged(page: Page) -> None:
     """Wait until the page shows the verdict on the shown event."""
-    page.wait_for_function("() => __page['store.js'].judgedMoment.value.said")
+    page.wait_for_function("() => __page['store.js'].judgedMoment.value.serverExplanation")
 
 
 def make_hang(page: Page) -> None:

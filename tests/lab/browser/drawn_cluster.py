@@ -26,7 +26,7 @@ from txnsim.client.members.membership import MemberOptions
 from txnsim.client.members.share import ShareMember
 from txnsim.client.offsets import LATEST_TIMESTAMP
 from txnsim.client.producer import Producer
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 from txnsim.types import IsolationLevel, TopicPartition
 
 TOPICS: Final = ("orders", "pay")
@@ -54,7 +54,7 @@ class DrawnCluster:
 
     def __init__(self, server: TxnsimServer, seed: int) -> None:
         self._server = server
-        self._random = SeededRng(seed).stream("drawn moments")
+        self._random = RandomStreams(seed).stream("drawn moments")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._producers: dict[str, Producer] = {}

@@ -216,7 +216,7 @@ def test_the_first_screen_shows_what_the_button_makes(
     made_events = []
     for number in range(1, len(shown_events) + 1):
         page.evaluate("(number) => void __page['player.js'].goToStep(number)", number)
-        page.wait_for_function("() => __page['store.js'].judgedMoment.value.said")
+        page.wait_for_function("() => __page['store.js'].judgedMoment.value.serverExplanation")
         made_events.append(page.evaluate(MADE, number))
     if os.environ.get("TXNSIM_KEEP_STAGES"):
         keep_hang(made_events)

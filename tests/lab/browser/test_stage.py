@@ -28,8 +28,8 @@ PLAY: Final = """async ([name, run]) => {
 
 PRESSED: Final = """(key) => {
   dispatchEvent(new KeyboardEvent("keydown", { key }));
-  const { index, said } = __page["store.js"].judgedMoment.value;
-  return [index, Boolean(said)];
+  const { index, serverExplanation } = __page["store.js"].judgedMoment.value;
+  return [index, Boolean(serverExplanation)];
 }"""
 """The event that is shown at once when a key is pressed, and whether it is explained."""
 ONE_IN_FULL: Final = """line => {

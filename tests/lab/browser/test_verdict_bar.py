@@ -380,8 +380,8 @@ def test_while_a_question_is_open_no_view_and_no_title_tells_its_answer(
     page = new_page(f"{server.http}/#lesson={name}&part={part}")
     page.wait_for_selector("[name=guess]")
     page.wait_for_function("() => !__page['store.js'].isRunBusy.value")
-    page.wait_for_function("() => __page['store.js'].judgedMoment.value.said")
-    verdict = page.evaluate("__page['store.js'].judgedMoment.value.said.verdict")
+    page.wait_for_function("() => __page['store.js'].judgedMoment.value.serverExplanation")
+    verdict = page.evaluate("__page['store.js'].judgedMoment.value.serverExplanation.verdict")
     answers = [verdict["headline"]] if verdict["state"] != "healthy" else []
     for judged in verdict["partitions"]:
         answers += [judged["summary"], judged["holder_mark"], *judged["sentences"]]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from benchmarks.call_counts import counter, counts
+from benchmarks.call_counts import count_calls_by_function, make_call_profile
 from tests.support.hand_made_histories import FAILED, UNKNOWN, HistoryBuilder
 from txnsim_lab.check.anomaly import Kind
 from txnsim_lab.check.history import History, HistoryError
@@ -86,10 +86,10 @@ def test_a_place_for_each_record_takes_no_time_squared() -> None:
             history.add(was(SENT, partition=partition, transaction=transaction_label))
             history.add(Ended(at_ms=partition, who="p", transaction=transaction_label, commit=True))
             history.add(was(READ, partition=partition))
-        profile = counter()
+        profile = make_call_profile()
         profile.enable()
         judge(history)
         profile.disable()
-        return sum(counts(profile).values())
+        return sum(count_calls_by_function(profile).values())
 
     assert steps(400) < 2.5 * steps(200)

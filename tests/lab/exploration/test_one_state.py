@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 from txnsim_lab.exploration._conductor import Conductor
 from txnsim_lab.exploration.catalog import explorations
 from txnsim_lab.exploration.way import Choice
@@ -20,7 +20,7 @@ class Walk:
     """A chooser that draws options, and compares the states with those of earlier walks."""
 
     def __init__(self, seed: int, graph: Graph) -> None:
-        self._random = SeededRng(seed).stream("walk")
+        self._random = RandomStreams(seed).stream("walk")
         self._graph = graph
         self._previous: tuple[int, str] | None = None
 

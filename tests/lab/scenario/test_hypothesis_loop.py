@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from txnsim.cli.main import main
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 from txnsim_lab.scenario.hypothesis import HypothesisVerdict
 
 STORIES: Final = 200
@@ -29,7 +29,7 @@ MISTAKES: Final = ("produc", "committ", "begn")
 
 def story(seed: int) -> dict[str, Any]:
     """A drawn hypothesis: a few steps in some order, some of them refused or misspelt."""
-    draw = SeededRng(seed).stream("stories")
+    draw = RandomStreams(seed).stream("stories")
     steps: list[dict[str, Any]] = [{"call": {"who": "app", "do": "init-producer-id"}}]
     is_held = draw.randrange(4) == 0
     if is_held:

@@ -15,7 +15,7 @@ from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.hand_made_histories import FAILED, OK, UNKNOWN, HistoryBuilder
 from tests.support.markers import append_marker
 from txnsim.metadata.image import ClusterImage
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition, partition_for
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import Position, PositionsRead, SentOffsets
@@ -252,7 +252,7 @@ def by_chance(random: Any, *, forgets_values: bool) -> History:
 
 def test_what_one_register_tells_is_never_called_lost() -> None:
     for seed in range(3_000):
-        history = by_chance(SeededRng(seed).stream("register"), forgets_values=False)
+        history = by_chance(RandomStreams(seed).stream("register"), forgets_values=False)
         assert list(broken_promises(history, keeps_positions=True)) == [], seed
 
 
@@ -262,7 +262,7 @@ def test_what_a_register_forgets_is_called_lost_often() -> None:
         for seed in range(300)
         if [
             *broken_promises(
-                by_chance(SeededRng(seed).stream("register"), forgets_values=True),
+                by_chance(RandomStreams(seed).stream("register"), forgets_values=True),
                 keeps_positions=True,
             )
         ]
@@ -339,7 +339,7 @@ def mixed_by_chance(random: Any) -> HistoryBuilder:
 def test_lost_positions_are_those_of_the_rule_as_it_reads() -> None:
     watchers, losses_found, healthy = frozenset({"m"}), 0, 0
     for seed in range(400):
-        history = mixed_by_chance(SeededRng(seed).stream("mixed")).history
+        history = mixed_by_chance(RandomStreams(seed).stream("mixed")).history
         lost_positions = [
             because
             for fault_kind, because in broken_promises(

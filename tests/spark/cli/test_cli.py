@@ -124,10 +124,10 @@ def test_events_are_lines_of_json_and_alerts_are_kept(
 ) -> None:
     file = tmp_path / "alerts.jsonl"
     teller = EventPrinter(as_json=True, alerts_file=file)
-    teller.tell(BatchWritten(batch=2, rows=5, offsets={"t": {"0": 5}}))
-    teller.tell(AlertChanged(alert=ALERT, connector_lag=0))
-    teller.tell(AlertChanged(alert=ALERT, connector_lag=None))
-    teller.tell(NotProbed(place_text="t-1", error="no leader"))
+    teller.print_event(BatchWritten(batch_id=2, row_count=5, offsets={"t": {"0": 5}}))
+    teller.print_event(AlertChanged(alert=ALERT, connector_lag=0))
+    teller.print_event(AlertChanged(alert=ALERT, connector_lag=None))
+    teller.print_event(NotProbed(place_text="t-1", error="no leader"))
     out, err = capsys.readouterr()
     batch, alert, _ = map(json.loads, out.splitlines())
     assert batch == {"event": "batch", "batch": 2, "rows": 5, "offsets": {"t": {"0": 5}}}
@@ -138,8 +138,8 @@ def test_events_are_lines_of_json_and_alerts_are_kept(
 
 def test_people_are_told_in_sentences(capsys: pytest.CaptureFixture[str]) -> None:
     teller = EventPrinter(as_json=False, alerts_file=None)
-    teller.tell(BatchWritten(batch=2, rows=5, offsets={}))
-    teller.tell(AlertChanged(alert=ALERT, connector_lag=0))
+    teller.print_event(BatchWritten(batch_id=2, row_count=5, offsets={}))
+    teller.print_event(AlertChanged(alert=ALERT, connector_lag=0))
     batch, alert = capsys.readouterr().out.splitlines()
     assert batch == "batch 2: 5 records"
     assert alert == f"{ALERT.sentence} (Spark's connector reports a lag of 0)"

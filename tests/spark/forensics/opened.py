@@ -61,9 +61,11 @@ def knowing(
 ) -> Coordinators:
     """The logs of a coordinator that has this entry, or no entry."""
     entries = (
-        [] if newest_record is None else [CoordinatorEntry(newest=newest_record, decision=decision)]
+        []
+        if newest_record is None
+        else [CoordinatorEntry(newest_record=newest_record, decision=decision)]
     )
-    return coordinators_of(entries, forgotten_producers={}, partitions_on_disk=[0])
+    return coordinators_of(entries, forgotten_id_by_producer={}, partitions_on_disk=[0])
 
 
 def ends(
@@ -86,7 +88,7 @@ def ends(
 
 
 FACTS = ReplicaBasis(
-    state=ReplicaState(ends=ends(), segments=(), seeded_from=10, newest_ms=NOW),
+    state=ReplicaState(ends=ends(), segments=(), snapshot_offset=10, newest_ms=NOW),
     notes=NOTHING_READ,
     gaps=(),
     start_batch=StartBatch.THIS_PRODUCERS,

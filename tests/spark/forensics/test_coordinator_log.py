@@ -56,12 +56,18 @@ def test_the_newest_records_are_the_entries(broker: BrokerDir) -> None:
     )
     coordinators, problems = read_entries(broker.stop())
     assert problems == []
-    entry = coordinators.by_producer[7]
-    assert (entry.newest.state, entry.newest.partitions) == ("PrepareCommit", frozenset({HERE}))
-    assert entry.decision is entry.newest
-    assert (entry.newest.timeout_ms, entry.newest.start_timestamp_ms) == (60_000, NOW + 5)
-    assert coordinators.forgotten == {8: "gone"}
-    assert coordinators.by_other_id[9].newest.transactional_id == "rotated"
+    entry = coordinators.entry_by_producer[7]
+    assert (entry.newest_record.state, entry.newest_record.partitions) == (
+        "PrepareCommit",
+        frozenset({HERE}),
+    )
+    assert entry.decision is entry.newest_record
+    assert (entry.newest_record.timeout_ms, entry.newest_record.start_timestamp_ms) == (
+        60_000,
+        NOW + 5,
+    )
+    assert coordinators.forgotten_id_by_producer == {8: "gone"}
+    assert coordinators.entry_by_other_producer[9].newest_record.transactional_id == "rotated"
     assert coordinators.newest_timestamp_ms == NOW
 
 
@@ -71,22 +77,22 @@ def test_of_several_replicas_the_furthest_one_is_read(tmp_path: Path) -> None:
     ahead.coordinator(move("Empty"), move("Ongoing", HERE))
     logs = coordinator_logs_of(states_in(lagging_broker.stop(), ahead.stop()))
     assert [state.replica.broker for state in logs[0]] == [2, 1]
-    assert read_coordinators(logs, print).by_producer[7].newest.state == "Ongoing"
+    assert read_coordinators(logs, print).entry_by_producer[7].newest_record.state == "Ongoing"
 
 
 def test_the_torn_tail_of_a_kill_is_no_damage(broker: BrokerDir) -> None:
     log = log_in(broker.coordinator(move("Empty"), move("Ongoing", HERE)))
     log.write_bytes(log.read_bytes()[:-1])
     coordinators, problems = read_entries(broker.kill())
-    assert (coordinators.damaged, problems) == (frozenset(), [])
-    assert coordinators.by_producer[7].newest.state == "Empty"
+    assert (coordinators.damaged_partitions, problems) == (frozenset(), [])
+    assert coordinators.entry_by_producer[7].newest_record.state == "Empty"
 
 
 def test_a_log_that_is_shorter_than_its_broker_noted_has_lost_its_end(broker: BrokerDir) -> None:
     log_in(broker.coordinator(move("Empty"), move("Ongoing", HERE))).write_bytes(b"")
     coordinators, _ = read_entries(broker.stop())
-    assert (coordinators.damaged, coordinators.is_complete) == (frozenset({0}), False)
-    assert "ends at offset 0, below its high watermark 2" in coordinators.cut_off[0]
+    assert (coordinators.damaged_partitions, coordinators.is_complete) == (frozenset({0}), False)
+    assert "ends at offset 0, below its high watermark 2" in coordinators.cut_off_by_partition[0]
 
 
 def test_another_replica_is_read_where_one_is_damaged(tmp_path: Path) -> None:
@@ -106,8 +112,8 @@ def test_damage_on_every_replica_is_told_once_each(broker: BrokerDir) -> None:
     log = log_in(broker.coordinator(move("Empty"), move("Ongoing", HERE)))
     log.write_bytes(log.read_bytes()[:-1])
     coordinators, problems = read_entries(broker.stop())
-    assert (coordinators.damaged, len(problems)) == (frozenset({0}), 1)
-    assert coordinators.by_producer[7].newest.state == "Empty"
+    assert (coordinators.damaged_partitions, len(problems)) == (frozenset({0}), 1)
+    assert coordinators.entry_by_producer[7].newest_record.state == "Empty"
 
 
 def test_a_record_that_can_not_be_understood_is_damage(broker: BrokerDir) -> None:
@@ -116,7 +122,7 @@ def test_a_record_that_can_not_be_understood_is_damage(broker: BrokerDir) -> Non
     with log_in(folder).open("ab") as file:
         file.write(assign(keyless, base_offset=1, leader_epoch=0))
     coordinators, problems = read_entries(broker.stop())
-    assert coordinators.damaged == {0}
+    assert coordinators.damaged_partitions == {0}
     assert problems == [f"{log_in(folder)}, offset 1: record 1 has no key"]
 
 
@@ -127,7 +133,7 @@ def test_a_record_of_an_unknown_version_is_passed_over(broker: BrokerDir) -> Non
         file.write(assign(newer_batch, base_offset=1, leader_epoch=0))
     coordinators, _ = read_entries(broker.stop())
     assert coordinators.is_complete
-    assert list(coordinators.by_producer) == [7]
+    assert list(coordinators.entry_by_producer) == [7]
 
 
 def test_what_concerns_some_producers(broker: BrokerDir, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,11 +151,15 @@ def test_what_concerns_some_producers(broker: BrokerDir, monkeypatch: pytest.Mon
     (state,) = states_in(broker.stop())
     whole_log = replay_log(state, print)
     coordinators = whole_log.restricted_to({1, 3, 6})
-    assert {entry.newest.transactional_id for entry in coordinators.entries} == {"a", "c", "owing"}
+    assert {entry.newest_record.transactional_id for entry in coordinators.entries} == {
+        "a",
+        "c",
+        "owing",
+    }
     assert set(coordinators.entries) <= set(whole_log.entries)
-    assert coordinators.forgotten_ids == {6: "d"}
-    assert coordinators.decisions == {
-        producer_id: whole_log.decisions[producer_id] for producer_id in (1, 5)
+    assert coordinators.forgotten_id_by_producer == {6: "d"}
+    assert coordinators.decisions_by_producer == {
+        producer_id: whole_log.decisions_by_producer[producer_id] for producer_id in (1, 5)
     }
 
 

@@ -23,7 +23,7 @@ from txnsim_spark.forensics._dump_lines import (
     entry_of,
     unwrap_lines,
 )
-from txnsim_spark.forensics.dumped import DumpedAnswer, answer
+from txnsim_spark.forensics.dumped import DumpedAnswer, judge_dump
 
 DUMPS: Final = Path(__file__).with_name("dumps")
 LOGS: Final = ("2.5.1", "2.8.2", "3.1.2", "3.9.1", "4.4.0")
@@ -51,17 +51,17 @@ WHOLE: Final = ((0, 9, 8), (2, 1, 0), OPEN, True)
 
 @pytest.mark.parametrize("release", LOGS)
 def test_every_release_says_the_same_of_one_segment(release: str) -> None:
-    assert summary_of(answer(dump(f"log-{release}"))) == WHOLE
+    assert summary_of(judge_dump(dump(f"log-{release}"))) == WHOLE
 
 
 @pytest.mark.parametrize("release", ["2.8.2", "4.4.0"])
 def test_records_without_their_metadata_leave_the_kind_of_markers_open(release: str) -> None:
-    assert summary_of(answer(dump(f"records-{release}"))) == ((0, 9, 8), (0, 0, 3), OPEN, True)
+    assert summary_of(judge_dump(dump(f"records-{release}"))) == ((0, 9, 8), (0, 0, 3), OPEN, True)
 
 
 @pytest.mark.parametrize("release", ["2.5.1", "3.1.2", "4.4.0"])
 def test_a_snapshot_says_which_transaction_is_open(release: str) -> None:
-    dump_answer = answer(dump(f"snapshot-{release}"))
+    dump_answer = judge_dump(dump(f"snapshot-{release}"))
     assert summary_of(dump_answer) == ((None, None, 0), (0, 0, 0), OPEN, True)
     (partition,) = dump_answer.partitions
     assert (partition.partition, partition.snapshot_offset) == (TopicPartition("orders", 0), 10)
@@ -71,7 +71,7 @@ def test_a_snapshot_says_which_transaction_is_open(release: str) -> None:
 
 @pytest.mark.parametrize("release", ["4.0.0", "4.4.0"])
 def test_the_coordinators_log_is_read_in_both_forms(release: str) -> None:
-    dump_answer = answer(dump("log-4.4.0"), dump(f"entries-{release}"))
+    dump_answer = judge_dump(dump("log-4.4.0"), dump(f"entries-{release}"))
     (entry,) = dump_answer.entries
     assert (entry.transactional_id, entry.state) == ("bank", "Ongoing")
     assert dump_answer.partitions[0].open[0].verdict is OpenTxnStatus.ALIVE
@@ -79,7 +79,7 @@ def test_the_coordinators_log_is_read_in_both_forms(release: str) -> None:
 
 @pytest.mark.parametrize("release", ["2.5.1", "2.8.2"])
 def test_a_tool_that_ended_with_an_error_has_not_said_everything(release: str) -> None:
-    dump_answer = answer(dump(f"error-{release}"))
+    dump_answer = judge_dump(dump(f"error-{release}"))
     assert not dump_answer.understood
     assert any(
         "nknown" in sentence and "when it ended with an error" in sentence
@@ -116,9 +116,9 @@ WRAPPINGS: Final[dict[str, Callable[[int, str], str]]] = {
 def test_what_collectors_put_around_a_line_changes_nothing(wrapping: str, release: str) -> None:
     wrap = WRAPPINGS[wrapping]
     lines = [wrap(number, line) for number, line in enumerate(dump(f"log-{release}"))]
-    assert summary_of(answer(lines)) == WHOLE
+    assert summary_of(judge_dump(lines)) == WHOLE
     snapshot = [wrap(number, line) for number, line in enumerate(dump("snapshot-4.4.0"))]
-    assert summary_of(answer(snapshot))[2] == OPEN
+    assert summary_of(judge_dump(snapshot))[2] == OPEN
 
 
 @pytest.mark.parametrize("width", [80, 132, 200])
@@ -128,26 +128,26 @@ def test_lines_that_a_terminal_has_cut_are_put_together(width: int) -> None:
         for line in dump("log-2.5.1")
         for start in range(0, len(line.rstrip()), width)
     ]
-    partition = answer(cut_lines).partitions[0]
+    partition = judge_dump(cut_lines).partitions[0]
     assert (partition.batches, partition.last_offset) == (8, 9)
     assert [txn.start_offset for txn in partition.open] == [9]
 
 
 def test_a_batch_without_its_end_leaves_the_answer_open() -> None:
     log = dump("log-4.4.0")[:10]
-    assert answer(log).understood
+    assert judge_dump(log).understood
     cut_lines = [
         *log,
         "baseOffset: 9 lastOffset: 9 count: 1 baseSequence: 0 lastSequence: 0 producerId: 2\n",
     ]
-    dump_answer = answer(cut_lines)
+    dump_answer = judge_dump(cut_lines)
     assert not dump_answer.understood
     assert any("lack fields" in sentence for sentence in dump_answer.missing)
 
 
 def test_a_record_before_2_1_has_the_fields_of_its_batch() -> None:
     batch_fields = "magic: 2 compresscodec: NONE producerId: 7 producerEpoch: 3 sequence: 0"
-    dump_answer = answer(
+    dump_answer = judge_dump(
         [
             "Dumping logs\\orders-0\\00000000000000000000.log\n",
             "Starting offset: 0\n",
@@ -169,7 +169,7 @@ def test_header_keys_are_no_fields() -> None:
         "headerKeys: [] endTxnMarker: ABORT",
         "headerKeys: [x endTxnMarker: COMMIT y] endTxnMarker: ABORT",
     )
-    assert summary_of(answer([*log[:marker], forged, *log[marker + 1 :]])) == WHOLE
+    assert summary_of(judge_dump([*log[:marker], forged, *log[marker + 1 :]])) == WHOLE
 
 
 def test_a_producer_of_a_snapshot_without_the_field_of_its_transaction_is_incomplete() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
-from txnsim_spark.forensics.dumped import DumpedAnswer, answer
+from txnsim_spark.forensics.dumped import DumpedAnswer, judge_dump
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_795_736_583_431
@@ -67,7 +67,7 @@ LISTED = '[{"topic":"orders","partitionIds":[0,1]}]'
 
 
 def answer_of_dumps(*parts: str) -> DumpedAnswer:
-    return answer("".join(parts).splitlines(keepends=True))
+    return judge_dump("".join(parts).splitlines(keepends=True))
 
 
 def verdict(*parts: str) -> tuple[OpenTxnStatus, str]:
@@ -242,7 +242,7 @@ def test_segments_count_by_their_offsets_in_any_order_and_once() -> None:
 
 
 def test_a_second_text_does_not_go_on_with_the_file_of_the_first() -> None:
-    dump_answer = answer([*ORDERS.splitlines(), batch(0, producer=-1)], [batch(1)])
+    dump_answer = judge_dump([*ORDERS.splitlines(), batch(0, producer=-1)], [batch(1)])
     assert dump_answer.partitions[0].batches == 1
     assert not dump_answer.understood
 

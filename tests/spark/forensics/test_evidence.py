@@ -57,7 +57,7 @@ FACTS = msgspec.structs.replace(
 EMPTY = TxnRecord(log_partition=1, offset=0, transactional_id="a", state="Empty", producer_id=7)
 """``a`` belongs to partition 1 of 2."""
 KNOWN = coordinators_of(
-    [CoordinatorEntry(newest=EMPTY)], forgotten_producers={}, partitions_on_disk=[0, 1]
+    [CoordinatorEntry(newest_record=EMPTY)], forgotten_id_by_producer={}, partitions_on_disk=[0, 1]
 )
 
 
@@ -198,8 +198,10 @@ def test_damage_weighs_more_than_what_is_missing() -> None:
 
 
 def known_coordinators(has_entry: bool = True, **values: object) -> Coordinators:
-    entries = [CoordinatorEntry(newest=EMPTY)] if has_entry else []
-    all_coordinators = coordinators_of(entries, forgotten_producers={}, partitions_on_disk=[0, 1])
+    entries = [CoordinatorEntry(newest_record=EMPTY)] if has_entry else []
+    all_coordinators = coordinators_of(
+        entries, forgotten_id_by_producer={}, partitions_on_disk=[0, 1]
+    )
     return msgspec.structs.replace(all_coordinators, **values)
 
 
@@ -207,15 +209,21 @@ def known_coordinators(has_entry: bool = True, **values: object) -> Coordinators
     ("coordinators", "status"),
     [
         (Coordinators(), Status.INCOMPLETE),
-        (known_coordinators(missing=(0,)), Status.INCOMPLETE),
-        (known_coordinators(damaged=frozenset({1})), Status.DAMAGED),
-        (known_coordinators(cut_off={1: "torn"}), Status.DAMAGED),
-        (known_coordinators(damaged=frozenset({0})), Status.SOUND),
-        (known_coordinators(cut_off={0: "torn"}), Status.SOUND),
-        (known_coordinators(not_in_sync={1: "was seen on broker 3 only"}), Status.INCOMPLETE),
-        (known_coordinators(not_in_sync={0: "was seen on broker 3 only"}), Status.SOUND),
-        (known_coordinators(has_entry=False, damaged=frozenset({0})), Status.DAMAGED),
-        (known_coordinators(has_entry=False, cut_off={0: "torn"}), Status.DAMAGED),
+        (known_coordinators(missing_partitions=(0,)), Status.INCOMPLETE),
+        (known_coordinators(damaged_partitions=frozenset({1})), Status.DAMAGED),
+        (known_coordinators(cut_off_by_partition={1: "torn"}), Status.DAMAGED),
+        (known_coordinators(damaged_partitions=frozenset({0})), Status.SOUND),
+        (known_coordinators(cut_off_by_partition={0: "torn"}), Status.SOUND),
+        (
+            known_coordinators(not_in_sync_text_by_partition={1: "was seen on broker 3 only"}),
+            Status.INCOMPLETE,
+        ),
+        (
+            known_coordinators(not_in_sync_text_by_partition={0: "was seen on broker 3 only"}),
+            Status.SOUND,
+        ),
+        (known_coordinators(has_entry=False, damaged_partitions=frozenset({0})), Status.DAMAGED),
+        (known_coordinators(has_entry=False, cut_off_by_partition={0: "torn"}), Status.DAMAGED),
     ],
 )
 def test_the_coordinators_logs_must_be_there_and_the_one_that_matters_be_whole(
@@ -259,8 +267,12 @@ def identities_of(known_topics: KnownTopics, *ids: str | None, partitions: int =
         (KnownTopics(topic_ids=LIVES), ("new", None), []),
         (KnownTopics(topic_ids=LIVES, brokers=frozenset({1, 2})), ("new", "old"), [2]),
         (KnownTopics(topic_ids=LIVES, brokers=frozenset({2})), ("new", "old"), [2]),
-        (KnownTopics(topic_ids=LIVES, removed=frozenset({"old"})), ("new", "old"), [2]),
-        (KnownTopics(topic_ids=LIVES, removed=frozenset({"old"})), ("old", None, "old"), [1, 3]),
+        (KnownTopics(topic_ids=LIVES, removed_topic_ids=frozenset({"old"})), ("new", "old"), [2]),
+        (
+            KnownTopics(topic_ids=LIVES, removed_topic_ids=frozenset({"old"})),
+            ("old", None, "old"),
+            [1, 3],
+        ),
         (KnownTopics(topic_ids={}, brokers=frozenset({1})), ("old",), [1]),
         (KnownTopics(topic_ids={}), ("maybe newer than the copy",), []),
     ],
@@ -270,7 +282,7 @@ def test_the_metadata_log_says_which_ones_are_stale(
 ) -> None:
     identities = identities_of(topics, *ids)
     assert [evidence.broker for evidence in identities.stale] == stale_brokers
-    assert identities.undecided == {}
+    assert identities.undecided_reason_by_topic == {}
     assert [
         broker for broker in range(1, 4) if identities.is_stale(replica(broker))
     ] == stale_brokers
@@ -291,8 +303,8 @@ def test_where_nothing_decides_nothing_is_guessed(
 ) -> None:
     identities = identities_of(topics, *ids)
     assert identities.stale == ()
-    assert identities.undecided.keys() == {"orders"}
-    assert f"id {ids[0]} on broker 1" in identities.undecided["orders"]
+    assert identities.undecided_reason_by_topic.keys() == {"orders"}
+    assert f"id {ids[0]} on broker 1" in identities.undecided_reason_by_topic["orders"]
 
 
 def test_ids_are_compared_over_all_partitions_of_a_topic() -> None:
@@ -300,7 +312,7 @@ def test_ids_are_compared_over_all_partitions_of_a_topic() -> None:
     identities = identify_replicas(
         [(replica(1), "one"), (replica(2, partition=1), "other")], KnownTopics()
     )
-    assert identities.undecided.keys() == {"orders"}
+    assert identities.undecided_reason_by_topic.keys() == {"orders"}
 
 
 @pytest.mark.parametrize(
@@ -320,7 +332,7 @@ def test_a_replica_without_an_id_beside_others_is_set_aside_by_its_broker(
     assert identities.is_stale(replica(1)) is is_stale
     assert not identities.is_stale(replica(1, partition=1))
     assert not identities.is_stale(replica(2))
-    assert identities.undecided == {}
+    assert identities.undecided_reason_by_topic == {}
     if is_stale:
         assert stale_words(identities.stale) == (
             "stale: orders, partition 0, on broker 1 has no partition.metadata: its broker sets it"
@@ -361,7 +373,7 @@ def test_directories_tell_it(
         for evidence in identities.stale
     ]
     assert stale_rows == [("gone", 2, GONE_ID, None), ("orders", 2, OLD_ID, NEW_ID)]
-    assert identities.undecided == {}
+    assert identities.undecided_reason_by_topic == {}
 
 
 @pytest.mark.parametrize(("copies", "has_lost_records"), [((), False), ((2,), False), ((1,), True)])
@@ -372,7 +384,7 @@ def test_directories_that_do_not_tell_it(
         [remade_topic(tmp_path, copies=copies, has_lost_records=has_lost_records)]
     )
     assert identities.stale == ()
-    assert identities.undecided.keys() == {"orders"}
+    assert identities.undecided_reason_by_topic.keys() == {"orders"}
 
 
 def test_a_torn_copy_does_not_say_that_a_topic_is_not_there(tmp_path: Path) -> None:
@@ -382,7 +394,7 @@ def test_a_torn_copy_does_not_say_that_a_topic_is_not_there(tmp_path: Path) -> N
             file.write(b"torn")
     identities = identities_in([path / "broker-2"])
     assert identities == Identities()
-    assert identities_in([path]).undecided.keys() == {"orders"}
+    assert identities_in([path]).undecided_reason_by_topic.keys() == {"orders"}
 
 
 def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
@@ -399,7 +411,7 @@ def test_a_row_of_a_stale_replica_is_left_out() -> None:
         topic="t", partition=0, topic_id="a", living_topic_id=None, broker=1, log_dir="/b"
     )
     rows = [{"log_dir": "/b", "topic": "t", "partition": partition} for partition in (0, 1)]
-    assert list(Identities(stale=(stale_replica,)).living(rows)) == rows[1:]
+    assert list(Identities(stale=(stale_replica,)).living_rows(rows)) == rows[1:]
 
 
 # Coordinators' entries, by producer id.
@@ -425,7 +437,7 @@ def record(
 def fold_entries(*records: TxnRecord) -> EntryBuilder:
     folder = EntryBuilder()
     for record in records:
-        folder.take(record)
+        folder.take_record(record)
     return folder
 
 
@@ -433,7 +445,9 @@ def test_the_newest_record_of_an_id_is_its_entry() -> None:
     folder = fold_entries(
         record(0, "Empty"), record(1, "Ongoing"), record(2, "Empty", transactional_id="other")
     )
-    assert {entry.newest.transactional_id: entry.newest.offset for entry in folder.entries} == {
+    assert {
+        entry.newest_record.transactional_id: entry.newest_record.offset for entry in folder.entries
+    } == {
         "app": 1,
         "other": 2,
     }
@@ -444,7 +458,7 @@ def test_the_last_decision_stays_with_the_entry_after_it_is_complete() -> None:
         record(0, "PrepareCommit"), record(1, "CompleteCommit"), record(2, "Ongoing")
     )
     (entry,) = folder.entries
-    assert entry.newest.state == "Ongoing"
+    assert entry.newest_record.state == "Ongoing"
     assert entry.decision is not None
     assert entry.decision.offset == 0
 
@@ -454,12 +468,12 @@ def test_a_tombstone_forgets_the_id_and_keeps_the_name_for_its_producer() -> Non
         record(0, "CompleteAbort"), record(1, ""), record(2, "", transactional_id="never seen")
     )
     assert folder.entries == ()
-    assert folder.forgotten_ids == {7: "app"}
+    assert folder.forgotten_id_by_producer == {7: "app"}
 
 
 def test_entries_are_found_by_present_and_by_former_or_next_producer_id() -> None:
     entry = CoordinatorEntry(
-        newest=TxnRecord(
+        newest_record=TxnRecord(
             log_partition=0,
             offset=0,
             transactional_id="app",
@@ -469,10 +483,10 @@ def test_entries_are_found_by_present_and_by_former_or_next_producer_id() -> Non
             next_producer_id=9,
         )
     )
-    coordinators = coordinators_of([entry], forgotten_producers={}, partitions_on_disk=[0])
-    assert coordinators.by_producer == {8: entry}
-    assert coordinators.by_other_id == {7: entry, 9: entry}
-    assert coordinators.owing == (entry,)
+    coordinators = coordinators_of([entry], forgotten_id_by_producer={}, partitions_on_disk=[0])
+    assert coordinators.entry_by_producer == {8: entry}
+    assert coordinators.entry_by_other_producer == {7: entry, 9: entry}
+    assert coordinators.owing_entries == (entry,)
 
 
 def test_the_number_of_partitions_follows_from_where_ids_lie() -> None:
@@ -497,20 +511,22 @@ def test_ids_that_lie_where_no_number_would_put_them_tell_nothing() -> None:
 
 
 def test_what_is_missing_is_said() -> None:
-    assert Coordinators().gap == "the directories hold no partition of __transaction_state"
+    assert Coordinators().gap_text == "the directories hold no partition of __transaction_state"
     assert not Coordinators().is_complete
-    coordinators = Coordinators(partition_count=3, missing=(1,), damaged=frozenset({2}))
+    coordinators = Coordinators(
+        partition_count=3, missing_partitions=(1,), damaged_partitions=frozenset({2})
+    )
     assert not coordinators.is_complete
-    assert coordinators.gap == (
+    assert coordinators.gap_text == (
         "the directories lack __transaction_state, partition 1; __transaction_state, partition 2,"
         " can't be read to its end"
     )
     assert Coordinators(partition_count=3).is_complete
-    assert Coordinators(partition_count=3).gap == ""
+    assert Coordinators(partition_count=3).gap_text == ""
     lacking = coordinators_of(
-        [], forgotten_producers={}, partitions_on_disk=[0, 3], damaged_partitions=[3]
+        [], forgotten_id_by_producer={}, partitions_on_disk=[0, 3], damaged_partitions=[3]
     )
-    assert (lacking.missing, lacking.damaged) == ((1, 2), frozenset({3}))
+    assert (lacking.missing_partitions, lacking.damaged_partitions) == ((1, 2), frozenset({3}))
 
 
 # Replicas by the metadata log.
@@ -571,7 +587,10 @@ def test_deleted_topics_and_the_owners_of_whole_copies_are_told(tmp_path: Path) 
     log.write_bytes(log.read_bytes() + b"torn")
     known_topics = known_topics_in([broker_dir.path, torn_broker.path], print)
     assert known_topics == KnownTopics(
-        topic_ids={}, removed=frozenset({uuid_text(ID)}), brokers=frozenset({1}), age=(1, 2)
+        topic_ids={},
+        removed_topic_ids=frozenset({uuid_text(ID)}),
+        brokers=frozenset({1}),
+        age=(1, 2),
     )
 
 
@@ -581,14 +600,18 @@ STATE = {
     )
     for partition in range(3)
 }
-GUESSED = coordinators_of([], forgotten_producers={}, partitions_on_disk=[0])
+GUESSED = coordinators_of([], forgotten_id_by_producer={}, partitions_on_disk=[0])
 """One partition was there, so one is thought to exist."""
 
 
 def test_the_metadata_log_says_how_many_coordinators_logs_there_are() -> None:
     assert (GUESSED.partition_count, GUESSED.is_complete) == (1, True)
     identities = complete_coordinators(GUESSED, STATE, {0: {1, 3}})
-    assert (identities.partition_count, identities.missing, identities.not_in_sync) == (
+    assert (
+        identities.partition_count,
+        identities.missing_partitions,
+        identities.not_in_sync_text_by_partition,
+    ) == (
         3,
         (1, 2),
         {},
@@ -599,6 +622,6 @@ def test_the_metadata_log_says_how_many_coordinators_logs_there_are() -> None:
 
 def test_a_coordinators_log_that_was_seen_out_of_sync_only_is_named() -> None:
     brokers_seen = {0: {2}, 1: {3}, 2: {-1}}
-    assert complete_coordinators(GUESSED, STATE, brokers_seen).not_in_sync == {
+    assert complete_coordinators(GUESSED, STATE, brokers_seen).not_in_sync_text_by_partition == {
         1: "was seen on broker 3 only; in sync are 1, 2"
     }

@@ -61,7 +61,7 @@ from txnsim_spark.forensics.verdicts import (
     common_end,
     elected_replica,
     is_late,
-    listed_by_kafka,
+    is_listed_by_kafka,
     opinion_on,
     spread_of,
 )
@@ -92,10 +92,10 @@ ROTATED = TxnRecord(
     previous_producer_id=7,
 )
 GONE_ON = coordinators_of(
-    [CoordinatorEntry(newest=record("Ongoing", ELSEWHERE, epoch=6))],
-    forgotten_producers={},
+    [CoordinatorEntry(newest_record=record("Ongoing", ELSEWHERE, epoch=6))],
+    forgotten_id_by_producer={},
     partitions_on_disk=[0],
-    decisions={
+    decisions_by_producer={
         7: [
             record("PrepareCommit", ELSEWHERE, HERE),
             record("PrepareAbort", HERE, epoch=5),
@@ -104,8 +104,8 @@ GONE_ON = coordinators_of(
     },
 )
 CUT_OFF = coordinators_of(
-    [CoordinatorEntry(newest=record("Ongoing", HERE))],
-    forgotten_producers={},
+    [CoordinatorEntry(newest_record=record("Ongoing", HERE))],
+    forgotten_id_by_producer={},
     partitions_on_disk=[0],
     damaged_partitions=[0],
 )
@@ -115,7 +115,7 @@ CASES = {
         NOBODY, Reason.NO_ENTRY, "no coordinator knows producer id 7", "unknown"
     ),
     "the id is forgotten": Case(
-        coordinators_of([], forgotten_producers={7: "app"}, partitions_on_disk=[0]),
+        coordinators_of([], forgotten_id_by_producer={7: "app"}, partitions_on_disk=[0]),
         *(Reason.FORGOTTEN, "its coordinator has forgotten transactional id app", "unknown"),
     ),
     "the id goes on under another producer id": Case(
@@ -187,7 +187,7 @@ CASES = {
         *(None, UNKNOWN),
     ),
     "a log of coordinators is missing": Case(
-        coordinators_of([], forgotten_producers={}, partitions_on_disk=[1]),
+        coordinators_of([], forgotten_id_by_producer={}, partitions_on_disk=[1]),
         Reason.LOG_MISSING,
         "the directories lack __transaction_state, partition 0",
         *(None, UNKNOWN),
@@ -239,7 +239,7 @@ def test_a_living_transaction_whose_timeout_is_over_is_said_to_be_aborted_soon()
 def test_kafkas_tool_lists_what_is_old_and_not_in_the_description(
     coordinators: Coordinators, age_ms: int, *, is_listed: bool
 ) -> None:
-    assert listed_by_kafka(txn(age_ms=age_ms), HERE, coordinators, as_of_ms=NOW) is is_listed
+    assert is_listed_by_kafka(txn(age_ms=age_ms), HERE, coordinators, as_of_ms=NOW) is is_listed
 
 
 def test_a_transaction_is_late_five_minutes_after_its_timeout() -> None:

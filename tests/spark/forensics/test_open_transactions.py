@@ -15,8 +15,8 @@ from txnsim.log.producer_state import SnapshotEntry
 from txnsim.wire.batch import iter_batches, read_batch_header
 from txnsim_spark.forensics._open_transactions import (
     Fragment,
+    fragment_of_snapshot,
     merge_fragments,
-    of_snapshot,
     open_transactions_after,
 )
 from txnsim_spark.forensics._read_compiled import fragments_of
@@ -122,7 +122,7 @@ def test_a_producer_without_an_open_transaction_opens_nothing_by_its_snapshot() 
         coordinator_epoch=3,
         txn_first_offset=-1,
     )
-    fragment = of_snapshot(entry)
+    fragment = fragment_of_snapshot(entry)
     assert (fragment.open_offset, fragment.coordinator_epoch) == (None, 3)
     assert open_transactions_after({7: entry}, ()) == {}
 

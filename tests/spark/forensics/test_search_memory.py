@@ -39,7 +39,7 @@ class Job:
 
 def report_since(path: Path, since: Path | None = None) -> Report:
     """The report of a search without the brokers' snapshots."""
-    search = Search(paths=(path,), uses_snapshots=False, since=since)
+    search = Search(paths=(path,), uses_snapshots=False, memory_file=since)
     return find_hanging(search, new_session=no_spark, progress=lambda _: None)
 
 

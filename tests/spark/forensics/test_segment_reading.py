@@ -121,14 +121,14 @@ def both(log_dir: Path) -> tuple[ReplicaRead, ReplicaRead, int]:
     """
     (replica,) = replicas_in([log_dir])
     state = state_of(replica, uses_snapshots=False)
-    small_sections = in_sections(state.unread, 100)
-    assert len(small_sections) > 2 * len(state.unread)
+    small_sections = in_sections(state.unread_segments, 100)
+    assert len(small_sections) > 2 * len(state.unread_segments)
     reread_count = sum(
         isinstance(content, Note) and content.kind is NoteKind.AGAIN
         for _, content in walk_segments(small_sections)
     )
     apart_contents = read_tasks(state, ([segment] for segment in reversed(small_sections)))
-    return read_tasks(state, [state.unread]), apart_contents, reread_count
+    return read_tasks(state, [state.unread_segments]), apart_contents, reread_count
 
 
 def in_many_segments(log_dir: Path, *, is_clean: bool) -> list[Path]:
@@ -143,7 +143,7 @@ def test_sections_tell_what_the_whole_tells(tmp_path: Path, *, is_clean: bool) -
     paths = in_many_segments(tmp_path, is_clean=is_clean)
     whole_contents, apart_contents, rereads = both(tmp_path)
     assert whole_contents == apart_contents
-    assert whole_contents.opened
+    assert whole_contents.open_txn_by_producer
     assert not rereads
     cut(paths[-1], paths[-1].stat().st_size - 3)  # as a killed broker leaves it
     whole_contents, apart_contents, rereads = both(tmp_path)
@@ -187,8 +187,8 @@ def test_of_a_replica_that_no_checkpoint_names_segments_are_tasks(
     (tmp_path / names.FileName.RECOVERY_POINTS).write_text("0\n0\n")
     (replica,) = replicas_in([tmp_path])
     state = state_of(replica, uses_snapshots=False)
-    assert all(segment.is_recovered for segment in state.unread)
-    assert len(state.unread) > 3
+    assert all(segment.is_recovered for segment in state.unread_segments)
+    assert len(state.unread_segments) > 3
     cuts = set()
     for path in paths:
         file_bytes = path.read_bytes()
@@ -330,7 +330,7 @@ class ReplicaLook:
 
     @property
     def unread(self) -> list[int]:
-        return [segment.base_offset for segment in self.state.unread]
+        return [segment.base_offset for segment in self.state.unread_segments]
 
     @property
     def segments(self) -> list[int]:
@@ -344,11 +344,12 @@ def test_after_a_stop_in_order_nothing_is_left_to_read(
     snapshot_reading = ReplicaLook(broker.stop())
     state = snapshot_reading.state
     assert (snapshot_reading.unread, state.unread_bytes, snapshot_reading.problems) == ([], 0, [])
-    assert state.ends.end_offset == state.seeded_from == driver.log.log_end_offset
+    assert state.ends.end_offset == state.snapshot_offset == driver.log.log_end_offset
     assert state.ends.high_watermark == driver.log.high_watermark
     assert state.ends.epochs == ((0, 0),)
     assert {
-        segment: seed_entry.txn_first_offset for segment, seed_entry in state.seeds.items()
+        segment: seed_entry.txn_first_offset
+        for segment, seed_entry in state.seed_by_producer.items()
     } == {7: 4}
     assert state.is_clean
     assert state.newest_ms == 0  # as the archive has it
@@ -360,9 +361,9 @@ def test_after_a_kill_the_segments_behind_the_last_snapshot_are_left(
     remove_end_snapshot(broker.replica(driver))
     snapshot_reading = ReplicaLook(broker.kill())
     assert snapshot_reading.unread == snapshot_reading.segments[-1:]
-    assert snapshot_reading.state.seeded_from == snapshot_reading.segments[-1]
+    assert snapshot_reading.state.snapshot_offset == snapshot_reading.segments[-1]
     assert snapshot_reading.state.ends.end_offset == driver.log.log_end_offset
-    assert set(snapshot_reading.state.seeds) == {7, 8}
+    assert set(snapshot_reading.state.seed_by_producer) == {7, 8}
     assert not snapshot_reading.state.is_clean
 
 
@@ -390,7 +391,7 @@ def test_a_snapshot_inside_a_segment_is_of_no_use_after_a_kill(broker: BrokerDir
     (log, *_) = names.Suffix.LOG.files_in(replica)
     log[1].write_bytes(b"".join(driver.log.batches()))
     snapshot_reading = ReplicaLook(broker.kill())
-    assert (snapshot_reading.unread, snapshot_reading.state.seeded_from) == ([0], None)
+    assert (snapshot_reading.unread, snapshot_reading.state.snapshot_offset) == ([0], None)
     assert snapshot_reading.state.ends.end_offset == 2
 
 
@@ -411,7 +412,10 @@ def test_without_snapshots_every_segment_is_left(broker: BrokerDir, driver: LogD
     broker.replica(driver)
     snapshot_reading = ReplicaLook(broker.stop(), uses_snapshots=False)
     assert snapshot_reading.unread == snapshot_reading.segments
-    assert (snapshot_reading.state.seeds, snapshot_reading.state.seeded_from) == ({}, None)
+    assert (snapshot_reading.state.seed_by_producer, snapshot_reading.state.snapshot_offset) == (
+        {},
+        None,
+    )
 
 
 def test_an_empty_replica_is_read_to_its_end(broker: BrokerDir) -> None:
@@ -481,8 +485,8 @@ def test_it_finds_the_same(tmp_path: Path) -> None:
     for way in (EngineKind.HERE, EngineKind.PROCESSES):
         read = local_engine().results_of(replica_job([state], core_count=2), way)
         assert read == {state.replica.path: result_at_once}
-    assert sorted(result_at_once.opened) == [PID, 99]
-    assert result_at_once.opened[PID].coordinator_epoch == 4
+    assert sorted(result_at_once.open_txn_by_producer) == [PID, 99]
+    assert result_at_once.open_txn_by_producer[PID].coordinator_epoch == 4
 
 
 def test_records_without_a_time_are_read(tmp_path: Path) -> None:
@@ -498,7 +502,7 @@ def test_records_without_a_time_are_read(tmp_path: Path) -> None:
     (replica,) = replicas_in([tmp_path])
     state = state_of(replica, uses_snapshots=False)
     result_at_once = read_at_once(state)
-    open_txn = result_at_once.opened[PID]
+    open_txn = result_at_once.open_txn_by_producer[PID]
     assert (open_txn.start_timestamp_ms, open_txn.last_timestamp_ms) == (-1, -1)
 
 
@@ -525,8 +529,10 @@ def test_coordinators_logs_are_replayed_in_processes_as_here(tmp_path: Path) -> 
     problems: list[str] = []
     assert result.replayed == replay_log(state, problems.append).restricted_to({7, 8, 9})
     assert result.problems == tuple(problems)
-    committed = next(entry for entry in result.replayed.entries if entry.newest.producer_id == 7)
-    assert committed.decision is result.replayed.decisions[7][0]
+    committed = next(
+        entry for entry in result.replayed.entries if entry.newest_record.producer_id == 7
+    )
+    assert committed.decision is result.replayed.decisions_by_producer[7][0]
     assert result.replayed.cut_off
 
 
@@ -551,7 +557,7 @@ def test_many_gaps_do_not_hide_the_last_one(tmp_path: Path, batches_per_segment:
     result_at_once = read_at_once(state)
     assert len(result_at_once.notes.gaps) == NOTES_MAX
     assert result_at_once.notes.gaps[-1] == Gap(first_offset=begins + 1, next_offset=begins + 9)
-    assert result_at_once.opened[PID].start_offset == begins
+    assert result_at_once.open_txn_by_producer[PID].start_offset == begins
 
 
 # What lies where a transaction begins, and what is missing behind it.

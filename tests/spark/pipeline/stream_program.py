@@ -62,7 +62,7 @@ def main(bootstrap: str, topic: str, directory: str, jars: str, point: str, nth:
 def tell(event: StreamEvent) -> None:
     """Print the events of written batches."""
     if isinstance(event, BatchWritten):
-        say({"event": "batch", "batch": event.batch, "rows": event.rows})
+        say({"event": "batch", "batch": event.batch_id, "rows": event.row_count})
 
 
 def say(value: object) -> None:

@@ -13,7 +13,7 @@ from tests.spark.pipeline.corpus.truth import FinishedTransaction, Place
 from txnsim_spark.engine import Engine, EngineKind
 from txnsim_spark.forensics.timeline import Timeline
 from txnsim_spark.forensics.timeline_reading import read_timeline
-from txnsim_spark.soundness.verify import plan, verify
+from txnsim_spark.soundness.verify import plan_verification, verify
 from txnsim_spark.soundness.violations import Invariant, Severity, Violation
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def findings(spark: SparkSession, corpus: Corpus, name: str) -> list[Violation]:
     """All findings except notices of markers that ended nothing: operators and retries leave
     those.
     """
-    violations = verify(by_spark(spark), plan(corpus.brokers(name)), EngineKind.SPARK)
+    violations = verify(by_spark(spark), plan_verification(corpus.brokers(name)), EngineKind.SPARK)
     return [violation for violation in violations if violation.rule is not Invariant.IDLE_MARKER]
 
 

@@ -31,7 +31,7 @@ from txnsim_spark.forensics.find_hanging import NOT_JUDGED, DirectoryReader, Sea
 from txnsim_spark.forensics.findings import Finding, Report
 from txnsim_spark.scan.sections import in_sections
 from txnsim_spark.scan.segments import SegmentFile
-from txnsim_spark.soundness.verify import plan
+from txnsim_spark.soundness.verify import plan_verification
 from txnsim_spark.soundness.violations import Invariant, Severity, Violation
 
 if TYPE_CHECKING:
@@ -398,7 +398,7 @@ def densely_indexed(
 
 
 def found_in(log_dir: Path) -> list[Violation]:
-    return verify_here(plan([log_dir]))
+    return verify_here(plan_verification([log_dir]))
 
 
 def errors_in(log_dir: Path) -> list[Violation]:

@@ -25,7 +25,7 @@ from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Report
 from txnsim_spark.forensics.replica_state import ReplicaState, state_of
 from txnsim_spark.scan.segments import replicas_in
-from txnsim_spark.soundness.verify import plan, verify
+from txnsim_spark.soundness.verify import plan_verification, verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,7 +123,7 @@ def test_what_breaks_a_rule_is_the_same(spark: SparkSession, tmp_path: Path) -> 
     replica = tmp_path / "broker-2" / "orders-0"
     patch(replica / "00000000000000000025.log", 5, base_sequence=11)
     (replica / "00000000000000000048.txnindex").write_bytes(b"no")
-    verification_plan = plan([tmp_path], task_bytes=2_000)
+    verification_plan = plan_verification([tmp_path], task_bytes=2_000)
     assert len(verification_plan.tasks) > 2
     engine = Engine(lambda: spark, print)
     violations = list(verify(engine, verification_plan, EngineKind.SPARK))

@@ -316,7 +316,7 @@ def take_the_rest(spark: SparkSession, options: StreamOptions) -> list[StreamEve
 
 
 def rows_in(events: Iterable[StreamEvent]) -> int:
-    return sum(event.rows for event in events if isinstance(event, BatchWritten))
+    return sum(event.row_count for event in events if isinstance(event, BatchWritten))
 
 
 def stream_until_killed(

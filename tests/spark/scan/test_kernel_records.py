@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from txnsim.errors import CorruptBatchError
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 from txnsim.wire.batch_header import BatchHeader, read_batch_header
 from txnsim.wire.records import Record, build_batch, iter_records
 from txnsim_spark.scan import kernel_records as kr
@@ -97,7 +97,7 @@ def draw_records(chance: Any) -> bytes:
 
 @pytest.mark.costly
 def test_sound_batches_have_the_records_that_python_finds() -> None:
-    chance = SeededRng(7).stream("records")
+    chance = RandomStreams(7).stream("records")
     batches = [draw_records(chance) for _ in range(SEEDS)]
     expected = [record for batch in batches for record in in_python(batch)]
     assert read_compiled(batches) == expected
@@ -106,7 +106,7 @@ def test_sound_batches_have_the_records_that_python_finds() -> None:
 
 
 def test_damaged_batches_have_the_records_in_front_of_the_damage() -> None:
-    chance = SeededRng(8).stream("records")
+    chance = RandomStreams(8).stream("records")
     shorter = 0
     for _ in range(SEEDS):
         records = draw_records(chance)
@@ -125,7 +125,7 @@ def test_damaged_batches_have_the_records_in_front_of_the_damage() -> None:
 
 
 def test_each_record_begins_where_the_one_before_ends() -> None:
-    batch = draw_records(SeededRng(9).stream("records"))
+    batch = draw_records(RandomStreams(9).stream("records"))
     counts = np.array([read_batch_header(batch).records_count])
     rows = kr.empty_record_table(counts[0])
     starts, ends = np.array([BatchHeader.SIZE]), np.array([len(batch)])

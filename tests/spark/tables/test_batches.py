@@ -512,7 +512,7 @@ def test_segments_out_of_bounds_are_not_read(logs: Path) -> None:
             CaseInsensitiveDict({"path": str(logs), "topics": "payments", **options})
         )
         tasks: Any = source.reader(schema_of("batches")).partitions()
-        return sum(len(task.content[0].segments) for task in tasks)
+        return sum(len(task.share_and_listed_ms[0].segments) for task in tasks)
 
     segment_count = segments()
     late_segments = segments(startTimestamp=str(NOW + 39_000))

@@ -236,16 +236,16 @@ def test_every_table_that_is_documented_can_be_read() -> None:
     assert {*READER_OF_SEGMENT, *READER_OF_SEGMENTS, *READER_OF_REPLICA, *other_tables} == {*TABLES}
     for name in TABLES:
         reads = FILES_OF_TABLE[name]
-        assert reads.segments or reads.replicas or reads.is_whole
+        assert reads.reads_segments or reads.reads_replicas or reads.is_whole
     assert {*FILES_OF_TABLE} == {*TABLES}
-    assert FILES_OF_TABLE["errors"].log_dirs
+    assert FILES_OF_TABLE["errors"].reads_log_dirs
     assert FILES_OF_TABLE["transactions"].topic == "__transaction_state"
 
 
 @pytest.mark.parametrize("name", [*READER_OF_SEGMENT, *READER_OF_SEGMENTS, *READER_OF_REPLICA])
 def test_what_a_table_is_made_of_is_what_is_planned_for_it(name: str) -> None:
-    assert FILES_OF_TABLE[name].segments == (name not in READER_OF_REPLICA)
-    assert FILES_OF_TABLE[name].replicas == (name in READER_OF_REPLICA)
+    assert FILES_OF_TABLE[name].reads_segments == (name not in READER_OF_REPLICA)
+    assert FILES_OF_TABLE[name].reads_replicas == (name in READER_OF_REPLICA)
 
 
 @pytest.mark.parametrize("check", ["auto", "true", "false"])
@@ -261,7 +261,7 @@ def test_small_segments_have_the_rows_together_that_each_has_alone(
     schema = TABLES[name].arrow()
 
     def read(*segment_files: SegmentFile, by_replica: bool = False) -> list[pa.RecordBatch]:
-        job = TableJob(options=options, columns=tuple(schema.names), by_replica=by_replica)
+        job = TableJob(options=options, columns=tuple(schema.names), separates_replicas=by_replica)
         return [rows.in_schema(schema) for rows in rows_of(Share(segments=segment_files), job)]
 
     (joined_batch,) = read(*segments)

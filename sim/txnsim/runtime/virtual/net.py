@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Final
 
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 from txnsim.runtime.virtual._connection import Address, VirtualConnection, VirtualTransport
 from txnsim.text import host_and_port
 
@@ -47,7 +47,7 @@ class VirtualNet:
         self,
         loop: asyncio.AbstractEventLoop,
         *,
-        rng: SeededRng,
+        rng: RandomStreams,
         latency_us: tuple[int, int] = LATENCY_US_DEFAULT,
     ) -> None:
         """Start without listeners."""

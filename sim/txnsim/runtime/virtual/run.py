@@ -21,7 +21,7 @@ from txnsim.errors import DeadlockError, LivelockError, NotSimulatedError
 from txnsim.runtime.clock import LoopClock
 from txnsim.runtime.environment import Environment
 from txnsim.runtime.network import LoopNetwork
-from txnsim.runtime.rng import SeededRng, derive
+from txnsim.runtime.rng import RandomStreams, derive
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import RunInfo, TraceLevel, Tracer
 from txnsim.runtime.virtual._connection import VirtualTransport
@@ -68,7 +68,7 @@ class VirtualEnvironment(Environment):
             monotonic_ns=loop.time_ns,
             monotonic_start_ms=loop.time_ns() // 1_000_000,
         )
-        rng = SeededRng(seed)
+        rng = RandomStreams(seed)
         tracer = Tracer(
             clock.monotonic_us,
             level=trace_level,
@@ -197,7 +197,7 @@ def _wall_ns(loop: VirtualLoop, start_ms: int) -> Callable[[], int]:
 
 
 def _peer_latency(
-    rng: SeededRng, latency_us: tuple[int, int]
+    rng: RandomStreams, latency_us: tuple[int, int]
 ) -> Callable[[BrokerId, BrokerId], float]:
     def latency_ms(source: BrokerId, target: BrokerId) -> float:
         return rng.stream(f"link.b{source}-b{target}").randint(*latency_us) / 1_000

@@ -135,7 +135,7 @@ def differences_between(
     finding: DecisionFinding, story_finding: DecisionFinding
 ) -> tuple[str, ...]:
     """How a finding differs from that of its story, besides offsets, ids and times."""
-    pairs = {
+    text_pair_by_name = {
         "markers": (_outcomes_of(finding), _outcomes_of(story_finding)),
         "records": (finding.records, story_finding.records),
         "read as": (_without_numbers(finding.reads_as), _without_numbers(story_finding.reads_as)),
@@ -143,7 +143,7 @@ def differences_between(
     }
     return tuple(
         f"{name}: {expected or 'nothing'} on the disks, {actual or 'nothing'} in the story"
-        for name, (expected, actual) in pairs.items()
+        for name, (expected, actual) in text_pair_by_name.items()
         if expected != actual
     )
 

@@ -11,7 +11,7 @@ from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.text import unknown_word_message
 from txnsim_spark.cli.logs import _decision_story
 from txnsim_spark.cli.logs._searching import search_files
-from txnsim_spark.cli.logs.spark import add_directories, add_master
+from txnsim_spark.cli.logs.spark import add_directory_arguments, add_master_argument
 
 if TYPE_CHECKING:
     from txnsim.txn.decision_report import DecisionReport
@@ -26,14 +26,14 @@ DESCRIPTION: Final = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_directories(parser)
+    add_directory_arguments(parser)
     parser.add_argument(
         "--bootstrap-server",
         default="localhost:9092",
         metavar="host:port",
         help="goes into the printed commands (default %(default)s)",
     )
-    add_master(parser)
+    add_master_argument(parser)
     parser.add_argument(
         "--story",
         metavar="ID",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import TERMINAL, Columns, FormattedTable
-from txnsim_spark.cli.logs.spark import add_directories
+from txnsim_spark.cli.logs.spark import add_directory_arguments
 
 if TYPE_CHECKING:
     from txnsim_spark.describe import ReplicaDescription
@@ -38,7 +38,7 @@ COLUMNS: Final[Columns[ReplicaDescription]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_directories(parser)
+    add_directory_arguments(parser)
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -81,10 +81,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _log_dir_lines(descriptions: Iterable[ReplicaDescription]) -> Iterator[str]:
     """A line per log directory."""
-    by_log_dir: dict[str, list[ReplicaDescription]] = {}
+    descriptions_by_log_dir: dict[str, list[ReplicaDescription]] = {}
     for replica in descriptions:
-        by_log_dir.setdefault(replica.log_dir, []).append(replica)
-    for log_dir, replicas in by_log_dir.items():
+        descriptions_by_log_dir.setdefault(replica.log_dir, []).append(replica)
+    for log_dir, replicas in descriptions_by_log_dir.items():
         first_replica = replicas[0]
         broker_text = (
             f"broker {first_replica.broker}"

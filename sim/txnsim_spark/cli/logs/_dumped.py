@@ -44,9 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the transactions in the text."""
-    from txnsim_spark.forensics.dumped import answer
+    from txnsim_spark.forensics.dumped import judge_dump
 
-    dump = answer(*map(_lines_of_dump, args.file))
+    dump = judge_dump(*map(_lines_of_dump, args.file))
     if args.json:
         TERMINAL.line(msgspec.json.encode(dump).decode())
     else:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import TERMINAL, Columns, FormattedTable
 from txnsim.cli.parsing import new_file
-from txnsim_spark.cli.logs._searching import add_as_of, make_run, search_files
-from txnsim_spark.cli.logs.spark import add_directories
+from txnsim_spark.cli.logs._searching import add_as_of_argument, make_run, search_files
+from txnsim_spark.cli.logs.spark import add_directory_arguments
 
 if TYPE_CHECKING:
     from txnsim_spark.forensics.findings import Finding, PartitionFigures, Report
@@ -61,7 +61,7 @@ _SECOND_MS: Final = 1_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``logs find-hanging``."""
-    add_directories(parser)
+    add_directory_arguments(parser)
     parser.add_argument(
         "--max-transaction-timeout",
         type=_whole_minutes,
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MIN",
         help="a transaction hangs only if its last write is older than this (default 15 minutes)",
     )
-    add_as_of(parser)
+    add_as_of_argument(parser)
     parser.add_argument(
         "--all", action="store_true", help="every open transaction, with its verdict; LSO lag too"
     )
@@ -123,7 +123,7 @@ def _search(args: argparse.Namespace) -> Report:
         bootstrap=args.bootstrap_server,
         accepts_damage=args.accept_damage,
         uses_snapshots=not args.read_all,
-        since=args.since,
+        memory_file=args.since,
         with_spark=args.master is not None,
     )
     return search_files(args.master, find_hanging, search)

@@ -25,7 +25,7 @@ _tenth_by_progress: Final[dict[tuple[str, int], int]] = {}
 """Message of progress and its total -> the last tenth that was printed."""
 
 
-def add_as_of(parser: argparse.ArgumentParser) -> None:
+def add_as_of_argument(parser: argparse.ArgumentParser) -> None:
     """Declare the option for the time from which ages are counted."""
     parser.add_argument(
         "--as-of",
@@ -37,7 +37,9 @@ def add_as_of(parser: argparse.ArgumentParser) -> None:
 
 
 def search_of(args: argparse.Namespace) -> Search:
-    """The search from the arguments (``add_directories``, ``add_as_of``, ``add_master``)."""
+    """The search that the arguments of ``add_directory_arguments``, ``add_as_of_argument`` and
+    ``add_master_argument`` ask for.
+    """
     from txnsim.runtime.wall_clock import wall_ms
     from txnsim_spark.forensics.find_hanging import Search
 
@@ -50,11 +52,11 @@ def search_of(args: argparse.Namespace) -> Search:
     )
 
 
-def search_files(master: str | None, run_search: Callable[..., T], *questions: Any) -> T:
+def search_files(master: str | None, run_search: Callable[..., T], *search_arguments: Any) -> T:
     """Run a search. Start Spark only if there is much to read."""
     with ExitStack() as stack:
         return run_search(
-            *questions,
+            *search_arguments,
             new_session=lambda: stack.enter_context(session(master, is_short=True)),
             progress=show_progress,
         )
@@ -76,9 +78,12 @@ def _is_new_tenth(text: str) -> bool:
         return False
     count_done, total_count = map(int, count_match.groups())
     progress_key = (text[: count_match.start()], total_count)
-    tenth, tenth_before = count_done * LINES // total_count, _tenth_by_progress.get(progress_key, 0)
-    _tenth_by_progress[progress_key] = tenth
-    return total_count > LINES and tenth > tenth_before
+    tenth_number, tenth_number_before = (
+        count_done * LINES // total_count,
+        _tenth_by_progress.get(progress_key, 0),
+    )
+    _tenth_by_progress[progress_key] = tenth_number
+    return total_count > LINES and tenth_number > tenth_number_before
 
 
 def time_ms(text: str) -> int:

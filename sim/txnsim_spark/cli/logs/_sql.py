@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from txnsim.cli.output import TERMINAL, FormattedTable
 from txnsim_spark.cli.logs._searching import make_run, show_progress
-from txnsim_spark.cli.logs.spark import add_directories, setting
+from txnsim_spark.cli.logs.spark import add_directory_arguments, setting
 
 DESCRIPTION: Final = (
     "Answer a query in SQL over log directories of stopped brokers, or copies of them: kafka_NAME"
@@ -22,7 +22,7 @@ DESCRIPTION: Final = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("query", metavar="QUERY", help="in SQL; - reads it from the input")
-    add_directories(parser, has_topic_option=False)
+    add_directory_arguments(parser, has_topic_option=False)
     parser.add_argument(
         "--option",
         action="append",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import TERMINAL
 from txnsim_spark.cli.logs._searching import make_run, search_files
-from txnsim_spark.cli.logs.spark import add_directories, add_master
+from txnsim_spark.cli.logs.spark import add_directory_arguments, add_master_argument
 
 if TYPE_CHECKING:
     from txnsim_spark.engine import NewSession, Progress
@@ -28,8 +28,8 @@ INCOMPLETE_STATUS: Final = 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("transactional_id", metavar="TRANSACTIONAL_ID", help="whose")
-    add_directories(parser)
-    add_master(parser)
+    add_directory_arguments(parser)
+    add_master_argument(parser)
     parser.add_argument("--json", action="store_true", help="as JSON: docs/logs-reference.md")
 
 

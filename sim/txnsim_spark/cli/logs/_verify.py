@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from txnsim.cli.output import TERMINAL
 from txnsim_spark.cli.logs._find_hanging import INCOMPLETE_STATUS
 from txnsim_spark.cli.logs._searching import show_progress
-from txnsim_spark.cli.logs.spark import add_directories, add_master, session
+from txnsim_spark.cli.logs.spark import add_directory_arguments, add_master_argument, session
 
 if TYPE_CHECKING:
     from txnsim_spark.soundness.verify import VerificationPlan
@@ -26,7 +26,7 @@ UNSOUND_STATUS: Final = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_directories(parser)
+    add_directory_arguments(parser)
     parser.add_argument(
         "--producer-expiration-ms",
         type=int,
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict", action="store_true", help="a notice is reason enough for exit status 1"
     )
-    add_master(parser)
+    add_master_argument(parser)
     parser.add_argument("--json", action="store_true", help="as JSON: docs/logs-reference.md")
 
 
@@ -48,10 +48,10 @@ def run(args: argparse.Namespace) -> int:
 
     require_libraries()
     from txnsim_spark.engine import Engine
-    from txnsim_spark.soundness.verify import cost, plan, verify
+    from txnsim_spark.soundness.verify import cost_of_verification, plan_verification, verify
     from txnsim_spark.soundness.violations import Invariant
 
-    verification_plan = plan(
+    verification_plan = plan_verification(
         args.directory,
         frozenset(args.topic),
         producer_expiration_ms=args.producer_expiration_ms,
@@ -63,7 +63,9 @@ def run(args: argparse.Namespace) -> int:
             show_progress,
             with_spark=args.master is not None,
         )
-        for finding in verify(engine, verification_plan, engine.kind_for(cost(verification_plan))):
+        for finding in verify(
+            engine, verification_plan, engine.kind_for(cost_of_verification(verification_plan))
+        ):
             violations.append(finding)
             if not args.json:
                 TERMINAL.line(_violation_line(finding))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from txnsim.cli.output import TERMINAL, Columns, FormattedTable
 from txnsim.text import time_text
 from txnsim_spark.cli.logs._find_hanging import HANGING_STATUS, INCOMPLETE_STATUS
-from txnsim_spark.cli.logs._searching import add_as_of, make_run, search_files, search_of
-from txnsim_spark.cli.logs.spark import add_directories, add_master
+from txnsim_spark.cli.logs._searching import add_as_of_argument, make_run, search_files, search_of
+from txnsim_spark.cli.logs.spark import add_directory_arguments, add_master_argument
 
 if TYPE_CHECKING:
     from txnsim_spark.questions.waiting_groups import Waiter, WaitingGroups
@@ -37,9 +37,9 @@ COLUMNS: Final[Columns[Waiter]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_directories(parser)
-    add_as_of(parser)
-    add_master(parser)
+    add_directory_arguments(parser)
+    add_as_of_argument(parser)
+    add_master_argument(parser)
     parser.add_argument("--json", action="store_true", help="as JSON: docs/logs-reference.md")
 
 

@@ -125,56 +125,70 @@ def _check_arguments(args: argparse.Namespace) -> None:
 
 def _write_to_new_folders(args: argparse.Namespace, port: ControlPort) -> list[dict[str, object]]:
     """Write the directories of all brokers, each to a new folder; if one fails, none stays."""
-    brokers = args.broker or [
-        broker.id
-        for broker in msgspec.convert(
+    broker_ids = args.broker or [
+        broker_id.id
+        for broker_id in msgspec.convert(
             port.get("brokers", form=list[_BrokerRow], patience_s=TIMEOUT_SECONDS),
             list[_BrokerRow],
         )
     ]
-    new_folders = {broker: args.directory / f"broker-{broker}" for broker in brokers}
-    for broker_folder in new_folders.values():
+    new_folder_by_broker = {
+        broker_id: args.directory / f"broker-{broker_id}" for broker_id in broker_ids
+    }
+    for broker_folder in new_folder_by_broker.values():
         if broker_folder.exists():
             raise ConfigError(f"{broker_folder} is there already; name another directory")
     with ExitStack() as exit_stack:
-        part_folders = {
-            broker: exit_stack.enter_context(whole(broker_folder))
-            for broker, broker_folder in new_folders.items()
+        part_folder_by_broker = {
+            broker_id: exit_stack.enter_context(whole(broker_folder))
+            for broker_id, broker_folder in new_folder_by_broker.items()
         }
-        sizes = _write_log_dirs(port, part_folders)
+        size_by_broker = _write_log_dirs(port, part_folder_by_broker)
         return [
-            {"broker": broker, "directory": str(new_folders[broker]), **sizes[broker]}
-            for broker in new_folders
+            {
+                "broker": broker_id,
+                "directory": str(new_folder_by_broker[broker_id]),
+                **size_by_broker[broker_id],
+            }
+            for broker_id in new_folder_by_broker
         ]
 
 
-def _write_log_dirs(port: ControlPort, folders: Mapping[int, Path]) -> dict[int, dict[str, int]]:
+def _write_log_dirs(
+    port: ControlPort, folder_by_broker: Mapping[int, Path]
+) -> dict[int, dict[str, int]]:
     """Write the directories of these brokers, which are of one moment, into new folders, as the
     data arrives. Returns how many files and bytes each has.
     """
-    sizes = {broker: {"files": 0, "bytes": 0} for broker in folders}
-    for folder in folders.values():
+    size_by_broker = {broker_id: {"files": 0, "bytes": 0} for broker_id in folder_by_broker}
+    for folder in folder_by_broker.values():
         folder.mkdir(parents=True)
     with (
-        port.stream("log-dirs", broker=list(folders), patience_s=TIMEOUT_SECONDS) as answer,
+        port.stream(
+            "log-dirs", broker=list(folder_by_broker), patience_s=TIMEOUT_SECONDS
+        ) as answer,
         # All that tarfile asks of a stream is to be read.
         tarfile.open(fileobj=cast("IO[bytes]", answer), mode="r|") as archive,
     ):
         for archive_member in archive:
             name_parts = _MEMBER_RE.fullmatch(archive_member.name)
-            broker = -1 if name_parts is None else int(name_parts[1])
-            if name_parts is None or broker not in folders or not archive_member.isfile():
+            broker_id = -1 if name_parts is None else int(name_parts[1])
+            if (
+                name_parts is None
+                or broker_id not in folder_by_broker
+                or not archive_member.isfile()
+            ):
                 raise BadInputError(
                     f"what answers at {port.url} is no control port of txnsim:"
                     f" {archive_member.name!r} is no file of a broker asked"
                 )
-            size = sizes[broker]
-            with working_in(folders[broker]):
+            size = size_by_broker[broker_id]
+            with working_in(folder_by_broker[broker_id]):
                 file = archive_member.replace(name=name_parts[2])
-                archive.extract(file, folders[broker], filter="data")
+                archive.extract(file, folder_by_broker[broker_id], filter="data")
             size["files"] += 1
             size["bytes"] += archive_member.size
-    return sizes
+    return size_by_broker
 
 
 def _directory_lines(directories: Sequence[dict[str, object]]) -> list[str]:

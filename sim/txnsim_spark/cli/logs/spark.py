@@ -35,7 +35,9 @@ SESSION_SETTINGS: ContextVar[Mapping[str, str]] = ContextVar("SESSION_SETTINGS",
 """Settings given by ``--spark-conf``, for a session that is started later."""
 
 
-def add_directories(parser: argparse.ArgumentParser, *, has_topic_option: bool = True) -> None:
+def add_directory_arguments(
+    parser: argparse.ArgumentParser, *, has_topic_option: bool = True
+) -> None:
     parser.add_argument(
         "directory",
         type=directory_or_uri,
@@ -76,7 +78,7 @@ def setting(setting_text: str) -> tuple[str, str]:
     return setting_name.strip(), setting_value
 
 
-def add_master(parser: argparse.ArgumentParser) -> None:
+def add_master_argument(parser: argparse.ArgumentParser) -> None:
     """Declare the option that says where Spark runs."""
     parser.add_argument(
         "--master",

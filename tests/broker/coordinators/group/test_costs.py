@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from benchmarks.call_counts import counter, counts
+from benchmarks.call_counts import count_calls_by_function, make_call_profile
 from tests.broker.coordinators.group.test_service import marker, verify_as_agreed
 from tests.support.group_world import GROUP, HOME, PRODUCER, GroupBench, commit_of, run_groups
 from txnsim.coordinators.group.service import GroupCoordinator
@@ -210,12 +210,12 @@ def cost(step: Step, stored_kind: str, count: int) -> int:
         nonlocal bytecodes_run
         await STORED[stored_kind](group_bench, count)
         await group_bench.pass_ms(1_500)  # a target may be made again
-        profile = counter()
+        profile = make_call_profile()
         profile.enable()
         await step(group_bench)
         await group_bench.pass_ms(1)
         profile.disable()
-        bytecodes_run = sum(counts(profile).values())
+        bytecodes_run = sum(count_calls_by_function(profile).values())
 
     run_groups(story)
     return bytecodes_run

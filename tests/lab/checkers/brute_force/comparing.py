@@ -22,7 +22,7 @@ from tests.lab.checkers.brute_force.facts import (
     with_distinct_names,
 )
 from tests.lab.checkers.brute_force.small_histories import small_history
-from txnsim.runtime.rng import SeededRng
+from txnsim.runtime.rng import RandomStreams
 from txnsim_lab.check.anomaly import Kind
 from txnsim_lab.check.history import History, HistoryError
 from txnsim_lab.check.judge import judge
@@ -153,7 +153,7 @@ class Comparison:
 
     def add(self, seed: int) -> None:
         """Compare the judges with their definitions on one more history."""
-        lines = small_history(SeededRng(seed).stream("history"))
+        lines = small_history(RandomStreams(seed).stream("history"))
         defined, judged_kinds = by_definition(lines), by_the_judges(lines)
         self.histories += 1
         self.convicted.update(judged_kinds)

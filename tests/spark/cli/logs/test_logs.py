@@ -22,7 +22,7 @@ from txnsim_spark.cli.logs import _command as logs
 from txnsim_spark.cli.logs import _describe as describe
 from txnsim_spark.cli.logs._stores import with_local_copies
 from txnsim_spark.cli.logs._waiting_groups import COLUMNS
-from txnsim_spark.cli.logs.spark import add_directories, add_master
+from txnsim_spark.cli.logs.spark import add_directory_arguments, add_master_argument
 from txnsim_spark.questions.waiting_groups import Waiter, WaitingGroups
 
 pytest.importorskip("duckdb", reason="the extra spark is not installed")
@@ -335,7 +335,7 @@ def test_directories_of_this_machine_start_nothing() -> None:
 
 def test_what_hadoop_reads_stays_text() -> None:
     parser = argparse.ArgumentParser()
-    add_directories(parser)
+    add_directory_arguments(parser)
     args = parser.parse_args(["file:///a%20b", "s3a://b/x", "--spark-conf", "spark.a=b=c"])
     assert args.directory == [Path("/a b"), "s3a://b/x"]
     assert args.spark_conf == [("spark.a", "b=c")]
@@ -346,8 +346,8 @@ def test_what_hadoop_reads_stays_text() -> None:
 
 def test_directories_topics_and_a_master_are_taken() -> None:
     parser = argparse.ArgumentParser()
-    add_directories(parser)
-    add_master(parser)
+    add_directory_arguments(parser)
+    add_master_argument(parser)
     args = parser.parse_args(["a", "b", "--topic", "t", "--topic", "u", "--master", "local[2]"])
     assert args.directory == [Path("a"), Path("b")]
     assert (args.topic, args.master) == (["t", "u"], "local[2]")

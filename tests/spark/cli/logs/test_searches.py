@@ -26,7 +26,7 @@ from txnsim.wire.batch import iter_batches
 from txnsim_spark.cli.logs import _searching as searching
 from txnsim_spark.cli.logs._find_hanging import FINDING_COLUMNS, HANGING_STATUS, INCOMPLETE_STATUS
 from txnsim_spark.cli.logs._searching import (
-    add_as_of,
+    add_as_of_argument,
     make_run,
     search_files,
     search_of,
@@ -385,7 +385,7 @@ def test_a_misuse_has_its_status(log_dir: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_search_is_what_was_asked_for() -> None:
     parser = argparse.ArgumentParser()
-    add_as_of(parser)
+    add_as_of_argument(parser)
     args = parser.parse_args(["--as-of", str(NOW)])
     args.directory, args.topic, args.master = [Path("a")], ["orders"], None
     search = search_of(args)

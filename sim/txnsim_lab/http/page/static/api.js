@@ -17,8 +17,8 @@ const PROGRESS_INTERVAL_MS = 200;
 let traceGeneration = 0;
 /** Rises with each choice of what to show: an answer that belongs to an earlier choice is dropped. A live trace
  *  stays on the screen until what was chosen has arrived. */
-let sourceChoice = 0;
-const beginSourceChoice = () => (sourceChoice += 1);
+let sourceChoiceCount = 0;
+const beginSourceChoice = () => (sourceChoiceCount += 1);
 
 /** Trade the token behind # for a cookie; it reaches no log and leaves the address bar. */
 export async function openSession() {
@@ -140,7 +140,7 @@ export async function followLiveTrace() {
         const clusterTrace = await readClusterTrace(generationAtStart);
         if (!clusterTrace || generationAtStart !== traceGeneration) return;
         showTrace(clusterTrace.trace, { kind: "live" });
-        nextPosition = clusterTrace.trace.newest + 1;
+        nextPosition = clusterTrace.trace.newestPosition + 1;
         traceId = clusterTrace.identity;
       }
       const response = await fetch(`${API_PREFIX}/events/packed?from=${nextPosition}`);
@@ -185,10 +185,10 @@ const PRESENT_INTERVAL_MS = 1000, PRESENT_REST_FACTOR = 3;
 /** Ask again and again, one question at a time, how far the live cluster is: so the page knows how far it is behind,
  *  also where the stream of events is slow, and notices that recording has been switched off or on. */
 export async function followPresent() {
-  const isMeant = { connecting: !isRunLinked(), live: true, off: true };
+  const isAskedInState = { connecting: !isRunLinked(), live: true, off: true };
   for (let tookMs = 0, waitMs = 0; ; waitMs = Math.max(PRESENT_INTERVAL_MS, PRESENT_REST_FACTOR * tookMs)) {
     if (waitMs) await new Promise((resolve) => setTimeout(resolve, waitMs)); // at first it is asked at once: reading a long trace takes seconds
-    if (traceOrigin.value.kind !== "live" || !isMeant[connectionState.value] || document.hidden) continue;
+    if (traceOrigin.value.kind !== "live" || !isAskedInState[connectionState.value] || document.hidden) continue;
     const startMs = performance.now();
     const lateTimer = setInterval(() => (unansweredMs.value = performance.now() - startMs), PRESENT_INTERVAL_MS);
     try {
@@ -217,13 +217,13 @@ export function repairPartition({ partition: tp, ends: { marker }, open_txns: op
 }
 
 /** Show a whole trace: header, events, trailer as JSON lines. False if something else was chosen meanwhile. */
-export async function loadTrace(response, origin, choiceAtStart = beginSourceChoice()) {
-  if (choiceAtStart !== sourceChoice) return false;
+export async function loadTrace(response, origin, choiceCountAtStart = beginSourceChoice()) {
+  if (choiceCountAtStart !== sourceChoiceCount) return false;
   traceGeneration += 1;
   const generationAtStart = traceGeneration;
   const trace = await readTrace(response, progressReporter(generationAtStart));
   readEventCount.value = 0;
-  if (!trace || generationAtStart !== traceGeneration || choiceAtStart !== sourceChoice) return false;
+  if (!trace || generationAtStart !== traceGeneration || choiceCountAtStart !== sourceChoiceCount) return false;
   showTrace(trace, origin);
   connectionState.value = "done";
   return true;
@@ -243,27 +243,27 @@ const goToTelltale = () => goToPosition(telltalePosition());
 export async function playRun(scenarioName, runName, takeName, seed = 1, { paused = false, inputs = [], of: lessonPart = "", yaml } = {}) {
   if (traceOrigin.value.kind === "run") void leaveRun();
   lesson.value = runFile.value = null;
-  const choiceAtStart = beginSourceChoice();
+  const choiceCountAtStart = beginSourceChoice();
   const storySource = yaml ? { yaml } : { name: scenarioName };
   const startedRun = await postJson(`/runs?${WAIT_PARAMETER}`, { ...storySource, runs: [runName], takes: [takeName], seed, paused: true, inputs, lesson: lessonPart });
   const runOrigin = { kind: "run", id: startedRun.id, title: startedRun.title, name: scenarioName, run: runName, take: takeName, seed, yaml };
-  if (!(await showDrivenRun(runOrigin, startedRun, choiceAtStart))) {
+  if (!(await showDrivenRun(runOrigin, startedRun, choiceCountAtStart))) {
     void endRun(startedRun.id);
     return false;
   }
   chooseView("stage"); // now: at the end of the run the reader may be in another view
   if (paused || !drivenRun.value?.next) return true;
   await sendRunCommand("go", {});
-  if (choiceAtStart !== sourceChoice) return false;
+  if (choiceCountAtStart !== sourceChoiceCount) return false;
   goToTelltale(); // not to the end of the run, where it is cured
   return true;
 }
 
 /** Play the run that a link names, and show the event and the view that the link names. */
-export async function repeatRun({ name, run, take: takeName, seed, inputs, step, at: position, view: viewName, partition: tp, other: otherRun }) {
+export async function repeatRun({ name, run, take: takeName, seed, inputs, step, at: position, view: viewName, partition: tp, other: otherRunName }) {
   if (!(await playRun(name, run, takeName, seed, { paused: step !== undefined, inputs }))) return;
   if (step) await sendRunCommand("go", { steps: step });
-  if (otherRun) await compareWithRun(otherRun);
+  if (otherRunName) await compareWithRun(otherRunName);
   batch(() => {
     shownView.value = viewName;
     chosenPartition.value = tp;
@@ -273,14 +273,14 @@ export async function repeatRun({ name, run, take: takeName, seed, inputs, step,
 
 /** Play another run of the same story, with the same inputs, beside the run that is shown. Unless it is named,
  *  it is a run with the opposite verdict, preferably the one with transactions v2. */
-export async function compareWithRun(wantedRun) {
-  const { name, take: takeName, seed, run: ownRun, yaml } = traceOrigin.value;
-  const choiceAtStart = sourceChoice;
+export async function compareWithRun(wantedRunName) {
+  const { name, take: takeName, seed, run: ownRunName, yaml } = traceOrigin.value;
+  const choiceCountAtStart = sourceChoiceCount;
   if (yaml) throw new Error("runs of a story that is not shipped are not compared here: txnsim diff compares their traces");
   const { runs } = (await askServer("/scenarios")).find((scenario) => scenario.name === name || scenario.aliases.includes(name));
-  const otherRunNames = Object.keys(runs).filter((label) => label !== ownRun);
-  const oppositeVerdictRuns = otherRunNames.filter((label) => (runs[label] === "healthy") !== (runs[ownRun] === "healthy"));
-  const otherRunName = wantedRun ?? (oppositeVerdictRuns.includes("TV2") ? "TV2" : (oppositeVerdictRuns[0] ?? otherRunNames[0]));
+  const otherRunNames = Object.keys(runs).filter((label) => label !== ownRunName);
+  const oppositeVerdictRuns = otherRunNames.filter((label) => (runs[label] === "healthy") !== (runs[ownRunName] === "healthy"));
+  const otherRunName = wantedRunName ?? (oppositeVerdictRuns.includes("TV2") ? "TV2" : (oppositeVerdictRuns[0] ?? otherRunNames[0]));
   if (!otherRunName) throw new Error("this story has one run: there is nothing to compare it with");
   const otherOrigin = { kind: "run", name, run: otherRunName, take: takeName, seed };
   const startedRun = await postJson(`/runs?${WAIT_PARAMETER}`, { name, runs: [otherRunName], takes: [takeName], seed, inputs: drivenRun.value?.inputs ?? [] });
@@ -288,8 +288,8 @@ export async function compareWithRun(wantedRun) {
   const response = await callControlPort(`/runs/${startedRun.id}/trace?${new URLSearchParams({ run: otherRunName, take: takeName })}`);
   if (!response.ok) throw new Error(`${response.status} ${response.statusText}`);
   const otherTrace = await readTrace(response);
-  if (choiceAtStart !== sourceChoice) return;
-  const runPair = { of: traceOrigin.value.id, trace: otherTrace, about: { ...otherOrigin, id: startedRun.id, verdict: startedRun.runs[0] }, names: [ownRun, otherRunName], others: otherRunNames };
+  if (choiceCountAtStart !== sourceChoiceCount) return;
+  const runPair = { of: traceOrigin.value.id, trace: otherTrace, about: { ...otherOrigin, id: startedRun.id, verdict: startedRun.runs[0] }, names: [ownRunName, otherRunName], others: otherRunNames };
   comparison.value = { ...runPair, ...(await askDifference(traceOrigin.value, runPair)) };
   const { first: firstDifference, rows } = comparison.value;
   if (firstDifference) goToEvent(stepAt(storyNotes()[rows[firstDifference.row].left - 1]).to);
@@ -302,7 +302,7 @@ const WAIT_PARAMETER = "wait_ms=60000";
 const isFailedOrCancelled = (run) => run.state === "failed" || run.state === "cancelled";
 
 /** Show where a driven run stands now. False if something else was chosen meanwhile. */
-async function showDrivenRun(runOrigin, runStatus, choiceAtStart) {
+async function showDrivenRun(runOrigin, runStatus, choiceCountAtStart) {
   if (isFailedOrCancelled(runStatus)) throw new Error(runStatus.error ?? "the run was ended");
   const runQuery = new URLSearchParams({ run: runOrigin.run, take: runOrigin.take });
   const response = await callControlPort(`/runs/${runOrigin.id}/trace?${runQuery}`);
@@ -310,7 +310,7 @@ async function showDrivenRun(runOrigin, runStatus, choiceAtStart) {
   const partitionBefore = chosenPartition.value;
   const findings = await askServer(`/runs/${runOrigin.id}/findings?${runQuery}`);
   const difference = comparison.value?.of === runOrigin.id ? await askDifference(runOrigin, comparison.value) : null; // asked again whenever the run goes on
-  if (!(await loadTrace(response, { ...runOrigin, verdict: runStatus.runs[0], findings }, choiceAtStart))) return false;
+  if (!(await loadTrace(response, { ...runOrigin, verdict: runStatus.runs[0], findings }, choiceCountAtStart))) return false;
   batch(() => {
     chosenPartition.value = partitionBefore;
     drivenRun.value = runStatus.at;
@@ -327,9 +327,9 @@ export async function sendRunCommand(verb, body) {
   isRunBusy.value = true;
   cancelExplanation();
   try {
-    const choiceAtStart = sourceChoice;
+    const choiceCountAtStart = sourceChoiceCount;
     const runStatus = await postJson(`/runs/${runOrigin.id}/${verb}?${WAIT_PARAMETER}`, body);
-    if (choiceAtStart === sourceChoice) await showDrivenRun(runOrigin, runStatus, choiceAtStart);
+    if (choiceCountAtStart === sourceChoiceCount) await showDrivenRun(runOrigin, runStatus, choiceCountAtStart);
   } finally {
     isRunBusy.value = false;
   }
@@ -360,7 +360,7 @@ export async function showPackedRuns() {
 
 /** Open a trace, or a page with its runs, from the reader's disk. */
 export async function openFile(file) {
-  const choiceAtStart = beginSourceChoice();
+  const choiceCountAtStart = beginSourceChoice();
   const fileText = await file.text();
   const runsPage = fileText.trimStart().startsWith("<") ? new DOMParser().parseFromString(fileText, "text/html") : null;
   if (traceOrigin.value.kind === "run") void leaveRun();
@@ -372,7 +372,7 @@ export async function openFile(file) {
   } else {
     const { id, findings } = await postJson("/traces", { name: file.name, trace: fileText });
     runFile.value = null;
-    if (!(await loadTrace(new Response(fileText), { kind: "file", id, title: file.name, findings }, choiceAtStart))) return;
+    if (!(await loadTrace(new Response(fileText), { kind: "file", id, title: file.name, findings }, choiceCountAtStart))) return;
     goToTelltale();
   }
   chooseView("stage");

@@ -45,41 +45,41 @@ export const eventsOf = (getTrace) => new Proxy([], {
 export class Trace {
   constructor(header = {}, bytes = new Uint8Array(0)) {
     this.header = header;
-    /** The trace as it arrived, and where the line of each event begins in it. Events of a stream applyEvent as objects. */
+    /** The trace as it arrived, and where the line of each event begins in it. Events of a stream are kept as objects. */
     this.bytes = bytes;
     this.lineStarts = new Uint32Array(1024);
     this.lineCount = 0;
-    this.streamed = [];
+    this.streamedEvents = [];
     this.cachedEvents = []; // parsed events of a short trace
-    this.oldest = this.newest = -1; // positions of the first event and of the last
+    this.oldestPosition = this.newestPosition = -1; // positions of the first event and of the last
     this.isFull = false;
     /** Partition -> indices of the writes of its leaders, and of elections whose leader has a shorter log. */
-    this.writes = new Map();
+    this.writeIndicesByPartition = new Map();
     /** Partition -> indices of the elections whose leader has a shorter log. */
-    this.cuts = new Map();
+    this.cutIndicesByPartition = new Map();
     /** Transactional id -> indices of its completed changes of state. */
-    this.moves = new Map();
+    this.moveIndicesById = new Map();
     this.violations = [];
     /** Indices of the story's own sentences. */
-    this.notes = [];
+    this.noteIndices = [];
     /** Transactional id -> its transactions, in order. */
-    this.transactions = new Map();
+    this.transactionsById = new Map();
     this.transactionCount = 0;
     /** Indices of messages that were held, and of releases. */
-    this.holds = [];
-    this.releases = [];
+    this.holdIndices = [];
+    this.releaseIndices = [];
     this.newestState = newState(header.level ?? "full");
-    this.step = CHECKPOINT_STEP;
-    this.checkpoints = []; // the state before events[n * step]
+    this.checkpointStep = CHECKPOINT_STEP;
+    this.checkpoints = []; // the state before events[n * checkpointStep]
   }
 
   get length() {
-    return this.lineCount + this.streamed.length;
+    return this.lineCount + this.streamedEvents.length;
   }
 
   /** The event at an index, undefined where there is none. `i` is its position in the trace, `node` a name. */
   event(index) {
-    if (index >= this.lineCount) return this.streamed[index - this.lineCount];
+    if (index >= this.lineCount) return this.streamedEvents[index - this.lineCount];
     if (!(index >= 0)) return undefined;
     const cachedEvent = this.cachedEvents[index];
     if (cachedEvent) return cachedEvent;
@@ -98,13 +98,13 @@ export class Trace {
   }
 
   /** Read the line that begins at a byte; returns where the next one begins. Sets `isFull` when the trace holds EVENTS_MAX events. */
-  readLine(lines, lineStart) {
-    const partialEvent = lines.glance(lineStart);
-    const lineEnd = partialEvent ? lines.end : lineEndOf(this.bytes, lineStart);
+  readLine(lineReader, lineStart) {
+    const partialEvent = lineReader.glance(lineStart);
+    const lineEnd = partialEvent ? lineReader.lineEnd : lineEndOf(this.bytes, lineStart);
     if (lineEnd === lineStart) return lineEnd + 1;
     if (partialEvent) partialEvent.node = this.header.nodes[partialEvent.n];
     const event = partialEvent && partialEvent.k !== VIOLATION_KIND ? partialEvent : this.parseEvent(lineStart, lineEnd); // violations are kept, a glimpse is reused
-    if (event.i === undefined || event.i <= this.newest) return lineEnd + 1; // the trailer has no position
+    if (event.i === undefined || event.i <= this.newestPosition) return lineEnd + 1; // the trailer has no position
     if (this.length >= EVENTS_MAX) this.isFull = true;
     else {
       this.indexEvent(event);
@@ -126,45 +126,45 @@ export class Trace {
 
   /** Append an event of the stream; one that is already there is skipped. False if the trace holds EVENTS_MAX events. */
   add(event) {
-    if (event.i <= this.newest) return true;
+    if (event.i <= this.newestPosition) return true;
     if (this.length >= EVENTS_MAX) return false;
     this.indexEvent(event);
-    this.streamed.push(event);
+    this.streamedEvents.push(event);
     return true;
   }
 
   /** Add the next event to the indices and to the newest state. */
   indexEvent(event) {
     const eventIndex = this.length;
-    if (!eventIndex) this.oldest = event.i;
-    if (eventIndex % this.step === 0) this.keepCheckpoint();
+    if (!eventIndex) this.oldestPosition = event.i;
+    if (eventIndex % this.checkpointStep === 0) this.keepCheckpoint();
     if (WRITE_KINDS.has(event.k)) {
-      if (leaderLogOf(this.newestState, event.node, event.d)) pushIndex(this.writes, event.d.tp, eventIndex);
+      if (leaderLogOf(this.newestState, event.node, event.d)) pushIndex(this.writeIndicesByPartition, event.d.tp, eventIndex);
     } else if (event.k === "node.role") {
       // Truncation by a follower does not count: what it cuts off its own log, its leader never had.
-      if (event.d.role === "leader" && endAtElection(event.d) < (this.newestState.logs[event.d.tp]?.end ?? (this.writes.has(event.d.tp) ? Infinity : 0)) /* a topic that is made again begins anew */) {
-        pushIndex(this.writes, event.d.tp, eventIndex);
-        pushIndex(this.cuts, event.d.tp, eventIndex);
+      if (event.d.role === "leader" && endAtElection(event.d) < (this.newestState.logs[event.d.tp]?.end ?? (this.writeIndicesByPartition.has(event.d.tp) ? Infinity : 0)) /* a topic that is made again begins anew */) {
+        pushIndex(this.writeIndicesByPartition, event.d.tp, eventIndex);
+        pushIndex(this.cutIndicesByPartition, event.d.tp, eventIndex);
       }
     } else if (event.k === "txn.complete") {
       const transactionalId = transactionalIdOf(event.tx);
-      pushIndex(this.moves, transactionalId, eventIndex);
+      pushIndex(this.moveIndicesById, transactionalId, eventIndex);
       if (event.d.state === "Ongoing" && this.newestState.transactions[transactionalId]?.state !== "Ongoing") this.addTransaction(transactionalId, event.tx, eventIndex);
     } else if (event.k === "snapshot") {
       for (const { tx, d } of event.d.transactions) if (d.state === "Ongoing" || d.state.startsWith("Prepare")) this.addTransaction(transactionalIdOf(tx), tx, eventIndex);
     } else if (event.k === VIOLATION_KIND) this.violations.push(event);
     else if (event.k === "note") {
-      if (event.node === NARRATOR_NODE) this.notes.push(eventIndex);
-    } else if (event.k === "msg.hold") this.holds.push(eventIndex);
-    else if (event.k === "fault.release") this.releases.push(eventIndex);
-    this.newest = event.i;
+      if (event.node === NARRATOR_NODE) this.noteIndices.push(eventIndex);
+    } else if (event.k === "msg.hold") this.holdIndices.push(eventIndex);
+    else if (event.k === "fault.release") this.releaseIndices.push(eventIndex);
+    this.newestPosition = event.i;
     applyEvent(this.newestState, event);
   }
 
   /** Add the next transaction of a transactional id: `number` counts those of the id, `hue` all of the trace. */
   addTransaction(id, name, index) {
-    const earlierTransactionCount = this.transactions.get(id)?.length ?? 0;
-    pushIndex(this.transactions, id, { id, name, index, number: earlierTransactionCount + 1, hue: this.transactionCount });
+    const earlierTransactionCount = this.transactionsById.get(id)?.length ?? 0;
+    pushIndex(this.transactionsById, id, { id, name, index, number: earlierTransactionCount + 1, hue: this.transactionCount });
     this.transactionCount += 1;
   }
 
@@ -173,23 +173,23 @@ export class Trace {
     this.checkpoints.push(copyState(this.newestState));
     if (this.checkpoints.length <= CHECKPOINTS_MAX) return;
     this.checkpoints = this.checkpoints.filter((_, n) => n % 2 === 0);
-    this.step *= 2;
+    this.checkpointStep *= 2;
   }
 
   /** The state after the event at an index: the nearest checkpoint before it, with the events since applied. */
   stateAt(index) {
     if (index < 0) return newState(this.header.level ?? "full");
     if (index >= this.length - 1) return this.newestState;
-    const checkpointIndex = Math.floor(index / this.step);
+    const checkpointIndex = Math.floor(index / this.checkpointStep);
     const clusterState = copyState(this.checkpoints[checkpointIndex]);
-    for (let eventIndex = checkpointIndex * this.step; eventIndex <= index; eventIndex += 1) applyEvent(clusterState, this.event(eventIndex));
+    for (let eventIndex = checkpointIndex * this.checkpointStep; eventIndex <= index; eventIndex += 1) applyEvent(clusterState, this.event(eventIndex));
     return clusterState;
   }
 
   /** The index of the event at a position of the trace; undefined where it is not kept. */
   indexOf(position) {
     if (!this.length) return undefined;
-    const guessedIndex = position - this.oldest; // right if no event is missing
+    const guessedIndex = position - this.oldestPosition; // right if no event is missing
     if (this.event(guessedIndex)?.i === position) return guessedIndex;
     let lowIndex = 0, highIndex = this.length - 1;
     while (lowIndex <= highIndex) {
@@ -204,7 +204,7 @@ export class Trace {
 }
 
 /** How many of the sorted numbers are at most `bound`. */
-export const countUpTo = (sorted, bound) => lowestNumberWhere(0, sorted.length, (index) => sorted[index] > bound);
+export const countUpTo = (sortedNumbers, bound) => lowestNumberWhere(0, sortedNumbers.length, (index) => sortedNumbers[index] > bound);
 
 /** Binary search: the lowest number from `low` on, below `high`, for which the predicate holds (it then holds for
  *  all higher ones); `high` where it holds for none. */

@@ -24,18 +24,18 @@ export function indexInOtherRun({ trace: otherTrace, rows }, index) {
   return otherStepSpan.from + Math.floor(((index - ownStepSpan.from) / Math.max(1, ownStepSpan.to - ownStepSpan.from)) * (otherStepSpan.to - otherStepSpan.from));
 }
 
-/** What one side shows at an index, as plain values. `open`, `said`: open transactions as the server judges them, and its whole explanation;
+/** What one side shows at an index, as plain values. `open`, `serverExplanation`: open transactions as the server judges them, and its whole explanation;
  *  `likeSide`: the side whose transactional id is drawn here, too. */
-export const comparedSide = (trace, index, { open, said = null }, likeSide = null) => withTrace(trace, () => {
+export const comparedSide = (trace, index, { open, serverExplanation = null }, likeSide = null) => withTrace(trace, () => {
   const clusterState = stateAt(index);
-  const transactionalIds = idsOf(clusterState, said?.verdict).slice(0, SHOWN_MAX);
-  const partitionNames = partitionsOf(clusterState, said?.verdict).slice(0, SHOWN_MAX);
+  const transactionalIds = idsOf(clusterState, serverExplanation?.verdict).slice(0, SHOWN_MAX);
+  const partitionNames = partitionsOf(clusterState, serverExplanation?.verdict).slice(0, SHOWN_MAX);
   const shownId = transactionalIds.includes(likeSide?.id) ? likeSide.id : transactionalIds[0];
   return {
     index, clusterState, open, id: shownId,
-    drawn: pictureOf({ clusterState, index, said }, shownId, partitionNames.slice(0, PICTURE_LOGS_MAX)),
+    drawn: pictureOf({ clusterState, index, serverExplanation }, shownId, partitionNames.slice(0, PICTURE_LOGS_MAX)),
     ids: transactionalIds.map((id) => coordinatorBeliefOf(clusterState, id, index)),
     logs: partitionNames.map((tp) => ({ tp, log: clusterState.logs[tp], logTape: tapeOf(tp, index, clusterState.logs[tp]) })),
-    messages: messagesAt(clusterState, index, said?.words.markers),
+    messages: messagesAt(clusterState, index, serverExplanation?.words.markers),
   };
 });

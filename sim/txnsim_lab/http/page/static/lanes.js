@@ -28,12 +28,12 @@ export function isDrawnByDefault(event) {
 }
 
 /** The lane of an event: a request is drawn where it is handled. Null for events that have no lane. */
-function laneOf(event, nodes) {
+function laneOf(event, nodeNames) {
   if (event.k === "note" || event.k === "input" || event.k.startsWith("check.")) return null;
   if (event.k.startsWith("fault.")) return "fault";
   if (event.k.startsWith("msg.") && /^broker\/\d+$/.test(event.node)) {
     const nodeRole = COORDINATOR_APIS.has(event.d.api) ? "txn" : event.d.api === "Produce" || event.d.api === "WriteTxnMarkers" ? "log" : null;
-    const candidateNodes = nodeRole && nodes.filter((name) => name.startsWith(`${event.node}/${nodeRole}/`));
+    const candidateNodes = nodeRole && nodeNames.filter((name) => name.startsWith(`${event.node}/${nodeRole}/`));
     if (candidateNodes?.length === 1) return candidateNodes[0];
   }
   return event.node;
@@ -66,8 +66,8 @@ export function lanesDrawing(index, withHousekeeping) {
   const laneNames = new Set();
   const addLane = (name) => (laneNames.add(name), name);
   const heldMessageByHit = new Map(); // position of a rule's hit -> the message that it holds
-  const lastStateBars = new Map(); // lane and transactional id -> the bar of its last state
-  const openTransactionBars = new Map(); // lane and producer -> the bar of its open transaction
+  const lastBarByState = new Map(); // lane and transactional id -> the bar of its last state
+  const openBarByProducer = new Map(); // lane and producer -> the bar of its open transaction
   drawnEvents.forEach((event, x) => {
     const lane = laneOf(event, nodeNames);
     if (lane === null) return;
@@ -92,19 +92,19 @@ export function lanesDrawing(index, withHousekeeping) {
     }
     if (event.k === "txn.complete") {
       const stateKey = `${lane} ${transactionalIdOf(event.tx)}`;
-      if (lastStateBars.has(stateKey)) lastStateBars.get(stateKey).x1 = x;
+      if (lastBarByState.has(stateKey)) lastBarByState.get(stateKey).x1 = x;
       const stateBar = { lane: addLane(lane), x0: x, x1: null, text: event.d.state, id: transactionalIdOf(event.tx), t: transaction };
-      lastStateBars.set(stateKey, stateBar);
+      lastBarByState.set(stateKey, stateBar);
       laneDrawing.states.push(stateBar);
     }
-    if (event.k === "log.append" && event.d.txn && !openTransactionBars.has(`${lane} ${event.d.pid}`)) {
+    if (event.k === "log.append" && event.d.txn && !openBarByProducer.has(`${lane} ${event.d.pid}`)) {
       const openBar = { lane: addLane(lane), x0: x, x1: null, t: transaction, pid: event.d.pid };
-      openTransactionBars.set(`${lane} ${event.d.pid}`, openBar);
+      openBarByProducer.set(`${lane} ${event.d.pid}`, openBar);
       laneDrawing.open.push(openBar);
     } else if (event.k === "marker.written") {
-      const closedBar = openTransactionBars.get(`${lane} ${event.d.pid}`);
+      const closedBar = openBarByProducer.get(`${lane} ${event.d.pid}`);
       if (closedBar) closedBar.x1 = x;
-      openTransactionBars.delete(`${lane} ${event.d.pid}`);
+      openBarByProducer.delete(`${lane} ${event.d.pid}`);
     }
     laneDrawing.marks.push({ event, x, lane: addLane(lane), t: transaction, bad: isFailure });
   });
@@ -122,7 +122,7 @@ function separateHeldMessages(heldMessages) {
 }
 
 /** The event that holds an arrived request, if it follows within a few events; else null. */
-function holdAfterArrival(arrival, x, drawnEvents) {
-  for (let column = x + 1; column < Math.min(drawnEvents.length, x + 4); column += 1) if (drawnEvents[column].k === "msg.hold" && nearestAncestor(drawnEvents[column], ({ i }) => i === arrival.i)) return drawnEvents[column];
+function holdAfterArrival(arrivalEvent, x, drawnEvents) {
+  for (let column = x + 1; column < Math.min(drawnEvents.length, x + 4); column += 1) if (drawnEvents[column].k === "msg.hold" && nearestAncestor(drawnEvents[column], ({ i }) => i === arrivalEvent.i)) return drawnEvents[column];
   return null;
 }

@@ -33,12 +33,12 @@ let lastReadValue;
 /** Read digits; returns the position after them, or NO_MATCH. */
 function readDigits(bytes, pos) {
   let digitsEnd = pos;
-  let readNumber = 0;
+  let numberSoFar = 0;
   for (let digit = bytes[digitsEnd] - 48; digit >= 0 && digit <= 9; digit = bytes[digitsEnd] - 48) {
-    readNumber = readNumber * 10 + digit;
+    numberSoFar = numberSoFar * 10 + digit;
     digitsEnd += 1;
   }
-  lastReadValue = readNumber;
+  lastReadValue = numberSoFar;
   return digitsEnd === pos || digitsEnd - pos > DIGITS_MAX ? NO_MATCH : digitsEnd;
 }
 
@@ -105,20 +105,20 @@ function readList(bytes, from) {
 class PayloadShape {
   constructor(payload) {
     this.payload = { ...payload }; // each reading fills it anew
-    this.names = Object.keys(payload);
-    this.marks = this.names.map((name, n) => bytesOfText(`${n ? "," : "{"}${JSON.stringify(name)}:`));
+    this.fieldNames = Object.keys(payload);
+    this.fieldPrefixes = this.fieldNames.map((name, n) => bytesOfText(`${n ? "," : "{"}${JSON.stringify(name)}:`));
   }
 
   /** Read an object of this shape into `payload`; returns the position after it, NO_MATCH where the shape differs. */
   read(bytes, from) {
-    const { payload, names, marks } = this;
+    const { payload, fieldNames, fieldPrefixes } = this;
     let bytePosition = from;
-    for (let fieldIndex = 0; fieldIndex < names.length; fieldIndex += 1) {
-      bytePosition = skipBytes(bytes, bytePosition, marks[fieldIndex]);
+    for (let fieldIndex = 0; fieldIndex < fieldNames.length; fieldIndex += 1) {
+      bytePosition = skipBytes(bytes, bytePosition, fieldPrefixes[fieldIndex]);
       if (bytePosition === NO_MATCH) return NO_MATCH;
       bytePosition = readValue(bytes, bytePosition);
       if (bytePosition === NO_MATCH) return NO_MATCH;
-      payload[names[fieldIndex]] = lastReadValue;
+      payload[fieldNames[fieldIndex]] = lastReadValue;
     }
     return bytes[bytePosition] === BRACE_END ? bytePosition + 1 : NO_MATCH;
   }
@@ -137,7 +137,7 @@ export class LineReader {
     /** What `glance` returns: the same object for each event, because no caller keeps it. */
     this.glimpse = { i: 0, t: 0, n: 0, k: "", tx: "", d: undefined, node: "" };
     /** Where the line that `glance` has read ends. */
-    this.end = 0;
+    this.lineEnd = 0;
   }
 
   /** Read what the state needs of the event on a line; null where the fields are not in the usual order. */
@@ -163,7 +163,7 @@ export class LineReader {
     glimpse.tx = "";
     glimpse.d = undefined;
     if (!eventKind.isWanted) {
-      this.end = lineEndOf(bytes, bytePosition);
+      this.lineEnd = lineEndOf(bytes, bytePosition);
       return glimpse;
     }
     const transactionStart = skipBytes(bytes, bytePosition, TRANSACTION_FIELD);
@@ -174,8 +174,8 @@ export class LineReader {
     const payloadStart = skipBytes(bytes, bytePosition, PAYLOAD_FIELD);
     if (payloadStart !== NO_MATCH) bytePosition = this.readPayload(eventKind, payloadStart);
     if (bytes[bytePosition] !== BRACE_END) return null;
-    this.end = bytePosition + 1;
-    return this.end === bytes.length || bytes[this.end] === NEWLINE ? glimpse : null;
+    this.lineEnd = bytePosition + 1;
+    return this.lineEnd === bytes.length || bytes[this.lineEnd] === NEWLINE ? glimpse : null;
   }
 
   kindOf(name) {

@@ -192,10 +192,10 @@ const CURSOR_REST_MS = 120, REST_FACTOR = 3;
 /** A question that was not answered is asked again after so long. */
 const RETRY_MS = 1000;
 let explainTimer = 0, explainStartMs = 0, explainTookMs = 0;
-const lateEventCount = signal(0); // rises when the shown event has changed while the server was asked
+const explainAgainCount = signal(0); // rises when the shown event has changed while the server was asked
 effect(() => {
   const indexToExplain = shownIndex.value;
-  void [traceOrigin.value, isRunBusy.value, lateEventCount.value];
+  void [traceOrigin.value, isRunBusy.value, explainAgainCount.value];
   if (traceOrigin.value.moments) return void explainEvent(indexToExplain); // the file holds the explanation
   if (explainTimer && cursorIndex.value === null) return; // the pending question will be about the newest event
   clearTimeout(explainTimer);
@@ -206,8 +206,8 @@ effect(() => {
     await explainEvent(cursorIndex.value === null ? newestEventIndex() : indexToExplain);
     if (explainTimer === newTimer) explainTimer = 0;
     explainTookMs = performance.now() - explainStartMs;
-    if (explanation.value?.error && traceOrigin.value.kind === "live") setTimeout(() => (lateEventCount.value += 1), RETRY_MS);
-    if (cursorIndex.value === null && shownIndex.value !== indexToExplain) lateEventCount.value += 1;
+    if (explanation.value?.error && traceOrigin.value.kind === "live") setTimeout(() => (explainAgainCount.value += 1), RETRY_MS);
+    if (cursorIndex.value === null && shownIndex.value !== indexToExplain) explainAgainCount.value += 1;
   }, waitMs);
   explainTimer = newTimer;
 });

@@ -26,12 +26,12 @@ const OUTCOME_SIGNS = { committed: "✓", aborted: "✕" };
 
 /** What is drawn of a moment for a transactional id and partitions. While a lesson asks about `askedFact`, what would
  *  answer the question is left out. */
-export function pictureOf(moment, id, tps, askedFact = null) {
+export function pictureOf(moment, id, partitionNames, askedFact = null) {
   const { clusterState, index } = moment;
-  if (FACTS_SHOWN_BY_BATCHES.has(askedFact)) tps = [];
-  const judgeWords = moment.said?.words ?? NO_WORDS;
+  if (FACTS_SHOWN_BY_BATCHES.has(askedFact)) partitionNames = [];
+  const judgeWords = moment.serverExplanation?.words ?? NO_WORDS;
   const firstNewIndex = stepAt(index)?.from ?? index - NEW_EVENT_COUNT;
-  const logPictures = tps.map((tp) => logPicture(moment, tp, askedFact));
+  const logPictures = partitionNames.map((tp) => logPicture(moment, tp, askedFact));
   const drawnMessages = messagesAt(clusterState, index, judgeWords.markers).filter((message) => message.isDue || message.how === "lost" || message.how === "refused" || message.how === "cancelled");
   const messageFlights = [];
   const newestRecord = lastCellWhere(logPictures, (cell) => !cell.isMarker && cell.id === id);
@@ -46,7 +46,7 @@ export function pictureOf(moment, id, tps, askedFact = null) {
   });
   const coordinatorEntry = clusterState.transactions[id];
   const application = judgeWords.applications[id];
-  const emptyText = moment.said && id === undefined ? "nothing yet" : "";
+  const emptyText = moment.serverExplanation && id === undefined ? "nothing yet" : "";
   const picture = {
     app: askedFact === "answer" ? { id, text: "?", spans: [] } : { id, text: application?.status ?? emptyText, spans: applicationSpans(application) },
     coordinator: FACTS_SHOWN_BY_STATES.has(askedFact) ? { ...NO_COORDINATOR, text: "?" } : { ...(coordinatorEntry ? coordinatorPicture(coordinatorBeliefOf(clusterState, id, index), clusterState) : NO_COORDINATOR), text: askedFact ? "" : judgeWords.coordinators[id] ?? emptyText },
@@ -59,10 +59,10 @@ export function pictureOf(moment, id, tps, askedFact = null) {
  *  `ticks` has a label for each: the step of the story, or the time since the first. */
 function onOneAxis(picture) {
   const { app, coordinator, logs, flights } = picture;
-  const placed = [...app.spans, ...coordinator.spans, ...logs.flatMap(({ cells }) => cells), ...flights.filter(({ n }) => n !== undefined)];
-  const indices = [...new Set(placed.map(({ n }) => n))].sort((a, b) => a - b);
+  const placedItems = [...app.spans, ...coordinator.spans, ...logs.flatMap(({ cells }) => cells), ...flights.filter(({ n }) => n !== undefined)];
+  const indices = [...new Set(placedItems.map(({ n }) => n))].sort((a, b) => a - b);
   const tickByIndex = new Map(indices.map((n, tick) => [n, tick]));
-  for (const item of placed) item.tick = tickByIndex.get(item.n);
+  for (const item of placedItems) item.tick = tickByIndex.get(item.n);
   for (const item of [...app.spans, ...coordinator.spans, ...flights]) delete item.n;
   const repairIndices = new Set(logs.flatMap(({ cells }) => cells).filter(({ operatorLabel }) => operatorLabel).map(({ n }) => n)); // no step tells of them
   picture.ticks = indices.map((n) => (storyNotes().length ? (repairIndices.has(n) ? "repair" : stepAt(n) ? `step ${stepAt(n).number}` : "") : `${((events[n].t - events[indices[0]].t) / SECOND_US).toFixed(1)} s`));
@@ -71,8 +71,8 @@ function onOneAxis(picture) {
 
 /** The index of the event with which the record of a batch, or a message, was sent: its arrival at the broker. */
 function sendIndex(event) {
-  const received = nearestAncestor(event, ({ k, d }) => k === "msg.recv" && !d.response);
-  return received ? indexOfPosition(received.i) : undefined;
+  const receiveEvent = nearestAncestor(event, ({ k, d }) => k === "msg.recv" && !d.response);
+  return receiveEvent ? indexOfPosition(receiveEvent.i) : undefined;
 }
 
 /** What the application did and was answered, as spans from one event to the next. */
@@ -110,31 +110,31 @@ const isBrokerUp = (clusterState, id) => clusterState.brokers[`broker/${id}`] !=
 /** The transaction of a batch and what became of it, as text. */
 const ownerTextOf = ({ how, t }, askedFact) => (askedFact ? transactionLabel(t) : how === "open" ? `open: ${transactionLabel(t)}` : how in OUTCOME_SIGNS ? `${transactionLabel(t)} ${how} ${OUTCOME_SIGNS[how]}` : transactionLabel(t));
 
-function logPicture({ clusterState, index, said }, tp, askedFact) {
-  const judged = askedFact ? undefined : said?.verdict.partitions.find(({ partition }) => partition === tp);
+function logPicture({ clusterState, index, serverExplanation }, tp, askedFact) {
+  const partitionVerdict = askedFact ? undefined : serverExplanation?.verdict.partitions.find(({ partition }) => partition === tp);
   const partitionLog = clusterState.logs[tp];
   const { cells, far, earlierCount } = tapeOf(tp, index, partitionLog);
-  const isHeld = Boolean(judged?.holder_mark);
-  const isWall = ({ first, last }) => isHeld && first <= judged.stands_at && judged.stands_at <= last;
-  const wrongEnds = new Set(judged?.wrong_data.map(({ producer_id: producerId, offset }) => `${producerId} ${offset}`));
-  const isWrong = ({ pid, first, endedAt, isMarker }) => wrongEnds.has(`${pid} ${isMarker ? first : endedAt}`);
-  const operatorMarkerAt = ({ isMarker, first }) => (isMarker ? said?.words.operator_markers?.[`${tp} ${first}`] : undefined);
+  const areReadersHeld = Boolean(partitionVerdict?.holder_mark);
+  const isWall = ({ first, last }) => areReadersHeld && first <= partitionVerdict.stands_at && partitionVerdict.stands_at <= last;
+  const wrongEndKeys = new Set(partitionVerdict?.wrong_data.map(({ producer_id: producerId, offset }) => `${producerId} ${offset}`));
+  const isWrong = ({ pid, first, endedAt, isMarker }) => wrongEndKeys.has(`${pid} ${isMarker ? first : endedAt}`);
+  const operatorMarkerAt = ({ isMarker, first }) => (isMarker ? serverExplanation?.words.operator_markers?.[`${tp} ${first}`] : undefined);
   const newestMarker = cells.findLast(({ isMarker }) => isMarker);
   const repairOffset = newestMarker && operatorMarkerAt(newestMarker) ? newestMarker.first : null;
   const endsAtRepair = ({ endedAt, isMarker }) => !isMarker && endedAt === repairOffset;
-  const isHanging = ({ how, pid, last }) => how === "open" && judged?.open_txns.some(({ state, producer_id: producerId, first_offset: firstOffset }) => state === "hangs" && producerId === pid && firstOffset <= last);
+  const isHanging = ({ how, pid, last }) => how === "open" && partitionVerdict?.open_txns.some(({ state, producer_id: producerId, first_offset: firstOffset }) => state === "hangs" && producerId === pid && firstOffset <= last);
   const allCells = [...(far ? [{ cell: far.cell, number: earlierCount }] : []), ...cells.map((cell, n) => ({ cell, number: earlierCount + (far ? 1 + far.between : 0) + n }))];
   const shownCells = decisiveAndNewest(allCells, ({ cell }) => isWall(cell) || isWrong(cell) || endsAtRepair(cell));
-  const shareGroups = askedFact ? [] : said?.words.share_groups[tp] ?? [];
+  const shareGroups = askedFact ? [] : serverExplanation?.words.share_groups[tp] ?? [];
   return {
-    tp, where: judged ? brokerText(clusterState, judged.leader_id, judged.is_leader_up) : brokerText(clusterState, partitionLog.leader), end: partitionLog.end, count: earlierCount + (far ? 1 + far.between : 0) + cells.length,
+    tp, where: partitionVerdict ? brokerText(clusterState, partitionVerdict.leader_id, partitionVerdict.is_leader_up) : brokerText(clusterState, partitionLog.leader), end: partitionLog.end, count: earlierCount + (far ? 1 + far.between : 0) + cells.length,
     cells: shownCells.map(({ cell, number }) => ({
       number, at: cell.first === cell.last ? `${cell.first}` : `${cell.first}–${cell.last}`, how: isHanging(cell) ? "hanging" : askedFact && !cell.isMarker ? "asked" : cell.how, hue: cell.t?.hue, id: cell.t?.id, isMarker: cell.isMarker, i: cell.i, n: cell.n,
       text: cell.values?.filter(Boolean).map((recordValue) => `“${recordValue}”`).join(", ") ?? "",
       title: MARKER_LABELS[cell.how] ?? "", sub: cell.t ? ownerTextOf(cell, askedFact) : cell.pid >= 0 && cell.how !== "plain" ? `producer ${cell.pid}` : "",
-      ...(endsAtRepair(cell) && { isRepaired: true }), ...(operatorMarkerAt(cell) && { operatorLabel: operatorMarkerAt(cell).label }), isWall: isWall(cell), isWrong: isWrong(cell), isUnread: isHeld && cell.last >= judged.stands_at,
+      ...(endsAtRepair(cell) && { isRepaired: true }), ...(operatorMarkerAt(cell) && { operatorLabel: operatorMarkerAt(cell).label }), isWall: isWall(cell), isWrong: isWrong(cell), isUnread: areReadersHeld && cell.last >= partitionVerdict.stands_at,
     })),
-    isOpen: isHeld, bracket: judged?.holder_mark ?? "", isHanging: judged?.holder?.state === "hangs", readers: judged?.reader_mark ?? "",
+    isOpen: areReadersHeld, bracket: partitionVerdict?.holder_mark ?? "", isHanging: partitionVerdict?.holder?.state === "hangs", readers: partitionVerdict?.reader_mark ?? "",
     ...(shareGroups.length && { sharers: shareGroups.slice(0, SHARE_GROUPS_MAX) }),
   };
 }

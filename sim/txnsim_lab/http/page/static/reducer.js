@@ -50,7 +50,7 @@ function moveEntry(key, fromTable, toTable) {
   delete fromTable[key];
 }
 
-function onRole(state, event, node, payload) {
+function onRoleChange(state, event, node, payload) {
   if (payload.role === "leader") state.logs[payload.tp] = newLog(Number(node.split("/")[1]), payload);
   else if (payload.role === "replicas") {
     const log = leaderLogOf(state, node, payload);
@@ -68,8 +68,8 @@ function onTopicDeletion(state, event, node, payload) {
   for (let index = 0; index < payload.partitions; index += 1) {
     const tp = `${payload.topic}-${index}`;
     delete state.logs[tp];
-    for (const offsetTable of [state.shares, state.unserved_shares, state.offsets]) {
-      for (const key of Object.keys(offsetTable)) if (key.slice(key.lastIndexOf(" ") + 1) === tp) delete offsetTable[key];
+    for (const table of [state.shares, state.unserved_shares, state.offsets]) {
+      for (const key of Object.keys(table)) if (key.slice(key.lastIndexOf(" ") + 1) === tp) delete table[key];
     }
   }
 }
@@ -104,12 +104,12 @@ function newProducer(payload) {
 // Logs
 
 /** Node -> number of its broker. There are few nodes and many events. */
-const NUMBER_BY_NODE = new Map();
+const BROKER_NUMBER_BY_NODE = new Map();
 function brokerNumberOf(node) {
-  let brokerNumber = NUMBER_BY_NODE.get(node);
+  let brokerNumber = BROKER_NUMBER_BY_NODE.get(node);
   if (brokerNumber === undefined) {
     brokerNumber = node.startsWith("broker/") ? Number(node.split("/")[1]) : UNKNOWN;
-    NUMBER_BY_NODE.set(node, brokerNumber);
+    BROKER_NUMBER_BY_NODE.set(node, brokerNumber);
   }
   return brokerNumber;
 }
@@ -147,7 +147,7 @@ function onMarkerWritten(state, event, node, payload) {
   producer.coordinator_epoch = payload.coordinator_epoch;
 }
 
-function onOpen(state, event, node, payload) {
+function onTransactionBegin(state, event, node, payload) {
   const log = leaderLogOf(state, node, payload);
   if (!log) return;
   const producer = producerOf(log, payload);
@@ -199,15 +199,15 @@ export function transactionalIdOf(transactionName) {
 const PRODUCER_SUFFIX = /^-?[0-9]+:-?[0-9]+$/;
 
 function withoutProducerSuffix(transactionName) {
-  const slash = transactionName.lastIndexOf("/");
-  return slash >= 0 && PRODUCER_SUFFIX.test(transactionName.slice(slash + 1)) ? transactionName.slice(0, slash) : transactionName;
+  const slashIndex = transactionName.lastIndexOf("/");
+  return slashIndex >= 0 && PRODUCER_SUFFIX.test(transactionName.slice(slashIndex + 1)) ? transactionName.slice(0, slashIndex) : transactionName;
 }
 
 /** The transactional id, producer id and partition in a key of `owed`. */
 export function parseOwedKey(key) {
-  const space = key.lastIndexOf(" ");
-  const transactionName = key.slice(0, space);
-  return { id: transactionalIdOf(transactionName), pid: Number.parseInt(transactionName.slice(transactionName.lastIndexOf("/") + 1), 10), tp: key.slice(space + 1) };
+  const spaceIndex = key.lastIndexOf(" ");
+  const transactionName = key.slice(0, spaceIndex);
+  return { id: transactionalIdOf(transactionName), pid: Number.parseInt(transactionName.slice(transactionName.lastIndexOf("/") + 1), 10), tp: key.slice(spaceIndex + 1) };
 }
 
 function onDecision(state, event, node, payload) {
@@ -242,7 +242,7 @@ function onLogRefusal(state, event, node, payload) {
 
 const logPartitionOf = (node) => node.slice(node.lastIndexOf("/") + 1);
 
-function onLoad(state, event, node, payload) {
+function onCoordinatorLoad(state, event, node, payload) {
   for (const coordinatorEntry of Object.values(state.transactions)) {
     if (logPartitionOf(coordinatorEntry.node) === logPartitionOf(node)) {
       coordinatorEntry.node = node;
@@ -253,7 +253,7 @@ function onLoad(state, event, node, payload) {
   for (const { tx, d } of payload.entries ?? []) state.transactions[transactionalIdOf(tx)] ??= { ...d, node, i: event.i };
 }
 
-function onUnload(state, event, node) {
+function onCoordinatorUnload(state, event, node) {
   for (const coordinatorEntry of Object.values(state.transactions)) {
     if (coordinatorEntry.node === node) coordinatorEntry.node = `/${logPartitionOf(node)}`;
   }
@@ -372,13 +372,13 @@ const ASSIGNERS = {
   "input": onInput,
   "node.up": onBrokerUp,
   "node.down": onBrokerDown,
-  "node.role": onRole,
+  "node.role": onRoleChange,
   "leader.changed": onLeaderChange,
   "topic.deleted": onTopicDeletion,
   "cluster.reset": clearTables,
   "log.append": onAppend,
   "marker.written": onMarkerWritten,
-  "pid.open": onOpen,
+  "pid.open": onTransactionBegin,
   "pid.expire": onProducerExpiry,
   "log.hw": boundSetter("hw"),
   "log.lso": boundSetter("lso"),
@@ -388,8 +388,8 @@ const ASSIGNERS = {
   "txn.prepare": onPrepare,
   "txn.append": onLogRefusal,
   "txn.complete": onTransition,
-  "txn.load": onLoad,
-  "txn.unload": onUnload,
+  "txn.load": onCoordinatorLoad,
+  "txn.unload": onCoordinatorUnload,
   "marker.owed": onMarkerEvent,
   "marker.sent": onMarkerEvent,
   "marker.acked": onMarkerEvent,

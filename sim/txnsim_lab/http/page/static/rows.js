@@ -12,7 +12,7 @@ const EVENTS_PER_TURN = 1024;
 async function* chunksOf(body) {
   const bodyReader = body.getReader();
   try {
-    for (let chunk = await bodyReader.read(); !chunk.done; chunk = await bodyReader.read()) yield chunk.value;
+    for (let readResult = await bodyReader.read(); !readResult.done; readResult = await bodyReader.read()) yield readResult.value;
   } finally {
     void bodyReader.cancel();
   }
@@ -20,12 +20,12 @@ async function* chunksOf(body) {
 
 /** Make events of the rows of a batch that begins at a position of the trace. */
 function eventsOf(firstPosition, rows, nodeNames, startNs) {
-  const clockOfNode = new Map();
+  const lamportClockByNode = new Map();
   const lamportClocks = [];
   return rows.map(([time, nodeIndex, parents, kind, transaction, payload, weight, lamportClock], index) => {
-    let lamportClockBefore = clockOfNode.get(nodeIndex) ?? firstPosition;
+    let lamportClockBefore = lamportClockByNode.get(nodeIndex) ?? firstPosition;
     for (const parentPosition of parents) if (parentPosition >= firstPosition) lamportClockBefore = Math.max(lamportClockBefore, lamportClocks[parentPosition - firstPosition]);
-    clockOfNode.set(nodeIndex, lamportClockBefore + 1);
+    lamportClockByNode.set(nodeIndex, lamportClockBefore + 1);
     lamportClocks.push(lamportClockBefore + 1);
     const event = { node: nodeNames[nodeIndex], i: firstPosition + index, t: startNs === null ? time : Math.floor((time - startNs) / 1000), n: nodeIndex, l: lamportClock ?? lamportClockBefore + 1, p: parents, k: kind };
     if (transaction.length) event.tx = typeof transaction === "string" ? transaction : `${transaction[0]}/${transaction[1]}:${transaction[2]}`;

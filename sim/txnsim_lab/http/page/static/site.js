@@ -8,29 +8,29 @@ export const isSite = document.documentElement.hasAttribute("data-site");
 const knownAnswers = isSite ? fetch("./known.json").then((answer) => answer.json(), () => ({})) : null;
 let simulatorWorker = null;
 let requestCount = 0;
-const answerResolvers = new Map();
+const resolverById = new Map();
 
-/** Start the simulator. `tell` gets its progress, "" once it runs; `fail` gets the reason if it can't start. */
-export function startWorker(tell, fail) {
+/** Start the simulator. `onProgress` gets its progress, "" once it runs; `onFailure` gets the reason if it can't start. */
+export function startWorker(onProgress, onFailure) {
   const workerName = navigator.serviceWorker?.controller ? "kept" : "";
   simulatorWorker = new Worker("./site_worker.js", { type: "module", name: workerName });
-  simulatorWorker.onerror = (event) => fail(event.message ?? "its script can't be run");
+  simulatorWorker.onerror = (event) => onFailure(event.message ?? "its script can't be run");
   simulatorWorker.onmessage = ({ data }) => {
-    if (data.told !== undefined) return tell(data.told);
-    if (data.failed) return fail(data.failed);
-    answerResolvers.get(data.id)(new Response(data.status === 204 ? null : data.content, { status: data.status, headers: { "Content-Type": data.type } }));
-    answerResolvers.delete(data.id);
+    if (data.told !== undefined) return onProgress(data.told);
+    if (data.failed) return onFailure(data.failed);
+    resolverById.get(data.id)(new Response(data.status === 204 ? null : data.content, { status: data.status, headers: { "Content-Type": data.type } }));
+    resolverById.delete(data.id);
   };
 }
 
 /** Like `fetch`, for a path of the control port. */
-export async function askWorker(target, { method = "GET", body, signal } = {}) {
-  const [path, query = ""] = target.split("?");
+export async function askWorker(pathAndQuery, { method = "GET", body, signal } = {}) {
+  const [path, query = ""] = pathAndQuery.split("?");
   const knownAnswer = method === "GET" ? (await knownAnswers)[path] : undefined;
   if (knownAnswer !== undefined) return Response.json(knownAnswer);
   return new Promise((answer, refuse) => {
     signal?.addEventListener("abort", () => refuse(signal.reason));
-    answerResolvers.set((requestCount += 1), answer);
+    resolverById.set((requestCount += 1), answer);
     simulatorWorker.postMessage({ id: requestCount, method, path, query, body });
   });
 }

@@ -36,9 +36,9 @@ export function stepAt(index) {
   return { number, from: storyNotes()[number - 1], to: (nextNoteIndex ?? events.length) - 1 };
 }
 
-const byName = new Intl.Collator("en", { numeric: true }).compare;
+const compareNames = new Intl.Collator("en", { numeric: true }).compare;
 const NO_VERDICT = { partitions: [], unfinished: [] };
-const namesInOrder = (names, otherNames) => [...new Set([...names, ...otherNames.sort(byName)])];
+const namesInOrder = (names, otherNames) => [...new Set([...names, ...otherNames.sort(compareNames)])];
 
 /** Transactional ids of which the judge tells something, what hangs first. */
 export function judgedIds(verdict) {
@@ -131,22 +131,22 @@ export function messagesAt(clusterState, index, markerWords = {}) {
   const heldMessages = heldMessagesAt(clusterState, index).map(({ holdEvent, strike }) => ({
     ...senderAndReceiver(holdEvent), key: holdEvent.i, how: delayUsOf(strike) === null ? "held" : "delayed", label: messageLabelOf(holdEvent), detail: sentRecordsText(holdEvent), rule: strike?.d.rule ?? null, event: holdEvent, nextMatch: nextMatchOf(holdEvent), isDue: true, strike,
   }));
-  const carriers = new Set(); // requests that are shown as the markers that they carry
+  const carrierMessages = new Set(); // requests that are shown as the markers that they carry
   const owedMarkers = owedMarkersOf(clusterState).map(({ key, id, pid, tp, marker }) => {
     const heldCarriers = heldMessages.filter((message) => message.label === "WriteTxnMarkers" && isMarkerOf(message.strike, pid, tp));
-    heldCarriers.forEach((message) => carriers.add(message));
-    const [carrier] = heldCarriers;
+    heldCarriers.forEach((message) => carrierMessages.add(message));
+    const [carrierMessage] = heldCarriers;
     const wordsOfMarker = markerWords[`${id} ${tp}`];
-    const isDelayed = carrier?.how === "delayed" && wordsOfMarker?.how === "owed";
-    const [how, status] = wordsOfMarker && !isDelayed ? [wordsOfMarker.how, wordsOfMarker.text] : [carrier?.how ?? "owed", undefined];
+    const isDelayed = carrierMessage?.how === "delayed" && wordsOfMarker?.how === "owed";
+    const [how, status] = wordsOfMarker && !isDelayed ? [wordsOfMarker.how, wordsOfMarker.text] : [carrierMessage?.how ?? "owed", undefined];
     return {
       key: `${key} ${marker.i}`, how, status, from: `coordinator of ${id}`, to: tp,
-      label: `${marker.committed ? "COMMIT" : "ABORT"} marker`, detail: marker.error ?? "", rule: carrier?.rule ?? null, event: events[indexOfPosition(marker.i) ?? -1],
+      label: `${marker.committed ? "COMMIT" : "ABORT"} marker`, detail: marker.error ?? "", rule: carrierMessage?.rule ?? null, event: events[indexOfPosition(marker.i) ?? -1],
       nextMatch: MARKER_REQUEST, isDue: true,
     };
   });
   const dueArrivals = new Set([...heldMessages, ...owedMarkers].map(({ event }) => event?.p?.length && receiveEventOf(event)?.i));
-  const dueMessages = [...heldMessages.filter((message) => !carriers.has(message)), ...owedMarkers];
+  const dueMessages = [...heldMessages.filter((message) => !carrierMessages.has(message)), ...owedMarkers];
   return withRepeatsCounted([...dueMessages, ...recentMessagesAt(index, dueArrivals)]).slice(0, Math.max(dueMessages.length, MESSAGES_MAX)).map((message) => ({ ...message, status: message.status ?? `${MESSAGE_STATUS_WORDS[message.how]}${message.rule ? ` by ${message.rule}` : ""}` }));
 }
 

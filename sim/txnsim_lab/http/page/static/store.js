@@ -90,12 +90,12 @@ export const violations = signal([]);
 /** The run beside the shown one, and the rows in which the two are compared; null for none. */
 export const comparison = signal(null);
 
-/** Call `question` with another trace as the current one: the functions of this module then ask that trace. */
-export function withTrace(otherTrace, question) {
+/** Call `callback` with another trace as the current one: the functions of this module then ask that trace. */
+export function withTrace(otherTrace, callback) {
   const traceBefore = currentTrace;
   currentTrace = otherTrace;
   try {
-    return question();
+    return callback();
   } finally {
     currentTrace = traceBefore;
   }
@@ -189,17 +189,17 @@ setInterval(() => {
 export const indexOfPosition = (position) => currentTrace.indexOf(position);
 export const newestEventIndex = () => events.length - 1;
 /** Indices of the writes of a partition's leaders, and of elections whose leader has a shorter log. */
-export const leaderWritesOf = (tp) => currentTrace.writes.get(tp) ?? [];
+export const leaderWritesOf = (tp) => currentTrace.writeIndicesByPartition.get(tp) ?? [];
 /** Indices of the elections whose leader has a shorter log. */
-export const logCutsOf = (tp) => currentTrace.cuts.get(tp) ?? [];
+export const logCutsOf = (tp) => currentTrace.cutIndicesByPartition.get(tp) ?? [];
 /** Indices of the completed changes of state of a transactional id. */
-export const stateMovesOf = (id) => currentTrace.moves.get(id) ?? [];
+export const stateMovesOf = (id) => currentTrace.moveIndicesById.get(id) ?? [];
 /** Indices of the story's own sentences, of held messages, of releases. */
-export const storyNotes = () => currentTrace.notes;
-export const getHoldIndices = () => currentTrace.holds;
-export const getReleaseIndices = () => currentTrace.releases;
+export const storyNotes = () => currentTrace.noteIndices;
+export const getHoldIndices = () => currentTrace.holdIndices;
+export const getReleaseIndices = () => currentTrace.releaseIndices;
 /** The transactions of a transactional id, in order. */
-export const transactionsOf = (id) => currentTrace.transactions.get(id) ?? [];
+export const transactionsOf = (id) => currentTrace.transactionsById.get(id) ?? [];
 export const stateAt = (index) => currentTrace.stateAt(index);
 
 export const shownIndex = computed(() => {
@@ -216,7 +216,7 @@ const momentIndex = computed(() => {
 /** The words of an explanation in tables without a prototype: their keys are names that users give. */
 const inSafeTables = (words) => Object.fromEntries(Object.entries(words ?? {}).map(([kind, table]) => [kind, Object.assign(Object.create(null), table)]));
 /** What all views that judge show: one event, the state after it, and the server's explanation of that very event.
- *  `said`, the explanation, is null until it has arrived, and where there is none: `error` tells why. */
+ *  `serverExplanation`, the explanation, is null until it has arrived, and where there is none: `error` tells why. */
 export const judgedMoment = computed(() => {
   void traceOrigin.value;
   const eventIndex = momentIndex.value;
@@ -225,7 +225,7 @@ export const judgedMoment = computed(() => {
   const momentExplanation = explanation.value?.at === eventPosition ? explanation.value : null;
   const momentJudgement = momentExplanation && !momentExplanation.error ? momentExplanation : null;
   // The trace changes its newest state with the next event; what is shown must not change.
-  return { index: eventIndex, position: eventPosition, clusterState: eventIndex >= newestEventIndex() ? copyState(clusterState) : clusterState, said: momentJudgement && { ...momentJudgement, words: inSafeTables(momentJudgement.words) }, error: momentExplanation?.error ?? "", open: momentJudgement?.open ?? [] };
+  return { index: eventIndex, position: eventPosition, clusterState: eventIndex >= newestEventIndex() ? copyState(clusterState) : clusterState, serverExplanation: momentJudgement && { ...momentJudgement, words: inSafeTables(momentJudgement.words) }, error: momentExplanation?.error ?? "", open: momentJudgement?.open ?? [] };
 });
 export const shownEvent = computed(() => events[inspectedIndex.value ?? shownIndex.value]);
 

@@ -9,15 +9,15 @@ import { getCurrentTrace, transactionsOf, logCutsOf, events, indexOfPosition, ne
 const TAPE_CELLS_MAX = 60;
 
 /** Partition -> the tape that was made last: within one drawing it is asked for several times. */
-const lastTapes = new Map();
+const lastTapeByPartition = new Map();
 
 /** The tape of a partition up to an index: {cells, far, earlierCount, spans}. `cells` are the newest, oldest first; `far` is
  *  the cell of the last stable offset where it lies before them; `earlierCount` is how many cells come before all these. */
 export function tapeOf(tp, untilIndex, { lso, start = 0 }) {
-  const lastTape = lastTapes.get(tp);
+  const lastTape = lastTapeByPartition.get(tp);
   if (lastTape?.until === untilIndex && lastTape.lso === lso && lastTape.start === start && lastTape.trace === getCurrentTrace()) return lastTape.tape;
   const newTape = makeTape(tp, untilIndex, lso, start);
-  lastTapes.set(tp, { until: untilIndex, lso, start, trace: getCurrentTrace(), tape: newTape });
+  lastTapeByPartition.set(tp, { until: untilIndex, lso, start, trace: getCurrentTrace(), tape: newTape });
   return newTape;
 }
 

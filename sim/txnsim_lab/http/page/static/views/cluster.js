@@ -18,7 +18,7 @@ const startingBrokerIds = signal([]);
 export function Cluster() {
   const { clusterState } = shownState.value;
   const isLive = traceOrigin.value.kind === "live";
-  const partitionReplicas = useReplicas(isLive);
+  const replicasByPartition = useReplicas(isLive);
   const brokerStates = Object.entries(clusterState.brokers).sort();
   const partitionLogs = Object.entries(clusterState.logs).filter(([tp]) => !tp.startsWith("__")).sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
   const commandBroker = (id, verb) => () => changeCluster(async () => {
@@ -44,13 +44,13 @@ export function Cluster() {
             <button onClick=${commandBroker(brokerIdText, "kill")}>Kill<span class="sr"> ${node}</span></button>`}
             ${canChangeCluster.value && status !== "running" && html`<button disabled=${startingBrokerIds.value.includes(brokerIdText)} onClick=${commandBroker(brokerIdText, "start")}>Start<span class="sr"> ${node}</span></button>`}</td></tr>`;
       })}</tbody></table>
-    ${partitionLogs.length > PARTITION_ROWS_MAX && html`<${PartitionBoxes} logs=${partitionLogs} replicas=${partitionReplicas} />`}
+    ${partitionLogs.length > PARTITION_ROWS_MAX && html`<${PartitionBoxes} logs=${partitionLogs} replicas=${replicasByPartition} />`}
     <table class="wide"><caption>Partitions</caption><thead><tr><th>partition</th><th>leader</th><th>replicas</th><th>in sync</th><th>epoch</th><th>move the leader to</th></tr></thead><tbody>
       ${partitionRows.length === 0 && html`<tr><td colspan="6">${partitionLogs.length ? "choose one above" : "none yet: they come with the first topic"}</td></tr>`}
       ${partitionRows.map(([tp, log]) => {
         const dashIndex = tp.lastIndexOf("-");
         const topicPartition = { topic: tp.slice(0, dashIndex), partition: Number(tp.slice(dashIndex + 1)) };
-        const { replicas: replicaIds = [], isr = [] } = partitionReplicas.get(tp) ?? {};
+        const { replicas: replicaIds = [], isr = [] } = replicasByPartition.get(tp) ?? {};
         return html`<tr><td>${tp}</td><td>broker ${log.leader}</td><td>${replicaIds.join(", ") || "-"}</td><td class=${isr.length < replicaIds.length ? "short" : ""}>${isr.join(", ") || "-"}</td><td>${log.epoch}</td><td>${canChangeCluster.value
           ? brokerIds.filter((id) => id !== log.leader && (!replicaIds.length || replicaIds.includes(id))).map((id) => html`<button onClick=${moveLeader(tp, topicPartition, id)}>broker ${id}<span class="sr"> leads ${tp}</span></button> `)
           : "-"}</td></tr>`;

@@ -28,7 +28,7 @@ export function Compare() {
     if (otherPosition !== undefined) void askExplanation(runPair.about, otherPosition).then((reply) => keepExplanation({ ...reply, error: "" }), ({ message }) => keepExplanation({ open: [], error: message }));
   }, [runPair, otherPosition]);
   const currentExplanation = otherExplanation.value?.of === runPair && otherExplanation.value.at === otherPosition ? otherExplanation.value : null;
-  const otherMoment = { position: otherPosition, said: currentExplanation && !currentExplanation.error ? currentExplanation : null, error: currentExplanation?.error ?? "", open: currentExplanation?.open ?? [] };
+  const otherMoment = { position: otherPosition, serverExplanation: currentExplanation && !currentExplanation.error ? currentExplanation : null, error: currentExplanation?.error ?? "", open: currentExplanation?.open ?? [] };
   const ownSide = comparedSide(getCurrentTrace(), ownMoment.index, ownMoment);
   const otherSide = comparedSide(runPair.trace, otherIndex, otherMoment, ownSide);
   const { first: firstDifference, rows } = runPair;
@@ -51,7 +51,7 @@ function RunSide({ name, verdict, side, moment, isShown = false }) {
     <${Picture} picture=${side.drawn} label=${`The picture of the run ${runName(name)}`} isStill=${!isShown} />
     ${!lesson.value || !askedFact.value ? html`<${VerdictLine} moment=${moment} />` : ""}
     <${Disclosure} id=${`details-${isShown ? "shown" : "other"}`} label="Details: every transaction, message and offset">
-    ${side.ids.map((coordinatorBelief) => html`<${CoordinatorBelief} key=${coordinatorBelief.id} idBelief=${coordinatorBelief} sentence=${moment.said?.words.coordinators[coordinatorBelief.id]} />`)}
+    ${side.ids.map((coordinatorBelief) => html`<${CoordinatorBelief} key=${coordinatorBelief.id} idBelief=${coordinatorBelief} sentence=${moment.serverExplanation?.words.coordinators[coordinatorBelief.id]} />`)}
     <ul class="way">${side.messages.map((message) => html`<li class=${`message ${message.how}`}><span class="end-of">${message.from}</span> ${message.label} ${message.detail} <b>${message.status}</b> <span class="end-of">${message.to}</span></li>`)}</ul>
-    ${side.logs.map(({ tp, log, logTape }) => html`<div class="strip"><h3>${tp}</h3><${Tape} tp=${`${tp}, ${runName(name)}`} log=${log} hw=${highWatermark(side.clusterState, log)} logTape=${logTape} open=${side.open.filter((openVerdict) => openVerdict.partition === tp)} /><p class="readers">${askedFact.value ? "" : readersSentence(moment.said, tp)}</p></div>`)}<//></section>`;
+    ${side.logs.map(({ tp, log, logTape }) => html`<div class="strip"><h3>${tp}</h3><${Tape} tp=${`${tp}, ${runName(name)}`} log=${log} hw=${highWatermark(side.clusterState, log)} logTape=${logTape} open=${side.open.filter((openVerdict) => openVerdict.partition === tp)} /><p class="readers">${askedFact.value ? "" : readersSentence(moment.serverExplanation, tp)}</p></div>`)}<//></section>`;
 }

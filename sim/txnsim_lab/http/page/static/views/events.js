@@ -15,7 +15,7 @@ const SEARCH_TURN_MS = 12;
 // The search and its matches so far: a long trace is searched in turns, so that the page stays usable.
 let searchState = { text: "", of: null, upto: 0, found: [] };
 let searchTimer = 0;
-const searchTurns = signal(0);
+const searchTurnCount = signal(0);
 
 /** Levels of importance: the least importance that is shown, and what the level is called. */
 const IMPORTANCE_LEVELS = [[0, "all events"], [1, "without housekeeping"], [2, "what the story is about"]];
@@ -31,7 +31,7 @@ function searchEvents(searchText) {
     for (; searchState.upto < blockEnd; searchState.upto += 1) if (importanceOf(events[searchState.upto]) >= searchState.least && matchesSearch(events[searchState.upto], searchText)) searchState.found.push(searchState.upto);
   }
   clearTimeout(searchTimer);
-  if (searchState.upto < events.length) searchTimer = setTimeout(() => (searchTurns.value += 1));
+  if (searchState.upto < events.length) searchTimer = setTimeout(() => (searchTurnCount.value += 1));
   return searchState.found;
 }
 
@@ -41,7 +41,7 @@ export function Events() {
   const [scrollTop, setScrollTop] = useState(0);
   const searchText = searchQuery.value;
   void eventCount.value;
-  void searchTurns.value;
+  void searchTurnCount.value;
   const matchIndices = searchText.trim() || leastImportance.value ? searchEvents(searchText) : null; // null: all events are shown, and no list is made
   const rowCount = matchIndices ? matchIndices.length : events.length;
   const indexOfRow = (row) => (matchIndices ? matchIndices[row] : row);

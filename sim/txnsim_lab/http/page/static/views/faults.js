@@ -62,12 +62,12 @@ const ruleFromForm = ({ id, point, criteria, action, fields, then, thenFields },
 
 const optionElements = (names) => names.map((name) => html`<option value=${name}>${name}</option>`);
 
-/** A label with a control for each field of `types`. `any` is the text of the empty choice. */
-const FieldControls = ({ group, types, texts, change, any = "-" }) => Object.entries(types).map(([name, type]) => {
+/** A label with a control for each field of `types`. `emptyChoice` is the text of the empty choice. */
+const FieldControls = ({ group, types, texts, change, emptyChoice = "-" }) => Object.entries(types).map(([name, type]) => {
   const controlAttributes = { id: `own-${group}-${name}`, value: texts[name] ?? "", onInput: (e) => change({ ...texts, [name]: e.target.value }) };
   const fieldChoices = type === "flag" ? ["true", "false"] : type;
   return html`<label>${name.replaceAll("_", " ")} ${Array.isArray(fieldChoices)
-    ? html`<select ...${controlAttributes}><option value="">${any}</option>${optionElements(fieldChoices)}</select>`
+    ? html`<select ...${controlAttributes}><option value="">${emptyChoice}</option>${optionElements(fieldChoices)}</select>`
     : html`<input type=${type === "number" ? "number" : "text"} step="any" size="14" placeholder=${FIELD_EXAMPLES[type] ?? ""} ...${controlAttributes} />`}</label>`;
 });
 
@@ -81,7 +81,7 @@ function OwnRuleForm({ ownRule, change, inForce }) {
   return html`<div id="own">
     <div class="bar"><label>Name <input id="own-id" value=${id} placeholder="page-1, page-2 …" size="14" onInput=${(e) => change({ ...ownRule, id: e.target.value })} /></label>
       <label>Point <select id="own-point" value=${point} onChange=${onPointChange}>${optionElements(Object.keys(FAULT_POINTS))}</select></label>
-      <${FieldControls} group="rule" any="any" types=${criteriaAtPoint(point, inForce)} texts=${criteria} change=${(criteriaTexts) => change({ ...ownRule, criteria: criteriaTexts })} /></div>
+      <${FieldControls} group="rule" emptyChoice="any" types=${criteriaAtPoint(point, inForce)} texts=${criteria} change=${(criteriaTexts) => change({ ...ownRule, criteria: criteriaTexts })} /></div>
     <p class="hint">${FAULT_POINTS[point].about}</p>
     <div class="bar"><label>Action <select id="own-do" value=${action} onChange=${(e) => change({ ...ownRule, action: e.target.value })}>${optionElements(actionsAtPoint(point))}</select></label>
       <${FieldControls} group="action" types=${FAULT_ACTIONS[action].fields} texts=${fields} change=${(fieldTexts) => change({ ...ownRule, fields: fieldTexts })} /></div>
@@ -96,13 +96,13 @@ function OwnRuleForm({ ownRule, change, inForce }) {
 const shellQuoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 export function Faults() {
-  const [planName, choosePlan] = useState(Object.keys(RULE_PRESETS)[0]);
+  const [presetName, choosePreset] = useState(Object.keys(RULE_PRESETS)[0]);
   const [ownRule, changeOwnRule] = useState(INITIAL_RULE_FORM);
   const { clusterState } = shownState.value;
   const armedRules = Object.entries(clusterState.faults);
   const freeRuleId = (n) => (clusterState.faults[`page-${n}`] ? freeRuleId(n + 1) : `page-${n}`);
   const armedRuleIds = Object.keys(clusterState.faults);
-  const newRule = planName === OWN_RULE_LABEL ? ruleFromForm(ownRule, freeRuleId(1), armedRuleIds) : { id: freeRuleId(1), ...RULE_PRESETS[planName] };
+  const newRule = presetName === OWN_RULE_LABEL ? ruleFromForm(ownRule, freeRuleId(1), armedRuleIds) : { id: freeRuleId(1), ...RULE_PRESETS[presetName] };
   const isLive = traceOrigin.value.kind === "live";
   const releaseRule = (id) => (isLive ? postJson(`/faults/${encodeURIComponent(id)}/release`) : sendInput({ release: id }));
   const disarmRule = (id) => (isLive ? askServer(`/faults/${encodeURIComponent(id)}`, { method: "DELETE" }) : sendInput({ disarm: id }));
@@ -117,10 +117,10 @@ export function Faults() {
     </tbody></table>
     ${!canChangeCluster.value && html`<p class="hint">This is a recorded run: faults can be armed in a live cluster, and in a run that waits at a step.</p>`}
     ${canChangeCluster.value && html`<section><h2>Arm a rule</h2>
-      <div class="bar"><label>What <select id="plan" value=${planName} onChange=${(e) => choosePlan(e.target.value)}>
+      <div class="bar"><label>What <select id="plan" value=${presetName} onChange=${(e) => choosePreset(e.target.value)}>
         ${Object.keys(RULE_PRESETS).map((name) => html`<option value=${name}>${name}</option>`)}<option value=${OWN_RULE_LABEL}>${OWN_RULE_LABEL}</option></select></label>
         <button class="primary" id="arm" onClick=${() => changeCluster(() => (isLive ? postJson("/faults", newRule) : sendInput({ arm: newRule })), `The rule ${newRule.id} is armed.`)}>Arm</button></div>
-      ${planName === OWN_RULE_LABEL && html`<${OwnRuleForm} ownRule=${ownRule} change=${changeOwnRule} inForce=${armedRuleIds} />`}
+      ${presetName === OWN_RULE_LABEL && html`<${OwnRuleForm} ownRule=${ownRule} change=${changeOwnRule} inForce=${armedRuleIds} />`}
       ${isLive && html`<p class="hint">The same from a terminal:</p>
       <pre tabindex="0">curl -s ${location.origin}/api/v1/faults -d ${shellQuoted(JSON.stringify(newRule))}</pre>`}</section>`}`;
 }

@@ -18,10 +18,10 @@ function rowsOf(partitions, deletedNames) {
 }
 
 export function PartitionTable({ partitions, deletedNames = [], shownName }) {
-  const [isAll, showAll] = useState(false);
+  const [showsAll, setShowsAll] = useState(false);
   const rows = rowsOf(partitions, deletedNames);
   if (!rows.length) return null;
-  const isInTable = ({ name }, n) => isAll || n < ROWS_MAX || name === shownName;
+  const isInTable = ({ name }, n) => showsAll || n < ROWS_MAX || name === shownName;
   const choose = (name) => {
     chosenPartition.value = name;
     chosenTransactionalId.value = null;
@@ -30,5 +30,5 @@ export function PartitionTable({ partitions, deletedNames = [], shownName }) {
     ${rows.filter(isInTable).map(({ name, standing, state, leader, isUp }) => html`<tr key=${name} class=${`${state}${name === shownName ? " on" : ""}`} data-partition=${name} data-readers=${standing} data-leader=${leader} onClick=${() => choose(name)}>
       <th scope="row"><button class="link" aria-pressed=${name === shownName} onClick=${() => choose(name)}>${name}</button></th><td class="readers-of">${standing}</td>
       <td class=${leader === "none" || !isUp ? "short" : ""}>${leader === "none" ? (state ? "none ✖" : "-") : isUp ? `broker ${leader}` : `broker ${leader} ✖ down`}</td></tr>`)}</tbody></table>
-    ${rows.length > ROWS_MAX && html`<p><button class="link" aria-expanded=${isAll} onClick=${() => showAll(!isAll)}>${isAll ? "fewer" : `all ${rows.length} partitions`}</button></p>`}</section>`;
+    ${rows.length > ROWS_MAX && html`<p><button class="link" aria-expanded=${showsAll} onClick=${() => setShowsAll(!showsAll)}>${showsAll ? "fewer" : `all ${rows.length} partitions`}</button></p>`}</section>`;
 }

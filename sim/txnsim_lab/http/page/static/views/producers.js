@@ -3,7 +3,7 @@
 
 import { html } from "../html.js";
 import { askedFact, chooseView, judgedMoment, chosenPartition } from "../store.js";
-import { READING } from "./verdict.js";
+import { READING_TEXT } from "./verdict.js";
 import { EventLink } from "./event.js";
 import { NothingYet } from "./practise.js";
 
@@ -21,20 +21,20 @@ function producersOf(logs) {
 }
 
 export function Producers() {
-  const { clusterState, said, error, position } = judgedMoment.value;
+  const { clusterState, serverExplanation, error, position } = judgedMoment.value;
   const entryByProducerId = new Map(Object.entries(clusterState.transactions).map(([id, entry]) => [String(entry.pid), [id, entry]]));
   const sortedProducers = producersOf(clusterState.logs);
   if (!sortedProducers.length) return html`<${NothingYet} title="No producer has written yet">What the leader of a partition knows of a producer will stand here, beside what the coordinator knows.<//>`;
-  const judgedTransactions = said && !askedFact.value ? said.verdict.partitions.flatMap((judged) => judged.open_txns) : [];
+  const judgedTransactions = serverExplanation && !askedFact.value ? serverExplanation.verdict.partitions.flatMap((judged) => judged.open_txns) : [];
   return html`<table class="wide producers"><caption>Producers</caption>
     <thead><tr><th colspan="4" scope="colgroup">the partition says</th><th colspan="4" scope="colgroup">the coordinator says</th></tr>
       <tr><th>partition</th><th>epoch</th><th>last sequence</th><th>open since</th><th class="coordinator">transactional id</th><th>state at the coordinator</th><th>epoch</th><th>lists it</th></tr></thead>
     ${sortedProducers.slice(0, SHOWN_PRODUCERS_MAX).map(([pid, entries]) => {
       const [id, entry] = entryByProducerId.get(pid) ?? ["-", null];
-      const ofProducer = judgedTransactions.filter(({ producer_id: producerId }) => String(producerId) === pid);
-      const unfinished = askedFact.value ? null : said?.verdict.unfinished.find(({ transactional_id: transactionalId }) => transactionalId === id);
-      const sentences = [...ofProducer.map(({ headline, reason }) => `${headline}: ${reason}.`), ...(unfinished ? [`${unfinished.headline}.`] : [])];
-      return html`<tbody><tr class=${`title ${ofProducer[0]?.state ?? ""}`}><th colspan="8" scope="rowgroup"><b>producer ${pid}</b>${said ? (sentences.length ? `: ${sentences.join(" ")}` : "") : `: ${error || READING}`}</th></tr>
+      const txnsOfProducer = judgedTransactions.filter(({ producer_id: producerId }) => String(producerId) === pid);
+      const unfinished = askedFact.value ? null : serverExplanation?.verdict.unfinished.find(({ transactional_id: transactionalId }) => transactionalId === id);
+      const sentences = [...txnsOfProducer.map(({ headline, reason }) => `${headline}: ${reason}.`), ...(unfinished ? [`${unfinished.headline}.`] : [])];
+      return html`<tbody><tr class=${`title ${txnsOfProducer[0]?.state ?? ""}`}><th colspan="8" scope="rowgroup"><b>producer ${pid}</b>${serverExplanation ? (sentences.length ? `: ${sentences.join(" ")}` : "") : `: ${error || READING_TEXT}`}</th></tr>
         ${entries.map(({ tp, producer }, n) => html`<tr><td><button class="link" onClick=${() => { chosenPartition.value = tp; chooseView("stage"); }}>${tp}</button></td>
           <td>${producer.epoch}</td><td>${producer.seq}</td>
           <td>${producer.first >= 0 ? html`${producer.first} ${producer.i >= 0 && html`<${EventLink} i=${producer.i} />`}` : "-"}</td>
@@ -42,5 +42,5 @@ export function Producers() {
           <td>${entry ? (entry.partitions.includes(tp) ? "yes" : "no") : "-"}</td></tr>`)}</tbody>`;
     })}</table>
     ${sortedProducers.length > SHOWN_PRODUCERS_MAX && html`<p class="hint">${sortedProducers.length - SHOWN_PRODUCERS_MAX} more producers are not shown.</p>`}
-    <p class="hint">A hanging transaction is a disagreement between the two halves.${said && ` This is said of event #${position}.`}</p>`;
+    <p class="hint">A hanging transaction is a disagreement between the two halves.${serverExplanation && ` This is said of event #${position}.`}</p>`;
 }

@@ -21,78 +21,78 @@ import { Picture } from "./picture.js";
 import { PractiseButton } from "./practise.js";
 import { CoordinatorBelief, readersSentence } from "./strip.js";
 import { Tape } from "./tape.js";
-import { READING } from "./verdict.js";
+import { READING_TEXT } from "./verdict.js";
 import { goToLastMove } from "./why.js";
 
 export function Stage() {
   const shownMoment = judgedMoment.value;
   const { clusterState, index } = shownMoment;
-  const order = explanation.value?.verdict; // until there is a new explanation, the order is by the last one
+  const orderingVerdict = explanation.value?.verdict; // until there is a new explanation, the order is by the last one
   const isStageEmpty = !hasUserData(clusterState);
   return html`<div class=${`stage${isStageEmpty ? " empty" : ""}`} data-event=${shownMoment.position}>
     ${(lesson.value || !isStageEmpty) && html`<div class="left">
-      ${!askedFact.value && !comparison.value && !isStageEmpty && html`<${PartitionTable} partitions=${order?.partitions ?? []} deletedNames=${explanation.value?.words?.deleted_partitions} shownName=${focusedPartitionOf(clusterState, order)} />`}
-      ${lesson.value ? html`<${Lesson} />` : html`<${Story} index=${index} repair=${repairAfterStory(shownMoment, focusedPartitionOf(clusterState, order))} />`}</div>`}
+      ${!askedFact.value && !comparison.value && !isStageEmpty && html`<${PartitionTable} partitions=${orderingVerdict?.partitions ?? []} deletedNames=${explanation.value?.words?.deleted_partitions} shownName=${focusedPartitionOf(clusterState, orderingVerdict)} />`}
+      ${lesson.value ? html`<${Lesson} />` : html`<${Story} index=${index} repair=${repairAfterStory(shownMoment, focusedPartitionOf(clusterState, orderingVerdict))} />`}</div>`}
     <div class="picture">
     ${comparison.value ? html`<${Compare} />` : isStageEmpty ? html`<${EmptyStage} />` : html`
-      <${StagePicture} shownMoment=${shownMoment} order=${order} />
+      <${StagePicture} shownMoment=${shownMoment} orderingVerdict=${orderingVerdict} />
       ${!askedFact.value && html`
       <${DueMessages} shownMoment=${shownMoment} />
-      <${StreamsGroups} groups=${shownMoment.said?.words.streams_groups ?? {}} />
-      <${Disclosure} id="details" label="Details: every transaction, message and offset"><${Details} shownMoment=${shownMoment} order=${order} /><//>`}`}
+      <${StreamsGroups} groups=${shownMoment.serverExplanation?.words.streams_groups ?? {}} />
+      <${Disclosure} id="details" label="Details: every transaction, message and offset"><${Details} shownMoment=${shownMoment} orderingVerdict=${orderingVerdict} /><//>`}`}
     </div></div>`;
 }
 
-/** What the picture shows: {id, tps}: a transactional id and partitions, as chosen or those in most
+/** What the picture shows: {id, partitionNames}: a transactional id and partitions, as chosen or those in most
  *  trouble. */
-function pictureFocus({ clusterState, index }, order) {
-  const [ids, partitions] = [idsOf(clusterState, order), partitionsOf(clusterState, order)];
-  const focusedPartition = focusedPartitionOf(clusterState, order);
+function pictureFocus({ clusterState, index }, orderingVerdict) {
+  const [ids, partitions] = [idsOf(clusterState, orderingVerdict), partitionsOf(clusterState, orderingVerdict)];
+  const focusedPartition = focusedPartitionOf(clusterState, orderingVerdict);
   const lastWriterOf = (partitionName) => (partitionName && leaderWritesOf(partitionName).length ? tapeOf(partitionName, index, clusterState.logs[partitionName]).cells.findLast((cell) => cell.t)?.t.id : undefined);
-  const focusedVerdict = order?.partitions.find(({ partition }) => partition === focusedPartition)?.open_txns.find((txn) => ids.includes(txn.transactional_id));
-  const shownId = ids.includes(chosenTransactionalId.value) ? chosenTransactionalId.value : (focusedVerdict?.transactional_id ?? (judgedIds(order).includes(ids[0]) ? ids[0] : (lastWriterOf(focusedPartition) ?? ids[0])));
+  const focusedVerdict = orderingVerdict?.partitions.find(({ partition }) => partition === focusedPartition)?.open_txns.find((txn) => ids.includes(txn.transactional_id));
+  const shownId = ids.includes(chosenTransactionalId.value) ? chosenTransactionalId.value : (focusedVerdict?.transactional_id ?? (judgedIds(orderingVerdict).includes(ids[0]) ? ids[0] : (lastWriterOf(focusedPartition) ?? ids[0])));
   const otherPartitions = partitions.filter((partitionName) => partitionName !== focusedPartition && lastWriterOf(partitionName) === shownId);
-  return { id: shownId, tps: focusedPartition ? [focusedPartition, ...otherPartitions].slice(0, PICTURE_LOGS_MAX) : [] };
+  return { id: shownId, partitionNames: focusedPartition ? [focusedPartition, ...otherPartitions].slice(0, PICTURE_LOGS_MAX) : [] };
 }
 
 /** A step with more events is no act of a story: its cluster has gone on. */
 const PLAYED_EVENTS_MAX = 500;
 
-function StagePicture({ shownMoment, order }) {
-  const { id, tps } = pictureFocus(shownMoment, order);
+function StagePicture({ shownMoment, orderingVerdict }) {
+  const { id, partitionNames } = pictureFocus(shownMoment, orderingVerdict);
   const step = stepAt(shownMoment.index);
-  return html`<${Picture} picture=${pictureOf(shownMoment, id, tps, askedFact.value)} isStep=${step?.to === shownMoment.index && step.to - step.from < PLAYED_EVENTS_MAX} />`;
+  return html`<${Picture} picture=${pictureOf(shownMoment, id, partitionNames, askedFact.value)} isStep=${step?.to === shownMoment.index && step.to - step.from < PLAYED_EVENTS_MAX} />`;
 }
 
 /** Messages that are held, owed or under way now; some can be released or dropped. */
-function DueMessages({ shownMoment: { clusterState, index, said } }) {
-  const dueMessages = messagesAt(clusterState, index, said?.words.markers).filter((message) => message.isDue);
+function DueMessages({ shownMoment: { clusterState, index, serverExplanation } }) {
+  const dueMessages = messagesAt(clusterState, index, serverExplanation?.words.markers).filter((message) => message.isDue);
   return dueMessages.length > 0 && html`<section class="way due" aria-label="Not there yet"><h2>Not there yet</h2><ul>${dueMessages.map((message) => html`<${Message} key=${message.key} message=${message} clusterState=${clusterState} />`)}</ul></section>`;
 }
 
 /** What members of streams groups run and wait for, in the server's words. */
 const StreamsGroups = ({ groups }) => Object.entries(groups).map(([name, sentences]) => html`<section class="believes streams" key=${name} data-group=${name}><h2>Streams group ${name}</h2><ul>${sentences.map((sentence) => html`<li>${sentence}</li>`)}</ul></section>`);
 
-function Details({ shownMoment, order }) {
+function Details({ shownMoment, orderingVerdict }) {
   const { clusterState, index } = shownMoment;
-  const transactionalIds = idsOf(clusterState, order, showsHangingOnly.value);
-  const partitionNames = partitionsOf(clusterState, order, showsHangingOnly.value);
-  const saidWords = shownMoment.said?.words;
+  const transactionalIds = idsOf(clusterState, orderingVerdict, showsHangingOnly.value);
+  const partitionNames = partitionsOf(clusterState, orderingVerdict, showsHangingOnly.value);
+  const explanationWords = shownMoment.serverExplanation?.words;
   return html`
     ${(showsHangingOnly.value || Object.keys(clusterState.transactions).length > SHOWN_MAX) && html`<p class="hint"><label><input type="checkbox" id="hangs-only" checked=${showsHangingOnly.value} onChange=${(e) => (showsHangingOnly.value = e.target.checked)} /> only what hangs</label></p>`}
     <section class="believes" id="application"><h2>The application knows</h2>
-      ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${ApplicationBelief} key=${id} id=${id} application=${saidWords?.applications[id]} />`)}</section>
+      ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${ApplicationBelief} key=${id} id=${id} application=${explanationWords?.applications[id]} />`)}</section>
     <section class="believes"><h2>The coordinator believes</h2>
       ${transactionalIds.length === 0 && html`<p class="hint">${showsHangingOnly.value ? noHangText(shownMoment) : "No transactional id yet: a client gets one with InitProducerId."}</p>`}
-      ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${CoordinatorBelief} key=${id} idBelief=${coordinatorBeliefOf(clusterState, id, index)} sentence=${saidWords?.coordinators[id]} isShort=${id !== chosenTransactionalId.value && !judgedIds(order).includes(id) && judgedIds(order).includes(transactionalIds[0])} />`)}
+      ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${CoordinatorBelief} key=${id} idBelief=${coordinatorBeliefOf(clusterState, id, index)} sentence=${explanationWords?.coordinators[id]} isShort=${id !== chosenTransactionalId.value && !judgedIds(orderingVerdict).includes(id) && judgedIds(orderingVerdict).includes(transactionalIds[0])} />`)}
       <${MoreNames} names=${transactionalIds} label="Transactional id" id="stage-txn" choice=${chosenTransactionalId} /></section>
     <${RecentMessages} shownMoment=${shownMoment} />
     <section class="believes"><h2>The partition believes</h2>
       ${partitionNames.length === 0 && html`<p class="hint">${showsHangingOnly.value ? noHangText(shownMoment) : "Nothing is written yet."}</p>`}
-      <${Partitions} shownMoment=${shownMoment} partitions=${partitionNames} order=${order} /></section>`;
+      <${Partitions} shownMoment=${shownMoment} partitions=${partitionNames} orderingVerdict=${orderingVerdict} /></section>`;
 }
 
-const noHangText = ({ said, error }) => (said ? "Nothing hangs." : error || READING);
+const noHangText = ({ serverExplanation, error }) => (serverExplanation ? "Nothing hangs." : error || READING_TEXT);
 
 /** Whether the cluster has a transactional id or a partition of users. */
 export const hasUserData = (clusterState) => Object.keys(clusterState.transactions).length > 0 || Object.keys(clusterState.logs).some((tp) => !tp.startsWith("__"));
@@ -100,8 +100,8 @@ export const hasUserData = (clusterState) => Object.keys(clusterState.transactio
 /** The first names, the chosen one in front. */
 const firstNames = (names, chosenName) => (names.includes(chosenName) ? [chosenName, ...names.filter((name) => name !== chosenName)] : names).slice(0, SHOWN_MAX);
 /** The partition that "Why" is about: the chosen one, or the one in most trouble. */
-export function focusedPartitionOf(clusterState, order) {
-  const partitions = partitionsOf(clusterState, order);
+export function focusedPartitionOf(clusterState, orderingVerdict) {
+  const partitions = partitionsOf(clusterState, orderingVerdict);
   return partitions.includes(chosenPartition.value) ? chosenPartition.value : (partitions[0] ?? null);
 }
 
@@ -120,10 +120,10 @@ function MoreNames({ names, label, id, choice }) {
 // The story
 
 /** What the judge says of an operator's newest marker on a partition after the last step of the story; undefined if there is none. */
-function repairAfterStory({ clusterState, index, said }, tp) {
+function repairAfterStory({ clusterState, index, serverExplanation }, tp) {
   const lastNote = storyNotes().at(-1);
   if (lastNote === undefined || index < lastNote || !tp || !leaderWritesOf(tp).length) return undefined;
-  return tapeOf(tp, index, clusterState.logs[tp]).cells.filter((cell) => cell.isMarker && cell.n > lastNote).map((cell) => said?.words.operator_markers?.[`${tp} ${cell.first}`]?.sentence).findLast(Boolean);
+  return tapeOf(tp, index, clusterState.logs[tp]).cells.filter((cell) => cell.isMarker && cell.n > lastNote).map((cell) => serverExplanation?.words.operator_markers?.[`${tp} ${cell.first}`]?.sentence).findLast(Boolean);
 }
 
 function Story({ index, repair }) {
@@ -158,8 +158,8 @@ const ApplicationBelief = ({ id, application }) => application && html`<p class=
 // Between
 
 /** Messages that were delivered, lost or refused a moment ago, and clients that have sent requests lately. */
-function RecentMessages({ shownMoment: { clusterState, index, said } }) {
-  const recentMessages = messagesAt(clusterState, index, said?.words.markers).filter((message) => !message.isDue);
+function RecentMessages({ shownMoment: { clusterState, index, serverExplanation } }) {
+  const recentMessages = messagesAt(clusterState, index, serverExplanation?.words.markers).filter((message) => !message.isDue);
   const recentClients = recentClientsAt(index);
   return html`<section class="way" aria-label="A moment ago"><h2>A moment ago</h2>
     ${recentMessages.length ? html`<ul>${recentMessages.map((message) => html`<${Message} key=${message.key} message=${message} clusterState=${clusterState} />`)}</ul>` : html`<p class="hint">Nothing.</p>`}
@@ -206,8 +206,8 @@ function armForNext(clusterState, nextMatch, actionName) {
 
 // The partition
 
-function Partitions({ shownMoment, partitions, order }) {
-  const focusedPartition = focusedPartitionOf(shownMoment.clusterState, order);
+function Partitions({ shownMoment, partitions, orderingVerdict }) {
+  const focusedPartition = focusedPartitionOf(shownMoment.clusterState, orderingVerdict);
   return html`${firstNames(partitions, focusedPartition).map((tp) => html`<${Partition} key=${tp} tp=${tp} shownMoment=${shownMoment} isFocus=${tp === focusedPartition} />`)}
     <${MoreNames} names=${partitions} label="Partition" id="partition" choice=${chosenPartition} />`;
 }
@@ -215,7 +215,7 @@ function Partitions({ shownMoment, partitions, order }) {
 function Partition({ tp, shownMoment, isFocus }) {
   const { clusterState, index, open } = shownMoment;
   const partitionLog = clusterState.logs[tp];
-  const judged = shownMoment.said?.verdict.partitions.find(({ partition }) => partition === tp);
+  const judged = shownMoment.serverExplanation?.verdict.partitions.find(({ partition }) => partition === tp);
   const highWatermarkOffset = highWatermark(clusterState, partitionLog);
   return html`<div class=${`strip partition${isFocus ? " focus" : ""}`}>
     <h3><button class="link" onClick=${() => (chosenPartition.value = tp)} aria-pressed=${isFocus} title="Why is its last stable offset here?">${tp}</button> <small>leader: broker ${partitionLog.leader}, epoch ${partitionLog.epoch}</small></h3>
@@ -224,8 +224,8 @@ function Partition({ tp, shownMoment, isFocus }) {
       <dt>last stable offset</dt><dd><button class="value" onClick=${() => goToLastMove(tp, "log.lso", index)} title="Where does this value come from?">${partitionLog.lso}</button></dd>
       ${highWatermarkOffset !== null && html`<dt>high watermark</dt><dd>${highWatermarkOffset}</dd>`}
       <dt title=${highWatermarkOffset === null ? "The high watermark is not shown: recorded at brief, the trace does not tell how far the followers are." : undefined}>log end</dt><dd>${partitionLog.end}</dd></dl>
-    <${Tape} tp=${tp} repeats=${shownMoment.said?.words.repeated_markers} log=${partitionLog} hw=${highWatermarkOffset} logTape=${tapeOf(tp, index, partitionLog)} open=${open.filter((verdict) => verdict.partition === tp)} onChoose=${(cell) => goToEvent(indexOfPosition(cell.i))} />
-    <p class="readers">${judged?.readers?.map((name) => html`<span class="end-of">▲ ${name} waits at ${judged.stands_at}</span> `)}${(shownMoment.said?.words.share_groups[tp] ?? []).map((sentence) => html`<span class="end-of">▲ ${sentence}</span> `)}${readersSentence(shownMoment.said, tp)}</p></div>`;
+    <${Tape} tp=${tp} repeatReasonByMarker=${shownMoment.serverExplanation?.words.repeated_markers} log=${partitionLog} hw=${highWatermarkOffset} logTape=${tapeOf(tp, index, partitionLog)} open=${open.filter((verdict) => verdict.partition === tp)} onChoose=${(cell) => goToEvent(indexOfPosition(cell.i))} />
+    <p class="readers">${judged?.readers?.map((name) => html`<span class="end-of">▲ ${name} waits at ${judged.stands_at}</span> `)}${(shownMoment.serverExplanation?.words.share_groups[tp] ?? []).map((sentence) => html`<span class="end-of">▲ ${sentence}</span> `)}${readersSentence(shownMoment.serverExplanation, tp)}</p></div>`;
 }
 
 // Nothing yet

@@ -19,4 +19,4 @@ export function CoordinatorBelief({ idBelief, sentence, isShort = false }) {
 }
 
 /** The judge's first sentence on a partition: how far readers get. */
-export const readersSentence = (said, tp) => said?.verdict.partitions.find(({ partition }) => partition === tp)?.sentences[0] ?? "";
+export const readersSentence = (serverExplanation, tp) => serverExplanation?.verdict.partitions.find(({ partition }) => partition === tp)?.sentences[0] ?? "";

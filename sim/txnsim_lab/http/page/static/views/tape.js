@@ -15,7 +15,7 @@ const VALUE_LENGTH_MAX = 24;
 export const hueClassesOf = (transaction) => (transaction ? `hue${transaction.hue % 5} pattern${transaction.hue % 4}` : "huenone");
 
 /** `logTape`: what `tapeOf` in tape.js returns; `open`: the open transactions of the partition, as the server judges. */
-export function Tape({ tp, log, hw, logTape, open, repeats = {}, onChoose }) {
+export function Tape({ tp, log, hw, logTape, open, repeatReasonByMarker = {}, onChoose }) {
   const { cells, far, earlierCount, spans } = logTape;
   const cellStatus = (cell) => {
     if (cell.how !== "open") return cell.how;
@@ -23,13 +23,13 @@ export function Tape({ tp, log, hw, logTape, open, repeats = {}, onChoose }) {
     return openVerdict && openVerdict.verdict !== "alive" ? openVerdict.verdict : "open";
   };
   const hangingByProducer = new Map(open.filter((openVerdict) => openVerdict.verdict === "hanging").map((openVerdict) => [openVerdict.producer_id, openVerdict]));
-  const renderCell = (cell, n) => html`<${Cell} key=${cell.i} cell=${cell} repeatReason=${cell.isMarker ? repeats[`${tp} ${cell.first}`] : undefined} how=${cellStatus(cell)} log=${log} hw=${hw} onChoose=${onChoose}><${TransactionBrackets} spans=${spans[n] ?? []} hangs=${hangingByProducer} /><//>`;
+  const renderCell = (cell, n) => html`<${Cell} key=${cell.i} cell=${cell} repeatReason=${cell.isMarker ? repeatReasonByMarker[`${tp} ${cell.first}`] : undefined} how=${cellStatus(cell)} log=${log} hw=${hw} onChoose=${onChoose}><${TransactionBrackets} spans=${spans[n] ?? []} hangingByProducer=${hangingByProducer} /><//>`;
   return html`<ol class="tape" tabindex="0" aria-label=${`Batches of ${tp}`} ref=${scrollToLso}>
     ${earlierCount > 0 && html`<li class="cell more">${earlierCount} earlier</li>`}
     ${far && renderCell(far.cell, -1)}
     ${far?.between > 0 && html`<li class="cell more">${far.between} more</li>`}
     ${cells.map(renderCell)}
-    <li class=${log.lso < log.end ? "unread" : ""}><${OffsetMarks} first=${log.end} last=${Infinity} log=${log} hw=${hw} /><span class="cell end"><b>${log.end}</b><i>log end</i></span><${TransactionBrackets} spans=${spans.at(-1)} hangs=${hangingByProducer} /></li>
+    <li class=${log.lso < log.end ? "unread" : ""}><${OffsetMarks} first=${log.end} last=${Infinity} log=${log} hw=${hw} /><span class="cell end"><b>${log.end}</b><i>log end</i></span><${TransactionBrackets} spans=${spans.at(-1)} hangingByProducer=${hangingByProducer} /></li>
   </ol>`;
 }
 
@@ -40,8 +40,8 @@ const OffsetMarks = ({ first, last, log, hw }) => {
 };
 
 /** Brackets over a cell: each reaches from the first record of a transaction to its marker, if there is one. */
-const TransactionBrackets = ({ spans, hangs }) => spans.map((bracket, row) => bracket && html`<span class=${`bracket ${bracket.part} ${hangs.has(bracket.pid) ? "hangs" : hueClassesOf(bracket.t).split(" ")[0]}`} style=${{ "--row": row }} title=${bracket.t ? transactionLabel(bracket.t) : `producer ${bracket.pid}`}>${bracket.part === `from` && hangs.has(bracket.pid)
-  && html`<em>${hangs.get(bracket.pid).mark}</em>`}</span>`);
+const TransactionBrackets = ({ spans, hangingByProducer }) => spans.map((bracket, row) => bracket && html`<span class=${`bracket ${bracket.part} ${hangingByProducer.has(bracket.pid) ? "hangs" : hueClassesOf(bracket.t).split(" ")[0]}`} style=${{ "--row": row }} title=${bracket.t ? transactionLabel(bracket.t) : `producer ${bracket.pid}`}>${bracket.part === `from` && hangingByProducer.has(bracket.pid)
+  && html`<em>${hangingByProducer.get(bracket.pid).mark}</em>`}</span>`);
 
 function Cell({ cell, repeatReason, how, log, hw, onChoose, children }) {
   const offsetsText = cell.first === cell.last ? cell.first : `${cell.first}–${cell.last}`;

@@ -6,7 +6,7 @@ import { repairPartition } from "../api.js";
 import { html } from "../html.js";
 import { askedFact, canChangeCluster, cursorIndex, eventCount, events, isLearnersTask, judgedMoment, connectionState, presentAnswer, traceOrigin, unansweredMs, chosenPartition } from "../store.js";
 
-export const READING = "Reading it again …";
+export const READING_TEXT = "Reading it again …";
 const CONNECTION_TEXTS = {
   connecting: "connecting …", off: "nothing is recorded", lost: "○ the server does not answer, trying again",
   none: "no run is open", done: "■ recorded run", paused: "❚❚ the run waits", refused: "a token is wanted: open the address that txnsim serve printed",
@@ -47,19 +47,19 @@ function Age({ position }) {
 
 /** The verdict on the cluster in a bar, with what ends it. */
 export function VerdictBar() {
-  const { said, position, error } = judgedMoment.value;
+  const { serverExplanation, position, error } = judgedMoment.value;
   void eventCount.value;
-  const unrecorded = traceOrigin.value.kind === "live" && eventCount.value === 0 ? presentAnswer.value : null;
-  const verdict = said?.verdict ?? unrecorded;
+  const presentVerdict = traceOrigin.value.kind === "live" && eventCount.value === 0 ? presentAnswer.value : null;
+  const verdict = serverExplanation?.verdict ?? presentVerdict;
   if (traceOrigin.value.kind === "site") return null;
   if (askedFact.value) return html`<section id="verdict" class="verdict asked"><h2>First the question: what do you think?</h2><p>What the cluster comes to is shown when it is answered.</p></section>`;
-  const judgedPosition = said ? position : unrecorded?.position ?? undefined;
-  if (!verdict) return html`<section id="verdict" class="verdict reading" role="status" aria-busy="true"><h2>${error || READING}</h2><p class="standing"><${Age} position=${judgedPosition} /></p></section>`;
-  const gravest = verdict.partitions.find((partition) => partition.headline === verdict.headline);
+  const judgedPosition = serverExplanation ? position : presentVerdict?.position ?? undefined;
+  if (!verdict) return html`<section id="verdict" class="verdict reading" role="status" aria-busy="true"><h2>${error || READING_TEXT}</h2><p class="standing"><${Age} position=${judgedPosition} /></p></section>`;
+  const gravestPartition = verdict.partitions.find((partition) => partition.headline === verdict.headline);
   return html`<section id="verdict" class=${`verdict ${verdict.state}`} role="status" data-verdict=${verdict.state} data-event=${judgedPosition} data-lag=${lagOf(judgedPosition) ?? undefined}>
     <h2><span aria-hidden="true">${STATE_SIGNS[verdict.state]}</span> ${verdict.headline}</h2>
-    <p class="standing">${gravest && html`${gravest.summary && html`<span>${gravest.summary}</span>`}${gravest.ends && !(isLearnersTask.value && gravest.ends.command) && html`<span>${gravest.ends.sentence}</span>`}`}<${Age} position=${judgedPosition} /></p>
-    ${gravest && said && !isLearnersTask.value && html`<${EndButton} partition=${gravest} />`}</section>`;
+    <p class="standing">${gravestPartition && html`${gravestPartition.summary && html`<span>${gravestPartition.summary}</span>`}${gravestPartition.ends && !(isLearnersTask.value && gravestPartition.ends.command) && html`<span>${gravestPartition.ends.sentence}</span>`}`}<${Age} position=${judgedPosition} /></p>
+    ${gravestPartition && serverExplanation && !isLearnersTask.value && html`<${EndButton} partition=${gravestPartition} />`}</section>`;
 }
 
 /** The button that does what the judge names as the end of a hanging transaction. */
@@ -72,5 +72,5 @@ function EndButton({ partition }) {
 }
 
 /** The verdict on another run, as a line. */
-export const VerdictLine = ({ moment, attributes = {} }) => html`<p class=${`verdict line ${moment.said?.verdict.state ?? "reading"}`} ...${attributes}>
-  ${moment.said ? html`<b><span aria-hidden="true">${STATE_SIGNS[moment.said.verdict.state]}</span> ${moment.said.verdict.headline}</b>` : moment.error || READING}</p>`;
+export const VerdictLine = ({ moment, attributes = {} }) => html`<p class=${`verdict line ${moment.serverExplanation?.verdict.state ?? "reading"}`} ...${attributes}>
+  ${moment.serverExplanation ? html`<b><span aria-hidden="true">${STATE_SIGNS[moment.serverExplanation.verdict.state]}</span> ${moment.serverExplanation.verdict.headline}</b>` : moment.error || READING_TEXT}</p>`;

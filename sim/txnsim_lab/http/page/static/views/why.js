@@ -5,20 +5,20 @@ import { html } from "../html.js";
 import { askedFact, events, explanation, goToEvent, isLearnersTask, judgedMoment } from "../store.js";
 import { EventLink } from "./event.js";
 import { Disclosure } from "./folded.js";
-import { READING } from "./verdict.js";
+import { READING_TEXT } from "./verdict.js";
 
 /** Why readers of a partition stand where they do, in the judge's words. */
 export function Why({ tp }) {
-  const { said, error } = judgedMoment.value;
-  const isStale = !said;
-  const lastExplanation = said ?? explanation.value; // the last explanation, of another event: drawn grey
+  const { serverExplanation, error } = judgedMoment.value;
+  const isStale = !serverExplanation;
+  const lastExplanation = serverExplanation ?? explanation.value; // the last explanation, of another event: drawn grey
   const judgement = lastExplanation?.partitions.find((explained) => explained.partition === tp);
   if (askedFact.value) return html`<section id="why" class="why stale" tabindex="-1"><h2>Why?</h2><p class="hint">First the question: what do you think?</p></section>`;
   return html`<section id="why" class=${`why${isStale ? " stale" : ""}`} tabindex="-1" aria-live="polite" aria-busy=${isStale}>
     <h2>Readers of ${tp}</h2>
-    ${!judgement && html`<p class="hint">${error || (said ? `The server's answer does not name ${tp}: it has too many partitions.` : READING)}</p>`}
+    ${!judgement && html`<p class="hint">${error || (serverExplanation ? `The server's answer does not name ${tp}: it has too many partitions.` : READING_TEXT)}</p>`}
     ${judgement && html`
-      <p class=${isStale ? "" : `cause ${judgement.verdict.state}${judgement.cause === "nothing" ? " plain" : ""}`}><b>${isStale ? READING : judgement.cause === "nothing" ? judgement.verdict.headline : judgement.cause}</b></p>
+      <p class=${isStale ? "" : `cause ${judgement.verdict.state}${judgement.cause === "nothing" ? " plain" : ""}`}><b>${isStale ? READING_TEXT : judgement.cause === "nothing" ? judgement.verdict.headline : judgement.cause}</b></p>
       ${judgement.reasons.map((sentence) => html`<p>${sentence}</p>`)}
       ${judgement.verdict.advice && !(isLearnersTask.value && judgement.repair) && html`<p>${judgement.verdict.advice}</p>`}
       <${Disclosure} id="why-more" label=${isStale ? "This was said of another event" : judgement.repair && !isLearnersTask.value ? "As a command, and the evidence" : "The evidence"}>
@@ -26,12 +26,12 @@ export function Why({ tp }) {
       ${judgement.evidence.length > 0 && !isStale && html`<p>It follows from ${judgement.evidence.map((i) => html` <${EventLink} i=${i} />`)}</p>`}
       ${judgement.remarks.map((sentence) => html`<p class="hint">${sentence}</p>`)}
       <p class="hint">${isStale ? "This was said of" : "Of"} ${tp} at event #${lastExplanation.at}.</p><//>`}
-      ${judgement?.on_real_kafka && !isLearnersTask.value && !isStale && html`<${OnRealKafka} advice=${judgement.on_real_kafka} />`}
+      ${judgement?.on_real_kafka && !isLearnersTask.value && !isStale && html`<${RealKafkaAdvice} advice=${judgement.on_real_kafka} />`}
   </section>`;
 }
 
 /** What to do on a real cluster, in the server's words. */
-const OnRealKafka = ({ advice }) => html`<${Disclosure} id="at-work" label="On a real Kafka: notice, end, prevent it">
+const RealKafkaAdvice = ({ advice }) => html`<${Disclosure} id="at-work" label="On a real Kafka: notice, end, prevent it">
     <p><b>Notice:</b> ${advice.notice}</p>
     <p><b>End:</b> <code>${advice.find_command}</code> ${advice.end}${advice.end_command && html`<br /><code>${advice.end_command}</code>`}</p>
     <p><b>Prevent:</b> ${advice.prevent}</p><//>`;

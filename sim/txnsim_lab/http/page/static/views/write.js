@@ -43,7 +43,7 @@ function selectComplaintLine(complaint) {
 
 export function Write() {
   const [scenarios, setScenarios] = useState([]);
-  const [busy, setBusy] = useState("");
+  const [busyText, setBusy] = useState("");
   const loadScenario = (name) => runTask(async () => setStoryText((await askServer(`/scenarios/${name}`)).yaml));
   useEffect(() => {
     runTask(async () => setScenarios(await askServer("/scenarios")));
@@ -68,7 +68,7 @@ export function Write() {
       What a file may say: docs/writing-scenarios.md. Your text stays in this browser.</p>
     <p><label>Begin with <select id="story-begin" value="" onChange=${(e) => e.target.value && loadScenario(e.target.value)}>
         <option value="">your own text</option>${scenarios.map((scenario) => html`<option value=${scenario.name}>${scenario.title}</option>`)}</select></label>
-      <button id="story-play" class="primary" disabled=${busy !== "" || !storyText.value.trim()} onClick=${playAllRuns}>Check it and play all its runs</button> <span role="status">${busy}</span></p>
+      <button id="story-play" class="primary" disabled=${busyText !== "" || !storyText.value.trim()} onClick=${playAllRuns}>Check it and play all its runs</button> <span role="status">${busyText}</span></p>
     ${storyComplaints.value.length > 0 && html`<div id="story-wrong" class="problem" role="alert"><ul>${storyComplaints.value.map((complaint) => html`<li>${complaint.replace(/^posted\.yaml:(\d+)/, "line $1")} <button class="link" onClick=${() => selectComplaintLine(complaint)}>to the line</button></li>`)}</ul></div>`}
     ${runsOutcome.value && html`<table id="story-told" class="wide"><caption>What the runs came to</caption><thead><tr><th>run</th><th>the file says</th><th>the judges find</th><th>because</th></tr></thead><tbody>
       ${runsOutcome.value.runs.map((run) => html`<tr><td><button class="run" onClick=${() => openRun(run.run, run.take)}>${runName(run.run)}<small>${TAKE_NAMES[run.take]}</small></button></td><td>${run.expected}</td>

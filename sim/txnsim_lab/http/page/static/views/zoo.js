@@ -21,7 +21,7 @@ const generationsOf = (scenarios) => [...new Set([...Object.keys(GENERATIONS), .
 
 export function Zoo() {
   const [scenarios, setScenarios] = useState(null);
-  const [busy, setBusy] = useState("");
+  const [busyText, setBusy] = useState("");
   const [isPausedFirst, setPausedFirst] = useState(false);
   const [seed, setSeed] = useState(1);
   useEffect(() => {
@@ -45,12 +45,12 @@ export function Zoo() {
       <label>Seed <input id="seed" type="number" min="0" step="1" value=${seed} onChange=${(e) => setSeed(Math.max(0, Math.trunc(Number(e.target.value)) || 0))} /></label> <span class="hint">Another seed: other delays in the network, the same story.</span></p>
     ${isSite && html`<p><label>Open a trace, or a run in one HTML file: <input id="open-file" type="file" accept=".jsonl,.html" onChange=${(e) => e.target.files[0] && runTask(() => openFile(e.target.files[0]))} /></label> <span class="hint">It stays in this browser.</span></p>`}
     <p>Lessons: <${Lessons} /></p>
-    <p role="status">${busy}</p>
+    <p role="status">${busyText}</p>
     ${!scenarios && html`<p class="hint">Reading the scenarios …</p>`}
     ${scenarios && html`<table class="wide zoo"><caption>Runs and their verdicts</caption><thead><tr><th>what happens</th>${generationsOf(scenarios).map((mode) => html`<th>${runName(mode)}</th>`)}</tr></thead><tbody>
       ${sortScenarios(scenarios).map((scenario) => html`<tr data-story=${[scenario.name, ...scenario.aliases].join(" ")}><td>${scenario.title}<small>${scenario.name}</small></td>${generationsOf(scenarios).map((mode) => html`<td>
         ${Object.entries(scenario.runs).filter(([run]) => generationOf(run) === mode).map(([run, verdict]) => html`
-          <button class=${verdict === "healthy" ? "run healthy" : "run bad"} data-run=${run} disabled=${busy !== ""} onClick=${() => playZooRun(scenario.name, run, "armed")}>
+          <button class=${verdict === "healthy" ? "run healthy" : "run bad"} data-run=${run} disabled=${busyText !== ""} onClick=${() => playZooRun(scenario.name, run, "armed")}>
             ${verdict === "healthy" ? "✓" : "✖"} ${runName(run)}<small>${verdict}</small></button> `)}</td>`)}</tr>`)}
     </tbody></table>`}`;
 }
