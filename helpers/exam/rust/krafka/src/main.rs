@@ -25,6 +25,7 @@ struct Reader {
     consumer: Consumer,
     topic: String,
     committed: bool,
+    is_member: bool,
 }
 
 /// Producers and consumers by name.
@@ -70,7 +71,8 @@ impl Driver {
                 ("poll", _, Some(reader)) => return poll(reader, Duration::from_millis(command.number("timeout_ms"))).await,
                 ("end-offsets", _, Some(reader)) => return ends(reader).await,
                 ("seek", _, Some(reader)) => reader.consumer.seek(command.text("topic"), command.number("partition"), command.number("offset")).await?,
-                ("commit-positions", _, Some(reader)) => reader.consumer.commit().await?,
+                // Without a group the library's commit does nothing, and says that all is well.
+                ("commit-positions", _, Some(reader)) if reader.is_member => reader.consumer.commit().await?,
                 ("consumer" | "subscribe" | "close", ..) => return Ok(Value::Null),
                 _ => return unsupported(),
             }
@@ -92,7 +94,8 @@ impl Driver {
         let request_timeout = Duration::from_millis(command.number("request_timeout_ms"));
         let producer = self.runtime.block_on(async {
             let kafka = connected(command, Some(request_timeout)).await?;
-            let patience = Duration::from_millis(command.number("patience_ms"));
+            // krafka refuses a delivery timeout below the request timeout.
+            let patience = Duration::from_millis(command.number("patience_ms")).max(request_timeout);
             let transaction_timeout = Duration::from_millis(command.number("transaction_timeout_ms"));
             let builder = kafka.producer().acks(Acks::All).linger(Duration::ZERO).delivery_timeout(patience);
             builder.transaction_timeout(transaction_timeout).build_transactional(command.text("transactional_id")).await
@@ -105,10 +108,10 @@ impl Driver {
     fn read(&mut self, command: &Command) -> Done {
         let (topic, committed) = (command.text("topic").to_owned(), command.text("isolation") == "read_committed");
         let isolation = if committed { IsolationLevel::ReadCommitted } else { IsolationLevel::ReadUncommitted };
+        let is_member = command.text("do") == "subscribe";
         let reader = self.runtime.block_on(async {
             let kafka = connected(command, None).await?;
             // A consumer of a group takes no assignment by hand.
-            let is_member = command.text("do") == "subscribe";
             let builder: ConsumerBuilder = if is_member { kafka.consumer(command.text("group")) } else { kafka.consumer_without_group() };
             let builder = builder.isolation_level(isolation).auto_offset_reset(AutoOffsetReset::Earliest).enable_auto_commit(false).fetch_max_wait(MOMENT);
             let consumer = match (command.text("do"), command.text("protocol")) {
@@ -134,7 +137,7 @@ impl Driver {
                     consumer
                 }
             };
-            Ok::<_, KrafkaError>(Reader { kafka, consumer, topic, committed })
+            Ok::<_, KrafkaError>(Reader { kafka, consumer, topic, committed, is_member })
         })?;
         self.readers.insert(command.text("consumer").to_owned(), reader);
         Ok(())
