@@ -23,7 +23,7 @@ GLANCE: Final = """(trace) => {
   const found = [];
   for (let from = 0; from < bytes.length; from = lineEndOf(bytes, from) + 1) {
     const seen = lines.glance(from);
-    if (seen && lines.end !== lineEndOf(bytes, from)) throw new Error(`ends at ${lines.end}`);
+    if (seen && lines.lineEnd !== lineEndOf(bytes, from)) throw new Error(`ends at ${lines.lineEnd}`);
     found.push(seen && JSON.stringify(seen));
   }
   return found;
