@@ -50,12 +50,13 @@ _WITHOUT_REASON: Final = frozenset(
         _E.coordinator_not_available,
         _E.coordinator_load_in_progress,
         _E.invalid_group_id,
+        _E.unknown_server_error,
     }
 )
 
 
 def reason_of(refusal: Rejection) -> str | None:
-    """The message if the group itself refused; None if the coordinator or the group id was
-    wrong.
+    """The message if the group itself refused; None if the coordinator or the group id was wrong,
+    or the log refused the records.
     """
     return None if refusal.error in _WITHOUT_REASON else refusal.reason

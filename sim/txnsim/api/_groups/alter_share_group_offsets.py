@@ -15,7 +15,7 @@ from txnsim.api._fault_subjects import subject_of_topics
 from txnsim.api._groups.share_group_heartbeat import has_share_groups
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.sharing.share_topics import PartitionError, TopicOutcome
+from txnsim.group.sharing.share_topics import PartitionError, PersisterRejection, TopicOutcome
 from txnsim.wire.codec import build
 
 API_KEY: Final = 91
@@ -37,7 +37,9 @@ async def handle(request: Request) -> Reply:
         [(topic.topic_name, _start_offsets(topic)) for topic in existing_topics],
     )
     if isinstance(outcome, Rejection):
-        return _failure(request, outcome.error, reason_of(outcome) or text_of(outcome.error))
+        is_answered = isinstance(outcome, PersisterRejection)
+        message = outcome.reason if is_answered else reason_of(outcome)
+        return _failure(request, outcome.error, message or text_of(outcome.error))
     unknown_topic_error = ErrorCode.unknown_topic_or_partition
     missing_topics = [topic for topic in message.topics if topic.topic_name not in image.topics]
     refused_rows = await refused_topics(request, missing_topics, unknown_topic_error)

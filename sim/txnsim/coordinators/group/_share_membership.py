@@ -35,6 +35,7 @@ from txnsim.group.sharing.share_topics import (
     IndexesByTopic,
     NewOffsets,
     PartitionError,
+    PersisterRejection,
     ShareAlteration,
     ShareDeletion,
     ShareOffset,
@@ -280,7 +281,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
             None,
         )
         if negative_key is not None:  # the record is written all the same (DefaultStatePersister)
-            return Rejection(
+            return PersisterRejection(
                 error=ErrorCode.unknown_server_error,
                 reason="Initialize share group parameters has invalid partitionId - "
                 f"{negative_key.group_id} {negative_key.topic_id} {negative_key.partition}",

@@ -38,6 +38,10 @@ _UNKNOWN_TOPIC: Final = "This server does not host this topic-partition."
 _NOTHING_TO_DELETE: Final = "There is no offset information to delete."
 
 
+class PersisterRejection(Rejection, frozen=True, kw_only=True):
+    """A refusal that was made before share coordinators were asked; clients get its reason."""
+
+
 class PartitionError(msgspec.Struct, frozen=True, kw_only=True):
     """The error of a partition or topic, with a message if Kafka has its own."""
 

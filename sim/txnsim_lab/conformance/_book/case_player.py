@@ -433,6 +433,35 @@ class CasePlayer:
             coordinator_player.await_coordinator(transactional_id)
         self._variables[short_name] = Producer(id=transactional_id, pid=4_000_000_000, epoch=0)
 
+    def _end_many(self, parameters: Mapping[str, Any]) -> None:
+        """Step ``crowd: {name: c, count: 33, to: u}``: makes producers c0, c1 and so on, each of
+        which commits a transaction with that partition; waits for no marker.
+        """
+        for number in range(parameters["count"]):
+            name = f"{parameters['name']}{number}"
+            self._prepare_unused_id(name)
+            address = self._coordinator_address(self._variables[name].id)
+            with contextlib.closing(
+                FramePlayer(address, play_prefix=self._play_prefix, level=self._level)
+            ) as coordinator_player:
+                identity = coordinator_player.init_producer(self._variables[name].id)
+                self._variables[name] = Producer(
+                    id=self._variables[name].id,
+                    pid=identity.producer_id,
+                    epoch=identity.producer_epoch,
+                )
+                for verb, verb_parameters in (
+                    ("add", {"of": name, "to": parameters["to"]}),
+                    ("end", {"of": name}),
+                ):
+                    (request,) = requests_of(verb, verb_parameters, self._variables)
+                    coordinator_player.ask_until(
+                        lambda answer: set(error_codes(answer)) == {ErrorCode.none},
+                        request.api,
+                        request.version,
+                        **request.fields,
+                    )
+
     def _await_state(self, parameters: Mapping[str, Any]) -> None:
         """Step ``wait: {of: p, state: CompleteCommit}``: waits until the producer's transaction has
         that state.
@@ -580,6 +609,7 @@ _PREPARATIONS: Final[Mapping[str, Callable[[CasePlayer, Any], None]]] = {
     "nobody": CasePlayer._prepare_unused_id,
     "wait": CasePlayer._await_state,
     "climb": CasePlayer._raise_epoch,
+    "crowd": CasePlayer._end_many,
     "topic": CasePlayer._create_topic,
     "caught-up": CasePlayer._await_metadata,
     "pause": CasePlayer._pause_play,
