@@ -49,6 +49,7 @@ _WITHOUT_REASON: Final = frozenset(
         _E.not_coordinator,
         _E.coordinator_not_available,
         _E.coordinator_load_in_progress,
+        _E.unknown_server_error,
         _E.invalid_group_id,
     }
 )
@@ -56,6 +57,6 @@ _WITHOUT_REASON: Final = frozenset(
 
 def reason_of(refusal: Rejection) -> str | None:
     """The message if the group itself refused; None if the coordinator or the group id was
-    wrong.
+    wrong, or the log took nothing.
     """
     return None if refusal.error in _WITHOUT_REASON else refusal.reason
