@@ -310,7 +310,9 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         self._waiting_answers[self._waiter_last] = pending_answer
         return self._waiter_last, pending_answer
 
-    def _answer_waiter(self, waiter: Waiter, reply: JoinReply | SyncReply | LeaveReply | None) -> None:
+    def _answer_waiter(
+        self, waiter: Waiter, reply: JoinReply | SyncReply | LeaveReply | None
+    ) -> None:
         pending_answer = self._waiting_answers.pop(waiter, None)
         if pending_answer is not None:
             pending_answer.resolve(reply)

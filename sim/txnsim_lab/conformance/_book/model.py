@@ -170,7 +170,7 @@ class CaseStep(CasebookPart):
     connection.
     """
     times: int = 1
-    """How often the step is played; ``$nth`` is then n1, n2, …, and names of later answers end so."""
+    """How often the step is played; ``$nth`` is then n1, n2, …, as names of later answers end."""
     closes: bool = False
     via: str = ""
     """The broker to send to: ``coordinator of p``, ``leader of t.0``, with ``not`` a different one;
