@@ -49,7 +49,6 @@ _WITHOUT_REASON: Final = frozenset(
         _E.not_coordinator,
         _E.coordinator_not_available,
         _E.coordinator_load_in_progress,
-        _E.unknown_server_error,
         _E.invalid_group_id,
     }
 )
@@ -57,6 +56,11 @@ _WITHOUT_REASON: Final = frozenset(
 
 def reason_of(refusal: Rejection) -> str | None:
     """The message if the group itself refused; None if the coordinator or the group id was
-    wrong, or the log took nothing.
+    wrong.
     """
     return None if refusal.error in _WITHOUT_REASON else refusal.reason
+
+
+def heartbeat_reason_of(refusal: Rejection) -> str | None:
+    """The same for a heartbeat, which is refused without words if the log takes nothing."""
+    return None if refusal.error is _E.unknown_server_error else reason_of(refusal)

@@ -127,20 +127,20 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
             )
         reply, effects = self.protocol.leave(group, command, now_ms=self.clock.now_ms())
         is_stored = any(isinstance(effect, RecordsToAppend) for effect in effects)
-        if not is_stored or not shard.release_rules.last_leaver_waits_for_log:
+        if is_stored and shard.release_rules.last_leaver_waits_for_log:
+            waiter, pending_answer = self._add_waiter()
+            after_write = LeaveStored(waiter=waiter, reply=reply)
+            effects = [
+                msgspec.structs.replace(effect, after_write=after_write)
+                if isinstance(effect, RecordsToAppend)
+                else effect
+                for effect in effects
+            ]
             self._carry_out(shard, command.group_id, effects)
-            return reply
-        waiter, pending_answer = self._add_waiter()
-        after_write = LeaveStored(waiter=waiter, reply=reply)
-        awaited_effects = [
-            msgspec.structs.replace(effect, after_write=after_write)
-            if isinstance(effect, RecordsToAppend)
-            else effect
-            for effect in effects
-        ]
-        self._carry_out(shard, command.group_id, awaited_effects)
-        awaited_reply: LeaveReply = await pending_answer
-        return awaited_reply
+            awaited_reply: LeaveReply = await pending_answer
+            return awaited_reply
+        self._carry_out(shard, command.group_id, effects)
+        return reply
 
     def extend_session(self, shard: GroupShard, group: ClassicGroup, member_id: str) -> None:
         """Extend a member's session, because its commit shows that it is alive."""
