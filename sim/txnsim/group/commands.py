@@ -207,7 +207,16 @@ class NewGroupStored(msgspec.Struct, frozen=True, kw_only=True):
     waiter: Waiter
 
 
-AfterWrite = AssignmentStored | StaticMemberStored | NewGroupStored
+class LeaveStored(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do once the log has it that a group's last member has left; the client gets this
+    answer, or the error of the append.
+    """
+
+    waiter: Waiter
+    reply: LeaveReply
+
+
+AfterWrite = AssignmentStored | StaticMemberStored | NewGroupStored | LeaveStored
 
 
 class RecordsToAppend(msgspec.Struct, frozen=True, kw_only=True):

@@ -400,6 +400,20 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         before="in one for each group, also where OffsetDelete or DeleteGroups asks for it; what "
         "the log refuses is forgotten all the same, and is back when the coordinator moves",
     )
+    last_leaver_waits_for_log: bool = _switch(
+        "KIP-848",
+        "4.0",
+        after="the last member that leaves a classic group is answered once the log has it, with "
+        "the error where the log refuses it",
+        before="it is answered at once",
+    )
+    deletion_waits_for_log: bool = _switch(
+        "KAFKA-18629",
+        "4.1",
+        after="a group is deleted once all is replicated that its coordinator has written before; "
+        "where that takes too long it stays",
+        before="it is deleted at once",
+    )
     groups_outlive_positions: bool = _switch(
         "KIP-848",
         "4.0",

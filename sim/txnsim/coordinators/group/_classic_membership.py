@@ -30,6 +30,7 @@ from txnsim.group.commands import (
     JoinReply,
     LeaveGroup,
     LeaveReply,
+    LeaveStored,
     NewGroupStored,
     RecordsToAppend,
     StaticMemberStored,
@@ -62,6 +63,8 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
     writes: GroupWrites
     _waiting_answers: dict[Waiter, Pending[Any]] = {}
     _waiter_last: int = 0
+    _returning_members: dict[Waiter, StaticMemberStored] = {}
+    """Static members that have come back, until their new ids are in the log."""
     _queued_effects: dict[str, deque[Effect]] = {}
     """Effects that wait for later turns, by group; a generation of thousands has very many."""
 
@@ -111,8 +114,8 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         self._carry_out(shard, command.group_id, effects)
         return refusal
 
-    def leave(self, shard: GroupShard, command: LeaveGroup) -> LeaveReply:
-        """Remove members."""
+    async def leave(self, shard: GroupShard, command: LeaveGroup) -> LeaveReply:
+        """Remove members. If nobody is left, the answer waits until the log has it."""
         group = shard.groups.get(command.group_id)
         if not isinstance(group, ClassicGroup):
             unknown_member = ErrorCode.unknown_member_id
@@ -123,13 +126,25 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
                 )
             )
         reply, effects = self.protocol.leave(group, command, now_ms=self.clock.now_ms())
+        is_stored = any(isinstance(effect, RecordsToAppend) for effect in effects)
+        if is_stored and shard.release_rules.last_leaver_waits_for_log:
+            waiter, pending_answer = self._add_waiter()
+            after_write = LeaveStored(waiter=waiter, reply=reply)
+            effects = [
+                msgspec.structs.replace(effect, after_write=after_write)
+                if isinstance(effect, RecordsToAppend)
+                else effect
+                for effect in effects
+            ]
+            self._carry_out(shard, command.group_id, effects)
+            awaited_reply: LeaveReply = await pending_answer
+            return awaited_reply
         self._carry_out(shard, command.group_id, effects)
         return reply
 
     def extend_session(self, shard: GroupShard, group: ClassicGroup, member_id: str) -> None:
         """Extend a member's session, because its commit shows that it is alive."""
-        if member_id in group.members:
-            self._carry_out(shard, group.group_id, self.protocol.extend_session(group, member_id))
+        self._carry_out(shard, group.group_id, self.protocol.extend_session(group, member_id))
 
     # Life of a shard
 
@@ -144,6 +159,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
     def unload(self, shard: GroupShard) -> None:
         """Drop the state of groups that another broker coordinates now."""
         for group in shard.classic_groups():
+            self._refuse_returning(group)
             self._refuse_waiting(group, ErrorCode.not_coordinator)
 
     def convert(self, shard: GroupShard, group: ClassicGroup) -> None:
@@ -199,6 +215,8 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
 
     def _write_records(self, shard: GroupShard, effect: RecordsToAppend) -> None:
         applied = AppliedRecords(records=effect.records)
+        if isinstance(effect.after_write, StaticMemberStored):
+            self._returning_members[effect.after_write.waiter] = effect.after_write
         operation = GroupWrite(
             writes=self.writes,
             shard=shard,
@@ -229,6 +247,11 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
             and shard.end_offset == end_offset_before
         ):
             self._forget_new_group(shard, after_write, write_outcome.error)
+        if isinstance(after_write, LeaveStored):
+            reply = after_write.reply
+            if isinstance(write_outcome, Rejection):
+                reply = LeaveReply(error=write_outcome.error)
+            self._answer_waiter(after_write.waiter, reply)
         return write_outcome
 
     def _forget_new_group(
@@ -249,6 +272,8 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         write_result: AppliedRecords | Rejection | None,
         bug: BaseException | None,
     ) -> None:
+        if isinstance(after_write, StaticMemberStored):
+            self._returning_members.pop(after_write.waiter, None)
         if bug is None and self.is_current(shard):
             error = write_result.error if isinstance(write_result, Rejection) else ErrorCode.none
             self._follow_write(shard, after_write, error)
@@ -258,7 +283,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
     ) -> None:
         """Called when a write is committed or has failed."""
         match after_write:
-            case None:
+            case None | LeaveStored():
                 return
             case NewGroupStored():
                 if error:
@@ -285,10 +310,24 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         self._waiting_answers[self._waiter_last] = pending_answer
         return self._waiter_last, pending_answer
 
-    def _answer_waiter(self, waiter: Waiter, reply: JoinReply | SyncReply | None) -> None:
+    def _answer_waiter(
+        self, waiter: Waiter, reply: JoinReply | SyncReply | LeaveReply | None
+    ) -> None:
         pending_answer = self._waiting_answers.pop(waiter, None)
         if pending_answer is not None:
             pending_answer.resolve(reply)
+
+    def _refuse_returning(self, group: ClassicGroup) -> None:
+        """Answer static members that come back as their group was before, as if the log had refused
+        them.
+        """
+        for after_write in tuple(self._returning_members.values()):
+            if after_write.group_id == group.group_id:
+                for effect in self.protocol.static_member_stored(
+                    group, after_write, ErrorCode.not_coordinator
+                ):
+                    if isinstance(effect, AnswerWaiter):
+                        self._answer_waiter(effect.waiter, effect.reply)
 
     def _refuse_waiting(self, group: ClassicGroup, error: ErrorCode) -> None:
         """Answer all members of a group that is not used any more."""

@@ -286,6 +286,14 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
             if isinstance(last_offset, Rejection):
                 if isinstance(old_group, ClassicGroup) and _is_too_much(records, last_offset):
                     old_group.not_upgradable = last_offset
+                if self.writes.refuse_moved(shard) is None:
+                    # As in Kafka, timers are set by the decision, whatever becomes of its records.
+                    timers = [
+                        effect
+                        for effect in outcome.effects
+                        if isinstance(effect, TimerSet | TimerCancelled)
+                    ]
+                    self._carry_out(shard, group_id, timers)
                 return last_offset
         if isinstance(old_group, ClassicGroup) and records:
             self.classic_groups.convert(shard, old_group)

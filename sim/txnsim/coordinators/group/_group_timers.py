@@ -151,11 +151,8 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
         if not isinstance(appended, Rejection) or appended.error in _NOT_RETRIED:
             return
         _log.warning("group.write-refused", group=timers[0].group_id, reason=appended.reason)
-        if operation.refuse_moved() is None:
-            for timer in timers:
-                self.arm(
-                    operation.shard, msgspec.structs.replace(timer, delay_ms=RETRY_MS), on_fire
-                )
+        for timer in timers:
+            self.arm(operation.shard, msgspec.structs.replace(timer, delay_ms=RETRY_MS), on_fire)
 
     def _fire_timer(
         self, shard: GroupShard, timer: TimerSet, key: _TimerKey, on_fire: OnDueTimers

@@ -140,10 +140,7 @@ async def with_names(command: SubscribingT, pace: Pace) -> SubscribingT:
     """The heartbeat with its topic names as a set; a very large set is built in a step of its
     own.
     """
-    topic_names = command.topic_names
-    if topic_names is None:
-        return command
     await pace.yield_turn()
-    new_command = msgspec.structs.replace(command, topic_names=frozenset(topic_names))  # type: ignore[type-var] # structs
+    new_command = msgspec.structs.replace(command, topic_names=frozenset(command.topic_names or ()))  # type: ignore[type-var] # structs
     await pace.yield_turn()
     return new_command

@@ -546,7 +546,8 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         self, shard: GroupShard, decision: DecisionT, records: Sequence[GroupRecord]
     ) -> int | Rejection | None:
         last_offset = self.writer.append(shard, records) if records else None
-        if isinstance(decision, ShareHeartbeatOutcome) and not isinstance(last_offset, Rejection):
+        # As in Kafka, timers are set by the decision, whatever becomes of its records.
+        if isinstance(decision, ShareHeartbeatOutcome) and self.writes.refuse_moved(shard) is None:
             self._carry_out(shard, decision)
         return last_offset
 

@@ -188,18 +188,25 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
                 shard, records, takes_effect=decision.group_after is None
             )
             if isinstance(last_offset, Rejection):
+                # As in Kafka, timers are set by the decision, whatever becomes of its records.
+                self._set_timers(shard, outcome)
                 return last_offset
             if decision.group_after is not None:
                 group.adopt(decision.group_after)
             self.trace.trace_changes(shard, group.group_id, members_before)
         if outcome.reply is not None:
             self.rebalance_count += outcome.is_rebalance
+        self._set_timers(shard, outcome)
+        return last_offset
+
+    def _set_timers(self, shard: GroupShard, outcome: StreamsOutcome) -> None:
+        if self.writes.refuse_moved(shard) is not None:
+            return
         for effect in outcome.effects:
             if isinstance(effect, TimerSet):
                 self.timers.arm(shard, effect, self._on_due_timers)
             else:
                 self.timers.disarm(shard, effect)
-        return last_offset
 
     def _on_due_timers(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
         """Handle expired sessions, revocations or the delay of a first assignment."""

@@ -95,6 +95,13 @@ from txnsim.types import (
 
 _log: Final = Logger("txnsim.group")
 
+DEVIATIONS: Final = (
+    "DescribeGroups, ConsumerGroupDescribe, ShareGroupDescribe, StreamsGroupDescribe and "
+    "ListGroups tell what the coordinator has decided last; Apache Kafka tells what is replicated.",
+    "A member is described once. Apache Kafka 4.4.0 describes one whose leaving its log has "
+    "refused twice, until the log takes another record.",
+)
+
 _NOT_RUNNING: Final = Rejection(
     error=ErrorCode.coordinator_not_available, reason="the coordinator is not running"
 )
@@ -361,7 +368,7 @@ class GroupCoordinator:
         group = shard.groups.get(command.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             return await self.consumers.leave_classic(shard, command)
-        return self.members.leave(shard, command)
+        return await self.members.leave(shard, command)
 
     async def consumer_heartbeat(
         self, command: ConsumerHeartbeat, pace: Pace | None = None
@@ -505,7 +512,7 @@ class GroupCoordinator:
             shard, command, high_watermark=self._writer.high_watermark_of(shard)
         )
         if command.require_stable and not isinstance(positions, Rejection):
-            error = await self._writer.wait_for_commit(shard, shard.end_offset - 1)
+            error = await self._wait_for_all(shard)
             if error:
                 # A consumer looks for the coordinator again; it does not know the other errors.
                 client_error = (
@@ -557,6 +564,11 @@ class GroupCoordinator:
         shard = self._shard_of(group_id)
         if isinstance(shard, Rejection):
             return shard
+        if self._rules.deletion_waits_for_log:
+            error = await self._wait_for_all(shard)
+            if error:
+                reason = "what was written before could not be replicated in time"
+                return Rejection(error=error, reason=reason)
         group = shard.deletable(group_id)
         if isinstance(group, Rejection):
             return group
@@ -700,6 +712,10 @@ class GroupCoordinator:
         if group_id:
             return None
         return Rejection(error=ErrorCode.invalid_group_id, reason="a group needs a name")
+
+    async def _wait_for_all(self, shard: GroupShard) -> ErrorCode:
+        """Wait until everything that the log has is replicated."""
+        return await self._writer.wait_for_commit(shard, shard.end_offset - 1)
 
     def _decide_commit(
         self, command: CommitOffsets, shard: GroupShard

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import replace
@@ -166,7 +166,8 @@ class CasePlayer:
         for step_number, step in enumerate(self._case.steps(self._level), start=1):
             self._end_if_stopping()
             try:
-                self._play_step(step)
+                for repeated_step in self._repetitions(step):
+                    self._play_step(repeated_step)
             except TooLateError:
                 raise
             except (
@@ -190,6 +191,16 @@ class CasePlayer:
         )
 
     # Steps
+
+    def _repetitions(self, step: CaseStep) -> Iterator[CaseStep]:
+        if step.times == 1:
+            yield step
+            return
+        for number in range(1, step.times + 1):
+            self._variables["nth"] = nth = f"n{number}"
+            later = step.later and f"{step.later}-{nth}"
+            given = f"{step.given}-{nth}" if step.verb == ANSWER_VERB else step.given
+            yield step.model_copy(update={"later": later, "given": given})
 
     def _play_step(self, step: CaseStep) -> None:
         parameters = resolve_placeholders(step.given, self._variables, self._player.full_name)

@@ -185,6 +185,7 @@ def commit_offset(
     group: str,
     *,
     to: str = "t",
+    count: int = 1,
     offset: int = 1,
     v: int = 8,
     member: str = "",
@@ -193,8 +194,8 @@ def commit_offset(
     metadata: str | None = "",
     retention: int = UNSET_NUMBER,
 ) -> list[VerbRequest]:
-    """Make an OffsetCommit request for one partition."""
-    topic, partition = partition_of(variables, to)
+    """Make an OffsetCommit request for ``count`` partitions."""
+    topic, first_partition = partition_of(variables, to)
     request_fields: RequestFields = {
         "group_id": group,
         "generation_id_or_member_epoch": generation,
@@ -212,6 +213,7 @@ def commit_offset(
                         "committed_leader_epoch": -1,
                         "committed_metadata": metadata,
                     }
+                    for partition in range(first_partition, first_partition + count)
                 ],
             }
         ],
@@ -244,13 +246,17 @@ def fetch_offsets(
 
 
 def delete_offset(
-    variables: Variables, group: str, *, of: str = "t", v: int = 0
+    variables: Variables, group: str, *, of: str = "t", count: int = 1, v: int = 0
 ) -> list[VerbRequest]:
-    """Make an OffsetDelete request for one partition."""
-    topic, partition = partition_of(variables, of)
+    """Make an OffsetDelete request for ``count`` partitions."""
+    topic, first_partition = partition_of(variables, of)
+    partitions = [
+        {"partition_index": partition}
+        for partition in range(first_partition, first_partition + count)
+    ]
     request_fields: RequestFields = {
         "group_id": group,
-        "topics": [{"name": topic.name, "partitions": [{"partition_index": partition}]}],
+        "topics": [{"name": topic.name, "partitions": partitions}],
     }
     return [VerbRequest("OffsetDelete", v, request_fields)]
 

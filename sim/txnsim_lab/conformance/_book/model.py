@@ -173,6 +173,8 @@ class CaseStep(CasebookPart):
     """Name under which a later step ``answer: NAME`` reads the answer; also the name of the
     connection.
     """
+    times: int = 1
+    """How often the step is played; ``$nth`` is then n1, n2, …, as names of later answers end."""
     closes: bool = False
     via: str = ""
     """The broker to send to: ``coordinator of p``, ``leader of t.0``, with ``not`` a different one;

@@ -1103,3 +1103,46 @@ def test_a_timer_that_a_group_does_not_have_is_a_bug(group_type: str, kind: Time
             on_fire(shard, (timer,))
 
     run_groups(fire)
+
+
+@pytest.mark.parametrize(
+    ("rules", "error"),
+    [
+        (Rules(), E.coordinator_not_available),
+        (Rules(last_leaver_waits_for_log=False), E.none),
+    ],
+)
+def test_the_last_member_that_leaves_waits_for_the_log_since_4_0(
+    rules: Rules, error: ErrorCode
+) -> None:
+    async def main(group_bench: GroupBench) -> None:
+        member_id = await group_bench.stable()
+        group_bench.log.refusal = E.not_enough_replicas
+        assert (await group_bench.leave(member_id)).error is error
+        assert group_bench.heartbeat(member_id) is E.unknown_member_id
+
+    run_groups(main, rules=rules)
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_deleted"),
+    [(Rules(), False), (Rules(deletion_waits_for_log=False), True)],
+)
+def test_a_group_is_deleted_behind_what_was_written_before_since_4_1(
+    rules: Rules, is_deleted: bool
+) -> None:
+    async def main(group_bench: GroupBench) -> None:
+        member_id = await group_bench.stable()
+        group_bench.log.is_held = True
+        leaving = group_bench.later(group_bench.leave(member_id))
+        await group_bench.pass_ms(1)
+        deleting = group_bench.later(group_bench.groups.delete(GROUP))
+        await group_bench.pass_ms(1)
+        group_bench.log.release(E.request_timed_out)
+        refusal = await deleting
+        assert refusal is not None
+        assert refusal.error is E.coordinator_not_available
+        assert (await leaving).error is E.coordinator_not_available
+        assert isinstance(group_bench.groups.find(GROUP), Rejection) is is_deleted
+
+    run_groups(main, rules=rules)
