@@ -23,7 +23,8 @@ GLANCE: Final = """(trace) => {
   const found = [];
   for (let from = 0; from < bytes.length; from = lineEndOf(bytes, from) + 1) {
     const seen = lines.glance(from);
-    if (seen && lines.lineEnd !== lineEndOf(bytes, from)) throw new Error(`ends at ${lines.lineEnd}`);
+    const { lineEnd } = lines;
+    if (seen && lineEnd !== lineEndOf(bytes, from)) throw new Error(`ends at ${lineEnd}`);
     found.push(seen && JSON.stringify(seen));
   }
   return found;
