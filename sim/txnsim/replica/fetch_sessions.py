@@ -176,16 +176,13 @@ class CachedPartition(msgspec.Struct, eq=False):
             fetch_outcome.size_bytes > 0
             or fetch_outcome.diverging_epoch is not None
             or fetch_outcome.preferred_replica >= 0
+            or bool(fetch_outcome.error)
         )
         if self.high_watermark != fetch_outcome.high_watermark:
             self.high_watermark = fetch_outcome.high_watermark
             is_news = True
         if self.log_start_offset != fetch_outcome.log_start_offset:
             self.log_start_offset = fetch_outcome.log_start_offset
-            is_news = True
-        if fetch_outcome.error:
-            # The first answer after the error has the high watermark again.
-            self.high_watermark = -1
             is_news = True
         return is_news
 

@@ -315,9 +315,7 @@ def test_a_partition_that_is_new_to_the_session_is_listed() -> None:
 
 
 def test_after_an_error_the_watermark_is_sent_again() -> None:
-    failed_outcome = FetchOutcome(
-        error=E.unknown_leader_epoch, high_watermark=5, log_start_offset=0
-    )
+    failed_outcome = FetchOutcome(error=E.unknown_leader_epoch)
     cached = CachedPartition(fetch_partition_of(A))
     cached.note_outcome(IDLE)
     assert cached.note_outcome(failed_outcome)
