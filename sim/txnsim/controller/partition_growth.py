@@ -6,9 +6,11 @@ live replica. Kafka's counterpart: ReplicationControlManager.createPartitions.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 import msgspec
 
-from txnsim.controller.controller import RECORDS_MAX
 from txnsim.controller.replica_placement import (
     bad_assignment,
     new_assignment_refusal,
@@ -21,6 +23,31 @@ from txnsim.types import BrokerId
 
 Assignments = tuple[tuple[BrokerId, ...], ...]
 """The replicas of each new partition."""
+ADDED_MAX: Final = 10_000
+"""So many partitions may be added by one request."""
+
+
+def refuse_many(
+    image: ClusterImage, names_and_counts: Iterable[tuple[str, int]]
+) -> Rejection | None:
+    """The error of a whole request that adds too many partitions
+    (ReplicationControlManager.validateTotalNumberOfPartitions).
+
+    Args:
+        image: The metadata.
+        names_and_counts: Topics with the number of partitions that each shall have.
+    """
+    added_count = sum(
+        max(0, partition_count - len(image.topics[topic_name].partitions))
+        for topic_name, partition_count in names_and_counts
+        if topic_name in image.topics
+    )
+    if added_count <= ADDED_MAX:
+        return None
+    return Rejection(
+        error=ErrorCode.policy_violation,
+        reason="Excessively large number of additional partitions per request.",
+    )
 
 
 def grown_topic(
@@ -29,7 +56,6 @@ def grown_topic(
     *,
     partition_count: int,
     assignments: Assignments | None = None,
-    records_before: int = 0,
 ) -> TopicImage | Rejection:
     """The topic with ``partition_count`` partitions in all, or why it can't have them.
 
@@ -38,12 +64,11 @@ def grown_topic(
         topic_name: The topic.
         partition_count: The total number of partitions, including existing ones.
         assignments: The replicas of the new partitions.
-        records_before: Number of metadata records that the same request already writes.
     """
     topic = image.topics.get(topic_name)
     if topic is None:
         return Rejection(error=ErrorCode.unknown_topic_or_partition, reason="")
-    refusal = _count_refusal(topic, partition_count, assignments, records_before)
+    refusal = _count_refusal(topic, partition_count, assignments)
     if refusal is not None:
         return refusal
     replication_factor = len(topic.partitions[0].replicas)
@@ -66,7 +91,7 @@ def grown_topic(
 
 
 def _count_refusal(
-    topic: TopicImage, partition_count: int, assignments: Assignments | None, records_before: int
+    topic: TopicImage, partition_count: int, assignments: Assignments | None
 ) -> Rejection | None:
     current_count = len(topic.partitions)
     if partition_count == current_count:
@@ -82,9 +107,6 @@ def _count_refusal(
             f"Attempted to add {added_count} additional partition(s), but only {len(assignments)} "
             "assignment(s) were specified."
         )
-    if records_before + added_count > RECORDS_MAX:
-        # A BoundedListTooLongException, which has no error code of its own.
-        return Rejection(error=ErrorCode.unknown_server_error, reason="")
     return None
 
 

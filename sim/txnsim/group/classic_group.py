@@ -185,7 +185,7 @@ class ClassicGroup:
                 return refusal
             if generation != self.generation:
                 return self.wrong_generation(generation)
-        elif not command.is_transactional and self.state is not _State.EMPTY:
+        elif not command.is_transactional:
             return self._unknown_member(command.member_id)
         if not command.is_transactional and self.state is _State.COMPLETING_REBALANCE:
             return Rejection(

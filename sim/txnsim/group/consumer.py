@@ -149,10 +149,9 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         if updated_member != member:
             effects.append(_revocation_effect(group.group_id, updated_member))
         effects.append(self._session_timer(group.group_id, updated_member))
-        has_assignment = (
-            command.member_epoch == 0
-            or _is_full_request(command)
-            or set(member.assigned) != set(updated_member.assigned)
+        # A member that joins sends all fields.
+        has_assignment = _is_full_request(command) or (
+            set(member.assigned) != set(updated_member.assigned)
         )
         return ConsumerOutcome(
             records=tuple(records),

@@ -176,16 +176,13 @@ class CachedPartition(msgspec.Struct, eq=False):
             fetch_outcome.size_bytes > 0
             or fetch_outcome.diverging_epoch is not None
             or fetch_outcome.preferred_replica >= 0
+            or bool(fetch_outcome.error)
         )
         if self.high_watermark != fetch_outcome.high_watermark:
             self.high_watermark = fetch_outcome.high_watermark
             is_news = True
         if self.log_start_offset != fetch_outcome.log_start_offset:
             self.log_start_offset = fetch_outcome.log_start_offset
-            is_news = True
-        if fetch_outcome.error:
-            # The first answer after the error has the high watermark again.
-            self.high_watermark = -1
             is_news = True
         return is_news
 
@@ -253,7 +250,8 @@ class Session:
         results_with_news: FetchResults = []
         for fetch_result in fetch_results:
             key, fetch_outcome = fetch_result
-            if partitions[key].note_outcome(fetch_outcome):
+            # A session that was closed while the request waited may have forgotten the partition.
+            if key in partitions and partitions[key].note_outcome(fetch_outcome):
                 results_with_news.append(fetch_result)
                 if fetch_outcome.size_bytes > 0:
                     partitions[key] = partitions.pop(key)
@@ -417,9 +415,6 @@ class FetchSessions:
             return ErrorCode.fetch_session_id_not_found  # its reader begins a new session
         if not session.partitions:
             shard.remove(session)
-            session.epoch = next_session_epoch(
-                session.epoch
-            )  # a request that still waits gets an error
             # A partition that was listed and forgotten in one request is still read.
             return SessionlessPlan.from_request(request.partitions)
         shard.touch(session, now_ms)

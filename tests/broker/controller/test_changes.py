@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.images import B1, B2, B3, broker, cluster, error_of, image_of, partition, topic
-from txnsim.controller.controller import RECORDS_MAX, initial_image
+from txnsim.controller.controller import initial_image
 from txnsim.controller.features import FeatureUpdate, update_features
-from txnsim.controller.partition_growth import Assignments, grown_topic
+from txnsim.controller.partition_growth import ADDED_MAX, Assignments, grown_topic, refuse_many
 from txnsim.controller.reassignments import NO_REASSIGNMENT, cancel, reassign, reassigned_partitions
 from txnsim.controller.replica_placement import (
     UsableBrokers,
@@ -311,7 +311,6 @@ def test_an_unknown_topic_is_refused_without_a_word() -> None:
             "The manual partition assignment includes a partition with 1 replica(s), but this is "
             "not consistent with previous partitions, which have 2 replica(s).",
         ),
-        (RECORDS_MAX + 3, None, E.unknown_server_error, ""),
     ],
 )
 def test_what_is_refused(
@@ -335,13 +334,16 @@ def test_there_must_be_brokers_enough() -> None:
     assert growth_rejection(3, image=image).error is E.invalid_replication_factor
 
 
-def test_what_a_request_has_given_before_counts() -> None:
-    records_before = RECORDS_MAX - 5
-    assert isinstance(
-        grown_topic(IMAGE, "orders", partition_count=7, records_before=records_before), TopicImage
+def test_a_request_adds_ten_thousand_partitions_at_most() -> None:
+    partition_count = len(IMAGE.topics["orders"].partitions)
+    as_many_as_may_be = ("orders", partition_count + ADDED_MAX)
+    others = [("nope", ADDED_MAX), ("orders", 0), ("orders", -1)]
+    assert refuse_many(IMAGE, [as_many_as_may_be, *others]) is None
+    rejection = refuse_many(IMAGE, [as_many_as_may_be, ("orders", partition_count + 1)])
+    assert rejection == Rejection(
+        error=E.policy_violation,
+        reason="Excessively large number of additional partitions per request.",
     )
-    rejection = grown_topic(IMAGE, "orders", partition_count=8, records_before=records_before)
-    assert rejection == Rejection(error=E.unknown_server_error, reason="")
 
 
 # Feature levels: which one may be set, by which kind of update.

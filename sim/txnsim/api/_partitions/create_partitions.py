@@ -19,9 +19,9 @@ from txnsim.types import BrokerId
 API_KEY: Final = 37
 
 DEVIATIONS: Final = (
-    "Of the topics of one request that would get more than 10,000 partitions together, the one that"
-    " is too much gets none; Apache Kafka 4.3.1 gives it as many as there is room for and answers"
-    " UNKNOWN_SERVER_ERROR all the same.",
+    "A request that adds more than 10,000 partitions is refused as a whole, as of Apache Kafka 4.4;"
+    " 4.3.1 adds as many as there is room for, and answers UNKNOWN_SERVER_ERROR for the topic that"
+    " is too much.",
 )
 
 
@@ -29,7 +29,7 @@ async def handle(request: Request) -> Reply:
     """Grow each topic by itself, or only check it."""
     if request.has_no_time:
         return refuse(request, ErrorCode.request_timed_out)
-    topics = request.message.topics
+    topics, image = request.message.topics, request.broker.metadata.image
     # Topics that are named twice are refused ahead of everything else.
     name_counts = Counter(topic.name for topic in topics)
     repeated_names = [topic_name for topic_name, count in name_counts.items() if count > 1]
@@ -37,15 +37,16 @@ async def handle(request: Request) -> Reply:
         _topic_row(request, topic_name, invalid("Duplicate topic name."))
         for topic_name in repeated_names
     ]
-    image, added_replicas = request.broker.metadata.image, 0
+    refusal = partition_growth.refuse_many(
+        image, [(topic.name, topic.count) for topic in topics if name_counts[topic.name] == 1]
+    )
+    if refusal is not None:
+        return _refuse_all(request, refusal)
     grown_topics: list[TopicImage] = []
     for topic in topics:
         if name_counts[topic.name] == 1:
-            grown_topic = _grow_topic(topic, image, records_before=added_replicas)
+            grown_topic = _grow_topic(topic, image)
             if isinstance(grown_topic, TopicImage):
-                added_replicas += len(grown_topic.partitions) - len(
-                    image.topics[topic.name].partitions
-                )
                 grown_topics.append(grown_topic)
             topic_rows.append(_topic_row(request, topic.name, grown_topic))
     if not request.message.validate_only:
@@ -55,7 +56,10 @@ async def handle(request: Request) -> Reply:
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every topic."""
-    rejection = Rejection(error=error, reason="")
+    return _refuse_all(request, Rejection(error=error, reason=""))
+
+
+def _refuse_all(request: Request, rejection: Rejection) -> Reply:
     return request.answer(
         results=tuple(
             _topic_row(request, topic.name, rejection) for topic in request.message.topics
@@ -63,7 +67,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     )
 
 
-def _grow_topic(topic: Any, image: ClusterImage, *, records_before: int) -> TopicImage | Rejection:
+def _grow_topic(topic: Any, image: ClusterImage) -> TopicImage | Rejection:
     assignments = (
         None
         if topic.assignments is None
@@ -74,7 +78,6 @@ def _grow_topic(topic: Any, image: ClusterImage, *, records_before: int) -> Topi
         topic.name,
         partition_count=topic.count,
         assignments=assignments,
-        records_before=records_before,
     )
 
 

@@ -106,7 +106,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
     def heartbeat(self, shard: GroupShard, command: Heartbeat) -> Rejection | None:
         """Note that a member is alive."""
         group = shard.groups.get(command.group_id)
-        if not isinstance(group, ClassicGroup) or group.is_empty:
+        if not isinstance(group, ClassicGroup):
             return Rejection(
                 error=ErrorCode.unknown_member_id, reason=f"no member of {command.group_id}"
             )

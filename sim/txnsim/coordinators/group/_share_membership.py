@@ -406,7 +406,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         is_malformed = not group_id or any(
             min(indexes, default=-1) < 0 for indexes in indexes_by_topic.values()
         )
-        if topics and indexes_by_topic and is_malformed:
+        if indexes_by_topic and is_malformed:
             return Rejection(error=ErrorCode.unknown_server_error, reason="")  # as the persister
         commands = [
             ReadShareState(key=ShareKey(group_id, uuid_text(topic_id), index))

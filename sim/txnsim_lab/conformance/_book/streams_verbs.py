@@ -33,6 +33,7 @@ def streams_group_heartbeat(
     standby: Sequence[str] | None = None,
     tasks: bool | None = None,
     instance: str | None = None,
+    process: str | None = None,
     rebalance: int | None = None,
     endpoint: str | None = None,
     endpoints: int = 0,
@@ -43,7 +44,8 @@ def streams_group_heartbeat(
     ``topology`` is the epoch of a joining member's topology, None leaves it out. ``log`` has
     the fields of a changelog topic that differ from the default; ``copartitioned`` topics must have
     as many partitions. ``tasks`` says whether the heartbeat has the member's tasks: by default if
-    it joins, or if some are given. ``endpoint`` is where the member is asked from outside, as
+    it joins, or if some are given. ``process`` names the member whose process it is a thread of:
+    by default itself. ``endpoint`` is where the member is asked from outside, as
     ``host:port``, ``endpoints`` the epoch of those that it knows. ``rebalance`` is in milliseconds:
     by default a minute of a member that joins, else unchanged.
     """
@@ -70,7 +72,7 @@ def streams_group_heartbeat(
         "active_tasks": _task_ids(active or ()) if is_whole else None,
         "standby_tasks": _task_ids(standby or ()) if is_whole else None,
         "warmup_tasks": [] if is_whole else None,
-        "process_id": f"process of {member}" if is_joining else None,
+        "process_id": f"process of {process or member}" if is_joining else None,
         "user_endpoint": None if endpoint is None else _endpoint(endpoint),
         "client_tags": [] if is_joining else None,
         "task_offsets": None,
