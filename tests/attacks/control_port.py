@@ -183,6 +183,20 @@ def descendants(pid: int) -> list[int]:
     return processes
 
 
+def small_chunks(target: AttackTarget) -> int:
+    """A body of 100,000 chunks of a byte, which is no JSON."""
+    host, port = target.http.removeprefix("http://").rsplit(":", 1)
+    head = (
+        "POST /api/v1/clock HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n"
+    )
+    request = head.encode() + b"1\r\n \r\n" * 100_000 + b"0\r\n\r\n"
+    with socket.create_connection((host, int(port)), TIMEOUT_S) as connection:
+        connection.sendall(request)
+        assert connection.recv(15).startswith(b"HTTP/1.1 4")
+    return len(request)
+
+
 def large_bodies(target: AttackTarget) -> int:
     """Bodies of 20 MB, and of almost a megabyte that is nested or wide."""
     sent_bytes = 0
@@ -326,6 +340,7 @@ ATTACKS: Final = (
     Attack("driven-runs", driven_runs),
     Attack("committed-values", committed_values, serve=("--brokers", "1", "--topic", "tiny:1")),
     Attack("large-bodies", large_bodies),
+    Attack("small-chunks", small_chunks),
     Attack("large-headers", large_headers),
     Attack("traces-at-once", traces_at_once),
     Attack("events-of-many", events_of_many, serve=("--trace", "full")),

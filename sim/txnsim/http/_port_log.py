@@ -1,4 +1,5 @@
-"""The connections of the control port, whose trouble is told in the log of the process.
+"""The connections of the control port: what they read at once is bounded, and their trouble is told
+in the log of the process.
 
 uvicorn writes to the standard library's loggers, which a program may have set up for servers of its
 own, and which otherwise print plain lines without a bound. So these connections have a logger that
@@ -11,6 +12,7 @@ import asyncio
 import logging
 from typing import Any, Final
 
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from txnsim.loggers import Logger
@@ -18,12 +20,47 @@ from txnsim.loggers import Logger
 _log: Final = Logger("txnsim.http")
 
 
+FED_BYTES: Final = 8_192
+"""Bytes that h11 parses in one turn of the loop. A chunk of a body may be six bytes long, and takes
+some microseconds.
+"""
+
+
 class ControlConnection(H11Protocol):
-    """uvicorn's connection over h11 with a logger of its own."""
+    """uvicorn's connection over h11 with a logger of its own, which parses in pieces."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.logger = PORT_LOGGER
+        self._unparsed = bytearray()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse a first piece; the rest follows in later turns of the loop."""
+        if self._unparsed:
+            self._unparsed += data
+            self.flow.pause_reading()
+        elif len(data) <= FED_BYTES:
+            super().data_received(data)
+        else:
+            self._unparsed += data
+            self.flow.pause_reading()
+            self._parse_piece()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget what has not been parsed."""
+        self._unparsed.clear()
+        super().connection_lost(exc)
+
+    def _parse_piece(self) -> None:
+        if not self._unparsed or self.transport.is_closing():
+            return
+        piece = bytes(self._unparsed[:FED_BYTES])
+        del self._unparsed[:FED_BYTES]
+        super().data_received(piece)
+        if self._unparsed:
+            self.loop.call_soon(self._parse_piece)
+        elif self.cycle is None or len(self.cycle.body) <= HIGH_WATER_LIMIT:
+            self.flow.resume_reading()
 
     def _unsupported_upgrade_warning(self) -> None:
         """Nothing: a request that may be upgraded is carried out as it is (RFC 9110, 7.8), and

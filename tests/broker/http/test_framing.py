@@ -87,6 +87,8 @@ TAKEN: Final = {
     "chunks in capitals": head(b"TRANSFER-ENCODING: Chunked") + CHUNKS,
     "chunks with extensions": head(CHUNKED) + CHUNKS.replace(b"12\r", b'12;a=b;c="d"\r'),
     "chunks with a trailer": head(CHUNKED) + CHUNKS[:-2] + b"Content-Length: 5\r\n\r\n",
+    "40,000 chunks": head(CHUNKED) + b"1\r\n \r\n" * 40_000 + CHUNKS,
+    "a long body": head(b"Content-Length: 300018") + b" " * 300_000 + BODY,
     "a folded value": head(b"X: a\r\n b", b"Content-Length: 18") + BODY,
     "bare LFs": head(b"Content-Length: 18", line_end=b"\n") + BODY,
 }
