@@ -23,6 +23,8 @@ from txnsim.server.views.waiting_transactions import WAIT_MS
 WAIT_MS_MAX: Final = 300_000
 STRIKES_MAX: Final = 1_000_000
 PLAN_RULES_MAX: Final = 1_000
+RULES_MAX: Final = 5_000
+"""Rules in force at once: each crossing may ask all of them, and one step disarms all."""
 
 
 class NeverStruck(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +82,8 @@ class FaultRoutes(Noun):
 
     def _arm_rule(self, fault_rule: FaultRule) -> Fault:
         injector = self._cluster.injector
+        if len(injector.rules()) >= RULES_MAX:
+            raise RefusedError(422, f"{RULES_MAX:,} rules are in force: disarm some of them first")
         is_armed = injector.get(fault_rule.id) is not None
         try:
             with self._input_event("arm-fault", rule=msgspec.to_builtins(fault_rule)):

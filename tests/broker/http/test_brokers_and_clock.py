@@ -438,6 +438,19 @@ async def test_what_is_no_plan_is_refused(
 
 
 @within(run_story)
+async def test_more_rules_than_one_step_may_disarm_are_refused(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txnsim.http._faults.RULES_MAX", 2)
+    plan = [{**HOLD, "id": rule_id} for rule_id in ("a", "b", "c")]
+    refusal_answer = await client.post(f"{FAULTS}/plan", json=plan)
+    assert refusal_answer.status_code == 422
+    assert "disarm some" in refusal_answer.json()["error"]
+    assert cluster.sim.injector.rules() == ()
+    assert (await client.post(f"{FAULTS}/plan", json=plan[:2])).status_code == 201
+
+
+@within(run_story)
 async def test_a_rule_that_can_strike_nothing_is_told_when_it_is_armed_and_in_hindsight(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
