@@ -31,7 +31,7 @@ class RelaySide(asyncio.Protocol):
 
 
 class ClientSide(RelaySide):
-    """The client's side."""
+    """The connection of one client: what it sends goes to the broker, unread."""
 
     def __init__(self, target_port: int) -> None:
         """Make the side of a client that is about to connect."""

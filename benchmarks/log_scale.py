@@ -83,8 +83,8 @@ _HEAD: Final = (
 
 def _lines(searches_by_unit: dict[str, list[tuple[int, FinishedCommand]]]) -> Iterator[str]:
     for unit, searches in searches_by_unit.items():
-        for count, search in searches:
-            yield _line(unit, count, search)
+        for count, search_run in searches:
+            yield _line(unit, count, search_run)
 
 
 def _line(unit: str, count: int, search: FinishedCommand) -> str:

@@ -14,7 +14,7 @@ _JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 def quick_environment() -> dict[str, str]:
     """The environment for a program that starts Spark, with settings for a quick start."""
-    return {**os.environ, **quick_java(), "PYTHONPATH": _python_path()}
+    return {**os.environ, **quick_java(), "PYTHONPATH": _make_spark_pythonpath()}
 
 
 def quick_java() -> dict[str, str]:
@@ -31,7 +31,7 @@ compiled. Spark has it imported out of an archive of sources. Each process compi
 """
 
 
-def _python_path() -> str:
+def _make_spark_pythonpath() -> str:
     """With it Python finds no Hypothesis, which kio imports where it is installed, and no coverage,
     which numba does. That is up to half a second of CPU in each process, and each read of a table
     starts two. PySpark is imported as ``_INSTALLED`` says.

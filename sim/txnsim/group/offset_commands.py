@@ -88,7 +88,7 @@ class FetchedPosition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class DeleteOffsets(msgspec.Struct, frozen=True, kw_only=True):
-    """Delete positions of a group."""
+    """Delete the positions of a group in partitions to which no member is subscribed."""
 
     group_id: str
     partitions: tuple[TopicPartition, ...]

@@ -32,7 +32,7 @@ def story_with_inputs(
     pending_inputs = deque(sorted(inputs, key=lambda given_input: given_input.before))
     run_selection = RunSelection(run=run_name, mode=scenario.runs[run_name].mode, take=take)
     without_faults = msgspec.structs.replace(run_selection, take="disarmed")
-    words_of_others = {*scenario.words} - {*run_selection.words}
+    words_of_other_runs = {*scenario.words} - {*run_selection.words}
     steps: list[Any] = []
     played_step_count = 0
     for step in scenario.steps:
@@ -42,10 +42,11 @@ def story_with_inputs(
             if not pending_inputs:
                 break
             played_step_count += 1
-            steps.append(_keep_parts_of_run(_step_without_only(step), words_of_others))
+            steps.append(_keep_parts_of_run(_step_without_only(step), words_of_other_runs))
         elif scenario.belongs(step, without_faults):  # it waits where this run had given up
             steps.append(
-                _keep_parts_of_run(_step_without_only(step), words_of_others) | {"only": "disarmed"}
+                _keep_parts_of_run(_step_without_only(step), words_of_other_runs)
+                | {"only": "disarmed"}
             )
     steps += [_step_without_only(read_step(given_input.step)) for given_input in pending_inputs]
     story_head = scenario.model_dump(

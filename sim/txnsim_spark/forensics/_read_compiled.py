@@ -368,7 +368,7 @@ def _whole_section(segment: SegmentFile) -> Section:
 
 def _examination_notes(
     segment: SegmentFile,
-    section: Section,
+    segment_section: Section,
     examination: SegmentExamination,
     *,
     stops_at_damage: bool,
@@ -387,7 +387,7 @@ def _examination_notes(
             position=damage.position,
             from_offset=examination.damaged_offset,
         )
-    section_end = section.next_offset
+    section_end = segment_section.next_offset
     is_followed = damage is None or (examination.is_torn and not stops_at_damage)
     if is_followed and section_end is not None and section_end > examination.damaged_offset:
         gaps.append((examination.damaged_offset, section_end))

@@ -399,10 +399,10 @@ class ConsumerMembership(Membership):
         """Send the first heartbeat of a member, with all fields."""
         if self._must_join:
             self._lose_all()
-        joining = (self._topics, self._options.rebalance_timeout_ms)
+        join_fields = (self._topics, self._options.rebalance_timeout_ms)
         owned_partitions = self._by_id(self.assigned)
         if await self._send_heartbeat(
-            self._request(joining=joining, owned_partitions=owned_partitions)
+            self._request(joining=join_fields, owned_partitions=owned_partitions)
         ):
             self._says_topics = False
 

@@ -41,12 +41,12 @@ def search_story(scope: Scope, *, age_ms: int) -> tuple[HangingSearchResult, Out
             living_producer.begin()
             await living_producer.send("orders", 1, b"x")
             now_ms = cluster.clock.now_ms()
-            search = await scope.search(admin, now_ms=now_ms)
+            search_result = await scope.search(admin, now_ms=now_ms)
             output = await FindHangingEverywhere(scope=scope, program="t").execute(
                 admin, now_ms=now_ms
             )
             await living_producer.abort()
-            return search, output
+            return search_result, output
 
     return run_cluster(story)
 

@@ -47,8 +47,8 @@ export const KEY_BINDINGS = [
   ["n", "next event of this transaction", () => seekEvent(shownIndex.value, 1, isOfShownTransaction)],
   ["p", "previous event of this transaction", () => seekEvent(shownIndex.value, -1, isOfShownTransaction)],
   ["[", "the event that is the cause", () => {
-    const causeIndex = shownEvent.value?.p.length ? indexOfPosition(shownEvent.value.p[0]) : undefined;
-    return causeIndex !== undefined && goToEvent(causeIndex);
+    const causeEventIndex = shownEvent.value?.p.length ? indexOfPosition(shownEvent.value.p[0]) : undefined;
+    return causeEventIndex !== undefined && goToEvent(causeEventIndex);
   }],
   ["]", "the first event that is an effect", () => {
     const causeEvent = shownEvent.value;

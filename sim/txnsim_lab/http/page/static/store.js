@@ -260,8 +260,8 @@ const CAUSES_MAX = 200;
 
 /** The main cause of an event; undefined for a root, or where it is not kept. */
 function mainCauseOf({ i, p }) {
-  const causeIndex = p.length ? currentTrace.indexOf(p[0]) : undefined;
-  const cause = causeIndex === undefined ? undefined : currentTrace.event(causeIndex);
+  const causeEventIndex = p.length ? currentTrace.indexOf(p[0]) : undefined;
+  const cause = causeEventIndex === undefined ? undefined : currentTrace.event(causeEventIndex);
   return cause && cause.i < i ? cause : undefined;
 }
 
