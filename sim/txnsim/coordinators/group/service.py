@@ -98,7 +98,7 @@ _log: Final = Logger("txnsim.group")
 DEVIATIONS: Final = (
     "DescribeGroups, ConsumerGroupDescribe, ShareGroupDescribe, StreamsGroupDescribe and "
     "ListGroups tell what the coordinator has decided last; Apache Kafka tells what is replicated.",
-    "A member is described once. Apache Kafka 4.4.0 describes one whose leaving its log has "
+    "A member is described once. Apache Kafka describes one whose leaving its log has "
     "refused twice, until the log takes another record.",
 )
 
