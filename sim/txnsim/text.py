@@ -137,9 +137,30 @@ def read_host_and_port(text: str) -> tuple[str, int] | None:
     """
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
+    if not colon or not is_host(host) or not _is_port(port):
         return None
     return host, int(port)
+
+
+def is_host(text: str) -> bool:
+    """Whether this can be the name or the address of a host: no part of it is empty, or longer than
+    63 letters, and all letters may stand in a name (IDNA). Python's sockets raise a UnicodeError
+    for any other text.
+    """
+    try:
+        return bool(text.encode("idna")) and "\0" not in text
+    except UnicodeError:
+        return False
+
+
+def _is_port(text: str) -> bool:
+    digits = text.lstrip("0") or "0"
+    return (
+        text.isascii()
+        and text.isdigit()
+        and len(digits) <= len(str(PORT_MAX))
+        and int(digits) <= PORT_MAX
+    )
 
 
 # Unknown names

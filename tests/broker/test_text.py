@@ -146,6 +146,7 @@ def test_a_size_is_said_in_its_largest_whole_unit(size: int, text: str) -> None:
         ("kafka.test", 0, "kafka.test:0"),
         ("::1", 9092, "[::1]:9092"),
         ("fe80::1%eth0", 65_535, "[fe80::1%eth0]:65535"),
+        ("bücher_1.test.", 9092, "bücher_1.test.:9092"),
     ],
 )
 def test_an_address_is_written_as_it_is_read(host: str, port: int, text: str) -> None:
@@ -157,7 +158,15 @@ def test_brackets_may_be_missing() -> None:
     assert read_host_and_port("::1:9092") == ("::1", 9092)
 
 
-@pytest.mark.parametrize("text", ["", "host", ":9092", "[]:9092", "host:", "host:65536", "host:٣"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "host", ":9092", "[]:9092", "host:", "host:65536", "host:٣", "host:-1"),
+        f"host:{'9' * 5_000}",
+        *("a..b:9092", ".a:9092", "a\N{RIGHT-TO-LEFT OVERRIDE}b:9092", f"{'a' * 64}:9092"),
+        "a\0b:9092",
+    ],
+)
 def test_what_is_no_address(text: str) -> None:
     assert read_host_and_port(text) is None
 

@@ -64,7 +64,10 @@ def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:
     for address_text in (raw_text.strip() for raw_text in text.split(",")):
         address = read_host_and_port(address_text)
         if address is None:
-            raise ConfigError(f"bootstrap server {address_text!r}: host:port is expected")
+            raise ConfigError(
+                f"bootstrap server {address_text!r}: host:port is expected, with the name or the"
+                " address of a host"
+            )
         addresses.append(address)
     return tuple(addresses)
 

@@ -43,7 +43,7 @@ from txnsim.errors import ErrorCode, MalformedFrameError
 from txnsim.runtime.environment import Clock, TimerHandle
 from txnsim.runtime.rng import random_hex
 from txnsim.runtime.trace import NO_CAUSE
-from txnsim.text import host_and_port
+from txnsim.text import host_and_port, is_host
 from txnsim.wire.apis import api_name
 from txnsim.wire.codec import FrameReader, encode_request, read_response, request_schema
 
@@ -107,7 +107,13 @@ async def dial_asyncio(
     *,
     tls: ssl.SSLContext | None = None,
 ) -> Any:
-    """Open a transport with the running loop, real or virtual."""
+    """Open a transport with the running loop, real or virtual.
+
+    Raises:
+        OSError: Nothing listens there, or it is no host.
+    """
+    if not is_host(host):  # a broker has told it
+        raise OSError(f"{host!r} is no name or address of a host")
     loop = asyncio.get_running_loop()
     transport, _ = await loop.create_connection(factory, host, port, ssl=tls)
     return transport

@@ -5,10 +5,12 @@ error here. ``ProcessPoolExecutor`` alone waits at its end for all work under wa
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.context import BaseContext
+from types import FrameType
 from typing import Any
 
 
@@ -40,6 +42,36 @@ def process_pool(
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def ended_as_by_interrupt() -> Iterator[None]:
+    """In the block, SIGTERM and SIGHUP do what SIGINT does: so the block ends what it has started.
+    A signal that is ignored, as SIGHUP below ``nohup``, still is.
+    """
+    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+        yield
+        return
+
+    def interrupt(_signal_number: int, frame: FrameType | None) -> None:
+        handler = signal.getsignal(signal.SIGINT)  # the loop's, while one runs
+        # A shell has its background jobs ignore SIGINT, and these signals must end them all the
+        # same.
+        (handler if callable(handler) else signal.default_int_handler)(signal.SIGINT, frame)
+
+    taken_signals = [
+        signal_number
+        for name in ("SIGTERM", "SIGHUP")  # Windows has no SIGHUP
+        if (signal_number := getattr(signal, name, None)) is not None
+        and signal.getsignal(signal_number) is signal.SIG_DFL
+    ]
+    for signal_number in taken_signals:
+        signal.signal(signal_number, interrupt)
+    try:
+        yield
+    finally:
+        for signal_number in taken_signals:
+            signal.signal(signal_number, signal.SIG_DFL)
 
 
 @contextmanager

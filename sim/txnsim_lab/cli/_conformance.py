@@ -17,7 +17,6 @@ from txnsim.errors import ConfigError
 from txnsim.files import write_whole
 from txnsim.releases import REFERENCE
 from txnsim.shell_text import arguments, command_line, option
-from txnsim.text import read_host_and_port
 
 if TYPE_CHECKING:
     from txnsim_lab.conformance.results import CaseResult, ConformanceResults
@@ -132,11 +131,12 @@ def _exit_stopped_run(args: argparse.Namespace, conformance: ConformanceResults)
 
 def _options_from(args: argparse.Namespace) -> ConformanceOptions:
     from txnsim.cli.client_properties import read_client_properties
+    from txnsim.client.cluster import parse_bootstrap
     from txnsim_lab.conformance.run import PATIENCE_S, ConformanceOptions
 
     if args.address is None:
         raise ConfigError("name the broker: txnsim conformance HOST:PORT")
-    read_host_and_port(args.address)
+    parse_bootstrap(args.address)
     options = ConformanceOptions(
         bootstrap=args.address,
         release=args.release,

@@ -16,6 +16,7 @@ from txnsim.cli.parsing import MISUSE_STATUS, new_file, new_folder
 from txnsim.cli.progress import Progress, stop_sentence
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of, read_given, write_all, write_whole
+from txnsim.runtime.process_pool import ended_as_by_interrupt
 from txnsim.shell_text import ShellText, command_line, option
 from txnsim_lab.cli import _exam_compare as exam_compare
 from txnsim_lab.cli import _exam_readers as exam_readers
@@ -96,8 +97,11 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.part == "readers":
         return exam_readers.run(args)
-    if args.part == "compare":
-        return exam_compare.run(args)
+    with ended_as_by_interrupt():  # drivers have sessions of their own, and no signal reaches them
+        return exam_compare.run(args) if args.part == "compare" else _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     from txnsim_lab.exam.run import choose_situations
     from txnsim_lab.exam.situations import SITUATIONS
     from txnsim_lab.simulation.play import quieten

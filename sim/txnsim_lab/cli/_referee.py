@@ -6,6 +6,7 @@ import argparse
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -235,18 +236,22 @@ def _seeds(args: argparse.Namespace) -> range:
 def _play_alone(designs: Designs, args: argparse.Namespace) -> int:
     """Play one run on one design; returns the exit status."""
     from txnsim.runtime.trace import TraceLevel
+    from txnsim_lab.referee.matches import in_child
     from txnsim_lab.referee.verdict import Side
 
     side = Side(args.on)
     level = TraceLevel.OFF if args.trace is None else TraceLevel.FULL
     if args.seed is not None:
-        outcome_lines, findings, failures, trace = _seed_alone(designs, side, args, level)
+        play_run = _seed_alone
     elif args.way is not None:
-        outcome_lines, findings, failures, trace = _way_alone(designs, side, args, level)
+        play_run = _way_alone
     elif args.run is not None:
-        outcome_lines, findings, failures, trace = _story_alone(designs, side, args, level)
+        play_run = _story_alone
     else:
         raise ConfigError("--on needs --seed, --explore with --way, or --stories with --run")
+    outcome_lines, findings, failures, trace = in_child(
+        partial(play_run, designs, side, args, level), designs, what="the run"
+    )
     if args.trace is not None:
         write_whole(args.trace, trace)
     if args.json:
@@ -256,10 +261,12 @@ def _play_alone(designs: Designs, args: argparse.Namespace) -> int:
             TERMINAL.line(line)
         for finding in findings:
             TERMINAL.line(f"{finding['kind']}: {finding['because']}")
-        if not findings:
+        if not findings and not failures:
             TERMINAL.line("Nothing is wrong at its end.")
         for failure in failures:
             TERMINAL.line(f"! {failure}")
+    if failures:
+        return INCOMPLETE_STATUS
     return DIFFERENT_STATUS if findings else 0
 
 

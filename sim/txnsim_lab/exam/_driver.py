@@ -19,6 +19,7 @@ import msgspec
 
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of
+from txnsim.text import PORT_MAX, read_host_and_port
 
 CONTRACT_VERSION: Final = 1
 ANSWER_LIMIT_S: Final = 30.0
@@ -75,6 +76,16 @@ class NoAnswerError(Exception):
     """The program did not answer: it hangs, has ended, or breaks the contract."""
 
 
+def _read_address(command: str) -> tuple[str, int]:
+    address = read_host_and_port(command.removeprefix(TCP_SCHEME))
+    if address is None or address[1] == 0:
+        raise ConfigError(
+            f"--driver {command}: expected {TCP_SCHEME}HOST:PORT, with a port from 1 to {PORT_MAX}"
+        )
+    host, port = address
+    return host, port
+
+
 class Driver:
     """A running driver: a process that we started, or a program that listens on a port."""
 
@@ -101,16 +112,14 @@ class Driver:
                 ``tcp://HOST:PORT``, where each connection must serve as a driver.
 
         Raises:
-            ConfigError: There is no such program.
+            ConfigError: There is no such program, or no such address.
         """
         pipe = asyncio.subprocess.PIPE
         with contextlib.ExitStack() as exit_stack:
             try:
                 if command.startswith(TCP_SCHEME):
-                    host, _, port = command.removeprefix(TCP_SCHEME).rpartition(":")
-                    return cls(
-                        *await asyncio.open_connection(host, int(port), limit=LINE_BYTES_MAX)
-                    )
+                    host, port = _read_address(command)
+                    return cls(*await asyncio.open_connection(host, port, limit=LINE_BYTES_MAX))
                 error_output = exit_stack.enter_context(tempfile.TemporaryFile("a+b"))
                 process = await asyncio.create_subprocess_exec(
                     *shlex.split(command), stdin=pipe, stdout=pipe, stderr=error_output,

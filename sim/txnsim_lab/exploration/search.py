@@ -12,7 +12,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Final, NoReturn
 
 import msgspec
@@ -29,6 +29,10 @@ from txnsim_lab.simulation.play import Finding, PlayedRun, play
 
 TICK_S: Final = 0.05
 CAPACITY_BITS: Final = 24
+_LEFT_STATUS: Final = 87
+"""Exit status of a process of a search that has done its part. It is not 0, with which another's
+code may end the process.
+"""
 
 
 class FoundEnd(msgspec.Struct, frozen=True):
@@ -146,7 +150,7 @@ class _Forking:
 
     def _reap(self, child: int) -> None:
         _, status = os.waitpid(child, 0)
-        if status:
+        if os.waitstatus_to_exitcode(status) != _LEFT_STATUS:
             self._counters.count("broken", self._lane)
 
     def finish(self, way: Way, played_run: PlayedRun) -> NoReturn:
@@ -163,7 +167,7 @@ class _Forking:
             self._reap(child)
         if self._owns_lane:
             self._lanes.give_back(self._lane)
-        os._exit(0)
+        os._exit(_LEFT_STATUS)
 
 
 def search(
@@ -244,11 +248,18 @@ def _wait(
     seconds_max: float | None,
     progress: Callable[[dict[str, int], float], object],
 ) -> bool:
-    """Wait for the end of a search; returns whether it was stopped."""
+    """Wait for the end of a search; returns whether it was stopped. A root process that has not
+    done its part is counted. What processes have left behind that ended early is ended.
+    """
     is_cut, tick = False, threading.Event()
     while True:
-        child, _ = os.waitpid(root_process_id, os.WNOHANG)
+        child, status = os.waitpid(root_process_id, os.WNOHANG)
         if child:
+            if os.waitstatus_to_exitcode(status) != _LEFT_STATUS:
+                counters.count("broken", 0)
+            if counters.totals()["broken"]:
+                with suppress(ProcessLookupError):  # nothing is left behind
+                    os.killpg(root_process_id, signal.SIGKILL)
             return is_cut
         seconds = monotonic_ms() / 1_000 - start_s
         if not is_cut and seconds_max is not None and seconds >= seconds_max:

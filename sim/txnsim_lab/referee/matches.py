@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -14,12 +14,14 @@ from txnsim_lab.referee.pairs import Designs, exploration_pair, seed_pair, story
 from txnsim_lab.referee.verdict import Pair, Side, StoryRun, Verdict, verdict_on
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.simulation.play import quieten
-from txnsim_lab.simulation.seed_batch import in_pool, prepare_worker
+from txnsim_lab.simulation.seed_batch import in_pool, prepare_worker, seeds_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from txnsim_lab.campaigns import CampaignEngine
+
+T = TypeVar("T")
 
 STORIES_PER_TASK: Final = 2
 SEEDS_PER_TASK: Final = 4
@@ -82,7 +84,9 @@ def play_match(
     def goes_on() -> bool:
         return seconds_left() != 0
 
-    costs = count_costs(match.designs)
+    costs = in_child(
+        partial(count_costs, match.designs), match.designs, what="the counting of costs"
+    )
     pairs = []
     for pair in _all_pairs(match, goes_on, seconds_left, start_engine):
         pairs.append(pair)
@@ -97,6 +101,29 @@ def play_match(
         costs,
         is_complete=len(pairs) == wanted_count,
     )
+
+
+def in_child(work: Callable[[], T], designs: Designs, *, what: str) -> T:
+    """Work in a child process if there is a plug-in, which may end the process that it runs in.
+
+    Args:
+        work: What is done.
+        designs: The designs that may have plug-ins.
+        what: Names the work in the error.
+
+    Raises:
+        ConfigError: The process ended without a result, or the work raised it.
+    """
+    if not designs.have_plugins:
+        return work()
+    (result,) = in_pool(
+        partial(_work_once, work), (0,), process_count=1, chunk_text=lambda _numbers: what
+    )
+    return result
+
+
+def _work_once(work: Callable[[], T], _number: int) -> T:
+    return work()
 
 
 def _all_pairs(
@@ -122,9 +149,12 @@ def _all_pairs(
     yield from _in_processes(
         play_story_of_index,
         range(len(runs)),
-        match.process_count,
+        match,
         goes_on,
         chunk_size=STORIES_PER_TASK,
+        chunk_text=lambda indexes: " and ".join(
+            "{}, run {}".format(*runs[index]) for index in indexes
+        ),
     )
     if start_engine is not None:
         yield from _on_engine(start_engine, match, seconds_left)
@@ -132,7 +162,7 @@ def _all_pairs(
     yield from _in_processes(
         partial(seed_pair, designs=match.designs),
         match.seeds,
-        match.process_count,
+        match,
         goes_on,
         chunk_size=SEEDS_PER_TASK,
     )
@@ -141,18 +171,21 @@ def _all_pairs(
 def _in_processes(
     play_number: Callable[[int], Pair],
     numbers: range,
-    process_count: int,
+    match: Match,
     goes_on: Callable[[], bool],
     *,
     chunk_size: int,
+    chunk_text: Callable[[Sequence[int]], str] = seeds_text,
 ) -> Iterator[Pair]:
-    if process_count > 1 and len(numbers) > chunk_size:
+    is_much = match.process_count > 1 and len(numbers) > chunk_size
+    if numbers and (is_much or match.designs.have_plugins):
         yield from in_pool(
             play_number,
             numbers,
-            process_count=process_count,
+            process_count=match.process_count,
             chunk_size=chunk_size,
             goes_on=goes_on,
+            chunk_text=chunk_text,
         )
         return
     for number in numbers:

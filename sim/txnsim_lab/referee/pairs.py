@@ -46,6 +46,11 @@ class Designs(msgspec.Struct, frozen=True):
         """The design of one side."""
         return self.a if side is Side.A else self.b
 
+    @property
+    def have_plugins(self) -> bool:
+        """Whether the user's own code runs in the match: it may end the process."""
+        return bool(self.a.plugins or self.b.plugins)
+
 
 # Seeds
 
@@ -249,7 +254,7 @@ def exploration_pair(
                 name_of=kind_of,
             )
         exploration_results.append(exploration_result)
-        failures.append(side_failures.texts())
+        failures.append((*side_failures.texts(), *_missing_ways(exploration_result)))
     compared_deviations = min(
         _searched_deviations(exploration_result, deviations_max)
         for exploration_result in exploration_results
@@ -259,6 +264,13 @@ def exploration_pair(
         for exploration_result, texts in zip(exploration_results, failures, strict=True)
     )
     return Pair(source=Source.EXPLORE, name=name, a=a, b=b)
+
+
+def _missing_ways(result: ExplorationResult) -> Iterator[str]:
+    broken_count = max((search.broken for _, search in result.searches), default=0)
+    if broken_count:
+        count_text = "once" if broken_count == 1 else f"{broken_count} times"
+        yield f"{result.name}: the process ended without a result, {count_text}"
 
 
 def _searched_deviations(result: ExplorationResult, deviations_max: int) -> int:
@@ -298,17 +310,21 @@ def _side_of_search(
     return SideResult(
         sightings=sightings,
         is_complete=is_complete,
-        remark="" if is_complete else _remark_on(searched, compared_deviations),
+        remark="" if is_complete else _remark_on(result, searched, compared_deviations),
         states=result.largest.states if result.searches else 0,
         failures=failures,
     )
 
 
-def _remark_on(searched_deviations: int, compared_deviations: int) -> str:
+def _remark_on(
+    result: ExplorationResult, searched_deviations: int, compared_deviations: int
+) -> str:
+    is_broken = any(search.broken for _, search in result.searches)
+    reason = "processes ended early" if is_broken else "its time was up"
     if searched_deviations < 0:
-        return "its time was up before anything was searched to its end: nothing is compared"
+        return f"{reason} before anything was searched to its end: nothing is compared"
     return (
-        f"its time was up behind all ways with {searched_deviations} deviations; compared are"
+        f"{reason} behind all ways with {searched_deviations} deviations; compared are"
         " those with up to"
         f" {compared_deviations}"
     )

@@ -54,6 +54,10 @@ def replaces(name: str) -> Callable[[FunctionT], FunctionT]:
     return mark
 
 
+class PluginEndError(Exception):
+    """A plug-in wanted to end the process, as ``sys.exit()`` does."""
+
+
 class Plugin(msgspec.Struct, frozen=True):
     """The file of a plug-in, with the text that it had when the command began."""
 
@@ -77,7 +81,9 @@ def _replacements(path: str, source: str) -> dict[str, Callable[..., Any]]:
         exec(compile(source, path, "exec"), namespace)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
-    except Exception as error:  # noqa: BLE001 - any error of the user's file
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - any error of the user's file, sys.exit() too
         raise ConfigError(_failure_text(error, path)) from None
     replacements: dict[str, Callable[..., Any]] = {}
     for function in namespace.values():
@@ -209,9 +215,14 @@ def _deciding(
     def decide(*facts: Any, **named_facts: Any) -> Any:
         try:
             return replacement(original_function, *facts, **named_facts)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise  # no error of the plug-in: it is stopped, or its processor time is used up
+        except BaseException as error:
             note_failure(f"{decision.name}: {_failure_text(error, path)}")
-            raise
+            if isinstance(error, Exception):
+                raise
+            # Of sys.exit(): a broker survives it as any bug, and the run has a result.
+            raise PluginEndError(f"{decision.name}: {_failure_text(error, path)}") from error
 
     return decide
 

@@ -201,6 +201,8 @@ def contradictions(scenario: Scenario) -> Problems:
 
 
 def _check_head(scenario: Scenario) -> Problems:
+    if not scenario.steps:
+        yield ("steps",), "there are none, so nothing would be played: write at least one"
     rules = Rules.documentation()
     for run_name, run in scenario.runs.items():
         path = ("runs", run_name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -215,6 +215,10 @@ def rows(
     )
 
 
+def seeds_text(seeds: Sequence[int]) -> str:
+    return f"seeds {', '.join(map(str, seeds))}"
+
+
 def in_pool(
     play_seed: Callable[[int], T],
     seeds: Iterable[int],
@@ -222,12 +226,13 @@ def in_pool(
     process_count: int,
     chunk_size: int = SEEDS_PER_TASK,
     goes_on: Callable[[], bool] = lambda: True,
+    chunk_text: Callable[[Sequence[int]], str] = seeds_text,
 ) -> Iterator[T]:
     """Call ``play_seed`` for each seed in other processes; yields the results in the order of
-    completion.
+    completion. ``chunk_text`` names seeds in the error about a process that has ended.
 
     Raises:
-        ConfigError: A process died, or ``play_seed`` raised it.
+        ConfigError: A process ended without a result, or ``play_seed`` raised it.
     """
     running_futures: dict[Future[list[T]], list[int]] = {}
     remaining_seeds = iter(seeds)
@@ -248,7 +253,10 @@ def in_pool(
                 try:
                     yield from future.result()
                 except BrokenProcessPool as error:
-                    raise ConfigError(f"a process died at the seeds {chunk_seeds}") from error
+                    raise ConfigError(
+                        f"{chunk_text(chunk_seeds)}: the process ended without a result; play it"
+                        " alone, and look for what ends it: too little memory, os._exit()"
+                    ) from error
 
 
 @contextmanager

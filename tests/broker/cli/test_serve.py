@@ -154,6 +154,20 @@ def test_an_address_that_is_none_is_refused(text: str) -> None:
         options_from(arguments("--brokers", "1", "--advertised", text))
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("serve", "--host", "a..b"),
+        ("serve", "--http-host", "a\N{RIGHT-TO-LEFT OVERRIDE}b"),
+    ],
+)
+def test_a_host_that_none_can_be_is_refused(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(list(arguments)) == 2
+    assert f"{arguments[-2]} {arguments[-1]!r}: expected the name" in capsys.readouterr().err
+
+
 # The banner
 
 

@@ -24,7 +24,7 @@ from tests.support.coordinator import ManualClock, ManualTimer
 from txnsim.client import requests
 from txnsim.client.backoff import Backoff, Deadline, pause
 from txnsim.client.cluster import Cluster, parse_bootstrap
-from txnsim.client.connection import ClientSettings, Connection
+from txnsim.client.connection import ClientSettings, Connection, dial_asyncio
 from txnsim.client.errors import (
     AbortableError,
     ClientError,
@@ -82,10 +82,15 @@ def test_bootstrap_addresses(text: str, expected: tuple[tuple[str, int], ...]) -
     assert parse_bootstrap(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "a", "a:", ":1", "a:b", "a:70000", "a:1,", "a:-1"])
+@pytest.mark.parametrize("text", ["", "a", "a:", ":1", "a:b", "a:70000", "a:1,", "a:-1", "a..b:1"])
 def test_bootstrap_addresses_that_are_none(text: str) -> None:
     with pytest.raises(ConfigError, match="host:port is expected"):
         parse_bootstrap(text)
+
+
+async def test_a_host_that_none_can_be_is_like_a_dead_address() -> None:
+    with pytest.raises(OSError, match=r"'a\.\.b' is no name or address of a host"):
+        await dial_asyncio("a..b", 9092, asyncio.Protocol)
 
 
 async def test_a_dead_address_is_passed_over() -> None:

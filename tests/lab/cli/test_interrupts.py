@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -58,6 +59,42 @@ def test_ctrl_c_ends_it_with_what_is_known(command_name: str, tmp_path: Path) ->
     assert "Traceback" not in err
     assert err.splitlines()[-1].startswith("txnsim: stopped after ")
     assert part_of_result in out
+
+
+@pytest.mark.parametrize(
+    ("command", "signal_number"), [("run", signal.SIGTERM), ("compare", signal.SIGHUP)]
+)
+def test_a_driver_ends_with_an_exam_that_is_ended(
+    command: str, signal_number: signal.Signals, tmp_path: Path
+) -> None:
+    """Also where SIGINT is ignored, as in a background job of a shell."""
+    pid_file = tmp_path / "pid"
+    program = f"import os, time; open({str(pid_file)!r}, 'w').write(f'{{os.getpid()}}.'); "
+    driver = shlex.join([sys.executable, "-c", f"{program} time.sleep(600)"])
+    drivers = ("--driver", driver) if command == "run" else (driver, driver)
+    exam = (sys.executable, "-m", "txnsim.cli.main", "exam", command, *drivers)
+    ignoring = (
+        "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN);"
+        " os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", ignoring, *exam],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "sim")},
+        text=True,
+    ) as process:
+        while not (pid_file.exists() and pid_file.read_text().endswith(".")):
+            assert process.poll() is None
+        process.send_signal(signal_number)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    try:
+        state_text = Path(f"/proc/{pid_file.read_text().rstrip('.')}/stat").read_text()
+    except OSError:  # it is gone
+        return
+    assert state_text.rpartition(")")[2].split()[0] == "Z"  # ended, and not waited for yet
 
 
 @pytest.mark.slow

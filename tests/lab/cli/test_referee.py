@@ -8,6 +8,8 @@ from typing import Final
 import pytest
 
 from txnsim.cli.main import main
+from txnsim_lab.referee.design import read_design
+from txnsim_lab.referee.pairs import Designs, exploration_pair
 
 WAY: Final = "5 begins: the coordinator moves to broker 2, broker 1 has yet to unload it"
 """With Kafka 4.4 a commit reaches a stale coordinator (KAFKA-21181)."""
@@ -48,6 +50,53 @@ def test_the_command_writes_each_form(tmp_path: Path, capsys: pytest.CaptureFixt
     assert page.read_text().startswith("<!doctype html>")
     assert "**A** `4.4`" in comment.read_text()
     assert main(["referee", "4.4", "4.4", *arguments[:4], "--seeds", "none"]) == 2
+
+
+def bad_plugin(tmp_path: Path, statement: str) -> str:
+    """A plug-in whose decision is a statement."""
+    path = tmp_path / "bad.py"
+    path.write_text(
+        "import os, sys\n"
+        "from txnsim_lab.referee.plugin import replaces\n"
+        '@replaces("txn.init")\n'
+        f"def init(original, *facts, **named):\n    {statement}\n"
+    )
+    return str(path)
+
+
+@pytest.mark.parametrize("statement", ["sys.exit(0)", "1 / 0"])
+def test_one_run_with_a_plug_in_that_fails_is_not_judged(
+    statement: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugin = bad_plugin(tmp_path, statement)
+    assert main(["referee", "4.4", plugin, "--on", "B", "--seed", "1"]) == 4
+    output = capsys.readouterr().out
+    assert "! txn.init: " in output
+    assert "Nothing is wrong" not in output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--on", "B", "--seed", "1"),
+        ("--jobs", "1", "--explore", "none", "--stories", "none", "--seeds", "0..1"),
+    ],
+)
+def test_a_plug_in_that_ends_the_process_of_a_run_is_an_error(
+    arguments: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["referee", "4.4", bad_plugin(tmp_path, "os._exit(0)"), *arguments]) == 2
+    assert "the process ended" in capsys.readouterr().err
+
+
+def test_a_plug_in_that_ends_processes_of_a_search_is_a_failure(tmp_path: Path) -> None:
+    a, b = read_design("4.4"), read_design(bad_plugin(tmp_path, "os._exit(0)"))
+    pair = exploration_pair(
+        "broker-dies", Designs(a, b), lane_count=1, deviations_max=0, seconds_max=None
+    )
+    assert pair.a.failures == ()
+    assert pair.b.failures == ("broker-dies: the process ended without a result, once",)
+    assert not pair.b.is_complete
 
 
 @pytest.mark.parametrize(

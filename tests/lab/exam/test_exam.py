@@ -254,6 +254,14 @@ async def test_a_driver_may_listen() -> None:
         await Driver.start(f"tcp://127.0.0.1:{port}")
 
 
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:65536", "127.0.0.1:99999999", "127.0.0.1:-1", "127.0.0.1:0", "a..b:1"]
+)
+async def test_an_address_of_a_driver_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(ConfigError, match="expected tcp://HOST:PORT"):
+        await Driver.start(f"tcp://{address}")
+
+
 def test_where_one_of_two_things_fails_the_other_gives_no_further_command() -> None:
     async def played_together() -> int:
         begin_event = asyncio.Event()

@@ -19,7 +19,7 @@ from txnsim.txn import machine
 from txnsim.txn.commands import VerifyPartitions
 from txnsim.types import ProducerEpoch, ProducerId, TransactionalId
 from txnsim_lab.referee._decisions import DECISIONS, decision_named
-from txnsim_lab.referee.plugin import Plugin, PluginFailures, in_place
+from txnsim_lab.referee.plugin import Plugin, PluginEndError, PluginFailures, in_place
 
 HEAD = "from txnsim_lab.referee.plugin import replaces\n\n"
 ASKED = VerifyPartitions(
@@ -106,12 +106,37 @@ def test_what_a_plug_in_raises_is_kept_once_and_goes_on() -> None:
     assert failures.texts() == ("log.may-join: fix.py:5: KeyError: 'x'",)
 
 
+def test_a_plug_in_that_ends_the_process_is_a_bug_of_a_broker() -> None:
+    functions = plugin_of(
+        'import sys\n@replaces("log.may-join")\n'
+        "def join(original, entry, epoch, rules):\n    sys.exit(0)\n"
+    ).replacements()
+    with (
+        PluginFailures() as failures,
+        in_place(functions, failures.note),
+        pytest.raises(PluginEndError, match="SystemExit: 0"),
+    ):
+        leader_append.may_join({}, 0, LATEST_RULES)  # type: ignore[arg-type]
+    assert failures.texts() == ("log.may-join: fix.py:6: SystemExit: 0",)
+
+
+def test_ctrl_c_in_a_decision_is_no_failure_of_the_plug_in() -> None:
+    def join(*_facts: object) -> bool:
+        raise KeyboardInterrupt
+
+    with placed("log.may-join", join) as failures, pytest.raises(KeyboardInterrupt):
+        leader_append.may_join({}, 0, LATEST_RULES)  # type: ignore[arg-type]
+    assert failures.texts() == ()
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
         ("", "fix.py: replaces nothing"),
         ("def f(:\n", "fix.py:3: SyntaxError"),
         ("1 / 0\n", "fix.py:3: ZeroDivisionError"),
+        ("raise SystemExit(0)\n", "fix.py:3: SystemExit: 0"),
+        ("raise GeneratorExit\n", "fix.py:3: GeneratorExit"),
         ('@replaces("txn.ends")\ndef f(): ...\n', "fix.py: no decision 'txn.ends'; did you mean"),
         (
             '@replaces("txn.timeout")\ndef f(original, txn, *, now_ms): ...\n',

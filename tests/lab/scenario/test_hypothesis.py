@@ -105,6 +105,18 @@ def test_the_command_has_a_verdict_for_programs(
     assert main(["check-hypothesis", "-"]) == 0
 
 
+def test_a_file_without_steps_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "report.yaml"
+    report.write_text(
+        "name: x\ntitle: t\ngoal: g\nmethod: m\ntopics: {t: 1}\n"
+        "runs: {V-: {mode: V-, verdict: healthy}}\nsteps: []\n"
+    )
+    assert main(["check-hypothesis", str(report)]) == 2
+    assert f"{report}:7: steps: there are none" in capsys.readouterr().err
+
+
 def test_a_wrong_file_has_its_line_field_and_the_nearest_word(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,7 @@ from txnsim.cli._control_token import VARIABLE as TOKEN_VARIABLE
 from txnsim.cli._control_token import token_from
 from txnsim.errors import ConfigError, TxnsimError
 from txnsim.files import problem_of, read_given
+from txnsim.text import is_host
 
 HTTP_VARIABLE: Final = "TXNSIM_HTTP"
 READY_FILE_VARIABLE: Final = "TXNSIM_READY_FILE"
@@ -292,7 +293,9 @@ def _checked_url(source_name: str, url_text: str) -> str:
     try:
         url_parts = urlsplit(url)
         is_valid = (
-            url_parts.scheme in ("http", "https") and url_parts.hostname and url_parts.port != 0
+            url_parts.scheme in ("http", "https")
+            and is_host(url_parts.hostname or "")
+            and url_parts.port != 0
         )
     except ValueError:  # a port that is no number, or no port's number
         is_valid = False

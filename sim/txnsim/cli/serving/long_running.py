@@ -19,7 +19,9 @@ from txnsim.cli import _ready_file as ready_file
 from txnsim.cli.event_log import LEVEL_DEFAULT, LEVELS, LogFormat, set_up_logs, tell_left_out
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import new_file
+from txnsim.errors import ConfigError
 from txnsim.runtime.wall_clock import monotonic_ms
+from txnsim.text import is_host
 
 END_MS_MAX: Final = 4_500
 """Time in ms after which the process ends, so that it is gone within five seconds of a signal."""
@@ -64,12 +66,13 @@ class LongRunning:
         )
 
     def __init__(self, args: argparse.Namespace) -> None:
-        """Set up logs, check that the ready file can be created, and read the token of the control
-        port.
+        """Set up logs, check hosts and that the ready file can be created, and read the token of
+        the control port.
 
         Raises:
-            ConfigError: The ready file can't be created, or the token is invalid.
+            ConfigError: A host is none, the ready file can't be created, or the token is invalid.
         """
+        _check_hosts(args)
         set_up_logs(level=args.log_level, log_format=LogFormat(args.log_format))
         self._ready_file: Path | None = args.ready_file
         if self._ready_file is not None:
@@ -126,6 +129,15 @@ class LongRunning:
     def end() -> None:
         """Log how many lines were suppressed, once everything has stopped."""
         tell_left_out(tells_at_once=True)
+
+
+def _check_hosts(args: argparse.Namespace) -> None:
+    for name in ("host", "advertised_host", "http_host"):
+        host = getattr(args, name, None)
+        if host and not is_host(host):
+            raise ConfigError(
+                f"--{name.replace('_', '-')} {host!r}: expected the name or the address of a host"
+            )
 
 
 def _end_process(loop: asyncio.AbstractEventLoop, stop_event: asyncio.Event) -> None:

@@ -253,7 +253,7 @@ def test_the_ready_file_says_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong_address", ["ftp://x", "h:x", "h:99999", "http://", "http://h/api", ""]
+    "wrong_address", ["ftp://x", "h:x", "h:99999", "http://", "http://h/api", "", "a..b:1"]
 )
 def test_an_address_that_is_none_is_refused(wrong_address: str) -> None:
     with pytest.raises(ConfigError, match=r"--http .*expected http://HOST:PORT"):
