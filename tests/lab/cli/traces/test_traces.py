@@ -138,6 +138,18 @@ def test_a_run_and_itself_do_the_same(
     assert json.loads(capsys.readouterr().out) is None
 
 
+def test_two_traces_without_an_event_are_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "empty.jsonl"
+    trace.write_bytes(trace_of_run().splitlines(keepends=True)[0] + b'{"k":"end","events":0}\n')
+    assert main(["diff", str(trace), str(trace)]) == 4
+    captured = capsys.readouterr()
+    assert (captured.out, "have no event: nothing was compared" in captured.err) == ("", True)
+    assert main(["diff", str(trace), str(trace), "--json"]) == 4
+    assert "nothing was compared" in json.loads(capsys.readouterr().out)["error"]
+
+
 def test_a_side_that_ends_is_shown_as_such(
     traces: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
