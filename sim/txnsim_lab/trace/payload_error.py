@@ -29,23 +29,23 @@ class PayloadError(BadInputError):
 
 @contextmanager
 def explaining(
-    path: Path, recording: Recording, last_position: int | None = None
+    source: Path | str, recording: Recording, last_position: int | None = None
 ) -> Iterator[None]:
-    """Work on a recording from a file. What is wrong in a payload may show only after it was
+    """Work on a recording from outside. What is wrong in a payload may show only after it was
     applied, where the state is read.
 
     Raises:
-        PayloadError: A payload up to ``last_position`` is wrong; the message names the file.
+        PayloadError: A payload up to ``last_position`` is wrong; the message names the source.
     """
     try:
         yield
     except PayloadError as error:
-        raise PayloadError(f"{path}, {error}") from error
+        raise PayloadError(f"{source}, {error}") from error
     except WRONG_FIELD_ERRORS as error:
         if last_position is None:
             last_position = recording.events[-1].i if recording.events else -1
         raise PayloadError(
-            f"{path}, events up to {last_position}: their payloads do not suffice:"
+            f"{source}, events up to {last_position}: their payloads do not suffice:"
             f" {_problem_of(error)}; {_TO_DO}"
         ) from error
 
