@@ -148,6 +148,32 @@ def test_every_file_that_a_command_writes_is_looked_at_before_its_work() -> None
 
 
 @pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("trace", "convert", "FILE", "--as", "html", "--to", "LINK"), "--to"),
+        (("trace", "convert", "--as", "chrome", "--to", "FILE", "FILE"), "--to"),
+        (("badge", "FILE", "--shields", "FILE"), "--shields"),
+        (("scenario", "run", "FILE", "--html", "LINK"), "--html"),
+        (("conformance", "127.0.0.1:1", "--command-config", "FILE", "--junit", "FILE"), "--junit"),
+    ],
+)
+def test_no_command_writes_over_the_file_that_it_reads(
+    arguments: tuple[str, ...],
+    option: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path, link = tmp_path / "a.jsonl", tmp_path / "link"
+    path.write_text("kept")
+    link.symlink_to(path)
+    named_paths = {"FILE": str(path), "LINK": str(link)}
+    assert main([named_paths.get(word, word) for word in arguments]) == 2
+    assert f"{option} {tmp_path}" in (error := capsys.readouterr().err)
+    assert "would write over the file that" in error
+    assert path.read_text() == "kept"
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         ("scenario", "run", "z01", "--html"),

@@ -83,6 +83,13 @@ def new_file(path_text: str) -> Path:
     return path
 
 
+def _is_same_file(path: Path, value: object) -> bool:
+    """Whether the value of an argument names this file, which exists."""
+    if not isinstance(value, (str, os.PathLike)) or not os.path.isfile(value):
+        return False
+    return os.path.samefile(path, value)
+
+
 def new_folder(path_text: str) -> Path:
     """A folder that a command writes into at its end, created if missing; checked before the
     command begins.
@@ -133,12 +140,34 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]  # typeshed: a namespace of any kind
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """Parse the arguments of this level, and reject unknown ones."""
+        """Parse the arguments of this level; reject unknown ones, and a file that is both read and
+        written.
+        """
         self._given = tuple(sys.argv[1:] if args is None else args)
         namespace_read, unread_words = super().parse_known_args(self._given, namespace)
         if unread_words:
             self.error(f"{unread_words[0]!r} is one argument too many")
+        self._refuse_to_write_over(namespace_read)
         return namespace_read, unread_words
+
+    def _refuse_to_write_over(self, namespace: Any) -> None:
+        """Reject a file to write that another argument names, too: it would be lost."""
+        for action in self._actions:
+            written_path = getattr(namespace, action.dest, None)
+            if action.type is not new_file or not written_path or not os.path.isfile(written_path):
+                continue
+            for other_action in self._actions:
+                values = getattr(namespace, other_action.dest, None)
+                if other_action.dest != action.dest and any(
+                    _is_same_file(written_path, value)
+                    for value in (values if isinstance(values, (list, tuple)) else (values,))
+                ):
+                    option = "/".join(action.option_strings) or action.dest
+                    other_name = "/".join(other_action.option_strings) or other_action.metavar
+                    self.error(
+                        f"{option} {written_path} would write over the file that"
+                        f" {other_name or other_action.dest} names; name another file"
+                    )
 
     def error(self, message: str) -> NoReturn:
         """Exit with the mistake, a suggestion, and the command that prints the help."""

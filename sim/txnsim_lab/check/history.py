@@ -29,6 +29,9 @@ from txnsim_lab.check.observations import (
 SeenT = TypeVar("SeenT", bound=Seen)
 DerivedT = TypeVar("DerivedT")
 
+NOTHING_JUDGED: Final = "no observation in it: nothing was judged"
+"""What is wrong with an empty history. The judges would call it healthy."""
+
 _ENCODER: Final = msgspec.json.Encoder()
 
 

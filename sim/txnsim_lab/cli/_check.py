@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: A file can't be read, or is no history that can be judged.
     """
     from txnsim.errors import ConfigError
-    from txnsim_lab.check.history import History, HistoryError
+    from txnsim_lab.check.history import NOTHING_JUDGED, History, HistoryError
     from txnsim_lab.check.judge import judge
 
     judged_histories: list[tuple[str, History, Verdict]] = []
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             history = History.from_lines(_read_history_file(file_name))
             if not len(history):
-                raise HistoryError("no observation in it: nothing was judged")
+                raise HistoryError(NOTHING_JUDGED)
             judged_histories.append((file_name, history, judge(history)))
         except OSError as error:
             raise ConfigError(f"{file_name}: {problem_of(error)}") from None

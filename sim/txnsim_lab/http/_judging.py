@@ -8,7 +8,7 @@ onlooker reads over the wire, as any client could. The judges know nothing else.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 from starlette.requests import Request
@@ -20,7 +20,7 @@ from txnsim.http.replies import Body, RefusedError
 from txnsim.http.wire_noun import WireNoun
 from txnsim.http.work_thread import WorkThread
 from txnsim.on_demand_imports import OnDemand
-from txnsim_lab.check.history import History, HistoryError
+from txnsim_lab.check.history import NOTHING_JUDGED, History, HistoryError
 from txnsim_lab.check.observations import Seen
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ else:
     outside_view = OnDemand("txnsim_lab.scenario.outside_view")
     recorder = OnDemand("txnsim_lab.scenario.recorder")
 
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
 LOOK_TIMEOUT_MS: Final = 10_000
 JUDGE_S_MAX: Final = 5.0
 """How long the judges may take; they run beside the event loop."""
@@ -40,8 +42,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The body of a request to look at a partition."""
 
     topic: str
-    partition: int
-    offset: int = 0
+    partition: Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
+    offset: Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)] = 0
     """The offset from which readers read."""
 
 
@@ -97,6 +99,8 @@ class JudgingRoutes(WireNoun):
     async def judge(self, _request: Request, body: Body[list[Seen]]) -> VerdictView:
         """Judge a history: an array of observations, in order."""
         history = History(await body.read())
+        if not len(history):
+            raise RefusedError(422, NOTHING_JUDGED)
         try:
             verdict = await self._judge_thread.do_within(JUDGE_S_MAX, lambda: judges.judge(history))
         except HistoryError as error:

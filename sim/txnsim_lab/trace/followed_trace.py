@@ -29,6 +29,7 @@ from txnsim.verdict.facts import (
 )
 from txnsim_lab.trace._applications import Applications
 from txnsim_lab.trace._faults_and_decisions import FaultsAndDecisions, partition_of
+from txnsim_lab.trace.payload_error import WRONG_FIELD_ERRORS, PayloadError
 from txnsim_lab.trace.state import TraceState, owed_by
 
 _SENDINGS: Final[Mapping[str, MarkerSending]] = {
@@ -111,14 +112,21 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
         return cls.of(run.events_through(at), run.nodes, level=run.level)
 
     def follow(self, event: Event, nodes: Sequence[str]) -> None:
-        """Apply the next event."""
+        """Apply the next event.
+
+        Raises:
+            PayloadError: A field of its payload is missing or wrong.
+        """
         payload = event.d if isinstance(event.d, Mapping) else {}
         node = nodes[event.n]
         self.position = event.i
         self.state.follow(event, nodes)
-        self.faults_and_decisions.follow(event)
-        self.applications.follow(event, node)
-        self._follow_cluster(event, node, payload)
+        try:
+            self.faults_and_decisions.follow(event)
+            self.applications.follow(event, node)
+            self._follow_cluster(event, node, payload)
+        except WRONG_FIELD_ERRORS as error:
+            raise PayloadError.of_event(event, error) from error
 
     def forget(self, position: int) -> None:
         """Forget what was decided and asked before a position, like a reader without it."""

@@ -20,6 +20,7 @@ import msgspec
 from txnsim.runtime.trace import Event, TraceLevel
 from txnsim.trace.story import transactional_id_of
 from txnsim.types import NO_PRODUCER_EPOCH
+from txnsim_lab.trace.payload_error import WRONG_FIELD_ERRORS, PayloadError
 
 UNKNOWN: Final = -1
 GONE_STATES: Final = frozenset({"Dead"})
@@ -85,11 +86,18 @@ class TraceState(msgspec.Struct, kw_only=True):
         return self.wall_ms + self.at_us // 1000
 
     def follow(self, event: Event, nodes: Sequence[str]) -> None:
-        """Apply the next event."""
+        """Apply the next event.
+
+        Raises:
+            PayloadError: A field of its payload is missing or wrong.
+        """
         self.at_us = event.t
         assign = _ASSIGNERS.get(event.k)
         if assign is not None:
-            assign(self, event, nodes[event.n], event.d if isinstance(event.d, Mapping) else {})
+            try:
+                assign(self, event, nodes[event.n], event.d if isinstance(event.d, Mapping) else {})
+            except WRONG_FIELD_ERRORS as error:
+                raise PayloadError.of_event(event, error) from error
 
 
 def state_at(

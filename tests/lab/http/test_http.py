@@ -269,9 +269,9 @@ async def test_judging_has_a_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(_judging, "JUDGE_S_MAX", 0.1)
     async with port() as ask:
-        assert (await ask.post(VERDICTS, json=[])).status_code == 200
+        assert (await ask.post(VERDICTS, json=TWICE[:1])).status_code == 200
         monkeypatch.setattr(_judging.judges, "judge", endless)
-        refused_answer = await ask.post(VERDICTS, json=[])
+        refused_answer = await ask.post(VERDICTS, json=TWICE[:1])
         assert refused_answer.status_code == 422
         assert "txnsim check" in refused_answer.text
 
@@ -304,6 +304,10 @@ def test_the_judges_convict_over_the_port_as_everywhere() -> None:
     [
         (LOOKS, {"topic": "nope", "partition": 0}, 404, "GET /api/v1/topics"),
         (LOOKS, {"topic": "orders", "partition": 7}, 404, "partitions 0 to 2"),
+        (LOOKS, {"topic": "orders", "partition": 0, "offset": 2**63}, 422, "offset: expected a"),
+        (LOOKS, {"topic": "orders", "partition": 0, "offset": -1}, 422, "offset: expected a"),
+        (LOOKS, {"topic": "orders", "partition": 2**31}, 422, "partition: expected a whole"),
+        (VERDICTS, [], 422, "no observation in it: nothing was judged"),
         (VERDICTS, [{"seen": "nothing"}], 422, "nothing"),
         (VERDICTS, {}, 422, "expected a list"),
         (VERDICTS, TWICE, 422, "observations 1 and 2: the value 'v' names two records of t-0"),

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from txnsim_lab.trace.diff import RunSide
 
 DIFFERENT_STATUS: Final = 1
+NOTHING_COMPARED_STATUS: Final = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Runs are compared role by role, without times and positions. Exit status: 0 they do the"
-        " same, 1 they differ, 2 for what is no trace, 4 they do the same and one was cut off."
+        " same, 1 they differ, 2 for what is no trace, 4 they do the same and one was cut off, or"
+        " neither has an event."
     )
     parser.add_argument("a", type=Path, metavar="A", help="a trace")
     parser.add_argument("b", type=Path, metavar="B", help="another one")
@@ -32,6 +34,11 @@ def run(args: argparse.Namespace) -> int:
     from txnsim_lab.trace.diff import diff
 
     left_run, right_run = Recording.read(args.a), Recording.read(args.b)
+    if not left_run.events and not right_run.events:
+        TERMINAL.complain(
+            f"{args.a} and {args.b} have no event: nothing was compared; record the runs again"
+        )
+        return NOTHING_COMPARED_STATUS
     divergence = diff(left_run, right_run)
     completeness_flags = [
         tell_cut_off(path, recording)

@@ -65,11 +65,13 @@ def run(args: argparse.Namespace) -> int:
     from txnsim.trace.trace_file import Recording
     from txnsim_lab.cli._traces.cut_off import CUT_OFF_STATUS, tell_cut_off
     from txnsim_lab.trace.explain import LsoExplanation, explain_lso, explain_txn
+    from txnsim_lab.trace.payload_error import explaining
 
     recording = Recording.read(args.file)
     status = 0 if args.at is not None or tell_cut_off(args.file, recording) else CUT_OFF_STATUS
     explain = explain_lso if args.action == "lso" else explain_txn
-    explanation = explain(recording, args.subject, at=args.at)
+    with explaining(args.file, recording, args.at):
+        explanation = explain(recording, args.subject, at=args.at)
     if args.json:
         TERMINAL.json(explanation)
         return status

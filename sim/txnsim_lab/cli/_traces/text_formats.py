@@ -71,16 +71,19 @@ def add_arguments(subcommands: argparse._SubParsersAction[argparse.ArgumentParse
 def run(args: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     from txnsim.trace.trace_file import Recording
+    from txnsim_lab.trace.payload_error import explaining
 
     with rare_garbage_collection():
         recording = Recording.read(args.file)
     match args.action:
         case "open":
-            html_file.show([(_title(recording, args.file), recording)], redacts=args.redact)
+            with explaining(args.file, recording):
+                html_file.show([(_title(recording, args.file), recording)], redacts=args.redact)
         case "brief":
             _brief(recording, args)
         case _:
-            _convert(recording, args)
+            with explaining(args.file, recording):
+                _convert(recording, args)
     return 0
 
 

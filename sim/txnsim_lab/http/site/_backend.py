@@ -21,6 +21,8 @@ from txnsim_lab.http._explaining import ExplainRoutes
 from txnsim_lab.http._runs.lessons import LessonRoutes
 from txnsim_lab.http._runs.scenarios import ScenarioRoutes
 from txnsim_lab.trace.findings import Finding, findings
+from txnsim_lab.trace.followed_trace import FollowedTrace
+from txnsim_lab.trace.payload_error import explaining
 
 
 class Backend:
@@ -94,13 +96,17 @@ class OpenTraceRoutes(Noun):
         trace_bytes = posted_trace.trace.encode()
         try:
             recording = Recording.from_lines(posted_trace.name, trace_bytes.splitlines())
+            with explaining(posted_trace.name, recording):
+                # Once to the end: later questions about this trace are about any of its events.
+                FollowedTrace.of_recording(recording).facts()
+                trace_findings = findings(recording)
         except BadInputError as error:
             raise RefusedError(422, str(error)) from error
         self._traces.append(trace_bytes)
         return OpenedTrace(
             id=f"{_OPENED_ID_START}{len(self._traces)}",
             events=len(recording.events),
-            findings=findings(recording),
+            findings=trace_findings,
         )
 
     def trace_of(self, request: Request) -> bytes | None:

@@ -138,6 +138,18 @@ def test_a_run_and_itself_do_the_same(
     assert json.loads(capsys.readouterr().out) is None
 
 
+def test_two_traces_without_an_event_are_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "empty.jsonl"
+    trace.write_bytes(trace_of_run().splitlines(keepends=True)[0] + b'{"k":"end","events":0}\n')
+    assert main(["diff", str(trace), str(trace)]) == 4
+    captured = capsys.readouterr()
+    assert (captured.out, "have no event: nothing was compared" in captured.err) == ("", True)
+    assert main(["diff", str(trace), str(trace), "--json"]) == 4
+    assert "nothing was compared" in json.loads(capsys.readouterr().out)["error"]
+
+
 def test_a_side_that_ends_is_shown_as_such(
     traces: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -176,3 +188,34 @@ def test_what_is_not_in_the_trace_is_a_misuse(
 ) -> None:
     assert main(["explain", "lso", "nowhere-0", trace]) == 2
     assert "tells nothing of nowhere-0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("event_fields", "problem"),
+    [
+        ('"k":"marker.sent","d":{}', "event 0: no payload of marker.sent: 'tp' is missing; "),
+        ('"k":"reader.wait","d":{"client":"a"}', "event 0: no payload of reader.wait: "),
+        ('"k":"topic.deleted","d":{"topic":"a","partitions":"3"}', "event 0: no payload of topic"),
+        ('"k":"log.append","d":[1]', "event 0: no payload of log.append: 'tp' is missing; "),
+        # A state without the rest is applied, and is found where it is read.
+        ('"k":"txn.complete","tx":"x/1:0","d":{"state":"Ongoing"}', "events up to 0: "),
+    ],
+)
+def test_a_payload_that_lacks_a_field_is_a_misuse(
+    event_fields: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "odd.jsonl"
+    trace.write_text(
+        '{"k":"run","schema":2,"brokers":1,"level":"full","nodes":["broker/1/txn/0"]}\n'
+        f'{{"i":0,"t":0,"n":0,"l":0,"p":[],{event_fields}}}\n'
+        '{"k":"end","events":1,"hash":"x"}\n'
+    )
+    page = tmp_path / "page.html"
+    for arguments in (
+        ["explain", "lso", "orders-0", str(trace)],
+        ["explain", "txn", "x", str(trace)],
+        ["trace", "convert", str(trace), "--as", "html", "--to", str(page)],
+    ):
+        assert main(arguments) == 2
+        assert f"{trace}, {problem}" in capsys.readouterr().err
+    assert not page.exists()

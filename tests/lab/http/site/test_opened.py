@@ -25,3 +25,10 @@ async def test_a_trace_from_a_file_is_explained() -> None:
     )
     assert status == 422
     assert "x.jsonl" in answer["error"]
+    lines = content.splitlines()
+    odd_event = '{"i":0,"t":0,"n":0,"l":0,"p":[],"k":"marker.sent","d":{}}'
+    status, answer = await ask_backend(
+        backend, "POST", "/traces", "", {"name": "x.jsonl", "trace": f"{lines[0]}\n{odd_event}\n"}
+    )
+    assert status == 422
+    assert "x.jsonl, event 0: no payload of marker.sent" in answer["error"]
