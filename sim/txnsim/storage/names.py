@@ -7,6 +7,7 @@ number. Kafka's counterparts: LogFileUtils, UnifiedLog.parseTopicPartitionName.
 
 from __future__ import annotations
 
+import errno
 import re
 from enum import StrEnum
 from pathlib import Path
@@ -57,11 +58,36 @@ class Suffix(StrEnum):
         return int(match[1]) if match is not None and match[2] == self else None
 
     def files_in(self, directory: Path) -> tuple[tuple[int, Path], ...]:
-        """(offset, path) of the files of this kind, by offset."""
+        """(offset, path) of the files of this kind, by offset.
+
+        Raises:
+            FileNameError: A file is named for an offset that no log has.
+            OSError: The directory can't be listed.
+        """
         offset_and_path = ((self.offset_of(path.name), path) for path in directory.iterdir())
         return tuple(
-            sorted((offset, path) for offset, path in offset_and_path if offset is not None)
+            sorted(
+                (checked_offset(offset, path), path)
+                for offset, path in offset_and_path
+                if offset is not None
+            )
         )
+
+
+class FileNameError(OSError):
+    """A file is named for an offset that no log has; a broker does not start with it."""
+
+
+def checked_offset(offset: int, path: Path) -> int:
+    """The offset in a file's name.
+
+    Raises:
+        FileNameError: It is no int64.
+    """
+    if offset > _OFFSET_MAX:
+        reason = f"{path.name} is named for an offset above {_OFFSET_MAX}: move the file away"
+        raise FileNameError(errno.EINVAL, reason, str(path))
+    return offset
 
 
 _FOLDER_RE: Final = re.compile(r"([a-zA-Z0-9._-]+)-([0-9]+)")
@@ -71,11 +97,12 @@ _TIERED_FOLDER_RE: Final = re.compile(r"([a-zA-Z0-9._-]+)-([0-9]+)-([a-zA-Z0-9_-
 """Name of a partition's folder in Kafka's LocalTieredStorage: topic, partition, topic id. An id's
 last letter stands for two bits only, so that such a name is never that of a replica's folder.
 """
-_OFFSET_FILE_RE: Final = re.compile(r"(\d{20})(?:-[a-zA-Z0-9_-]{22}(?!\.snapshot))?(\.[a-z]+)")
+_OFFSET_FILE_RE: Final = re.compile(r"([0-9]{20})(?:-[a-zA-Z0-9_-]{22}(?!\.snapshot))?(\.[a-z]+)")
 """Name of a file with an offset. In Kafka's LocalTieredStorage a segment's id follows the offset.
 Snapshots with an id do not match: they are those of the segment's end, under its base offset.
 """
 OFFSET_DIGITS: Final = 20
+_OFFSET_MAX: Final = 2**63 - 1
 _PARTITION_MAX: Final = 2**31 - 1
 
 

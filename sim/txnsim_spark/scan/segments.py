@@ -349,7 +349,11 @@ def _partition_of_folder(path: Path) -> TopicPartition | None:
     )
     if directory is None or (path / names.FileName.META_PROPERTIES).is_file():
         return None
-    return directory.topic_partition if replica_files(path).segments else None
+    try:
+        has_segments = bool(replica_files(path).segments)
+    except names.FileNameError:
+        has_segments = True  # told where it is read
+    return directory.topic_partition if has_segments else None
 
 
 def _is_log_dir(path: Path) -> bool:

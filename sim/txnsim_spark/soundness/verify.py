@@ -251,8 +251,19 @@ def _work_of_replicas(
 def _segments_of(
     facts: ReplicaFacts, on_unreadable: Callable[[Violation], object]
 ) -> list[tuple[int, Path]]:
+    try:
+        files = names.Suffix.LOG.files_in(Path(facts.replica.path))
+    except names.FileNameError as error:
+        broken_rule = BrokenRule(
+            rule=Invariant.UNREADABLE_FILE,
+            file=Path(error.filename).name,
+            found=error.strerror or str(error),
+            expected="a segment that is named for its first offset",
+        )
+        on_unreadable(facts.finding(broken_rule))
+        return []
     segments = []
-    for base_offset, path in names.Suffix.LOG.files_in(Path(facts.replica.path)):
+    for base_offset, path in files:
         problem = RegularFile(path).why_unreadable()
         if problem:
             broken_rule = BrokenRule(

@@ -109,3 +109,20 @@ def test_other_folders_are_not_told(log_dir: Path, folder_name: str) -> None:
     if folder_name != "logs":
         (folder / "00000000000000000000.log").touch()
     assert main(["logs", "verify", str(log_dir), "--strict"]) == 0
+
+
+@pytest.mark.parametrize("suffix", ["log", "snapshot"])
+def test_a_file_named_for_no_offset_of_a_log_is_told(
+    log_dir: Path, suffix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file_name = f"{'9' * 20}.{suffix}"
+    (log_dir / "orders-0" / file_name).touch()
+    why = f"{file_name} is named for an offset above 9223372036854775807: move the file away"
+    for path in (log_dir, log_dir / "orders-0"):
+        assert main(["logs", "verify", str(path)]) == 1
+        output = capsys.readouterr().out
+        assert f"error unreadable-file: broker 4, orders-0/{file_name}: {why}" in output
+        assert main(["logs", "find-hanging", str(path)]) == 4
+        assert why in capsys.readouterr().err
+    assert main(["logs", "sql", "SELECT count(*) FROM kafka_batches", str(log_dir)]) == 4
+    assert why in capsys.readouterr().err
