@@ -115,7 +115,12 @@ class LogDatabase:
 
         statement = translate_for_duckdb(query)
         connection = self._planning_database.connection
-        is_single_statement = len(connection.extract_statements(statement)) == 1
+        statements = connection.extract_statements(statement)
+        if not statements:
+            raise BadInputError(
+                "the query is empty: write a statement, such as SELECT count(*) FROM kafka_batches"
+            )
+        is_single_statement = len(statements) == 1
         try:
             use_by_table = table_uses(connection, statement) if is_single_statement else None
         except duckdb.Error:
@@ -205,30 +210,30 @@ class LogDatabase:
     def _read_table(
         self, table_name: str, table_use: TableUse, columns: frozenset[str]
     ) -> Iterator[pa.RecordBatch]:
-        table = _TABLE_OF_RELATION[table_name]
-        table_options = {
-            option_name: option_text
-            for option_name, option_text in self._options.items()
-            if table in tables_with(option_name)
-        }
-        paths_json = msgspec.json.encode([*map(str, self._path_texts)]).decode()
-        options = KafkaLogOptions.of({**table_options, "table": table, "paths": paths_json})
-        options = msgspec.structs.replace(options, task_bytes=TASK_BYTES)
-        shares = shares_of(
-            options,
-            RowScope.of(options),
-            FILES_OF_TABLE[table],
-            is_user_read=bool(table_options),
-        )
-        if table not in WHOLE_TABLES:
-            shares = list(_shares_with_keys(shares, table_use.values_by_key))
-        schema = _schema_of(table_name, columns)
-        job = TableJob(
-            options=options,
-            columns=tuple(schema.names),
-            producer_ids=options.producer_ids or None,
-        )
         try:
+            table = _TABLE_OF_RELATION[table_name]
+            table_options = {
+                option_name: option_text
+                for option_name, option_text in self._options.items()
+                if table in tables_with(option_name)
+            }
+            paths_json = msgspec.json.encode([*map(str, self._path_texts)]).decode()
+            options = KafkaLogOptions.of({**table_options, "table": table, "paths": paths_json})
+            options = msgspec.structs.replace(options, task_bytes=TASK_BYTES)
+            shares = shares_of(
+                options,
+                RowScope.of(options),
+                FILES_OF_TABLE[table],
+                is_user_read=bool(table_options),
+            )
+            if table not in WHOLE_TABLES:
+                shares = list(_shares_with_keys(shares, table_use.values_by_key))
+            schema = _schema_of(table_name, columns)
+            job = TableJob(
+                options=options,
+                columns=tuple(schema.names),
+                producer_ids=options.producer_ids or None,
+            )
             for share_number, share in enumerate(shares, 1):
                 self._progress(f"{table_name}: read part {share_number} of {len(shares)}")
                 for rows in batches_of(share, job, schema):

@@ -7,6 +7,7 @@ number. Kafka's counterparts: LogFileUtils, UnifiedLog.parseTopicPartitionName.
 
 from __future__ import annotations
 
+import errno
 import re
 from enum import StrEnum
 from pathlib import Path
@@ -57,25 +58,52 @@ class Suffix(StrEnum):
         return int(match[1]) if match is not None and match[2] == self else None
 
     def files_in(self, directory: Path) -> tuple[tuple[int, Path], ...]:
-        """(offset, path) of the files of this kind, by offset."""
+        """(offset, path) of the files of this kind, by offset.
+
+        Raises:
+            FileNameError: A file is named for an offset that no log has.
+            OSError: The directory can't be listed.
+        """
         offset_and_path = ((self.offset_of(path.name), path) for path in directory.iterdir())
         return tuple(
-            sorted((offset, path) for offset, path in offset_and_path if offset is not None)
+            sorted(
+                (checked_offset(offset, path), path)
+                for offset, path in offset_and_path
+                if offset is not None
+            )
         )
 
 
-_FOLDER_RE: Final = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
+class FileNameError(OSError):
+    """A file is named for an offset that no log has; a broker does not start with it."""
+
+
+def checked_offset(offset: int, path: Path) -> int:
+    """The offset in a file's name.
+
+    Raises:
+        FileNameError: It is no int64.
+    """
+    if offset > _OFFSET_MAX:
+        reason = f"{path.name} is named for an offset above {_OFFSET_MAX}: move the file away"
+        raise FileNameError(errno.EINVAL, reason, str(path))
+    return offset
+
+
+_FOLDER_RE: Final = re.compile(r"([a-zA-Z0-9._-]+)-([0-9]+)")
 _UNUSED_FOLDER_RE: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)")
 """Name of a folder that is being deleted or moved to another directory, or that is stray."""
-_TIERED_FOLDER_RE: Final = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)-([a-zA-Z0-9_-]{21}[AQgw])")
+_TIERED_FOLDER_RE: Final = re.compile(r"([a-zA-Z0-9._-]+)-([0-9]+)-([a-zA-Z0-9_-]{21}[AQgw])")
 """Name of a partition's folder in Kafka's LocalTieredStorage: topic, partition, topic id. An id's
 last letter stands for two bits only, so that such a name is never that of a replica's folder.
 """
-_OFFSET_FILE_RE: Final = re.compile(r"(\d{20})(?:-[a-zA-Z0-9_-]{22}(?!\.snapshot))?(\.[a-z]+)")
+_OFFSET_FILE_RE: Final = re.compile(r"([0-9]{20})(?:-[a-zA-Z0-9_-]{22}(?!\.snapshot))?(\.[a-z]+)")
 """Name of a file with an offset. In Kafka's LocalTieredStorage a segment's id follows the offset.
 Snapshots with an id do not match: they are those of the segment's end, under its base offset.
 """
 OFFSET_DIGITS: Final = 20
+_OFFSET_MAX: Final = 2**63 - 1
+_PARTITION_MAX: Final = 2**31 - 1
 
 
 class PartitionDirectory(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,10 +121,13 @@ class PartitionDirectory(msgspec.Struct, frozen=True, kw_only=True):
         """The partition folder at a path, by its name; None for another folder."""
         tiered_match = _TIERED_FOLDER_RE.fullmatch(path.name)
         if tiered_match is not None:
-            tiered_partition = TopicPartition(tiered_match[1], int(tiered_match[2]))
-            return cls(topic_partition=tiered_partition, path=path, topic_id=tiered_match[3])
-        topic_partition = topic_partition_of(path.name)
-        return None if topic_partition is None else cls(topic_partition=topic_partition, path=path)
+            topic_partition = _topic_partition(tiered_match)
+            topic_id = tiered_match[3]
+        else:
+            topic_partition, topic_id = topic_partition_of(path.name), None
+        if topic_partition is None:
+            return None
+        return cls(topic_partition=topic_partition, path=path, topic_id=topic_id)
 
     @staticmethod
     def has_files_named(file_name: str) -> bool:
@@ -105,6 +136,21 @@ class PartitionDirectory(msgspec.Struct, frozen=True, kw_only=True):
             FileName.LEADER_EPOCHS,
             FileName.PARTITION_METADATA,
         )
+
+    @classmethod
+    def is_foreign(cls, path: Path) -> bool:
+        """Whether a folder holds segments and has no name that a broker gives, as a copy by hand
+        has (``orders-0.copy``).
+        """
+        if cls.parse(path) is not None or _UNUSED_FOLDER_RE.fullmatch(path.name):
+            return False
+        try:
+            return path.is_dir() and any(
+                (match := _OFFSET_FILE_RE.fullmatch(file.name)) and match[2] == Suffix.LOG
+                for file in path.iterdir()
+            )
+        except OSError:
+            return False  # any folder of another owner, such as lost+found
 
     @classmethod
     def all_in(cls, log_dir: Path, *, with_tiered: bool = False) -> tuple[PartitionDirectory, ...]:
@@ -138,4 +184,10 @@ def topic_partition_of(folder_name: str) -> TopicPartition | None:
     if _UNUSED_FOLDER_RE.fullmatch(folder_name):
         return None
     match = _FOLDER_RE.fullmatch(folder_name)
-    return None if match is None else TopicPartition(match[1], int(match[2]))
+    return None if match is None else _topic_partition(match)
+
+
+def _topic_partition(folder_match: re.Match[str]) -> TopicPartition | None:
+    """The partition of a matched folder name; None where its number is no int32."""
+    partition = int(folder_match[2])
+    return None if partition > _PARTITION_MAX else TopicPartition(folder_match[1], partition)

@@ -16,10 +16,10 @@ from typing import Final
 import msgspec
 
 from txnsim.storage.log_file import read_log_file
-from txnsim.storage.names import Suffix
+from txnsim.storage.names import Suffix, checked_offset
 
 _OFFSET_FILE_RE: Final = re.compile(
-    r"(\d{20})(?:-[a-zA-Z0-9_-]{22}(?!\.snapshot))?(\.[a-z]+)(\.cleaned|\.swap|\.deleted)?"
+    r"([0-9]{20})(?:-[a-zA-Z0-9_-]{22}(?!\.snapshot))?(\.[a-z]+)(\.cleaned|\.swap|\.deleted)?"
 )
 """Name of a file with an offset, as in ``names``, with the suffixes of interrupted compaction."""
 
@@ -50,7 +50,7 @@ def replica_files(folder: Path) -> ReplicaFiles:
         OSError: The folder or a file can't be read.
     """
     numbered_files = [
-        (int(match[1]), match[2], match[3], path)
+        (checked_offset(int(match[1]), path), match[2], match[3], path)
         for path in sorted(folder.iterdir())
         if (match := _OFFSET_FILE_RE.fullmatch(path.name))
     ]

@@ -25,6 +25,11 @@ from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, ignore_problem, 
 
 T = TypeVar("T")
 UNKNOWN_BROKER: Final = -1
+_FOREIGN_FOLDER: Final = (
+    ": it holds segments, and its name is none that Kafka gives, TOPIC-PARTITION: rename it, or"
+    " move it away; passed by"
+)
+"""What is said of a folder that is passed by for its name."""
 _LEAVING_FOLDER: Final = re.compile(r"(.+)\.[0-9a-f]{32}-(?:delete|future|stray)")
 
 
@@ -129,16 +134,27 @@ def replicas_in(
     paths: Iterable[Path],
     topics: frozenset[str] = frozenset(),
     on_problem: OnProblem = ignore_problem,
+    on_foreign_folder: OnProblem | None = None,
 ) -> tuple[Replica, ...]:
     """The replicas under some paths, each once, by log directory, topic and partition. A folder
-    with a replica's name that can't be listed is reported.
+    with a replica's name that can't be listed is reported, and so is one that holds segments and
+    has another name: as a problem, unless ``on_foreign_folder`` takes it.
     """
     replica_by_path: dict[str, Replica] = {}
     for path in paths:
-        for replica in _replicas_under(path, on_problem):
+        for replica in _replicas_under(path, on_problem, on_foreign_folder or on_problem):
             if not topics or replica.topic in topics:
                 replica_by_path.setdefault(replica.path, replica)
     return tuple(replica_by_path.values())
+
+
+def path_and_reason(problem: str) -> tuple[str, str]:
+    """The folder and the reason of a problem that ``replicas_in`` reports."""
+    path_text = problem.removesuffix(_FOREIGN_FOLDER)  # of which no colon says where it ends
+    if path_text == problem:
+        path_text, _, reason = problem.partition(": ")
+        return path_text, reason
+    return path_text, _FOREIGN_FOLDER.removeprefix(": ")
 
 
 def log_dirs_in(paths: Iterable[Path]) -> tuple[Path, ...]:
@@ -262,7 +278,9 @@ def _log_dirs_under(path: Path) -> tuple[Path, ...]:
     return log_dirs
 
 
-def _replicas_under(path: Path, on_problem: OnProblem) -> Iterator[Replica]:
+def _replicas_under(
+    path: Path, on_problem: OnProblem, on_foreign_folder: OnProblem
+) -> Iterator[Replica]:
     log_dirs = _log_dirs_under(path)
     named_partition = _partition_of_folder(path)
     if named_partition is not None:
@@ -270,11 +288,13 @@ def _replicas_under(path: Path, on_problem: OnProblem) -> Iterator[Replica]:
         return
     for log_dir in log_dirs:
         broker = broker_of(log_dir)
-        for directory in _replica_folders(log_dir, on_problem):
+        for directory in _replica_folders(log_dir, on_problem, on_foreign_folder):
             yield _make_replica(log_dir, broker, directory.topic_partition, directory.path)
 
 
-def _replica_folders(log_dir: Path, on_problem: OnProblem) -> tuple[PartitionDirectory, ...]:
+def _replica_folders(
+    log_dir: Path, on_problem: OnProblem, on_foreign_folder: OnProblem
+) -> tuple[PartitionDirectory, ...]:
     """The folders of replicas that can be listed."""
     try:
         folder_paths = sorted(log_dir.iterdir())
@@ -283,6 +303,10 @@ def _replica_folders(log_dir: Path, on_problem: OnProblem) -> tuple[PartitionDir
         return ()
     for path in folder_paths:
         if PartitionDirectory.parse(path) is None:
+            if PartitionDirectory.is_foreign(path):
+                # A name with a line break would forge a line of the output.
+                path_text = str(path).replace("\n", "\\n")
+                on_foreign_folder(f"{path_text}{_FOREIGN_FOLDER}")
             continue
         reason = _listing_error(path)
         if reason:
@@ -325,7 +349,11 @@ def _partition_of_folder(path: Path) -> TopicPartition | None:
     )
     if directory is None or (path / names.FileName.META_PROPERTIES).is_file():
         return None
-    return directory.topic_partition if replica_files(path).segments else None
+    try:
+        has_segments = bool(replica_files(path).segments)
+    except names.FileNameError:
+        has_segments = True  # told where it is read
+    return directory.topic_partition if has_segments else None
 
 
 def _is_log_dir(path: Path) -> bool:

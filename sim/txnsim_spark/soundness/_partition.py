@@ -10,7 +10,7 @@ from txnsim.storage import checkpoints, names, producer_snapshot
 from txnsim_spark.scan.segments import group_by_topic_id
 from txnsim_spark.soundness._chain import judge_replica
 from txnsim_spark.soundness._replica_rules import Replica, judge_replicas
-from txnsim_spark.soundness.violations import BrokenRule, Violation, read_or_report
+from txnsim_spark.soundness.violations import BrokenRule, Invariant, Violation, read_or_report
 
 
 def judge_partition(replicas: Sequence[Replica]) -> Iterator[Violation]:
@@ -37,7 +37,18 @@ def read_snapshots(
 ) -> dict[int, tuple[SnapshotEntry, ...]]:
     """The readable snapshots of a replica by offset."""
     entries_by_offset: dict[int, tuple[SnapshotEntry, ...]] = {}
-    for offset, path in names.Suffix.SNAPSHOT.files_in(directory):
+    try:
+        files = names.Suffix.SNAPSHOT.files_in(directory)
+    except names.FileNameError as error:
+        broken_rule = BrokenRule(
+            rule=Invariant.UNREADABLE_FILE,
+            file=Path(error.filename).name,
+            found=error.strerror or str(error),
+            expected="a snapshot that is named for an offset",
+        )
+        on_broken(broken_rule)
+        return {}
+    for offset, path in files:
         snapshot_entries = read_or_report(
             path,
             producer_snapshot.decode,

@@ -22,6 +22,7 @@ from txnsim_spark.scan.log_dirs import ignore_problem
 from txnsim_spark.scan.segments import (
     SegmentFile,
     group_by_topic_id,
+    path_and_reason,
     refuse_logs_of_two_clusters,
     replicas_in,
 )
@@ -81,7 +82,8 @@ def plan_verification(
     facts_by_partition: defaultdict[TopicPartition, list[ReplicaFacts]] = defaultdict(list)
     findings: list[Violation] = []
     unreadable_problems: list[str] = []
-    for replica in replicas_in(paths, topics, unreadable_problems.append):
+    foreign_folders: list[str] = []
+    for replica in replicas_in(paths, topics, unreadable_problems.append, foreign_folders.append):
         if replica.log_dir not in facts_by_log_dir_path:
             facts_by_log_dir_path[replica.log_dir] = read_log_dir(Path(replica.log_dir))
         facts_of_replica = replica_facts(
@@ -101,7 +103,14 @@ def plan_verification(
             log_dir_facts.finding(broken_rule)
             for broken_rule in facts_by_log_dir_path[log_dir].broken_rules
         ]
-    findings += [_unlisted_folder(problem) for problem in unreadable_problems]
+    findings += [
+        _folder_violation(problem, Invariant.UNREADABLE_FILE, Severity.ERROR)
+        for problem in unreadable_problems
+    ]
+    findings += [
+        _folder_violation(problem, Invariant.FOREIGN_FOLDER, Severity.NOTICE)
+        for problem in foreign_folders
+    ]
     segment_works = [
         segment_work
         for _, replicas in sorted(facts_by_partition.items())
@@ -242,8 +251,19 @@ def _work_of_replicas(
 def _segments_of(
     facts: ReplicaFacts, on_unreadable: Callable[[Violation], object]
 ) -> list[tuple[int, Path]]:
+    try:
+        files = names.Suffix.LOG.files_in(Path(facts.replica.path))
+    except names.FileNameError as error:
+        broken_rule = BrokenRule(
+            rule=Invariant.UNREADABLE_FILE,
+            file=Path(error.filename).name,
+            found=error.strerror or str(error),
+            expected="a segment that is named for its first offset",
+        )
+        on_unreadable(facts.finding(broken_rule))
+        return []
     segments = []
-    for base_offset, path in names.Suffix.LOG.files_in(Path(facts.replica.path)):
+    for base_offset, path in files:
         problem = RegularFile(path).why_unreadable()
         if problem:
             broken_rule = BrokenRule(
@@ -259,12 +279,12 @@ def _segments_of(
     return segments
 
 
-def _unlisted_folder(problem: str) -> Violation:
-    """The violation that a folder with a replica's name can't be listed."""
-    path, _, reason = problem.partition(": ")
+def _folder_violation(problem: str, rule: Invariant, severity: Severity) -> Violation:
+    """The violation that a folder is passed by, from a sentence that begins with its path."""
+    path, reason = path_and_reason(problem)
     return Violation(
-        rule=Invariant.UNREADABLE_FILE,
-        severity=Severity.ERROR,
+        rule=rule,
+        severity=severity,
         broker=-1,
         log_dir=str(Path(path).parent),
         topic="",

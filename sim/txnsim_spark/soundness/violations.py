@@ -54,6 +54,7 @@ class Invariant(StrEnum):
     LEADER_EPOCH = "leader-epoch"
     CHECKPOINT = "checkpoint"
     UNREADABLE_FILE = "unreadable-file"
+    FOREIGN_FOLDER = "foreign-folder"
     REPLICAS = "replicas"
 
 
@@ -87,6 +88,8 @@ MEANINGS: Final = {
     " (LeaderEpochFileCache)",
     Invariant.CHECKPOINT: "log start, high watermark and recovery point lie within the log",
     Invariant.UNREADABLE_FILE: "a file beside the log can be read",
+    Invariant.FOREIGN_FOLDER: "a folder that holds segments is named TOPIC-PARTITION"
+    " (UnifiedLog.parseTopicPartitionName); another one is not looked at",
     Invariant.REPLICAS: "below the high watermark all replicas hold the same batches",
 }
 """What each rule demands, and which part of Kafka demands it."""
@@ -100,6 +103,7 @@ REPORTED_BY: Final = {
     Invariant.OFFSET_GAP: _DUMP_LOG_DEEP,
     Invariant.UNREADABLE_MARKER: "a broker that recovers the segment ends",
     Invariant.UNREADABLE_FILE: "a broker that starts ends",
+    Invariant.FOREIGN_FOLDER: "a broker that starts ends",
 }
 """Rule -> the Kafka tool or broker that reports a violation, too; for the other rules there is
 none.

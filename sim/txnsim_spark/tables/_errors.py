@@ -22,7 +22,13 @@ from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_are_right
 from txnsim_spark.scan.log_dirs import ignore_problem, read_small
 from txnsim_spark.scan.pieces import Ints, ShorterFileError
-from txnsim_spark.scan.segments import Replica, SegmentDamage, SegmentFile, broker_of
+from txnsim_spark.scan.segments import (
+    Replica,
+    SegmentDamage,
+    SegmentFile,
+    broker_of,
+    path_and_reason,
+)
 from txnsim_spark.scan.walk import batch_rows, old_run_damage
 from txnsim_spark.schemas import ErrorRow
 from txnsim_spark.tables._damage import checks_crcs, wrong_crc
@@ -172,7 +178,7 @@ def read_problem(problem: str) -> Iterator[Rows]:
     """The row for a replica's folder that can't be listed, from a sentence that begins with its
     path.
     """
-    path_text, _, reason = problem.partition(": ")
+    path_text, reason = path_and_reason(problem)
     path = Path(path_text)
     directory = names.PartitionDirectory.parse(path)
 

@@ -499,10 +499,18 @@ def test_a_topic_may_have_hyphens_and_numbers_in_its_name() -> None:
         "orders-0.0123456789abcdef0123456789abcdef-future",
         "orders-0.0123456789abcdef0123456789abcdef-stray",
         "orders",
+        "orders-2147483648",
+        "orders-\u0661",
     ],
 )
 def test_what_is_no_replica_or_is_going_is_left_out(folder_name: str) -> None:
     assert names.topic_partition_of(folder_name) is None
+
+
+def test_the_number_of_a_partition_is_an_int32() -> None:
+    assert names.topic_partition_of("orders-2147483647") == TopicPartition("orders", 2**31 - 1)
+    tiered_name = "orders-2147483648-LWgrMmVrT0a__7a4SasuPA"
+    assert names.PartitionDirectory.parse(Path(tiered_name)) is None
 
 
 def test_replicas_are_listed_by_topic_and_partition(tmp_path: Path) -> None:

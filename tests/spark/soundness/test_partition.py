@@ -223,6 +223,7 @@ def test_every_rule_has_its_damage() -> None:
         Invariant.CHECKPOINT,  # test_chain
         Invariant.REPLICAS,  # test_replica_rules
         Invariant.NO_BATCH,  # below
+        Invariant.FOREIGN_FOLDER,  # test_verify of the command line
     }
     assert {text.split()[0] for text in rule_names} == {
         rule.value for rule in Invariant

@@ -17,7 +17,7 @@ DESCRIPTION: Final = (
     " offsets, how far read_committed consumers come, the transactions without an end, and where a"
     " segment stops making sense; of each directory, whether its broker stopped in order. An open"
     " transaction is not a hanging one yet: its coordinator may know it. Exit status 4: something"
-    " could not be read and was passed by; 2: a misuse."
+    " could not be read and was passed by, or there is no replica; 2: a misuse."
 )
 INCOMPLETE_STATUS: Final = 4
 """Exit status if a file could not be read, as for ``logs find-hanging``."""
@@ -59,7 +59,9 @@ def run(args: argparse.Namespace) -> int:
     )
     for problem in problems:
         TERMINAL.warn(problem)
-    status = INCOMPLETE_STATUS if problems else 0
+    if not replicas:
+        TERMINAL.warn("No replica is in these directories.")
+    status = INCOMPLETE_STATUS if problems or not replicas else 0
     if args.json:
         TERMINAL.json(replicas)
         return status

@@ -20,7 +20,8 @@ DESCRIPTION: Final = (
     "Check every batch and every file beside it in log directories of stopped brokers, or in copies"
     " of them: CRCs, offsets, producers' sequences and epochs, markers, aborted transactions and"
     " last stable offsets, snapshots, leader epochs, and replicas against one another."
-    " Exit status 0: sound; 1: not; 2: a misuse; 4: no error, but a replica has no batch to read."
+    " Exit status 0: sound; 1: not; 2: a misuse; 4: no error, but there is no replica, one has no"
+    " batch to read, or a folder with segments has another name than a replica's."
 )
 UNSOUND_STATUS: Final = 1
 
@@ -76,11 +77,10 @@ def run(args: argparse.Namespace) -> int:
         TERMINAL.warn(_summary_line(verification_plan, severity_counts))
     if severity_counts["error"] or (args.strict and violations):
         return UNSOUND_STATUS
-    return (
-        INCOMPLETE_STATUS
-        if any(finding.rule is Invariant.NO_BATCH for finding in violations)
-        else 0
+    has_unjudged = any(
+        finding.rule in (Invariant.NO_BATCH, Invariant.FOREIGN_FOLDER) for finding in violations
     )
+    return INCOMPLETE_STATUS if has_unjudged or not verification_plan.replica_count else 0
 
 
 def _violation_line(finding: Violation) -> str:
@@ -104,10 +104,11 @@ def _summary_line(verification_plan: VerificationPlan, severity_counts: Counter[
         f"{count} {severity_name}{'' if count == 1 else 's'}"
         for severity_name, count in sorted(severity_counts.items())
     )
+    sound_text = "sound" if verification_plan.replica_count else "there is nothing to judge"
     return (
         f"replicas: {verification_plan.replica_count}, segments: {verification_plan.segment_count},"
         f" bytes: {verification_plan.total_bytes}: "
-        f"{counts_text or 'sound'}"
+        f"{counts_text or sound_text}"
     )
 
 

@@ -54,6 +54,22 @@ def test_rows_for_people_and_as_json(log_dir: str, capsys: pytest.CaptureFixture
     assert rows == [{"offset": 0, "key": "aw==", "nothing": None}]
 
 
+@pytest.mark.parametrize("query", ["", "-- nothing", " ; "])
+def test_an_empty_query_is_a_misuse(
+    log_dir: str, query: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["logs", "sql", query, log_dir]) == 2
+    assert "the query is empty: write a statement, such as SELECT" in capsys.readouterr().err
+
+
+def test_a_folder_without_logs_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["logs", "sql", "SELECT count(*) FROM kafka_batches", str(tmp_path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{tmp_path} holds no log directory, and is none" in line
+
+
 def test_every_query_of_the_page_answers(
     log_dir: str,
     pages: dict[str, str],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,63 @@ def test_json_has_the_documented_fields(log_dir: Path, capsys: pytest.CaptureFix
 def test_a_misuse_has_its_status(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logs", "verify", str(log_dir / "nowhere")]) == 2
     assert "is no directory" in capsys.readouterr().err
+
+
+def test_a_directory_without_replicas_is_not_called_sound(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=4\n")
+    assert main(["logs", "verify", str(tmp_path)]) == 4
+    assert capsys.readouterr().err == (
+        "replicas: 0, segments: 0, bytes: 0: there is nothing to judge\n"
+    )
+    assert main(["logs", "describe", str(tmp_path)]) == 4
+    assert "No replica is in these directories." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("folder_name", ["orders-2147483648", "orders-1.copy", "pay: ments-0"])
+def test_a_folder_of_segments_with_another_name_is_told(
+    log_dir: Path, folder_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = log_dir / folder_name
+    shutil.copytree(log_dir / "orders-0", folder)
+    why = "it holds segments, and its name is none that Kafka gives, TOPIC-PARTITION"
+    assert main(["logs", "verify", str(log_dir)]) == 4
+    output = capsys.readouterr().out
+    assert output.startswith(f"notice foreign-folder: {log_dir}, {folder_name}: {why}")
+    for action in (["find-hanging"], ["decisions"], ["describe"], ["waiting"], ["timeline", "app"]):
+        assert main(["logs", *action, str(log_dir)]) in (3, 4)
+        output_and_errors = "".join(capsys.readouterr())
+        assert f"{folder}: {why}" in output_and_errors, action
+    assert main(["logs", "sql", "SELECT count(*) FROM kafka_batches", str(log_dir)]) == 4
+    assert f"{folder}: {why}" in capsys.readouterr().err
+    query = "SELECT file, kind FROM kafka_errors"
+    assert main(["logs", "sql", query, str(log_dir), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"file": str(folder), "kind": "unreadable"}]
+
+
+@pytest.mark.parametrize("folder_name", ["orders-1.0123456789abcdef0123456789abcdef-stray", "logs"])
+def test_other_folders_are_not_told(log_dir: Path, folder_name: str) -> None:
+    folder = log_dir / folder_name
+    folder.mkdir()
+    (folder / "server.log").touch()
+    if folder_name != "logs":
+        (folder / "00000000000000000000.log").touch()
+    assert main(["logs", "verify", str(log_dir), "--strict"]) == 0
+
+
+@pytest.mark.parametrize("suffix", ["log", "snapshot"])
+def test_a_file_named_for_no_offset_of_a_log_is_told(
+    log_dir: Path, suffix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file_name = f"{'9' * 20}.{suffix}"
+    (log_dir / "orders-0" / file_name).touch()
+    why = f"{file_name} is named for an offset above 9223372036854775807: move the file away"
+    for path in (log_dir, log_dir / "orders-0"):
+        assert main(["logs", "verify", str(path)]) == 1
+        output = capsys.readouterr().out
+        assert f"error unreadable-file: broker 4, orders-0/{file_name}: {why}" in output
+        assert main(["logs", "find-hanging", str(path)]) == 4
+        assert why in capsys.readouterr().err
+    assert main(["logs", "sql", "SELECT count(*) FROM kafka_batches", str(log_dir)]) == 4
+    assert why in capsys.readouterr().err
