@@ -112,15 +112,8 @@ def fill(
             or state[ENDED_INDEX] == transaction_count
         ):
             stray_batches[stray_row, 3] = state[OFFSET_INDEX]
-            _put_batch(
-                buffer,
-                position,
-                data,
-                tables,
-                state,
-                stray_batches[stray_row, 1],
-                stray_batches[stray_row, 2],
-            )
+            stray_id, sequence = stray_batches[stray_row, 1], stray_batches[stray_row, 2]
+            _put_batch(buffer, position, data, tables, state, stray_id, sequence)
             state[STRAYS_WRITTEN_INDEX] += 1
             position += data.shape[0]
             continue
@@ -136,14 +129,9 @@ def fill(
             slots[slot, 0] = -1
             state[ENDED_INDEX] += 1
         else:
+            sequence = sequences[producer_id]
             _put_batch(
-                buffer,
-                position,
-                data,
-                tables,
-                state,
-                first_producer_id + producer_id,
-                sequences[producer_id],
+                buffer, position, data, tables, state, first_producer_id + producer_id, sequence
             )
             position += data.shape[0]
             sequences[producer_id] += 1

@@ -54,6 +54,7 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/cli/decision_output.py": "tests/spark/cli/logs/test_decisions.py",
     "sim/txnsim/http/wire_noun.py": "tests/broker/http/test_nouns.py",
     "sim/txnsim_lab/cli/_traces/trace.py": "tests/spark/cli/test_cli.py",
+    "sim/txnsim_lab/trace/payload_error.py": "tests/lab/cli/traces/test_traces.py",
     "sim/txnsim_lab/http/control_port.py": "tests/lab/http/test_http.py",
     "sim/txnsim_spark/campaign_engine.py": "tests/spark/pipeline/test_campaign.py",
     "sim/txnsim_lab/exam/real_targets.py": "tests/real/test_exam.py",

@@ -6,6 +6,7 @@
   the cluster has to say.
 - ``_story_steps``: the steps of a story; ``findings``: the event that shows what judges have found;
   ``run_difference``: two runs of a story, aligned.
+- ``payload_error``: an event that lacks a field of its payload.
 - ``explain``: why a last stable offset does not advance; ``explained_moments`` explains every
   moment.
 - ``cause_chains``: the causes of an event. ``diff``: the first difference of two runs.

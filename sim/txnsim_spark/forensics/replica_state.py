@@ -191,17 +191,9 @@ def state_of(
     offset, seed_by_producer = _newest_snapshot(
         usable_snapshots if uses_snapshots else [], on_problem
     )
-    unread_segments = tuple(
-        segment
-        for segment in segments
-        if (segment.is_recovered or offset != end_offset)
-        and (offset is None or segment.base_offset >= offset)
-    )
-    if len(unread_segments) == 1 and not unread_segments[0].size:
-        unread_segments = ()  # beside others, an empty segment shows how far the one before it went
-    if (
-        not unread_segments
-    ):  # then only what is open is asked for: all else would be kept for nothing
+    unread_segments = _unread_segments(segments, offset, end_offset)
+    if not unread_segments:
+        # Then only what is open is asked for: all else would be kept for nothing.
         seed_by_producer = {
             key: entry for key, entry in seed_by_producer.items() if entry.txn_first_offset >= 0
         }
@@ -223,6 +215,21 @@ def state_of(
         newest_ms=max((modified_ms(Path(segment.path)) for segment in segments), default=-1),
         topic_id=topic_id_of(Path(replica.path), on_problem),
     )
+
+
+def _unread_segments(
+    segments: Sequence[SegmentFile], snapshot_offset: int | None, end_offset: int
+) -> tuple[SegmentFile, ...]:
+    """The segments of which no snapshot tells."""
+    unread_segments = tuple(
+        segment
+        for segment in segments
+        if (segment.is_recovered or snapshot_offset != end_offset)
+        and (snapshot_offset is None or segment.base_offset >= snapshot_offset)
+    )
+    if len(unread_segments) == 1 and not unread_segments[0].size:
+        return ()  # beside others, an empty segment shows how far the one before it went
+    return unread_segments
 
 
 def _readable_segments(
