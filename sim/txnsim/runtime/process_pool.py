@@ -53,10 +53,14 @@ def ended_as_by_interrupt() -> Iterator[None]:
         yield
         return
 
+    # Where a shell has its background jobs ignore SIGINT, no event loop would take care of it: then
+    # KeyboardInterrupt would strike anywhere, and a callback that it strikes is lost.
+    interrupt_handler_before = signal.getsignal(signal.SIGINT)
+    if interrupt_handler_before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
     def interrupt(_signal_number: int, frame: FrameType | None) -> None:
         handler = signal.getsignal(signal.SIGINT)  # the loop's, while one runs
-        # A shell has its background jobs ignore SIGINT, and these signals must end them all the
-        # same.
         (handler if callable(handler) else signal.default_int_handler)(signal.SIGINT, frame)
 
     taken_signals = [
@@ -72,6 +76,8 @@ def ended_as_by_interrupt() -> Iterator[None]:
     finally:
         for signal_number in taken_signals:
             signal.signal(signal_number, signal.SIG_DFL)
+        if interrupt_handler_before is signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager

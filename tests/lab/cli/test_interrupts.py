@@ -87,7 +87,7 @@ def test_a_driver_ends_with_an_exam_that_is_ended(
         while not (pid_file.exists() and pid_file.read_text().endswith(".")):
             assert process.poll() is None
         process.send_signal(signal_number)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert "Traceback" not in err
     try:
