@@ -120,6 +120,8 @@ def spoken_size(byte_count: int) -> str:
 # Addresses: an IPv6 address stands in brackets (RFC 3986)
 
 PORT_MAX: Final = 65_535
+LABEL_MAX: Final = 63
+"""Letters of a part of a host's name (RFC 1035)."""
 EVERYWHERE: Final = ("", "0.0.0.0", "::")
 """Hosts to listen on that mean every address of the machine: no client can connect to them."""
 
@@ -147,9 +149,13 @@ def is_host(text: str) -> bool:
     63 letters, and all letters may stand in a name (IDNA). Python's sockets raise a UnicodeError
     for any other text.
     """
+    if not text or "\0" in text:
+        return False
+    if text.isascii():  # Python in WebAssembly has no codec for IDNA
+        return all(0 < len(label) <= LABEL_MAX for label in text.removesuffix(".").split("."))
     try:
-        return bool(text.encode("idna")) and "\0" not in text
-    except UnicodeError:
+        return bool(text.encode("idna"))
+    except (UnicodeError, LookupError):
         return False
 
 
