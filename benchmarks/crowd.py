@@ -59,7 +59,7 @@ async def make_crowd(
         bootstrap: The cluster, empty so far.
         partition_count: Over topics of ``TOPIC_PARTITIONS``.
         alive_count: Transactions of which their coordinator knows, each on one partition.
-        hanging_count: Transactions of which nobody knows.
+        hanging_count: Number of transactions that a partition has open and no coordinator has.
 
     Raises:
         ClientError: Something was refused.

@@ -49,7 +49,6 @@ STRERROR: Final = {
     "sim/txnsim_spark/questions/_positions.py": "passed by, and said in a list",
     "sim/txnsim_spark/scan/log_dirs.py": "passed by, and said in a list",
     "sim/txnsim_spark/scan/segments.py": "passed by, and said in a list",
-    "sim/txnsim_spark/soundness/_partition.py": "a violation",
     "sim/txnsim_spark/soundness/verify.py": "a part that was not read",
     "sim/txnsim_spark/soundness/violations.py": "a violation",
     "sim/txnsim_spark/stores/_native.py": "raised as OSError",

@@ -60,8 +60,3 @@ def reason_of(refusal: Rejection) -> str | None:
     or the log refused the records.
     """
     return None if refusal.error in _WITHOUT_REASON else refusal.reason
-
-
-def heartbeat_reason_of(refusal: Rejection) -> str | None:
-    """The same for a heartbeat, which is refused without words if the log takes nothing."""
-    return None if refusal.error is _E.unknown_server_error else reason_of(refusal)

@@ -1,5 +1,5 @@
-"""The connections of the control port: what they read at once is bounded, and their trouble is told
-in the log of the process.
+"""The connections of the control port. They parse few bytes at once, and our log tells of their
+errors.
 
 uvicorn writes to the standard library's loggers, which a program may have set up for servers of its
 own, and which otherwise print plain lines without a bound. So these connections have a logger that

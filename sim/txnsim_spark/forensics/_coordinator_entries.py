@@ -187,7 +187,8 @@ def coordinators_of(
         forgotten_id_by_producer: Producer id -> transactional id of those with a tombstone.
         partitions_on_disk: Partitions of ``__transaction_state`` that were there.
         damaged_partitions: Partitions that could not be read to their end.
-        cut_off_by_partition: Partition whose end is lost -> where and why.
+        cut_off_by_partition: Partition of a log without its end -> the place where it breaks off,
+            and the reason.
         newest_timestamp_ms: Newest timestamp in the logs.
         decisions_by_producer: Producer id -> every decision, in order; unless given, the last
             decision of each entry.

@@ -10,7 +10,7 @@ from txnsim.storage import checkpoints, names, producer_snapshot
 from txnsim_spark.scan.segments import group_by_topic_id
 from txnsim_spark.soundness._chain import judge_replica
 from txnsim_spark.soundness._replica_rules import Replica, judge_replicas
-from txnsim_spark.soundness.violations import BrokenRule, Invariant, Violation, read_or_report
+from txnsim_spark.soundness.violations import BrokenRule, Violation, misnamed_file, read_or_report
 
 
 def judge_partition(replicas: Sequence[Replica]) -> Iterator[Violation]:
@@ -40,13 +40,7 @@ def read_snapshots(
     try:
         files = names.Suffix.SNAPSHOT.files_in(directory)
     except names.FileNameError as error:
-        broken_rule = BrokenRule(
-            rule=Invariant.UNREADABLE_FILE,
-            file=Path(error.filename).name,
-            found=error.strerror or str(error),
-            expected="a snapshot that is named for an offset",
-        )
-        on_broken(broken_rule)
+        on_broken(misnamed_file(error, "a snapshot that is named for an offset"))
         return {}
     for offset, path in files:
         snapshot_entries = read_or_report(

@@ -37,7 +37,13 @@ from txnsim_spark.soundness._replica_facts import (
 from txnsim_spark.soundness._replica_rules import comparable_facts
 from txnsim_spark.soundness._segment_parts import SegmentPart, unread_part
 from txnsim_spark.soundness._segment_walk import examine
-from txnsim_spark.soundness.violations import BrokenRule, Invariant, Severity, Violation
+from txnsim_spark.soundness.violations import (
+    BrokenRule,
+    Invariant,
+    Severity,
+    Violation,
+    misnamed_file,
+)
 from txnsim_spark.tasks import group_in_tasks
 
 TASK_BYTES: Final = 32 << 20
@@ -254,12 +260,7 @@ def _segments_of(
     try:
         files = names.Suffix.LOG.files_in(Path(facts.replica.path))
     except names.FileNameError as error:
-        broken_rule = BrokenRule(
-            rule=Invariant.UNREADABLE_FILE,
-            file=Path(error.filename).name,
-            found=error.strerror or str(error),
-            expected="a segment that is named for its first offset",
-        )
+        broken_rule = misnamed_file(error, "a segment that is named for its first offset")
         on_unreadable(facts.finding(broken_rule))
         return []
     segments = []

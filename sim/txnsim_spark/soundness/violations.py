@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from txnsim.errors import CorruptLogRecordError
+from txnsim.storage.names import FileNameError
 from txnsim.storage.regular_file import RegularFile
 
 T = TypeVar("T")
@@ -177,6 +178,16 @@ class Findings:
             if count > SAME_FINDINGS_MAX
         )
         return (*self.found, *counts_of_others)
+
+
+def misnamed_file(error: FileNameError, expected: str) -> BrokenRule:
+    """The broken rule of a file that is named for an offset which no log has."""
+    return BrokenRule(
+        rule=Invariant.UNREADABLE_FILE,
+        file=Path(error.filename).name,
+        found=error.strerror or str(error),
+        expected=expected,
+    )
 
 
 def read_or_report(

@@ -53,7 +53,7 @@ def test_the_command_writes_each_form(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def bad_plugin(tmp_path: Path, statement: str) -> str:
-    """A plug-in whose decision is a statement."""
+    """The file of a plug-in that runs a statement instead of deciding."""
     path = tmp_path / "bad.py"
     path.write_text(
         "import os, sys\n"

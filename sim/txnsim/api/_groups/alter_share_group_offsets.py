@@ -37,9 +37,9 @@ async def handle(request: Request) -> Reply:
         [(topic.topic_name, _start_offsets(topic)) for topic in existing_topics],
     )
     if isinstance(outcome, Rejection):
-        is_answered = isinstance(outcome, PersisterRejection)
-        message = outcome.reason if is_answered else reason_of(outcome)
-        return _failure(request, outcome.error, message or text_of(outcome.error))
+        is_of_persister = isinstance(outcome, PersisterRejection)
+        reason = outcome.reason if is_of_persister else reason_of(outcome)
+        return _failure(request, outcome.error, reason or text_of(outcome.error))
     unknown_topic_error = ErrorCode.unknown_topic_or_partition
     missing_topics = [topic for topic in message.topics if topic.topic_name not in image.topics]
     refused_rows = await refused_topics(request, missing_topics, unknown_topic_error)

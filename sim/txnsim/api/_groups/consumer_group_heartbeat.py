@@ -10,7 +10,7 @@ from datetime import timedelta
 from itertools import groupby
 from typing import Any, Final
 
-from txnsim.api._error_texts import heartbeat_reason_of
+from txnsim.api._error_texts import reason_of
 from txnsim.api.request import NO_THROTTLE, Reply, Request, may_describe
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import ConsumerHeartbeat, HeartbeatReply
@@ -81,7 +81,7 @@ def by_topic(schema: Any, partitions: tuple[TopicIdPartition, ...]) -> tuple[Any
 def build_reply(request: Request, outcome: HeartbeatReply | Rejection) -> Reply:
     """Build the answer to a heartbeat; consumer groups and share groups have the same fields."""
     if isinstance(outcome, Rejection):
-        return build_error_reply(request, outcome.error, heartbeat_reason_of(outcome))
+        return build_error_reply(request, outcome.error, reason_of(outcome))
     schema = request.schema
     assignment = outcome.assignment
     return request.answer(

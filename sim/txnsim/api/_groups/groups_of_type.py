@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -17,12 +17,6 @@ from txnsim.api._groups.describe_groups import group_operations
 from txnsim.api.request import NOT_ASKED, Reply, Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.wire.codec import build
-
-DEVIATIONS: Final = (
-    "Groups are described as their coordinator has written them. Apache Kafka describes what is"
-    " replicated; and after its log has refused a record it may list members of a share group or of"
-    " a streams group twice.",
-)
 
 
 class GroupsOfType(msgspec.Struct, frozen=True, kw_only=True):

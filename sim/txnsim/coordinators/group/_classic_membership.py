@@ -115,7 +115,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         return refusal
 
     async def leave(self, shard: GroupShard, command: LeaveGroup) -> LeaveReply:
-        """Remove members. If nobody is left, the answer waits until the log has it."""
+        """Remove members. If the group is empty then, the answer waits for the record of that."""
         group = shard.groups.get(command.group_id)
         if not isinstance(group, ClassicGroup):
             unknown_member = ErrorCode.unknown_member_id

@@ -287,7 +287,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
                 if isinstance(old_group, ClassicGroup) and _is_too_much(records, last_offset):
                     old_group.not_upgradable = last_offset
                 if self.writes.refuse_moved(shard) is None:
-                    # As in Kafka, timers are set by the decision, whatever becomes of its records.
+                    # As in Kafka, the decision sets timers also if the log refuses its records.
                     timers = [
                         effect
                         for effect in outcome.effects

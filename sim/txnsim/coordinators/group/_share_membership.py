@@ -546,7 +546,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         self, shard: GroupShard, decision: DecisionT, records: Sequence[GroupRecord]
     ) -> int | Rejection | None:
         last_offset = self.writer.append(shard, records) if records else None
-        # As in Kafka, timers are set by the decision, whatever becomes of its records.
+        # As in Kafka, the decision sets timers also if the log refuses its records.
         if isinstance(decision, ShareHeartbeatOutcome) and self.writes.refuse_moved(shard) is None:
             self._carry_out(shard, decision)
         return last_offset

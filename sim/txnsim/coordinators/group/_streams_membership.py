@@ -188,7 +188,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
                 shard, records, takes_effect=decision.group_after is None
             )
             if isinstance(last_offset, Rejection):
-                # As in Kafka, timers are set by the decision, whatever becomes of its records.
+                # As in Kafka, the decision sets timers also if the log refuses its records.
                 self._set_timers(shard, outcome)
                 return last_offset
             if decision.group_after is not None:

@@ -98,8 +98,8 @@ _log: Final = Logger("txnsim.group")
 DEVIATIONS: Final = (
     "DescribeGroups, ConsumerGroupDescribe, ShareGroupDescribe, StreamsGroupDescribe and "
     "ListGroups tell what the coordinator has decided last; Apache Kafka tells what is replicated.",
-    "A member is described once. Apache Kafka describes one whose leaving its log has "
-    "refused twice, until the log takes another record.",
+    "A member is described once. If the log of Apache Kafka has refused the record of its leaving, "
+    "Kafka describes it twice, until the log takes another record.",
 )
 
 _NOT_RUNNING: Final = Rejection(

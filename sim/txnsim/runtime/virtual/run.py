@@ -163,8 +163,8 @@ def _close_unfinished_tasks(loop: VirtualLoop) -> None:
     """Close the coroutines of tasks that cancelling could not end.
 
     A signal may interrupt the loop between taking a callback and calling it. The task behind that
-    callback is never woken again, and what waits for it never ends. Left alone, such a task would
-    fail when it is collected: at a moment that nobody chose, in another run.
+    callback never wakes again, and what waits for it never ends. Python would report such a task
+    as a failure when it collects it, which may be during another run.
 
     Args:
         loop: A loop that turns no more.
