@@ -12,7 +12,6 @@ import asyncio
 import logging
 from typing import Any, Final
 
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from txnsim.loggers import Logger
@@ -56,11 +55,11 @@ class ControlConnection(H11Protocol):
             return
         piece = bytes(self._unparsed[:FED_BYTES])
         del self._unparsed[:FED_BYTES]
+        if not self._unparsed:
+            self.flow.resume_reading()  # first: uvicorn pauses again for a body or a next request
         super().data_received(piece)
         if self._unparsed:
             self.loop.call_soon(self._parse_piece)
-        elif self.cycle is None or len(self.cycle.body) <= HIGH_WATER_LIMIT:
-            self.flow.resume_reading()
 
     def _unsupported_upgrade_warning(self) -> None:
         """Nothing: a request that may be upgraded is carried out as it is (RFC 9110, 7.8), and

@@ -167,6 +167,22 @@ async def test_behind_a_last_request_nothing_is_carried_out(
     assert b"smuggled" not in await topics(port)
 
 
+async def test_behind_a_request_that_waits_little_is_read(port: tuple[str, int]) -> None:
+    """Requests that a client has sent ahead stay in its socket until their turn."""
+    rule = b'{"id": "idle", "point": "client.request", "action": {"do": "hold"}}'
+    arm = head(b"Content-Length: %d" % len(rule)).replace(TOPICS_PATH, b"/api/v1/faults") + rule
+    wait = b"GET /api/v1/faults/idle/wait?timeout_ms=300000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    ahead = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1_000_000
+    reader, writer = await asyncio.open_connection(*port)
+    writer.write(arm)
+    assert b" 201 " in await reader.readline()
+    writer.transport.set_write_buffer_limits(high=0)
+    writer.write(wait + ahead)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(writer.drain(), 2.0)
+    writer.transport.abort()
+
+
 async def test_framing_does_not_depend_on_what_else_is_installed(port: tuple[str, int]) -> None:
     """uvicorn would use httptools and websockets if they are installed; these parse differently."""
     assert port
