@@ -73,8 +73,10 @@ def test_a_driver_ends_with_an_exam_that_is_ended(
     driver = shlex.join([sys.executable, "-c", f"{program} time.sleep(600)"])
     drivers = ("--driver", driver) if command == "run" else (driver, driver)
     exam = (sys.executable, "-m", "txnsim.cli.main", "exam", command, *drivers)
+    # These tests may run below nohup, which ignores SIGHUP.
     ignoring = (
         "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN);"
+        f" signal.signal({signal_number.value}, signal.SIG_DFL);"
         " os.execv(sys.argv[1], sys.argv[1:])"
     )
     with subprocess.Popen(
