@@ -16,7 +16,7 @@ registered through ``txnsim.on_demand_imports``.
   ``tasks`` on Spark's workers.
 - ``views``: SQL views over these tables, some with each record once; ``narrowing`` reads only what
   a query of Spark needs; ``log_database`` offers the tables in DuckDB, ``query_plan`` finds the
-  columns that a query reads.
+  columns that a query reads, ``read_ahead`` reads its parts in threads.
 - ``embedded``: DuckDB, which runs the same SQL for small inputs.
 - ``stores``: directories in an object store.
 - ``scan``: reads files into columns, with a compiled walk over batch headers.

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +19,7 @@ from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogOptions, tables_with
 from txnsim_spark.planning import FILES_OF_TABLE, Share, shares_of
 from txnsim_spark.query_plan import TableUse, prepare_planning, scans_of_streams, table_uses
+from txnsim_spark.read_ahead import read_ahead
 from txnsim_spark.scan.log_dirs import ignore_problem
 from txnsim_spark.scan.segments import Replica
 from txnsim_spark.schemas import TABLES
@@ -234,10 +236,13 @@ class LogDatabase:
                 columns=tuple(schema.names),
                 producer_ids=options.producer_ids or None,
             )
-            for share_number, share in enumerate(shares, 1):
-                self._progress(f"{table_name}: read part {share_number} of {len(shares)}")
-                for rows in batches_of(share, job, schema):
-                    yield _with_store_names(rows)
+            reported_number = None
+            readers = [partial(batches_of, share, job, schema) for share in shares]
+            for share_number, rows in read_ahead(readers):
+                if share_number != reported_number:
+                    self._progress(f"{table_name}: read part {share_number + 1} of {len(shares)}")
+                    reported_number = share_number
+                yield _with_store_names(rows)
         except (BadInputError, KeyboardInterrupt) as error:
             self._read_error = error
             raise

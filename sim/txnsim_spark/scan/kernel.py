@@ -49,6 +49,14 @@ def compile_function(function: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", machine_code)
 
 
+def inline_function(function: Callable[P, R]) -> Callable[P, R]:
+    """The function for compiled functions of the same module, which get its code in place of each
+    call. A call costs more than what a function of a few lines does: numba hands over each field of
+    an array, and asks for an exception behind it.
+    """
+    return cast("Callable[P, R]", njit(inline="always")(function))
+
+
 class _TolerantCache:
     """numba's cache of a function. On a full disk it keeps nothing, and raises nothing: the error
     would be taken for one of the segment that is read.

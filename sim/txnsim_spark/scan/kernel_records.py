@@ -11,7 +11,7 @@ import numpy as np
 
 from txnsim.wire.batch import Record
 from txnsim.wire.records import VARINT_BYTES_MAX, VARLONG_BYTES_MAX
-from txnsim_spark.scan.kernel import compile_function
+from txnsim_spark.scan.kernel import compile_function, inline_function
 from txnsim_spark.scan.pieces import Ints
 
 RECORD_BYTES_MIN: Final = Record.BYTES_MIN
@@ -47,39 +47,38 @@ def empty_record_table(record_count: int) -> Ints:
     return np.empty((record_count, RECORD_COLUMNS), dtype=np.int64, order="F")
 
 
-@compile_function
-def varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
+@inline_function
+def _varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
     """(value, end position) of the zigzag varint at ``position``; the end is after ``end`` if it is
-    cut off.
+    cut off. Places are unsigned, as numba asks of signed ones whether they count from the end.
     """
-    if position < end and buffer[position] < 0x80:  # most are short
-        first_byte = np.int64(buffer[position])
-        return int((first_byte >> 1) ^ -(first_byte & 1)), position + 1
-    value = np.uint64(0)
+    zigzag = np.uint64(0)
     shift = np.uint64(0)
-    while position < end:
-        byte = np.uint64(buffer[position])
+    is_cut_off = True
+    if position < end and buffer[np.uint64(position)] < 0x80:  # most are short
+        zigzag = np.uint64(buffer[np.uint64(position)])
         position += 1
-        value |= (byte & np.uint64(0x7F)) << shift
-        if byte < np.uint64(0x80):
-            half = np.int64(value >> np.uint64(1))
-            return int(-half - 1 if value & np.uint64(1) else half), position
+        is_cut_off = False
+    while is_cut_off and position < end and shift <= np.uint64(63):
+        byte = np.uint64(buffer[np.uint64(position)])
+        position += 1
+        zigzag |= (byte & np.uint64(0x7F)) << shift
         shift += np.uint64(7)
-        if shift > np.uint64(63):
-            break
-    return 0, end + 1
+        is_cut_off = byte >= np.uint64(0x80)
+    value = np.int64(zigzag >> np.uint64(1)) ^ -np.int64(zigzag & np.uint64(1))
+    return value, end + 1 if is_cut_off else position  # type: ignore[return-value]
 
 
-@compile_function
+@inline_function
 def _short_varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
     """(value, end position) of a varint of at most five bytes; ``_MALFORMED`` if it is that."""
-    value, end_position = varint(buffer, position, end)
+    value, end_position = _varint(buffer, position, end)
     if end_position > end or end_position - position > VARINT_BYTES_MAX:
         return 0, _MALFORMED
     return value, end_position
 
 
-@compile_function
+@inline_function
 def _sized_bytes(buffer: Any, position: int, end: int) -> tuple[int, int, int]:
     """(start, size, end) of the bytes at a position, which are preceded by their length."""
     size, begin = _short_varint(buffer, position, end)
@@ -92,14 +91,14 @@ def _sized_bytes(buffer: Any, position: int, end: int) -> tuple[int, int, int]:
     return begin, size, begin + size
 
 
-@compile_function
+@inline_function
 def _fill_record(buffer: Any, position: int, end: int, rows: Any, row: int) -> int:
     """Fill a row of a table with the record at a position; returns its end, or ``_MALFORMED``."""
     size, position = _short_varint(buffer, position, end)
     if position == _MALFORMED or size < 0 or size > end - position:
         return _MALFORMED
     record_end = position + size
-    time_delta, end_position = varint(buffer, position + 1, end)
+    time_delta, end_position = _varint(buffer, position + 1, end)
     if end_position > end or end_position - position - 1 > VARLONG_BYTES_MAX:
         return _MALFORMED
     rows[row, TIME_DELTA] = time_delta
