@@ -90,7 +90,7 @@ def test_a_folder_of_segments_with_another_name_is_told(
     assert main(["logs", "verify", str(log_dir)]) == 4
     output = capsys.readouterr().out
     assert output.startswith(f"notice foreign-folder: {log_dir}, {folder_name}: {why}")
-    for action in (["find-hanging"], ["decisions"], ["describe"], ["waiting"], ["timeline", "app"]):
+    for action in (["find-hanging"], ["decisions"], ["describe"], ["waiting"]):
         assert main(["logs", *action, str(log_dir)]) in (3, 4)
         output_and_errors = "".join(capsys.readouterr())
         assert f"{folder}: {why}" in output_and_errors, action
@@ -99,6 +99,15 @@ def test_a_folder_of_segments_with_another_name_is_told(
     query = "SELECT file, kind FROM kafka_errors"
     assert main(["logs", "sql", query, str(log_dir), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [{"file": str(folder), "kind": "unreadable"}]
+
+
+def test_a_foreign_folder_of_coordinators_is_told_by_a_timeline(
+    log_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = log_dir / "__transaction_state-0.copy"
+    shutil.copytree(log_dir / "orders-0", folder)
+    assert main(["logs", "timeline", "app", str(log_dir)]) == 4
+    assert str(folder) in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("folder_name", ["orders-1.0123456789abcdef0123456789abcdef-stray", "logs"])
