@@ -30,6 +30,7 @@ _FOREIGN_FOLDER: Final = (
     " move it away; passed by"
 )
 """What is said of a folder that is passed by for its name."""
+_ABSENT_NAMES_MAX: Final = 5
 _LEAVING_FOLDER: Final = re.compile(r"(.+)\.[0-9a-f]{32}-(?:delete|future|stray)")
 
 
@@ -147,6 +148,39 @@ def replicas_in(
             if not topics or replica.topic in topics:
                 replica_by_path.setdefault(replica.path, replica)
     return tuple(replica_by_path.values())
+
+
+def absent_replicas(
+    paths: Iterable[Path], topics: frozenset[str] = frozenset()
+) -> Iterator[tuple[Path, str]]:
+    """(file, sentence) for each log directory whose high watermarks name partitions that have
+    records and no folder: they were not copied, or a broker was killed as it deleted them. A path
+    of one replica's folder asks for no other.
+    """
+    for path in paths:
+        if _partition_of_folder(path) is not None:
+            continue
+        for log_dir in _log_dirs_under(path):
+            folder_names = {
+                leaving_match[1] if leaving_match else folder.name
+                for folder in log_dir.iterdir()
+                for leaving_match in [_LEAVING_FOLDER.fullmatch(folder.name)]
+            }
+            absent_names = [
+                str(partition)
+                for partition, offset in sorted(LogDirectory.read(log_dir).high_watermarks.items())
+                if offset > 0
+                and (not topics or partition.topic in topics)
+                and names.directory_name(partition) not in folder_names
+            ]
+            if absent_names:
+                more = len(absent_names) - _ABSENT_NAMES_MAX
+                more_text = f" and {more} more" if more > 0 else ""
+                yield (
+                    log_dir / names.FileName.HIGH_WATERMARKS,
+                    "it names partitions with records whose folders are not here:"
+                    f" {', '.join(absent_names[:_ABSENT_NAMES_MAX])}{more_text}",
+                )
 
 
 def path_and_reason(problem: str) -> tuple[str, str]:
