@@ -65,10 +65,12 @@ export function VerdictBar() {
 /** The button that does what the judge names as the end of a hanging transaction. */
 function EndButton({ partition }) {
   if (!partition.ends?.command) return null;
-  return html`<button class="primary" id="repair" disabled=${!canChangeCluster.value} title=${canChangeCluster.value ? partition.ends.command : "This run has ended, so nothing can be changed here"} onClick=${() => {
+  const isLookingBack = cursorIndex.value !== null && cursorIndex.value < eventCount.value - 1;
+  const refusal = !canChangeCluster.value ? "This run has ended, so nothing can be changed here" : isLookingBack ? "You look at an earlier moment, and it would act now: go back to now first" : "";
+  return html`<button class="primary" id="repair" disabled=${refusal !== ""} title=${refusal || partition.ends.command} onClick=${() => {
     chosenPartition.value = partition.partition; // it stays in sight after the repair, when others are in more trouble
     void repairPartition(partition);
-  }}>${partition.ends.action}</button>`;
+  }}>${partition.ends.action}${isLookingBack && canChangeCluster.value && html`<small>only at now</small>`}</button>`;
 }
 
 /** The verdict on another run, as a line. */
