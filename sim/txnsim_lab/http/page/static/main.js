@@ -136,6 +136,7 @@ const isSheetUp = signal(false);
 function Inspector() {
   const event = shownEvent.value;
   void eventCount.value;
+  if (CLUSTERLESS_VIEWS.includes(shownView.value)) return null; // no event is shown there
   if (!event || isStageEmpty()) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${hasNoRecording() ? "Nothing is recorded." : isSite ? "Open a story, or a lesson." : "Point a client at this cluster, make a transaction hang on the stage, or open a story."}</p></aside>`;
   const causeChain = shownCausesOf(event).slice(1);
   const [earlierCause] = (causeChain.at(-1) ?? event).p; // a cause that is no longer kept, or too far back to follow
@@ -145,8 +146,9 @@ function Inspector() {
   return html`<aside aria-label="Event" class=${isSheetUp.value ? "up" : ""}><button id="sheet" aria-expanded=${isSheetUp.value} onClick=${() => (isSheetUp.value = !isSheetUp.value)}>${focusedPartition ? "Partitions, why, and this event" : "This event"}</button>
     ${isOnStage && !askedFact.value && html`<${PartitionTable} partitions=${orderingVerdict?.partitions ?? []} deletedNames=${explanation.value?.words?.deleted_partitions} shownName=${focusedPartition} />`}
     ${focusedPartition && html`<${Why} tp=${focusedPartition} />`}
+    ${!askedFact.value && !isOnStage && html`<${EventTitle} event=${event} />`}
     ${!askedFact.value && html`<${Disclosure} id="event" label=${`Details of event #${event.i}`}>
-    <h2>#${event.i} ${event.k}</h2>${KIND_MEANINGS[event.k] && html`<p class="hint">${KIND_MEANINGS[event.k]}</p>`}<p><code>${event.node}</code><br />${millisecondsText(event)}${event.tx ? html`<br />${event.tx}` : ""}</p>
+    ${isOnStage && html`<${EventTitle} event=${event} />`}<p><code>${event.node}</code><br />${millisecondsText(event)}${event.tx ? html`<br />${event.tx}` : ""}</p>
     <table><tbody>${Object.entries(event.d ?? {}).sort().map(([name, value]) => html`<tr><th scope="row">${name}</th>
       <td>${typeof value === "object" ? JSON.stringify(value) : String(value)}</td></tr>`)}</tbody></table>
     <h3>Where does it come from?</h3>
@@ -155,6 +157,8 @@ function Inspector() {
         ${earlierCause !== undefined && html`<li>And so on, from <${EventLink} i=${earlierCause} /></li>`}</ol>`}<//>`}
   </aside>`;
 }
+
+const EventTitle = ({ event }) => html`<h2>#${event.i} ${event.k}</h2>${KIND_MEANINGS[event.k] && html`<p class="hint">${KIND_MEANINGS[event.k]}</p>`}`;
 
 /** At most so many steps of a story are marked on the time line. */
 const MARKED_STEPS_MAX = 60;
@@ -235,7 +239,10 @@ effect(() => {
 });
 effect(() => {
   void shownView.value; // on a small screen the name of the view may stand outside of the row of names
-  requestAnimationFrame(() => document.querySelector("nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" }));
+  requestAnimationFrame(() => {
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
+    document.querySelector("main > .view")?.scrollTo(0, 0); // each view begins at its top
+  });
 });
 document.body.classList.toggle("embedded", isEmbedded);
 addEventListener("keydown", onKey);

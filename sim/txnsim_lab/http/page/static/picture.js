@@ -110,7 +110,7 @@ const isBrokerUp = (clusterState, id) => clusterState.brokers[`broker/${id}`] !=
 
 /** What became of a batch, as text: its transaction, or whether readers get it that is in none. */
 function fateTextOf({ how, t, pid, last }, partitionVerdict, askedFact) {
-  if (how === "plain") return !partitionVerdict || partitionVerdict.stands_at === null ? "" : last < partitionVerdict.stands_at ? "readers get it ✓" : "withheld";
+  if (how === "plain") return !partitionVerdict || partitionVerdict.stands_at === null ? "" : last < partitionVerdict.stands_at ? "readable ✓" : "withheld";
   if (!t) return pid >= 0 ? `producer ${pid}` : "";
   return askedFact || !OUTCOME_WORDS[how] ? transactionLabel(t) : `${OUTCOME_WORDS[how]}: ${transactionLabel(t)}`;
 }

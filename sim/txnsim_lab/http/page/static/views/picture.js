@@ -3,6 +3,7 @@
 // of time, marker and record as curves into the log, and the reader at the batch that it must not pass (the wall).
 
 import { signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
 import { html } from "../html.js";
 import { comparison, goToEvent, indexOfPosition, lesson } from "../store.js";
 import { stateWithMeaning } from "../words.js";
@@ -16,7 +17,7 @@ const hasTwoPictures = () => Boolean(comparison.value && lesson.value);
 const isNarrowPicture = () => isSmallScreen.value || hasTwoPictures();
 const pictureWidth = () => (isSmallScreen.value ? 380 : hasTwoPictures() ? 470 : 660);
 const LEFT_MARGIN = 20;
-const TOPS = { app: 14, coordinator: 84, log: 204 }, NARROW_TOPS = { app: 14, coordinator: 60, log: 130 };
+const TOPS = { app: 14, coordinator: 84, log: 196 }, NARROW_TOPS = { app: 14, coordinator: 60, log: 130 };
 const SPAN_HEIGHT = 34, CELL_HEIGHT = 70, LOG_HEIGHT = 106, READERS_HEIGHT = 56, SHARER_HEIGHT = 22, AXIS_HEIGHT = 22;
 const CELL_GAP = 8, TICK_GAP = 12, TICK_LABEL_WIDTH = 56, TEXT_PADDING = 12;
 /** On a small screen the text stands closer to the edge of its batch, so that more batches fit. */
@@ -46,7 +47,7 @@ const stateText = ({ name, pending }) => (pending ? `${name} → ${pending}` : n
 /** A span with its shown text and the width that this needs. */
 const measureSpan = (span, text) => ({ ...span, shown: shortenText(text), full: text, width: textWidth(shortenText(text), true) + 2 * TEXT_PADDING });
 const measureCell = (cell) => {
-  const lines = [cell.title || shortenText(cell.text, CELL_TEXT_LENGTH_MAX) || "record", shortenText(cell.sub, 22)];
+  const lines = [cell.title || shortenText(cell.text, CELL_TEXT_LENGTH_MAX) || "record", shortenText(isNarrowPicture() ? cell.sub.split(": ")[0] : cell.sub, 22)];
   return { cell, lines, tick: cell.tick, width: Math.max(isNarrowPicture() ? 60 : 84, ...lines.map((line) => textWidth(line, true) + 2 * cellPadding())) };
 };
 
@@ -79,6 +80,10 @@ function placeWithoutAxis(cells) {
  *  what has happened in it is played: a message travels, and what it brings stands there when it has arrived (app.css). */
 export function Picture({ picture, label = "The picture", isStill = false, isStep = isStill }) {
   const isNarrow = isNarrowPicture();
+  const boxRef = useRef(null);
+  useEffect(() => {
+    boxRef.current.scrollLeft = boxRef.current.scrollWidth; // where the picture is wider than its place, its newest end is in sight
+  });
   const tops = isNarrow ? NARROW_TOPS : TOPS;
   const appSpans = picture.app.spans.map((span) => measureSpan(span, span.text));
   const stateSpans = picture.coordinator.spans.map((span) => measureSpan(span, stateText(span)));
@@ -99,14 +104,14 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
   const waitingFlight = isNarrow ? picture.flights.find(({ how }) => how !== "delivered") : undefined; // no curves here: what is on its way has a line of its own
   const applicationText = shortenText(picture.app.text, isNarrow ? NARROW_TEXT_LENGTH_MAX : 60);
   const shownHeight = height + (isNarrow ? 0 : AXIS_HEIGHT);
-  return html`<div class="drawing" ref=${showNewest}><svg style=${{ "--width": width, "--height": shownHeight }} class=${`drawn${logs.length > 1 ? " tall" : ""}`} role="group" aria-label=${label} viewBox=${`-2 0 ${width + 4} ${shownHeight}`}>
+  return html`<div class="drawing" ref=${boxRef}><svg preserveAspectRatio="xMinYMin" style=${{ "--width": width, "--height": shownHeight }} class=${`drawn${logs.length > 1 ? " tall" : ""}`} role="group" aria-label=${label} viewBox=${`-2 0 ${width + 4} ${shownHeight}`}>
     <defs>${["new", "old"].map((name) => html`<marker id=${`tip-${name}`} class=${`tip ${name}`} markerWidth="10" markerHeight="10" refX="6" refY="4" orient="auto" markerUnits="userSpaceOnUse"><path d="M0,0L8,4L0,8z" /></marker>`)}
       <pattern id="stripes" width="8" height="8" patternTransform="rotate(45)" patternUnits="userSpaceOnUse"><rect class="ground" width="8" height="8" /><rect class="stripe" width="3" height="8" /></pattern></defs>
     ${flights.map(({ flight, curve }) => html`<${FlightCurve} key=${flightKey(flight)} flight=${flight} curve=${curve} />`)}
     <text class="cap" x="0" y=${tops.app}>APPLICATION${picture.app.id && ` · ${shortenText(picture.app.id)}`}</text>
     ${isNarrow || !appSpans.length ? html`<text class=${picture.app.id ? "app" : "dim"} x=${isNarrow ? 0 : LEFT_MARGIN} y=${tops.app + (isNarrow ? 22 : 32)}>${applicationText}</text>`
       : appSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`box ${span.how}`} textKind="app" x=${tickPositions[span.tick]} y=${tops.app + 10} endX=${n < appSpans.length - 1 ? tickPositions[appSpans[n + 1].tick] - CELL_GAP / 2 : width} round="6" />`)}
-    <text class="cap" x="0" y=${tops.coordinator}>COORDINATOR${picture.coordinator.where && ` · ${picture.coordinator.where}`}${isNarrow && stateSpans.length > 0 ? ` · ${stateSpans.at(-1).full}` : ""}</text>
+    <text class="cap" x="0" y=${tops.coordinator}>COORDINATOR${picture.coordinator.where && ` · ${picture.coordinator.where}`}${isNarrow && stateSpans.length > 0 ? ` · ${stateSpans.at(-1).pending ?? stateSpans.at(-1).name}` : ""}</text>
     ${isNarrow ? html`<text class=${picture.app.id ? "coordinator" : "dim"} x="0" y=${tops.coordinator + 22}>${shortenText(picture.coordinator.text, NARROW_TEXT_LENGTH_MAX)}</text>
       ${waitingFlight && html`<${FlightLabel} key=${flightKey(waitingFlight)} label=${{ flight: waitingFlight, text: shortenText(waitingFlight.label, NARROW_TEXT_LENGTH_MAX), x: 0, y: tops.coordinator + 32, width: textWidth(shortenText(waitingFlight.label, NARROW_TEXT_LENGTH_MAX)) + 20 }} />`}` : html`
       ${stateSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`pill${n === stateSpans.length - 1 ? " now" : ""}${span.pending ? " pending" : ""}`} textKind=${`state-name${n === stateSpans.length - 1 ? " now" : ""}`} x=${tickPositions[span.tick]} y=${tops.coordinator + 8} endX=${n < stateSpans.length - 1 ? tickPositions[stateSpans[n + 1].tick] - CELL_GAP / 2 : width} round="15" />`)}
@@ -116,11 +121,6 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
     ${flightLabels(flights, width).map((label) => html`<${FlightLabel} key=${flightKey(label.flight)} label=${label} />`)}
     ${!isNarrow && shownTicks(picture.ticks, tickPositions).map(({ x, text }) => html`<text class="tick" x=${x} y=${height + AXIS_HEIGHT - 8}>${text}</text>`)}</svg></div>`;
 }
-
-/** Where a picture is wider than its place, show its newest end first. */
-const showNewest = (box) => {
-  if (box) box.scrollLeft = box.scrollWidth;
-};
 
 /** The labels of the axis that differ from the one before, and have room. */
 function shownTicks(labels, tickPositions) {

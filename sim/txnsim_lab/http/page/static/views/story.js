@@ -14,12 +14,12 @@ import { PractiseButton } from "./practise.js";
 export const hasStoryBelowPicture = () => storyNotes().length > 0 && !lesson.value && !comparison.value;
 
 /** The buttons that go from step to step, and where in the story the shown event is. */
-export function StepControls() {
+export function StepControls({ isOver = false }) {
   const stepCount = storyNotes().length;
   return html`<button id="step-back" onClick=${() => goBySteps(-1)}>◀ step</button>
     <button id="play" class="primary" aria-pressed=${isPlaying.value} onClick=${togglePlaying} title="Play, or stand still (Space)">${isPlaying.value ? "❚❚ stop" : "▶ play"}</button>
     <button id="step-on" onClick=${() => goBySteps(1)}>step ▶</button>
-    <span class="step-of">Step ${stepAt(shownIndex.value)?.number ?? 0} of ${stepCount}</span>`;
+    <span class="step-of">${isOver ? `After step ${stepCount}` : `Step ${stepAt(shownIndex.value)?.number ?? 0} of ${stepCount}`}</span>`;
 }
 
 /** What the judge says of an operator's newest marker on a partition after the last step of the story; undefined if there is none. */
@@ -41,7 +41,7 @@ export function Story({ shownMoment, partitionName }) {
   const repairSentence = repairAfterStory(shownMoment, partitionName);
   const nextStep = drivenRun.value?.next;
   return html`<section class="story" aria-label="What happens">
-    <p class="player"><${StepControls} /></p>
+    <p class="player"><${StepControls} isOver=${Boolean(repairSentence)} /></p>
     <p class="now" aria-live="polite">${repairSentence ?? (shownNumber ? events[noteIndices[shownNumber - 1]].d.text : "The story has not begun at this event.")}</p>
     ${traceOrigin.value.kind === "live" && shownNumber === noteIndices.length && html`<p class="next"><button id="prevent" onClick=${showPrevention}>How to prevent it: compare with a leader that asks first (verification)</button> <${PractiseButton} isAgain=${true} /></p>`}
     <${Disclosure} id="steps" label=${`All ${noteIndices.length} steps`}><ol>

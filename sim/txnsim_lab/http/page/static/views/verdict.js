@@ -58,7 +58,7 @@ export function VerdictBar() {
   const gravestPartition = verdict.partitions.find((partition) => partition.headline === verdict.headline);
   return html`<section id="verdict" class=${`verdict ${verdict.state}`} role="status" data-verdict=${verdict.state} data-event=${judgedPosition} data-lag=${lagOf(judgedPosition) ?? undefined}>
     <h2><span aria-hidden="true">${STATE_SIGNS[verdict.state]}</span> ${verdict.headline}</h2>
-    <p class="standing">${gravestPartition && html`${gravestPartition.summary && html`<span>${gravestPartition.summary}</span>`}${gravestPartition.ends && !(isLearnersTask.value && gravestPartition.ends.command) && html`<span>${gravestPartition.ends.sentence}</span>`}`}<${Age} position=${judgedPosition} /></p>
+    <p class="standing">${gravestPartition && html`${gravestPartition.summary && html`<span class="summary">${gravestPartition.summary}</span>`}${gravestPartition.ends && !(isLearnersTask.value && gravestPartition.ends.command) && html`<span>${gravestPartition.ends.sentence}</span>`}`}<${Age} position=${judgedPosition} /></p>
     ${gravestPartition && serverExplanation && !isLearnersTask.value && html`<${EndButton} partition=${gravestPartition} />`}</section>`;
 }
 

@@ -48,7 +48,7 @@ export function Zoo() {
     <p role="status">${busyText}</p>
     ${!scenarios && html`<p class="hint">Reading the scenarios …</p>`}
     ${scenarios && html`<table class="wide zoo"><caption>Runs and their verdicts</caption><thead><tr><th>what happens</th>${generationsOf(scenarios).map((mode) => html`<th>${runName(mode)}</th>`)}</tr></thead><tbody>
-      ${sortScenarios(scenarios).map((scenario) => html`<tr data-story=${[scenario.name, ...scenario.aliases].join(" ")}><td>${scenario.title}<small>${scenario.name}</small></td>${generationsOf(scenarios).map((mode) => html`<td>
+      ${sortScenarios(scenarios).map((scenario) => html`<tr data-story=${[scenario.name, ...scenario.aliases].join(" ")}><td class="tells"><b>${scenario.title}</b><small>${scenario.goal}</small><small>${scenario.name}</small></td>${generationsOf(scenarios).map((mode) => html`<td>
         ${Object.entries(scenario.runs).filter(([run]) => generationOf(run) === mode).map(([run, verdict]) => html`
           <button class=${verdict === "healthy" ? "run healthy" : "run bad"} data-run=${run} disabled=${busyText !== ""} onClick=${() => playZooRun(scenario.name, run, "armed")}>
             ${verdict === "healthy" ? "✓" : "✖"} ${runName(run)}<small>${verdict}</small></button> `)}</td>`)}</tr>`)}
