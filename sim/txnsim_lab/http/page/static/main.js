@@ -61,7 +61,7 @@ function App() {
     ${noticeText.value && html`<p class="gap" id="said" role="status">${noticeText.value} <button onClick=${() => (noticeText.value = "")}>Close</button></p>`}
     ${!askedFact.value && html`<${JudgesFindings} />`}
     <${GapNotices} /></section>
-    <main class=${isBeforeNewest() ? "past" : ""}>${isShareOpen.value ? html`<${Share} />` : isHelpOpen.value && html`<${Help} />`}<section class="view" tabindex="0" hidden=${isHelpOpen.value || isShareOpen.value} aria-label=${VIEW_TITLES.find(([name]) => name === shownView.value)[1]}><${ShownView} /></section><${Inspector} /></main>
+    <main class=${isBeforeNewest() ? "past" : ""}>${isShareOpen.value ? html`<${Share} />` : isHelpOpen.value && html`<${Help} />`}<section class="view" data-view=${shownView.value} tabindex="0" hidden=${isHelpOpen.value || isShareOpen.value} aria-label=${VIEW_TITLES.find(([name]) => name === shownView.value)[1]}><${ShownView} /></section><${Inspector} /></main>
     <${Scrubber} />`;
 }
 

@@ -185,14 +185,14 @@ async function goToNextPart() {
 
 export function Lesson() {
   const playedLesson = lesson.value;
-  const sectionRef = useRef(null);
+  const lessonElementRef = useRef(null);
   useEffect(() => { // the pressed button is gone, or was disabled: focus the next one
-    if (document.activeElement === document.body) sectionRef.current?.querySelector("button.primary:not(:disabled), [name=guess], [id^=lesson-action]")?.focus();
+    if (document.activeElement === document.body) lessonElementRef.current?.querySelector("button.primary:not(:disabled), [name=guess], [id^=lesson-action]")?.focus();
   }, [playedLesson?.part, playedLesson?.shown, playedLesson?.tried, playedLesson?.doing, playedLesson?.met, isRunBusy.value]);
   if (!playedLesson) return null;
   const lessonPart = playedLesson.parts[playedLesson.part];
   const PartView = lessonPart?.goal && Object.keys(lessonPart.goal).length ? GoalPart : QuestionPart;
-  return html`<section ref=${sectionRef} class=${isPresenting.value ? "lesson presented" : "lesson"} id="lesson" aria-label=${`Lesson ${playedLesson.id}`} aria-live="polite">
+  return html`<section ref=${lessonElementRef} class=${isPresenting.value ? "lesson presented" : "lesson"} id="lesson" aria-label=${`Lesson ${playedLesson.id}`} aria-live="polite">
     <h2>${playedLesson.id}${askedFact.value ? "" : `: ${playedLesson.title}`} <small>${lessonPart ? `part ${playedLesson.part + 1} of ${playedLesson.parts.length}` : "the end"}</small></h2>
     ${lessonPart ? html`<${PartView} key=${playedLesson.part} part=${lessonPart} playedLesson=${playedLesson} />` : html`<${LessonEnd} playedLesson=${playedLesson} />`}</section>`;
 }

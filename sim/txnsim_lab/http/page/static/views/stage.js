@@ -224,11 +224,11 @@ function FirstScreen() {
   const [isLookedAt, lookAt] = useState(false);
   useEffect(() => {
     if (isStopped || isLookedAt) return undefined;
-    const stepTimer = setTimeout(() => setStep((step + 1) % HANG_STORY.length), readingMs(HANG_STORY[step].says));
+    const stepTimer = setTimeout(() => setStep((step + 1) % HANG_STORY.length), readingMs(HANG_STORY[step].sentence));
     return () => clearTimeout(stepTimer);
   }, [step, isStopped, isLookedAt]);
   const isLive = traceOrigin.value.kind === "live";
-  const { says, it } = HANG_STORY[step];
+  const { sentence, picture } = HANG_STORY[step];
   const [pause, resume] = [() => lookAt(true), () => lookAt(false)];
   const goBy = (steps) => () => {
     stop(true);
@@ -243,9 +243,9 @@ function FirstScreen() {
   return html`<div class="first"><h2>See what happens to transactions of Kafka, step by step</h2>
     <p class="about">A committed or aborted transaction can stay open on a partition. Then consumers of that partition wait for ever.</p>
     <div class="plays" tabindex="0" role="group" aria-label="How it happens" onMouseEnter=${pause} onMouseLeave=${resume} onFocusIn=${pause} onFocusOut=${resume} onKeyDown=${goByArrow}>
-      <${Picture} picture=${it} label="How a transaction hangs" isStill=${true} />
+      <${Picture} picture=${picture} label="How a transaction hangs" isStill=${true} />
       <p class="player"><button onClick=${goBy(-1)}>◀<span class="sr"> step before</span></button> <button id="playing" onClick=${() => stop(!isStopped)}>${isStopped ? "▶ play" : "❚❚ stop"}</button> <button onClick=${goBy(1)}>▶<span class="sr"> next step</span></button> <span class="step-of">Step ${step + 1} of ${HANG_STORY.length}</span></p>
-      <p class="says">${says}</p></div>
+      <p class="says">${sentence}</p></div>
     <div class="ways"><${PractiseButton}>Watch it happen (60 s)<//>
       <${FirstLesson} />
       <button id="all-stories" onClick=${() => chooseView("zoo")}>All lessons and stories</button>
