@@ -579,9 +579,7 @@ def _partition_state(
     return VerdictState.WAITS, words.replication_headline(partition.partition), ending
 
 
-def _reader_mark(
-    partition: PartitionFacts, cause: Cause, holder: OpenTxnVerdict | None
-) -> str:
+def _reader_mark(partition: PartitionFacts, cause: Cause, holder: OpenTxnVerdict | None) -> str:
     if holder is not None:
         return words.reader_mark(partition.readers)
     is_free = cause is Cause.NOTHING and partition.high_watermark > partition.log_start

@@ -42,7 +42,14 @@ PLAIN: Final = {
     ),
     *("the coordinator says", "the partition says"),
     *("✖ ✓",),
-    *("fault rules in force", "faults", "scenarios", "stories", "stories and lessons", "write a story"),
+    *(
+        "fault rules in force",
+        "faults",
+        "scenarios",
+        "stories",
+        "stories and lessons",
+        "write a story",
+    ),
 }
 
 
@@ -101,7 +108,7 @@ def test_from_the_address_to_a_hang_its_reason_and_its_repair(
     me.sees("transactional id billing is Empty without this partition", "tr.hangs")
     me.choose("Picture")
     # Fields of an event came in another order each time.
-    order = "[...document.querySelectorAll('aside table th')].map((one) => one.textContent)"
+    order = "[...document.querySelectorAll('#event table th')].map((one) => one.textContent)"
     fields = me.page.evaluate(order)
     assert fields == sorted(fields)
     # "pid.open" explained nothing: each kind of event has a sentence now.

@@ -8,7 +8,7 @@ import pytest
 
 from tests.lab.browser.conftest import make_hang
 from tests.lab.browser.test_picture import OWN_TEXT, SIZES
-from tests.lab.browser.test_stage import play_run
+from tests.lab.browser.test_stage import PLAY
 from tests.support.txnsim_server import TxnsimServer
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def test_once_it_is_ended_the_reader_goes_on_and_no_record_is_lost_from_sight(
     rectangles = batches.locator("rect").evaluate_all(BATCHES)
     assert reader_x(page) > rectangles[2]["right"]
     width = page.viewport_size["width"]
-    assert all(0 <= one["left"] and one["right"] <= width for one in rectangles)
+    assert all(one["left"] >= 0 and one["right"] <= width for one in rectangles)
     assert page.inner_text(".story .now").endswith("Readers discard its records.")
     assert page.inner_text(".step-of") == "After step 6"
 
@@ -164,6 +164,7 @@ def test_on_a_telephone_everything_is_large_enough_for_a_finger(
 def test_no_text_is_too_small(screen: str, server: TxnsimServer, new_page: Any) -> None:
     page = new_page(server.http, **SCREENS[screen])
     for story, run in (("z01", "V-"), ("z21", "TV2")):
-        play_run(page, story, run)
+        page.evaluate(PLAY, [story, run])
+        page.wait_for_selector("#verdict[data-verdict]")
         sizes = page.evaluate(SIZES)
         assert {text: px for text, px in sizes.items() if px < SMALLEST_PX} == {}
