@@ -10,7 +10,7 @@ import { KEY_BINDINGS, VIEW_TITLES, onKey, toggleOverlay, availableViews } from 
 import { PLAY_SPEEDS, isPlaying, playSpeed, togglePlaying } from "./player.js";
 import { isSite, keepFilesOffline, startWorker } from "./site.js";
 import { savePng, saveSvg } from "./save.js";
-import { stepAt } from "./stage.js";
+import { hasUserData, stepAt } from "./stage.js";
 import { askedFact, shownIndex, isRunBusy, chooseView, eventCount, cursorIndex, isDetailed, isEmbedded, isLearnersTask, events, explanation, runFile, isTraceFull, goToEvent, isHelpOpen, indexOfPosition, traceHeader, newestEventIndex, lesson, connectionState, goToNewest, lostEventCount, judgedMoment, storyNotes, isPresenting, problemText, eventRate, readEventCount, isClusterReplaced, noticeText, isShareOpen, shownEvent, traceOrigin, shownState, shownView, findings, shownCausesOf } from "./store.js";
 import { Cluster } from "./views/cluster.js";
 import { Drive } from "./views/drive.js";
@@ -24,7 +24,7 @@ import { Lesson, Lessons } from "./views/lesson.js";
 import { PartitionTable } from "./views/partitions.js";
 import { Producers } from "./views/producers.js";
 import { Share } from "./views/share.js";
-import { BootstrapAddress, Stage, hasUserData, focusedPartitionOf } from "./views/stage.js";
+import { BootstrapAddress, Stage, focusedPartitionOf } from "./views/stage.js";
 import { StepControls, hasStoryBelowPicture } from "./views/story.js";
 import { VerdictBar } from "./views/verdict.js";
 import { Why } from "./views/why.js";
@@ -167,7 +167,7 @@ function Scrubber() {
   const newestIndex = Math.max(0, eventCount.value - 1);
   const event = events[shownIndex.value];
   const stepCount = storyNotes().length;
-  const isStoryAbove = shownView.value === "stage" && hasStoryBelowPicture() && !isHelpOpen.value && !isShareOpen.value && !isStageEmpty();
+  const isStoryAbove = shownView.value === "stage" && hasStoryBelowPicture() && !isHelpOpen.value && !isShareOpen.value;
   const positionText = event ? `#${event.i} / ${events[newestIndex].i} · ${millisecondsText(event)}` : "no events";
   return html`<footer>
     ${!stepCount || isDetailed.value ? html`<button onClick=${() => goToEvent(0)} aria-label="first event">|◀</button>

@@ -41,8 +41,8 @@ function linesOf(text, lengthMax) {
 }
 const shortenText = (text, lengthMax = TEXT_LENGTH_MAX) => (text.length > lengthMax ? `${[...text].slice(0, lengthMax - 1).join("")}…` : text);
 
-/** Only of Empty the meaning is told here, too: an id is Empty whose transactions are all over. */
-const stateText = ({ name, pending }) => (pending ? `${name} → ${pending}` : name === "Empty" ? stateWithMeaning(name) : name);
+/** Of the current state Empty the meaning is told here, too: an id is Empty whose transactions are all over. */
+const stateText = ({ name, pending }, isCurrent) => (pending ? `${name} → ${pending}` : name === "Empty" && isCurrent ? stateWithMeaning(name) : name);
 
 /** A span with its shown text and the width that this needs. */
 const measureSpan = (span, text) => ({ ...span, shown: shortenText(text), full: text, width: textWidth(shortenText(text), true) + 2 * TEXT_PADDING });
@@ -86,7 +86,7 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
   });
   const tops = isNarrow ? NARROW_TOPS : TOPS;
   const appSpans = picture.app.spans.map((span) => measureSpan(span, span.text));
-  const stateSpans = picture.coordinator.spans.map((span) => measureSpan(span, stateText(span)));
+  const stateSpans = picture.coordinator.spans.map((span, n, spans) => measureSpan(span, stateText(span, n === spans.length - 1)));
   const cellRows = picture.logs.map(({ cells }) => cells.map(measureCell));
   const tickPositions = positionsOfTicks(picture.ticks.length, [appSpans, stateSpans, ...cellRows]);
   const placedCells = cellRows.map((cells) => (isNarrow ? placeWithoutAxis(cells) : cells.map((cell) => ({ ...cell, x: tickPositions[cell.tick] }))));

@@ -6,7 +6,7 @@ import { useEffect, useState } from "preact/hooks";
 import { askServer, changeCluster, sendInput, postJson } from "../api.js";
 import { prefersReducedMotion, readingMs } from "../player.js";
 import { html } from "../html.js";
-import { SHOWN_MAX, coordinatorBeliefOf, highWatermark, idsOf, judgedIds, messagesAt, partitionsOf, recentClientsAt, stepAt } from "../stage.js";
+import { SHOWN_MAX, coordinatorBeliefOf, hasUserData, highWatermark, idsOf, judgedIds, messagesAt, partitionsOf, recentClientsAt, stepAt } from "../stage.js";
 import { askedFact, canChangeCluster, chooseView, comparison, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, presentAnswer, readEventCount, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
 import { tapeOf } from "../tape.js";
 import { PICTURE_LOGS_MAX, pictureOf } from "../picture.js";
@@ -93,9 +93,6 @@ function Details({ shownMoment, orderingVerdict }) {
 }
 
 const noHangText = ({ serverExplanation, error }) => (serverExplanation ? "Nothing hangs." : error || READING_TEXT);
-
-/** Whether the cluster has a transactional id or a partition of users. */
-export const hasUserData = (clusterState) => Object.keys(clusterState.transactions).length > 0 || Object.keys(clusterState.logs).some((tp) => !tp.startsWith("__"));
 
 /** The first names, the chosen one in front. */
 const firstNames = (names, chosenName) => (names.includes(chosenName) ? [chosenName, ...names.filter((name) => name !== chosenName)] : names).slice(0, SHOWN_MAX);
@@ -242,12 +239,12 @@ function FirstScreen() {
   };
   return html`<div class="first"><h2>See what happens to transactions of Kafka, step by step</h2>
     <p class="about">A committed or aborted transaction can stay open on a partition. Then consumers of that partition wait for ever.</p>
+    <p class="begin"><${PractiseButton}>Watch it happen (60 s)<//></p>
     <div class="plays" tabindex="0" role="group" aria-label="How it happens" onMouseEnter=${pause} onMouseLeave=${resume} onFocusIn=${pause} onFocusOut=${resume} onKeyDown=${goByArrow}>
       <${Picture} picture=${picture} label="How a transaction hangs" isStill=${true} />
       <p class="player"><button onClick=${goBy(-1)}>◀<span class="sr"> step before</span></button> <button id="playing" onClick=${() => stop(!isStopped)}>${isStopped ? "▶ play" : "❚❚ stop"}</button> <button onClick=${goBy(1)}>▶<span class="sr"> next step</span></button> <span class="step-of">Step ${step + 1} of ${HANG_STORY.length}</span></p>
       <p class="says">${sentence}</p></div>
-    <div class="ways"><${PractiseButton}>Watch it happen (60 s)<//>
-      <${FirstLesson} />
+    <div class="ways"><${FirstLesson} />
       <button id="all-stories" onClick=${() => chooseView("zoo")}>All lessons and stories</button>
       <details id="plan" class="folded"><summary>A plan for a class: two times 45 minutes</summary><table><tbody>${CLASS_PLAN.map(([time, activity, id]) => html`<tr><td class="hint">${time}</td><td>${activity}${id && html`: <a class="link" href=${`#lesson=${id}&part=0`}>${id}</a>`}</td></tr>`)}</tbody></table></details>
       ${isLive ? html`<p class="hint">Or point a Kafka client at this cluster. What it does appears here.</p><p><code>bootstrap.servers=<${BootstrapAddress} /></code> <${CopyAddressButton} /></p>` : html`

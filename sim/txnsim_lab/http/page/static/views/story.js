@@ -4,14 +4,14 @@
 import { runTask, compareWithRun, playRun } from "../api.js";
 import { html } from "../html.js";
 import { goBySteps, isPlaying, togglePlaying } from "../player.js";
-import { stepAt } from "../stage.js";
-import { comparison, drivenRun, events, goToEvent, leaderWritesOf, lesson, shownIndex, storyNotes, traceOrigin } from "../store.js";
+import { hasUserData, stepAt } from "../stage.js";
+import { comparison, drivenRun, events, goToEvent, judgedMoment, leaderWritesOf, lesson, shownIndex, storyNotes, traceOrigin } from "../store.js";
 import { tapeOf } from "../tape.js";
 import { Disclosure } from "./folded.js";
 import { PractiseButton } from "./practise.js";
 
 /** Whether the stage tells a story below its picture. Elsewhere the buttons of its steps stand at the foot of the page. */
-export const hasStoryBelowPicture = () => storyNotes().length > 0 && !lesson.value && !comparison.value;
+export const hasStoryBelowPicture = () => storyNotes().length > 0 && !lesson.value && !comparison.value && hasUserData(judgedMoment.value.clusterState);
 
 /** The buttons that go from step to step, and where in the story the shown event is. */
 export function StepControls({ isOver = false }) {
@@ -43,7 +43,7 @@ export function Story({ shownMoment, partitionName }) {
   return html`<section class="story" aria-label="What happens">
     <p class="player"><${StepControls} isOver=${Boolean(repairSentence)} /></p>
     <p class="now" aria-live="polite">${repairSentence ?? (shownNumber ? events[noteIndices[shownNumber - 1]].d.text : "The story has not begun at this event.")}</p>
-    ${traceOrigin.value.kind === "live" && shownNumber === noteIndices.length && html`<p class="next"><button id="prevent" onClick=${showPrevention}>How to prevent it: compare with a leader that asks first (verification)</button> <${PractiseButton} isAgain=${true} /></p>`}
+    ${traceOrigin.value.kind === "live" && shownNumber === noteIndices.length && html`<p class="next"><button id="prevent" onClick=${showPrevention}>How to prevent it: compare with a leader that asks first</button> <${PractiseButton} isAgain=${true} /></p>`}
     <${Disclosure} id="steps" label=${`All ${noteIndices.length} steps`}><ol>
     ${noteIndices.map((noteIndex, n) => html`<li aria-current=${n + 1 === shownNumber && !repairSentence ? "step" : undefined}>
       <button class="caption" onClick=${() => goToEvent((noteIndices[n + 1] ?? events.length) - 1)}>${events[noteIndex].d.text}</button></li>`)}
