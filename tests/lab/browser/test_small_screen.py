@@ -14,6 +14,7 @@ pytestmark = pytest.mark.browser
 
 WIDTH, HEIGHT = 390, 844
 
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_page_fits_a_telephone_and_why_is_a_sheet_from_below(
     theme: str, server: TxnsimServer, new_page: Any, axe: str
