@@ -7,11 +7,11 @@ import { followAddress } from "./address.js";
 import { isRunLinked, explainEvent, showKeptExplanation, leaveRun, followLiveTrace, followPresent, openSession, startRecording, showRunOfFile, showPackedRuns } from "./api.js";
 import { html } from "./html.js";
 import { KEY_BINDINGS, VIEW_TITLES, onKey, toggleOverlay, availableViews } from "./keys.js";
-import { PLAY_SPEEDS, isPlaying, playSpeed, togglePlaying } from "./player.js";
+import { PLAY_SPEEDS, playSpeed } from "./player.js";
 import { isSite, keepFilesOffline, startWorker } from "./site.js";
 import { savePng, saveSvg } from "./save.js";
 import { hasUserData, stepAt } from "./stage.js";
-import { askedFact, shownIndex, isRunBusy, chooseView, eventCount, cursorIndex, isDetailed, isEmbedded, isLearnersTask, events, explanation, runFile, isTraceFull, goToEvent, isHelpOpen, indexOfPosition, traceHeader, newestEventIndex, lesson, connectionState, goToNewest, lostEventCount, judgedMoment, storyNotes, isPresenting, problemText, eventRate, readEventCount, isClusterReplaced, noticeText, isShareOpen, shownEvent, traceOrigin, shownState, shownView, findings, shownCausesOf } from "./store.js";
+import { askedFact, comparison, shownIndex, isRunBusy, chooseView, eventCount, cursorIndex, isDetailed, isEmbedded, isLearnersTask, events, explanation, runFile, isTraceFull, goToEvent, isHelpOpen, indexOfPosition, traceHeader, newestEventIndex, lesson, connectionState, goToNewest, lostEventCount, judgedMoment, storyNotes, isPresenting, problemText, eventRate, readEventCount, isClusterReplaced, noticeText, isShareOpen, shownEvent, traceOrigin, shownState, shownView, findings, shownCausesOf } from "./store.js";
 import { Cluster } from "./views/cluster.js";
 import { Drive } from "./views/drive.js";
 import { Coordinator } from "./views/coordinator.js";
@@ -59,7 +59,7 @@ function App() {
     <${VerdictBar} />
     <section class="notices" aria-label="Notices">${lesson.value ? shownView.value !== "stage" && html`<${Lesson} />` : html`<${Drive} />`}${problemText.value && html`<p class="problem" role="alert">${problemText.value} <button onClick=${() => (problemText.value = "")}>Close</button></p>`}
     ${noticeText.value && html`<p class="gap" id="said" role="status">${noticeText.value} <button onClick=${() => (noticeText.value = "")}>Close</button></p>`}
-    ${!askedFact.value && html`<${JudgesFindings} />`}
+    ${!askedFact.value && !comparison.value && html`<${JudgesFindings} />`}
     <${GapNotices} /></section>
     <main class=${isBeforeNewest() ? "past" : ""}>${isShareOpen.value ? html`<${Share} />` : isHelpOpen.value && html`<${Help} />`}<section class="view" data-view=${shownView.value} tabindex="0" hidden=${isHelpOpen.value || isShareOpen.value} aria-label=${VIEW_TITLES.find(([name]) => name === shownView.value)[1]}><${ShownView} /></section><${Inspector} /></main>
     <${Scrubber} />`;
@@ -174,7 +174,7 @@ function Scrubber() {
     <button onClick=${() => goToEvent(shownIndex.value - 1)} aria-label="previous event">◀</button>
     <button onClick=${() => goToEvent(shownIndex.value + 1)} aria-label="next event">▶</button>
     <button onClick=${() => goToEvent(newestEventIndex())} aria-label="last event">▶|</button>` : ""}
-    ${stepCount === 0 ? html`<button id="play" aria-pressed=${isPlaying.value} onClick=${togglePlaying} title="Play, or stand still (Space)">${isPlaying.value ? "❚❚ stop" : "▶ play"}</button>` : !isStoryAbove && html`<${StepControls} />`}
+    ${!isStoryAbove && html`<${StepControls} />`}
     <label class="speed"><span class="sr">Speed</span><select id="speed" value=${playSpeed.value} onChange=${(e) => (playSpeed.value = Number(e.target.value))}>${PLAY_SPEEDS.map((factor) => html`<option value=${factor}>${factor}×</option>`)}</select></label>
     <span class="line"><input id="time" type="range" min="0" max=${newestIndex} ref=${(el) => { if (el) el.value = Math.max(0, shownIndex.value); }} aria-label="time"
       aria-valuetext=${event ? `event ${event.i}: ${KIND_MEANINGS[event.k] ?? event.k}` : "no event"} onInput=${(e) => goToEvent(Number(e.target.value))} />

@@ -4,6 +4,12 @@
 
 import { ANOMALY_MEANINGS } from "./meanings.js";
 
+/** What the states of a transactional id mean. */
+const STATE_MEANINGS = {
+  Empty: "nothing is open", Ongoing: "a transaction is open", PrepareCommit: "commit is decided, markers are owed", PrepareAbort: "abort is decided, markers are owed",
+  CompleteCommit: "committed, all markers are written", CompleteAbort: "aborted, all markers are written", PrepareEpochFence: "a producer is being fenced", Dead: "the id is being forgotten",
+};
+
 export const WORD_MEANINGS = {
   "event": "One line of the trace: when, where, what, and the event that caused it. The panel on the right shows one.",
   "cluster": "Brokers that serve clients together; here all of them live in one process.",
@@ -35,7 +41,7 @@ export const WORD_MEANINGS = {
   "fault rule": "Something that txnsim does on purpose: hold, drop, delay or answer with an error, at a point that messages cross.",
   "cause": "The event because of which another one happened. Walk the causes back to find where a value comes from.",
   "brief": "How much is recorded: what matters, without polls of brokers and high watermarks. full records everything.",
-  "state": "Of a transactional id, at its coordinator: Empty (nothing was begun), Ongoing (a transaction is open), PrepareCommit and PrepareAbort (it is decided, markers are owed), CompleteCommit and CompleteAbort (all markers are written), PrepareEpochFence (a producer is being fenced), Dead (the id is being forgotten). Of a broker: running or down.",
+  "state": `Of a transactional id, at its coordinator: ${Object.entries(STATE_MEANINGS).map(([name, meaning]) => `${name} (${meaning})`).join(", ")}. Of a broker: running or down.`,
   "state at the coordinator": "What the coordinator knows of the transactional id of this producer: see state.",
   "pending": "The state that a transactional id is on its way to: the record of the move is being appended.",
   "entry": "All that the coordinator knows of a transactional id.",
@@ -74,11 +80,6 @@ export const WORD_MEANINGS = {
   "scenario": "A story about transactions, played in virtual time. The same seed gives the same run, event by event.",
 };
 
-/** What the states of a transactional id mean, where their names do not say it. */
-const STATE_MEANINGS = {
-  Empty: "nothing is open", Ongoing: "a transaction is open", PrepareCommit: "commit is decided", PrepareAbort: "abort is decided",
-  CompleteCommit: "committed, all markers written", CompleteAbort: "aborted, all markers written",
-};
 export const stateWithMeaning = (name) => (name in STATE_MEANINGS ? `${name}: ${STATE_MEANINGS[name]}` : name);
 
 const MILLISECOND_FORMAT = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });

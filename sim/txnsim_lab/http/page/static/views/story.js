@@ -13,11 +13,13 @@ import { PractiseButton } from "./practise.js";
 /** Whether the stage tells a story below its picture. Elsewhere the buttons of its steps stand at the foot of the page. */
 export const hasStoryBelowPicture = () => storyNotes().length > 0 && !lesson.value && !comparison.value && hasUserData(judgedMoment.value.clusterState);
 
-/** The buttons that go from step to step, and where in the story the shown event is. */
+/** The button that plays; in a story also those that go from step to step, and where in it the shown event is. */
 export function StepControls({ isOver = false }) {
   const stepCount = storyNotes().length;
+  const playButton = html`<button id="play" class=${stepCount ? "primary" : ""} aria-pressed=${isPlaying.value} onClick=${togglePlaying} title="Play, or stand still (Space)">${isPlaying.value ? "❚❚ stop" : "▶ play"}</button>`;
+  if (!stepCount) return playButton;
   return html`<button id="step-back" onClick=${() => goBySteps(-1)}>◀ step</button>
-    <button id="play" class="primary" aria-pressed=${isPlaying.value} onClick=${togglePlaying} title="Play, or stand still (Space)">${isPlaying.value ? "❚❚ stop" : "▶ play"}</button>
+    ${playButton}
     <button id="step-on" onClick=${() => goBySteps(1)}>step ▶</button>
     <span class="step-of">${isOver ? `After step ${stepCount}` : `Step ${stepAt(shownIndex.value)?.number ?? 0} of ${stepCount}`}</span>`;
 }
