@@ -205,7 +205,7 @@ function flightLabels(flights, width) {
     if (flight.log > 0 && flight.how === "delivered") continue; // the same label as at the first log
     const text = shortenText(flight.label, 30);
     const labelWidth = textWidth(text) + 20;
-    const y = curve.end[1] - (curve.isShort ? 26 : flight.kind === "record" ? 46 : 62);
+    const y = curve.end[1] - (curve.isShort ? 26 : flight.isByOperator ? 62 : 46);
     let x = curve.end[0] + (flight.isByOperator ? -labelWidth / 2 : 8);
     for (const otherLabel of labels) if (Math.abs(otherLabel.y - y) < 28 && x < otherLabel.x + otherLabel.width && otherLabel.x < x + labelWidth) x = otherLabel.x + otherLabel.width + 4;
     labels.push({ flight, text, x: Math.max(0, Math.min(x, width - labelWidth)), y, width: labelWidth });
