@@ -120,24 +120,24 @@ def query_logs(
         The rows, as ``spark.sql`` gives them over whole tables.
     """
     table_names, view_names = _names_in(query)
-    view_queries = {name: VIEWS[name] for name in VIEWS if name in view_names}
+    query_by_view = {name: VIEWS[name] for name in VIEWS if name in view_names}
     whole_tables = {table: log_table(spark, table, paths, options) for table in table_names}
-    create_views(whole_tables, spark, view_queries)
-    result = spark.sql(query)
+    create_views(whole_tables, spark, query_by_view)
+    query_frame = spark.sql(query)
     narrowed_tables = {}
-    for table, table_need in _table_needs(result).items():
-        bounds = _options_of(table, table_need.bounds, paths, options)
-        if bounds or table_need.columns is not None:
-            on_narrowing(_narrowing_text(table, table_need, bounds))
+    for table, table_need in _table_needs(query_frame).items():
+        bounding_options = _options_of(table, table_need.bounds, paths, options)
+        if bounding_options or table_need.columns is not None:
+            on_narrowing(_narrowing_text(table, table_need, bounding_options))
             narrowed_tables[table] = log_table(
-                spark, table, paths, {**options, **bounds}, table_need.columns
+                spark, table, paths, {**options, **bounding_options}, table_need.columns
             )
     if not narrowed_tables:
-        return result
-    create_views(narrowed_tables, spark, view_queries)
-    result = spark.sql(query)
-    create_views(whole_tables, spark, view_queries)  # later queries find whole tables
-    return result
+        return query_frame
+    create_views(narrowed_tables, spark, query_by_view)
+    query_frame = spark.sql(query)
+    create_views(whole_tables, spark, query_by_view)  # later queries find whole tables
+    return query_frame
 
 
 def _names_in(query: str) -> tuple[list[str], set[str]]:
@@ -160,8 +160,8 @@ def _narrowing_text(table: str, table_need: TableNeed, options: Mapping[str, str
         if table_need.columns is None
         else ", ".join(sorted(table_need.columns)) or "counts"
     )
-    bounds = "".join(f"; {name}={value}" for name, value in options.items())
-    return f"{TABLE_PREFIX}{table}: reads {columns}{bounds}"
+    options_text = "".join(f"; {name}={value}" for name, value in options.items())
+    return f"{TABLE_PREFIX}{table}: reads {columns}{options_text}"
 
 
 # Plans
@@ -355,30 +355,38 @@ def _options_of_places(bounds: RowBounds, paths: Sequence[Path]) -> dict[str, st
         (ENDING_OFFSETS, None if bounds.offset_max is None else bounds.offset_max + 1),
     ):
         if offset is not None and offset >= 0:
-            offsets: defaultdict[str, dict[str, int]] = defaultdict(dict)
+            offset_by_topic_partition: defaultdict[str, dict[str, int]] = defaultdict(dict)
             for topic, number in sorted(topic_partitions):
-                offsets[topic][str(number)] = offset
-            options[name] = json.dumps(offsets)
+                offset_by_topic_partition[topic][str(number)] = offset
+            options[name] = json.dumps(offset_by_topic_partition)
     return options
 
 
-def _common(left: frozenset[Any] | None, right: frozenset[Any] | None) -> frozenset[Any] | None:
-    if left is None or right is None:
-        return right if left is None else left
-    return left & right
+def _common(
+    left_values: frozenset[Any] | None, right_values: frozenset[Any] | None
+) -> frozenset[Any] | None:
+    if left_values is None or right_values is None:
+        return right_values if left_values is None else left_values
+    return left_values & right_values
 
 
-def _union(left: frozenset[Any] | None, right: frozenset[Any] | None) -> frozenset[Any] | None:
-    return None if left is None or right is None else left | right
+def _union(
+    left_values: frozenset[Any] | None, right_values: frozenset[Any] | None
+) -> frozenset[Any] | None:
+    return None if left_values is None or right_values is None else left_values | right_values
 
 
-def _largest(left: int | None, right: int | None) -> int | None:
-    return max((bound for bound in (left, right) if bound is not None), default=None)
+def _largest(left_bound: int | None, right_bound: int | None) -> int | None:
+    return max((bound for bound in (left_bound, right_bound) if bound is not None), default=None)
 
 
-def _smallest(left: int | None, right: int | None) -> int | None:
-    return min((bound for bound in (left, right) if bound is not None), default=None)
+def _smallest(left_bound: int | None, right_bound: int | None) -> int | None:
+    return min((bound for bound in (left_bound, right_bound) if bound is not None), default=None)
 
 
-def _if_both(choose: Callable[[int, int], int], left: int | None, right: int | None) -> int | None:
-    return None if left is None or right is None else choose(left, right)
+def _if_both(
+    choose_bound: Callable[[int, int], int], left_bound: int | None, right_bound: int | None
+) -> int | None:
+    return (
+        None if left_bound is None or right_bound is None else choose_bound(left_bound, right_bound)
+    )

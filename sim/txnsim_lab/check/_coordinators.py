@@ -68,13 +68,13 @@ class _StuckPeriod(msgspec.Struct):
 
 def stuck_coordinators(history: History) -> tuple[Anomaly, ...]:
     """Ids that are stuck at the end of a history, each convicted once."""
-    timeouts = timeouts_of(history)
+    timeout_by_id = timeouts_of(history)
     anomaly_by_id: dict[str, Anomaly] = {}
     for transactional_id, period in (
         *_periods_in_decided_state(history).items(),
         *_periods_of_busy_answers(history).items(),
     ):
-        timeout_ms = timeouts.get(transactional_id)
+        timeout_ms = timeout_by_id.get(transactional_id)
         if transactional_id in anomaly_by_id or timeout_ms is None:
             continue
         if period.last_index == period.index or period.waited_ms <= timeout_ms + period.grace_ms:
@@ -110,14 +110,14 @@ def stuck_partitions(history: History) -> set[TopicPartition]:
 
 def timeouts_of(history: History) -> dict[str, int]:
     """The longest observed timeout of each transactional id."""
-    timeouts: dict[str, int] = {}
+    timeout_by_id: dict[str, int] = {}
     for observation in history:
         if isinstance(observation, Initialised | Described) and observation.timeout_ms is not None:
-            timeouts[observation.transactional_id] = max(
+            timeout_by_id[observation.transactional_id] = max(
                 observation.timeout_ms,
-                timeouts.get(observation.transactional_id, observation.timeout_ms),
+                timeout_by_id.get(observation.transactional_id, observation.timeout_ms),
             )
-    return timeouts
+    return timeout_by_id
 
 
 def _periods_in_decided_state(history: History) -> dict[str, _StuckPeriod]:

@@ -67,14 +67,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     played_group.add_argument(
         "--stories", default=ALL, metavar="NAME,…", help="stories, all or none (default all)"
     )
-    seeds = played_group.add_mutually_exclusive_group()
-    seeds.add_argument(
+    seeds_group = played_group.add_mutually_exclusive_group()
+    seeds_group.add_argument(
         "--seeds",
         default=SEEDS_DEFAULT,
         metavar="A..B",
         help=f"from A to before B, or none (default {SEEDS_DEFAULT})",
     )
-    seeds.add_argument("--seed", type=int, metavar="N", help="one seed")
+    seeds_group.add_argument("--seed", type=int, metavar="N", help="one seed")
     played_group.add_argument("--time", metavar="DURATION", help="begin nothing after that: 10m")
     played_group.add_argument(
         "--jobs", type=int, metavar="N", help="processes (as many as processors)"
@@ -250,7 +250,7 @@ def _play_alone(designs: Designs, args: argparse.Namespace) -> int:
     else:
         raise ConfigError("--on needs --seed, --explore with --way, or --stories with --run")
     outcome_lines, findings, failures, trace = in_child(
-        partial(play_run, designs, side, args, level), designs, what="the run"
+        partial(play_run, designs, side, args, level), designs, work_name="the run"
     )
     if args.trace is not None:
         write_whole(args.trace, trace)
@@ -330,8 +330,13 @@ def _story_alone(
         {"kind": kind, "because": because}
         for kind, _, because in (reason.partition(": ") for reason in run_result.verdict.because)
     ]
-    steps = [f"{number:3}  {step.text}" for number, step in enumerate(run_result.story, 1)]
-    steps += [f"Otherwise than the story expects: {mismatch}" for mismatch in run_result.mismatches]
+    steps = [
+        f"{step_number:3}  {step.text}" for step_number, step in enumerate(run_result.story, 1)
+    ]
+    steps += [
+        f"Otherwise than the story expects: {mismatch_sentence}"
+        for mismatch_sentence in run_result.mismatches
+    ]
     return steps, findings, list(failures), run_result.trace
 
 

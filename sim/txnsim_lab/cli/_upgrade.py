@@ -142,8 +142,8 @@ class _Upgrade:
         self._old_release, self._new_release = old_release, new_release
         self._print_text = print_text
         self._producers: list[Producer] = []
-        self._committed = 0
-        self._failed = 0
+        self._committed_count = 0
+        self._failure_count = 0
         self._slowest_ms = 0
 
     async def play(self) -> Rehearsal:
@@ -212,16 +212,16 @@ class _Upgrade:
             producer.begin()
             try:
                 for partition in range(PARTITIONS):
-                    await producer.send(TOPIC, partition, b"order %d" % self._committed)
+                    await producer.send(TOPIC, partition, b"order %d" % self._committed_count)
                 await producer.commit()
             except ClientError as error:
                 error_counts[str(error)] += 1
                 await producer.abort()
                 continue
-            self._committed += PARTITIONS
+            self._committed_count += PARTITIONS
             slowest_ms = max(slowest_ms, clock.now_ms() - begun_ms)
         self._slowest_ms = max(self._slowest_ms, slowest_ms)
-        self._failed += error_counts.total()
+        self._failure_count += error_counts.total()
         committed_count = len(TRANSACTIONAL_IDS) - error_counts.total()
         committed_text = (
             f"{committed_count} transactions committed, the slowest in {slowest_ms} ms."
@@ -248,9 +248,9 @@ class _Upgrade:
         read_count = sum(record.is_committed for record in await read_topic(admin, TOPIC))
         hanging_survey = await survey(admin, now_ms=admin.cluster.clock.now_ms(), older_than_ms=0)
         return Rehearsal(
-            committed=self._committed,
+            committed=self._committed_count,
             read=read_count,
-            failed=self._failed,
+            failed=self._failure_count,
             hanging=len(hanging_survey.findings),
             slowest_ms=self._slowest_ms,
         )

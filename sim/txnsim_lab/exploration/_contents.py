@@ -48,11 +48,11 @@ def digest_of_broker(broker: Broker) -> bytes:
         for producer_id, entry in sorted(verifications.items()):
             state_parts += (producer_id, entry.producer_epoch, entry.lowest_sequence)
             state_parts.append(entry.supports_epoch_bump)
-    for partition, replicated_log in sorted(broker.replicas.replicated.items()):
-        state_parts += (str(partition), replicated_log.isr)
+    for partition, leader_partition in sorted(broker.replicas.replicated.items()):
+        state_parts += (str(partition), leader_partition.isr)
         state_parts += [
             (follower.broker_id, follower.log_end_offset)
-            for follower in replicated_log.followers.values()
+            for follower in leader_partition.followers.values()
         ]
     state_parts.append(broker.verification.queued())
     coordinator = broker.coordinator
@@ -82,7 +82,7 @@ def _parts(value: object) -> Iterator[bytes]:
         yield b"}"
     elif isinstance(value, Mapping):
         yield b"{:"
-        yield from sorted(b"\0".join(_parts(item)) for item in value.items())
+        yield from sorted(b"\0".join(_parts(key_and_value)) for key_and_value in value.items())
         yield b"}"
     elif isinstance(value, msgspec.Struct):
         yield type(value).__name__.encode()

@@ -59,32 +59,33 @@ def command_of(verdict: Verdict, example: Example, kind: str) -> ShellText:
 
 def sentence_of(verdict: Verdict) -> str:
     """The verdict in one sentence."""
-    counts = {
+    count_by_standing = {
         standing: sum(line.standing is standing for line in verdict.anomalies)
         for standing in Standing
     }
     if not verdict.differs:
         sentence = (
-            f"No difference: both leave {_kinds(counts[Standing.LEFT])}."
+            f"No difference: both leave {_kinds(count_by_standing[Standing.LEFT])}."
             if verdict.anomalies
             else "Neither design leaves an anomaly."
         )
     else:
         standing_texts = [
-            f"cures {_kinds(counts[Standing.CURED])}",
-            f"brings {_kinds(counts[Standing.BROUGHT])}",
+            f"cures {_kinds(count_by_standing[Standing.CURED])}",
+            f"brings {_kinds(count_by_standing[Standing.BROUGHT])}",
         ]
-        for standing, verb, runs in _IN_PART:
-            if counts[standing]:
-                standing_texts.append(f"{verb} {_kinds(counts[standing])} {runs}")
-        if counts[Standing.CHANGED]:
-            standing_texts.append(f"leaves {_kinds(counts[Standing.CHANGED])} in other runs than A")
+        for standing, verb, runs_phrase in _IN_PART:
+            if count_by_standing[standing]:
+                standing_texts.append(f"{verb} {_kinds(count_by_standing[standing])} {runs_phrase}")
+        if count_by_standing[Standing.CHANGED]:
+            standing_texts.append(
+                f"leaves {_kinds(count_by_standing[Standing.CHANGED])} in other runs than A"
+            )
         if verdict.other_ways:
-            stories = "one story goes" if len(verdict.other_ways) == 1 else "stories go"
-            standing_texts.append(f"{stories} another way")
-        sentence = (
-            f"B {', '.join(standing_texts)}; both leave {_kinds(counts[Standing.LEFT])} alike."
-        )
+            stories_phrase = "one story goes" if len(verdict.other_ways) == 1 else "stories go"
+            standing_texts.append(f"{stories_phrase} another way")
+        left_kinds = _kinds(count_by_standing[Standing.LEFT])
+        sentence = f"B {', '.join(standing_texts)}; both leave {left_kinds} alike."
     if verdict.failures:
         sentence = f"{_FAILED}. {sentence}"
     return sentence if verdict.is_complete else f"{sentence} Not all was played."

@@ -107,7 +107,7 @@ def _of_exact_name(name: str) -> tuple[Path, Scenario] | None:
 
 
 @functools.cache
-def _load_once(path: Path, _changed_ns: int) -> Scenario:
+def _load_once(path: Path, _modified_ns: int) -> Scenario:
     return load(path)
 
 

@@ -66,10 +66,10 @@ async def _observe_once(
 
 
 async def _producers(admin: Admin, partition: TopicPartition, recorder: Recorder) -> None:
-    answer = (await admin.describe_producers((partition,)))[partition]
-    if isinstance(answer, ClientError):
-        raise answer
-    recorder.note_producers(ONLOOKER_NAME, partition, answer)
+    producers_or_error = (await admin.describe_producers((partition,)))[partition]
+    if isinstance(producers_or_error, ClientError):
+        raise producers_or_error
+    recorder.note_producers(ONLOOKER_NAME, partition, producers_or_error)
 
 
 async def _observe_reading(

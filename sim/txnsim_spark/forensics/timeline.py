@@ -192,12 +192,14 @@ class _Decisions:
     """
 
     def __init__(self, records: Iterable[CoordinatorRecord], txns: Iterable[PartitionTxn]) -> None:
-        self._by_epoch: defaultdict[tuple[int, int], list[CoordinatorRecord]] = defaultdict(list)
+        self._decisions_by_epoch: defaultdict[tuple[int, int], list[CoordinatorRecord]] = (
+            defaultdict(list)
+        )
         for record in records:
             if record.commits is not None:
-                self._by_epoch[record.producer_id, record.producer_epoch].append(record)
+                self._decisions_by_epoch[record.producer_id, record.producer_epoch].append(record)
         ended_txns = [txn for txn in txns if txn.marker_offset is not None]
-        self._by_marker: dict[tuple[TopicPartition, int | None], CoordinatorRecord] = {}
+        self._decision_by_marker: dict[tuple[TopicPartition, int | None], CoordinatorRecord] = {}
         bound_by_epoch: dict[tuple[TopicPartition, int, int | None], int] = {}
         for txn in sorted(ended_txns, key=lambda txn: txn.marker_offset or 0, reverse=True):
             epoch_key = (txn.topic_partition, txn.producer_id, txn.marker_epoch)
@@ -205,7 +207,7 @@ class _Decisions:
             if number_and_decision is None:
                 continue
             decision_number, decision = number_and_decision
-            self._by_marker[txn.topic_partition, txn.marker_offset] = decision
+            self._decision_by_marker[txn.topic_partition, txn.marker_offset] = decision
             if txn.first_offset is not None:
                 bound_by_epoch[epoch_key] = decision_number
 
@@ -213,7 +215,7 @@ class _Decisions:
         """The decision that the marker of a transaction on a partition carries out, if the log
         still has it.
         """
-        return self._by_marker.get((txn.topic_partition, txn.marker_offset))
+        return self._decision_by_marker.get((txn.topic_partition, txn.marker_offset))
 
     def _latest_fitting(
         self, txn: PartitionTxn, number_bound: int | None
@@ -222,12 +224,12 @@ class _Decisions:
         partition.
         """
         epoch = -1 if txn.marker_epoch is None else txn.marker_epoch
-        decisions = self._by_epoch.get((txn.producer_id, epoch), [])
-        decision_bound = len(decisions) if number_bound is None else number_bound
+        decisions = self._decisions_by_epoch.get((txn.producer_id, epoch), [])
+        decision_number_bound = len(decisions) if number_bound is None else number_bound
         marker_ms = -1 if txn.marker_timestamp_ms is None else txn.marker_timestamp_ms
         for must_name_partition in (True, False):
             skewed_decision_number: int | None = None
-            for decision_number in range(decision_bound - 1, -1, -1):
+            for decision_number in range(decision_number_bound - 1, -1, -1):
                 decision = decisions[decision_number]
                 if must_name_partition and txn.topic_partition not in decision.partitions:
                     continue
@@ -252,12 +254,14 @@ def _ordered_events(events: Iterable[Event]) -> tuple[Event, ...]:
     events_by_log: defaultdict[tuple[str, int], list[Event]] = defaultdict(list)
     for event in events:
         events_by_log[event.topic, event.partition].append(event)
-    timed_logs = [
+    timed_events_by_log = [
         _timed_log(sorted(events_by_log[log], key=lambda event: event.offset))
         for log in sorted(events_by_log)
     ]
     # Only the fronts of the logs are compared, so each keeps its order.
-    return tuple(event for *_, event in merge(*timed_logs, key=lambda timed_event: timed_event[:2]))
+    return tuple(
+        event for *_, event in merge(*timed_events_by_log, key=lambda timed_event: timed_event[:2])
+    )
 
 
 def _timed_log(log: Iterable[Event]) -> Iterator[tuple[int, int, Event]]:
@@ -270,7 +274,7 @@ def _timed_log(log: Iterable[Event]) -> Iterator[tuple[int, int, Event]]:
 def _coordinator_events(records: Sequence[CoordinatorRecord]) -> Iterator[Event]:
     record_before: CoordinatorRecord | None = None
     for record in records:
-        added = _added_partitions(record_before, record)
+        added_partitions = _added_partitions(record_before, record)
         yield Event(
             timestamp_ms=record.timestamp_ms,
             source="coordinator",
@@ -279,10 +283,10 @@ def _coordinator_events(records: Sequence[CoordinatorRecord]) -> Iterator[Event]
             partition=record.partition,
             offset=record.offset,
             brokers=record.brokers,
-            text=_record_text(record_before, record, added),
+            text=_record_text(record_before, record, added_partitions),
             producer_id=record.producer_id,
             producer_epoch=record.producer_epoch,
-            added=added,
+            added=added_partitions,
             committed=record.commits,
         )
         record_before = record
@@ -304,7 +308,7 @@ def _added_partitions(
 def _record_text(
     record_before: CoordinatorRecord | None,
     record: CoordinatorRecord,
-    added: Sequence[TopicPartition],
+    added_partitions: Sequence[TopicPartition],
 ) -> str:
     phrases: list[str] = []
     match record.state:
@@ -327,8 +331,8 @@ def _record_text(
             phrases.append("every partition has its marker")
         case _:
             pass
-    if added:
-        phrases.append(f"added {', '.join(map(str, added))}")
+    if added_partitions:
+        phrases.append(f"added {', '.join(map(str, added_partitions))}")
     phrases += _changed_ids(record_before, record)
     return "; ".join(phrases) or "written again"
 

@@ -12,20 +12,20 @@ from txnsim_lab.exam.results import MissError
 from txnsim_lab.exam.situation import PlaySituation, Situation, situation
 
 
-def _struck(end: str, *, must_report: bool = True, **fault: Any) -> PlaySituation:
+def _struck(end_word: str, *, must_report: bool = True, **fault_fields: Any) -> PlaySituation:
     """Plays a transaction whose EndTxn meets a fault.
 
     Args:
-        end: The end, commit or abort.
+        end_word: The end, commit or abort.
         must_report: Whether the library must report this end; otherwise any truthful report passes.
-        fault: The fault rule.
+        fault_fields: The fault rule.
     """
 
     async def play(app: Application) -> None:
         await app.must_init()
-        rule = await app.arm(**{"api": "EndTxn", "limit": 1, **fault})
-        await (app.must_transact if must_report else app.transact)("a-1", "b-2", end=end)
-        await app.disarm(rule)
+        fault_rule = await app.arm(**{"api": "EndTxn", "limit": 1, **fault_fields})
+        await (app.must_transact if must_report else app.transact)("a-1", "b-2", end=end_word)
+        await app.disarm(fault_rule)
         await app.goes_on()
 
     return play
@@ -138,7 +138,7 @@ async def abort_while_completing(app: Application) -> None:
         await app.must_transact(value)
         transaction = app.ledger.begin(lost_value)
         await app.must("begin", producer="p")
-        await app.send(lost_value, wait=False)
+        await app.send(lost_value, waits=False)
         await app.must_end(transaction, "p", "abort")
     await app.goes_on()
 
@@ -158,7 +158,7 @@ async def abort_without_leader(app: Application) -> None:
     await app.must_transact("a-1")
     transaction = app.ledger.begin("lost-1", "lost-2")
     await app.must("begin", producer="p")
-    await app.send("lost-1", wait=False)
+    await app.send("lost-1", waits=False)
     await asyncio.sleep(WAITING_S)
     error_action = {"do": "error", "error": "LEADER_NOT_AVAILABLE"}
     metadata_rule = await app.arm(**_ASKED, api="Metadata", action=error_action, must_strike=False)
@@ -209,9 +209,9 @@ async def commit_late(app: Application) -> None:
     await app.must_init()
     hold_rule = await app.arm(point="client.request", api="EndTxn", limit=1, action="hold")
     await app.transact("a-1")
-    if "p" in app.dead:
+    if "p" in app.dead_names:
         await app.must_init("p")
-    following = await app.open("b-2")
+    following_transaction = await app.open("b-2")
     await app.release(hold_rule)
     await asyncio.sleep(0.5)
     records = await app.records(settle_ms=0)
@@ -220,7 +220,7 @@ async def commit_late(app: Application) -> None:
     ]
     if early_records:
         raise MissError("the late commit of the first transaction has committed the second one")
-    await app.end(following)
+    await app.end(following_transaction)
     await app.goes_on()
 
 
@@ -268,9 +268,13 @@ def _while_coordinator(disturb: Callable[[Application], Awaitable[None]]) -> Pla
 
 
 async def _resigns(app: Application) -> None:
-    home = await app.target.home_of_id(app.name(TRANSACTIONAL_ID))
-    action = {"do": "resign-leader", "topic": home.topic, "partition": home.partition}
-    await app.arm(**_ASKED, api="EndTxn", limit=1, action=action)
+    home_partition = await app.target.home_of_id(app.name(TRANSACTIONAL_ID))
+    resign_action = {
+        "do": "resign-leader",
+        "topic": home_partition.topic,
+        "partition": home_partition.partition,
+    }
+    await app.arm(**_ASKED, api="EndTxn", limit=1, action=resign_action)
 
 
 async def _loads(app: Application) -> None:
@@ -343,7 +347,7 @@ def _call_after_end(first_end: str, second_end: str) -> PlaySituation:
         await app.must_transact("a-1", "b-2", end=first_end)
         answer = await app.do(second_end, producer="p")
         if answer.error is None:
-            app.choices.append(
+            app.names_of_choices.append(
                 f"{second_end} after {first_end} is no error; in the Java client it is"
             )
         elif answer.error.fatal:

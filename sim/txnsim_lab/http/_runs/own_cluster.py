@@ -227,8 +227,8 @@ class OwnClusterRoutes(ClusterNoun):
         environment = self._cluster.environment
         look_recorder = recorder.Recorder(environment.clock)
         partitions = [
-            self.partition(fact_place.topic, fact_place.partition)
-            for fact_place in places_of_facts(fact_names)
+            self.partition(fact_partition.topic, fact_partition.partition)
+            for fact_partition in places_of_facts(fact_names)
         ]
         client_settings = ClientSettings(
             client_id=outside_view.ONLOOKER_NAME, api_timeout_ms=LOOK_TIMEOUT_MS

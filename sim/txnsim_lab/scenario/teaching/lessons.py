@@ -246,7 +246,7 @@ def read(path: Path, yaml_text: str) -> Lesson:
 
     document, line_by_path = parse_document(str(path), yaml_text)
     try:
-        converted = msgspec.convert(document, Lesson)
+        converted_lesson = msgspec.convert(document, Lesson)
     except msgspec.ValidationError as error:
         message, _, error_place = str(error).partition(" - at `$")
         field_path = tuple(
@@ -254,11 +254,11 @@ def read(path: Path, yaml_text: str) -> Lesson:
             for key_text, index_text in _PATH_PART_RE.findall(error_place.rstrip("`"))
         )
         raise place_error(str(path), line_by_path, [(field_path, message)]) from None
-    problems = list(_problems(converted))
+    problems = list(_problems(converted_lesson))
     if problems:
         raise place_error(str(path), line_by_path, problems)
-    parts = tuple(map(_with_watch, converted.parts))
-    return msgspec.structs.replace(converted, parts=parts)
+    parts = tuple(map(_with_watch, converted_lesson.parts))
+    return msgspec.structs.replace(converted_lesson, parts=parts)
 
 
 def _with_watch(part: Part) -> Part:
