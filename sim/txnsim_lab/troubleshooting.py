@@ -308,12 +308,12 @@ def _nearest_sections(line: str, sections: Sequence[TroubleSection]) -> tuple[Tr
 def _likeness(line: str, section: TroubleSection) -> float:
     key = name_key(line)
     name_ratios = (SequenceMatcher(None, key, name).ratio() for name in sorted(section.names))
-    line_words = set(_words((line,)))
-    known_words = set(_words((section.title, section.text, *section.messages)))
+    line_words = set(_words_of((line,)))
+    known_words = set(_words_of((section.title, section.text, *section.messages)))
     shared_fraction = len(line_words & known_words) / len(line_words) if line_words else 0.0
     return max((shared_fraction, *name_ratios))
 
 
-def _words(texts: Iterable[str]) -> Iterator[str]:
+def _words_of(texts: Iterable[str]) -> Iterator[str]:
     for text in texts:
         yield from (word for word in _WORD_RE.findall(text.lower()) if len(word) > 2)

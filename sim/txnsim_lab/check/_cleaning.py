@@ -19,7 +19,7 @@ def uncleanable_logs(history: History) -> tuple[Anomaly, ...]:
     """
     anomalies = []
     for transaction in hanging(history):
-        proof = _uncleaned_key(history, transaction)
+        proof = _find_uncleaned_key(history, transaction)
         if proof is not None:
             cleaning_index, read_index, key = proof
             reason = (
@@ -32,7 +32,7 @@ def uncleanable_logs(history: History) -> tuple[Anomaly, ...]:
     return tuple(anomalies)
 
 
-def _uncleaned_key(history: History, transaction: Hanging) -> tuple[int, int, str] | None:
+def _find_uncleaned_key(history: History, transaction: Hanging) -> tuple[int, int, str] | None:
     """The cleaner's last run, the Read that showed two records of one key that are older than the
     run, and the key; None if there is no such key.
     """

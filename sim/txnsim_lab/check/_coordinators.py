@@ -128,7 +128,7 @@ def _periods_in_decided_state(history: History) -> dict[str, _StuckPeriod]:
     periods: dict[str, _StuckPeriod] = {}
     for index, observation in enumerate(history):
         if isinstance(observation, _GrantedRequest) and observation.outcome is not Outcome.FAILED:
-            owner = _owner(history, observation) or ""
+            owner = _id_of_answer(history, observation) or ""
             if owner in periods and periods[owner].progress_key[-1] is None:
                 del periods[owner]
         if isinstance(observation, Healed):
@@ -174,7 +174,7 @@ def _periods_of_busy_answers(history: History) -> dict[str, _StuckPeriod]:
             periods.clear()
         elif (
             isinstance(observation, _GrantedRequest)
-            and (owner := _owner(history, observation)) is not None
+            and (owner := _id_of_answer(history, observation)) is not None
         ):
             if observation.error == BUSY_ERROR:
                 _extend_period(
@@ -203,7 +203,7 @@ def _extend_period(
     period.last_index, period.waited_ms = index, at_ms - period.at_ms
 
 
-def _owner(history: History, answer: _GrantedRequest) -> str | None:
+def _id_of_answer(history: History, answer: _GrantedRequest) -> str | None:
     """The transactional id that an answer is about."""
     if isinstance(answer, Initialised):
         return answer.transactional_id

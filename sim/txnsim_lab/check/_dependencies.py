@@ -81,7 +81,7 @@ def _dependencies(history: History) -> Dependencies:
         write_write=_write_write(committed, logs),
         write_read=_write_read(committed, record_visibility),
         read_write=_read_write(committed, logs),
-        sessions=_sessions(committed, logs),
+        sessions=_session_edges(committed, logs),
     )
 
 
@@ -150,7 +150,7 @@ def _read_write(
     return tuple(sorted(edges))
 
 
-def _sessions(
+def _session_edges(
     committed: dict[str, Transaction], logs: dict[TopicPartition, dict[int, Wrote]]
 ) -> dict[str, tuple[Edge, ...]]:
     edges: dict[str, set[Edge]] = defaultdict(set)
@@ -195,7 +195,7 @@ def circle(edges: Iterable[Edge], *, through: Iterable[Edge] | None = None) -> t
     found_circles = (
         (edge, *path)
         for edge in candidate_edges
-        if (path := _path(edges_by_label, edge.later_label, edge.earlier_label)) is not None
+        if (path := _find_path(edges_by_label, edge.later_label, edge.earlier_label)) is not None
     )
     return min(found_circles, key=lambda path_edges: (len(path_edges), path_edges), default=())
 
@@ -233,7 +233,7 @@ def _without_dead_ends(
     return tuple(edge for edge in edges if writers_by_edge[edge][0] not in unreachable)
 
 
-def _path(
+def _find_path(
     edges_by_label: dict[str, list[Edge]], first_label: str, last_label: str
 ) -> tuple[Edge, ...] | None:
     edge_by_label: dict[str, Edge] = {}

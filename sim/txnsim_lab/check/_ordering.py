@@ -67,19 +67,20 @@ def _find_overtaking(
             (
                 attempt
                 for attempt in accepted_attempts
-                if _follows(attempt[0], lower_attempt[0]) and _overtook(lower_attempt, attempt)
+                if _follows_sequence(attempt[0], lower_attempt[0])
+                and _overtook(lower_attempt, attempt)
             ),
             None,
         )
         if higher_attempt is not None and (
             lower_attempt in accepted_attempts
-            or _undeliverable(lower_attempt[0], attempts, record_visibility)
+            or _is_undeliverable(lower_attempt[0], attempts, record_visibility)
         ):
             return lower_attempt, higher_attempt
     return None
 
 
-def _follows(sequence: int, earlier_sequence: int) -> bool:
+def _follows_sequence(sequence: int, earlier_sequence: int) -> bool:
     """Whether one sequence comes after another. Sequences start again at 0 after the largest one,
     so the order of two that are far apart is unknown.
     """
@@ -94,7 +95,9 @@ def _overtook(lower_attempt: _Attempt, higher_attempt: _Attempt) -> bool:
     return refused_or_taken.error == OUT_OF_ORDER_ERROR and higher_index < lower_index
 
 
-def _undeliverable(sequence: int, attempts: list[_Attempt], record_visibility: Visibility) -> bool:
+def _is_undeliverable(
+    sequence: int, attempts: list[_Attempt], record_visibility: Visibility
+) -> bool:
     """Whether a record is not in the log: every attempt was refused, and no reader has got it."""
     same_sequence = [
         write for attempt_sequence, _, write in attempts if attempt_sequence == sequence

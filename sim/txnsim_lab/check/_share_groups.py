@@ -156,7 +156,7 @@ def delivered_after_acknowledgement(history: History) -> tuple[Anomaly, ...]:
                 if (
                     final_index < index
                     and final_acknowledgement.first <= record.offset <= final_acknowledgement.last
-                    and _follows(fetch, final_acknowledgement)
+                    and _request_follows(fetch, final_acknowledgement)
                     and not consumption.is_set_between(final_index, index)
                 ):
                     reason = (
@@ -180,7 +180,7 @@ def two_owners(history: History) -> tuple[Anomaly, ...]:
         deliveries: dict[int, list[_Delivery]] = defaultdict(list)
         for delivery in consumption.deliveries():
             for earlier_delivery in deliveries[delivery.record.offset]:
-                if _overlaps(consumption, earlier_delivery, delivery):
+                if _deliveries_overlap(consumption, earlier_delivery, delivery):
                     reason = (
                         f"{earlier_delivery.fetch.who} and {delivery.fetch.who} of"
                         f" {consumption.group} have "
@@ -192,7 +192,7 @@ def two_owners(history: History) -> tuple[Anomaly, ...]:
     return tuple(anomalies)
 
 
-def _overlaps(
+def _deliveries_overlap(
     consumption: _Consumption, earlier_delivery: _Delivery, later_delivery: _Delivery
 ) -> bool:
     """Whether the first member's lock was in force until the second answer came."""
@@ -214,7 +214,7 @@ def _overlaps(
     return (
         earlier_fetch.who != later_fetch.who
         and earlier_fetch.leader_epoch == later_fetch.leader_epoch
-        and _follows(later_fetch, earlier_fetch)
+        and _request_follows(later_fetch, earlier_fetch)
         and later_fetch.at_ms < earlier_fetch.asked_ms + earlier_fetch.lock_ms
         and not any(end_flags)
         and not any(left_flags)
@@ -343,7 +343,7 @@ def _undelivered_writes(history: History, consumption: _Consumption) -> Iterator
         yield max((index, *end_indexes)), write
 
 
-def _follows(later_observation: Observation, earlier_observation: Observation) -> bool:
+def _request_follows(later_observation: Observation, earlier_observation: Observation) -> bool:
     """Whether a request was certainly sent after an earlier answer had arrived."""
     return later_observation.who == earlier_observation.who or (
         later_observation.asked_ms is not None

@@ -61,7 +61,7 @@ def skipped_input(history: History) -> tuple[Anomaly, ...]:
     Members are those who have sent positions of the group, or for whom they were sent.
     """
     anomalies = []
-    for (group_name, partition), group in sorted(_groups(history).items()):
+    for (group_name, partition), group in sorted(_group_by_place(history).items()):
         reads = tuple(
             indexed_read
             for indexed_read in history.committed_reads(partition)
@@ -87,7 +87,7 @@ def skipped_input(history: History) -> tuple[Anomaly, ...]:
     return tuple(anomalies)
 
 
-def _groups(history: History) -> dict[tuple[str, TopicPartition], _SkippedGroup]:
+def _group_by_place(history: History) -> dict[tuple[str, TopicPartition], _SkippedGroup]:
     groups: dict[tuple[str, TopicPartition], _SkippedGroup] = defaultdict(
         lambda: _SkippedGroup(set(), set(), set())
     )

@@ -54,11 +54,11 @@ def starving_readers(history: History) -> tuple[Anomaly, ...]:
     for (reader_name, partition), last_reads in sorted(_reads_without_progress(history).items()):
         is_explained = partition in explained or partition.topic in deleted_topic_names
         if not is_explained and len(last_reads) > 1:
-            anomalies += _starving(reader_name, partition, last_reads, patience_ms)
+            anomalies += _find_starving(reader_name, partition, last_reads, patience_ms)
     return tuple(anomalies)
 
 
-def _starving(
+def _find_starving(
     reader_name: str,
     partition: TopicPartition,
     last_reads: list[tuple[int, Read]],

@@ -53,7 +53,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
         if write.value is None:
             return ()
         name = (write.place, write.value)
-        if write.outcome is Outcome.FAILED and not _failed_everywhere(self.writers[name]):
+        if write.outcome is Outcome.FAILED and not _have_failed_everywhere(self.writers[name]):
             return ()  # another attempt has written it
         return self.sights.get(name, ())
 
@@ -79,13 +79,13 @@ def _visibility(history: History) -> Visibility:
             for name, writes_of_name in writes_by_name.items()
         },
         sights={name: tuple(value_sights) for name, value_sights in sights.items()},
-        misses=_misses(history, sights),
+        misses=_read_index_by_missed_write(history, sights),
     )
 
 
 def _attempts_with_effect(attempts: list[tuple[int, Wrote]]) -> tuple[tuple[int, Wrote], ...]:
     """The attempts that may have had an effect; all of them if all were refused."""
-    if _failed_everywhere(attempts):
+    if _have_failed_everywhere(attempts):
         return tuple(attempts)
     return tuple(
         indexed_write
@@ -94,11 +94,13 @@ def _attempts_with_effect(attempts: list[tuple[int, Wrote]]) -> tuple[tuple[int,
     )
 
 
-def _failed_everywhere(attempts: Iterable[tuple[int, Wrote]]) -> bool:
+def _have_failed_everywhere(attempts: Iterable[tuple[int, Wrote]]) -> bool:
     return all(write.outcome is Outcome.FAILED for _, write in attempts)
 
 
-def _misses(history: History, sights_by_record: Mapping[RecordName, list[Sight]]) -> dict[int, int]:
+def _read_index_by_missed_write(
+    history: History, sights_by_record: Mapping[RecordName, list[Sight]]
+) -> dict[int, int]:
     """Index of each write that a Read passed without returning it -> index of the Read."""
     due_writes: dict[TopicPartition, list[tuple[int, int, Wrote]]] = defaultdict(list)
     superseded = _SupersededLog(history)

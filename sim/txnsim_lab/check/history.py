@@ -36,7 +36,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 @cache
-def _decoder() -> msgspec.json.Decoder[Seen]:
+def _make_decoder() -> msgspec.json.Decoder[Seen]:
     return msgspec.json.Decoder(Seen)
 
 
@@ -85,7 +85,7 @@ class History:
 
     def all_of(self, kind: type[SeenT]) -> Iterator[tuple[int, SeenT]]:
         """Every observation of one kind, with its index."""
-        return _only(kind, enumerate(self._observations))
+        return _observations_of(kind, enumerate(self._observations))
 
     def writes(self) -> Iterator[tuple[int, Wrote]]:
         """Every record that was sent."""
@@ -110,7 +110,7 @@ class History:
 
     def transactions(self) -> Mapping[str, Transaction]:
         """Every transaction by its label, in the order of their first observation."""
-        return self.derived(_transactions)
+        return self.derived(_build_transactions)
 
     def transaction_of(
         self, observation: Added | Wrote | SentOffsets | Ended
@@ -140,13 +140,13 @@ class History:
             if not line.strip() or line.lstrip().startswith(b"#"):
                 continue
             try:
-                history.add(_decoder().decode(line))
+                history.add(_make_decoder().decode(line))
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise HistoryError(f"line {line_number}: {error}") from None
         return history
 
 
-def _only(
+def _observations_of(
     kind: type[SeenT], indexed_observations: Iterable[tuple[int, Seen]]
 ) -> Iterator[tuple[int, SeenT]]:
     return (
@@ -163,29 +163,32 @@ def _reads(history: History) -> dict[TopicPartition, list[tuple[int, Read]]]:
     return by_partition
 
 
-def _transactions(history: History) -> dict[str, Transaction]:
+def _build_transactions(history: History) -> dict[str, Transaction]:
     by_label: dict[str, list[tuple[int, Seen]]] = defaultdict(list)
     for index, observation in enumerate(history):
         label = getattr(observation, "transaction", None)
         if label is not None:
             by_label[label].append((index, observation))
-    return {label: _transaction(label, observations) for label, observations in by_label.items()}
+    return {
+        label: _build_transaction(label, observations) for label, observations in by_label.items()
+    }
 
 
-def _transaction(label: str, observations: Sequence[tuple[int, Seen]]) -> Transaction:
+def _build_transaction(label: str, observations: Sequence[tuple[int, Seen]]) -> Transaction:
     heard_of, first_observation = observations[0]
     owners = [
-        begin_observation.transactional_id for _, begin_observation in _only(Began, observations)
+        begin_observation.transactional_id
+        for _, begin_observation in _observations_of(Began, observations)
     ]
     return Transaction(
         label=label,
         transactional_id=owners[-1] if owners else None,
         first_known_index=heard_of,
         heard_of_ms=first_observation.at_ms,
-        writes=tuple(_only(Wrote, observations)),
-        positions=tuple(_only(SentOffsets, observations)),
-        reads=tuple(_only(Read, observations)),
-        ends=tuple(_only(Ended, observations)),
+        writes=tuple(_observations_of(Wrote, observations)),
+        positions=tuple(_observations_of(SentOffsets, observations)),
+        reads=tuple(_observations_of(Read, observations)),
+        ends=tuple(_observations_of(Ended, observations)),
     )
 
 

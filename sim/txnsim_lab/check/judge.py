@@ -111,7 +111,7 @@ def _refuse_shared_values(history: History) -> None:
             continue
         partition_and_value = (write.place, write.value)
         first_index, first_write = first_write_by_value.get(partition_and_value, (index, write))
-        if first_write.transaction != write.transaction or _elsewhere(first_write, write):
+        if first_write.transaction != write.transaction or _are_elsewhere(first_write, write):
             raise HistoryError(
                 f"observations {first_index + 1} and {index + 1}: the value {write.value!r}"
                 " names two "
@@ -122,7 +122,7 @@ def _refuse_shared_values(history: History) -> None:
             first_write_by_value[partition_and_value] = (index, write)
 
 
-def _elsewhere(write: Wrote, other_write: Wrote) -> bool:
+def _are_elsewhere(write: Wrote, other_write: Wrote) -> bool:
     """Whether both writes were acknowledged, at different offsets."""
     return (
         UNKNOWN_OFFSET not in (write.offset, other_write.offset)

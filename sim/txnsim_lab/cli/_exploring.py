@@ -137,7 +137,7 @@ def _search(exploration: Exploration, args: argparse.Namespace) -> int:
     if args.json:
         TERMINAL.json(_as_json(exploration_result))
     else:
-        for line in _lines(exploration, exploration_result, args):
+        for line in _result_lines(exploration, exploration_result, args):
             TERMINAL.line(line)
     if exploration_result.anomalies:
         return FOUND_STATUS
@@ -174,7 +174,7 @@ def _play_way(exploration: Exploration, args: argparse.Namespace) -> int:
     return FOUND_STATUS if findings else 0
 
 
-def _lines(
+def _result_lines(
     exploration: Exploration, result: ExplorationResult, args: argparse.Namespace
 ) -> Iterator[str]:
     yield f"{exploration.name}: {exploration.title}"

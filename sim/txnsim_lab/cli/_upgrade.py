@@ -148,7 +148,7 @@ class _Upgrade:
 
     async def play(self) -> Rehearsal:
         admin = await self._kafka.rebuilt.admin()
-        for introduction_line in _introduction(self._old_release, self._new_release):
+        for introduction_line in _introduction_lines(self._old_release, self._new_release):
             self._print_text(introduction_line)
         newest_version = self._new_release.patch_release
         async with AsyncExitStack() as exit_stack:
@@ -178,7 +178,7 @@ class _Upgrade:
             await self._raise_features(admin)
             await self._commit_and_report(admin, "   The features are raised.")
         rehearsal = await self._rehearsal_result(admin)
-        self._print_text("\n" + _verdict(rehearsal))
+        self._print_text("\n" + _verdict_sentence(rehearsal))
         return rehearsal
 
     async def _restore_leaders(self, admin: Admin) -> None:
@@ -260,7 +260,7 @@ def _version_numbers(release: Release) -> tuple[int, ...]:
     return tuple(map(int, release.patch_release.split(".")))
 
 
-def _introduction(old_release: Release, new_release: Release) -> Iterator[str]:
+def _introduction_lines(old_release: Release, new_release: Release) -> Iterator[str]:
     fixed_risks, new_risks = risks(old_release, new_release)
     yield (
         f"A rehearsal: three brokers go from {old_release.patch_release} to"
@@ -296,7 +296,7 @@ _MIXED_RELEASES_HINT: Final = (
 )
 
 
-def _verdict(rehearsal: Rehearsal) -> str:
+def _verdict_sentence(rehearsal: Rehearsal) -> str:
     return (
         f"{rehearsal.read} of {rehearsal.committed} committed records are read,"
         f" {rehearsal.failed} transactions failed, {rehearsal.hanging} hang,"

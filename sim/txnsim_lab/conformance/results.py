@@ -111,9 +111,9 @@ def result_lines(result: CaseResult) -> Iterator[str]:
         rules_phrase = f" ({', '.join(difference.rules)})" if difference.rules else ""
         yield f"  {difference.request}{rules_phrase}"
         for field in difference.fields[:6]:
-            yield f"    {_shortened(field)}"
-        yield f"    answer {_shortened(_to_json(difference.answer))}"
-        yield f"    Kafka  {_shortened(_to_json(difference.kafka))}"
+            yield f"    {_shorten_text(field)}"
+        yield f"    answer {_shorten_text(_to_json(difference.answer))}"
+        yield f"    Kafka  {_shorten_text(_to_json(difference.kafka))}"
 
 
 def junit_xml(run: ConformanceResults) -> str:
@@ -165,5 +165,5 @@ def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _shortened(text: str) -> str:
+def _shorten_text(text: str) -> str:
     return text if len(text) <= _JSON_CHARS_MAX else f"{text[:_JSON_CHARS_MAX]}…"

@@ -319,7 +319,7 @@ class _Cluster:
             if api.api_key in API_KEYS.values()
         }
         level_by_feature = {
-            feature.name: feature.max_version_level for feature in _features(versions)
+            feature.name: feature.max_version_level for feature in _features_of(versions)
         }
         self.level = int(level_by_feature.get(FEATURE, 0))
         metadata = self._ask_broker("Metadata", topics=None)
@@ -500,5 +500,5 @@ class _Cluster:
         self._connection.close()
 
 
-def _features(versions: Any) -> Sequence[Any]:
+def _features_of(versions: Any) -> Sequence[Any]:
     return getattr(versions, "finalized_features", None) or ()

@@ -78,7 +78,7 @@ def folders(
             "\n".join(map(_one_line, missed_result.story)).encode() + b"\n"
         )
         content_by_path[f"{miss_folder}/versions.json"] = msgspec.json.format(
-            msgspec.json.encode(_versions(run, missed_result)), indent=1
+            msgspec.json.encode(_version_fields(run, missed_result)), indent=1
         )
         content_by_path |= {
             f"{miss_folder}/{DRIVER_FOLDER_NAME}/{file_name}": file_bytes
@@ -116,7 +116,7 @@ def driver_sources(command: str, further_paths: Sequence[Path] = ()) -> dict[str
     return source_by_name
 
 
-def _versions(run: ExamRun, missed_result: Result) -> dict[str, object]:
+def _version_fields(run: ExamRun, missed_result: Result) -> dict[str, object]:
     return {
         "library": run.library,
         "version": run.version,
@@ -144,10 +144,10 @@ def _report_of_miss(
     yardstick = missed_result.yardstick.replace("``", "`")
     yield f"\n## What was expected\n\n{yardstick}\n\n{_LAWS_TEXT}\n"
     yield "## What was seen\n"
-    yield from _bullets(missed_result.because)
+    yield from _bullet_lines(missed_result.because)
     if missed_result.errors:
         yield "\nThe errors of the library:\n"
-        yield from _bullets(missed_result.errors)
+        yield from _bullet_lines(missed_result.errors)
     if missed_result.about:
         yield f"\nA known bug looks like this: {', '.join(missed_result.about)}."
     yield f"\n## Play it again\n\n    {repeat_command}\n"
@@ -155,9 +155,9 @@ def _report_of_miss(
     yield "program between the exam and the library (docs/exam.md in txnsim says more of it)."
     yield f"{_driver_file_links(source_names)}\n"
     yield "## Versions\n"
-    yield from _bullets(
+    yield from _bullet_lines(
         f"{version_name}: {version_value}"
-        for version_name, version_value in _versions(run, missed_result).items()
+        for version_name, version_value in _version_fields(run, missed_result).items()
     )
     yield "\n## What happened in the cluster\n"
     yield from (f"    {_one_line(line)}" for line in missed_result.story)
@@ -165,7 +165,7 @@ def _report_of_miss(
         yield f"\n[{PAGE_FILE_NAME}]({PAGE_FILE_NAME}) shows it step by step."
 
 
-def _bullets(lines: Iterable[str]) -> Iterator[str]:
+def _bullet_lines(lines: Iterable[str]) -> Iterator[str]:
     return (f"- {_escape_markup(line)}" for line in lines)
 
 

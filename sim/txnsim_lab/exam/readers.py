@@ -113,7 +113,7 @@ def misses(
             reader_statement.values is not None
             and (values_text := short_values(reader_statement.values)) != expected_reading.values
         ):
-            yield _wrong(
+            yield _wrong_sentence(
                 expected_reading,
                 "values",
                 _value_list(values_text),
@@ -125,10 +125,10 @@ def misses(
                 getattr(expected_reading, expected_field, 0),
             )
             if stated_value is not None and stated_value != expected_value:
-                yield _wrong(expected_reading, side_name, stated_value, expected_value)
+                yield _wrong_sentence(expected_reading, side_name, stated_value, expected_value)
 
 
-def _wrong(
+def _wrong_sentence(
     expected_reading: ExpectedReading, subject: str, stated_value: object, expected_value: object
 ) -> str:
     return (

@@ -126,7 +126,7 @@ class RealTargets:
         """
         if begins_as:
             raise NotAskedError(f"only a simulated cluster: it begins as {begins_as}")
-        cluster, environment = await self._running(level)
+        cluster, environment = await self._ensure_cluster(level)
         self._situation_number += 1
         prefix = f"txnsim-{self._token}-{self._situation_number}-"
         target = RealTarget(
@@ -159,7 +159,7 @@ class RealTargets:
         self._cluster = None
         await self._exit_stack.aclose()
 
-    async def _running(self, level: int) -> tuple[RealCluster, Environment]:
+    async def _ensure_cluster(self, level: int) -> tuple[RealCluster, Environment]:
         """The running cluster at a level; a cluster at another level is stopped first."""
         if self._cluster is not None and self._cluster[0] == level:
             return self._cluster[1:]

@@ -151,14 +151,14 @@ def page(run: ExamRun, *, misses_path: str = "", known_misses: Collection[str] =
             f"<title>{escape(title)}</title><style>{PAGE_CSS}</style><h1>{escape(title)}</h1>",
             f"<p>{escape(outcome_counts)}. It speaks version {run.speaks} of transactions.</p>",
             "<table><tr><th>Class<th>Situation<th>transaction.version<th>Outcome</tr>",
-            *map(_row, run.results),
+            *map(_html_row, run.results),
             "</table>",
-            *_stories(run, misses_path, known_misses),
+            *_story_lines(run, misses_path, known_misses),
         )
     )
 
 
-def _row(result: Result) -> str:
+def _html_row(result: Result) -> str:
     situation_cell = escape(result.situation)
     if result.outcome in FULLY_REPORTED_OUTCOMES:
         situation_cell = f'<a href="#{escape(result.id)}">{situation_cell}</a>'
@@ -168,7 +168,7 @@ def _row(result: Result) -> str:
     )
 
 
-def _stories(run: ExamRun, misses: str, known_ids: Collection[str]) -> Iterator[str]:
+def _story_lines(run: ExamRun, misses: str, known_ids: Collection[str]) -> Iterator[str]:
     for result in (
         candidate for candidate in run.results if candidate.outcome in FULLY_REPORTED_OUTCOMES
     ):

@@ -116,7 +116,7 @@ class Exam:
                 result = await self._play_situation(situation, level, opened_target, self._driver)
         except NotAskedError as reason:  # behind the situation it only says what was left there
             if result is None:
-                result = _result(
+                result = _build_result(
                     situation, level, SituationOutcome.DOES_NOT_APPLY, because=(str(reason),)
                 )
         return msgspec.structs.replace(result, seconds=round(loop.time() - start_s, 2))
@@ -127,7 +127,7 @@ class Exam:
         app = Application(opened_target, driver)
         add_rule = await app.requests("AddPartitionsToTxn")
         produce_rule = await app.requests("Produce")
-        outcome, reasons = await self._outcome(situation, app)
+        outcome, reasons = await self._judge_outcome(situation, app)
         await opened_target.faults.disarm_all()
         if level == NEWEST_LEVEL and produce_rule.matched and not add_rule.matched:
             self.speaks = NEWEST_LEVEL
@@ -139,7 +139,7 @@ class Exam:
         if is_missed or not await self._close_clients(app):
             await driver.end()
             self._driver = None
-        return _result(
+        return _build_result(
             situation,
             level,
             outcome,
@@ -153,7 +153,7 @@ class Exam:
             about=situation.about if is_missed else (),
         )
 
-    async def _outcome(
+    async def _judge_outcome(
         self, situation: Situation, app: Application
     ) -> tuple[SituationOutcome, list[str]]:
         try:
@@ -188,7 +188,7 @@ class Exam:
         return True
 
 
-def _result(
+def _build_result(
     situation: Situation, level: int, outcome: SituationOutcome, **result_fields: Any
 ) -> Result:
     return Result(

@@ -99,7 +99,7 @@ class Conductor:
         environment = target.environment
         assert isinstance(environment, VirtualEnvironment), "a run in virtual time"
         self._traffic = _Traffic(self._exploration, running_story, target, environment)
-        environment.loop.before_time_passes = self._step
+        environment.loop.before_time_passes = self._take_step
 
     async def before_act(self, track: Track, drawn_act: Act) -> None:
         """Let each track wait behind its first unit until all have come that far."""
@@ -118,7 +118,7 @@ class Conductor:
         if self._traffic is not None:
             await self._traffic.until_all_arrived()
 
-    def _step(self) -> bool:
+    def _take_step(self) -> bool:
         """Let something happen; returns whether it does, and time must wait."""
         traffic = self._traffic
         if traffic is None or not traffic.is_ready():
@@ -300,7 +300,7 @@ class _Traffic:
         self._was_offered = False
         option_kind, _, name = option.partition(": ")
         if option == self._delay_name:
-            self._delay()
+            self._let_time_pass()
         elif option_kind in (BEGINS, GOES_ON):
             self._begin_step(name)
         else:
@@ -442,7 +442,7 @@ class _Traffic:
             if not step_done.done():
                 step_done.set_result(None)
 
-    def _delay(self) -> None:
+    def _let_time_pass(self) -> None:
         """Let time pass while messages are on their way."""
         self._delay_count += 1
         self._nodes.note_at_brokers(self._delay_name)

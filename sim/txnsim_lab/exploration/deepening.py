@@ -111,12 +111,12 @@ def explore(
     return ExplorationResult(
         name=exploration.name,
         searches=tuple(searches),
-        anomalies=tuple(_anomalies(exploration, all_found_ends, name_of)),
+        anomalies=tuple(_build_anomalies(exploration, all_found_ends, name_of)),
         is_complete=bool(searches) and searches[-1][1].is_complete,
     )
 
 
-def _anomalies(
+def _build_anomalies(
     exploration: Exploration, all_found_ends: list[FoundEnd], name_of: FindingName
 ) -> list[AnomalyFound]:
     ends_by_kinds: dict[tuple[str, ...], list[FoundEnd]] = {}
@@ -124,7 +124,7 @@ def _anomalies(
         ends_by_kinds.setdefault(_names(found_end.findings, name_of), []).append(found_end)
     anomalies = []
     for kinds, found_ends in sorted(ends_by_kinds.items()):
-        way = min((found_end.way for found_end in found_ends), key=_length)
+        way = min((found_end.way for found_end in found_ends), key=_length_key)
         shortest_replay = replay(exploration, shorten(exploration, way, kinds, name_of))
         anomalies.append(
             AnomalyFound(
@@ -146,7 +146,7 @@ def _names(findings: Sequence[Finding], name_of: FindingName) -> tuple[str, ...]
     return tuple(sorted({name_of(finding) for finding in findings}))
 
 
-def _length(way: Way) -> tuple[int, int]:
+def _length_key(way: Way) -> tuple[int, int]:
     """Sort key of ways: fewer deviations first, then earlier choices."""
     return len(way), sum(deviation.choice_number for deviation in way)
 

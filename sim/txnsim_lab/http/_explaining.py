@@ -113,7 +113,9 @@ class ExplainRoutes(Noun):
         asked_position = None if position < 0 else position
         if run_trace is None:
             read_explained = partial(
-                _explanation, partition_name=partition, repair_program=self._live_trace.program
+                _build_explanation,
+                partition_name=partition,
+                repair_program=self._live_trace.program,
             )
             return await self._read_live(asked_position, read_explained)
         return await self._do_in_thread(
@@ -121,7 +123,9 @@ class ExplainRoutes(Noun):
                 _read_pieces,
                 iter([run_trace]),
                 asked_position,
-                partial(_explanation, partition_name=partition, repair_program=program_at(None)),
+                partial(
+                    _build_explanation, partition_name=partition, repair_program=program_at(None)
+                ),
             )
         )
 
@@ -240,7 +244,7 @@ def _read_pieces(
     return read(FollowedTrace.of_recording(recording, at=asked_position))
 
 
-def _explanation(
+def _build_explanation(
     followed_trace: FollowedTrace, *, partition_name: str | None, repair_program: ShellText
 ) -> Explained:
     cluster_facts = followed_trace.facts()

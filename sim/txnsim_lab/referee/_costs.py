@@ -57,7 +57,7 @@ def _count(designs: Designs, side: Side, mode: str) -> dict[str, float]:
     design = designs.side(side)
     counting = _Counting()
     with design.in_place():
-        played_run = play(design.plan(_plan(mode)), director=counting)
+        played_run = play(design.plan(_cost_plan(mode)), director=counting)
     counted_acts = played_run.acts[len(_CALLS) :]
     if len(counted_acts) < TRANSACTIONS * len(_CALLS) or any(
         act.error != "NONE" for act in counted_acts
@@ -73,7 +73,7 @@ def _count(designs: Designs, side: Side, mode: str) -> dict[str, float]:
     return {count_name: round(count, 2) for count_name, count in counts.items()}
 
 
-def _plan(mode: str) -> Plan:
+def _cost_plan(mode: str) -> Plan:
     """An application that makes transactions on two partitions; the first one, which finds the
     leaders, is not counted.
     """

@@ -80,10 +80,10 @@ def seed_pair(seed: int, designs: Designs) -> Pair:
         is_over = OVER_LIMIT_KIND in played_run.kinds
         side_results.append(
             SideResult(
-                sightings={} if is_over else _sightings(played_run.findings),
+                sightings={} if is_over else _sighting_by_kind(played_run.findings),
                 is_complete=not is_over,
                 remark=played_run.findings[0].because if is_over else "",
-                refusals=_refusals(played_run.acts),
+                refusals=_refusal_counts(played_run.acts),
                 commits=sum(act.error == "NONE" for act in played_run.acts if _is_commit(act)),
                 failures=failures,
             )
@@ -91,7 +91,7 @@ def seed_pair(seed: int, designs: Designs) -> Pair:
     return Pair(source=Source.SEED, name=str(seed), a=side_results[0], b=side_results[1])
 
 
-def _sightings(findings: Iterable[Finding]) -> dict[str, Sighting]:
+def _sighting_by_kind(findings: Iterable[Finding]) -> dict[str, Sighting]:
     """The first finding of each kind."""
     sightings: dict[str, Sighting] = {}
     for finding in findings:
@@ -111,7 +111,7 @@ def _is_commit(act: PlayedAct) -> bool:
     return bool(act.step.get("call", {}).get("do") == "commit")
 
 
-def _refusals(acts: Iterable[PlayedAct]) -> dict[str, int]:
+def _refusal_counts(acts: Iterable[PlayedAct]) -> dict[str, int]:
     error_counts = Counter(act.error for act in acts if _is_commit(act) and act.error != "NONE")
     return dict(sorted(error_counts.items()))
 
@@ -155,9 +155,9 @@ def story_pair(name: str, run: str, designs: Designs) -> Pair:
     """
     a, b = (_story_side(name, run, designs, side) for side in Side)
     if a.remark and not b.remark:
-        a = _parted_side(name, run, designs, Side.A, a)
+        a = _play_parted_side(name, run, designs, Side.A, a)
     elif b.remark and not a.remark:
-        b = _parted_side(name, run, designs, Side.B, b)
+        b = _play_parted_side(name, run, designs, Side.B, b)
     return Pair(source=Source.STORY, name=name, run=run, a=a, b=b)
 
 
@@ -173,7 +173,7 @@ def _story_side(name: str, run: str, designs: Designs, side: Side) -> SideResult
     return SideResult(sightings=sightings_of_story(run_result.verdict), failures=failures)
 
 
-def _parted_side(
+def _play_parted_side(
     name: str, run: str, designs: Designs, side: Side, failed_side: SideResult
 ) -> SideResult:
     """The side on which a story went another way, played on without its expectations."""
@@ -192,7 +192,7 @@ def _parted_side(
 
 def sightings_of_story(judges_result: JudgesResult) -> dict[str, Sighting]:
     """What the judges found in a run of a story: the first finding of each kind."""
-    return _sightings(_findings_of(judges_result))
+    return _sighting_by_kind(_findings_of(judges_result))
 
 
 def _findings_of(judges_result: JudgesResult) -> Iterator[Finding]:

@@ -71,11 +71,11 @@ class Plugin(msgspec.Struct, frozen=True):
             ConfigError: It can't be run, replaces nothing, or a function takes other facts than the
                 decision has.
         """
-        return _replacements(self.path, self.source)
+        return _load_replacements(self.path, self.source)
 
 
 @functools.lru_cache(8)
-def _replacements(path: str, source: str) -> dict[str, Callable[..., Any]]:
+def _load_replacements(path: str, source: str) -> dict[str, Callable[..., Any]]:
     namespace: dict[str, Any] = {"__name__": "txnsim_plugin", "__file__": path}
     try:
         exec(compile(source, path, "exec"), namespace)
@@ -179,13 +179,13 @@ def in_place(
         for name, replacing_function in replacement_by_decision.items():
             decision = decision_named(name)
             original_function = decision.current_function
-            deciding_function = _deciding(
+            deciding_function = _make_deciding(
                 decision, original_function, replacing_function, note_failure
             )
             exit_stack.callback(_rebind, decision, deciding_function, original_function)
             _rebind(decision, original_function, deciding_function)
             if decision.asked_if:
-                exit_stack.enter_context(_asked_always(decision))
+                exit_stack.enter_context(_asking_always(decision))
         yield
 
 
@@ -212,7 +212,7 @@ def _module_path(file_name: str) -> str:
 
 
 @contextmanager
-def _asked_always(decision: DecisionPoint) -> Iterator[None]:
+def _asking_always(decision: DecisionPoint) -> Iterator[None]:
     module = importlib.import_module(decision.module)
     original_function = getattr(module, decision.asked_if)
     setattr(module, decision.asked_if, lambda _release_rules: True)
@@ -222,7 +222,7 @@ def _asked_always(decision: DecisionPoint) -> Iterator[None]:
         setattr(module, decision.asked_if, original_function)
 
 
-def _deciding(
+def _make_deciding(
     decision: DecisionPoint,
     original_function: Callable[..., Any],
     replacing_function: Callable[..., Any],

@@ -40,7 +40,7 @@ async def ask_release(
     Raises:
         ConfigError: There is no Java or Maven, or a broker did not come up.
     """
-    run_by_story = _plan(verdict.anomalies, version)
+    run_by_story = _plan_runs(verdict.anomalies, version)
     answers: list[RealAnswer] = []
 
     def keep(compared_run: ComparedRun) -> None:
@@ -59,7 +59,7 @@ async def ask_release(
     return tuple(answers)
 
 
-def _plan(anomalies: Iterable[AnomalyLine], version: str) -> dict[StoryRun, ScenarioRun]:
+def _plan_runs(anomalies: Iterable[AnomalyLine], version: str) -> dict[StoryRun, ScenarioRun]:
     """The runs to play: for each anomaly the first stories that the release can play, or else one
     that says why not.
 

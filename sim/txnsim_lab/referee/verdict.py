@@ -218,7 +218,7 @@ def verdict_on(
         costs: What a transaction takes.
         is_complete: Whether all was played that was asked for.
     """
-    played_pairs = sorted(pairs, key=_ease)
+    played_pairs = sorted(pairs, key=_ease_key)
     kinds = {kind for pair in played_pairs for side in Side for kind in pair.side(side).sightings}
     errors = {error for pair in played_pairs for side in Side for error in pair.side(side).refusals}
     endless_stories = [
@@ -250,7 +250,7 @@ def verdict_on(
     return Verdict(
         a=a,
         b=b,
-        anomalies=tuple(_line(kind, played_pairs) for kind in sorted(kinds)),
+        anomalies=tuple(_anomaly_line(kind, played_pairs) for kind in sorted(kinds)),
         costs=costs,
         refusals=tuple(
             Refusals(
@@ -277,11 +277,11 @@ def verdict_on(
     )
 
 
-def _ease(pair: Pair) -> tuple[int, int, str]:
+def _ease_key(pair: Pair) -> tuple[int, int, str]:
     return _SOURCES.index(pair.source), int(pair.name) if pair.name.isdigit() else 0, pair.name
 
 
-def _line(kind: str, pairs: list[Pair]) -> AnomalyLine:
+def _anomaly_line(kind: str, pairs: list[Pair]) -> AnomalyLine:
     pairs_of_a = [
         pair for pair in pairs if kind in pair.a.sightings and kind not in pair.b.sightings
     ]
@@ -321,7 +321,7 @@ def _length_of(kind: str, side: Side) -> Callable[[Pair], tuple[int, int, int]]:
     """
 
     def length(pair: Pair) -> tuple[int, int, int]:
-        source, number, _ = _ease(pair)
+        source, number, _ = _ease_key(pair)
         return source, pair.side(side).sightings[kind].deviations, number
 
     return length

@@ -84,7 +84,7 @@ async def wait_until_settled(
         Deadline(clock, SETTLE_MAX_MS),
         Deadline(clock, DECIDED_MAX_MS * is_patient),
     )
-    snapshot, equal_looks = await _snapshot(running_story), 1
+    snapshot, equal_looks = await _take_snapshot(running_story), 1
     while equal_looks < SETTLED_LOOKS or (
         snapshot.is_due(is_overdue=is_overdue) and not decision_deadline.has_passed
     ):
@@ -95,7 +95,7 @@ async def wait_until_settled(
         ):
             break
         await pause(clock, SETTLE_POLL_MS if equal_looks < SETTLED_LOOKS else DECIDED_POLL_MS)
-        newer_snapshot = await _snapshot(running_story)
+        newer_snapshot = await _take_snapshot(running_story)
         equal_looks = equal_looks + 1 if newer_snapshot == snapshot else 1
         snapshot = newer_snapshot
     return snapshot.is_due(is_overdue=is_overdue)
@@ -127,7 +127,7 @@ class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-async def _snapshot(running_story: RunningStory) -> _Snapshot:
+async def _take_snapshot(running_story: RunningStory) -> _Snapshot:
     admin = await running_story.operator.admin()
     listings_by_broker = await admin.list_transactions()
     producers = await admin.describe_producers(running_story.partitions)

@@ -150,12 +150,12 @@ class _StoryWriter:
         """Write all steps of the story, and the guesses behind them."""
         self._choose_others()
         if self._finding.transactional_id is None:
-            self._guess("the transactional id, as no coordinator's log has the producer")
-        self._guess("values of records, producer ids and times; epochs begin at 0")
+            self._note_guess("the transactional id, as no coordinator's log has the producer")
+        self._note_guess("values of records, producer ids and times; epochs begin at 0")
         self._move_coordinator(_COORDINATOR_BROKER, only=None)
         writer_by_state: Mapping[AuditState, Callable[[], None]] = {
             AuditState.NO_MARKER: self._lose_marker,
-            AuditState.CONTRADICTS: self._contradict,
+            AuditState.CONTRADICTS: self._write_contradiction,
             AuditState.TWICE: self._mark_twice,
             AuditState.RECORDS_BEHIND: self._write_behind,
             AuditState.WITHOUT_DECISION: self._mark_without_decision,
@@ -197,12 +197,12 @@ class _StoryWriter:
         self._other_partitions = other_partitions[:_OTHER_PARTITIONS_MAX]
         left_out_count = len(self.facts.other_partitions) - len(self._other_partitions)
         if left_out_count:
-            self._guess(
+            self._note_guess(
                 f"{left_out_count} of the decision's other partitions make no difference, and are"
                 " left out"
             )
         elif not self.facts.other_partitions and self._finding.decision is None:
-            self._guess("the transaction had no other partition")
+            self._note_guess("the transaction had no other partition")
 
     # States
 
@@ -223,14 +223,14 @@ class _StoryWriter:
             self._say_with_next_step(
                 "The producer goes on. The end of its next transaction ends both."
             )
-            self._guess("the next transaction wrote one record to this partition")
+            self._note_guess("the next transaction wrote one record to this partition")
             self._begin_transaction(1, with_others=False)
             self._end_transaction(is_commit=ending.is_commit)
         else:
             self._advance_clock("1h")
             self._write_marker(is_commit=ending.is_commit, start_offset=0)
 
-    def _contradict(self) -> None:
+    def _write_contradiction(self) -> None:
         decision = self._finding.decision
         assert decision is not None
         is_commit = decision.outcome == "commit"
@@ -258,7 +258,7 @@ class _StoryWriter:
         self._move_leader_as_found()
         if marker_outcomes[0] == decision.outcome:
             self._end_transaction(is_commit=is_commit)
-            self._guess("the other marker was written by an operator, at once")
+            self._note_guess("the other marker was written by an operator, at once")
             self._write_marker(
                 is_commit=not is_commit,
                 producer_id=_FIRST_PRODUCER_ID,
@@ -269,7 +269,7 @@ class _StoryWriter:
         self._call_end(is_commit=is_commit)
         self._wait_until("struck", "markers")
         self._write_marker(is_commit=not is_commit, start_offset=0)
-        self._release("markers")
+        self._release_rule("markers")
         self._wait_complete(is_commit=is_commit)
 
     def _mark_twice(self) -> None:
@@ -281,7 +281,9 @@ class _StoryWriter:
         if self._finding.records and len(epochs) == 1 and not self.facts.is_v2:
             self._begin_transaction(1)
             self._end_transaction(is_commit=is_commit)
-            self._guess("records between the two markers came late, and an operator ended them")
+            self._note_guess(
+                "records between the two markers came late, and an operator ended them"
+            )
             self._say_with_next_step("A record arrives after its transaction has ended.")
             start_offset = self._end_offset
             self._produce(self._finding.records, only="armed")
@@ -299,9 +301,9 @@ class _StoryWriter:
             )
             self._move_coordinator(_THIRD_BROKER)
             self._wait_complete(is_commit=is_commit)
-            self._release("markers")
+            self._release_rule("markers")
             return
-        self._guess("the marker was sent again at once")
+        self._note_guess("the marker was sent again at once")
         self._hold_markers("peer.request", "The marker is sent twice.")
         self._call_end(is_commit=is_commit)
         self._wait_until("struck", "markers")
@@ -342,7 +344,7 @@ class _StoryWriter:
             self._move_coordinator_with_witness()
         if not is_known:
             self._marker_epoch = self._finding.producer_epoch
-        self._guess("an operator wrote the marker, an hour later")
+        self._note_guess("an operator wrote the marker, an hour later")
         self._advance_clock("1h")
         self._write_marker(
             is_commit=is_commit,
@@ -352,8 +354,8 @@ class _StoryWriter:
 
     def _go_back(self) -> None:
         if self.facts.is_v2:
-            self._guess("the producer used the old flow")
-        self._guess("the leader forgot the producer as its entry expired, within a day")
+            self._note_guess("the producer used the old flow")
+        self._note_guess("the leader forgot the producer as its entry expired, within a day")
         self._mode = "V-"
         self._init()
         self._add_call(_PRODUCER, "init-producer-id", bump=True)
@@ -377,25 +379,25 @@ class _StoryWriter:
         self._is_as_4_3 = self._has_one_replica = True
         if self._mode == "V-":
             self._mode = "V+"
-        self._guess(
+        self._note_guess(
             f"broker {_LEADING_BROKER} had the only replica of {self._partition}, and was killed"
             " between the records and the decision: the logs show a new leader only"
         )
         self._say_with_next_step(
             f"Broker {_LEADING_BROKER} dies. It has the only replica of {self._partition}."
         )
-        self._cluster("kill", only="armed", broker=_LEADING_BROKER)
+        self._add_cluster_act("kill", only="armed", broker=_LEADING_BROKER)
         error_action = {"partition": str(self._partition), "is": "none"}
         self.steps.append({"only": "armed", "wait-until": {"leader": error_action}})
         self._call_end(is_commit=is_commit)
         self._wait_complete(is_commit=is_commit)
-        self._cluster("start", only="armed", broker=_LEADING_BROKER)
+        self._add_cluster_act("start", only="armed", broker=_LEADING_BROKER)
         leader = {"partition": str(self._partition), "is": _LEADING_BROKER}
         self.steps.append({"wait-until": {"leader": leader}})
 
     def _end_without_marker(self, *, is_commit: bool) -> None:
         """A marker that its coordinator counts as done, as in Z10."""
-        self._guess(
+        self._note_guess(
             "the coordinator was answered that the partition needs no marker: how it was lost, the"
             " logs don't tell"
         )
@@ -419,7 +421,7 @@ class _StoryWriter:
         """A Produce that arrives behind its transaction's marker, as in Z01; returns the offset of
         its first record.
         """
-        self._guess("the Produce was held on its way until its transaction had ended")
+        self._note_guess("the Produce was held on its way until its transaction had ended")
         self._init()
         self._begin_transaction(1)
         self._say_with_next_step("The next Produce is slow.")
@@ -440,7 +442,7 @@ class _StoryWriter:
             self._move_coordinator_with_witness()
         start_offset = self._end_offset
         self._say_with_next_step("The Produce arrives.")
-        self._release("late")
+        self._release_rule("late")
         self.steps.append({"only": "armed", "await": "late"})
         self._end_offset += late_records
         return start_offset
@@ -448,7 +450,7 @@ class _StoryWriter:
     def _write_with_cut_off_entry(self) -> None:
         """A transaction that its coordinator has forgotten, as in Z34."""
         self._has_one_replica = True
-        self._guess(
+        self._note_guess(
             "the last leader of the coordinator's partition was in sync and had not fetched the"
             " entry yet"
         )
@@ -489,14 +491,14 @@ class _StoryWriter:
             self._produce(max(1, self._finding.records))
         self._say_with_next_step("The coordinator moves to the third replica, which has not.")
         self._move_coordinator(_THIRD_BROKER)
-        self._release("third")
+        self._release_rule("third")
         self._add_call(_PRODUCER, "commit", only="disarmed")
         state_fields = {"id": self._transactional_id, "is": "CompleteCommit"}
         self.steps.append({"only": "disarmed", "wait-until": {"transaction": state_fields}})
 
     def _move_coordinator_with_witness(self) -> None:
         """Raise the coordinator's epoch, and have another producer write in it."""
-        self._guess("another producer showed the coordinator's new epoch")
+        self._note_guess("another producer showed the coordinator's new epoch")
         log_partition = partition_for(self._transactional_id, TRANSACTION_LOG_PARTITIONS)
         witness_id = next(
             witness_name
@@ -527,10 +529,14 @@ class _StoryWriter:
             return
         move_count = min(self.facts.leader_moves, LEADER_MOVES_MAX)
         if move_count < self.facts.leader_moves:
-            self._guess(f"{move_count} of {self.facts.leader_moves} moves of the leader are enough")
+            self._note_guess(
+                f"{move_count} of {self.facts.leader_moves} moves of the leader are enough"
+            )
         for number in range(move_count):
             broker = _THIRD_BROKER if number % 2 == 0 else _LEADING_BROKER
-            self._cluster("move-leader", only="armed", partition=str(self._partition), to=broker)
+            self._add_cluster_act(
+                "move-leader", only="armed", partition=str(self._partition), to=broker
+            )
 
     # Steps of a transaction
 
@@ -560,7 +566,7 @@ class _StoryWriter:
     def _produce(self, record_count: int, **fields: Any) -> None:
         count = min(record_count, RECORDS_MAX)
         if count < record_count:
-            self._guess(f"{count} of {record_count:,} records are enough")
+            self._note_guess(f"{count} of {record_count:,} records are enough")
         values = [f"record {self._written_count + number}" for number in range(1, count + 1)]
         self._written_count += count
         self._end_offset += count
@@ -639,12 +645,12 @@ class _StoryWriter:
     ) -> None:
         self._add_step("call", {"who": actor_name, "do": verb, **fields}, only=only)
 
-    def _cluster(self, do: str, *, only: str | None = None, **fields: Any) -> None:
+    def _add_cluster_act(self, do: str, *, only: str | None = None, **fields: Any) -> None:
         self._add_step("cluster", {"do": do, **fields}, only=only)
 
     def _move_coordinator(self, broker_id: int, *, only: str | None = "armed") -> None:
         move_fields: dict[str, Any] = {"coordinator-of": self._transactional_id, "to": broker_id}
-        self._cluster("move-leader", only=only, **move_fields)
+        self._add_cluster_act("move-leader", only=only, **move_fields)
 
     def _advance_clock(self, duration: str) -> None:
         self._add_step("advance", duration)
@@ -665,7 +671,7 @@ class _StoryWriter:
     def _arm_rule(self, kind: str, rule_fields: Mapping[str, Any]) -> None:
         self._add_step(kind, {**rule_fields})
 
-    def _release(self, rule_id: str) -> None:
+    def _release_rule(self, rule_id: str) -> None:
         self._add_step("release", rule_id)
 
     def _wait_until(self, condition: str, subject: object) -> None:
@@ -679,6 +685,6 @@ class _StoryWriter:
             step["say"], self._next_sentence = self._next_sentence, ""
         self.steps.append({**step, kind: content})
 
-    def _guess(self, sentence: str) -> None:
+    def _note_guess(self, sentence: str) -> None:
         if sentence not in self.guesses:
             self.guesses.append(sentence)

@@ -88,7 +88,7 @@ class _HangingStory:
             f"An application begins the transaction {self._name}. Its coordinator notes that it is"
             f" open on {HANGING_PARTITION}."
         )
-        identity = await self._identity()
+        identity = await self._raise_epoch()
         await self._begin_transaction(identity)
         self._note_sentence(
             "It sends “late”. The Produce request is slow: here a fault rule holds it on its way."
@@ -110,7 +110,7 @@ class _HangingStory:
                 f" readers how {self._name} has ended. For the coordinator it is over."
             )
             await self._abort(identity)
-            await self._identity()  # it is given once the ABORT marker is written
+            await self._raise_epoch()  # it is given once the ABORT marker is written
             self._note_sentence(
                 "Now “late” arrives, behind the marker. Verification is off: the leader takes it"
                 f" without asking the coordinator. So {self._name} is open again on"
@@ -134,7 +134,7 @@ class _HangingStory:
         if self._tracer.on:
             self._tracer.emit("note", NARRATOR, data={"text": sentence})
 
-    async def _identity(self) -> ProducerIdAndEpoch:
+    async def _raise_epoch(self) -> ProducerIdAndEpoch:
         """Raise the epoch with InitProducerId, as a starting producer does."""
         return await Producer(
             self._client, transactional_id=self._transactional_id

@@ -108,7 +108,7 @@ def _first_reproducing(run: ScenarioRun, seeds: Sequence[int]) -> RunOfIt:
         run_of_hypothesis = _judge_run(run_in_virtual_time(run, seed=seed), seed)
         if run_of_hypothesis.verdict is HypothesisVerdict.IMPOSSIBLE:
             run_of_hypothesis = msgspec.structs.replace(
-                run_of_hypothesis, nearest=_nearest(run, run_of_hypothesis)
+                run_of_hypothesis, nearest=_find_nearest(run, run_of_hypothesis)
             )
         if run_of_hypothesis.verdict is HypothesisVerdict.REPRODUCED:
             break
@@ -116,7 +116,7 @@ def _first_reproducing(run: ScenarioRun, seeds: Sequence[int]) -> RunOfIt:
     return run_of_hypothesis
 
 
-def _nearest(run: ScenarioRun, first_judged_run: RunOfIt) -> Nearest | None:
+def _find_nearest(run: ScenarioRun, first_judged_run: RunOfIt) -> Nearest | None:
     """Play the run again with each refusal expected; None if no possible story is reached."""
     expected_refusals: list[str] = []
     scenario, judged_run = run.scenario, first_judged_run

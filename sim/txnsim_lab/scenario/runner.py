@@ -229,7 +229,7 @@ async def run_on(
     except (ClientError, StoryFailedError) as error:
         notes.failure = str(error)
         notes.answered = error_name_of(error)
-    judges_result, cured = _verdicts(scenario_run, recorder.history, notes)
+    judges_result, cured = _judge_run(scenario_run, recorder.history, notes)
     tracer = environment.tracer
     for result in (judges_result, cured):
         if result is not None:
@@ -343,7 +343,7 @@ async def _end_faults(running_story: RunningStory) -> None:
     await observe_twice(running_story)
 
 
-def _verdicts(
+def _judge_run(
     scenario_run: ScenarioRun, history: History, notes: _RunNotes
 ) -> tuple[JudgesResult, JudgesResult | None]:
     scenario, take = scenario_run.scenario, scenario_run.take

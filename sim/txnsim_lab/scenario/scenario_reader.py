@@ -246,9 +246,9 @@ def _check_actor(path: DocumentPath, actor: Actor) -> Problems:
     if is_member and actor.group is None:
         yield (*path, "plays"), "a member needs group"
     if not is_member and actor.group is not None:
-        yield (*path, "group"), f"{_article(actor.plays)} is in no group; a member is"
+        yield (*path, "group"), f"{_with_article(actor.plays)} is in no group; a member is"
     if actor.rack is not None and actor.plays != "reader":
-        yield (*path, "rack"), f"{_article(actor.plays)} is in no rack; a reader is"
+        yield (*path, "rack"), f"{_with_article(actor.plays)} is in no rack; a reader is"
     for player_index, player_name in enumerate(actor.players):
         if player_name not in PLAYERS:
             yield (
@@ -371,7 +371,7 @@ class _ScenarioChecks:
                 yield (
                     (*path, "do"),
                     unknown_word_message(
-                        f"call of {_article(actor_kind)}", call.do, calls_of_actor
+                        f"call of {_with_article(actor_kind)}", call.do, calls_of_actor
                     ),
                 )
             else:
@@ -640,5 +640,5 @@ def _with_hyphens(field_name: str) -> str:
     return field_name.rstrip("_").replace("_", "-")
 
 
-def _article(noun: str) -> str:
+def _with_article(noun: str) -> str:
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"

@@ -50,13 +50,13 @@ def broken_promises(
             an open transaction will change, or an older one while a new coordinator does not know
             yet how far its log is replicated.
     """
-    yield from _granted_to_replaced(history)
+    yield from _grants_to_replaced(history)
     yield from _unstable_positions(history, watchers)
     if keeps_positions:
         yield from _lost_positions(history, watchers)
 
 
-def _granted_to_replaced(history: History) -> Iterator[BrokenPromise]:
+def _grants_to_replaced(history: History) -> Iterator[BrokenPromise]:
     """Requests with an old epoch that were granted after a client got a newer epoch of the same
     producer. EndTxn is left out, since a repeated EndTxn is confirmed.
     """
@@ -108,7 +108,7 @@ class _SentPosition(NamedTuple):
     transaction: str | None
 
 
-def _positions(history: History) -> dict[tuple[str, TopicPartition], list[_SentPosition]]:
+def _positions_by_place(history: History) -> dict[tuple[str, TopicPartition], list[_SentPosition]]:
     """Sent positions by group and partition, without those refused."""
     positions_by_place: defaultdict[tuple[str, TopicPartition], list[_SentPosition]] = defaultdict(
         list
@@ -180,7 +180,7 @@ def _unstable_positions(history: History, watchers: frozenset[str]) -> Iterator[
             if read.asked_ms is not None:
                 answer = _PositionAnswer(read.asked_ms, observation_index, position.offset, read)
                 answers_by_place[read.group, position.place].append(answer)
-    positions_by_place = _positions(history)
+    positions_by_place = _positions_by_place(history)
     unstable_answers = [
         (answer.number, answer, pending_position, partition)
         for (group, partition), answers_of_readers in answers_by_place.items()
@@ -243,7 +243,7 @@ def _lost_positions(history: History, watchers: frozenset[str]) -> Iterator[Brok
     """
     account_by_place = {
         group_and_partition: _PositionAccount(sent_positions)
-        for group_and_partition, sent_positions in _positions(history).items()
+        for group_and_partition, sent_positions in _positions_by_place(history).items()
     }
     for _, read in history.all_of(PositionsRead):
         for position in () if read.error else read.positions:

@@ -112,7 +112,7 @@ def causes_of(plan: Plan) -> tuple[FindingCause, ...]:
     played_run = play(plan)
     while played_run.kinds and len(causes) < CAUSES_MAX:
         best_cure: tuple[PlayedRun, _Cure] | None = None
-        for plan_and_cause in _cures(plan, played_run.kinds):
+        for plan_and_cause in _find_cures(plan, played_run.kinds):
             cured_run = play(plan_and_cause[0])
             # Where one thing is healed the run goes on, and may meet another.
             has_other_kinds = set(cured_run.kinds).isdisjoint(played_run.kinds)
@@ -153,7 +153,7 @@ def _finding_count(played_run: PlayedRun) -> int:
     return len(played_run.findings)
 
 
-def _cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:
+def _find_cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:
     # Other keys are cleaned otherwise, and could heal what the cleaner has done.
     if kinds == (Kind.DIRTY_WRITE,) and (changed_plan := with_own_keys(plan)) != plan:
         cause = FindingCause(habit="shared keys", ticket=SHARED_KEYS, anomalies=())
@@ -162,7 +162,7 @@ def _cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:
         cause = FindingCause(habit="few record locks", ticket=FEW_LOCKS, anomalies=("z36",))
         yield changed_plan, partial(_known_cause, cause)
     for switch_name, is_on in sorted(
-        _switches(plan), key=lambda switch: switch[0] not in FREQUENT_SWITCHES
+        _switches_off(plan), key=lambda switch: switch[0] not in FREQUENT_SWITCHES
     ):
         yield (
             with_switch(plan, switch_name, not is_on),
@@ -193,11 +193,11 @@ def _cause_of_switch(switch_name: str, *, healthy_setting: bool) -> FindingCause
         switch=switch_name,
         healthy=healthy_setting,
         ticket=Rules.documentation()[switch_name].ticket,
-        anomalies=tuple(_anomalies(switch_name, healthy_setting=healthy_setting)),
+        anomalies=tuple(_anomalies_of_switch(switch_name, healthy_setting=healthy_setting)),
     )
 
 
-def _switches(plan: Plan) -> Iterator[tuple[str, bool]]:
+def _switches_off(plan: Plan) -> Iterator[tuple[str, bool]]:
     """Switches that are off in a release of the run, so that the bug which they fix is present."""
     world = plan.world
     upgrades = {
@@ -215,7 +215,7 @@ def _switches(plan: Plan) -> Iterator[tuple[str, bool]]:
             yield switch_name, is_on
 
 
-def _anomalies(switch_name: str, *, healthy_setting: bool) -> Iterator[str]:
+def _anomalies_of_switch(switch_name: str, *, healthy_setting: bool) -> Iterator[str]:
     """Scenarios whose runs differ by this switch, and are healthy in one position only."""
     if switch_name in SCENARIO_BY_SWITCH:
         yield SCENARIO_BY_SWITCH[switch_name]

@@ -215,16 +215,16 @@ def group(dice: Dice, run_setup: RunSetup, group_number: int) -> Iterator[Track]
         actor: StepBody = {"plays": "member", "group": group_name, "group-protocol": group_protocol}
         if run_setup.has("static-members"):
             actor["instance-id"] = f"{group_name}-{member_number}"
-        yield Track(member, tuple(_member(dice, run_setup, member)), actor)
+        yield Track(member, tuple(_member_acts(dice, run_setup, member)), actor)
         yield Track(
             producer,
-            tuple(_transform(dice, run_setup, producer, member, group_name)),
+            tuple(_transform_acts(dice, run_setup, producer, member, group_name)),
             {"plays": "wire", "transactional-id": producer, "transaction-timeout": "20s"},
             dice.pick(("abort", "anew", "go-on")),
         )
 
 
-def _member(dice: Dice, run_setup: RunSetup, actor_name: str) -> Iterator[Act]:
+def _member_acts(dice: Dice, run_setup: RunSetup, actor_name: str) -> Iterator[Act]:
     for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTION_COUNTS) + 1):
         unit = UnitOfWork(dice, actor_name, unit_number)
         if unit_number == 1:
@@ -238,7 +238,7 @@ def _member(dice: Dice, run_setup: RunSetup, actor_name: str) -> Iterator[Act]:
         yield from unit.acts
 
 
-def _transform(
+def _transform_acts(
     dice: Dice, run_setup: RunSetup, actor_name: str, member: str, group_id: str
 ) -> Iterator[Act]:
     first_unit = UnitOfWork(dice, actor_name, 0)

@@ -66,11 +66,11 @@ class Curious:
             await self._cluster.refresh(OWN_TOPICS)
         api_key, version = API_KEYS[request["api"]], request["version"]
         request_message = self._build_message(request_class(api_key, version), request["fields"])
-        broker = await self._broker(self._cluster, request["to"])
+        broker = await self._choose_broker(self._cluster, request["to"])
         answer = await (await self._cluster.connection(broker)).ask_in_version(
             api_key, version, request_message
         )
-        error = next((code for code in _errors(answer) if code), ErrorCode.none)
+        error = next((code for code in _error_codes_of(answer) if code), ErrorCode.none)
         self._remember(request["fields"], answer, error)
         answer_digest = hashlib.blake2b(repr(answer).encode(), digest_size=4).hexdigest()
         return CallResult(error=code_name(error), because=answer_digest)
@@ -79,7 +79,7 @@ class Curious:
         if self._cluster is not None:
             await self._cluster.close()
 
-    async def _broker(self, cluster: Cluster, addressee: StepBody) -> int:
+    async def _choose_broker(self, cluster: Cluster, addressee: StepBody) -> int:
         deadline = cluster.deadline(PATIENCE_MS)
         match addressee:
             case {"leader": partition}:
@@ -137,7 +137,7 @@ class Curious:
                 topic_view = None if self._cluster is None else self._cluster.view.topic(topic)
                 return UUID(int=1) if topic_view is None else topic_view.topic_id
             case {"batch": _}:
-                return self._batch(drawn_value, enclosing_keys)
+                return self._build_batch(drawn_value, enclosing_keys)
         if is_dataclass(value_class):
             return self._build_message(value_class, drawn_value, enclosing_keys)
         if issubclass(value_class, timedelta):
@@ -155,7 +155,7 @@ class Curious:
         )
         return min(value_told + remembered_field.get("plus", 0), largest_value)
 
-    def _batch(self, drawn_batch: DrawnBatch, enclosing_keys: tuple[Any, ...]) -> bytes:
+    def _build_batch(self, drawn_batch: DrawnBatch, enclosing_keys: tuple[Any, ...]) -> bytes:
         now_ms = self._surroundings.environment.clock.now_ms()
         producer_id = self._recall("producer_id", drawn_batch["of"])
         epoch = self._recall("producer_epoch", drawn_batch["of"])
@@ -207,15 +207,15 @@ class Curious:
                 self._remembered_fields[owner_id, field_name] = field_value
 
 
-def _errors(answer: Any) -> Iterator[ErrorCode]:
+def _error_codes_of(answer: Any) -> Iterator[ErrorCode]:
     """Every error code in an answer."""
     if isinstance(answer, tuple):
         for answer_part in answer:
-            yield from _errors(answer_part)
+            yield from _error_codes_of(answer_part)
     elif is_dataclass(answer):
         for field in fields(answer):
             value = getattr(answer, field.name)
             if isinstance(value, ErrorCode):
                 yield value
             else:
-                yield from _errors(value)
+                yield from _error_codes_of(value)

@@ -239,7 +239,7 @@ class _Drawing:
         self._member = dice.pick(("m1", "m2", "m3", "m4"))
 
     def message(self, message_class: Any) -> StepBody:
-        return {hint.name: self._field(hint) for hint in hints_of(message_class)}
+        return {hint.name: self._draw_field(hint) for hint in hints_of(message_class)}
 
     def to(self) -> StepBody:
         """The broker or coordinator that gets the drawn message; sometimes an arbitrary broker."""
@@ -251,20 +251,20 @@ class _Drawing:
             return {"leader": self._partition_name if is_topic_known else f"{OWN_TOPICS[0]}-0"}
         return self._addressee or broker
 
-    def _field(self, hint: _Hint) -> Any:
+    def _draw_field(self, hint: _Hint) -> Any:
         if not hint.is_list:
-            return self._value(hint)
+            return self._draw_value(hint)
         if hint.name in _SELDOM_FILLED_FIELDS:
             return None if hint.may_be_null and self._dice.happens(0.4) else []
         if hint.may_be_null and self._dice.happens(0.15):
             return None
         hint = msgspec.structs.replace(hint, may_be_null=False)
-        first_value = self._value(hint)
+        first_value = self._draw_value(hint)
         if not self._is_odd():
             return [first_value]
         longer_lists = (
-            [first_value, self._value(hint)],
-            [first_value, self._value(hint), self._value(hint)],
+            [first_value, self._draw_value(hint)],
+            [first_value, self._draw_value(hint), self._draw_value(hint)],
         )
         return self._dice.pick(
             (
@@ -275,7 +275,7 @@ class _Drawing:
             )
         )
 
-    def _value(self, hint: _Hint) -> Any:
+    def _draw_value(self, hint: _Hint) -> Any:
         if is_dataclass(hint.kind):
             return None if hint.may_be_null else self.message(hint.kind)
         match hint.name, hint.kind.__name__:
@@ -300,7 +300,7 @@ class _Drawing:
             case name, "UUID":
                 return {"id-of": self._topic} if name == "topic_id" else None
             case _, "Records":
-                return self._records()
+                return self._draw_records()
             case name, "BrokerId" if name not in _VALUES_BY_FIELD:
                 return self._pick_value(range(1, self._plan.world.brokers + 1), (-1, 99))
             case _, "TopicName":
@@ -392,7 +392,7 @@ class _Drawing:
         )
         return self._config
 
-    def _records(self) -> DrawnBatch:
+    def _draw_records(self) -> DrawnBatch:
         """Draw a batch: its keys are texts, numbers, or missing."""
         numeric_keys = self._dice.pick(("00000000", "00000001"))
         record_keys = [

@@ -98,7 +98,7 @@ def with_further_features(plan: Plan, *, older_releases: Sequence[str]) -> Plan:
         world = msgspec.structs.replace(world, as_version=dice.pick(older_releases))
         tracks = (
             *tracks,
-            Track(CLUSTER_TRACK, tuple(_upgrade(dice, world.brokers, newest_release))),
+            Track(CLUSTER_TRACK, tuple(_upgrade_acts(dice, world.brokers, newest_release))),
         )
     else:
         features -= {"rolling-upgrade"}
@@ -219,7 +219,7 @@ def _short_expirations(dice: Dice) -> Iterator[tuple[str, object]]:
 def _long_lived(dice: Dice, track: Track, tracks: tuple[Track, ...]) -> Track:
     """Give a track's transactional id an epoch near its end, as after very many transactions."""
     own_id = (track.actor or {}).get("transactional-id")
-    user_count = sum(actor.get("transactional-id") == own_id for actor in _actors(tracks))
+    user_count = sum(actor.get("transactional-id") == own_id for actor in _actors_of(tracks))
     if own_id is None or user_count > 1 or not dice.happens(0.5):
         return track
     epoch = PRODUCER_EPOCH_MAX - 1 - dice.up_to(((8, 1),))
@@ -229,7 +229,7 @@ def _long_lived(dice: Dice, track: Track, tracks: tuple[Track, ...]) -> Track:
     return msgspec.structs.replace(track, acts=acts)
 
 
-def _actors(tracks: Iterable[Track]) -> Iterator[StepBody]:
+def _actors_of(tracks: Iterable[Track]) -> Iterator[StepBody]:
     return (track.actor for track in tracks if track.actor is not None)
 
 
@@ -249,7 +249,7 @@ def _replicated_partitions(
 ) -> Iterator[str]:
     """Partitions whose leader can move to any broker with a replica."""
     transactional_ids = {
-        actor["transactional-id"] for actor in _actors(tracks) if "transactional-id" in actor
+        actor["transactional-id"] for actor in _actors_of(tracks) if "transactional-id" in actor
     }
     yield from (
         f"__transaction_state@{transactional_id}" for transactional_id in sorted(transactional_ids)
@@ -444,7 +444,7 @@ def _both_ways(dice: Dice, track: Track, read_partitions: Sequence[str]) -> Trac
         call = act.step.get("call", {})
         member = call.get("member")
         if call.get("do") == "commit-offsets" and member is not None:
-            acts.append(_processed_less(dice, act, read_partitions))
+            acts.append(_make_commit_lower(dice, act, read_partitions))
             if dice.happens(0.5):
                 acts.append(_act_by_itself(dice, member, act.unit, {"do": "commit-offsets"}))
             continue
@@ -459,7 +459,7 @@ def _both_ways(dice: Dice, track: Track, read_partitions: Sequence[str]) -> Trac
     return msgspec.structs.replace(track, acts=tuple(acts))
 
 
-def _processed_less(dice: Dice, act: Act, read_partitions: Sequence[str]) -> Act:
+def _make_commit_lower(dice: Dice, act: Act, read_partitions: Sequence[str]) -> Act:
     """A commit whose position for one partition is 0, as if nothing of it was processed yet."""
     if not dice.happens(0.5):
         return act
@@ -539,7 +539,7 @@ def _trouble_acts(dice: Dice, broker_count: int) -> Iterator[Act]:
             pause_ms = 0
 
 
-def _upgrade(dice: Dice, broker_count: int, newest_release: str) -> Iterator[Act]:
+def _upgrade_acts(dice: Dice, broker_count: int, newest_release: str) -> Iterator[Act]:
     """Upgrade the brokers one after the other: each stops, and starts as the newer release."""
     for broker in range(1, broker_count + 1):
         restart_act: StepBody = {"do": "start", "broker": broker, "as-version": newest_release}
@@ -613,7 +613,7 @@ def _amid_faults(dice: Dice, run_setup: RunSetup) -> Iterator[Act]:
     """Begin a disturbance, make others, and end the first one."""
     makers: dict[str, _DisturbanceMaker] = {
         **DISTURBANCE_MAKERS,
-        TROUBLED_FEATURE: _trouble,
+        TROUBLED_FEATURE: _trouble_steps,
         INTERNAL_TOPICS_HABIT: _to_internal_topics,
     }
     for unit_number in range(1, dice.pick_weighted(defaults.OVERLAPPING_FAULT_UNITS) + 1):
@@ -639,7 +639,7 @@ def _amid_faults(dice: Dice, run_setup: RunSetup) -> Iterator[Act]:
             pause_ms = 0
 
 
-def _trouble(dice: Dice, run_setup: RunSetup, rule_id: str) -> TimedSteps:
+def _trouble_steps(dice: Dice, run_setup: RunSetup, rule_id: str) -> TimedSteps:
     yield from trouble(
         dice, {"id": rule_id, "broker": dice.pick(range(1, run_setup.broker_count + 1))}
     )
@@ -650,10 +650,10 @@ def _to_internal_topics(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSte
         f"__transaction_state@{transactional_id}" for transactional_id in run_setup.ids
     ]
     internal_partitions += [f"__consumer_offsets@{group}" for group in run_setup.groups]
-    yield from _care(dice, dice.pick(internal_partitions), run_setup.broker_count)
+    yield from _care_steps(dice, dice.pick(internal_partitions), run_setup.broker_count)
 
 
-def _care(dice: Dice, partition: str, broker_count: int) -> TimedSteps:
+def _care_steps(dice: Dice, partition: str, broker_count: int) -> TimedSteps:
     """Maintenance of a partition that loses no data."""
     broker_ids = range(1, broker_count + 1)
     care_act: StepBody = {"do": dice.pick(defaults.MAINTENANCE_ACTS), "partition": partition}
@@ -700,7 +700,7 @@ def _amid_transactions(dice: Dice, track: Track, plan: Plan) -> Track:
         )
         if dice.happens(0.3):
             partition = f"__transaction_state@{actor['transactional-id']}"
-        for after_ms, step in _care(dice, partition, plan.world.brokers):
+        for after_ms, step in _care_steps(dice, partition, plan.world.brokers):
             acts.append(Act(step, after_ms, act.unit, AMID_TRANSACTIONS_FEATURE))
     return msgspec.structs.replace(track, acts=tuple(acts))
 

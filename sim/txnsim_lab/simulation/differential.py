@@ -122,14 +122,14 @@ def difference(plan: Plan, other_side: Plan) -> BrokerRunDifference:
     ]
     divergence = diff(*runs)
     return BrokerRunDifference(
-        sentence=_sentence(left_run, right_run),
+        sentence=_difference_sentence(left_run, right_run),
         inside=None if divergence is None else divergence.sentence,
         left_run=left_run,
         right_run=right_run,
     )
 
 
-def _sentence(left_run: PlayedRun, right_run: PlayedRun) -> str:
+def _difference_sentence(left_run: PlayedRun, right_run: PlayedRun) -> str:
     act_difference = _first_difference(left_run, right_run)
     if act_difference is not None:
         left_act, right_act = act_difference.ours, act_difference.theirs
@@ -143,14 +143,18 @@ def _sentence(left_run: PlayedRun, right_run: PlayedRun) -> str:
         return f"{subject_phrase}: A {_answer_text(left_act)}, B {_answer_text(right_act)}."
     if left_run.kinds != right_run.kinds:
         return (
-            f"All clients are answered alike; A has {_kinds(left_run)}, B has {_kinds(right_run)}."
+            f"All clients are answered alike; A has {_kinds_text(left_run)}, B has"
+            f" {_kinds_text(right_run)}."
         )
     return "All clients are answered alike, and the judges say the same."
 
 
 def _first_difference(left_run: PlayedRun, right_run: PlayedRun) -> _ActDifference | None:
     """The earliest act with different answers; None if there is none."""
-    left_acts_by_actor, right_acts_by_actor = _by_actor(left_run.acts), _by_actor(right_run.acts)
+    left_acts_by_actor, right_acts_by_actor = (
+        _acts_by_actor(left_run.acts),
+        _acts_by_actor(right_run.acts),
+    )
     act_differences: list[_ActDifference] = []
     for actor in dict.fromkeys((*left_acts_by_actor, *right_acts_by_actor)):
         for left_act, right_act in zip_longest(
@@ -159,7 +163,7 @@ def _first_difference(left_run: PlayedRun, right_run: PlayedRun) -> _ActDifferen
             if (
                 left_act is None
                 or right_act is None
-                or _comparable(left_act) != _comparable(right_act)
+                or _comparable_part(left_act) != _comparable_part(right_act)
             ):
                 at_us = min(act.at_us for act in (left_act, right_act) if act is not None)
                 act_differences.append(_ActDifference(at_us, actor, left_act, right_act))
@@ -171,11 +175,11 @@ def _first_difference(left_run: PlayedRun, right_run: PlayedRun) -> _ActDifferen
     )
 
 
-def _comparable(act: PlayedAct) -> _Comparable:
+def _comparable_part(act: PlayedAct) -> _Comparable:
     return _Comparable(request=act.step, error=act.error, answer_digest=act.answer_digest)
 
 
-def _by_actor(acts: Sequence[PlayedAct]) -> defaultdict[str, list[PlayedAct]]:
+def _acts_by_actor(acts: Sequence[PlayedAct]) -> defaultdict[str, list[PlayedAct]]:
     acts_by_actor: defaultdict[str, list[PlayedAct]] = defaultdict(list)
     for act in sorted(acts, key=lambda act: act.at_us):
         acts_by_actor[act.who].append(act)
@@ -188,5 +192,5 @@ def _answer_text(act: PlayedAct | None) -> str:
     return f"answers {act.error} after {act.took_us / 1_000:.0f} ms"
 
 
-def _kinds(played_run: PlayedRun) -> str:
+def _kinds_text(played_run: PlayedRun) -> str:
     return ", ".join(played_run.kinds) or "no finding"

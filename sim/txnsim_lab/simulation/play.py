@@ -268,12 +268,12 @@ class _PlayingRun:
             cells=dict(sorted(self._cells.items())),
             virtual_ms=self._virtual_ms,
             guest_commit_count=self._guest_commit_count,
-            digest=self._digest(findings),
+            digest=self._digest_run(findings),
             history=history,
             trace=trace,
         )
 
-    def _digest(self, findings: list[Finding]) -> str:
+    def _digest_run(self, findings: list[Finding]) -> str:
         encoded_run = msgspec.json.encode((self._played_acts, findings, self._virtual_ms))
         return hashlib.blake2b(encoded_run, digest_size=8).hexdigest()
 

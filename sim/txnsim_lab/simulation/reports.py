@@ -107,7 +107,7 @@ def examine_seed(
     report = FindingReport(
         seed=seed,
         kinds=anomaly_kinds,
-        because=_because(played_run.findings),
+        because=_reasons_of(played_run.findings),
         causes=causes,
         files=(),
         release=release.patch_release,
@@ -129,7 +129,7 @@ def examine_seed(
     return report, files
 
 
-def _because(findings: tuple[Finding, ...]) -> tuple[str, ...]:
+def _reasons_of(findings: tuple[Finding, ...]) -> tuple[str, ...]:
     return tuple(f"{finding.kind}: {finding.because}" for finding in findings)
 
 

@@ -104,7 +104,7 @@ class ApacheBrokers:
         nodes = (self._controller, *self._brokers.values())
         for node in nodes:
             node.home_folder.mkdir(parents=True)
-            properties = self._properties(node, peer_port_by_node)
+            properties = self._node_properties(node, peer_port_by_node)
             properties_text = "".join(f"{key}={value}\n" for key, value in properties.items())
             (node.home_folder / "server.properties").write_text(properties_text, encoding="utf-8")
         format_calls = (self._format_storage(node) for node in nodes)
@@ -219,7 +219,7 @@ class ApacheBrokers:
         if process.returncode != 0:
             raise ConfigError(f"storage could not be formatted:\n{output.decode(errors='replace')}")
 
-    def _properties(self, node: _Node, peer_port_by_node: Mapping[int, int]) -> dict[str, str]:
+    def _node_properties(self, node: _Node, peer_port_by_node: Mapping[int, int]) -> dict[str, str]:
         replication_factor = min(3, self._options.brokers)
         is_controller = node is self._controller
         common_properties = {

@@ -96,7 +96,9 @@ class Cleaner:
             await self._cluster.refresh(deadline=self._cluster.deadline(TIMEOUT_MS))
         except ClientError as error:
             return list(
-                self._leftovers(story_resources, reason=f"the cluster does not answer: {error}")
+                self._list_leftovers(
+                    story_resources, reason=f"the cluster does not answer: {error}"
+                )
             )
         descriptions = await self._end_transactions(story_resources.transactional_ids, leftovers)
         kept_topics = await self._delete_topics(story_resources.topics, leftovers)
@@ -104,7 +106,9 @@ class Cleaner:
         await self._abort_hanging(story_resources, kept_topics, descriptions, leftovers)
         return leftovers
 
-    def _leftovers(self, story_resources: StoryResources, *, reason: str) -> Iterator[Leftover]:
+    def _list_leftovers(
+        self, story_resources: StoryResources, *, reason: str
+    ) -> Iterator[Leftover]:
         for name in sorted(story_resources.transactional_ids):
             yield Leftover(
                 kind="transaction", name=name, why=reason, command=self._describe_command(name)

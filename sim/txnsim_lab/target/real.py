@@ -311,7 +311,7 @@ class RealTarget:
         partition_index = partition_for(TransactionalId(transactional_id), partition_count)
         return TopicPartition(TRANSACTION_STATE_TOPIC, partition_index)
 
-    async def _leadership(self, partition: TopicPartition) -> Any:
+    async def _partition_metadata(self, partition: TopicPartition) -> Any:
         """The partition in the metadata; None while it has no leader."""
         return (await self._cluster.refresh((partition.topic,))).leader(partition)
 
@@ -321,7 +321,7 @@ class RealTarget:
 
     async def reload_coordinator(self, partition: TopicPartition) -> None:
         self._need_whole_cluster(partition, "reload-coordinator")
-        leadership = await self._leadership(partition)
+        leadership = await self._partition_metadata(partition)
         if leadership is None:
             raise TargetError(f"{partition} has no leader")
         other_broker = next(broker for broker in leadership.isr if broker != leadership.leader_id)
@@ -333,7 +333,7 @@ class RealTarget:
             require_ability(self.abilities, Ability.WHOLE_CLUSTER, act_text)
 
     async def _move_leader(self, partition: TopicPartition, new_leader: int) -> None:
-        leadership = await self._leadership(partition)
+        leadership = await self._partition_metadata(partition)
         if leadership is not None and leadership.leader_id == new_leader:
             return
         if leadership is None or new_leader not in leadership.replicas:
@@ -343,7 +343,7 @@ class RealTarget:
 
         async def is_leader() -> bool:
             await self._admin.elect_preferred_leader(partition)
-            leadership = await self._leadership(partition)
+            leadership = await self._partition_metadata(partition)
             return leadership is not None and leadership.leader_id == new_leader
 
         await self._wait_until(is_leader, f"broker {new_leader} leads {partition}")
@@ -363,7 +363,7 @@ class RealTarget:
             raise TargetError(f"{partition} is not given to {replicas}: {code_name(error)}")
 
         async def is_reassigned() -> bool:
-            leadership = await self._leadership(partition)
+            leadership = await self._partition_metadata(partition)
             return leadership is not None and set(leadership.replicas) == set(replicas)
 
         await self._wait_until(is_reassigned, f"the replicas of {partition} are {replicas}")

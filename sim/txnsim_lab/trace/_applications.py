@@ -137,21 +137,23 @@ class Applications(msgspec.Struct, kw_only=True):
         self._note_origin(event, node, payload)
         match event.k:
             case "txn.decide":
-                self._decided(event, payload)
+                self._follow_decision(event, payload)
             case "client.result":
                 for position in event.p:
-                    self._answered(event.i, position, str(payload.get("error") or _NO_ERROR))
+                    self._follow_answer(event.i, position, str(payload.get("error") or _NO_ERROR))
             case "msg.send" if payload.get("response"):
                 for position in event.p:
                     if (
                         position in self.origin_by_event
                         and self.origin_by_event[position][0] == position
                     ):
-                        self._answered(event.i, position, str(payload.get("error") or _NO_ERROR))
+                        self._follow_answer(
+                            event.i, position, str(payload.get("error") or _NO_ERROR)
+                        )
             case "log.append" if payload.get("txn") and not payload.get("control"):
-                self._appended(event, payload)
+                self._follow_append(event, payload)
             case "marker.written":
-                self._marked(payload)
+                self._follow_marker(payload)
 
     def view_of(self, transactional_id: str) -> ApplicationView | None:
         """What the application of a transactional id knows of its newest transaction; None if
@@ -253,16 +255,16 @@ class Applications(msgspec.Struct, kw_only=True):
         if len(self.origin_by_event) > ORIGINS_MAX:
             del self.origin_by_event[next(iter(self.origin_by_event))]
 
-    def _application(self, client: str, transactional_id: str) -> _Application:
+    def _application_of(self, client: str, transactional_id: str) -> _Application:
         return self.applications.setdefault((client, transactional_id), _Application())
 
-    def _decided(self, event: Event, payload: Mapping[str, Any]) -> None:
+    def _follow_decision(self, event: Event, payload: Mapping[str, Any]) -> None:
         origin = self.origin_by_event.get(event.i)
         if origin is None:
             return  # no client asked: a timeout did it
         request, client = origin
         transactional_id = transactional_id_of(event.tx)
-        application = self._application(client, transactional_id)
+        application = self._application_of(client, transactional_id)
         if payload.get("command") == "InitProducerId" and "error" not in payload:
             application.records.clear()
             self.restarted_clients.add(transactional_id)
@@ -293,7 +295,7 @@ class Applications(msgspec.Struct, kw_only=True):
             self.begin_positions[transactional_id] = request
             self.restarted_clients.discard(transactional_id)
 
-    def _answered(self, answer_position: int, request: int, error: str) -> None:
+    def _follow_answer(self, answer_position: int, request: int, error: str) -> None:
         client_and_end = self.asked_end_by_request.pop(request, None)
         if client_and_end is None:
             return
@@ -305,7 +307,7 @@ class Applications(msgspec.Struct, kw_only=True):
             )
         if error != _NO_ERROR:
             return
-        application = self._application(client, transactional_id)
+        application = self._application_of(client, transactional_id)
         application.answered_request = max(application.answered_request, request)
         end_positions = (
             application.commit_positions if asked == "commit" else application.abort_positions
@@ -325,13 +327,13 @@ class Applications(msgspec.Struct, kw_only=True):
 
     # Records
 
-    def _appended(self, event: Event, payload: Mapping[str, Any]) -> None:
+    def _follow_append(self, event: Event, payload: Mapping[str, Any]) -> None:
         origin = self.origin_by_event.get(event.i)
         if origin is None or not event.tx:
             return
         sent_at, client = origin
         transactional_id = transactional_id_of(event.tx)
-        application = self._application(client, transactional_id)
+        application = self._application_of(client, transactional_id)
         if 0 <= application.open_request < sent_at:
             # It goes on without an answer: what it believes of the records before is not known.
             application.records = [
@@ -356,7 +358,7 @@ class Applications(msgspec.Struct, kw_only=True):
             records
         )
 
-    def _marked(self, payload: Mapping[str, Any]) -> None:
+    def _follow_marker(self, payload: Mapping[str, Any]) -> None:
         for records in self.unended_records_by_producer.pop((payload["tp"], payload["pid"]), ()):
             records.outcome = bool(payload["committed"])
             records.marker_offset = payload["offset"]

@@ -79,7 +79,9 @@ def diff(left_recording: Recording, right_recording: Recording) -> Divergence | 
     left_events, right_events = (events_of_run.get(node, []) for events_of_run in events_by_role)
     return Divergence(
         node=node,
-        sentence=_sentence(node, _event_at(left_events, index), _event_at(right_events, index)),
+        sentence=_divergence_sentence(
+            node, _event_at(left_events, index), _event_at(right_events, index)
+        ),
         left=_run_side(left_events, index),
         right=_run_side(right_events, index),
         only_left=only_counts[0],
@@ -132,7 +134,7 @@ def _run_side(events: Sequence[Event], index: int) -> RunSide:
     )
 
 
-def _sentence(node: str, left_event: Event | None, right_event: Event | None) -> str:
+def _divergence_sentence(node: str, left_event: Event | None, right_event: Event | None) -> str:
     role_label = node_label(node)
     article = "the " if role_label.startswith("coordinator") else ""
     return (

@@ -75,13 +75,13 @@ def moments(
         followed_trace.follow(event, nodes)
         if index < first_index or event.k not in JUDGED_KINDS:
             continue
-        moment = _moment(followed_trace)
+        moment = _explain_moment(followed_trace)
         if last_moment is None or _without_position(moment) != _without_position(last_moment):
             yield moment
             last_moment = moment
 
 
-def _moment(followed_trace: FollowedTrace) -> Moment:
+def _explain_moment(followed_trace: FollowedTrace) -> Moment:
     cluster_facts = followed_trace.facts()
     verdict = judge_cluster(cluster_facts)
     if cluster_facts.ignorance is not None:

@@ -69,7 +69,7 @@ def _index_that_shows(
             (
                 move_position
                 for move_position in reversed(move_positions)
-                if _payload(recording.events[move_position])["state"] == state_name
+                if _payload_of(recording.events[move_position])["state"] == state_name
             ),
             None,
         )
@@ -88,26 +88,30 @@ def _index_that_shows(
     if place_match is None:
         return None
     partition, offset = place_match["tp"], int(place_match["offset"])
-    written_position = _first(recording, 0, lambda event: _is_append_of(event, partition, offset))
+    written_position = _first_position(
+        recording, 0, lambda event: _is_append_of(event, partition, offset)
+    )
     if written_position is None:
         return None
     if "open since" in text:
         return _hanging_at(recording, steps, partition, offset, written_position)
-    ended_at = _first(
+    ended_at = _first_position(
         recording,
         written_position + 1,
-        lambda event: event.k == "marker.written" and _payload(event)["tp"] == partition,
+        lambda event: event.k == "marker.written" and _payload_of(event)["tp"] == partition,
     )
     settled_position = written_position if ended_at is None else ended_at
     step = step_at(steps, settled_position)
     return written_position if step is None else step.last
 
 
-def _payload(event: Event) -> Mapping[str, Any]:
+def _payload_of(event: Event) -> Mapping[str, Any]:
     return event.d if isinstance(event.d, Mapping) else {}
 
 
-def _first(recording: Recording, start: int, is_sought: Callable[[Event], bool]) -> int | None:
+def _first_position(
+    recording: Recording, start: int, is_sought: Callable[[Event], bool]
+) -> int | None:
     return next(
         (
             index
@@ -121,8 +125,8 @@ def _first(recording: Recording, start: int, is_sought: Callable[[Event], bool])
 def _is_append_of(event: Event, partition: str, offset: int) -> bool:
     return (
         event.k == "log.append"
-        and _payload(event)["tp"] == partition
-        and _payload(event)["base"] <= offset <= _payload(event)["last"]
+        and _payload_of(event)["tp"] == partition
+        and _payload_of(event)["base"] <= offset <= _payload_of(event)["last"]
     )
 
 

@@ -310,16 +310,16 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                 if partition in (None, name)
                 and (partition_of(name).topic not in INTERNAL_TOPICS or _has_open(log))
             ),
-            transactions=tuple(self._transactions()),
+            transactions=tuple(self._transaction_facts()),
             owed_markers=tuple(self._owed_markers()),
             unserved_coordinators=tuple(
                 sorted(index for index, node in self.coordinator_by_partition.items() if not node)
             ),
             wrong_data=tuple(self.wrong_data()),
-            ignorance=self._ignorance(),
+            ignorance=self._ignorance_sentence(),
         )
 
-    def _ignorance(self) -> str | None:
+    def _ignorance_sentence(self) -> str | None:
         if self.stopped_at is not None:
             return f"recording stopped at #{self.stopped_at}"
         return "recording has just begun" if self.is_opening else None
@@ -394,7 +394,7 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
     def _is_served(self, node: str) -> bool:
         return self.coordinator_by_partition.get(_log_partition(node), node) == node
 
-    def _transactions(self) -> Iterator[TransactionFacts]:
+    def _transaction_facts(self) -> Iterator[TransactionFacts]:
         for transactional_id, transaction in self.state.transactions.items():
             if not self._is_served(transaction["node"]):
                 continue

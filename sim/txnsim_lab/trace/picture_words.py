@@ -77,7 +77,7 @@ def picture_words(
     views = followed_trace.applications.views()
     return PictureWords(
         applications={
-            transactional_id: views.get(transactional_id) or _unrecorded(transaction)
+            transactional_id: views.get(transactional_id) or _unrecorded_view(transaction)
             for transactional_id, transaction in transactions.items()
         },
         coordinators={
@@ -186,7 +186,7 @@ def _streams_groups(followed_trace: FollowedTrace) -> dict[str, tuple[str, ...]]
     }
 
 
-def _unrecorded(transaction: dict[str, Any]) -> ApplicationView:
+def _unrecorded_view(transaction: dict[str, Any]) -> ApplicationView:
     """What is known of an application without a recorded request in a transaction."""
     is_open = transaction["state"] == "Ongoing" or transaction["state"].startswith("Prepare")
     status = words.UNRECORDED_APPLICATION if is_open else words.NO_TRANSACTION

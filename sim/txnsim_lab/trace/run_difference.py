@@ -77,10 +77,10 @@ class _StepSigns(msgspec.Struct, frozen=True, kw_only=True):
 def run_difference(left_recording: Recording, right_recording: Recording) -> RunDifference:
     """Compare two runs."""
     left_steps, right_steps = story_steps(left_recording), story_steps(right_recording)
-    rows = _aligned(left_steps, right_steps)
+    rows = _align_steps(left_steps, right_steps)
     left_signs, right_signs = (
-        _signs(left_recording, left_steps),
-        _signs(right_recording, right_steps),
+        _signs_of_steps(left_recording, left_steps),
+        _signs_of_steps(right_recording, right_steps),
     )
     signs_by_step = [
         (index, left_signs[row.left - 1], right_signs[row.right - 1])
@@ -98,7 +98,7 @@ def run_difference(left_recording: Recording, right_recording: Recording) -> Run
     return RunDifference(rows=rows, first=None)
 
 
-def _aligned(
+def _align_steps(
     left_steps: Sequence[StoryStep], right_steps: Sequence[StoryStep]
 ) -> tuple[StepRow, ...]:
     left_texts, right_texts = (
@@ -128,7 +128,7 @@ def _aligned(
     return tuple(rows)
 
 
-def _signs(recording: Recording, steps: Sequence[StoryStep]) -> list[_StepSigns]:
+def _signs_of_steps(recording: Recording, steps: Sequence[StoryStep]) -> list[_StepSigns]:
     """The signs of each step, at its end."""
     followed_trace = FollowedTrace(state=TraceState(level=recording.level))
     events = iter(recording.events)
@@ -150,7 +150,7 @@ def _signs(recording: Recording, steps: Sequence[StoryStep]) -> list[_StepSigns]
                     for partition_verdict in verdict.partitions
                     if partition_verdict.state.value in _GRAVE_STATES
                 ),
-                refusals=dict(_refusals(step_events)),
+                refusals=dict(_refusals_in(step_events)),
                 states=tuple(
                     sorted(
                         f"{transactional_id} is {transaction['state']}"
@@ -170,7 +170,7 @@ def _record_text(partition_verdict: PartitionVerdict) -> str:
     )
 
 
-def _refusals(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
+def _refusals_in(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
     for event in events:
         payload = event.d if isinstance(event.d, dict) else {}
         api = _REFUSING_APIS.get(event.k)
@@ -213,14 +213,16 @@ def _telling_sentence(left_signs: _StepSigns, right_signs: _StepSigns) -> str:
 
 
 def _state_sentences(left_signs: _StepSigns, right_signs: _StepSigns) -> tuple[str, str] | None:
-    return _listed(left_signs.states, right_signs.states)
+    return _listed_difference(left_signs.states, right_signs.states)
 
 
 def _record_sentences(left_signs: _StepSigns, right_signs: _StepSigns) -> tuple[str, str] | None:
-    return _listed(left_signs.records, right_signs.records)
+    return _listed_difference(left_signs.records, right_signs.records)
 
 
-def _listed(left_texts: Sequence[str], right_texts: Sequence[str]) -> tuple[str, str] | None:
+def _listed_difference(
+    left_texts: Sequence[str], right_texts: Sequence[str]
+) -> tuple[str, str] | None:
     if left_texts == right_texts:
         return None
     left_sentence, right_sentence = (

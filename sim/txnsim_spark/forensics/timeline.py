@@ -164,7 +164,7 @@ def timeline_of(
         coordinator_partition=records[0].partition if records else None,
         events=_ordered_events(events),
         open=tuple(_open_stay(txn, newest_state) for txn in txns if txn.marker_offset is None),
-        disagreements=tuple(dict.fromkeys(_disagreements(records, txns, paired_decisions))),
+        disagreements=tuple(dict.fromkeys(_find_disagreements(records, txns, paired_decisions))),
     )
 
 
@@ -437,7 +437,7 @@ def _open_stay(txn: PartitionTxn, state: str | None) -> OpenStay:
 # Disagreements
 
 
-def _disagreements(
+def _find_disagreements(
     records: Sequence[CoordinatorRecord], txns: Sequence[PartitionTxn], paired_decisions: _Decisions
 ) -> Iterator[str]:
     newest_record = records[-1] if records else None

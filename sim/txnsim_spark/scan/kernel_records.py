@@ -48,7 +48,7 @@ def empty_record_table(record_count: int) -> Ints:
 
 
 @inline_function
-def _varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
+def _read_varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
     """(value, end position) of the zigzag varint at ``position``; the end is after ``end`` if it is
     cut off. Places are unsigned, as numba asks of signed ones whether they count from the end.
     """
@@ -70,18 +70,18 @@ def _varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
 
 
 @inline_function
-def _short_varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
+def _read_short_varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
     """(value, end position) of a varint of at most five bytes; ``_MALFORMED`` if it is that."""
-    value, end_position = _varint(buffer, position, end)
+    value, end_position = _read_varint(buffer, position, end)
     if end_position > end or end_position - position > VARINT_BYTES_MAX:
         return 0, _MALFORMED
     return value, end_position
 
 
 @inline_function
-def _sized_bytes(buffer: Any, position: int, end: int) -> tuple[int, int, int]:
+def _find_sized_bytes(buffer: Any, position: int, end: int) -> tuple[int, int, int]:
     """(start, size, end) of the bytes at a position, which are preceded by their length."""
-    size, bytes_begin = _short_varint(buffer, position, end)
+    size, bytes_begin = _read_short_varint(buffer, position, end)
     if bytes_begin == _MALFORMED:
         return 0, 0, _MALFORMED
     if size < 0:
@@ -94,32 +94,36 @@ def _sized_bytes(buffer: Any, position: int, end: int) -> tuple[int, int, int]:
 @inline_function
 def _fill_record(buffer: Any, position: int, end: int, rows: Any, row: int) -> int:
     """Fill a row of a table with the record at a position; returns its end, or ``_MALFORMED``."""
-    size, position = _short_varint(buffer, position, end)
+    size, position = _read_short_varint(buffer, position, end)
     if position == _MALFORMED or size < 0 or size > end - position:
         return _MALFORMED
     record_end = position + size
-    time_delta, end_position = _varint(buffer, position + 1, end)
+    time_delta, end_position = _read_varint(buffer, position + 1, end)
     if end_position > end or end_position - position - 1 > VARLONG_BYTES_MAX:
         return _MALFORMED
     rows[row, TIME_DELTA] = time_delta
-    rows[row, OFFSET_DELTA], position = _short_varint(buffer, end_position, end)
+    rows[row, OFFSET_DELTA], position = _read_short_varint(buffer, end_position, end)
     if position == _MALFORMED:
         return _MALFORMED
-    rows[row, KEY_POSITION], rows[row, KEY_SIZE], position = _sized_bytes(buffer, position, end)
+    rows[row, KEY_POSITION], rows[row, KEY_SIZE], position = _find_sized_bytes(
+        buffer, position, end
+    )
     if position == _MALFORMED:
         return _MALFORMED
-    rows[row, VALUE_POSITION], rows[row, VALUE_SIZE], position = _sized_bytes(buffer, position, end)
+    rows[row, VALUE_POSITION], rows[row, VALUE_SIZE], position = _find_sized_bytes(
+        buffer, position, end
+    )
     if position == _MALFORMED:
         return _MALFORMED
-    header_count, position = _short_varint(buffer, position, end)
+    header_count, position = _read_short_varint(buffer, position, end)
     if position == _MALFORMED or header_count < 0 or header_count > record_end - position:
         return _MALFORMED
     rows[row, HEADERS_POSITION], rows[row, HEADER_COUNT] = position, header_count
     for _ in range(header_count):
-        _, size, position = _sized_bytes(buffer, position, end)
+        _, size, position = _find_sized_bytes(buffer, position, end)
         if position == _MALFORMED or size < 0:
             return _MALFORMED
-        _, _, position = _sized_bytes(buffer, position, end)
+        _, _, position = _find_sized_bytes(buffer, position, end)
         if position == _MALFORMED:
             return _MALFORMED
     return record_end if position == record_end else _MALFORMED
@@ -204,10 +208,10 @@ def header_rows(buffer: Any, records: Any, rows: Any) -> None:
     for record_number in range(len(records)):
         position = records[record_number, HEADERS_POSITION]
         for _ in range(records[record_number, HEADER_COUNT]):
-            rows[filled_rows, NAME_POSITION], rows[filled_rows, NAME_SIZE], position = _sized_bytes(
-                buffer, position, len(buffer)
+            rows[filled_rows, NAME_POSITION], rows[filled_rows, NAME_SIZE], position = (
+                _find_sized_bytes(buffer, position, len(buffer))
             )
             rows[filled_rows, CONTENT_POSITION], rows[filled_rows, CONTENT_SIZE], position = (
-                _sized_bytes(buffer, position, len(buffer))
+                _find_sized_bytes(buffer, position, len(buffer))
             )
             filled_rows += 1

@@ -98,12 +98,12 @@ def cuts_of(segment: SegmentFile, section_bytes: int) -> tuple[SectionCut, ...]:
         return ()
     try:
         with open_file(segment.path) as file:
-            return tuple(_cuts(file, segment, section_count))
+            return tuple(_find_cuts(file, segment, section_count))
     except OSError:  # told by who reads the segment
         return ()
 
 
-def _cuts(file: BinaryIO, segment: SegmentFile, section_count: int) -> Iterator[SectionCut]:
+def _find_cuts(file: BinaryIO, segment: SegmentFile, section_count: int) -> Iterator[SectionCut]:
     index = SparseIndex(segment)
     last_cut = SectionCut(position=0, offset=segment.base_offset)
     offset_limit = segment.next_base_offset

@@ -221,7 +221,7 @@ class _ScanState:
 
     def add_batches(self, table: Ints) -> None:
         offset_behind_old = {old_run.end_position: old_run.next_offset for old_run in self.old_runs}
-        self.offset_gaps += _gaps(table, self._offset, self.position, offset_behind_old)
+        self.offset_gaps += _find_gaps(table, self._offset, self.position, offset_behind_old)
         self.offset_gaps = sorted(self.offset_gaps)[-GAPS_MAX:]
         self.non_marker_controls += _non_marker_controls(table)[
             : NON_MARKER_CONTROLS_MAX - len(self.non_marker_controls)
@@ -259,7 +259,7 @@ def _non_marker_controls(table: Ints) -> list[tuple[int, int]]:
     ]
 
 
-def _gaps(
+def _find_gaps(
     table: Ints, first_expected: int, position: int, offset_behind_old: Mapping[int, int]
 ) -> Iterator[tuple[int, int]]:
     """(first missing offset, next offset) between batches, or between messages of old formats and

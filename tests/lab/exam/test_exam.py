@@ -132,7 +132,7 @@ def test_no_verdict_knows_who_sits() -> None:
     asks = re.compile(r"\.(library|language)\b|\bwho\.|describe\(\)")
     knows = {path.name for path in exam.rglob("*.py") if asks.search(path.read_text())}
     assert knows == {"compare.py", "run.py", "misses.py", "results.py"}
-    for plays in (Exam.play, Exam._play_situation, Exam._outcome):
+    for plays in (Exam.play, Exam._play_situation, Exam._judge_outcome):
         assert not asks.search(inspect.getsource(plays))
 
 

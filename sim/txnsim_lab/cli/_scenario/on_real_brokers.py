@@ -63,14 +63,14 @@ def run(
     from txnsim_lab.target.jars import version_of
 
     compared_runs: list[ComparedRun] = []
-    target_names, settings = _targets(args), _client_settings(args)
+    target_names, settings = _read_targets(args), _client_settings(args)
     if settings.security.protocol.has_sasl and (casting.player != "own" or casting.program):
         raise ConfigError(f"{args.command_config}: only our own client can log in by SASL")
     for target_name in target_names:
         is_address = ":" in target_name
         release_or_address = target_name if is_address else version_of(target_name)
         generation = real_world.run(generation_of(target_name, settings)) if is_address else None
-        report_compared_run = _reporter(
+        report_compared_run = _make_reporter(
             compared_runs,
             comparison.simulate_beforehand(planned_runs, release_or_address, generation),
             args,
@@ -118,7 +118,7 @@ def run(
     return compared_runs
 
 
-def _targets(args: argparse.Namespace) -> list[str]:
+def _read_targets(args: argparse.Namespace) -> list[str]:
     target_names = [target_name for target_name in args.on.split(",") if target_name]
     addresses_given = [
         target_name for target_name in target_names if not target_name.startswith(APACHE)
@@ -153,7 +153,7 @@ def _client_settings(args: argparse.Namespace) -> ClientSettings:
     return settings
 
 
-def _reporter(
+def _make_reporter(
     compared_runs: list[ComparedRun],
     simulated_by_run: Mapping[str, RunResult],
     args: argparse.Namespace,
@@ -199,7 +199,7 @@ def table(compared_runs: Sequence[ComparedRun]) -> str:
     """A table with a row for each run on each real release. Below it: differences, runs that were
     not played with the reason, and what the runs left on the brokers.
     """
-    rows = [_row(compared_run) for compared_run in compared_runs]
+    rows = [_table_row(compared_run) for compared_run in compared_runs]
     lines = [
         line.rstrip()
         for line in FormattedTable.format_table(HEADERS, rows).rstrip("\n").splitlines()
@@ -243,7 +243,7 @@ def leftovers(compared_run: ComparedRun) -> list[str]:
     return lines
 
 
-def _row(compared_run: ComparedRun) -> tuple[str, ...]:
+def _table_row(compared_run: ComparedRun) -> tuple[str, ...]:
     scenario_run = compared_run.scenario_run
     if compared_run.simulated is None:
         verdict_pair, note = (NO_VERDICT, NO_VERDICT), compared_run.why_not

@@ -127,7 +127,7 @@ def table_of(run_results: Sequence[RunResult]) -> str:
             ", ".join(result.players),
             kinds_text(result.verdict.observed),
             "" if result.cured is None else kinds_text(result.cured.observed),
-            _comparison(result),
+            _comparison_text(result),
         )
         for result in run_results
     ]
@@ -155,7 +155,7 @@ def findings(result: RunResult) -> Iterator[JudgesResult]:
         yield result.cured
 
 
-def _comparison(result: RunResult) -> str:
+def _comparison_text(result: RunResult) -> str:
     verdict_phrases = [
         kinds_text(judges_result.expected)
         for judges_result in findings(result)

@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
     if is_stopped:
         return _end_stopped_run(tally, args)
     tally.failed_rows = [with_names(seed_row, options) for seed_row in tally.failed_rows]
-    reports = list(_reports(tally, options, args))
+    reports = list(_make_reports(tally, options, args))
     if args.json:
         TERMINAL.json(_tally_as_json(tally, reports))
     else:
@@ -282,7 +282,7 @@ def duration_of(option_name: str, duration_text: str) -> int:
         raise ConfigError(f"{option_name}: {error}") from None
 
 
-def _reports(
+def _make_reports(
     tally: SeedTally, options: SimulationOptions, args: argparse.Namespace
 ) -> Iterator[FindingReport]:
     """Reports on the first seed of each cause, and of each kind without a cause."""

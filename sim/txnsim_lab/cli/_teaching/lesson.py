@@ -192,10 +192,10 @@ class _LessonPlayer:
         return (
             None
             if part_number >= len(self._lesson.parts)
-            else scenario_run_of(self._story(part_number))
+            else scenario_run_of(self._story_run(part_number))
         )
 
-    def _story(self, part_number: int) -> StoryRun:
+    def _story_run(self, part_number: int) -> StoryRun:
         return self._lesson.story_of(part_number)[0]
 
     def prepare(self) -> None:
@@ -282,7 +282,7 @@ class _LessonPlayer:
         assert part.beside is not None
         recordings_by_run = {
             part.beside.run: self._recording_beside_by_part[self._player_part],
-            self._story(self._player_part).run: recording_so_far(running_story),
+            self._story_run(self._player_part).run: recording_so_far(running_story),
         }
         TERMINAL.text(f"\n{'':<38}" + "".join(f"{run_name:<25}" for run_name in recordings_by_run))
         for fact_words in part.beside.facts:

@@ -166,7 +166,7 @@ class CasePlayer:
         for step_number, step in enumerate(self._case.steps(self._level), start=1):
             self._end_if_stopping()
             try:
-                for repeated_step in self._repetitions(step):
+                for repeated_step in self._repeated_steps(step):
                     self._play_step(repeated_step)
             except TooLateError:
                 raise
@@ -192,7 +192,7 @@ class CasePlayer:
 
     # Steps
 
-    def _repetitions(self, step: CaseStep) -> Iterator[CaseStep]:
+    def _repeated_steps(self, step: CaseStep) -> Iterator[CaseStep]:
         if step.times == 1:
             yield step
             return
@@ -211,7 +211,7 @@ class CasePlayer:
         if step.verb == ANSWER_VERB:
             self._receive_later_answer(step)
             return
-        for request in self._requests(step, parameters):
+        for request in self._requests_of_step(step, parameters):
             check_fields(API_KEYS[request.api], request.fields)
             offered_version = self._surroundings.chosen_version(request.api, request.version)
             if offered_version != request.version and not step.closes and not step.silent:
@@ -253,7 +253,7 @@ class CasePlayer:
         self._compare_with_rules(step, answer)
         self._save_variables(step, answer)
 
-    def _requests(self, step: CaseStep, parameters: Any) -> list[VerbRequest]:
+    def _requests_of_step(self, step: CaseStep, parameters: Any) -> list[VerbRequest]:
         api_and_version = step.request
         if api_and_version is None:
             return requests_of(step.verb, parameters, self._variables)

@@ -50,7 +50,7 @@ def share_fetch(
         "max_bytes": max_bytes,
         "max_records": records,
         "batch_size": batch,
-        "topics": _acknowledged_topics(variables, of, acks),
+        "topics": _topics_to_acknowledge(variables, of, acks),
         "forgotten_topics_data": [
             {"topic_id": topic.id, "partitions": [partition]}
             for topic, partition in (
@@ -79,7 +79,7 @@ def share_acknowledge(
         "group_id": group,
         "member_id": member,
         "share_session_epoch": _next_epoch(variables, group, member, epoch),
-        "topics": _acknowledged_topics(variables, of, acks),
+        "topics": _topics_to_acknowledge(variables, of, acks),
     }
     if v >= 2:
         request_fields["is_renew_ack"] = renew
@@ -184,13 +184,15 @@ def _next_epoch(variables: Variables, group: str, member: str, named_epoch: int 
     return epoch
 
 
-def _acknowledged_topics(variables: Variables, of: Sequence[str], acks: Sequence[str]) -> list[Any]:
+def _topics_to_acknowledge(
+    variables: Variables, of: Sequence[str], acks: Sequence[str]
+) -> list[Any]:
     ranges_by_partition: dict[str, list[Any]] = {partition_name: [] for partition_name in of}
     for acknowledgement_text in acks:
         partition_name, _, acknowledge_type = acknowledgement_text.partition(" ")
         ranges_by_partition.setdefault(partition_name, [])
         if acknowledge_type:
-            ranges_by_partition[partition_name].append(_acknowledged_range(acknowledge_type))
+            ranges_by_partition[partition_name].append(_parse_acknowledged_range(acknowledge_type))
     topics: dict[Any, list[Any]] = {}
     for partition_name, batches in ranges_by_partition.items():
         topic, partition = partition_of(variables, partition_name)
@@ -201,7 +203,7 @@ def _acknowledged_topics(variables: Variables, of: Sequence[str], acks: Sequence
     ]
 
 
-def _acknowledged_range(range_and_types: str) -> Mapping[str, Any]:
+def _parse_acknowledged_range(range_and_types: str) -> Mapping[str, Any]:
     offsets, _, types_text = range_and_types.partition(":")
     first_offset, _, last_offset = offsets.partition("-")
     return {

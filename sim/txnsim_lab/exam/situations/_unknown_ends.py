@@ -12,7 +12,7 @@ from txnsim_lab.exam.results import MissError
 from txnsim_lab.exam.situation import PlaySituation, Situation, situation
 
 
-def _struck(end_word: str, *, must_report: bool = True, **fault_fields: Any) -> PlaySituation:
+def _play_end(end_word: str, *, must_report: bool = True, **fault_fields: Any) -> PlaySituation:
     """Plays a transaction whose EndTxn meets a fault.
 
     Args:
@@ -58,38 +58,38 @@ _REFUSED: Final = (
 
 _FAULT_TABLE: Final = (
     ("commit-lost", "The commit is lost on its way: is it sent again?",
-     _struck("commit", **_ASKED, action="drop"), _REPEATED),
+     _play_end("commit", **_ASKED, action="drop"), _REPEATED),
     ("commit-answer-lost", "The answer to the commit is lost: is the commit asked for again?",
-     _struck("commit", **_ANSWERED, action="drop"), _REPEATED),
+     _play_end("commit", **_ANSWERED, action="drop"), _REPEATED),
     ("commit-connection-breaks-before", "The connection breaks before the commit is read.",
-     _struck("commit", **_ASKED, action="disconnect"), _REPEATED),
+     _play_end("commit", **_ASKED, action="disconnect"), _REPEATED),
     ("commit-connection-breaks-after", "The connection breaks when the commit is done.",
-     _struck("commit", **_ANSWERED, action="disconnect"), _REPEATED),
+     _play_end("commit", **_ANSWERED, action="disconnect"), _REPEATED),
     ("abort-lost", "The abort is lost on its way.",
-     _struck("abort", **_ASKED, action="drop"), _REPEATED),
+     _play_end("abort", **_ASKED, action="drop"), _REPEATED),
     ("abort-answer-lost", "The answer to the abort is lost.",
-     _struck("abort", **_ANSWERED, action="drop"), _REPEATED),
+     _play_end("abort", **_ANSWERED, action="drop"), _REPEATED),
     ("abort-connection-breaks-before", "The connection breaks before the abort is read.",
-     _struck("abort", **_ASKED, action="disconnect"), _REPEATED),
+     _play_end("abort", **_ASKED, action="disconnect"), _REPEATED),
     ("abort-connection-breaks-after", "The connection breaks when the abort is done.",
-     _struck("abort", **_ANSWERED, action="disconnect"), _REPEATED),
+     _play_end("abort", **_ANSWERED, action="disconnect"), _REPEATED),
     *((f"commit-answered-{error.lower().replace('_', '-')}",
        f"The commit is answered {error}, three times, and then done.",
-       _struck("commit", **_ASKED, limit=3, action={"do": "error", "error": error}), _RETRIABLE)
+       _play_end("commit", **_ASKED, limit=3, action={"do": "error", "error": error}), _RETRIABLE)
       for error in _ASKED_AGAIN),
     *((f"abort-answered-{error.lower().replace('_', '-')}",
        f"The abort is answered {error}, three times, and then done.",
-       _struck("abort", **_ASKED, limit=3, action={"do": "error", "error": error}), _RETRIABLE)
+       _play_end("abort", **_ASKED, limit=3, action={"do": "error", "error": error}), _RETRIABLE)
       for error in _ASKED_AGAIN),
     *((f"commit-refused-{error.lower().replace('_', '-')}",
        f"The commit is refused with {error}: is the application told that it is not committed?",
-       _struck("commit", must_report=False, **_ASKED, limit=100,
+       _play_end("commit", must_report=False, **_ASKED, limit=100,
                action={"do": "error", "error": error}),
        _REFUSAL)
       for error in _REFUSED),
     *((f"abort-refused-{error.lower().replace('_', '-')}",
        f"The abort is refused with {error}: how does the application go on?",
-       _struck("abort", must_report=False, **_ASKED, action={"do": "error", "error": error}),
+       _play_end("abort", must_report=False, **_ASKED, action={"do": "error", "error": error}),
        _REFUSAL)
       for error in _REFUSED),
 )  # fmt: skip
@@ -267,7 +267,7 @@ def _while_coordinator(disturb: Callable[[Application], Awaitable[None]]) -> Pla
     return play
 
 
-async def _resigns(app: Application) -> None:
+async def _resign_leader(app: Application) -> None:
     home_partition = await app.target.home_of_id(app.name(TRANSACTIONAL_ID))
     resign_action = {
         "do": "resign-leader",
@@ -300,7 +300,7 @@ _COORDINATOR_ROWS: Final = (
                   _while_coordinator(Application.kill_coordinator)),
     situation("commit-while-coordinator-resigns", "end unknown", "The coordinator resigns when the"
               " commit arrives, is elected again, and loads its log.")(
-                  _while_coordinator(_resigns)),
+                  _while_coordinator(_resign_leader)),
     situation("commit-while-coordinator-loads", "end unknown", "The coordinator has moved, and its"
               " new broker takes two seconds to load its log.")(_while_coordinator(_loads)),
     situation("commit-while-coordinator-is-cut-off", "end unknown", "All that goes to the"

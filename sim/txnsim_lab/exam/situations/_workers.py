@@ -210,7 +210,7 @@ class Worker:
 _INPUTS: Final = ("in-1", "in-2", "in-3")
 
 
-async def _ready(app: Application) -> Worker:
+async def _start_ready_worker(app: Application) -> Worker:
     """A started worker with input to process."""
     await app.fill_input(*_INPUTS)
     worker = Worker(app)
@@ -218,7 +218,9 @@ async def _ready(app: Application) -> Worker:
     return worker
 
 
-def _struck(api: str, fault_action: Any, *, point: str = "client.request") -> PlaySituation:
+def _play_struck_worker(
+    api: str, fault_action: Any, *, point: str = "client.request"
+) -> PlaySituation:
     """Runs a worker; one of its requests meets a fault."""
 
     async def play(app: Application) -> None:
@@ -226,7 +228,7 @@ def _struck(api: str, fault_action: Any, *, point: str = "client.request") -> Pl
         at all (KIP-98, KIP-447). After an abort it goes back to these inputs, so each input counts
         once.
         """
-        worker = await _ready(app)
+        worker = await _start_ready_worker(app)
         await app.arm(limit=1, point=point, api=api, action=fault_action)
         await worker.work(_INPUTS)
 
@@ -240,16 +242,16 @@ def _error_action(error: str) -> dict[str, str]:
 _SITUATION_TABLE: Final[tuple[tuple[str, SituationKind, str, PlaySituation], ...]] = (
     ("worker-commit-refused", "end unknown",
      "A worker's commit is refused with UNKNOWN_SERVER_ERROR: does each input count once?",
-     _struck("EndTxn", _error_action("UNKNOWN_SERVER_ERROR"))),
+     _play_struck_worker("EndTxn", _error_action("UNKNOWN_SERVER_ERROR"))),
     ("worker-commit-answer-lost", "end unknown",
      "The answer to a worker's commit is lost: does each input count once?",
-     _struck("EndTxn", "drop", point="client.response")),
+     _play_struck_worker("EndTxn", "drop", point="client.response")),
     ("worker-positions-refused", "groups",
      "A worker's positions are refused with NOT_COORDINATOR: does each input count once?",
-     _struck("TxnOffsetCommit", _error_action("NOT_COORDINATOR"))),
+     _play_struck_worker("TxnOffsetCommit", _error_action("NOT_COORDINATOR"))),
     ("worker-is-unknown", "groups",
      "A worker's positions are refused with UNKNOWN_MEMBER_ID: does each input count once?",
-     _struck("TxnOffsetCommit", _error_action("UNKNOWN_MEMBER_ID"))),
+     _play_struck_worker("TxnOffsetCommit", _error_action("UNKNOWN_MEMBER_ID"))),
 )  # fmt: skip
 _KNOWN_BUGS: Final = {"worker-commit-refused": ("franz-go 6ecd2f9f",)}
 
@@ -260,7 +262,7 @@ async def works(app: Application) -> None:
     """The records that a worker writes are committed with the positions of its inputs, or not at
     all (KIP-98, KIP-447), so each input counts once.
     """
-    await (await _ready(app)).work(_INPUTS)
+    await (await _start_ready_worker(app)).work(_INPUTS)
 
 
 @situation("worker-ends-when-refused", "end unknown", "A worker's commit is refused with"
@@ -270,7 +272,7 @@ async def ends_when_refused(app: Application) -> None:
     """A library may say "committed" only if the transaction is committed. The next process begins
     at the committed positions, so each input counts once.
     """
-    worker = await _ready(app)
+    worker = await _start_ready_worker(app)
 
     @asynccontextmanager
     async def to_its_end() -> AsyncIterator[None]:
@@ -288,7 +290,7 @@ async def worker_rebalanced(app: Application) -> None:
     """Inputs that were read in an old generation may be committed before the next one begins, or
     never (KIP-447), so each input counts once.
     """
-    worker, other_worker = await _ready(app), Worker(app, "x", transactional_id="till")
+    worker, other_worker = await _start_ready_worker(app), Worker(app, "x", transactional_id="till")
 
     @asynccontextmanager
     async def another_member() -> AsyncIterator[None]:

@@ -31,7 +31,7 @@ class BystanderActor(ClientActor):
     ) -> CallResult:
         """Append the records; the result has the offset of the first one."""
         del expected_code  # a client's own retries are what a bystander does
-        producer = await self._writer()
+        producer = await self._open_writer()
         on_sent()
         call_results: list[CallResult] = []
         pending_batches: list[tuple[SentBatch, asyncio.Future[RecordMetadata]]] = []
@@ -65,7 +65,7 @@ class BystanderActor(ClientActor):
             call_results.append(answer)
         return call_results
 
-    async def _writer(self) -> Producer:
+    async def _open_writer(self) -> Producer:
         if self._producer is None:
             self._producer = Producer(await self._ready(), idempotent=True)
         return self._producer

@@ -83,7 +83,7 @@ class OperatorActor(ClientActor):
                 )
                 return CallResult()
             case "producers":
-                return await self._producers(call, required(call.partition))
+                return await self._describe_producers(call, required(call.partition))
         raise InvariantViolation(f"{self.name} can't {call.do!r}, and the file was accepted")
 
     async def admin(self) -> Admin:
@@ -336,7 +336,7 @@ class OperatorActor(ClientActor):
             if not isinstance(description, ClientError):
                 self._surroundings.recorder.note_description(self.name, description)
 
-    async def _producers(self, call: Call, partition: TopicPartition) -> CallResult:
+    async def _describe_producers(self, call: Call, partition: TopicPartition) -> CallResult:
         """Ask the leader, or the named replica, for the producers of a partition."""
         producers = await self.producers(partition, broker_id=call.broker)
         start_offsets = tuple(

@@ -76,7 +76,7 @@ class ReaderActor(ClientActor):
             )
         if last_fetch.error != ErrorCode.none:
             return CallResult(error=last_fetch.error.name.upper())
-        if answer_text := _unexpected(call, last_fetch):
+        if answer_text := _unexpected_text(call, last_fetch):
             raise StoryFailedError(f"{self.name} reads {partition}: {answer_text}")
         return CallResult()
 
@@ -124,7 +124,7 @@ class ReaderActor(ClientActor):
             fetch_result = await self._fetch_records(partition, offset, isolation, max_bytes)
             self._surroundings.recorder.note_fetch(self.name, offset, isolation, fetch_result)
             if fetch_result.error == ErrorCode.offset_out_of_range and start_offset is None:
-                offset = await self._earliest(partition)  # auto.offset.reset=earliest
+                offset = await self._earliest_offset(partition)  # auto.offset.reset=earliest
                 continue
             values += [decode_value(record.value) for record in fetch_result.records]
             aborted += fetch_result.aborted or ()
@@ -152,7 +152,7 @@ class ReaderActor(ClientActor):
                 raise
             return FetchResult(partition=partition, error=error.error, next_offset=offset)
 
-    async def _earliest(self, partition: TopicPartition) -> int:
+    async def _earliest_offset(self, partition: TopicPartition) -> int:
         return await Admin(await self._ready()).earliest_offset(partition)
 
     async def _read_positions(self, call: Call) -> CallResult:
@@ -174,7 +174,7 @@ class ReaderActor(ClientActor):
         return CallResult()
 
 
-def _unexpected(call: Call, last_fetch: FetchResult) -> str:
+def _unexpected_text(call: Call, last_fetch: FetchResult) -> str:
     """What a step expects otherwise of the last answer; empty if nothing."""
     if call.at_follower is not None and call.at_follower != last_fetch.follower_id:
         brokers_phrase = (

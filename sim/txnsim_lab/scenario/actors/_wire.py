@@ -154,11 +154,11 @@ class WireActor(ClientActor):
         partition_of_call = required(call.partition)
         values_elsewhere = call.beside or {}
         batches = [
-            self._batch(
+            self._next_batch(
                 call, partition_of_call, call.records, first_sequence=call.sequence, item=call.item
             ),
             *(
-                self._batch(call, partition, (value,))
+                self._next_batch(call, partition, (value,))
                 for partition, value in values_elsewhere.items()
             ),
         ]
@@ -324,7 +324,7 @@ class WireActor(ClientActor):
             else ProducerEpoch(call.epoch),
         )
 
-    def _batch(
+    def _next_batch(
         self,
         call: Call,
         partition: TopicPartition,

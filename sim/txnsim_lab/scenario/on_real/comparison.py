@@ -95,10 +95,10 @@ class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
             return True
         if self.real is None:  # it could be played, and the brokers did not let it begin
             return False
-        return _verdicts(self.simulated) == _verdicts(self.real)
+        return _verdict_pair(self.simulated) == _verdict_pair(self.real)
 
 
-def _verdicts(result: RunResult) -> tuple[object, object]:
+def _verdict_pair(result: RunResult) -> tuple[object, object]:
     return result.verdict.observed, None if result.cured is None else result.cured.observed
 
 
@@ -705,7 +705,9 @@ def only_simulated(
             and (step.advance or 0) >= DELETE_RETENTION_MS
         ):
             continue  # what the cleaner keeps for that long it keeps for some seconds there
-        for obstacle in _obstacles(step, timeouts_ms, passed_ms=passed_ms, abilities=abilities):
+        for obstacle in _find_obstacles(
+            step, timeouts_ms, passed_ms=passed_ms, abilities=abilities
+        ):
             return f"{_step_number_text(step)}: {obstacle}"
         passed_ms += step.advance or 0
     return None
@@ -719,7 +721,7 @@ def _step_number_text(step: Step) -> str:
     return f"{step_noun} {int(step_index) + 1}" if step_index.isdigit() else step_noun
 
 
-def _obstacles(
+def _find_obstacles(
     step: Step, timeouts_ms: list[int], *, passed_ms: int, abilities: frozenset[Ability]
 ) -> Iterator[str]:
     if step.rule is not None:

@@ -132,7 +132,7 @@ def explain(records: list[logging.LogRecord]) -> tuple[str, ...]:
     if len(first_line) > LINE_CHARACTERS_MAX:
         first_line = first_line[:LINE_CHARACTERS_MAX] + "…"
     lines = [f"kafka-python logged what happened to it, beginning with: {first_line}"]
-    if any("reset_producer_id" in _text(record) for record in records):
+    if any("reset_producer_id" in _log_text(record) for record in records):
         lines.append(
             "its traceback through reset_producer_id is its own affair: after a timed-out batch it "
             "wants to reset its producer id, may not as it is transactional, and goes on"
@@ -140,7 +140,7 @@ def explain(records: list[logging.LogRecord]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _text(log_record: logging.LogRecord) -> str:
+def _log_text(log_record: logging.LogRecord) -> str:
     formatter = logging.Formatter()
     stack_trace = formatter.formatException(log_record.exc_info) if log_record.exc_info else ""
     return log_record.getMessage() + stack_trace

@@ -52,7 +52,7 @@ def _trace_state(recording: Recording) -> TraceState:
     return state_at(recording.events, recording.nodes, level=recording.level)
 
 
-def _lso(recording: Recording, partition: str) -> str:
+def _read_lso(recording: Recording, partition: str) -> str:
     lso_answer = lso_of(FollowedTrace.of_recording(recording), partition)
     return str(lso_answer.last_stable_offset)
 
@@ -112,7 +112,7 @@ def _known_epoch(recording: Recording, partition: str) -> str:
     return str(max(epochs))
 
 
-def _markers(recording: Recording, partition: str) -> str:
+def _read_markers(recording: Recording, partition: str) -> str:
     """Decisions of the markers in the log, in order."""
     decisions = (
         "COMMIT" if payload["committed"] else "ABORT"
@@ -159,7 +159,7 @@ def _last_call_error(recording: Recording, call_name: str) -> str:
     """The error of the last answered call of that name; NONE if it succeeded."""
     error_payloads = [
         payload
-        for _, payload in _payloads(recording, ("client.result",))
+        for _, payload in _payloads_of_kinds(recording, ("client.result",))
         if payload.get("call") == call_name
     ]
     if not error_payloads:
@@ -170,7 +170,7 @@ def _last_call_error(recording: Recording, call_name: str) -> str:
 def _delivered_records(recording: Recording, partition: str) -> str:
     """Number of records that the last read_uncommitted reader of a partition got."""
     record_count, is_wanted_read = 0, False
-    for kind, payload in _payloads(recording, ("client.call", "client.deliver")):
+    for kind, payload in _payloads_of_kinds(recording, ("client.call", "client.deliver")):
         if kind == "client.deliver":
             record_count += is_wanted_read and payload["tp"] == partition
         elif payload["call"] == "read":
@@ -193,10 +193,14 @@ def _strike_count(recording: Recording, rule_id: str) -> str:
 def _payloads_of(
     recording: Recording, kinds: Sequence[str], partition: str
 ) -> Iterator[EventPayload]:
-    return (payload for _, payload in _payloads(recording, kinds) if payload["tp"] == partition)
+    return (
+        payload for _, payload in _payloads_of_kinds(recording, kinds) if payload["tp"] == partition
+    )
 
 
-def _payloads(recording: Recording, kinds: Sequence[str]) -> Iterator[tuple[str, EventPayload]]:
+def _payloads_of_kinds(
+    recording: Recording, kinds: Sequence[str]
+) -> Iterator[tuple[str, EventPayload]]:
     """Kind and payload of the events of the given kinds."""
     for event in recording.events:
         if event.k in kinds and isinstance(event.d, Mapping):
@@ -204,12 +208,12 @@ def _payloads(recording: Recording, kinds: Sequence[str]) -> Iterator[tuple[str,
 
 
 TRACE_FACTS: Final[Mapping[str, tuple[str, Callable[[Recording, str], str]]]] = {
-    "lso": ("last stable offset of", _lso),
+    "lso": ("last stable offset of", _read_lso),
     "withheld": ("offsets withheld at the end of", _withheld_records),
     "cause": ("what holds readers back on", _lso_cause),
     "gets": ("what consumers get of", _readable_offsets),
     "delivered": ("records that the last reader got of", _delivered_records),
-    "markers": ("markers of", _markers),
+    "markers": ("markers of", _read_markers),
     "known-epoch": ("epoch known to", _known_epoch),
     "refused": ("what is refused on", _last_refusal),
     "marker-refused": ("marker that is refused on", _marker_refused),

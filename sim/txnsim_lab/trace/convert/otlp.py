@@ -42,7 +42,7 @@ def convert(recording: Recording) -> str:
         {
             "resourceSpans": [
                 {
-                    "resource": {"attributes": [_attribute("service.name", name)]},
+                    "resource": {"attributes": [_make_attribute("service.name", name)]},
                     "scopeSpans": [{"scope": scope_fields, "spans": node_spans}],
                 }
                 for name, node_spans in spans_by_node.items()
@@ -93,7 +93,7 @@ def _spans_of_transaction(
 ) -> Iterator[tuple[str, Row]]:
     first_event = transitions[0]
     node = recording.nodes[first_event.n]
-    transaction_span = _span(
+    transaction_span = _make_span(
         recording,
         f"transaction {transactional_id}",
         first_event,
@@ -102,13 +102,13 @@ def _spans_of_transaction(
         root_event=first_event,
     )
     transaction_span["attributes"].append(
-        _attribute("messaging.kafka.transactional_id", transactional_id)
+        _make_attribute("messaging.kafka.transactional_id", transactional_id)
     )
     transaction_span["events"] = [
         {
             "timeUnixNano": _unix_nanos(recording, event.t),
             "name": event.k,
-            "attributes": _attributes(event),
+            "attributes": _attributes_of(event),
         }
         for event in events
     ]
@@ -116,7 +116,7 @@ def _spans_of_transaction(
     for index, transition_event in enumerate(transitions):
         until_us = transitions[index + 1].t if index + 1 < len(transitions) else end_us
         assert isinstance(transition_event.d, Mapping), "only moves with a payload are kept"
-        state_span = _span(
+        state_span = _make_span(
             recording,
             str(transition_event.d["state"]),
             transition_event,
@@ -142,7 +142,7 @@ def _exchange_spans(recording: Recording) -> Iterator[tuple[str, Row]]:
         while root_event.p and root_event.p[0] in events:
             root_event = events[root_event.p[0]]
         if event.k == "client.result" and opening_event.k == "client.call":
-            span = _span(
+            span = _make_span(
                 recording,
                 str(request_fields.get("call")),
                 opening_event,
@@ -151,7 +151,7 @@ def _exchange_spans(recording: Recording) -> Iterator[tuple[str, Row]]:
                 root_event=root_event,
             )
         elif event.k == "msg.send" and fields.get("response") and opening_event.k == "msg.recv":
-            span = _span(
+            span = _make_span(
                 recording,
                 str(request_fields.get("api")),
                 opening_event,
@@ -166,7 +166,7 @@ def _exchange_spans(recording: Recording) -> Iterator[tuple[str, Row]]:
         yield recording.nodes[opening_event.n], span
 
 
-def _span(
+def _make_span(
     recording: Recording,
     span_name: str,
     opening_event: Event,
@@ -183,24 +183,24 @@ def _span(
         "kind": span_kind,
         "startTimeUnixNano": _unix_nanos(recording, opening_event.t),
         "endTimeUnixNano": _unix_nanos(recording, end_us),
-        "attributes": _attributes(opening_event),
+        "attributes": _attributes_of(opening_event),
     }
 
 
-def _attributes(event: Event) -> list[Row]:
+def _attributes_of(event: Event) -> list[Row]:
     fields = event.d if isinstance(event.d, Mapping) else {}
-    attributes = [_attribute("txnsim.event", event.i)]
+    attributes = [_make_attribute("txnsim.event", event.i)]
     for field_name, field_value in fields.items():
         plain_value = (
             field_value
             if isinstance(field_value, (str, int))
             else msgspec.json.encode(field_value).decode()
         )
-        attributes.append(_attribute(f"txnsim.{field_name}", plain_value))
+        attributes.append(_make_attribute(f"txnsim.{field_name}", plain_value))
     return attributes
 
 
-def _attribute(name: str, value: str | int) -> Row:
+def _make_attribute(name: str, value: str | int) -> Row:
     if isinstance(value, bool):
         return {"key": name, "value": {"boolValue": value}}
     if isinstance(value, int):

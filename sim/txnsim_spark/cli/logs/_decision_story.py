@@ -74,7 +74,7 @@ def run(args: argparse.Namespace, facts: FindingFacts) -> int:
     if args.json:
         TERMINAL.json(report)
     else:
-        _print(report)
+        _print_story(report)
     return report.status
 
 
@@ -159,7 +159,7 @@ def _without_numbers(text: str) -> str:
     return re.sub(r"\d+", "N", text)
 
 
-def _print(report: StoryReport) -> None:
+def _print_story(report: StoryReport) -> None:
     if report.story is None:
         TERMINAL.complain(f"{report.finding.id}: no story: {report.why_no_story}")
         return
