@@ -60,7 +60,7 @@ class EngineJob(msgspec.Struct, Generic[T, R], frozen=True, kw_only=True):
 
 
 class EngineKind(Enum):
-    """The kinds of engine."""
+    """Where the tasks of a job run: in this process, in other ones, or on Spark's workers."""
 
     HERE = "here"
     PROCESSES = "processes"

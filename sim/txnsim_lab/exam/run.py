@@ -105,7 +105,7 @@ class Exam:
         await self.targets.close()
 
     async def play(self, situation: Situation, level: int) -> Result:
-        """Play one situation."""
+        """Play one situation, with a new process of the driver if the last one has ended."""
         loop = asyncio.get_running_loop()
         start_s = loop.time()
         if self._driver is None:

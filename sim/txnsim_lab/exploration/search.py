@@ -48,7 +48,7 @@ class FoundEnd(msgspec.Struct, frozen=True):
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a search."""
+    """How much a search has looked at, and the runs that ended with an anomaly."""
 
     states: int
     """States that were searched, each counted once: more than one thing could happen, or the run

@@ -78,7 +78,7 @@ _UNSUPPORTED_VERSION: Final = 35
 
 
 class NodeAddress(msgspec.Struct, frozen=True):
-    """The address of a node."""
+    """Where a node listens, as an answer of a broker names it to clients."""
 
     node_id: int
     host: str

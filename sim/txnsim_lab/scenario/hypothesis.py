@@ -25,7 +25,7 @@ REFUSALS_MAX: Final = 5
 
 
 class HypothesisVerdict(StrEnum):
-    """The verdict on a hypothesis."""
+    """Whether a story leads to what its hypothesis claims, or can't happen at all."""
 
     REPRODUCED = "reproduced"
     NOT_REPRODUCED = "not reproduced"

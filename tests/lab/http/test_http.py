@@ -175,7 +175,7 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     tracer = Tracer(lambda: next(clock), level=TraceLevel.BRIEF, ring_bytes=400_000)
     program = command_line("txnsim")
     live_reader = explaining._LiveTraceReader(program)
-    explain = partial(explaining._explanation, partition_name=None, repair_program=program)
+    explain = partial(explaining._build_explanation, partition_name=None, repair_program=program)
     read: list[str] = []
 
     def read_and_count(name: str, lines: Iterable[bytes]) -> Recording:
