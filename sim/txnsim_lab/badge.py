@@ -52,8 +52,8 @@ class Badge(msgspec.Struct, frozen=True, kw_only=True):
         require_libraries("badge", "anybadge")
         import anybadge
 
-        picture = anybadge.Badge(self.label, self.message, default_color=f"#{self.color}")
-        svg_text: str = picture.badge_svg_text
+        badge_picture = anybadge.Badge(self.label, self.message, default_color=f"#{self.color}")
+        svg_text: str = badge_picture.badge_svg_text
         return svg_text.strip() + "\n"
 
 

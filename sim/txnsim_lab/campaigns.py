@@ -111,14 +111,17 @@ def table_schema() -> pa.Schema:
             ("times", pa.int64()),
         ]
     )
-    arrow_types = {
+    arrow_type_by_name = {
         "bigint": pa.int64(),
         "string": pa.string(),
         "array<string>": pa.list_(pa.field("element", pa.string())),
         _CELLS_TYPE: pa.list_(pa.field("element", place_type)),
     }
     return pa.schema(
-        [(table_column.name, arrow_types[table_column.type]) for table_column in TABLE_COLUMNS]
+        [
+            (table_column.name, arrow_type_by_name[table_column.type])
+            for table_column in TABLE_COLUMNS
+        ]
     )
 
 
@@ -384,15 +387,17 @@ class CampaignFolder:
     def missing_ranges(self, seeds: range, *, file_size: int = SEEDS_PER_FILE) -> list[range]:
         """Ranges of ``seeds`` that no file has yet, cut at multiples of the file size."""
         file_ranges = sorted(self._ranges_of_files(), key=lambda file_seeds: file_seeds.start)
-        gaps: list[range] = []
+        ranges_missing: list[range] = []
         next_seed = seeds.start
         for file_seeds in [*file_ranges, range(seeds.stop, seeds.stop)]:
             while next_seed < min(file_seeds.start, seeds.stop):
-                end = min(file_seeds.start, seeds.stop, (next_seed // file_size + 1) * file_size)
-                gaps.append(range(next_seed, end))
-                next_seed = end
+                range_end = min(
+                    file_seeds.start, seeds.stop, (next_seed // file_size + 1) * file_size
+                )
+                ranges_missing.append(range(next_seed, range_end))
+                next_seed = range_end
             next_seed = max(next_seed, file_seeds.stop)
-        return gaps
+        return ranges_missing
 
     def write_rows(
         self, ranges: Sequence[range], result_rows: Iterable[ResultRow]
@@ -407,9 +412,9 @@ class CampaignFolder:
             ConfigError: A file can't be written.
         """
         rows_by_range: dict[range, list[ResultRow]] = {}
-        range_starts = [planned_range.start for planned_range in ranges]
+        first_seeds_of_ranges = [planned_range.start for planned_range in ranges]
         for row in result_rows:
-            seed_range = ranges[bisect_right(range_starts, row["seed"]) - 1]
+            seed_range = ranges[bisect_right(first_seeds_of_ranges, row["seed"]) - 1]
             rows = rows_by_range.setdefault(seed_range, [])
             rows.append(row)
             if len(rows) == len(seed_range):
@@ -448,7 +453,7 @@ class CampaignFolder:
         """
         rows_by_kind: dict[tuple[str, ...], list[ResultRow]] = {}
         total_counts = Counter[str]()
-        cells: set[CoverageCell] = set()
+        covered_cells: set[CoverageCell] = set()
         number_columns = ("virtual_ms", "cpu_ms", "committed")
         for row in self.read_rows(
             ("seed", "verdict", "anomalies", "causes", *number_columns, "places")
@@ -459,7 +464,7 @@ class CampaignFolder:
                     **{column_name: row[column_name] for column_name in number_columns},
                 }
             )
-            cells |= coverage_cells(row)
+            covered_cells |= coverage_cells(row)
             if row["verdict"] == FOUND_VERDICT:
                 rows_by_kind.setdefault(finding_kind(row), []).append(row)
         return CampaignSummary(
@@ -472,13 +477,15 @@ class CampaignFolder:
             virtual_ms=total_counts["virtual_ms"],
             cpu_ms=total_counts["cpu_ms"],
             committed=total_counts["committed"],
-            places=len(cells),
+            places=len(covered_cells),
             firsts=tuple(
                 FirstSeed(
                     seed=kind_rows[0]["seed"],
                     causes=tuple(kind_rows[0]["causes"]),
                     anomalies=tuple(
-                        sorted({anomaly for row in kind_rows for anomaly in row["anomalies"]})
+                        sorted(
+                            {anomaly_name for row in kind_rows for anomaly_name in row["anomalies"]}
+                        )
                     ),
                     seeds=len(kind_rows),
                 )

@@ -88,13 +88,17 @@ class TroubleSection(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def summary(self) -> str:
         """First sentence of the section, as Markdown."""
-        sentence = _SENTENCE_RE.match(_CODES_RE.sub("", self.text))
-        return " ".join(sentence[0].split()) if sentence else ""
+        sentence_match = _SENTENCE_RE.match(_CODES_RE.sub("", self.text))
+        return " ".join(sentence_match[0].split()) if sentence_match else ""
 
     @property
     def words(self) -> tuple[str, ...]:
         """Classes and messages of all clients."""
-        return tuple(dict.fromkeys(word for sighting in self.seen_as for word in sighting.words))
+        return tuple(
+            dict.fromkeys(
+                word for client_messages in self.seen_as for word in client_messages.words
+            )
+        )
 
     @property
     def errors(self) -> frozenset[str]:
@@ -146,21 +150,23 @@ def read_sections(page: str) -> tuple[TroubleSection, ...]:
 
 
 def _parse_section(section_text: str) -> TroubleSection:
-    title, _, body = section_text.partition("\n")
-    text, _, sightings = _OLD_ANCHOR_RE.sub("", body).partition(SEEN_AS_HEADING)
-    client_list, _, text_behind = sightings.strip().partition("\n\n")
+    title, _, section_body = section_text.partition("\n")
+    text, _, sightings_text = _OLD_ANCHOR_RE.sub("", section_body).partition(SEEN_AS_HEADING)
+    client_list_text, _, text_after_sightings = sightings_text.strip().partition("\n\n")
     return TroubleSection(
         title=title,
         anchor=_NOT_IN_ANCHOR_RE.sub("", title.lower()).replace(" ", "-"),
-        text="\n\n".join(filter(None, (text.strip(), text_behind.strip()))),
+        text="\n\n".join(filter(None, (text.strip(), text_after_sightings.strip()))),
         seen_as=tuple(
             ClientMessages(
-                clients=tuple(item["clients"].split(", ")),
-                words=tuple(code[2].strip() for code in _CODE_RE.finditer(item["words"])),
+                clients=tuple(client_match["clients"].split(", ")),
+                words=tuple(
+                    code_match[2].strip() for code_match in _CODE_RE.finditer(client_match["words"])
+                ),
             )
-            for item in _CLIENT_ITEM_RE.finditer(client_list)
+            for client_match in _CLIENT_ITEM_RE.finditer(client_list_text)
         ),
-        stories=tuple(_STORY_COMMAND_RE.findall(body)),
+        stories=tuple(_STORY_COMMAND_RE.findall(section_body)),
     )
 
 
@@ -202,22 +208,24 @@ def _match_strengths(
     line: str, sections: Sequence[TroubleSection]
 ) -> tuple[dict[str, int], str | None]:
     """How well each section fits a line, by title, and the error that the line names."""
-    keys, error = _error_keys(line)
-    hits = [_sections_about(key, sections) for key in sorted(keys)]
-    messages = sorted({message for section in sections for message in section.messages})
-    for message in messages:
+    error_keys, error = _error_keys(line)
+    strengths_by_hit = [_sections_about(key, sections) for key in sorted(error_keys)]
+    messages_of_sections = sorted({message for section in sections for message in section.messages})
+    for message in messages_of_sections:
         if _is_message(message, line):
             strength = min(len(message.replace(PLACEHOLDER, "")), len(line))
-            hits.append(
+            strengths_by_hit.append(
                 {section.title: strength for section in sections if message in section.messages}
             )
     # A hit with one section outweighs a class with many causes (TimeoutException).
-    single_hits = [hit for hit in hits if len(hit) == 1]
-    strengths: dict[str, int] = {}
-    for hit in single_hits or hits:
-        for title, strength in hit.items():
-            strengths[title] = max(strength, strengths.get(title, 0))
-    return strengths, error
+    strengths_of_single_hits = [
+        strength_by_title for strength_by_title in strengths_by_hit if len(strength_by_title) == 1
+    ]
+    total_strengths: dict[str, int] = {}
+    for strength_by_title in strengths_of_single_hits or strengths_by_hit:
+        for title, strength in strength_by_title.items():
+            total_strengths[title] = max(strength, total_strengths.get(title, 0))
+    return total_strengths, error
 
 
 def _sections_about(key: str, sections: Sequence[TroubleSection]) -> dict[str, int]:
@@ -250,8 +258,11 @@ def _error_keys(line: str) -> tuple[set[str], str | None]:
     name_words = (word for word in _NAME_RE.findall(line) if _is_name(word))
     keys = {line_key} | {name_key(word) for word in name_words if len(word) >= _NAME_CHARS_MIN}
     error = next((code_names[key] for key in sorted(keys) if key in code_names), None)
-    if error is None and (number := _ERROR_NUMBER_RE.search(line)) is not None:
-        code = next((code for code in ErrorCode if code.value == int(number[1] or number[2])), None)
+    if error is None and (number_match := _ERROR_NUMBER_RE.search(line)) is not None:
+        code = next(
+            (code for code in ErrorCode if code.value == int(number_match[1] or number_match[2])),
+            None,
+        )
         if code is not None and code is not ErrorCode.none:
             return {*keys, name_key(code.name)}, code.name.upper()
     return keys, error
@@ -297,12 +308,12 @@ def _nearest_sections(line: str, sections: Sequence[TroubleSection]) -> tuple[Tr
 def _likeness(line: str, section: TroubleSection) -> float:
     key = name_key(line)
     name_ratios = (SequenceMatcher(None, key, name).ratio() for name in sorted(section.names))
-    line_words = set(_words((line,)))
-    known_words = set(_words((section.title, section.text, *section.messages)))
+    line_words = set(_words_of((line,)))
+    known_words = set(_words_of((section.title, section.text, *section.messages)))
     shared_fraction = len(line_words & known_words) / len(line_words) if line_words else 0.0
     return max((shared_fraction, *name_ratios))
 
 
-def _words(texts: Iterable[str]) -> Iterator[str]:
+def _words_of(texts: Iterable[str]) -> Iterator[str]:
     for text in texts:
         yield from (word for word in _WORD_RE.findall(text.lower()) if len(word) > 2)

@@ -42,15 +42,17 @@ class ReplicaSummary(msgspec.Struct, frozen=True, kw_only=True):
     torn_file: str = ""
 
 
-def summarize(replica: names.PartitionDirectory) -> ReplicaSummary:
+def summarize(partition_directory: names.PartitionDirectory) -> ReplicaSummary:
     """Read a replica from its oldest segment to its end, or to the first malformed place.
 
     Raises:
         OSError: A file can't be read.
     """
-    files = names.Suffix.LOG.files_in(replica.path)
+    files = names.Suffix.LOG.files_in(partition_directory.path)
     first_offset = files[0][0] if files else 0
-    batch_walk = _BatchWalk(first_offset, _transactions_open_before(replica.path, first_offset))
+    batch_walk = _BatchWalk(
+        first_offset, _transactions_open_before(partition_directory.path, first_offset)
+    )
     torn_tails: list[TornTail] = []
     torn_file = ""
     for _, path in files:
@@ -60,9 +62,9 @@ def summarize(replica: names.PartitionDirectory) -> ReplicaSummary:
             torn_file = path.name
             break
     return ReplicaSummary(
-        topic=replica.topic_partition.topic,
-        partition=replica.topic_partition.partition,
-        directory=str(replica.path),
+        topic=partition_directory.topic_partition.topic,
+        partition=partition_directory.topic_partition.partition,
+        directory=str(partition_directory.path),
         segments=len(files),
         batches=batch_walk.batches,
         bytes=batch_walk.bytes,

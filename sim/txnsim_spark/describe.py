@@ -59,11 +59,11 @@ def describe_replicas(
     for replica in replicas_in(paths, topics, on_problem):
         log_directory = log_directory_at(Path(replica.log_dir))
         progress(f"reading {replica.path}")
-        replica_folder = PartitionDirectory(
+        partition_directory = PartitionDirectory(
             topic_partition=replica.topic_partition, path=Path(replica.path)
         )
         try:
-            summary = summarize(replica_folder)
+            summary = summarize(partition_directory)
         except OSError as error:
             unreadable_file = error.filename or replica.path
             on_problem(f"{unreadable_file}: {error.strerror or error}; its replica is passed by")

@@ -147,11 +147,11 @@ def _interruptible() -> Iterator[None]:
 
 def json_structure(ddl: str) -> str:
     """Columns in Spark's DDL, as the structure that DuckDB's JSON functions take."""
-    fields = (
+    field_structures = (
         f'"{column_name}": {_json_type(spark_type)}'
         for column_name, spark_type in DDL_FIELD.findall(ddl)
     )
-    return "{" + ", ".join(fields) + "}"
+    return "{" + ", ".join(field_structures) + "}"
 
 
 def _json_type(spark_type: str) -> str:

@@ -60,17 +60,17 @@ class EngineJob(msgspec.Struct, Generic[T, R], frozen=True, kw_only=True):
 
 
 class EngineKind(Enum):
-    """The kinds of engine."""
+    """Where the tasks of a job run: in this process, in other ones, or on Spark's workers."""
 
     HERE = "here"
     PROCESSES = "processes"
     SPARK = "Spark"
 
 
-def cost_of(sizes: Iterable[int], *, is_decoded: bool = False) -> int:
+def cost_of(file_sizes: Iterable[int], *, is_decoded: bool = False) -> int:
     """The cost of reading files of these sizes, in bytes; higher if their records are decoded."""
-    factor = DECODED_COST if is_decoded else 1
-    return sum(size * factor + OPEN_BYTES for size in sizes if size)
+    cost_factor = DECODED_COST if is_decoded else 1
+    return sum(size * cost_factor + OPEN_BYTES for size in file_sizes if size)
 
 
 class Engine:

@@ -110,17 +110,17 @@ def refuse_unreadable(error: OSError, path: str, options: KafkaLogOptions) -> No
         BadInputError: A store does not answer; no option ignores that.
     """
     refuse_outage(error)
-    file_name = error.filename or path
+    unreadable_path = error.filename or path
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         if not options.passes_over_missing:
             raise MissingLogFileError(
-                f"{file_name} is gone since the read was planned",
+                f"{unreadable_path} is gone since the read was planned",
                 "Retention of a running broker, a copy that goes on or a disk that was unmounted"
                 f" takes files: load again to read what is there now. {_missing_hint(options)}",
             ) from error
     elif not options.passes_over_corrupt:
         reason = error.strerror or str(error)
-        raise CorruptLogFileError(f"{file_name}: {reason}", _corrupt_hint(options)) from error
+        raise CorruptLogFileError(f"{unreadable_path}: {reason}", _corrupt_hint(options)) from error
 
 
 def _corrupt_hint(options: KafkaLogOptions) -> str:

@@ -68,7 +68,7 @@ class LogDatabase:
         self._database = EmbeddedDatabase()
         self._kept_tables: dict[str, TableUse] = {}
         """Name of a table -> its kept columns."""
-        self._views: set[str] = set()
+        self._view_names: set[str] = set()
         self._named_relations: set[str] = set()
         self._read_error: BadInputError | KeyboardInterrupt | None = None
         """The error that ended the read of a query."""
@@ -151,8 +151,10 @@ class LogDatabase:
         for table_name in self._named_relations - use_by_table.keys():
             if table_name in _TABLE_OF_RELATION and table_name not in self._kept_tables:
                 self._create_view(table_name, frozenset(), "")  # named, and nothing of it is needed
-        for view_name in (view for view in VIEWS if view in self._named_relations - self._views):
-            self._views.add(view_name)
+        for view_name in (
+            view for view in VIEWS if view in self._named_relations - self._view_names
+        ):
+            self._view_names.add(view_name)
             self._database.create(view_name, VIEWS[view_name])
         if streamed_use_by_table and scans_of_streams(self._database.connection, statement) != len(
             streamed_use_by_table
@@ -197,12 +199,12 @@ class LogDatabase:
 
     def _create_view(self, table_name: str, columns: frozenset[str], source_name: str) -> None:
         """Give a query the columns that were read; the table's other columns are null."""
-        described_columns = self._planning_database.connection.execute(
+        column_descriptions = self._planning_database.connection.execute(
             f'DESCRIBE "{table_name}"'
         ).fetchall()
         select_list = ", ".join(
             f'"{column}"' if column in columns else f'CAST(NULL AS {column_type}) AS "{column}"'
-            for column, column_type, *_ in described_columns
+            for column, column_type, *_ in column_descriptions
         )
         from_clause = f'FROM "{source_name}"' if source_name else "WHERE false"
         self._database.connection.execute(

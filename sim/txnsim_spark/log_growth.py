@@ -112,15 +112,15 @@ def _places_of(replicas: Sequence[Replica]) -> list[str]:
     ]
 
 
-def refuse_other_stream(listing: LogListing, start: StreamOffset) -> None:
+def refuse_other_stream(listing: LogListing, stream_start: StreamOffset) -> None:
     """Refuse to continue from the offset of another stream.
 
     Raises:
         CheckpointMismatchError: The offset is of another stream; the message names the difference.
     """
-    if not start.is_new:
-        refuse_mismatch(start.scope, listing.scope)
-        refuse_other_logs(start.ends, listing.segments)
+    if not stream_start.is_new:
+        refuse_mismatch(stream_start.scope, listing.scope)
+        refuse_other_logs(stream_start.ends, listing.segments)
 
 
 def refuse_empty_stream(listing: LogListing) -> None:
@@ -135,9 +135,7 @@ def refuse_empty_stream(listing: LogListing) -> None:
     )
     refuse_unknown_names(options, known_replicas)
     segments = (
-        segment
-        for segments_of_replica in listing.segments.values()
-        for segment in segments_of_replica
+        segment for replica_segments in listing.segments.values() for segment in replica_segments
     )
     refuse_unreadable(options.table, known_replicas, segments, problems)
 
@@ -146,7 +144,7 @@ class LogEnds:
     """Finds the ends of logs. A log that has not changed since the last look is not read again."""
 
     def __init__(self) -> None:
-        self._known_ends: dict[str, tuple[SegmentFile, int, int]] = {}
+        self._known_end_by_path: dict[str, tuple[SegmentFile, int, int]] = {}
         """Folder of a replica -> its last segment, the segment's modification time, the end of the
         log.
         """
@@ -177,9 +175,9 @@ class LogEnds:
         replica_folder = last_segment.replica.path
         try:
             written_ns = os.stat(last_segment.path).st_mtime_ns
-            known_end = self._known_ends.get(replica_folder)
+            known_end = self._known_end_by_path.get(replica_folder)
             if known_end is None or known_end[:2] != (last_segment, written_ns):
-                known_end = self._known_ends[replica_folder] = (
+                known_end = self._known_end_by_path[replica_folder] = (
                     last_segment,
                     written_ns,
                     end_offset_of(last_segment),
@@ -189,12 +187,14 @@ class LogEnds:
         return known_end[2]
 
 
-def latest_offset(listing: LogListing, start: StreamOffset, log_ends: LogEnds) -> StreamOffset:
-    """How far a stream can read now; equal to ``start`` if there is nothing new."""
+def latest_offset(
+    listing: LogListing, stream_start: StreamOffset, log_ends: LogEnds
+) -> StreamOffset:
+    """How far a stream can read now; equal to ``stream_start`` if there is nothing new."""
     if listing.options.table not in RECORD_TABLES:
         return StreamOffset(state=_files_state(listing.options), scope=listing.scope)
     return updated_offset(
-        start, StreamOffset(ends=log_ends.end_offsets(listing.segments), scope=listing.scope)
+        stream_start, StreamOffset(ends=log_ends.end_offsets(listing.segments), scope=listing.scope)
     )
 
 
@@ -210,11 +210,13 @@ def updated_offset(offset: StreamOffset, other_offset: StreamOffset) -> StreamOf
     )
 
 
-def lost_unread_rows(listing: LogListing, start: StreamOffset, end: StreamOffset) -> Iterator[str]:
+def lost_unread_rows(
+    listing: LogListing, stream_start: StreamOffset, stream_end: StreamOffset
+) -> Iterator[str]:
     """Sentences about rows that a stream can't read any more because logs have lost data."""
     if listing.options.table not in RECORD_TABLES:
         return
-    for partition, reached_offset in start.ends.items():
+    for partition, reached_offset in stream_start.ends.items():
         segments = listing.segments.get(partition)
         if segments is None:
             yield f"{partition}: it is not there any more (read up to offset {reached_offset})"
@@ -224,65 +226,73 @@ def lost_unread_rows(listing: LogListing, start: StreamOffset, end: StreamOffset
                 f"{partition}: offsets {reached_offset} to {last_offset} are gone, and were not"
                 " read"
             )
-        elif end.ends.get(partition, reached_offset) < reached_offset:
-            end_offset = end.ends[partition]
+        elif stream_end.ends.get(partition, reached_offset) < reached_offset:
+            end_offset = stream_end.ends[partition]
             yield (
                 f"{partition}: it was read up to offset {reached_offset}, and ends at {end_offset}"
             )
 
 
-def offsets_behind(listing: LogListing, reached: StreamOffset, logs_end: StreamOffset) -> int:
+def offsets_behind(
+    listing: LogListing, reached_offset: StreamOffset, logs_end_offset: StreamOffset
+) -> int:
     """Number of offsets by which a stream is behind the ends of the logs."""
     return sum(
-        max(0, end_offset - reached.ends.get(partition, listing.segments[partition][0].base_offset))
-        for partition, end_offset in logs_end.ends.items()
+        max(
+            0,
+            end_offset
+            - reached_offset.ends.get(partition, listing.segments[partition][0].base_offset),
+        )
+        for partition, end_offset in logs_end_offset.ends.items()
         if partition in listing.segments
     )
 
 
-def shares_between(listing: LogListing, start: StreamOffset, end: StreamOffset) -> list[Share]:
+def shares_between(
+    listing: LogListing, stream_start: StreamOffset, stream_end: StreamOffset
+) -> list[Share]:
     """The tasks of one batch of rows; none if there is nothing new."""
-    if (start.ends, start.state) == (end.ends, end.state):
+    if (stream_start.ends, stream_start.state) == (stream_end.ends, stream_end.state):
         return []
     options = listing.options
     if options.table not in RECORD_TABLES:
         return shares_of(options, RowScope.of(options), FILES_OF_TABLE[options.table])
-    segments = tuple(_segments_between(listing, start, end))
+    segments = tuple(_segments_between(listing, stream_start, stream_end))
     return [Share(segments=task_segments) for task_segments in divide_in_tasks(segments, options)]
 
 
 def end_within_limits(
     listing: LogListing,
-    start: StreamOffset,
-    end: StreamOffset,
+    stream_start: StreamOffset,
+    stream_end: StreamOffset,
     *,
     bytes_max: int | None = None,
     files_max: int | None = None,
 ) -> StreamOffset:
-    """The end of one batch of rows on the way to ``end``: it takes the segments that were written
-    first, as many as the limits allow, at least one. A segment that exceeds the limit is divided at
-    a batch that its index has.
+    """The end of one batch of rows on the way to ``stream_end``: it takes the segments that were
+    written first, as many as the limits allow, at least one. A segment that exceeds the limit is
+    divided at a batch that its index has.
 
     Args:
         listing: The files, for a table in ``RECORD_TABLES``.
-        start: Start of the batch of rows.
-        end: The end of what can be read.
+        stream_start: Start of the batch of rows.
+        stream_end: The end of what can be read.
         bytes_max: Limit of the bytes of logs.
         files_max: Limit of the number of segments.
     """
-    ends_at_start = {
-        partition: min(offset, end.ends.get(partition, offset))
-        for partition, offset in start.ends.items()
+    start_by_partition = {
+        partition: min(offset, stream_end.ends.get(partition, offset))
+        for partition, offset in stream_start.ends.items()
     }
-    end_by_partition = dict(ends_at_start)
-    bytes_left = sys.maxsize if bytes_max is None else bytes_max
+    end_by_partition = dict(start_by_partition)
+    unread_bytes_left = sys.maxsize if bytes_max is None else bytes_max
     partition_of_folder = {
         segments_of_replica[0].replica.path: partition
         for partition, segments_of_replica in listing.segments.items()
     }
-    segments_by_replica = _group_by_replica(_segments_between(listing, start, end))
-    oldest_first = heapq.merge(*segments_by_replica, key=_modification_order)
-    for segment in islice(oldest_first, files_max):
+    segments_by_replica = _group_by_replica(_segments_between(listing, stream_start, stream_end))
+    segments_oldest_first = heapq.merge(*segments_by_replica, key=_modification_order)
+    for segment in islice(segments_oldest_first, files_max):
         first_offset, end_offset = segment.offset_span or (0, 0)
         partition = partition_of_folder[segment.replica.path]
         if end_offset == end_by_partition.get(partition):
@@ -291,30 +301,30 @@ def end_within_limits(
             end_offset = min(end_offset, segment.next_base_offset)
         start_position = position_near(segment, first_offset)
         unread_bytes = segment.size - start_position
-        if unread_bytes > bytes_left:
-            section_cut = cut_behind(segment, first_offset, start_position + bytes_left)
-            has_progress = end_by_partition != ends_at_start
+        if unread_bytes > unread_bytes_left:
+            section_cut = cut_behind(segment, first_offset, start_position + unread_bytes_left)
+            has_progress = end_by_partition != start_by_partition
             if has_progress and (
-                section_cut is None or section_cut.position > start_position + bytes_left
+                section_cut is None or section_cut.position > start_position + unread_bytes_left
             ):
                 break
             if section_cut is not None:
                 end_by_partition[partition] = min(end_offset, section_cut.offset)
                 break
         end_by_partition[partition] = end_offset
-        bytes_left = max(0, bytes_left - unread_bytes)
-    return StreamOffset(ends=end_by_partition, scope=end.scope)
+        unread_bytes_left = max(0, unread_bytes_left - unread_bytes)
+    return StreamOffset(ends=end_by_partition, scope=stream_end.scope)
 
 
 def _segments_between(
-    listing: LogListing, start: StreamOffset, end: StreamOffset
+    listing: LogListing, stream_start: StreamOffset, stream_end: StreamOffset
 ) -> Iterator[SegmentFile]:
     """The segments with rows between two offsets; nothing after these is read. The new part is
     checked for damage.
     """
     scope = RowScope.of(listing.options)
-    for partition, end_offset in end.ends.items():
-        first_offset = start.ends.get(partition, 0)
+    for partition, end_offset in stream_end.ends.items():
+        first_offset = stream_start.ends.get(partition, 0)
         if first_offset >= end_offset:
             continue
         grown_scope = msgspec.structs.replace(
@@ -352,12 +362,12 @@ def _modification_order(segment: SegmentFile) -> tuple[int, str]:
 def _files_state(options: KafkaLogOptions) -> str:
     """A hash of names, sizes and times of all files from which a table may be made."""
     replicas = replicas_of(options, RowScope.of(options), FILES_OF_TABLE[options.table])
-    folders = [*map(str, log_dirs_in(options.paths)), *(replica.path for replica in replicas)]
-    digest = hashlib.sha256()
-    for folder in folders:
+    folder_paths = [*map(str, log_dirs_in(options.paths)), *(replica.path for replica in replicas)]
+    state_hash = hashlib.sha256()
+    for folder in folder_paths:
         for file_line in _file_lines(folder):
-            digest.update(file_line.encode(errors="surrogateescape"))
-    return digest.hexdigest()
+            state_hash.update(file_line.encode(errors="surrogateescape"))
+    return state_hash.hexdigest()
 
 
 def _file_lines(folder: str) -> Iterator[str]:

@@ -63,19 +63,19 @@ class RowBounds(msgspec.Struct, frozen=True, kw_only=True):
     def intersection(self, other_bounds: RowBounds) -> RowBounds:
         """The bounds of rows that are within both."""
         return RowBounds(
-            topics=_common(self.topics, other_bounds.topics),
-            partitions=_common(self.partitions, other_bounds.partitions),
-            offset_min=_largest(self.offset_min, other_bounds.offset_min),
-            offset_max=_smallest(self.offset_max, other_bounds.offset_max),
-            time_min_ms=_largest(self.time_min_ms, other_bounds.time_min_ms),
-            time_max_ms=_smallest(self.time_max_ms, other_bounds.time_max_ms),
+            topics=_common_values(self.topics, other_bounds.topics),
+            partitions=_common_values(self.partitions, other_bounds.partitions),
+            offset_min=_largest_bound(self.offset_min, other_bounds.offset_min),
+            offset_max=_smallest_bound(self.offset_max, other_bounds.offset_max),
+            time_min_ms=_largest_bound(self.time_min_ms, other_bounds.time_min_ms),
+            time_max_ms=_smallest_bound(self.time_max_ms, other_bounds.time_max_ms),
         )
 
     def union(self, other_bounds: RowBounds) -> RowBounds:
         """The bounds of rows that are within one of them, or both."""
         return RowBounds(
-            topics=_union(self.topics, other_bounds.topics),
-            partitions=_union(self.partitions, other_bounds.partitions),
+            topics=_united_values(self.topics, other_bounds.topics),
+            partitions=_united_values(self.partitions, other_bounds.partitions),
             offset_min=_if_both(min, self.offset_min, other_bounds.offset_min),
             offset_max=_if_both(max, self.offset_max, other_bounds.offset_max),
             time_min_ms=_if_both(min, self.time_min_ms, other_bounds.time_min_ms),
@@ -92,7 +92,7 @@ class TableNeed(msgspec.Struct, frozen=True, kw_only=True):
 
     def union(self, other_need: TableNeed) -> TableNeed:
         return TableNeed(
-            columns=_union(self.columns, other_need.columns),
+            columns=_united_values(self.columns, other_need.columns),
             bounds=self.bounds.union(other_need.bounds),
         )
 
@@ -120,24 +120,24 @@ def query_logs(
         The rows, as ``spark.sql`` gives them over whole tables.
     """
     table_names, view_names = _names_in(query)
-    view_queries = {name: VIEWS[name] for name in VIEWS if name in view_names}
+    query_by_view = {name: VIEWS[name] for name in VIEWS if name in view_names}
     whole_tables = {table: log_table(spark, table, paths, options) for table in table_names}
-    create_views(whole_tables, spark, view_queries)
-    result = spark.sql(query)
+    create_views(whole_tables, spark, query_by_view)
+    query_frame = spark.sql(query)
     narrowed_tables = {}
-    for table, table_need in _table_needs(result).items():
-        bounds = _options_of(table, table_need.bounds, paths, options)
-        if bounds or table_need.columns is not None:
-            on_narrowing(_narrowing_text(table, table_need, bounds))
+    for table, table_need in _table_needs(query_frame).items():
+        bounding_options = _options_of(table, table_need.bounds, paths, options)
+        if bounding_options or table_need.columns is not None:
+            on_narrowing(_narrowing_text(table, table_need, bounding_options))
             narrowed_tables[table] = log_table(
-                spark, table, paths, {**options, **bounds}, table_need.columns
+                spark, table, paths, {**options, **bounding_options}, table_need.columns
             )
     if not narrowed_tables:
-        return result
-    create_views(narrowed_tables, spark, view_queries)
-    result = spark.sql(query)
-    create_views(whole_tables, spark, view_queries)  # later queries find whole tables
-    return result
+        return query_frame
+    create_views(narrowed_tables, spark, query_by_view)
+    query_frame = spark.sql(query)
+    create_views(whole_tables, spark, query_by_view)  # later queries find whole tables
+    return query_frame
 
 
 def _names_in(query: str) -> tuple[list[str], set[str]]:
@@ -160,8 +160,8 @@ def _narrowing_text(table: str, table_need: TableNeed, options: Mapping[str, str
         if table_need.columns is None
         else ", ".join(sorted(table_need.columns)) or "counts"
     )
-    bounds = "".join(f"; {name}={value}" for name, value in options.items())
-    return f"{TABLE_PREFIX}{table}: reads {columns}{bounds}"
+    options_text = "".join(f"; {name}={value}" for name, value in options.items())
+    return f"{TABLE_PREFIX}{table}: reads {columns}{options_text}"
 
 
 # Plans
@@ -187,16 +187,16 @@ def _scans_below(node: Any, nodes_above: Sequence[Any]) -> Iterator[tuple[str, T
         node: A node of the plan.
         nodes_above: The nodes above it, up to and with the first one that is no filter.
     """
-    kind = _kind(node)
+    kind = _kind_of(node)
     if kind == "DataSourceV2ScanRelation":
         relation = node.relation()
         if relation.table().name() == FORMAT:
             table = relation.options().get("table") or "batches"
             yield table, _need_of_scan(table, nodes_above)
-    for subquery in _items(node.subqueries()):
+    for subquery in _items_of(node.subqueries()):
         yield from _scans_below(subquery, ())
     above_children = (*nodes_above, node) if kind == "Filter" else (node,)
-    for child in _items(node.children()):
+    for child in _items_of(node.children()):
         yield from _scans_below(child, above_children)
 
 
@@ -204,14 +204,14 @@ def _need_of_scan(table: str, nodes_above: Sequence[Any]) -> TableNeed:
     """What a scan is wanted for, by the filters above it and the node above these."""
     bounds = RowBounds()
     for node in nodes_above:
-        if _kind(node) == "Filter":
+        if _kind_of(node) == "Filter":
             bounds = bounds.intersection(_bounds_of(table, node.condition()))
     columns: frozenset[str] | None = None
-    if nodes_above and _kind(nodes_above[0]) in ("Project", "Aggregate"):
+    if nodes_above and _kind_of(nodes_above[0]) in ("Project", "Aggregate"):
         needed_columns = {
             attribute.name()
             for node in nodes_above
-            for attribute in _items(node.references().toSeq())
+            for attribute in _items_of(node.references().toSeq())
         }
         columns = frozenset(needed_columns) & {column.name for column in TABLES[table].columns}
     return TableNeed(columns=columns, bounds=bounds)
@@ -219,27 +219,27 @@ def _need_of_scan(table: str, nodes_above: Sequence[Any]) -> TableNeed:
 
 def _bounds_of(table: str, condition: Any) -> RowBounds:
     """The bounds that a condition implies."""
-    kind = _kind(condition)
+    kind = _kind_of(condition)
     if kind == "And":
         return _bounds_of(table, condition.left()).intersection(
             _bounds_of(table, condition.right())
         )
     if kind == "In":
-        literal_values = [_literal(item) for item in _items(condition.list())]
-        column_name = _column(condition.value())
+        literal_values = [_literal_value(item) for item in _items_of(condition.list())]
+        column_name = _column_name(condition.value())
         return (
             _bounds_of_values(column_name, literal_values)
             if None not in literal_values
             else RowBounds()
         )
     if kind == "InSet":
-        literal_values = [_value(item) for item in _items(condition.hset().toSeq())]
-        return _bounds_of_values(_column(condition.child()), literal_values)
+        literal_values = [_plain_value(item) for item in _items_of(condition.hset().toSeq())]
+        return _bounds_of_values(_column_name(condition.child()), literal_values)
     if kind not in ("EqualTo", *_MIRRORED):
         return RowBounds()
-    column_name, value = _column(condition.left()), _literal(condition.right())
+    column_name, value = _column_name(condition.left()), _literal_value(condition.right())
     if column_name is None:
-        column_name, value = _column(condition.right()), _literal(condition.left())
+        column_name, value = _column_name(condition.right()), _literal_value(condition.left())
         kind = _MIRRORED.get(kind, kind)
     if value is None:
         return RowBounds()
@@ -279,25 +279,25 @@ def _bounds_of_number(table: str, name: str | None, kind: str, value: object) ->
     )
 
 
-def _kind(node: Any) -> str:
+def _kind_of(node: Any) -> str:
     return str(node.getClass().getSimpleName())
 
 
-def _items(sequence: Any) -> Iterator[Any]:
+def _items_of(sequence: Any) -> Iterator[Any]:
     for index in range(sequence.size()):
         yield sequence.apply(index)
 
 
-def _column(expression: Any) -> str | None:
-    return str(expression.name()) if _kind(expression) == "AttributeReference" else None
+def _column_name(expression: Any) -> str | None:
+    return str(expression.name()) if _kind_of(expression) == "AttributeReference" else None
 
 
-def _literal(expression: Any) -> object | None:
+def _literal_value(expression: Any) -> object | None:
     """The value of a literal; None for other expressions, and for null."""
-    return _value(expression.value()) if _kind(expression) == "Literal" else None
+    return _plain_value(expression.value()) if _kind_of(expression) == "Literal" else None
 
 
-def _value(value: Any) -> object | None:
+def _plain_value(value: Any) -> object | None:
     return (
         value if value is None or isinstance(value, (int, float, bool)) else str(value.toString())
     )
@@ -355,30 +355,38 @@ def _options_of_places(bounds: RowBounds, paths: Sequence[Path]) -> dict[str, st
         (ENDING_OFFSETS, None if bounds.offset_max is None else bounds.offset_max + 1),
     ):
         if offset is not None and offset >= 0:
-            offsets: defaultdict[str, dict[str, int]] = defaultdict(dict)
+            offset_by_topic_partition: defaultdict[str, dict[str, int]] = defaultdict(dict)
             for topic, number in sorted(topic_partitions):
-                offsets[topic][str(number)] = offset
-            options[name] = json.dumps(offsets)
+                offset_by_topic_partition[topic][str(number)] = offset
+            options[name] = json.dumps(offset_by_topic_partition)
     return options
 
 
-def _common(left: frozenset[Any] | None, right: frozenset[Any] | None) -> frozenset[Any] | None:
-    if left is None or right is None:
-        return right if left is None else left
-    return left & right
+def _common_values(
+    left_values: frozenset[Any] | None, right_values: frozenset[Any] | None
+) -> frozenset[Any] | None:
+    if left_values is None or right_values is None:
+        return right_values if left_values is None else left_values
+    return left_values & right_values
 
 
-def _union(left: frozenset[Any] | None, right: frozenset[Any] | None) -> frozenset[Any] | None:
-    return None if left is None or right is None else left | right
+def _united_values(
+    left_values: frozenset[Any] | None, right_values: frozenset[Any] | None
+) -> frozenset[Any] | None:
+    return None if left_values is None or right_values is None else left_values | right_values
 
 
-def _largest(left: int | None, right: int | None) -> int | None:
-    return max((bound for bound in (left, right) if bound is not None), default=None)
+def _largest_bound(left_bound: int | None, right_bound: int | None) -> int | None:
+    return max((bound for bound in (left_bound, right_bound) if bound is not None), default=None)
 
 
-def _smallest(left: int | None, right: int | None) -> int | None:
-    return min((bound for bound in (left, right) if bound is not None), default=None)
+def _smallest_bound(left_bound: int | None, right_bound: int | None) -> int | None:
+    return min((bound for bound in (left_bound, right_bound) if bound is not None), default=None)
 
 
-def _if_both(choose: Callable[[int, int], int], left: int | None, right: int | None) -> int | None:
-    return None if left is None or right is None else choose(left, right)
+def _if_both(
+    choose_bound: Callable[[int, int], int], left_bound: int | None, right_bound: int | None
+) -> int | None:
+    return (
+        None if left_bound is None or right_bound is None else choose_bound(left_bound, right_bound)
+    )

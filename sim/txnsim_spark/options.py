@@ -234,14 +234,16 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
             start_ms=_time_ms(text_by_name, START_TIMESTAMP),
             end_ms=_time_ms(text_by_name, END_TIMESTAMP),
             check_crc=_crc_check(text_by_name.get("checkcrc", CrcCheck.AUTO.value)),
-            checks_records=_boolean("checkRecords", text_by_name.get("checkrecords", "false")),
+            checks_records=_parse_boolean(
+                "checkRecords", text_by_name.get("checkrecords", "false")
+            ),
             late_by_max_ms=_whole_number(text_by_name, "lateByMaxMs", "milliseconds"),
             task_bytes=_byte_count(text_by_name, "taskBytes"),
             as_of_ms=_time_ms(text_by_name, "asOf"),
             max_transaction_timeout_ms=_whole_number(
                 text_by_name, "maxTransactionTimeoutMs", "milliseconds"
             ),
-            fails_on_data_loss=_boolean(
+            fails_on_data_loss=_parse_boolean(
                 "failOnDataLoss", text_by_name.get("failondataloss", "true")
             ),
             ignore_missing_files=_boolean_or_none(text_by_name, "ignoreMissingFiles"),
@@ -448,7 +450,7 @@ def _crc_check(text: str) -> CrcCheck:
     raise _wrong_value_error("checkCrc", text, "auto, true or false")
 
 
-def _boolean(option_name: str, text: str) -> bool:
+def _parse_boolean(option_name: str, text: str) -> bool:
     if text.lower() not in _BOOLEANS:
         raise _wrong_value_error(option_name, text, "true or false")
     return _BOOLEANS[text.lower()]
@@ -456,7 +458,7 @@ def _boolean(option_name: str, text: str) -> bool:
 
 def _boolean_or_none(options: Mapping[str, str], option_name: str) -> bool | None:
     text = options.get(option_name.lower())
-    return None if text is None else _boolean(option_name, text)
+    return None if text is None else _parse_boolean(option_name, text)
 
 
 def time_ms_of(text: str, option_name: str = "asOf") -> int:

@@ -261,32 +261,34 @@ def divide_in_tasks(
     """
     if options.task_bytes is not None:
         return group_segments(segments, options.task_bytes)
-    division, byte_cost = options.division, BYTE_COSTS.get(options.table, HEADERS_BYTE_COST)
+    division, cost_per_byte = options.division, BYTE_COSTS.get(options.table, HEADERS_BYTE_COST)
     open_cost = division.open_cost_bytes * OPEN_COST
 
     def cost_of(segment: SegmentFile) -> float:
-        return segment.unread_bytes * byte_cost + open_cost
+        return segment.unread_bytes * cost_per_byte + open_cost
 
     core_count = division.parallelism or os.cpu_count() or 1
-    even_cost = max(sum(map(cost_of, segments)) / core_count, open_cost)
-    task_cost = min(even_cost, division.max_partition_bytes)
-    if byte_cost < _DECODED_COST:
+    cost_per_core = max(sum(map(cost_of, segments)) / core_count, open_cost)
+    task_cost = min(cost_per_core, division.max_partition_bytes)
+    if cost_per_byte < _DECODED_COST:
         return tasks.group_in_tasks(
             segments, task_cost, size_of=cost_of, stay_together=_stay_together
         )
     costed_parts = [
-        (part, cost_of(segment) / len(segment_parts))
+        (segment_part, cost_of(segment) / len(segment_parts))
         for segment in segments
-        for segment_parts in [_divide_by_offsets(segment, int(task_cost / byte_cost))]
-        for part in segment_parts
+        for segment_parts in [_divide_by_offsets(segment, int(task_cost / cost_per_byte))]
+        for segment_part in segment_parts
     ]
     return [
-        tuple(part for part, _ in task)
+        tuple(segment_part for segment_part, _ in task)
         for task in tasks.group_in_tasks(
             costed_parts,
             task_cost,
-            size_of=lambda part: part[1],
-            stay_together=lambda part, next_part: _stay_together(part[0], next_part[0]),
+            size_of=lambda segment_part: segment_part[1],
+            stay_together=lambda segment_part, next_part: _stay_together(
+                segment_part[0], next_part[0]
+            ),
         )
     ]
 

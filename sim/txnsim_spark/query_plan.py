@@ -98,19 +98,19 @@ def _scans_below(plan_node: Mapping[str, Any]) -> Iterator[TableScan]:
     extra_info = plan_node.get("extra_info", {})
     table = extra_info.get("Table") if isinstance(extra_info, dict) else None
     if isinstance(table, str):
-        filters = tuple(_lines_of(extra_info.get("Filters")))
-        equalities = [
-            equality
-            for filter_text in filters
-            if (equality := _EQUALITY_FILTER.fullmatch(filter_text.strip()))
+        filter_texts = tuple(_lines_of(extra_info.get("Filters")))
+        equality_matches = [
+            equality_match
+            for filter_text in filter_texts
+            if (equality_match := _EQUALITY_FILTER.fullmatch(filter_text.strip()))
         ]
         value_by_column = {
-            equality[1]: (equality[2] or "").replace("''", "'") or equality[3]
-            for equality in equalities
+            equality_match[1]: (equality_match[2] or "").replace("''", "'") or equality_match[3]
+            for equality_match in equality_matches
         }
         filter_words = {
             filter_word
-            for filter_text in filters
+            for filter_text in filter_texts
             for filter_word in re.findall(r"\w+", filter_text)
         }
         yield TableScan(

@@ -261,7 +261,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._stores = stores
         self._log_ends = LogEnds()
         self._listing: LogListing | None = None
-        self._reached = StreamOffset()
+        self._reached_offset = StreamOffset()
         """End of the batch that was planned last."""
         self._target_offset: StreamOffset | None = None
         """The end of a query that processes the available data and stops (Trigger.AvailableNow)."""
@@ -314,7 +314,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
             case _:
                 pass  # all that is there
-        self._reached = end_offset
+        self._reached_offset = end_offset
         return _encode_offset(end_offset)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
@@ -324,7 +324,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end_offset = StreamOffset(ends=self._log_ends.end_offsets(self._listing.segments))
         return {
             **_encode_offset(end_offset),
-            "behind": offsets_behind(self._listing, self._reached, end_offset),
+            "behind": offsets_behind(self._listing, self._reached_offset, end_offset),
         }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -363,23 +363,29 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._listing = list_logs(options)
         return self._listing
 
-    def _refuse_loss(self, listing: LogListing, start: StreamOffset, end: StreamOffset) -> None:
+    def _refuse_loss(
+        self, listing: LogListing, stream_start: StreamOffset, stream_end: StreamOffset
+    ) -> None:
         if self._options.fails_on_data_loss:
-            losses = [*islice(lost_unread_rows(listing, start, end), LOSSES_SHOWN_MAX)]
+            losses = [
+                *islice(lost_unread_rows(listing, stream_start, stream_end), LOSSES_SHOWN_MAX)
+            ]
             if losses:
                 with as_spark_error():
                     raise lost_rows_error("; ".join(losses))
 
 
 def _encode_offset(offset: StreamOffset) -> dict[str, Any]:
-    fields: dict[str, Any] = {"ends": offset.ends, "state": offset.state}
+    offset_fields: dict[str, Any] = {"ends": offset.ends, "state": offset.state}
     if offset.scope is not None:
-        fields["scope"] = msgspec.json.decode(msgspec.json.encode(offset.scope))  # Spark compares
-    return fields
+        offset_fields["scope"] = msgspec.json.decode(
+            msgspec.json.encode(offset.scope)
+        )  # Spark compares
+    return offset_fields
 
 
-def _decode_offset(fields: dict[str, Any]) -> StreamOffset:
-    return msgspec.convert(fields, StreamOffset)
+def _decode_offset(offset_fields: dict[str, Any]) -> StreamOffset:
+    return msgspec.convert(offset_fields, StreamOffset)
 
 
 class RefusingReader(DataSourceStreamReader):

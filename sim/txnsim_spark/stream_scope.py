@@ -67,7 +67,9 @@ def refuse_mismatch(checkpoint_scope: StreamScope | None, scope: StreamScope) ->
         )
 
 
-def refuse_other_logs(read_places: Mapping[str, int], places: Mapping[str, object]) -> None:
+def refuse_other_logs(
+    read_place_by_name: Mapping[str, int], place_by_name: Mapping[str, object]
+) -> None:
     """Refuse directories without any partition of the checkpoint. (A topic that was created again
     has the old name; its old log does not matter here.)
 
@@ -75,14 +77,14 @@ def refuse_other_logs(read_places: Mapping[str, int], places: Mapping[str, objec
         CheckpointMismatchError: They have none; the message names a log of each side.
     """
     if (
-        read_places
-        and places
-        and _partition_names(read_places).isdisjoint(_partition_names(places))
+        read_place_by_name
+        and place_by_name
+        and _partition_names(read_place_by_name).isdisjoint(_partition_names(place_by_name))
     ):
         raise CheckpointMismatchError(
             f"format {FORMAT}: the checkpoint is of other directories: it has read"
-            f" {min(read_places)}, and these hold {min(places)}. Give this stream a checkpoint of"
-            " its own"
+            f" {min(read_place_by_name)}, and these hold {min(place_by_name)}. Give this stream a"
+            " checkpoint of its own"
         )
 
 

@@ -169,7 +169,9 @@ def keep(recordings: dict[Place, Recording], *, is_complete: bool) -> None:
                 book[case.name] = transaction_versions
         path = answers.transcript_path(file)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(answers.transcript_text(file, book, book, kafka=KAFKA_VERSION), "utf-8")
+        path.write_text(
+            answers.transcript_text(file, book, book, kafka_version=KAFKA_VERSION), "utf-8"
+        )
     if is_complete:
         for file in set(answers.recorded_files()) - {case.file for case in cases()}:
             answers.transcript_path(file).unlink()

@@ -59,7 +59,9 @@ def main(arguments: Sequence[str]) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         book = {name: {level: recording} for name, recording in files[file].items()}
         kafka = release.patch_release
-        text = answers.transcript_text(file, book, book, kafka=kafka, without=unplayed_cases[file])
+        text = answers.transcript_text(
+            file, book, book, kafka_version=kafka, without=unplayed_cases[file]
+        )
         path.write_text(text, "utf-8")
     otherwise, unplayed = (
         sum(map(len, cases_by_file.values())) for cases_by_file in (files, unplayed_cases)

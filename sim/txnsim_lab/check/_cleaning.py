@@ -19,20 +19,20 @@ def uncleanable_logs(history: History) -> tuple[Anomaly, ...]:
     """
     anomalies = []
     for transaction in hanging(history):
-        proof = _uncleaned_key(history, transaction)
+        proof = _find_uncleaned_key(history, transaction)
         if proof is not None:
-            cleaned, read_index, key = proof
+            cleaning_index, read_index, key = proof
             reason = (
                 f"{transaction.topic_partition}: the cleaner had its turn and left several"
                 f" records of key {key!r} "
                 f"behind {transaction.start_offset}, where a transaction hangs"
             )
-            evidence = (cleaned, read_index, *transaction.evidence)
-            anomalies.append(convict(Kind.UNCLEANABLE_LOG, reason, *evidence))
+            evidence_indexes = (cleaning_index, read_index, *transaction.evidence)
+            anomalies.append(convict(Kind.UNCLEANABLE_LOG, reason, *evidence_indexes))
     return tuple(anomalies)
 
 
-def _uncleaned_key(history: History, transaction: Hanging) -> tuple[int, int, str] | None:
+def _find_uncleaned_key(history: History, transaction: Hanging) -> tuple[int, int, str] | None:
     """The cleaner's last run, the Read that showed two records of one key that are older than the
     run, and the key; None if there is no such key.
     """
@@ -50,11 +50,11 @@ def _uncleaned_key(history: History, transaction: Hanging) -> tuple[int, int, st
         if index < last_cleaning
     ]
     candidates = range(transaction.start_offset, max(high_watermarks, default=0))
-    seen_at: dict[str, int] = {}
+    offset_by_key: dict[str, int] = {}
     for index, read in history.reads(transaction.topic_partition):
         for record in read.records if index > last_cleaning else ():
             if record.key is None or record.offset not in candidates:
                 continue
-            if seen_at.setdefault(record.key, record.offset) != record.offset:
+            if offset_by_key.setdefault(record.key, record.offset) != record.offset:
                 return last_cleaning, index, record.key
     return None

@@ -68,13 +68,13 @@ class _StuckPeriod(msgspec.Struct):
 
 def stuck_coordinators(history: History) -> tuple[Anomaly, ...]:
     """Ids that are stuck at the end of a history, each convicted once."""
-    timeouts = timeouts_of(history)
+    timeout_by_id = timeouts_of(history)
     anomaly_by_id: dict[str, Anomaly] = {}
     for transactional_id, period in (
         *_periods_in_decided_state(history).items(),
         *_periods_of_busy_answers(history).items(),
     ):
-        timeout_ms = timeouts.get(transactional_id)
+        timeout_ms = timeout_by_id.get(transactional_id)
         if transactional_id in anomaly_by_id or timeout_ms is None:
             continue
         if period.last_index == period.index or period.waited_ms <= timeout_ms + period.grace_ms:
@@ -110,14 +110,14 @@ def stuck_partitions(history: History) -> set[TopicPartition]:
 
 def timeouts_of(history: History) -> dict[str, int]:
     """The longest observed timeout of each transactional id."""
-    timeouts: dict[str, int] = {}
+    timeout_by_id: dict[str, int] = {}
     for observation in history:
         if isinstance(observation, Initialised | Described) and observation.timeout_ms is not None:
-            timeouts[observation.transactional_id] = max(
+            timeout_by_id[observation.transactional_id] = max(
                 observation.timeout_ms,
-                timeouts.get(observation.transactional_id, observation.timeout_ms),
+                timeout_by_id.get(observation.transactional_id, observation.timeout_ms),
             )
-    return timeouts
+    return timeout_by_id
 
 
 def _periods_in_decided_state(history: History) -> dict[str, _StuckPeriod]:
@@ -128,7 +128,7 @@ def _periods_in_decided_state(history: History) -> dict[str, _StuckPeriod]:
     periods: dict[str, _StuckPeriod] = {}
     for index, observation in enumerate(history):
         if isinstance(observation, _GrantedRequest) and observation.outcome is not Outcome.FAILED:
-            owner = _owner(history, observation) or ""
+            owner = _id_of_answer(history, observation) or ""
             if owner in periods and periods[owner].progress_key[-1] is None:
                 del periods[owner]
         if isinstance(observation, Healed):
@@ -174,7 +174,7 @@ def _periods_of_busy_answers(history: History) -> dict[str, _StuckPeriod]:
             periods.clear()
         elif (
             isinstance(observation, _GrantedRequest)
-            and (owner := _owner(history, observation)) is not None
+            and (owner := _id_of_answer(history, observation)) is not None
         ):
             if observation.error == BUSY_ERROR:
                 _extend_period(
@@ -203,7 +203,7 @@ def _extend_period(
     period.last_index, period.waited_ms = index, at_ms - period.at_ms
 
 
-def _owner(history: History, answer: _GrantedRequest) -> str | None:
+def _id_of_answer(history: History, answer: _GrantedRequest) -> str | None:
     """The transactional id that an answer is about."""
     if isinstance(answer, Initialised):
         return answer.transactional_id

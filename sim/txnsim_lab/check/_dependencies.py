@@ -68,25 +68,25 @@ def dependencies(history: History) -> Dependencies:
 
 
 def _dependencies(history: History) -> Dependencies:
-    visible = visibility(history)
+    record_visibility = visibility(history)
     committed = {
         label: transaction
         for label, transaction in history.transactions().items()
         if transaction.fate.is_committed
-        or (transaction.fate.may_be_committed and _is_visible(transaction, visible))
+        or (transaction.fate.may_be_committed and _is_visible(transaction, record_visibility))
     }
-    logs = writers_by_offset(history, visible)
+    logs = writers_by_offset(history, record_visibility)
     return Dependencies(
         transactions=committed,
         write_write=_write_write(committed, logs),
-        write_read=_write_read(committed, visible),
+        write_read=_write_read(committed, record_visibility),
         read_write=_read_write(committed, logs),
-        sessions=_sessions(committed, logs),
+        sessions=_session_edges(committed, logs),
     )
 
 
-def _is_visible(transaction: Transaction, visible: Visibility) -> bool:
-    return any(visible.sights_of(write) for _, write in transaction.writes)
+def _is_visible(transaction: Transaction, record_visibility: Visibility) -> bool:
+    return any(record_visibility.sights_of(write) for _, write in transaction.writes)
 
 
 def _write_write(
@@ -98,11 +98,11 @@ def _write_write(
         for offset, write in sorted(log.items()):
             if write.key is not None and write.transaction in committed:
                 last_offsets[write.key, write.transaction] = offset
-        versions: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        offsets_by_key: dict[str, list[tuple[int, str]]] = defaultdict(list)
         for (key, label), offset in last_offsets.items():
-            versions[key].append((offset, label))
-        for key, writers in versions.items():
-            for (_, earlier_label), (offset, later_label) in pairwise(sorted(writers)):
+            offsets_by_key[key].append((offset, label))
+        for key, offsets_and_labels in offsets_by_key.items():
+            for (_, earlier_label), (offset, later_label) in pairwise(sorted(offsets_and_labels)):
                 explanation = (
                     f"{later_label} overwrote {earlier_label}'s {key!r} at {partition}@{offset}"
                 )
@@ -110,7 +110,9 @@ def _write_write(
     return tuple(sorted(edges))
 
 
-def _write_read(committed: dict[str, Transaction], visible: Visibility) -> tuple[Edge, ...]:
+def _write_read(
+    committed: dict[str, Transaction], record_visibility: Visibility
+) -> tuple[Edge, ...]:
     edges = set()
     for reader, transaction in committed.items():
         for _, read in transaction.reads:
@@ -119,11 +121,11 @@ def _write_read(committed: dict[str, Transaction], visible: Visibility) -> tuple
             for record in read.records:
                 if record.value is None:
                     continue
-                writers = {
+                writing_labels = {
                     write.transaction
-                    for _, write in visible.writers.get((read.place, record.value), ())
+                    for _, write in record_visibility.writers.get((read.place, record.value), ())
                 }
-                writer = writers.pop() if len(writers) == 1 else None
+                writer = writing_labels.pop() if len(writing_labels) == 1 else None
                 if writer in committed and writer != reader:
                     explanation = f"{reader} read {writer}'s {record.value!r} at {read.place}"
                     edges.add(Edge(writer, reader, explanation))
@@ -148,7 +150,7 @@ def _read_write(
     return tuple(sorted(edges))
 
 
-def _sessions(
+def _session_edges(
     committed: dict[str, Transaction], logs: dict[TopicPartition, dict[int, Wrote]]
 ) -> dict[str, tuple[Edge, ...]]:
     edges: dict[str, set[Edge]] = defaultdict(set)
@@ -181,21 +183,21 @@ def circle(edges: Iterable[Edge], *, through: Iterable[Edge] | None = None) -> t
         through: The circle has one of these edges; any edge unless given. Edges that are not in the
             graph occur once in the circle.
     """
-    graph: dict[str, list[Edge]] = defaultdict(list)
+    edges_by_label: dict[str, list[Edge]] = defaultdict(list)
     plain_edges, closing_edges = tuple(edges), tuple(through or ())
     circular_edges = frozenset(_edges_on_circles((*plain_edges, *closing_edges)))
     for edge in plain_edges:
         if edge in circular_edges:
-            graph[edge.earlier_label].append(edge)
-    candidates = sorted(
+            edges_by_label[edge.earlier_label].append(edge)
+    candidate_edges = sorted(
         circular_edges if through is None else circular_edges.intersection(closing_edges)
     )
-    circles = (
+    found_circles = (
         (edge, *path)
-        for edge in candidates
-        if (path := _path(graph, edge.later_label, edge.earlier_label)) is not None
+        for edge in candidate_edges
+        if (path := _find_path(edges_by_label, edge.later_label, edge.earlier_label)) is not None
     )
-    return min(circles, key=lambda path_edges: (len(path_edges), path_edges), default=())
+    return min(found_circles, key=lambda path_edges: (len(path_edges), path_edges), default=())
 
 
 def _edges_on_circles(edges: tuple[Edge, ...]) -> tuple[Edge, ...]:
@@ -219,27 +221,29 @@ def _without_dead_ends(
     for from_label, to_label in writers_by_edge.values():
         next_labels[from_label].append(to_label)
         incoming_counts[to_label] += 1
-    dead_labels = [from_label for from_label in next_labels if from_label not in incoming_counts]
-    for label in dead_labels:  # grows on the way
+    dead_end_labels = [
+        from_label for from_label in next_labels if from_label not in incoming_counts
+    ]
+    for label in dead_end_labels:  # grows on the way
         for to_label in next_labels.get(label, ()):
             incoming_counts[to_label] -= 1
             if not incoming_counts[to_label]:
-                dead_labels.append(to_label)
-    unreachable = set(dead_labels)
+                dead_end_labels.append(to_label)
+    unreachable = set(dead_end_labels)
     return tuple(edge for edge in edges if writers_by_edge[edge][0] not in unreachable)
 
 
-def _path(
-    graph: dict[str, list[Edge]], first_label: str, last_label: str
+def _find_path(
+    edges_by_label: dict[str, list[Edge]], first_label: str, last_label: str
 ) -> tuple[Edge, ...] | None:
     edge_by_label: dict[str, Edge] = {}
-    queue = deque([first_label])
-    while queue:
-        node = queue.popleft()
-        for edge in graph.get(node, ()):
+    labels_to_visit = deque([first_label])
+    while labels_to_visit:
+        label = labels_to_visit.popleft()
+        for edge in edges_by_label.get(label, ()):
             if edge.later_label != first_label and edge.later_label not in edge_by_label:
                 edge_by_label[edge.later_label] = edge
-                queue.append(edge.later_label)
+                labels_to_visit.append(edge.later_label)
     if last_label not in edge_by_label:
         return None
     path: list[Edge] = []
@@ -253,12 +257,12 @@ def dirty_writes(history: History) -> tuple[Anomaly, ...]:
     """G0: a circle of write-write dependencies; or, among the transactions of one transactional id,
     a circle in the order of their records.
     """
-    graph = dependencies(history)
+    dependency_graph = dependencies(history)
     anomalies = []
-    for edges in (graph.write_write, *graph.sessions.values()):
+    for edges in (dependency_graph.write_write, *dependency_graph.sessions.values()):
         path = circle(edges)
         if path:
-            anomalies.append(_convict_circle(Kind.DIRTY_WRITE, graph, path))
+            anomalies.append(_convict_circle(Kind.DIRTY_WRITE, dependency_graph, path))
     return tuple(anomalies)
 
 
@@ -266,26 +270,40 @@ def circular_information_flow(history: History) -> tuple[Anomaly, ...]:
     """G1c: a circle of write-write and write-read dependencies, with at least one write-read
     dependency.
     """
-    graph = dependencies(history)
-    path = circle((*graph.write_write, *graph.write_read), through=graph.write_read)
-    return (_convict_circle(Kind.CIRCULAR_INFORMATION_FLOW, graph, path),) if path else ()
+    dependency_graph = dependencies(history)
+    path = circle(
+        (*dependency_graph.write_write, *dependency_graph.write_read),
+        through=dependency_graph.write_read,
+    )
+    return (
+        (_convict_circle(Kind.CIRCULAR_INFORMATION_FLOW, dependency_graph, path),) if path else ()
+    )
 
 
 def read_skews(history: History) -> tuple[Anomaly, ...]:
     """G-single: a circle with exactly one read-write dependency; the others are write-write and
     write-read.
     """
-    graph = dependencies(history)
-    path = circle((*graph.write_write, *graph.write_read), through=graph.read_write)
-    return (_convict_circle(Kind.READ_SKEW, graph, path),) if path else ()
+    dependency_graph = dependencies(history)
+    path = circle(
+        (*dependency_graph.write_write, *dependency_graph.write_read),
+        through=dependency_graph.read_write,
+    )
+    return (_convict_circle(Kind.READ_SKEW, dependency_graph, path),) if path else ()
 
 
-def _convict_circle(kind: Kind, graph: Dependencies, path: tuple[Edge, ...]) -> Anomaly:
-    members = [graph.transactions[edge.earlier_label] for edge in path]
-    evidence = [index for member in members for index, _ in (*member.writes, *member.ends)]
-    reads = [index for member in members for index, _ in member.reads]
-    read_indexes_used = [] if kind is Kind.DIRTY_WRITE else reads
-    return convict(kind, ", and ".join(edge.reason for edge in path), *evidence, *read_indexes_used)
+def _convict_circle(kind: Kind, dependency_graph: Dependencies, path: tuple[Edge, ...]) -> Anomaly:
+    circle_transactions = [dependency_graph.transactions[edge.earlier_label] for edge in path]
+    evidence_indexes = [
+        index
+        for transaction in circle_transactions
+        for index, _ in (*transaction.writes, *transaction.ends)
+    ]
+    read_indexes = [index for transaction in circle_transactions for index, _ in transaction.reads]
+    read_indexes_used = [] if kind is Kind.DIRTY_WRITE else read_indexes
+    return convict(
+        kind, ", and ".join(edge.reason for edge in path), *evidence_indexes, *read_indexes_used
+    )
 
 
 # Lost updates
@@ -303,22 +321,26 @@ def lost_updates(history: History) -> tuple[Anomaly, ...]:
     observation sets the group back to it.
     """
     committed = dependencies(history).transactions
-    readers: dict[_Register, dict[str, list[int]]] = defaultdict(dict)
+    evidence_by_register: dict[_Register, dict[str, list[int]]] = defaultdict(dict)
     for label, transaction in committed.items():
-        for register, evidence in _replaced_keys(transaction):
-            readers[register][label] = evidence
-    for label, register, evidence in _replaced_positions(history, committed):
-        readers[register][label] = evidence
+        for register, evidence_indexes in _replaced_keys(transaction):
+            evidence_by_register[register][label] = evidence_indexes
+    for label, register, evidence_indexes in _replaced_positions(history, committed):
+        evidence_by_register[register][label] = evidence_indexes
     anomalies = []
-    for (register_name, partition, version), updates in sorted(readers.items()):
-        if len(updates) > 1:
-            updating_labels = sorted(updates)
+    for (register_name, partition, version), evidence_by_label in sorted(
+        evidence_by_register.items()
+    ):
+        if len(evidence_by_label) > 1:
+            updating_labels = sorted(evidence_by_label)
             reason = (
                 f"{' and '.join(updating_labels)} each replaced {register_name} as it stood at"
                 f" {partition}@{version}"
             )
-            evidence = [index for label in updating_labels for index in updates[label]]
-            anomalies.append(convict(Kind.LOST_UPDATE, reason, *evidence))
+            evidence_indexes = [
+                index for label in updating_labels for index in evidence_by_label[label]
+            ]
+            anomalies.append(convict(Kind.LOST_UPDATE, reason, *evidence_indexes))
     return tuple(anomalies)
 
 
@@ -327,7 +349,7 @@ def _replaced_keys(transaction: Transaction) -> list[tuple[_Register, list[int]]
     for index, write in transaction.acknowledged:
         if write.key is None:
             continue
-        versions = [
+        versions_read = [
             (record.offset, read_index)
             for read_index, read in transaction.reads
             if read_index < index and read.place == write.place
@@ -335,8 +357,8 @@ def _replaced_keys(transaction: Transaction) -> list[tuple[_Register, list[int]]
             for record in read.records
             if record.key == write.key
         ]
-        if versions:
-            version, read_index = max(versions)
+        if versions_read:
+            version, read_index = max(versions_read)
             replacements.append(((f"key {write.key!r}", write.place, version), [read_index, index]))
     return replacements
 
@@ -344,24 +366,26 @@ def _replaced_keys(transaction: Transaction) -> list[tuple[_Register, list[int]]
 def _replaced_positions(
     history: History, committed: dict[str, Transaction]
 ) -> list[tuple[str, _Register, list[int]]]:
-    last_positions: dict[tuple[str, TopicPartition, int], int] = defaultdict(int)
+    position_counts: dict[tuple[str, TopicPartition, int], int] = defaultdict(int)
     for _, sent_offsets in history.all_of(SentOffsets):
         if sent_offsets.outcome is not Outcome.FAILED:
-            last_positions[sent_offsets.group, sent_offsets.place, sent_offsets.position] += 1
-    positions_read: dict[tuple[str, str, TopicPartition], tuple[int, int]] = {}
+            position_counts[sent_offsets.group, sent_offsets.place, sent_offsets.position] += 1
+    position_read_by_place: dict[tuple[str, str, TopicPartition], tuple[int, int]] = {}
     replacements = []
     for index, observation in enumerate(history):
         if isinstance(observation, PositionsRead) and observation.transaction in committed:
             for position in () if observation.error else observation.positions:
-                positions_read[observation.transaction, observation.group, position.place] = (
+                position_read_by_place[
+                    observation.transaction, observation.group, position.place
+                ] = (
                     position.offset,
                     index,
                 )
         elif isinstance(observation, SentOffsets) and observation.transaction in committed:
-            version, read_index = positions_read.get(
+            version, read_index = position_read_by_place.get(
                 (observation.transaction, observation.group, observation.place), (-1, -1)
             )
-            is_unique = last_positions[observation.group, observation.place, version] < 2
+            is_unique = position_counts[observation.group, observation.place, version] < 2
             if (
                 read_index >= 0
                 and version != observation.position

@@ -20,26 +20,29 @@ def aborted_reads(history: History) -> tuple[Anomaly, ...]:
     effect or may have. If several transactions have written the same value, this must hold for all
     of them.
     """
-    visible = visibility(history)
+    record_visibility = visibility(history)
     anomalies = []
-    for (partition, value), sights in visible.sights.items():
-        writers = [
+    for (partition, value), sights in record_visibility.sights.items():
+        writing_transactions = [
             history.transaction_of(write)
-            for _, write in visible.writers.get((partition, value), ())
+            for _, write in record_visibility.writers.get((partition, value), ())
         ]
-        if not writers or not all(writer and writer.fate.is_aborted for writer in writers):
+        if not writing_transactions or not all(
+            writing_transaction and writing_transaction.fate.is_aborted
+            for writing_transaction in writing_transactions
+        ):
             continue
-        writer = writers[0]
-        assert writer is not None, "all of them are transactions"
+        writing_transaction = writing_transactions[0]
+        assert writing_transaction is not None, "all of them are transactions"
         anomalies.append(
             convict(
                 Kind.ABORTED_READ,
                 f"{history[sights[0].index].who} read {value!r} at"
                 f" {partition}@{sights[0].offset}, but "
-                f"{writer.label} was not committed",
+                f"{writing_transaction.label} was not committed",
                 sights[0].index,
-                *(index for index, _ in visible.writers[partition, value]),
-                *(index for index, _ in writer.ends),
+                *(index for index, _ in record_visibility.writers[partition, value]),
+                *(index for index, _ in writing_transaction.ends),
             )
         )
     return tuple(anomalies)
@@ -54,13 +57,13 @@ def intermediate_reads(history: History) -> tuple[Anomaly, ...]:
     the producer did not wait, ``asked_ms`` tells when it asked for the end. A last stable offset
     between two records of a transaction proves nothing: another transaction may have begun there.
     """
-    visible = visibility(history)
+    record_visibility = visibility(history)
     anomalies = []
     for transaction in history.transactions().values():
-        culprit = _find_read_amid_writes(transaction, history, visible)
-        if culprit is None:
+        writes_around_read = _find_read_amid_writes(transaction, history, record_visibility)
+        if writes_around_read is None:
             continue
-        (early_index, early_write), read_index, (late_index, late_write) = culprit
+        (early_index, early_write), read_index, (late_index, late_write) = writes_around_read
         reason = (
             f"{history[read_index].who} read {early_write.value!r} of {transaction.label} at"
             f" {early_write.place}, and "
@@ -73,13 +76,13 @@ def intermediate_reads(history: History) -> tuple[Anomaly, ...]:
 
 
 def _find_read_amid_writes(
-    transaction: Transaction, history: History, visible: Visibility
+    transaction: Transaction, history: History, record_visibility: Visibility
 ) -> tuple[tuple[int, Wrote], int, tuple[int, Wrote]] | None:
     """A write of a transaction, the index of a Read that returned it, and a later write of the
     transaction; None if each Read came after all writes, or after the request for the end.
     """
     for index, write in transaction.writes:
-        for sight in visible.sights_of(write):
+        for sight in record_visibility.sights_of(write):
             for later_write in transaction.acknowledged:
                 follows_write = later_write[0] > sight.index and later_write[1].place == write.place
                 if follows_write and not _end_asked(
@@ -93,8 +96,8 @@ def _end_asked(
     transaction: Transaction, history: History, read_index: int, later_index: int
 ) -> bool:
     return any(
-        end.asked_ms <= history[read_index].at_ms
-        if end.asked_ms is not None
+        end_observation.asked_ms <= history[read_index].at_ms
+        if end_observation.asked_ms is not None
         else index < later_index
-        for index, end in transaction.ends
+        for index, end_observation in transaction.ends
     )

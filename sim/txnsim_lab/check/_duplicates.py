@@ -18,13 +18,13 @@ from txnsim_lab.check.history import History
 
 def duplicates(history: History) -> tuple[Anomaly, ...]:
     """Items of which read_committed readers got more than one record of a topic."""
-    visible = visibility(history)
+    record_visibility = visibility(history)
     sights_by_item: dict[str, dict[tuple[TopicPartition, int], tuple[int, str]]] = defaultdict(dict)
-    for (partition, value), sights in visible.sights.items():
-        writers = visible.writers.get((partition, value), ())
-        written_items = {write.item for _, write in writers}
+    for (partition, value), sights in record_visibility.sights.items():
+        writes_of_value = record_visibility.writers.get((partition, value), ())
+        written_items = {write.item for _, write in writes_of_value}
         written_item = written_items.pop() if len(written_items) == 1 else None
-        if written_item is None and len({write.transaction for _, write in writers}) != 1:
+        if written_item is None and len({write.transaction for _, write in writes_of_value}) != 1:
             continue  # of no program that was seen, or of several that used one name
         record_name = (
             f"{value!r} on {partition}"
@@ -40,7 +40,7 @@ def duplicates(history: History) -> tuple[Anomaly, ...]:
                 f"{value!r} at {partition}@{offset}"
                 for (partition, offset), (_, value) in sight_by_offset.items()
             )
-            evidence = [index for index, _ in sight_by_offset.values()]
+            evidence_indexes = [index for index, _ in sight_by_offset.values()]
             reason = f"{record_name} is visible {len(sight_by_offset)} times: {offset_list}"
-            anomalies.append(convict(Kind.DUPLICATE, reason, *evidence))
+            anomalies.append(convict(Kind.DUPLICATE, reason, *evidence_indexes))
     return tuple(anomalies)

@@ -47,15 +47,15 @@ def false_fencing(history: History) -> tuple[Anomaly, ...]:
       at an EndTxn: the brokers have acknowledged a part of it.
     """
     anomalies = []
-    answers_of = answers_to(history)
-    lives = lives_of(history)
+    answers_by_label = answers_to(history)
+    lives_by_owner = lives_of(history)
     for transaction in history.transactions().values():
-        answers = answers_of.get(transaction.label, [])
+        answers = answers_by_label.get(transaction.label, [])
         for index, answer in answers:
-            reason = _why_answer_is_false(transaction, answers, index, lives)
+            reason = _why_answer_is_false(transaction, answers, index, lives_by_owner)
             if reason:
-                evidence = (transaction.heard_of, index)
-                anomalies.append(convict(Kind.FALSE_FENCING, reason, *evidence))
+                evidence_indexes = (transaction.first_known_index, index)
+                anomalies.append(convict(Kind.FALSE_FENCING, reason, *evidence_indexes))
             if reason or isinstance(answer, Ended):
                 break  # from here on it is over, or may be
     return tuple(anomalies)
@@ -87,52 +87,54 @@ def lives_of(history: History) -> dict[str, Life]:
     operator's abort is added to every id, because the owner of the producer id may become known
     only later.
     """
-    owners = {transaction.transactional_id for transaction in history.transactions().values()}
-    lives: dict[str, Life] = {owner: [] for owner in owners if owner is not None}
-    users = _ids_of_producers(history)
-    last_seen: dict[str, int] = {}
+    owner_ids = {transaction.transactional_id for transaction in history.transactions().values()}
+    life_by_id: dict[str, Life] = {owner_id: [] for owner_id in owner_ids if owner_id is not None}
+    ids_by_producer = _ids_of_producers(history)
+    last_index_by_who: dict[str, int] = {}
     for index, observation in enumerate(history):
-        previous_index = last_seen.get(observation.who, -1)
-        last_seen[observation.who] = index
+        previous_index = last_index_by_who.get(observation.who, -1)
+        last_index_by_who[observation.who] = index
         concerned_owners: Iterable[str | None]
         match observation:
             case Initialised() | Described() | Began():
                 concerned_owners = (observation.transactional_id,)
             case Added() | Wrote() | SentOffsets() | Ended():
                 transaction = history.transaction_of(observation)
-                owner = None if transaction is None else transaction.transactional_id
-                concerned_owners = {owner, *users.get(observation.producer_id, ())}
+                owner_id = None if transaction is None else transaction.transactional_id
+                concerned_owners = {owner_id, *ids_by_producer.get(observation.producer_id, ())}
             case Aborted():
-                concerned_owners = tuple(lives)
+                concerned_owners = tuple(life_by_id)
             case _:
                 continue  # nothing that ends transactions or takes ids over
-        for owner in concerned_owners:
-            if owner is not None:
-                lives.setdefault(owner, []).append(_Event(previous_index, index, observation))
-    return lives
+        for owner_id in concerned_owners:
+            if owner_id is not None:
+                life_by_id.setdefault(owner_id, []).append(
+                    _Event(previous_index, index, observation)
+                )
+    return life_by_id
 
 
 def _ids_of_producers(history: History) -> dict[int | None, set[str]]:
     """The transactional ids that have got each producer id."""
-    ids: dict[int | None, set[str]] = defaultdict(set)
+    ids_by_producer: dict[int | None, set[str]] = defaultdict(set)
     for _, initialised in history.all_of(Initialised):
         if initialised.outcome is Outcome.OK:
-            ids[initialised.producer_id].add(initialised.transactional_id)
-    return ids
+            ids_by_producer[initialised.producer_id].add(initialised.transactional_id)
+    return ids_by_producer
 
 
 def _why_answer_is_false(
     transaction: Transaction,
     answers: Sequence[tuple[int, Answer]],
     index: int,
-    lives: Mapping[str, Life],
+    lives_by_owner: Mapping[str, Life],
 ) -> str:
     """Why the answer at an index is false; empty if it is right, or may be."""
     answer, owner = dict(answers)[index], transaction.transactional_id
     is_wrong_state = answer.error == WRONG_STATE_ERROR and isinstance(answer, Ended)
     if owner is None or not (is_wrong_state or answer.error in FENCED_ERRORS):
         return ""
-    life = lives[owner]
+    life = lives_by_owner[owner]
     if has_cause(life, transaction, answer, answer_index=index):
         return ""
     if is_wrong_state:
@@ -157,7 +159,10 @@ def _why_answer_is_false(
 def has_cause(life: Life, transaction: Transaction, answer: Answer, *, answer_index: int) -> bool:
     """Whether another client, or the producer itself, may have caused the error."""
     return _has_other_cause(
-        life, begin_index=transaction.heard_of, answer_index=answer_index, producer_name=answer.who
+        life,
+        begin_index=transaction.first_known_index,
+        answer_index=answer_index,
+        producer_name=answer.who,
     ) or _has_foreign_identity(life, answer_index=answer_index, answer=answer)
 
 
@@ -167,7 +172,7 @@ def _has_other_cause(
     """Whether another request may have led to the error."""
     producer_ids = _producer_ids(life)
     owner, newest_identity = "", (-1, -1)
-    unfinished: set[str] = set()
+    unfinished_labels: set[str] = set()
     for event in life:
         observation = event.observation
         if event.history_index > answer_index:
@@ -188,17 +193,17 @@ def _has_other_cause(
                         observation.who,
                         (observation.producer_id, observation.producer_epoch),
                     )
-                    unfinished.clear()
+                    unfinished_labels.clear()
             case Began() if event.history_index < begin_index:
-                unfinished.add(observation.transaction)
+                unfinished_labels.add(observation.transaction)
             case Ended() if observation.outcome is Outcome.OK:
-                unfinished.discard(observation.transaction)
+                unfinished_labels.discard(observation.transaction)
             case Aborted():
                 if _may_end(observation, producer_ids):
                     return True
             case _:
                 pass  # a look, or the transaction in question, or nothing that has happened
-    return owner != producer_name or bool(unfinished)
+    return owner != producer_name or bool(unfinished_labels)
 
 
 def _is_older(initialised: Initialised, newest_identity: tuple[int, int]) -> bool:
@@ -249,7 +254,7 @@ def _has_foreign_identity(life: Life, *, answer_index: int, answer: Answer) -> b
     """Whether the request had another identity than its producer had got; or whether another client
     has used a higher epoch of this producer, which raises the epoch at a leader.
     """
-    identity, newest_identity = _PossibleIdentities(), (-1, -1)
+    possible_identities, newest_identity = _PossibleIdentities(), (-1, -1)
     for event in life:
         observation = event.observation
         is_over = event.history_index < answer_index
@@ -260,13 +265,15 @@ def _has_foreign_identity(life: Life, *, answer_index: int, answer: Answer) -> b
                 and not _is_older(observation, newest_identity)
             ):
                 newest_identity = observation.producer_id, observation.producer_epoch
-                identity.adopt(*newest_identity)
+                possible_identities.adopt(*newest_identity)
         elif isinstance(observation, Answer) and event.since < answer_index:
-            if observation.outcome is not Outcome.FAILED and identity.is_exceeded_by(observation):
+            if observation.outcome is not Outcome.FAILED and possible_identities.is_exceeded_by(
+                observation
+            ):
                 return True
             if is_over and observation.outcome is Outcome.OK:
-                identity.acknowledge(observation)
-    return identity.differs_from(answer)
+                possible_identities.acknowledge(observation)
+    return possible_identities.differs_from(answer)
 
 
 class _PossibleIdentities:
@@ -274,24 +281,24 @@ class _PossibleIdentities:
     range, since an acknowledged end may or may not have raised the epoch (transactions v2).
     """
 
-    __slots__ = ("_highest", "_lowest", "_producer_id")
+    __slots__ = ("_highest_epoch", "_lowest_epoch", "_producer_id")
 
     def __init__(self) -> None:
         self._producer_id = -1
-        self._lowest = self._highest = -1
+        self._lowest_epoch = self._highest_epoch = -1
 
     def adopt(self, producer_id: int, producer_epoch: int) -> None:
         self._producer_id = producer_id
-        self._lowest = self._highest = producer_epoch
+        self._lowest_epoch = self._highest_epoch = producer_epoch
 
     def acknowledge(self, answer: Answer) -> None:
         """Notes that a broker has granted a request with this epoch; an end may raise the epoch."""
         if answer.producer_epoch is not None and answer.producer_id == self._producer_id:
-            self._lowest = max(self._lowest, answer.producer_epoch)
+            self._lowest_epoch = max(self._lowest_epoch, answer.producer_epoch)
         if not isinstance(answer, Ended):
             return
         if answer.next_producer_epoch is None:
-            self._highest += 1
+            self._highest_epoch += 1
         else:
             following = answer.next_producer_id
             self.adopt(
@@ -302,7 +309,7 @@ class _PossibleIdentities:
         return (
             answer.producer_epoch is not None
             and answer.producer_id == self._producer_id
-            and answer.producer_epoch > self._highest
+            and answer.producer_epoch > self._highest_epoch
         )
 
     def differs_from(self, answer: Answer) -> bool:
@@ -310,7 +317,7 @@ class _PossibleIdentities:
             return False
         return (
             answer.producer_id not in (None, self._producer_id)
-            or not self._lowest <= answer.producer_epoch <= self._highest
+            or not self._lowest_epoch <= answer.producer_epoch <= self._highest_epoch
         )
 
 

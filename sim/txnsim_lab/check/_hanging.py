@@ -76,10 +76,10 @@ def _hanging(history: History) -> tuple[Hanging, ...]:
         for producer_id, start_offset in _open_at(history, last_answers[partition]):
             if start_offset > read.last_stable_offset:
                 continue  # another one is before it
-            proof = _proof_without_owner(
+            proof_indexes = _proof_without_owner(
                 history, partition, producer_id, start_offset, owners[producer_id]
             )
-            if proof:
+            if proof_indexes:
                 hanging_transactions.append(
                     Hanging(
                         topic_partition=partition,
@@ -87,7 +87,9 @@ def _hanging(history: History) -> tuple[Hanging, ...]:
                         start_offset=start_offset,
                         last_stable_offset=read.last_stable_offset,
                         high_watermark=read.high_watermark,
-                        evidence=tuple(sorted({*proof, last_answers[partition], read_index})),
+                        evidence=tuple(
+                            sorted({*proof_indexes, last_answers[partition], read_index})
+                        ),
                     )
                 )
     return tuple(hanging_transactions)
@@ -101,21 +103,21 @@ def _producer_answers(history: History) -> Iterator[tuple[int, Producers]]:
 
 def _ids_by_producer(history: History) -> dict[int, set[str]]:
     """For each producer id, the transactional ids that have ever had it."""
-    ids: dict[int, set[str]] = defaultdict(set)
+    ids_by_producer: dict[int, set[str]] = defaultdict(set)
     for _, initialised in history.all_of(Initialised):
-        ids[initialised.producer_id].add(initialised.transactional_id)
+        ids_by_producer[initialised.producer_id].add(initialised.transactional_id)
     for _, description in history.all_of(Described):
-        ids[description.producer_id].add(description.transactional_id)
-    return ids
+        ids_by_producer[description.producer_id].add(description.transactional_id)
+    return ids_by_producer
 
 
 def _open_at(history: History, index: int) -> list[tuple[int, int]]:
     """Producer id and start offset of each transaction that a leader's answer showed as open."""
-    producers = history[index]
-    assert isinstance(producers, Producers)
+    producers_observation = history[index]
+    assert isinstance(producers_observation, Producers)
     return [
         (producer.producer_id, producer.start_offset)
-        for producer in producers.producers
+        for producer in producers_observation.producers
         if producer.start_offset is not None
     ]
 
@@ -123,36 +125,42 @@ def _open_at(history: History, index: int) -> list[tuple[int, int]]:
 def _last_read_held_back(history: History, partition: TopicPartition) -> tuple[int, Read] | None:
     """The last Read of a read_committed reader, if the last stable offset blocked it."""
     last_read = None
-    for pair in history.committed_reads(partition):
-        if pair[1].last_stable_offset != UNKNOWN_OFFSET:
-            last_read = pair
+    for index_and_read in history.committed_reads(partition):
+        if index_and_read[1].last_stable_offset != UNKNOWN_OFFSET:
+            last_read = index_and_read
     if last_read is None or last_read[1].last_stable_offset >= last_read[1].high_watermark:
         return None
     return last_read
 
 
 def _proof_without_owner(
-    history: History, partition: TopicPartition, producer_id: int, start_offset: int, ids: set[str]
+    history: History,
+    partition: TopicPartition,
+    producer_id: int,
+    start_offset: int,
+    transactional_ids: set[str],
 ) -> tuple[int, ...]:
     """Indexes of the observations: open, not listed, open again; empty if one is missing or
     contradicted later.
     """
-    open_first: int | None = None
+    first_open_index: int | None = None
     denial_index: int | None = None
-    proof: tuple[int, ...] = ()
+    proof_indexes: tuple[int, ...] = ()
     for index, observation in enumerate(history):
         if _says_open(observation, partition, producer_id, start_offset):
-            if open_first is None:
-                open_first = index
+            if first_open_index is None:
+                first_open_index = index
             if denial_index is not None:
-                proof = (open_first, denial_index, index)
+                proof_indexes = (first_open_index, denial_index, index)
             continue
-        coordinator_says_open = _word_of_coordinator(observation, partition, producer_id, ids)
+        coordinator_says_open = _word_of_coordinator(
+            observation, partition, producer_id, transactional_ids
+        )
         if coordinator_says_open is True:
-            denial_index, proof = None, ()
-        elif coordinator_says_open is False and open_first is not None:
+            denial_index, proof_indexes = None, ()
+        elif coordinator_says_open is False and first_open_index is not None:
             denial_index = index
-    return proof
+    return proof_indexes
 
 
 def _says_open(
@@ -176,7 +184,7 @@ def _says_open(
 
 
 def _word_of_coordinator(
-    observation: Seen, partition: TopicPartition, producer_id: int, ids: set[str]
+    observation: Seen, partition: TopicPartition, producer_id: int, transactional_ids: set[str]
 ) -> bool | None:
     """Whether a coordinator's answer lists the transaction on the partition; None if the answer is
     about others.
@@ -184,7 +192,7 @@ def _word_of_coordinator(
     match observation:
         case Described(error="") if observation.producer_id == producer_id:
             return observation.state in OPEN_STATES and partition in observation.partitions
-        case Described(error="" | "TRANSACTIONAL_ID_NOT_FOUND") if ids == {
+        case Described(error="" | "TRANSACTIONAL_ID_NOT_FOUND") if transactional_ids == {
             observation.transactional_id
         }:
             return False  # the only id that ever had this producer id has another one now, or none

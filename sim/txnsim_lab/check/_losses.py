@@ -30,9 +30,9 @@ def losses(history: History) -> tuple[Anomaly, ...]:
     anomalies: list[Anomaly] = []
     for index, write in history.writes():
         if write.transaction is None and write.outcome is Outcome.OK:
-            proof = loss_proofs.proof_of_loss(index, write, end_index=None)
-            if proof:
-                anomalies.append(_lost_write(write, "", index, *proof))
+            proof_of_loss = loss_proofs.proof_of_loss(index, write, end_index=None)
+            if proof_of_loss:
+                anomalies.append(_lost_write(write, "", index, *proof_of_loss))
     for transaction in history.transactions().values():
         anomalies += _losses_of_transaction(transaction, loss_proofs)
     return tuple(anomalies)
@@ -42,16 +42,16 @@ class _LossProofs:
     """The fate of each record of a history."""
 
     def __init__(self, history: History) -> None:
-        self._seen: Visibility = visibility(history)
+        self._visibility: Visibility = visibility(history)
         self._hanging: tuple[Hanging, ...] = hanging(history)
 
     def proof_of_loss(self, index: int, write: Wrote, *, end_index: int | None) -> tuple[int, ...]:
         """Indexes of observations which prove that no reader will see the record any more; empty if
         there is no proof.
         """
-        if index in self._seen.misses:
-            return (self._seen.misses[index],)
-        if end_index is None or self._seen.sights_of(write):
+        if index in self._visibility.misses:
+            return (self._visibility.misses[index],)
+        if end_index is None or self._visibility.sights_of(write):
             return ()
         for transaction in self._hanging:
             if transaction.holds(write) and transaction.evidence[-1] > end_index:
@@ -60,49 +60,59 @@ class _LossProofs:
 
     def deliveries(self, write: Wrote) -> tuple[int, ...]:
         """Index of the first delivery of the record; empty if there is none."""
-        return tuple(sight.index for sight in self._seen.sights_of(write))[:1]
+        return tuple(sight.index for sight in self._visibility.sights_of(write))[:1]
 
 
 def _losses_of_transaction(transaction: Transaction, loss_proofs: _LossProofs) -> list[Anomaly]:
     end_index = max(
-        (index for index, end in transaction.ends if end.commit and end.outcome is Outcome.OK),
+        (
+            index
+            for index, end_observation in transaction.ends
+            if end_observation.commit and end_observation.outcome is Outcome.OK
+        ),
         default=None,
     )
     lost_writes = {}
-    visible: dict[_RecordKey, tuple[int, ...]] = {}
+    sights_by_record: dict[_RecordKey, tuple[int, ...]] = {}
     for index, write in transaction.acknowledged:
-        proof = loss_proofs.proof_of_loss(index, write, end_index=end_index)
-        if proof:
-            lost_writes[index] = (write, proof)
-        if sights := loss_proofs.deliveries(write):
-            visible[_record_key(index, write)] = sights
+        proof_of_loss = loss_proofs.proof_of_loss(index, write, end_index=end_index)
+        if proof_of_loss:
+            lost_writes[index] = (write, proof_of_loss)
+        if sight_indexes := loss_proofs.deliveries(write):
+            sights_by_record[_record_key(index, write)] = sight_indexes
     if not lost_writes:
         return []
-    proofs = [
-        proof_index for index, (_, proof) in lost_writes.items() for proof_index in (index, *proof)
+    proof_indexes = [
+        proof_index
+        for index, (_, proof_of_loss) in lost_writes.items()
+        for proof_index in (index, *proof_of_loss)
     ]
     end_indexes = [index for index, _ in transaction.ends]
     anomalies = []
     lost_names = {_record_key(index, write) for index, (write, _) in lost_writes.items()}
-    if visible and len(lost_names | visible.keys()) > 1:
+    if sights_by_record and len(lost_names | sights_by_record.keys()) > 1:
         missing_text = ", ".join(_record_name(write) for write, _ in lost_writes.values())
         anomalies.append(
             convict(
                 Kind.TORN_TRANSACTION,
                 f"a part of {transaction.label} is visible, but not {missing_text}",
-                *proofs,
-                *(index for sights in visible.values() for index in sights),
+                *proof_indexes,
+                *(index for sight_indexes in sights_by_record.values() for index in sight_indexes),
                 *end_indexes,
             )
         )
     if end_index is None:
         return anomalies
-    if not visible and len(lost_writes) == len(transaction.acknowledged) and len(lost_names) > 1:
+    if (
+        not sights_by_record
+        and len(lost_writes) == len(transaction.acknowledged)
+        and len(lost_names) > 1
+    ):
         reason = f"{transaction.label} was acknowledged as committed, and nothing of it is there"
-        return [convict(Kind.LOST_COMMIT, reason, *proofs, *end_indexes)]
-    for index, (write, proof) in lost_writes.items():
+        return [convict(Kind.LOST_COMMIT, reason, *proof_indexes, *end_indexes)]
+    for index, (write, proof_of_loss) in lost_writes.items():
         anomalies.append(
-            _lost_write(write, f" of {transaction.label}", index, *proof, *end_indexes)
+            _lost_write(write, f" of {transaction.label}", index, *proof_of_loss, *end_indexes)
         )
     return anomalies
 
@@ -115,9 +125,11 @@ def _record_key(index: int, write: Wrote) -> _RecordKey:
     return write.place, index if write.value is None else write.value
 
 
-def _lost_write(write: Wrote, owner: str, *evidence: int) -> Anomaly:
-    reason = f"{_record_name(write)}{owner} was acknowledged and committed, and no reader gets it"
-    return convict(Kind.LOST_WRITE, reason, *evidence)
+def _lost_write(write: Wrote, owner_label: str, *evidence_indexes: int) -> Anomaly:
+    reason = (
+        f"{_record_name(write)}{owner_label} was acknowledged and committed, and no reader gets it"
+    )
+    return convict(Kind.LOST_WRITE, reason, *evidence_indexes)
 
 
 def _record_name(write: Wrote) -> str:

@@ -29,21 +29,21 @@ def out_of_order(history: History) -> tuple[Anomaly, ...]:
     record can never follow. The second case needs a record whose every attempt was refused and that
     no reader has got: a late repetition of a record in the log gets the same error.
     """
-    visible = visibility(history)
-    sessions: dict[_Session, list[tuple[int, int, Wrote]]] = defaultdict(list)
+    record_visibility = visibility(history)
+    attempts_by_session: dict[_Session, list[tuple[int, int, Wrote]]] = defaultdict(list)
     for index, write in history.writes():
         if None not in (write.producer_id, write.producer_epoch, write.sequence):
             assert write.producer_id is not None
             assert write.producer_epoch is not None
             assert write.sequence is not None
             session = (write.producer_id, write.producer_epoch, write.place)
-            sessions[session].append((write.sequence, index, write))
+            attempts_by_session[session].append((write.sequence, index, write))
     anomalies = []
-    for session in sorted(sessions):
-        attempts = sorted(sessions[session], key=lambda attempt: attempt[:2])
-        culprit = _find_overtaking(attempts, visible)
-        if culprit is not None:
-            (_, lower_index, lower_attempt), (_, higher_index, higher_attempt) = culprit
+    for session in sorted(attempts_by_session):
+        attempts = sorted(attempts_by_session[session], key=lambda attempt: attempt[:2])
+        overtaking_attempts = _find_overtaking(attempts, record_visibility)
+        if overtaking_attempts is not None:
+            (_, lower_index, lower_attempt), (_, higher_index, higher_attempt) = overtaking_attempts
             reason = (
                 f"producer {session[0]} epoch {session[1]} sent {lower_attempt.value!r} before "
                 f"{higher_attempt.value!r} to {session[2]}, which came first"
@@ -56,50 +56,55 @@ _Attempt = tuple[int, int, Wrote]
 
 
 def _find_overtaking(
-    attempts: list[_Attempt], visible: Visibility
+    attempts: list[_Attempt], record_visibility: Visibility
 ) -> tuple[_Attempt, _Attempt] | None:
     """A record, and one with a higher sequence that overtook it."""
-    accepted = [
+    accepted_attempts = [
         attempt_before for attempt_before in attempts if attempt_before[2].outcome is Outcome.OK
     ]
     for lower_attempt in attempts:
         higher_attempt = next(
             (
                 attempt
-                for attempt in accepted
-                if _follows(attempt[0], lower_attempt[0]) and _overtook(lower_attempt, attempt)
+                for attempt in accepted_attempts
+                if _follows_sequence(attempt[0], lower_attempt[0])
+                and _overtook(lower_attempt, attempt)
             ),
             None,
         )
         if higher_attempt is not None and (
-            lower_attempt in accepted or _undeliverable(lower_attempt[0], attempts, visible)
+            lower_attempt in accepted_attempts
+            or _is_undeliverable(lower_attempt[0], attempts, record_visibility)
         ):
             return lower_attempt, higher_attempt
     return None
 
 
-def _follows(sequence: int, earlier_sequence: int) -> bool:
+def _follows_sequence(sequence: int, earlier_sequence: int) -> bool:
     """Whether one sequence comes after another. Sequences start again at 0 after the largest one,
     so the order of two that are far apart is unknown.
     """
     return 0 < (sequence - earlier_sequence) % SEQUENCES < SEQUENCES // 2
 
 
-def _overtook(low: _Attempt, high: _Attempt) -> bool:
-    _, low_at, refused_or_taken = low
-    _, high_at, accepted = high
+def _overtook(lower_attempt: _Attempt, higher_attempt: _Attempt) -> bool:
+    _, lower_index, refused_or_taken = lower_attempt
+    _, higher_index, accepted_write = higher_attempt
     if refused_or_taken.outcome is Outcome.OK:
-        return UNKNOWN_OFFSET < accepted.offset < refused_or_taken.offset
-    return refused_or_taken.error == OUT_OF_ORDER_ERROR and high_at < low_at
+        return UNKNOWN_OFFSET < accepted_write.offset < refused_or_taken.offset
+    return refused_or_taken.error == OUT_OF_ORDER_ERROR and higher_index < lower_index
 
 
-def _undeliverable(sequence: int, attempts: list[_Attempt], visible: Visibility) -> bool:
+def _is_undeliverable(
+    sequence: int, attempts: list[_Attempt], record_visibility: Visibility
+) -> bool:
     """Whether a record is not in the log: every attempt was refused, and no reader has got it."""
     same_sequence = [
         write for attempt_sequence, _, write in attempts if attempt_sequence == sequence
     ]
     return all(
-        write.outcome is Outcome.FAILED and (write.place, write.value) not in visible.sights
+        write.outcome is Outcome.FAILED
+        and (write.place, write.value) not in record_visibility.sights
         for write in same_sequence
     )
 
@@ -116,15 +121,15 @@ def readers_went_back(history: History) -> tuple[Anomaly, ...]:
     that of a follower behind its leader's (KIP-392). So only answers of one replica in one leader
     epoch are compared.
     """
-    furthest: dict[_ReaderAtReplica, tuple[int, Read]] = {}
+    furthest_read_of: dict[_ReaderAtReplica, tuple[int, Read]] = {}
     anomalies: dict[_ReaderAtReplica, Anomaly] = {}
     for index, read in history.committed_reads():
         if read.last_stable_offset == UNKNOWN_OFFSET:
             continue
         reader_and_partition = (read.who, read.place, read.leader_epoch, read.follower)
-        furthest_read = furthest.get(reader_and_partition)
+        furthest_read = furthest_read_of.get(reader_and_partition)
         if furthest_read is None or read.last_stable_offset >= furthest_read[1].last_stable_offset:
-            furthest[reader_and_partition] = (index, read)
+            furthest_read_of[reader_and_partition] = (index, read)
         elif reader_and_partition not in anomalies:
             reason = (
                 f"{read.who} could read up to {furthest_read[1].last_stable_offset} on"

@@ -19,50 +19,60 @@ def positions_before_decision(history: History) -> tuple[Anomaly, ...]:
     """An OffsetFetch returned a position that was sent only in transactions that never committed,
     or whose commit had not been requested by then.
     """
-    senders: dict[tuple[str, TopicPartition, int], list[tuple[int, SentOffsets]]] = {}
+    sent_offsets_by_position: dict[
+        tuple[str, TopicPartition, int], list[tuple[int, SentOffsets]]
+    ] = {}
     for index, sent_offsets in history.all_of(SentOffsets):
-        senders.setdefault(
+        sent_offsets_by_position.setdefault(
             (sent_offsets.group, sent_offsets.place, sent_offsets.position), []
         ).append((index, sent_offsets))
-    transactions = history.transactions()
+    transaction_by_label = history.transactions()
     anomalies = []
     for index, read in history.all_of(PositionsRead):
         for position in () if read.error else read.positions:
-            sent_by = senders.get((read.group, position.place, position.offset), [])
+            sent_offsets_of_position = sent_offsets_by_position.get(
+                (read.group, position.place, position.offset), []
+            )
             uncommitted_labels = [
-                _sent_before_decision(transactions, sent_offsets_of_sender, read)
-                for _, sent_offsets_of_sender in sent_by
+                _sent_before_decision(transaction_by_label, sent_offsets_of_sender, read)
+                for _, sent_offsets_of_sender in sent_offsets_of_position
             ]
-            if not sent_by or None in uncommitted_labels:
+            if not sent_offsets_of_position or None in uncommitted_labels:
                 continue
             reason = (
                 f"{read.who} got {position.offset} as the position of {read.group} on "
                 f"{position.place}, which {uncommitted_labels[0]} had sent and not committed"
             )
-            evidence = [index, *(sent_index for sent_index, _ in sent_by)]
-            anomalies.append(convict(Kind.POSITIONS_BEFORE_DECISION, reason, *evidence))
+            evidence_indexes = [index, *(sent_index for sent_index, _ in sent_offsets_of_position)]
+            anomalies.append(convict(Kind.POSITIONS_BEFORE_DECISION, reason, *evidence_indexes))
     return tuple(anomalies)
 
 
 def _sent_before_decision(
-    transactions: Mapping[str, Transaction], sent_offsets: SentOffsets, read: PositionsRead
+    transaction_by_label: Mapping[str, Transaction], sent_offsets: SentOffsets, read: PositionsRead
 ) -> str | None:
     """The transaction if it was still uncommitted at the read; None if it was committed, or if
     there is none.
     """
     if sent_offsets.transaction is None:
         return None
-    transaction = transactions[sent_offsets.transaction]
+    transaction = transaction_by_label[sent_offsets.transaction]
     if transaction.fate.is_aborted:
         return transaction.label
     commit_requests = [
-        end for _, end in transaction.ends if end.commit and end.outcome is not Outcome.FAILED
+        end_observation
+        for _, end_observation in transaction.ends
+        if end_observation.commit and end_observation.outcome is not Outcome.FAILED
     ]
-    commit_times = [end.asked_ms for end in commit_requests if end.asked_ms is not None]
+    commits_asked_ms = [
+        end_observation.asked_ms
+        for end_observation in commit_requests
+        if end_observation.asked_ms is not None
+    ]
     if (
         commit_requests
-        and len(commit_times) == len(commit_requests)
-        and read.at_ms < min(commit_times)
+        and len(commits_asked_ms) == len(commit_requests)
+        and read.at_ms < min(commits_asked_ms)
     ):
         return transaction.label
     return None

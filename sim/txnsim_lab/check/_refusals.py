@@ -57,7 +57,9 @@ def refused_producers(history: History) -> tuple[Anomaly, ...]:
                 f"{answer.who} got {answer.error} in {transaction.label}, which it had begun "
                 f"as it should; no client took over {owner}, and nothing was granted to it any more"
             )
-            anomalies.append(convict(Kind.REFUSED_PRODUCER, reason, transaction.heard_of, index))
+            anomalies.append(
+                convict(Kind.REFUSED_PRODUCER, reason, transaction.first_known_index, index)
+            )
             break
     return tuple(anomalies)
 
@@ -77,12 +79,12 @@ def _was_left_out(answers: Sequence[tuple[int, Answer]], refused_answer: Answer)
     return not any(not addition.partitions for addition in accepted_additions)
 
 
-def _is_granted_since(life: Life, answered_at: int) -> bool:
+def _is_granted_since(life: Life, answer_index: int) -> bool:
     """Whether a later request of that id was granted, or may have been: then the producer was not
     stopped.
     """
     return any(
-        event.history_index > answered_at and event.observation.outcome is not Outcome.FAILED
+        event.history_index > answer_index and event.observation.outcome is not Outcome.FAILED
         for event in life
         if isinstance(event.observation, Initialised | Answer)
     )

@@ -99,9 +99,10 @@ def aborted_deliveries(history: History) -> tuple[Anomaly, ...]:
         for index, fetch, record in consumption.deliveries():
             if record.value is None or fetch.isolation is not Isolation.READ_COMMITTED:
                 continue
-            write = visible.writers.get((consumption.topic_partition, record.value), ())
+            writes_of_value = visible.writers.get((consumption.topic_partition, record.value), ())
             indexed_writers = [
-                (write_index, history.transaction_of(writer)) for write_index, writer in write
+                (write_index, history.transaction_of(writer))
+                for write_index, writer in writes_of_value
             ]
             if not indexed_writers or not all(
                 writer and writer.fate.is_aborted for _, writer in indexed_writers
@@ -114,8 +115,12 @@ def aborted_deliveries(history: History) -> tuple[Anomaly, ...]:
             end_indexes = (
                 end_index for _, writer in indexed_writers if writer for end_index, _ in writer.ends
             )
-            evidence = (index, *(write_index for write_index, _ in indexed_writers), *end_indexes)
-            anomalies.append(convict(Kind.ABORTED_READ, reason, *evidence))
+            evidence_indexes = (
+                index,
+                *(write_index for write_index, _ in indexed_writers),
+                *end_indexes,
+            )
+            anomalies.append(convict(Kind.ABORTED_READ, reason, *evidence_indexes))
     return tuple(anomalies)
 
 
@@ -151,7 +156,7 @@ def delivered_after_acknowledgement(history: History) -> tuple[Anomaly, ...]:
                 if (
                     final_index < index
                     and final_acknowledgement.first <= record.offset <= final_acknowledgement.last
-                    and _follows(fetch, final_acknowledgement)
+                    and _request_follows(fetch, final_acknowledgement)
                     and not consumption.is_set_between(final_index, index)
                 ):
                     reason = (
@@ -175,33 +180,33 @@ def two_owners(history: History) -> tuple[Anomaly, ...]:
         deliveries: dict[int, list[_Delivery]] = defaultdict(list)
         for delivery in consumption.deliveries():
             for earlier_delivery in deliveries[delivery.record.offset]:
-                if _overlaps(consumption, earlier_delivery, delivery):
+                if _deliveries_overlap(consumption, earlier_delivery, delivery):
                     reason = (
                         f"{earlier_delivery.fetch.who} and {delivery.fetch.who} of"
                         f" {consumption.group} have "
                         f"{consumption.topic_partition}@{delivery.record.offset} at the same time"
                     )
-                    evidence = (earlier_delivery.history_index, delivery.history_index)
-                    anomalies.append(convict(Kind.TWO_OWNERS, reason, *evidence))
+                    evidence_indexes = (earlier_delivery.history_index, delivery.history_index)
+                    anomalies.append(convict(Kind.TWO_OWNERS, reason, *evidence_indexes))
             deliveries[delivery.record.offset].append(delivery)
     return tuple(anomalies)
 
 
-def _overlaps(
+def _deliveries_overlap(
     consumption: _Consumption, earlier_delivery: _Delivery, later_delivery: _Delivery
 ) -> bool:
     """Whether the first member's lock was in force until the second answer came."""
     earlier_fetch, later_fetch = earlier_delivery.fetch, later_delivery.fetch
     if earlier_fetch.asked_ms is None or earlier_fetch.lock_ms is None:
         return False
-    may_have_ended = (
+    end_flags = (
         acknowledged.who == earlier_fetch.who
         and acknowledged.first <= earlier_delivery.record.offset <= acknowledged.last
         and (acknowledged.asked_ms or 0) <= later_fetch.at_ms
         for index, acknowledged in consumption.acknowledgements
         if index > earlier_delivery.history_index
     )
-    has_left = (
+    left_flags = (
         member.who == earlier_fetch.who and (member.asked_ms or 0) <= later_fetch.at_ms
         for index, member in consumption.leavers
         if index > earlier_delivery.history_index
@@ -209,10 +214,10 @@ def _overlaps(
     return (
         earlier_fetch.who != later_fetch.who
         and earlier_fetch.leader_epoch == later_fetch.leader_epoch
-        and _follows(later_fetch, earlier_fetch)
+        and _request_follows(later_fetch, earlier_fetch)
         and later_fetch.at_ms < earlier_fetch.asked_ms + earlier_fetch.lock_ms
-        and not any(may_have_ended)
-        and not any(has_left)
+        and not any(end_flags)
+        and not any(left_flags)
         and not consumption.is_set_between(
             earlier_delivery.history_index, later_delivery.history_index
         )
@@ -252,24 +257,27 @@ def starving_groups(history: History) -> tuple[Anomaly, ...]:
     } | stuck_partitions(history)
     anomalies = []
     for consumption in history.derived(_consumptions):
-        in_vain = _fetches_in_vain(consumption)
+        fetches_in_vain = _fetches_in_vain(consumption)
         is_known = _is_fully_observed(
             consumption
         ) and consumption.topic_partition.topic not in deleted_topics(history)
-        if not in_vain or not is_known or consumption.topic_partition in explained:
+        if not fetches_in_vain or not is_known or consumption.topic_partition in explained:
             continue
-        (first_at, first_fetch), (last_at, last_fetch) = in_vain[0], in_vain[-1]
+        (first_index, first_fetch), (last_index, last_fetch) = (
+            fetches_in_vain[0],
+            fetches_in_vain[-1],
+        )
         for commit_index, write in _undelivered_writes(history, consumption):
-            was_before = _started_at_or_below(consumption, write.offset, first_at)
+            was_before = _started_at_or_below(consumption, write.offset, first_index)
             waited_ms = last_fetch.at_ms - first_fetch.at_ms
-            if commit_index < first_at and was_before and waited_ms > blocking_limit_ms(history):
+            if commit_index < first_index and was_before and waited_ms > blocking_limit_ms(history):
                 reason = (
                     f"{consumption.group} has got nothing of {consumption.topic_partition} for"
                     f" {waited_ms} "
                     f"ms, where {write.value!r} at {write.offset} waits"
                 )
                 anomalies.append(
-                    convict(Kind.STARVING_READER, reason, commit_index, first_at, last_at)
+                    convict(Kind.STARVING_READER, reason, commit_index, first_index, last_index)
                 )
                 break
     return tuple(anomalies)
@@ -295,15 +303,15 @@ def _is_fully_observed(consumption: _Consumption) -> bool:
 
 def _started_at_or_below(consumption: _Consumption, offset: int, last_index: int) -> bool:
     """Whether an observation before an index shows a start offset at or below this offset."""
-    starts = (
+    start_flags = (
         start_index < last_index and 0 <= start.start_offset <= offset
         for start_index, start in consumption.starts
     )
-    deliveries = (
+    delivery_flags = (
         delivery.history_index < last_index and delivery.record.offset <= offset
         for delivery in consumption.deliveries()
     )
-    return any(starts) or any(deliveries)
+    return any(start_flags) or any(delivery_flags)
 
 
 def _undelivered_writes(history: History, consumption: _Consumption) -> Iterator[tuple[int, Wrote]]:
@@ -311,9 +319,11 @@ def _undelivered_writes(history: History, consumption: _Consumption) -> Iterator
     deleted; each with the index of the observation that acknowledges its commit.
     """
     delivered_offsets = {delivery.record.offset for delivery in consumption.deliveries()}
-    begins = (read.log_start_offset for _, read in history.reads(consumption.topic_partition))
-    log_start_offset = max(begins, default=UNKNOWN_OFFSET)
-    missed_write_indexes = visibility(history).misses
+    log_start_offsets = (
+        read.log_start_offset for _, read in history.reads(consumption.topic_partition)
+    )
+    log_start_offset = max(log_start_offsets, default=UNKNOWN_OFFSET)
+    read_index_by_missed_write = visibility(history).misses
     for index, write in history.writes():
         transaction = history.transaction_of(write)
         is_demanded = (
@@ -323,7 +333,7 @@ def _undelivered_writes(history: History, consumption: _Consumption) -> Iterator
             and write.key is None
             and write.offset >= max(log_start_offset, 0)
             and write.offset not in delivered_offsets
-            and index not in missed_write_indexes
+            and index not in read_index_by_missed_write
         )
         if not is_demanded or (transaction is not None and not transaction.fate.is_committed):
             continue
@@ -333,7 +343,7 @@ def _undelivered_writes(history: History, consumption: _Consumption) -> Iterator
         yield max((index, *end_indexes)), write
 
 
-def _follows(later_observation: Observation, earlier_observation: Observation) -> bool:
+def _request_follows(later_observation: Observation, earlier_observation: Observation) -> bool:
     """Whether a request was certainly sent after an earlier answer had arrived."""
     return later_observation.who == earlier_observation.who or (
         later_observation.asked_ms is not None

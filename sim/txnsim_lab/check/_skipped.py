@@ -61,7 +61,7 @@ def skipped_input(history: History) -> tuple[Anomaly, ...]:
     Members are those who have sent positions of the group, or for whom they were sent.
     """
     anomalies = []
-    for (group_name, partition), group in sorted(_groups(history).items()):
+    for (group_name, partition), group in sorted(_group_by_place(history).items()):
         reads = tuple(
             indexed_read
             for indexed_read in history.committed_reads(partition)
@@ -82,12 +82,12 @@ def skipped_input(history: History) -> tuple[Anomaly, ...]:
                 f"member of the group has processed "
                 f"{', '.join(map(str, offsets[:_OFFSETS_NAMED_MAX]))}{unlisted_text}"
             )
-            evidence = (group.index, missed_offsets[offsets[0]])
-            anomalies.append(convict(Kind.SKIPPED_INPUT, reason, *evidence))
+            evidence_indexes = (group.index, missed_offsets[offsets[0]])
+            anomalies.append(convict(Kind.SKIPPED_INPUT, reason, *evidence_indexes))
     return tuple(anomalies)
 
 
-def _groups(history: History) -> dict[tuple[str, TopicPartition], _SkippedGroup]:
+def _group_by_place(history: History) -> dict[tuple[str, TopicPartition], _SkippedGroup]:
     groups: dict[tuple[str, TopicPartition], _SkippedGroup] = defaultdict(
         lambda: _SkippedGroup(set(), set(), set())
     )
@@ -115,13 +115,13 @@ def _unprocessed_records(
     history: History, partition: TopicPartition, group: _SkippedGroup, reads: _IndexedReads
 ) -> dict[int, int]:
     """Offset of each unprocessed record -> index of the observation that shows that it exists."""
-    delivered: set[int] = set()
-    processed, names_inputs = _processed_inputs(history, partition, group, reads)
+    delivered_offsets: set[int] = set()
+    processed_offsets, names_inputs = _processed_inputs(history, partition, group, reads)
     for _, read in reads:
         offsets = {record.offset for record in read.records}
-        delivered |= offsets
+        delivered_offsets |= offsets
         if not _has_aborted(history, read.transaction):
-            processed |= offsets
+            processed_offsets |= offsets
     first_offset = min(read.asked for _, read in reads)
     missed_offsets: dict[int, int] = {}
     start_offset, unreadable_offsets = _unreadable_records(history, partition)
@@ -130,10 +130,10 @@ def _unprocessed_records(
             offset = record.offset
             if (
                 not max(first_offset, start_offset) <= offset < group.highest_position
-                or offset in processed
+                or offset in processed_offsets
             ):
                 continue
-            if offset in delivered and offset < group.vouched_position and not names_inputs:
+            if offset in delivered_offsets and offset < group.vouched_position and not names_inputs:
                 continue  # it was done again, from memory perhaps: its position was committed
             if offset not in unreadable_offsets:
                 missed_offsets.setdefault(offset, index)
@@ -151,7 +151,9 @@ def _processed_inputs(
     transactions_of_group = group.transactions | {read.transaction for _, read in reads}
     for write in history.derived(_writes_by_input).get(partition, ()):
         inputs = {
-            input_record.offset for input_record in write.of if input_record.place == partition
+            input_position.offset
+            for input_position in write.of
+            if input_position.place == partition
         }
         names_inputs |= (
             bool(inputs)
@@ -164,11 +166,11 @@ def _processed_inputs(
 
 
 def _writes_by_input(history: History) -> dict[TopicPartition, list[Wrote]]:
-    writes: dict[TopicPartition, list[Wrote]] = defaultdict(list)
+    writes_by_partition: dict[TopicPartition, list[Wrote]] = defaultdict(list)
     for _, write in history.writes():
-        for partition in {input_record.place for input_record in write.of}:
-            writes[partition].append(write)
-    return writes
+        for partition in {input_position.place for input_position in write.of}:
+            writes_by_partition[partition].append(write)
+    return writes_by_partition
 
 
 def _has_aborted(history: History, transaction: str | None) -> bool:
@@ -180,15 +182,17 @@ def _unreadable_records(history: History, partition: TopicPartition) -> tuple[in
     removed.
     """
     start_offset = 0
-    newest: dict[str, int] = {}
+    newest_offset_by_key: dict[str, int] = {}
     unreadable_offsets: set[int] = set()
     for _, read in history.reads(partition):
         start_offset = max(start_offset, read.log_start_offset)
         for record in read.records:
             if record.key is None:
                 continue
-            newest_offset = newest.get(record.key)
+            newest_offset = newest_offset_by_key.get(record.key)
             if newest_offset is not None and newest_offset != record.offset:
                 unreadable_offsets.add(min(newest_offset, record.offset))
-            newest[record.key] = max(record.offset, -1 if newest_offset is None else newest_offset)
+            newest_offset_by_key[record.key] = max(
+                record.offset, -1 if newest_offset is None else newest_offset
+            )
     return start_offset, unreadable_offsets

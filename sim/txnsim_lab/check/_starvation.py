@@ -54,32 +54,32 @@ def starving_readers(history: History) -> tuple[Anomaly, ...]:
     for (reader_name, partition), last_reads in sorted(_reads_without_progress(history).items()):
         is_explained = partition in explained or partition.topic in deleted_topic_names
         if not is_explained and len(last_reads) > 1:
-            anomalies += _starving(reader_name, partition, last_reads, patience_ms)
+            anomalies += _find_starving(reader_name, partition, last_reads, patience_ms)
     return tuple(anomalies)
 
 
-def _starving(
+def _find_starving(
     reader_name: str,
     partition: TopicPartition,
     last_reads: list[tuple[int, Read]],
     patience_ms: int,
 ) -> list[Anomaly]:
     """The anomalies in a reader's last Reads of a partition, which returned no records."""
-    last_at, last_read = last_reads[-1]
+    last_index, last_read = last_reads[-1]
     if all(read.last_stable_offset > read.asked for _, read in last_reads[-2:]):
         reason = (
             f"{reader_name} gets nothing at {partition}@{last_read.asked}, though readers may go "
             f"up to {last_read.last_stable_offset}"
         )
-        return [convict(Kind.STARVING_READER, reason, last_reads[-2][0], last_at)]
-    first_at, first_read = _first_read_held_back(last_reads)
+        return [convict(Kind.STARVING_READER, reason, last_reads[-2][0], last_index)]
+    first_index, first_read = _first_read_held_back(last_reads)
     waited_ms = last_read.at_ms - first_read.at_ms
     if waited_ms > patience_ms:
         reason = (
             f"{reader_name} has been held at {partition}@{last_read.asked} for {waited_ms} ms, "
             f"below {last_read.high_watermark}; no transaction may be open for so long"
         )
-        return [convict(Kind.STARVING_READER, reason, first_at, last_at)]
+        return [convict(Kind.STARVING_READER, reason, first_index, last_index)]
     return []
 
 
@@ -87,13 +87,13 @@ def _first_read_held_back(last_reads: list[tuple[int, Read]]) -> tuple[int, Read
     """The first Read at which the present last stable offset blocked the reader. Before that, there
     may have been no records after it, and the reader only waited for new ones.
     """
-    first_at, first_read = last_reads[-1]
+    first_index, first_read = last_reads[-1]
     last_read = first_read
     for index, read in reversed(last_reads):
         if not read.last_stable_offset == last_read.last_stable_offset < read.high_watermark:
             break
-        first_at, first_read = index, read
-    return first_at, first_read
+        first_index, first_read = index, read
+    return first_index, first_read
 
 
 def _reads_without_progress(

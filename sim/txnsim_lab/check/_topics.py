@@ -57,8 +57,8 @@ def in_doubt_of(partition: TopicPartition) -> TopicPartition | None:
     """The partition under its real name, if an answer may be about either of two topics of that
     name; None for all other partitions.
     """
-    topic, doubt, _ = partition.topic.partition(IN_DOUBT_MARK)
-    return TopicPartition(topic, partition.partition) if doubt else None
+    topic, doubt_mark, _ = partition.topic.partition(IN_DOUBT_MARK)
+    return TopicPartition(topic, partition.partition) if doubt_mark else None
 
 
 def own_name(partition: TopicPartition) -> TopicPartition:
@@ -70,7 +70,7 @@ class _Names:
     """Finds the topic that an observation is about, among those with the same name."""
 
     def __init__(self, deletions: dict[str, list[tuple[int, Deleted]]]) -> None:
-        self._deletions = deletions
+        self._deletions_by_topic = deletions
 
     def rename(self, index: int, observation: Seen) -> Seen:
         """The observation with the distinct names of topics."""
@@ -78,16 +78,17 @@ class _Names:
             case Deleted():
                 earlier_deletions = [
                     deletion_index
-                    for deletion_index, _ in self._deletions.get(observation.topic, ())
+                    for deletion_index, _ in self._deletions_by_topic.get(observation.topic, ())
                     if deletion_index < index
                 ]
                 return replace(observation, topic=_name(observation.topic, len(earlier_deletions)))
             case Wrote():
                 inputs = tuple(
                     replace(
-                        input_record, topic=self._name_of(input_record.topic, index, observation)
+                        input_position,
+                        topic=self._name_of(input_position.topic, index, observation),
                     )
-                    for input_record in observation.of
+                    for input_position in observation.of
                 )
                 return replace(
                     observation,
@@ -118,7 +119,7 @@ class _Names:
         """
         deletion_count, is_in_doubt = 0, False
         sent_ms = -1 if observation.asked_ms is None else observation.asked_ms
-        for deletion_index, deletion in self._deletions.get(topic, ()):
+        for deletion_index, deletion in self._deletions_by_topic.get(topic, ()):
             if index < deletion_index and observation.at_ms <= deletion.asked_ms:
                 break
             deletion_count += 1
@@ -130,7 +131,7 @@ class _Names:
         return tuple(
             TopicPartition(_name(partition.topic, deletion_count), partition.partition)
             for partition in partitions
-            for deletion_count in range(len(self._deletions.get(partition.topic, ())) + 1)
+            for deletion_count in range(len(self._deletions_by_topic.get(partition.topic, ())) + 1)
         )
 
 

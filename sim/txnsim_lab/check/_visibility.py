@@ -53,7 +53,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
         if write.value is None:
             return ()
         name = (write.place, write.value)
-        if write.outcome is Outcome.FAILED and not _failed_everywhere(self.writers[name]):
+        if write.outcome is Outcome.FAILED and not _have_failed_everywhere(self.writers[name]):
             return ()  # another attempt has written it
         return self.sights.get(name, ())
 
@@ -64,25 +64,28 @@ def visibility(history: History) -> Visibility:
 
 
 def _visibility(history: History) -> Visibility:
-    writers: dict[RecordName, list[tuple[int, Wrote]]] = defaultdict(list)
+    writes_by_name: dict[RecordName, list[tuple[int, Wrote]]] = defaultdict(list)
     for index, write in history.writes():
         if write.value is not None:
-            writers[write.place, write.value].append((index, write))
+            writes_by_name[write.place, write.value].append((index, write))
     sights: dict[RecordName, list[Sight]] = defaultdict(list)
     for index, read in history.committed_reads():
         for record in read.records:
             if record.value is not None:
                 sights[read.place, record.value].append(Sight(index, record.offset))
     return Visibility(
-        writers={name: _attempts_with_effect(attempts) for name, attempts in writers.items()},
+        writers={
+            name: _attempts_with_effect(writes_of_name)
+            for name, writes_of_name in writes_by_name.items()
+        },
         sights={name: tuple(value_sights) for name, value_sights in sights.items()},
-        misses=_misses(history, sights),
+        misses=_read_index_by_missed_write(history, sights),
     )
 
 
 def _attempts_with_effect(attempts: list[tuple[int, Wrote]]) -> tuple[tuple[int, Wrote], ...]:
     """The attempts that may have had an effect; all of them if all were refused."""
-    if _failed_everywhere(attempts):
+    if _have_failed_everywhere(attempts):
         return tuple(attempts)
     return tuple(
         indexed_write
@@ -91,11 +94,13 @@ def _attempts_with_effect(attempts: list[tuple[int, Wrote]]) -> tuple[tuple[int,
     )
 
 
-def _failed_everywhere(attempts: Iterable[tuple[int, Wrote]]) -> bool:
+def _have_failed_everywhere(attempts: Iterable[tuple[int, Wrote]]) -> bool:
     return all(write.outcome is Outcome.FAILED for _, write in attempts)
 
 
-def _misses(history: History, sights: Mapping[RecordName, list[Sight]]) -> dict[int, int]:
+def _read_index_by_missed_write(
+    history: History, sights_by_record: Mapping[RecordName, list[Sight]]
+) -> dict[int, int]:
     """Index of each write that a Read passed without returning it -> index of the Read."""
     due_writes: dict[TopicPartition, list[tuple[int, int, Wrote]]] = defaultdict(list)
     superseded = _SupersededLog(history)
@@ -104,21 +109,21 @@ def _misses(history: History, sights: Mapping[RecordName, list[Sight]]) -> dict[
             continue
         if write.offset == UNKNOWN_OFFSET:
             continue  # "not there" would need a reader of everything, and nothing deleted meanwhile
-        if not _seen_elsewhere(write, sights.get((write.place, write.value), ())):
+        if not _seen_elsewhere(write, sights_by_record.get((write.place, write.value), ())):
             due_writes[write.place].append((write.offset, index, write))
-    misses: dict[int, int] = {}
+    read_index_by_write: dict[int, int] = {}
     for partition, partition_writes in due_writes.items():
         partition_writes.sort(key=lambda offset_and_write: offset_and_write[:2])
         offsets = [offset for offset, _, _ in partition_writes]
         for read_index, read in history.committed_reads(partition):
-            delivered = {(record.offset, record.value) for record in read.records}
+            delivered_records = {(record.offset, record.value) for record in read.records}
             passed_slice = slice(
                 bisect_left(offsets, read.asked), bisect_left(offsets, read.next_offset)
             )
             for offset, index, write in partition_writes[passed_slice]:
-                if (offset, write.value) not in delivered:
-                    misses.setdefault(index, read_index)
-    return misses
+                if (offset, write.value) not in delivered_records:
+                    read_index_by_write.setdefault(index, read_index)
+    return read_index_by_write
 
 
 def _seen_elsewhere(write: Wrote, sights: Iterable[Sight]) -> bool:
@@ -130,8 +135,8 @@ class _SupersededLog:
     """Records that the cleaner may have removed, since a later record has the same key."""
 
     def __init__(self, history: History) -> None:
-        self._last_offsets: dict[tuple[TopicPartition, str], int] = {}
-        self._in_doubt: set[tuple[TopicPartition, str]] = set()
+        self._last_offset_by_key: dict[tuple[TopicPartition, str], int] = {}
+        self._keys_in_doubt: set[tuple[TopicPartition, str]] = set()
         """Records that may be in any of several topics with the same name."""
         for _, write in history.writes():
             if write.key is not None and write.outcome is not Outcome.FAILED:
@@ -147,16 +152,16 @@ class _SupersededLog:
     def _note_record(self, partition: TopicPartition, key: str, offset: int) -> None:
         doubtful_partition = in_doubt_of(partition)
         if doubtful_partition is not None:
-            self._in_doubt.add((doubtful_partition, key))
-        self._last_offsets[partition, key] = max(
-            offset, self._last_offsets.get((partition, key), offset)
+            self._keys_in_doubt.add((doubtful_partition, key))
+        self._last_offset_by_key[partition, key] = max(
+            offset, self._last_offset_by_key.get((partition, key), offset)
         )
 
     def covers(self, write: Wrote) -> bool:
         if write.key is None:
             return False
-        has_later_record = self._last_offsets[write.place, write.key] > write.offset
-        return has_later_record or (own_name(write.place), write.key) in self._in_doubt
+        has_later_record = self._last_offset_by_key[write.place, write.key] > write.offset
+        return has_later_record or (own_name(write.place), write.key) in self._keys_in_doubt
 
 
 def writers_by_offset(

@@ -36,7 +36,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 @cache
-def _decoder() -> msgspec.json.Decoder[Seen]:
+def _make_decoder() -> msgspec.json.Decoder[Seen]:
     return msgspec.json.Decoder(Seen)
 
 
@@ -47,45 +47,45 @@ class HistoryError(Exception):
 class History:
     """Observations in order; more can be added."""
 
-    __slots__ = ("_derived", "_seen")
+    __slots__ = ("_derived_by_function", "_observations")
 
     def __init__(self, observations: Iterable[Seen] = ()) -> None:
-        self._seen: list[Seen] = list(observations)
-        self._derived: dict[object, tuple[int, Any]] = {}
+        self._observations: list[Seen] = list(observations)
+        self._derived_by_function: dict[object, tuple[int, Any]] = {}
 
     def add(self, observation: Seen) -> None:
         """Add an observation, which is later than all before."""
-        self._seen.append(observation)
+        self._observations.append(observation)
 
     # As a sequence
 
     def __len__(self) -> int:
-        return len(self._seen)
+        return len(self._observations)
 
     def __iter__(self) -> Iterator[Seen]:
-        return iter(self._seen)
+        return iter(self._observations)
 
     def __getitem__(self, index: int) -> Seen:
-        return self._seen[index]
+        return self._observations[index]
 
     def until(self, observation_count: int) -> History:
         """The first observations of the history, up to a number."""
-        return History(self._seen[:observation_count])
+        return History(self._observations[:observation_count])
 
     # Queries
 
     def derived(self, derive: Callable[[History], DerivedT]) -> DerivedT:
         """The function's result for this history, computed once for all judges."""
-        length, derived_value = self._derived.get(derive, (-1, None))
+        length, derived_value = self._derived_by_function.get(derive, (-1, None))
         if length != len(self):
             derived_value = derive(self)
-            self._derived[derive] = (len(self), derived_value)
+            self._derived_by_function[derive] = (len(self), derived_value)
         value: DerivedT = derived_value
         return value
 
     def all_of(self, kind: type[SeenT]) -> Iterator[tuple[int, SeenT]]:
         """Every observation of one kind, with its index."""
-        return _only(kind, enumerate(self._seen))
+        return _observations_of(kind, enumerate(self._observations))
 
     def writes(self) -> Iterator[tuple[int, Wrote]]:
         """Every record that was sent."""
@@ -110,7 +110,7 @@ class History:
 
     def transactions(self) -> Mapping[str, Transaction]:
         """Every transaction by its label, in the order of their first observation."""
-        return self.derived(_transactions)
+        return self.derived(_build_transactions)
 
     def transaction_of(
         self, observation: Added | Wrote | SentOffsets | Ended
@@ -126,7 +126,7 @@ class History:
 
     def to_lines(self) -> bytes:
         """The history as JSON lines."""
-        return b"".join(_ENCODER.encode(observation) + b"\n" for observation in self._seen)
+        return b"".join(_ENCODER.encode(observation) + b"\n" for observation in self._observations)
 
     @classmethod
     def from_lines(cls, json_lines: bytes) -> History:
@@ -140,15 +140,19 @@ class History:
             if not line.strip() or line.lstrip().startswith(b"#"):
                 continue
             try:
-                history.add(_decoder().decode(line))
+                history.add(_make_decoder().decode(line))
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise HistoryError(f"line {line_number}: {error}") from None
         return history
 
 
-def _only(kind: type[SeenT], numbered: Iterable[tuple[int, Seen]]) -> Iterator[tuple[int, SeenT]]:
+def _observations_of(
+    kind: type[SeenT], indexed_observations: Iterable[tuple[int, Seen]]
+) -> Iterator[tuple[int, SeenT]]:
     return (
-        (index, observation) for index, observation in numbered if isinstance(observation, kind)
+        (index, observation)
+        for index, observation in indexed_observations
+        if isinstance(observation, kind)
     )
 
 
@@ -159,27 +163,32 @@ def _reads(history: History) -> dict[TopicPartition, list[tuple[int, Read]]]:
     return by_partition
 
 
-def _transactions(history: History) -> dict[str, Transaction]:
+def _build_transactions(history: History) -> dict[str, Transaction]:
     by_label: dict[str, list[tuple[int, Seen]]] = defaultdict(list)
     for index, observation in enumerate(history):
         label = getattr(observation, "transaction", None)
         if label is not None:
             by_label[label].append((index, observation))
-    return {label: _transaction(label, observations) for label, observations in by_label.items()}
+    return {
+        label: _build_transaction(label, observations) for label, observations in by_label.items()
+    }
 
 
-def _transaction(label: str, observations: Sequence[tuple[int, Seen]]) -> Transaction:
+def _build_transaction(label: str, observations: Sequence[tuple[int, Seen]]) -> Transaction:
     heard_of, first_observation = observations[0]
-    owners = [begin.transactional_id for _, begin in _only(Began, observations)]
+    owners = [
+        begin_observation.transactional_id
+        for _, begin_observation in _observations_of(Began, observations)
+    ]
     return Transaction(
         label=label,
         transactional_id=owners[-1] if owners else None,
-        heard_of=heard_of,
+        first_known_index=heard_of,
         heard_of_ms=first_observation.at_ms,
-        writes=tuple(_only(Wrote, observations)),
-        positions=tuple(_only(SentOffsets, observations)),
-        reads=tuple(_only(Read, observations)),
-        ends=tuple(_only(Ended, observations)),
+        writes=tuple(_observations_of(Wrote, observations)),
+        positions=tuple(_observations_of(SentOffsets, observations)),
+        reads=tuple(_observations_of(Read, observations)),
+        ends=tuple(_observations_of(Ended, observations)),
     )
 
 
@@ -207,7 +216,7 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     transactional_id: str | None
     """None if no observation shows the beginning of the transaction."""
-    heard_of: int
+    first_known_index: int
     """Index of the first observation that names it."""
     heard_of_ms: int
     writes: tuple[tuple[int, Wrote], ...]
@@ -218,14 +227,20 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def acknowledged(self) -> tuple[tuple[int, Wrote], ...]:
         """The records that were acknowledged."""
-        return tuple(pair for pair in self.writes if pair[1].outcome is Outcome.OK)
+        return tuple(
+            index_and_write
+            for index_and_write in self.writes
+            if index_and_write[1].outcome is Outcome.OK
+        )
 
     @property
     def fate(self) -> TransactionFate:
         """The end of the transaction, according to the answers to its producer."""
-        commits = {end.outcome for _, end in self.ends if end.commit}
-        if Outcome.OK in commits:
+        commit_outcomes = {
+            end_observation.outcome for _, end_observation in self.ends if end_observation.commit
+        }
+        if Outcome.OK in commit_outcomes:
             return TransactionFate(is_committed=True)
-        if Outcome.UNKNOWN in commits:
+        if Outcome.UNKNOWN in commit_outcomes:
             return TransactionFate(may_be_committed=True)
         return TransactionFate(is_aborted=bool(self.ends))

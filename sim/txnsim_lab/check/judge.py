@@ -94,9 +94,9 @@ def judge(history: History) -> Verdict:
     Raises:
         HistoryError: A value names two records of a partition.
     """
-    by_topic = with_distinct_topics(history)
-    _refuse_shared_values(by_topic)
-    anomalies = tuple(anomaly for checker in CHECKERS for anomaly in checker(by_topic))
+    distinct_history = with_distinct_topics(history)
+    _refuse_shared_values(distinct_history)
+    anomalies = tuple(anomaly for checker in CHECKERS for anomaly in checker(distinct_history))
     anomaly_kinds = sorted({anomaly.kind for anomaly in anomalies})
     return Verdict(kinds=tuple(anomaly_kinds), anomalies=anomalies)
 
@@ -105,24 +105,24 @@ def _refuse_shared_values(history: History) -> None:
     """Raise HistoryError if two different records have the same value. Attempts to write one record
     belong to one transaction, and are acknowledged at one offset.
     """
-    first_writes: dict[tuple[TopicPartition, str], tuple[int, Wrote]] = {}
+    first_write_by_value: dict[tuple[TopicPartition, str], tuple[int, Wrote]] = {}
     for index, write in history.writes():
         if write.value is None or write.outcome is Outcome.FAILED:
             continue
-        place_and_value = (write.place, write.value)
-        first_index, first_write = first_writes.get(place_and_value, (index, write))
-        if first_write.transaction != write.transaction or _elsewhere(first_write, write):
+        partition_and_value = (write.place, write.value)
+        first_index, first_write = first_write_by_value.get(partition_and_value, (index, write))
+        if first_write.transaction != write.transaction or _are_elsewhere(first_write, write):
             raise HistoryError(
                 f"observations {first_index + 1} and {index + 1}: the value {write.value!r}"
                 " names two "
                 f"records of {own_name(write.place)}; each record needs a value of its own, and "
                 "item says that two are the same work"
             )
-        if place_and_value not in first_writes or first_write.offset == UNKNOWN_OFFSET:
-            first_writes[place_and_value] = (index, write)
+        if partition_and_value not in first_write_by_value or first_write.offset == UNKNOWN_OFFSET:
+            first_write_by_value[partition_and_value] = (index, write)
 
 
-def _elsewhere(write: Wrote, other_write: Wrote) -> bool:
+def _are_elsewhere(write: Wrote, other_write: Wrote) -> bool:
     """Whether both writes were acknowledged, at different offsets."""
     return (
         UNKNOWN_OFFSET not in (write.offset, other_write.offset)

@@ -51,17 +51,17 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--seeds needs a number from 1 on")
     try:
         scenario = read(*_read_scenario_text(args.file))
-        judged_hypothesis = check(scenario, seeds=range(1, args.seeds + 1))
+        file_verdict = check(scenario, seeds=range(1, args.seeds + 1))
     except ConfigError as error:
         if not args.json:
             raise
         TERMINAL.json({"verdict": "wrong file", "errors": str(error).splitlines()})
         return MISUSE
     if args.json:
-        TERMINAL.json(msgspec.to_builtins(judged_hypothesis))
+        TERMINAL.json(msgspec.to_builtins(file_verdict))
     else:
-        _print_judged(judged_hypothesis)
-    return 0 if judged_hypothesis.verdict is HypothesisVerdict.REPRODUCED else NOT_REPRODUCED_STATUS
+        _print_judged(file_verdict)
+    return 0 if file_verdict.verdict is HypothesisVerdict.REPRODUCED else NOT_REPRODUCED_STATUS
 
 
 def _read_scenario_text(file_name: str) -> tuple[str, str]:
@@ -73,9 +73,9 @@ def _read_scenario_text(file_name: str) -> tuple[str, str]:
         raise ConfigError(f"{file_name}: {problem_of(error)}") from None
 
 
-def _print_judged(judged_hypothesis: FileVerdict) -> None:
-    TERMINAL.line(f"{judged_hypothesis.hypothesis}: {judged_hypothesis.verdict}")
-    for judged_run in judged_hypothesis.runs:
+def _print_judged(file_verdict: FileVerdict) -> None:
+    TERMINAL.line(f"{file_verdict.hypothesis}: {file_verdict.verdict}")
+    for judged_run in file_verdict.runs:
         TERMINAL.line(f"  {judged_run.run} (seed {judged_run.seed}): {judged_run.verdict}")
         for reason in judged_run.because:
             TERMINAL.line(f"    {reason}")

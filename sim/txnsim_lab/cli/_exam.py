@@ -121,13 +121,16 @@ def _run(args: argparse.Namespace) -> int:
         from txnsim_lab.exam.results import page
 
         misses_path = "" if args.misses is None else relpath(args.misses, args.report.parent)
-        write_whole(args.report, page(exam_run, misses=misses_path, known_misses=known_ids))
+        write_whole(args.report, page(exam_run, misses_path=misses_path, known_misses=known_ids))
     if args.misses is not None:
         from txnsim_lab.exam.misses import driver_sources, folders
 
         driver_files = driver_sources(args.driver, args.driver_source)
         miss_files = folders(
-            exam_run, command=_repeat_command(args), sources=driver_files, known_ids=known_ids
+            exam_run,
+            command=_repeat_command(args),
+            source_by_name=driver_files,
+            known_ids=known_ids,
         )
         write_all(args.misses, miss_files)
     if args.results is not None:

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     levels = sorted(set(args.transaction_version)) or (0, 1, 2)
     if args.level_a is not None and args.level_b is not None:
         levels = [args.level_b]
-    bounds = ComparisonLimits(
+    comparison_limits = ComparisonLimits(
         levels=levels, minutes=args.minutes, seed=args.seed, hints=tuple(args.hint)
     )
 
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
             ),
             choose_situations(SITUATIONS, args.only, is_core_only=args.core),
             SimulatedTargets(args.as_version),
-            bounds,
+            comparison_limits,
             clock=real_environment().clock,
             report_difference=_DifferenceReporter(is_quiet=args.json).tell,
         )
@@ -100,12 +100,12 @@ class _DifferenceReporter:
     def __init__(self, *, is_quiet: bool) -> None:
         self._is_quiet = is_quiet
         self._progress = Progress("situations and variants", None)
-        self._differences = 0
+        self._difference_count = 0
 
     def tell(self, situation_name: str, difference: SituationDifference | None) -> None:
-        self._differences += difference is not None
-        tally = f"{self._differences} differences"
-        self._progress.advance(self._progress.done_count + 1, situation_name, tally)
+        self._difference_count += difference is not None
+        tally_text = f"{self._difference_count} differences"
+        self._progress.advance(self._progress.done_count + 1, situation_name, tally_text)
         if difference is not None and not self._is_quiet:
             for line in _difference_lines(difference):
                 TERMINAL.line(line)

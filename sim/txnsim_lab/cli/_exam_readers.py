@@ -108,12 +108,12 @@ def _check_answers(args: argparse.Namespace) -> int:
     if not reader_topics:
         raise ConfigError(f"{args.expected}: it expects nothing; `exam readers write` writes one")
     answer_lines = _read_text(args.answers).splitlines()
-    answers = [
+    statements = [
         _decode_json(args.answers, line.encode(), ReaderStatement)
         for line in answer_lines
         if line.strip()
     ]
-    topic_misses = list(misses(reader_topics, answers))
+    topic_misses = list(misses(reader_topics, statements))
     for line in topic_misses:
         TERMINAL.line(line)
     TERMINAL.line(f"{len(reader_topics)} topics, {len(topic_misses)} misses")

@@ -76,8 +76,8 @@ def run(args: argparse.Namespace) -> int:
         find(args.story),
         mode=args.mode,
         as_version=args.as_version,
-        rules=switches_of(args.rules),
-        bounds=_bounds_of(args.bounds),
+        rule_settings=switches_of(args.rules),
+        changed_bounds=_bounds_of(args.bounds),
     )
     quieten()
     if args.way is not None:
@@ -137,7 +137,7 @@ def _search(exploration: Exploration, args: argparse.Namespace) -> int:
     if args.json:
         TERMINAL.json(_as_json(exploration_result))
     else:
-        for line in _lines(exploration, exploration_result, args):
+        for line in _result_lines(exploration, exploration_result, args):
             TERMINAL.line(line)
     if exploration_result.anomalies:
         return FOUND_STATUS
@@ -165,8 +165,8 @@ def _play_way(exploration: Exploration, args: argparse.Namespace) -> int:
             }
         )
     else:
-        for number, step in enumerate(replayed.steps, 1):
-            TERMINAL.line(f"{number:3}  {step}")
+        for step_number, step in enumerate(replayed.steps, 1):
+            TERMINAL.line(f"{step_number:3}  {step}")
         for finding in findings:
             TERMINAL.line(f"{finding.kind}: {finding.because}")
         if not findings:
@@ -174,7 +174,7 @@ def _play_way(exploration: Exploration, args: argparse.Namespace) -> int:
     return FOUND_STATUS if findings else 0
 
 
-def _lines(
+def _result_lines(
     exploration: Exploration, result: ExplorationResult, args: argparse.Namespace
 ) -> Iterator[str]:
     yield f"{exploration.name}: {exploration.title}"
@@ -205,7 +205,7 @@ def _anomaly_lines(anomaly: AnomalyFound, args: argparse.Namespace) -> Iterator[
     yield f"{', '.join(anomaly.kinds)}, at {anomaly.ends} ends: {anomaly.because}"
     yield from (f"  {step}" for step in marked_steps(anomaly.steps, anomaly.deviating_steps))
     cluster_options = (("--mode", args.mode), ("--as-version", args.as_version))
-    choices = [
+    choice_arguments = [
         *(
             argument
             for name, value in cluster_options
@@ -213,10 +213,10 @@ def _anomaly_lines(anomaly: AnomalyFound, args: argparse.Namespace) -> Iterator[
             for argument in option(name, value)
         ),
         *(argument for rule in args.rules for argument in option("--rules", rule)),
-        *(argument for bound in args.bounds for argument in option("--bounds", bound)),
+        *(argument for bound_text in args.bounds for argument in option("--bounds", bound_text)),
         *option("--way", text_of_way(anomaly.way)),
     ]
-    play_command = command_line("txnsim", "explore", *arguments(args.story), *choices)
+    play_command = command_line("txnsim", "explore", *arguments(args.story), *choice_arguments)
     yield f"  play it: {play_command}"
 
 

@@ -25,8 +25,8 @@ def run(arguments: Sequence[str], *, as_json: bool) -> int:
         case []:
             _list_incidents(as_json=as_json)
             return 0
-        case [name, folder] if name in INCIDENTS:
-            return _write_incident(name, Path(folder), as_json=as_json)
+        case [name, folder_text] if name in INCIDENTS:
+            return _write_incident(name, Path(folder_text), as_json=as_json)
         case [name, _] | [name]:
             if name in INCIDENTS:
                 message = f"where to? {command_line('txnsim', 'practise', 'incident', name, 'DIR')}"

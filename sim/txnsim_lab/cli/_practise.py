@@ -80,9 +80,9 @@ def run(args: argparse.Namespace) -> int:
         TERMINAL.complain("--from and --to: only with `txnsim practise upgrade`")
         return MISUSE_STATUS
     serve_arguments = ["--http", args.http, "--ui", "--log-level", "warning"]
-    for flag, value in (("--port", args.port), ("--ready-file", args.ready_file)):
+    for flag_argument, value in (("--port", args.port), ("--ready-file", args.ready_file)):
         if value is not None:
-            serve_arguments += [flag, value]
+            serve_arguments += [flag_argument, value]
     if args.json:
         serve_arguments.append("--json")
     if args.directory:

@@ -242,10 +242,10 @@ def _announce(
     )
     TERMINAL.line(f"  bootstrap.servers={proxy.bootstrap}")
     for listener in (*proxy.clients, *proxy.peers):
-        callers = "other brokers" if listener.is_peer else "clients"
+        caller_words = "other brokers" if listener.is_peer else "clients"
         host, port = listener.upstream
         TERMINAL.line(
-            f"    broker {listener.node_id} for {callers}: port {listener.port}"
+            f"    broker {listener.node_id} for {caller_words}: port {listener.port}"
             f" -> {host_and_port(host, port)}"
         )
     TERMINAL.line(f"  control port      {server.url}  (OpenAPI: {server.url}/openapi.json)")

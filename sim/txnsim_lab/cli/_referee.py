@@ -67,14 +67,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     played_group.add_argument(
         "--stories", default=ALL, metavar="NAME,…", help="stories, all or none (default all)"
     )
-    seeds = played_group.add_mutually_exclusive_group()
-    seeds.add_argument(
+    seeds_group = played_group.add_mutually_exclusive_group()
+    seeds_group.add_argument(
         "--seeds",
         default=SEEDS_DEFAULT,
         metavar="A..B",
         help=f"from A to before B, or none (default {SEEDS_DEFAULT})",
     )
-    seeds.add_argument("--seed", type=int, metavar="N", help="one seed")
+    seeds_group.add_argument("--seed", type=int, metavar="N", help="one seed")
     played_group.add_argument("--time", metavar="DURATION", help="begin nothing after that: 10m")
     played_group.add_argument(
         "--jobs", type=int, metavar="N", help="processes (as many as processors)"
@@ -125,10 +125,10 @@ def run(args: argparse.Namespace) -> int:
     for name in ("way", "run", "trace"):
         if getattr(args, name) is not None:
             raise ConfigError(f"--{name} needs --on: a match has many runs")
-    return _referee(designs, args)
+    return _judge_designs(designs, args)
 
 
-def _referee(designs: Designs, args: argparse.Namespace) -> int:
+def _judge_designs(designs: Designs, args: argparse.Namespace) -> int:
     from txnsim_lab.referee.matches import Match, play_match, story_runs
     from txnsim_lab.referee.writing import as_json, html_of, lines_of, markdown_of
     from txnsim_lab.target.jars import version_of
@@ -136,9 +136,9 @@ def _referee(designs: Designs, args: argparse.Namespace) -> int:
     versions = [] if args.real is None else [version_of(word) for word in args.real.split(",")]
     match = Match(
         designs=designs,
-        explorations=_explorations(args.explore),
-        stories=_stories(args.stories),
-        seeds=_seeds(args),
+        explorations=_parse_explorations(args.explore),
+        stories=_parse_stories(args.stories),
+        seeds=_chosen_seeds(args),
         deviations_max=args.deviations,
         seconds_max=None if args.time is None else duration_of("--time", args.time) / 1_000,
         process_count=args.jobs or os.cpu_count() or 1,
@@ -202,7 +202,7 @@ def _names(text: str) -> list[str]:
     return [] if text == NONE else [name for name in text.split(",") if name]
 
 
-def _explorations(text: str) -> tuple[str, ...]:
+def _parse_explorations(text: str) -> tuple[str, ...]:
     from txnsim_lab.exploration.catalog import explorations, find
 
     if text == ALL:
@@ -213,7 +213,7 @@ def _explorations(text: str) -> tuple[str, ...]:
     return exploration_names
 
 
-def _stories(text: str) -> tuple[str, ...]:
+def _parse_stories(text: str) -> tuple[str, ...]:
     from txnsim_lab.scenario.catalog import find, scenarios
 
     if text == ALL:
@@ -224,7 +224,7 @@ def _stories(text: str) -> tuple[str, ...]:
     return story_names
 
 
-def _seeds(args: argparse.Namespace) -> range:
+def _chosen_seeds(args: argparse.Namespace) -> range:
     if args.seed is not None:
         return range(args.seed, args.seed + 1)
     return range(0) if args.seeds == NONE else seeds_in(args.seeds)
@@ -250,7 +250,7 @@ def _play_alone(designs: Designs, args: argparse.Namespace) -> int:
     else:
         raise ConfigError("--on needs --seed, --explore with --way, or --stories with --run")
     outcome_lines, findings, failures, trace = in_child(
-        partial(play_run, designs, side, args, level), designs, what="the run"
+        partial(play_run, designs, side, args, level), designs, work_name="the run"
     )
     if args.trace is not None:
         write_whole(args.trace, trace)
@@ -295,7 +295,7 @@ def _way_alone(
     from txnsim_lab.exploration.way import marked_steps, read_way
     from txnsim_lab.referee.pairs import play_way
 
-    explorations = _explorations(args.explore)
+    explorations = _parse_explorations(args.explore)
     if len(explorations) != 1:
         raise ConfigError("--way needs --explore with the name of one exploration")
     way = read_way(args.way)
@@ -316,7 +316,7 @@ def _story_alone(
     from txnsim_lab.referee.pairs import play_story
     from txnsim_lab.scenario.catalog import find
 
-    stories = _stories(args.stories)
+    stories = _parse_stories(args.stories)
     if len(stories) != 1:
         raise ConfigError("--run needs --stories with the name of one story")
     run_names = find(stories[0])[1].runs
@@ -330,8 +330,13 @@ def _story_alone(
         {"kind": kind, "because": because}
         for kind, _, because in (reason.partition(": ") for reason in run_result.verdict.because)
     ]
-    steps = [f"{number:3}  {step.text}" for number, step in enumerate(run_result.story, 1)]
-    steps += [f"Otherwise than the story expects: {mismatch}" for mismatch in run_result.mismatches]
+    steps = [
+        f"{step_number:3}  {step.text}" for step_number, step in enumerate(run_result.story, 1)
+    ]
+    steps += [
+        f"Otherwise than the story expects: {mismatch_sentence}"
+        for mismatch_sentence in run_result.mismatches
+    ]
     return steps, findings, list(failures), run_result.trace
 
 

@@ -142,13 +142,13 @@ class _Upgrade:
         self._old_release, self._new_release = old_release, new_release
         self._print_text = print_text
         self._producers: list[Producer] = []
-        self._committed = 0
-        self._failed = 0
+        self._committed_count = 0
+        self._failure_count = 0
         self._slowest_ms = 0
 
     async def play(self) -> Rehearsal:
         admin = await self._kafka.rebuilt.admin()
-        for introduction_line in _introduction(self._old_release, self._new_release):
+        for introduction_line in _introduction_lines(self._old_release, self._new_release):
             self._print_text(introduction_line)
         newest_version = self._new_release.patch_release
         async with AsyncExitStack() as exit_stack:
@@ -178,7 +178,7 @@ class _Upgrade:
             await self._raise_features(admin)
             await self._commit_and_report(admin, "   The features are raised.")
         rehearsal = await self._rehearsal_result(admin)
-        self._print_text("\n" + _verdict(rehearsal))
+        self._print_text("\n" + _verdict_sentence(rehearsal))
         return rehearsal
 
     async def _restore_leaders(self, admin: Admin) -> None:
@@ -212,16 +212,16 @@ class _Upgrade:
             producer.begin()
             try:
                 for partition in range(PARTITIONS):
-                    await producer.send(TOPIC, partition, b"order %d" % self._committed)
+                    await producer.send(TOPIC, partition, b"order %d" % self._committed_count)
                 await producer.commit()
             except ClientError as error:
                 error_counts[str(error)] += 1
                 await producer.abort()
                 continue
-            self._committed += PARTITIONS
+            self._committed_count += PARTITIONS
             slowest_ms = max(slowest_ms, clock.now_ms() - begun_ms)
         self._slowest_ms = max(self._slowest_ms, slowest_ms)
-        self._failed += error_counts.total()
+        self._failure_count += error_counts.total()
         committed_count = len(TRANSACTIONAL_IDS) - error_counts.total()
         committed_text = (
             f"{committed_count} transactions committed, the slowest in {slowest_ms} ms."
@@ -248,9 +248,9 @@ class _Upgrade:
         read_count = sum(record.is_committed for record in await read_topic(admin, TOPIC))
         hanging_survey = await survey(admin, now_ms=admin.cluster.clock.now_ms(), older_than_ms=0)
         return Rehearsal(
-            committed=self._committed,
+            committed=self._committed_count,
             read=read_count,
-            failed=self._failed,
+            failed=self._failure_count,
             hanging=len(hanging_survey.findings),
             slowest_ms=self._slowest_ms,
         )
@@ -260,7 +260,7 @@ def _version_numbers(release: Release) -> tuple[int, ...]:
     return tuple(map(int, release.patch_release.split(".")))
 
 
-def _introduction(old_release: Release, new_release: Release) -> Iterator[str]:
+def _introduction_lines(old_release: Release, new_release: Release) -> Iterator[str]:
     fixed_risks, new_risks = risks(old_release, new_release)
     yield (
         f"A rehearsal: three brokers go from {old_release.patch_release} to"
@@ -296,7 +296,7 @@ _MIXED_RELEASES_HINT: Final = (
 )
 
 
-def _verdict(rehearsal: Rehearsal) -> str:
+def _verdict_sentence(rehearsal: Rehearsal) -> str:
     return (
         f"{rehearsal.read} of {rehearsal.committed} committed records are read,"
         f" {rehearsal.failed} transactions failed, {rehearsal.hanging} hang,"

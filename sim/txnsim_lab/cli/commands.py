@@ -19,13 +19,13 @@ def words() -> dict[str, tuple[str, ...]]:
         for name in (scenario_head["name"], *scenario_head.get("aliases", ()))
     )
     story_commands = ("scenario run", "scenario show", "scenario check", "scenario matrix")
-    known_errors = error_names(read_sections(page_file().read_text("utf-8")))
-    other_words = {
+    known_error_names = error_names(read_sections(page_file().read_text("utf-8")))
+    words_by_command = {
         "lesson": tuple(lessons()),
-        "explain": known_errors,
-        "explain error": known_errors,
+        "explain": known_error_names,
+        "explain error": known_error_names,
     }
-    return other_words | dict.fromkeys(story_commands, story_names)
+    return words_by_command | dict.fromkeys(story_commands, story_names)
 
 
 _EXAMPLES: Final = {

@@ -69,9 +69,9 @@ class ConformanceResults(msgspec.Struct, frozen=True, kw_only=True):
 
     def files_left(self) -> list[str]:
         """Files of the casebook with cases that were not played."""
-        played_cases = {result.case for result in self.results}
-        unplayed = (case for case in self.cases if case not in played_cases)
-        return list(dict.fromkeys(case.rpartition("/")[0] for case in unplayed))
+        played_ids = {result.case for result in self.results}
+        unplayed_ids = (case_id for case_id in self.cases if case_id not in played_ids)
+        return list(dict.fromkeys(case_id.rpartition("/")[0] for case_id in unplayed_ids))
 
     def outcome_count(self, outcome: CaseOutcome) -> int:
         return sum(result.outcome is outcome for result in self.results)
@@ -108,12 +108,12 @@ def result_lines(result: CaseResult) -> Iterator[str]:
     if result.because:
         yield f"  {result.because}"
     for difference in result.differences:
-        rules = f" ({', '.join(difference.rules)})" if difference.rules else ""
-        yield f"  {difference.request}{rules}"
+        rules_phrase = f" ({', '.join(difference.rules)})" if difference.rules else ""
+        yield f"  {difference.request}{rules_phrase}"
         for field in difference.fields[:6]:
-            yield f"    {_shortened(field)}"
-        yield f"    answer {_shortened(_to_json(difference.answer))}"
-        yield f"    Kafka  {_shortened(_to_json(difference.kafka))}"
+            yield f"    {_shorten_text(field)}"
+        yield f"    answer {_shorten_text(_to_json(difference.answer))}"
+        yield f"    Kafka  {_shorten_text(_to_json(difference.kafka))}"
 
 
 def junit_xml(run: ConformanceResults) -> str:
@@ -165,5 +165,5 @@ def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _shortened(text: str) -> str:
+def _shorten_text(text: str) -> str:
     return text if len(text) <= _JSON_CHARS_MAX else f"{text[:_JSON_CHARS_MAX]}…"

@@ -70,12 +70,12 @@ def needed_settings(release_name: str = REFERENCE.name) -> dict[str, str]:
         ConfigError: There is no such release.
     """
     release_rules = release_named(release_name).rules
-    rows = setting_rows("broker")
+    row_by_setting = setting_rows("broker")
     return {
         setting_name: value
         for config_name in PLAYED_CONFIGS
         for setting_name, value in broker_configs()[config_name].properties.items()
-        if rows[setting_name].is_in(release_rules)
+        if row_by_setting[setting_name].is_in(release_rules)
     }
 
 
@@ -175,19 +175,21 @@ def _play_cases(
     recorded_answers: answers.Answers,
 ) -> Generator[CaseResult, None, None]:
     level = cluster.level
-    playable = []
+    playable_cases = []
     for case in cases:
         if reason := unplayable_reason(case, level):
             yield _not_applicable(case, level, reason)
         else:
-            playable.append(case)
-    for chunk_start in range(0, len(playable), CASES_AT_ONCE):
-        case_chunk = playable[chunk_start : chunk_start + CASES_AT_ONCE]
+            playable_cases.append(case)
+    for chunk_start in range(0, len(playable_cases), CASES_AT_ONCE):
+        case_chunk = playable_cases[chunk_start : chunk_start + CASES_AT_ONCE]
         plays = play_all(case_chunk, RunningTarget(bootstrap), level, surroundings=surroundings)
         with contextlib.closing(plays):  # now, and not when the traceback of Ctrl-C goes
-            for case, outcome in plays:
+            for case, play_future in plays:
                 recording = recorded_answers.of_case(case.file, case.name, level)
-                yield _judge_play(case, level, recording, outcome.exception() or outcome.result())
+                yield _judge_play(
+                    case, level, recording, play_future.exception() or play_future.result()
+                )
         cluster.clean(surroundings.run_prefix)
 
 
@@ -224,27 +226,28 @@ def _not_applicable(case: Case, level: int, reason: str) -> CaseResult:
 
 
 def _judge_play(
-    case: Case, level: int, recording: Recording | None, outcome: Play | BaseException
+    case: Case, level: int, recording: Recording | None, play_or_failure: Play | BaseException
 ) -> CaseResult:
-    if isinstance(outcome, NotOfferedError):
-        return _not_applicable(case, level, str(outcome))
-    if isinstance(outcome, ConnectionRefusedError):
+    if isinstance(play_or_failure, NotOfferedError):
+        return _not_applicable(case, level, str(play_or_failure))
+    if isinstance(play_or_failure, ConnectionRefusedError):
         return _not_applicable(case, level, "the broker is gone")
     if recording is None:
         return _not_applicable(case, level, "this release of Kafka can't play it either")
     case_rules = tuple(sorted(case.rule_ids(level)))
-    if isinstance(outcome, BaseException):
-        failure = f"it could not be played to its end: {str(outcome) or type(outcome).__name__}"
+    if isinstance(play_or_failure, BaseException):
+        reason = str(play_or_failure) or type(play_or_failure).__name__
+        failure = f"it could not be played to its end: {reason}"
         return CaseResult(
             case=case.id, outcome=CaseOutcome.DIFFERS, rules=case_rules, because=failure
         )
-    differences = tuple(_differences(recording, outcome))
+    differences = tuple(_differences(recording, play_or_failure))
     return CaseResult(
         case=case.id,
         outcome=CaseOutcome.DIFFERS if differences else CaseOutcome.PASSED,
         rules=case_rules,
         differences=differences,
-        seconds=outcome.seconds,
+        seconds=play_or_failure.seconds,
     )
 
 
@@ -315,10 +318,10 @@ class _Cluster:
             for api in versions.api_keys
             if api.api_key in API_KEYS.values()
         }
-        finalized_levels = {
-            feature.name: feature.max_version_level for feature in _features(versions)
+        level_by_feature = {
+            feature.name: feature.max_version_level for feature in _features_of(versions)
         }
-        self.level = int(finalized_levels.get(FEATURE, 0))
+        self.level = int(level_by_feature.get(FEATURE, 0))
         metadata = self._ask_broker("Metadata", topics=None)
         self.brokers = [broker.node_id for broker in metadata.brokers]
         self.topics = [topic for topic in metadata.topics if not topic.is_internal]
@@ -379,25 +382,27 @@ class _Cluster:
 
     def missing_versions(self, release: Release) -> Iterator[str]:
         """APIs and versions that the release offers and the broker does not."""
-        for api_key, (_, highest_wanted) in sorted(release.api_versions.items()):
+        for api_key, (_, highest_wanted_version) in sorted(release.api_versions.items()):
             api = api_name(api_key)
-            lowest, highest = self.offered.get(api, (0, -1))
-            if api in API_KEYS and highest < highest_wanted:
+            lowest_version, highest_version = self.offered.get(api, (0, -1))
+            if api in API_KEYS and highest_version < highest_wanted_version:
                 yield (
-                    f"{api} v{highest_wanted}"
-                    if highest < lowest
-                    else f"{api} v{highest + 1}–v{highest_wanted}"
+                    f"{api} v{highest_wanted_version}"
+                    if highest_version < lowest_version
+                    else f"{api} v{highest_version + 1}–v{highest_wanted_version}"
                 )
 
     def clean(self, prefix: str) -> tuple[str, ...]:
         """Remove everything with the prefix; returns what could not be removed."""
-        leftovers: list[str] = []
-        for remove in (self._end_transactions, self._delete_groups, self._delete_topics):
+        leftover_sentences: list[str] = []
+        for remove_all in (self._end_transactions, self._delete_groups, self._delete_topics):
             try:
-                leftovers += remove(prefix)
+                leftover_sentences += remove_all(prefix)
             except (NotOfferedError, ClientError, OSError) as error:
-                leftovers.append(f"what begins with {prefix} could not be taken away: {error}")
-        return tuple(leftovers)
+                leftover_sentences.append(
+                    f"what begins with {prefix} could not be taken away: {error}"
+                )
+        return tuple(leftover_sentences)
 
     def _end_transactions(self, prefix: str) -> list[str]:
         """End open transactions: InitProducerId of a transactional id aborts its transaction. The
@@ -439,10 +444,10 @@ class _Cluster:
 
     def _empty_group(self, group: str) -> None:
         """Make all members leave a group: only an empty group can be deleted."""
-        description = self._ask_broker("DescribeGroups", groups=[group]).groups[0]
-        members = [{"member_id": member.member_id} for member in description.members]
-        if members:
-            self._ask_broker("LeaveGroup", group_id=group, members=members)
+        group_description = self._ask_broker("DescribeGroups", groups=[group]).groups[0]
+        member_ids = [{"member_id": member.member_id} for member in group_description.members]
+        if member_ids:
+            self._ask_broker("LeaveGroup", group_id=group, members=member_ids)
         if "ConsumerGroupDescribe" not in self.offered:
             return
         for member in (
@@ -479,10 +484,10 @@ class _Cluster:
         Raises:
             NotOfferedError: There is no such version.
         """
-        lowest, highest = self.offered.get(api, (1, 0))
-        version = min(highest, versions(API_KEYS[api])[-1])
-        if version < lowest:
-            raise NotOfferedError(api, lowest)
+        lowest_version, highest_version = self.offered.get(api, (1, 0))
+        version = min(highest_version, versions(API_KEYS[api])[-1])
+        if version < lowest_version:
+            raise NotOfferedError(api, lowest_version)
         for _ in range(ASK_ATTEMPTS_MAX):
             answer = self._connection.ask(API_KEYS[api], version, **fields)
             if not isinstance(answer, WireOutcome):
@@ -495,5 +500,5 @@ class _Cluster:
         self._connection.close()
 
 
-def _features(versions: Any) -> Sequence[Any]:
+def _features_of(versions: Any) -> Sequence[Any]:
     return getattr(versions, "finalized_features", None) or ()

@@ -88,22 +88,22 @@ class Application(DriverSession):
         self.topic, self.partitions = TOPIC_NAME, PARTITIONS
         """Topic of the records that drivers send, and its partitions."""
         self._opened = opened_target
-        self.choices: list[str] = []
+        self.names_of_choices: list[str] = []
         """Sentences on behaviour in which the library differs from the Java client, and may."""
-        self.must_strike: list[AsyncFault] = []
-        self.positions: dict[int, int] = {}
+        self.rules_that_must_strike: list[AsyncFault] = []
+        self.position_by_partition: dict[int, int] = {}
         """The reader's position after its last poll, by partition."""
         self.tells_positions = True
         """Whether the library reports positions, by its last answer; True at first."""
-        self.dead: set[str] = set()
+        self.dead_names: set[str] = set()
         """Producers and consumers that were closed because the library called them dead."""
-        self.opened: set[str] = set()
+        self.opened_names: set[str] = set()
         """Names of the producers and consumers that were opened."""
-        self.moves = 1
+        self.move_count = 1
         """How often a leader or coordinator moves in a situation: with 3 there, back, and to a
         third broker.
         """
-        self._ids: dict[str, str] = {}
+        self._id_by_producer: dict[str, str] = {}
         """Transactional ids, by the name of the producer."""
 
     @property
@@ -128,7 +128,7 @@ class Application(DriverSession):
         producer: str = "p",
         *,
         transactional_id: str = TRANSACTIONAL_ID,
-        repeats: int = CALL_ATTEMPTS_MAX,
+        calls_max: int = CALL_ATTEMPTS_MAX,
         state: str = "",
         **bounds: int,
     ) -> Answer:
@@ -137,14 +137,14 @@ class Application(DriverSession):
         Args:
             producer: Name of the producer.
             transactional_id: Its transactional id.
-            repeats: Maximum number of calls.
+            calls_max: Maximum number of calls.
             state: State that an earlier producer returned, if this one continues from it.
             bounds: Bounds that differ from the default, by their names in the contract.
         """
-        self.dead.discard(producer)
-        self.opened.add(producer)
-        self._ids[producer] = transactional_id
-        for _ in range(repeats):
+        self.dead_names.discard(producer)
+        self.opened_names.add(producer)
+        self._id_by_producer[producer] = transactional_id
+        for _ in range(calls_max):
             answer = await self.do(
                 "init",
                 producer=producer,
@@ -224,7 +224,7 @@ class Application(DriverSession):
             await self.transact(*values, end=end, **transact_options), _END_OF_DECISION[end]
         )
 
-    async def send(self, value: str, producer: str = "p", *, wait: bool = True) -> Answer:
+    async def send(self, value: str, producer: str = "p", *, waits: bool = True) -> Answer:
         """Send one record; its last letter determines the partition."""
         return await self.do(
             "send",
@@ -232,7 +232,7 @@ class Application(DriverSession):
             topic=self.name(self.topic),
             partition=ord(value[-1]) % self.partitions,
             value=value,
-            wait=wait,
+            wait=waits,
         )
 
     async def transact(
@@ -242,7 +242,7 @@ class Application(DriverSession):
         end: str = "commit",
         group: str = "",
         position: int = -1,
-        wait: bool = True,
+        waits: bool = True,
         member: str = "",
         needs_positions: bool = True,
     ) -> LedgerEntry:
@@ -254,7 +254,7 @@ class Application(DriverSession):
             end: commit or abort.
             group: Group whose positions are committed in the transaction.
             position: The position to commit.
-            wait: Whether each record is acknowledged before the next one is sent.
+            waits: Whether each record is acknowledged before the next one is sent.
             member: The consumer, a member of the group, in whose name the positions are committed.
             needs_positions: Whether the positions are essential; otherwise they are left out if the
                 driver has no such command.
@@ -263,7 +263,7 @@ class Application(DriverSession):
             NotAskedError: The driver has no such command.
         """
         transaction = self.ledger.begin(*values, group=group, position=position)
-        answer = await self.fill(values, producer, wait=wait)
+        answer = await self.fill(values, producer, waits=waits)
         if group and answer.error is None:
             try:
                 answer = await self.send_offsets(group, position, producer=producer, member=member)
@@ -277,12 +277,12 @@ class Application(DriverSession):
             await self.give_up(transaction, producer, answer.error)
         return transaction
 
-    async def fill(self, values: Sequence[str], producer: str, *, wait: bool = True) -> Answer:
+    async def fill(self, values: Sequence[str], producer: str, *, waits: bool = True) -> Answer:
         """Begin a transaction and send records, up to the first error."""
         answer = await self.do("begin", producer=producer)
         for value in values:
             if answer.error is None:
-                answer = await self.send(value, producer, wait=wait)
+                answer = await self.send(value, producer, waits=waits)
         return answer
 
     async def send_offsets(
@@ -333,7 +333,7 @@ class Application(DriverSession):
 
     async def close(self, name: str) -> None:
         """Close a producer or a consumer; the answer is ignored."""
-        self.dead.add(name)
+        self.dead_names.add(name)
         await self.do("close", name=name)
 
     async def goes_on(self, producer: str = "p", *, value: str = "after") -> bool:
@@ -346,14 +346,14 @@ class Application(DriverSession):
         Raises:
             MissError: It does not succeed.
         """
-        for attempt in ("-1", "-2"):
-            was_dead = producer in self.dead
+        for attempt_suffix in ("-1", "-2"):
+            was_dead = producer in self.dead_names
             if was_dead:
-                answer = await self.init(producer, transactional_id=self._ids[producer])
+                answer = await self.init(producer, transactional_id=self._id_by_producer[producer])
                 self.expect_done(answer, "init of a new producer")
-            transaction = await self.transact(value + attempt, producer=producer)
+            transaction = await self.transact(value + attempt_suffix, producer=producer)
             if transaction.reported_end is ReportedEnd.COMMITTED:
-                return was_dead or attempt == "-2"
+                return was_dead or attempt_suffix == "-2"
             await asyncio.sleep(NEXT_TRANSACTION_PAUSE_S)
         raise MissError(f"the application can commit nothing more{self.after_errors}")
 
@@ -369,7 +369,7 @@ class Application(DriverSession):
         isolation: str = READ_COMMITTED,
     ) -> None:
         """Open a reader that starts at the beginning."""
-        self.opened.add(name)
+        self.opened_names.add(name)
         await self.must(
             "consumer",
             consumer=name,
@@ -381,13 +381,13 @@ class Application(DriverSession):
         self, name: str, group: str, protocol: str, *, topic: str = INPUT_TOPIC
     ) -> None:
         """Open a member of a group that reads a topic."""
-        self.dead.discard(name)
-        self.opened.add(name)
-        reading = self.reading(group, topic)
+        self.dead_names.discard(name)
+        self.opened_names.add(name)
+        reading_fields = self.reading(group, topic)
         await self.must(
             "subscribe",
             consumer=name,
-            **reading,
+            **reading_fields,
             protocol=protocol,
             session_timeout_ms=SESSION_TIMEOUT_MS,
         )
@@ -403,20 +403,24 @@ class Application(DriverSession):
         }
 
     async def poll(
-        self, count: int, *, end_offset: int = -1, name: str = "c", partition: int = 1
+        self, value_count: int, *, end_offset: int = -1, name: str = "c", partition: int = 1
     ) -> list[str]:
         """Poll repeatedly; returns the values in order.
 
         Args:
-            count: Poll until this number of values was read, and once more.
+            value_count: Poll until this number of values was read, and once more.
             end_offset: Poll until the reader has this position, if the library reports positions.
             name: Name of the reader.
             partition: The partition of the position.
         """
         values: list[str] = []
         for is_last in (*[False] * POLLS_MAX, True):
-            position = self.positions.get(partition, -1) if self.tells_positions else end_offset
-            if len(values) >= count and position >= end_offset and not is_last:
+            position = (
+                self.position_by_partition.get(partition, -1)
+                if self.tells_positions
+                else end_offset
+            )
+            if len(values) >= value_count and position >= end_offset and not is_last:
                 continue
             values += await self.poll_once(name)
         return values
@@ -425,7 +429,7 @@ class Application(DriverSession):
         """Poll once; returns the values."""
         answer = await self.must("poll", consumer=name, timeout_ms=POLL_MS)
         self.tells_positions = answer.positions is not None
-        self.positions = {
+        self.position_by_partition = {
             int(partition_number): offset
             for partition_number, offset in (answer.positions or {}).items()
         }
@@ -444,7 +448,7 @@ class Application(DriverSession):
         """
         if not self.tells_positions:
             raise NotAskedError("the library does not tell where a reader stands")
-        return self.positions.get(partition)
+        return self.position_by_partition.get(partition)
 
     # The cluster
 
@@ -452,13 +456,13 @@ class Application(DriverSession):
         """A producer of our own, on a simulated cluster, with the old protocol."""
         cluster = await self.kafka.rebuilt.client("neighbour")
         self.kafka.rebuilt.guests.append(cluster.close)
-        neighbour = OldProtocolProducer(
+        neighbouring_producer = OldProtocolProducer(
             cluster=cluster,
             wait_for_state=self.kafka.transactions.wait_for_state,
             transactional_id="neighbour",
         )
-        await neighbour.init()
-        return neighbour
+        await neighbouring_producer.init()
+        return neighbouring_producer
 
     async def arm(self, *, must_strike: bool = True, **rule_fields: Any) -> AsyncFault:
         """Arm a fault on the driver's requests, unless the rule has another injection point.
@@ -478,7 +482,7 @@ class Application(DriverSession):
         except (ValueError, ConfigError) as error:
             raise NotAskedError(f"not on this cluster: {error}") from None
         if must_strike:
-            self.must_strike.append(fault)
+            self.rules_that_must_strike.append(fault)
         return fault
 
     async def disarm(self, fault: AsyncFault) -> None:
@@ -586,24 +590,24 @@ class Application(DriverSession):
             TargetError: This cluster can't do it.
         """
         admin = await self.target.admin()
-        visited_brokers: list[int] = []
-        for move_number in range(1 if to is not None else self.moves):
-            leadership = await admin.describe_partition(partition)
-            candidates = [
+        visited_ids: list[int] = []
+        for move_number in range(1 if to is not None else self.move_count):
+            partition_metadata = await admin.describe_partition(partition)
+            candidate_ids = [
                 replica
-                for replica in leadership.isr
-                if replica != leadership.leader_id and to in (replica, None)
+                for replica in partition_metadata.isr
+                if replica != partition_metadata.leader_id and to in (replica, None)
             ]
-            if not candidates:
+            if not candidate_ids:
                 raise NotAskedError(f"no other replica of {partition} is in sync")
-            visited_brokers.append(leadership.leader_id)
-            preferred = (
-                candidates
+            visited_ids.append(partition_metadata.leader_id)
+            preferred_ids = (
+                candidate_ids
                 if move_number == 1
-                else [replica for replica in candidates if replica not in visited_brokers]
+                else [replica for replica in candidate_ids if replica not in visited_ids]
             )
             await self.target.move_leader(
-                partition, self.target.number_of((preferred or candidates)[0])
+                partition, self.target.number_of((preferred_ids or candidate_ids)[0])
             )
 
     async def kill(self, broker_id: int) -> None:
@@ -643,12 +647,12 @@ class Application(DriverSession):
         """
         admin = await self.target.admin()
         await self.position_of(group)  # whoever asks for a group first makes the topic of groups
-        home = await self.home_of_group(group)
-        if await admin.leader_of(home) == await admin.leader_of(
+        home_partition = await self.home_of_group(group)
+        if await admin.leader_of(home_partition) == await admin.leader_of(
             await self.target.home_of_id(self.name(TRANSACTIONAL_ID))
         ):
-            await self.move_leader_of(home)
-        broker = await admin.leader_of(home)
+            await self.move_leader_of(home_partition)
+        broker = await admin.leader_of(home_partition)
         led_partition = TopicPartition(self.name(self.topic), partition)
         if await admin.leader_of(led_partition) != broker:
             await self.move_leader_of(led_partition, to=broker)
@@ -657,8 +661,8 @@ class Application(DriverSession):
         """Kill the broker of a group's coordinator; it stays dead."""
         self.steps.append("the broker of the group's coordinator dies")
         admin = await self.target.admin()
-        home = await self.home_of_group(group)
-        await self.kill(await admin.leader_of(home))
+        home_partition = await self.home_of_group(group)
+        await self.kill(await admin.leader_of(home_partition))
 
     async def fill_input(self, *values: str) -> None:
         """Write records to the first partition of the input topic, with our own client."""
@@ -691,9 +695,9 @@ class Application(DriverSession):
 
     async def judge(self, groups: Sequence[str] = ()) -> list[str]:
         """Compare everything that the library reported with the log; returns the differences."""
-        committed = await self.committed_values()
-        positions = {group: await self.position_of(group) for group in groups}
-        return list(self.ledger.misses(committed, positions))
+        committed_values = await self.committed_values()
+        position_by_group = {group: await self.position_of(group) for group in groups}
+        return list(self.ledger.misses(committed_values, position_by_group))
 
     async def committed_values(self) -> list[str]:
         """The values that a ``read_committed`` reader gets."""
@@ -738,7 +742,7 @@ class OldProtocolProducer(msgspec.Struct, kw_only=True):
     wait_for_state: Callable[[str, str], Awaitable[object]]
     transactional_id: str
     _identity: tuple[int, int] = (-1, -1)
-    _sequences: dict[TopicPartition, int] = {}
+    _sequence_by_partition: dict[TopicPartition, int] = {}
 
     async def init(self) -> None:
         """Get a producer id."""
@@ -751,16 +755,16 @@ class OldProtocolProducer(msgspec.Struct, kw_only=True):
         partition: TopicPartition,
         values: Sequence[str],
         *,
-        committed: bool,
-        compression: int = 0,
+        is_commit: bool,
+        codec: int = 0,
     ) -> None:
         """Make a whole transaction, and wait for its marker.
 
         Args:
             partition: The partition.
             values: Values of the records of one batch; without values, no batch is sent.
-            committed: Whether it commits; otherwise it aborts.
-            compression: The codec's number; 0 for none.
+            is_commit: Whether it commits; otherwise it aborts.
+            codec: The codec's number; 0 for none.
         """
         producer_id, epoch = self._identity
         identity_fields = {"producer_id": producer_id, "producer_epoch": epoch}
@@ -769,12 +773,12 @@ class OldProtocolProducer(msgspec.Struct, kw_only=True):
         )
         await self._ask_coordinator(add_request, _error_of_partition)
         if values:
-            await self._produce(partition, values, compression)
+            await self._produce(partition, values, codec)
         end_request = TxnRequests(self.transactional_id, **identity_fields).end(
-            committed=committed, accepted_versions=END_TXN_VERSIONS
+            committed=is_commit, accepted_versions=END_TXN_VERSIONS
         )
         await self._ask_coordinator(end_request)
-        awaited_state = "CompleteCommit" if committed else "CompleteAbort"
+        awaited_state = "CompleteCommit" if is_commit else "CompleteAbort"
         await self.wait_for_state(self.transactional_id, awaited_state)
 
     async def hang(self, admin: Admin, partition: TopicPartition, value: str) -> None:
@@ -809,12 +813,10 @@ class OldProtocolProducer(msgspec.Struct, kw_only=True):
             self.cluster.forget_coordinator(self.transactional_id)
             await backoff.wait(deadline)
 
-    async def _produce(
-        self, partition: TopicPartition, values: Sequence[str], compression: int
-    ) -> None:
+    async def _produce(self, partition: TopicPartition, values: Sequence[str], codec: int) -> None:
         producer_id, epoch = self._identity
-        first_sequence = self._sequences.get(partition, 0)
-        self._sequences[partition] = first_sequence + len(values)
+        first_sequence = self._sequence_by_partition.get(partition, 0)
+        self._sequence_by_partition[partition] = first_sequence + len(values)
         now_ms = self.cluster.clock.now_ms()
         batch = build_batch(
             [Record(timestamp_ms=now_ms, key=None, value=value.encode()) for value in values],
@@ -823,16 +825,16 @@ class OldProtocolProducer(msgspec.Struct, kw_only=True):
             producer_epoch=epoch,
             base_sequence=first_sequence,
             is_transactional=True,
-            compression=compression,
+            compression=codec,
         )
-        leader = await self.cluster.leader(partition)
+        partition_metadata = await self.cluster.leader(partition)
         request = requests.produce(
             {partition: batch},
             topic_ids={},
             transactional_id=self.transactional_id,
             accepted_versions=PRODUCE_VERSIONS,
         )
-        answer = await self.cluster.ask(leader.leader_id, request)
+        answer = await self.cluster.ask(partition_metadata.leader_id, request)
         assert not answer.responses[0].partition_responses[0].error_code, answer
 
 

@@ -77,12 +77,12 @@ class NoAnswerError(Exception):
 
 
 def _read_address(command: str) -> tuple[str, int]:
-    address = read_host_and_port(command.removeprefix(TCP_SCHEME))
-    if address is None or address[1] == 0:
+    host_and_port = read_host_and_port(command.removeprefix(TCP_SCHEME))
+    if host_and_port is None or host_and_port[1] == 0:
         raise ConfigError(
             f"--driver {command}: expected {TCP_SCHEME}HOST:PORT, with a port from 1 to {PORT_MAX}"
         )
-    host, port = address
+    host, port = host_and_port
     return host, port
 
 
@@ -96,12 +96,12 @@ class Driver:
         process: asyncio.subprocess.Process | None = None,
         error_output: BinaryIO | None = None,
     ) -> None:
-        self._answers = answer_stream
-        self._commands = command_stream
+        self._answer_stream = answer_stream
+        self._command_stream = command_stream
         self._process = process
-        self._errors = error_output
+        self._error_output = error_output
         """File with the standard error of the program."""
-        self._number = 0
+        self._command_number = 0
 
     @classmethod
     async def start(cls, command: str) -> Driver:
@@ -138,13 +138,15 @@ class Driver:
         Raises:
             NoAnswerError: There is no answer.
         """
-        self._number += 1
-        command_line = msgspec.json.encode({"id": self._number, "do": verb, **arguments}) + b"\n"
+        self._command_number += 1
+        command_line = (
+            msgspec.json.encode({"id": self._command_number, "do": verb, **arguments}) + b"\n"
+        )
         try:
-            self._commands.write(command_line)
-            await self._commands.drain()
+            self._command_stream.write(command_line)
+            await self._command_stream.drain()
             async with asyncio.timeout(ANSWER_LIMIT_S):
-                line_read = await self._answers.readline()
+                line_read = await self._answer_stream.readline()
         except TimeoutError:
             raise NoAnswerError(
                 f"{verb} gave no answer in {ANSWER_LIMIT_S:g} s: it hangs"
@@ -161,17 +163,17 @@ class Driver:
             raise NoAnswerError(
                 f"{verb}: the driver wrote no answer of the contract: {error}"
             ) from None
-        if answer.id != self._number:
-            raise NoAnswerError(f"{verb}: answer {answer.id} to command {self._number}")
+        if answer.id != self._command_number:
+            raise NoAnswerError(f"{verb}: answer {answer.id} to command {self._command_number}")
         return answer
 
     def _error_tail(self) -> str:
         """The last lines that the program wrote to its standard error."""
-        if self._errors is None:
+        if self._error_output is None:
             return ""
-        output_size = self._errors.seek(0, io.SEEK_END)
-        self._errors.seek(max(0, output_size - ERROR_TAIL_BYTES))
-        lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+        output_size = self._error_output.seek(0, io.SEEK_END)
+        self._error_output.seek(max(0, output_size - ERROR_TAIL_BYTES))
+        lines = self._error_output.read().decode("utf-8", "replace").strip().splitlines()
         return "".join(f"\n  {line}" for line in lines)
 
     async def describe(self) -> Answer:
@@ -197,17 +199,17 @@ class Driver:
         listens, close the connection.
         """
         if self._process is None:
-            self._commands.close()
+            self._command_stream.close()
             with contextlib.suppress(ConnectionError):
-                await self._commands.wait_closed()
+                await self._command_stream.wait_closed()
             return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         # asyncio waits until the pipes are closed, too, and a child that left the driver's session
         # may hold them for ever.
-        self._commands.close()
+        self._command_stream.close()
         transport = self._process._transport  # type: ignore[attr-defined]  # has no other name
         transport.get_pipe_transport(_STANDARD_OUTPUT).close()
         await self._process.wait()
-        if self._errors is not None:
-            self._errors.close()
+        if self._error_output is not None:
+            self._error_output.close()

@@ -47,40 +47,45 @@ class Ledger(msgspec.Struct):
         self.entries.append(transaction)
         return transaction
 
-    def misses(self, committed: Sequence[str], positions: Mapping[str, int]) -> Iterator[str]:
+    def misses(
+        self, committed_values: Sequence[str], position_by_group: Mapping[str, int]
+    ) -> Iterator[str]:
         """The contradictions between the log and the answers.
 
         Args:
-            committed: The values that a ``read_committed`` reader gets.
-            positions: Group -> its committed position; -1 if there is none.
+            committed_values: The values that a ``read_committed`` reader gets.
+            position_by_group: Group -> its committed position; -1 if there is none.
         """
-        count_by_value = Counter(committed)
-        for value, count in count_by_value.items():
-            if count > 1:
-                yield f"{shorten_value(value)} is in the log {count} times"
+        count_by_value = Counter(committed_values)
+        for value, times_in_log in count_by_value.items():
+            if times_in_log > 1:
+                yield f"{shorten_value(value)} is in the log {times_in_log} times"
             if not any(value in transaction.values for transaction in self.entries):
                 yield f"{shorten_value(value)} is in the log, and was never sent"
         for transaction in self.entries:
             yield from self._record_contradictions(
                 transaction, [value for value in transaction.values if count_by_value[value]]
             )
-        for group, position in positions.items():
+        for group, position in position_by_group.items():
             yield from self._position_contradictions(group, position, count_by_value)
 
     def _record_contradictions(
-        self, transaction: LedgerEntry, readable: list[str]
+        self, transaction: LedgerEntry, readable_values: list[str]
     ) -> Iterator[str]:
-        missing_values = [value for value in transaction.values if value not in readable]
+        missing_values = [value for value in transaction.values if value not in readable_values]
         match transaction.reported_end:
             case ReportedEnd.COMMITTED if missing_values:
                 missing_text = values_text(missing_values)
                 yield f'the library says "committed", but readers do not get {missing_text}'
-            case ReportedEnd.ABORTED if readable:
-                claim = 'the library says "aborted" or was never asked to commit'
-                yield f"{claim}, but readers get {values_text(readable)}"
-            case ReportedEnd.UNKNOWN if missing_values and readable:
-                claim = "half of a transaction is committed"
-                yield f"{claim}: {values_text(readable)} without {values_text(missing_values)}"
+            case ReportedEnd.ABORTED if readable_values:
+                claim_text = 'the library says "aborted" or was never asked to commit'
+                yield f"{claim_text}, but readers get {values_text(readable_values)}"
+            case ReportedEnd.UNKNOWN if missing_values and readable_values:
+                claim_text = "half of a transaction is committed"
+                yield (
+                    f"{claim_text}: {values_text(readable_values)}"
+                    f" without {values_text(missing_values)}"
+                )
             case _:
                 pass
 
@@ -92,11 +97,11 @@ class Ledger(msgspec.Struct):
         """
         expected_position = -1
         for transaction in self.entries:
-            is_complete = transaction.values and all(
+            is_written_in_full = transaction.values and all(
                 count_by_value[value] for value in transaction.values
             )
             if transaction.group == group and (
-                is_complete or transaction.reported_end is ReportedEnd.COMMITTED
+                is_written_in_full or transaction.reported_end is ReportedEnd.COMMITTED
             ):
                 expected_position = transaction.position
         if position != expected_position:

@@ -74,16 +74,18 @@ class DriverSession:
         if actual != expected:
             raise MissError(f"{subject}: {actual}; expected: {expected}")
 
-    def expect_end(self, transaction: LedgerEntry, expected: ReportedEnd) -> None:
+    def expect_end(self, transaction: LedgerEntry, expected_end: ReportedEnd) -> None:
         """Compare the end that the library has reported for a transaction with the expected one.
 
         Raises:
             MissError: They differ.
         """
-        if transaction.reported_end is not expected:
-            of_values = f" with {values_text(transaction.values)}" if transaction.values else ""
-            claim = f'the library says "{transaction.reported_end}" of the transaction{of_values}'
-            raise MissError(f'{claim}, and "{expected}" was expected{self.after_errors}')
+        if transaction.reported_end is not expected_end:
+            values_phrase = f" with {values_text(transaction.values)}" if transaction.values else ""
+            claim = (
+                f'the library says "{transaction.reported_end}" of the transaction{values_phrase}'
+            )
+            raise MissError(f'{claim}, and "{expected_end}" was expected{self.after_errors}')
 
     def expect_done(self, answer: Answer, subject: str) -> None:
         """Check that a call has succeeded.

@@ -47,11 +47,11 @@ class Sharers:
             "share.isolation.level": isolation,
             **configs,
         }
-        self._held: dict[str, list[tuple[int, str]]] = {}
+        self._held_records_by_member: dict[str, list[tuple[int, str]]] = {}
         """Member -> partition and value of the records of its last poll."""
-        self.done: set[str] = set()
+        self.accepted_values: set[str] = set()
         """Values whose acceptance the library has confirmed."""
-        self.rejected: set[str] = set()
+        self.rejected_values: set[str] = set()
 
     async def begin(self) -> None:
         """Create the topic, and set the configs of the group.
@@ -70,9 +70,9 @@ class Sharers:
 
     async def join(self, member_name: str = "m", *, client_id: str = CLIENT_ID) -> None:
         """Subscribe a member with explicit acknowledgement."""
-        self._app.dead.discard(member_name)
-        self._app.opened.add(member_name)
-        self._held[member_name] = []
+        self._app.dead_names.discard(member_name)
+        self._app.opened_names.add(member_name)
+        self._held_records_by_member[member_name] = []
         await self._app.must(
             "share-subscribe",
             consumer=member_name,
@@ -90,12 +90,14 @@ class Sharers:
             MissError: A record is delivered again that must not be.
         """
         answer = await self._app.do("share-poll", consumer=member_name, timeout_ms=POLL_MS)
-        self._held[member_name] = [(partition, value) for partition, _, value in answer.records]
-        values = [value for _, value in self._held[member_name]]
+        self._held_records_by_member[member_name] = [
+            (partition, value) for partition, _, value in answer.records
+        ]
+        values = [value for _, value in self._held_records_by_member[member_name]]
         for value in values:
-            if value in self.done:
+            if value in self.accepted_values:
                 raise MissError(f"the library called {value} accepted, and gives it again")
-            if value in self.rejected:
+            if value in self.rejected_values:
                 raise MissError(f"the library called {value} rejected, and gives it again")
         return values
 
@@ -127,9 +129,9 @@ class Sharers:
         Returns:
             Whether the library reports no failure.
         """
-        records, failed_partitions = self._held[member_name], set[int]()
+        records, failed_partitions = self._held_records_by_member[member_name], set[int]()
         if acknowledge_type != "renew":
-            self._held[member_name] = []
+            self._held_records_by_member[member_name] = []
         answer = await self._app.do("acknowledge", consumer=member_name, how=acknowledge_type)
         if answer.error is None:
             answer = await self._app.do(
@@ -140,9 +142,9 @@ class Sharers:
         if answer.error is not None:
             return False
         if acknowledge_type == "accept":
-            self.done.update(values)
+            self.accepted_values.update(values)
         elif acknowledge_type == "reject":
-            self.rejected.update(values)
+            self.rejected_values.update(values)
         return not failed_partitions
 
     async def must_acknowledge(
@@ -169,15 +171,15 @@ class Sharers:
                 empty_poll_count = 0 if values else empty_poll_count + 1
                 if values:
                     await self.acknowledge("accept", member_name)
-            if empty_poll_count >= EMPTY_POLLS and self.done >= set(wanted_values):
+            if empty_poll_count >= EMPTY_POLLS and self.accepted_values >= set(wanted_values):
                 break
-        missing_values = sorted(set(wanted_values) - self.done)
+        missing_values = sorted(set(wanted_values) - self.accepted_values)
         if missing_values:
             raise MissError(
                 f"{', '.join(missing_values)} never came, or was never accepted"
                 f"{self._app.after_errors}"
             )
-        if unwanted_values := sorted(self.done - set(wanted_values)):
+        if unwanted_values := sorted(self.accepted_values - set(wanted_values)):
             raise MissError(
                 f"{', '.join(unwanted_values)} was given, though it was never committed"
             )

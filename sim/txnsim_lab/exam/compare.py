@@ -90,10 +90,10 @@ class ComparisonLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def compare(
-    sides: tuple[ComparedDriver, ComparedDriver],
+    compared_drivers: tuple[ComparedDriver, ComparedDriver],
     situations: Sequence[Situation],
     targets: Targets,
-    bounds: ComparisonLimits,
+    comparison_limits: ComparisonLimits,
     *,
     clock: Clock,
     report_difference: Callable[[str, SituationDifference | None], None],
@@ -101,24 +101,24 @@ async def compare(
     """Compare two drivers.
 
     Args:
-        sides: The two drivers.
+        compared_drivers: The two drivers.
         situations: The situations to play.
         targets: The clusters to play on; closed at the end.
-        bounds: The limits of the comparison.
+        comparison_limits: The limits of the comparison.
         clock: The clock of the machine, for the minutes.
         report_difference: Takes each situation with its result.
 
     Raises:
         ConfigError: A driver can't be started, or does not speak the contract.
     """
-    compared_pair = _Pair(sides, targets)
+    compared_pair = _Pair(compared_drivers, targets)
     differences: list[SituationDifference] = []
     try:
         library_names = await compared_pair.begin()
         asked_situations = [
             (situation, level)
-            for situation in by_hints(situations, bounds.hints)
-            for level in bounds.levels
+            for situation in by_hints(situations, comparison_limits.hints)
+            for level in comparison_limits.levels
             if level in situation.levels
         ]
         for situation, level in asked_situations:
@@ -133,11 +133,13 @@ async def compare(
             )
         ]
         acts_drawn = 0
-        end_ms = clock.monotonic_us() // 1_000 + round(bounds.minutes * 60_000)
-        for variant, level, acts_text in variants(near_situations or asked_situations, bounds.seed):
+        end_ms = clock.monotonic_us() // 1_000 + round(comparison_limits.minutes * 60_000)
+        for variant, level, acts_text in variants(
+            near_situations or asked_situations, comparison_limits.seed
+        ):
             if clock.monotonic_us() // 1_000 >= end_ms:
                 break
-            difference = await compared_pair.compare(variant, level, acts_drawn=acts_text)
+            difference = await compared_pair.compare(variant, level, drawn_acts_text=acts_text)
             acts_drawn += 1
             report_difference(f"{variant.name}@{level} {acts_text}", difference)
             differences += [difference] if difference else []
@@ -149,7 +151,7 @@ async def compare(
         situations=len(asked_situations),
         variants=acts_drawn,
         applied=compared_pair.applied,
-        seed=bounds.seed,
+        seed=comparison_limits.seed,
         differences=tuple(differences),
     )
 
@@ -164,7 +166,7 @@ class _Pair:
     def __init__(
         self, compared_drivers: tuple[ComparedDriver, ComparedDriver], targets: Targets
     ) -> None:
-        self._sides = compared_drivers
+        self._compared_drivers = compared_drivers
         self.applied = 0
         """Number of situations that applied to one of them at least."""
         self._exams = [
@@ -175,7 +177,7 @@ class _Pair:
         """Start both drivers; returns their libraries and versions."""
         driver_answers = [await exam.begin() for exam in self._exams]
         library_names = [f"{answer.library} {answer.version}" for answer in driver_answers]
-        driver_levels = [compared_driver.level for compared_driver in self._sides]
+        driver_levels = [compared_driver.level for compared_driver in self._compared_drivers]
         return [
             library_name if level is None else f"{library_name} at transaction.version {level}"
             for library_name, level in zip(library_names, driver_levels, strict=True)
@@ -186,7 +188,7 @@ class _Pair:
             await exam.end()
 
     async def compare(
-        self, situation: Situation, level: int, *, acts_drawn: str = ""
+        self, situation: Situation, level: int, *, drawn_acts_text: str = ""
     ) -> SituationDifference | None:
         both_results = await self._play_both(situation, level)
         self.applied += any(
@@ -205,7 +207,7 @@ class _Pair:
             one=both_results[0],
             other=both_results[1],
             times=play_count,
-            drawn=acts_drawn,
+            drawn=drawn_acts_text,
         )
 
     async def _play_both(self, situation: Situation, level: int) -> tuple[Result, Result]:
@@ -213,7 +215,7 @@ class _Pair:
             await exam.play(
                 situation, level if compared_driver.level is None else compared_driver.level
             )
-            for exam, compared_driver in zip(self._exams, self._sides, strict=True)
+            for exam, compared_driver in zip(self._exams, self._compared_drivers, strict=True)
         ]
         return results[0], results[1]
 
@@ -255,35 +257,35 @@ def variants(
     """Draw an endless series of situations with acts between their commands; the same for the same
     seed.
     """
-    rng = RandomStreams(seed).stream("exam.variants")
+    random_stream = RandomStreams(seed).stream("exam.variants")
     act_names = sorted(ACTS)
     while near_situations:
-        situation, level = rng.choice(near_situations)
-        chosen_acts = sorted(
-            (1 + rng.randrange(COMMANDS_MAX), rng.choice(act_names))
-            for _ in range(1 + rng.randrange(ACTS_MAX))
+        situation, level = random_stream.choice(near_situations)
+        acts_by_command = sorted(
+            (1 + random_stream.randrange(COMMANDS_MAX), random_stream.choice(act_names))
+            for _ in range(1 + random_stream.randrange(ACTS_MAX))
         )
         acts_text = ", ".join(
             f"{act_name} before command {command_number}"
-            for command_number, act_name in chosen_acts
+            for command_number, act_name in acts_by_command
         )
         yield (
-            msgspec.structs.replace(situation, play=with_acts(situation.play, chosen_acts)),
+            msgspec.structs.replace(situation, play=with_acts(situation.play, acts_by_command)),
             level,
             acts_text,
         )
 
 
-def with_acts(play: PlaySituation, numbered_acts: Sequence[tuple[int, str]]) -> PlaySituation:
+def with_acts(play: PlaySituation, acts_by_command: Sequence[tuple[int, str]]) -> PlaySituation:
     """A situation in which acts come before the commands of these numbers."""
 
     async def play_with_acts(app: Application) -> None:
-        remaining_acts = list(numbered_acts)
+        acts_to_come = list(acts_by_command)
 
         async def between(command_number: int) -> None:
-            while remaining_acts and remaining_acts[0][0] <= command_number:
+            while acts_to_come and acts_to_come[0][0] <= command_number:
                 try:
-                    await ACTS[remaining_acts.pop(0)[1]](app)
+                    await ACTS[acts_to_come.pop(0)[1]](app)
                 except (NotAskedError, TargetError) as reason:
                     app.steps.append(f"not done: {reason}")
 

@@ -51,7 +51,7 @@ def folders(
     run: ExamRun,
     *,
     command: ShellText,
-    sources: Mapping[str, bytes] | None = None,
+    source_by_name: Mapping[str, bytes] | None = None,
     known_ids: Collection[str] = (),
 ) -> dict[str, bytes]:
     """The files of all folders by path: one folder for each miss that is not known.
@@ -59,31 +59,37 @@ def folders(
     Args:
         run: The run of the exam.
         command: The command that played the run; ``--only`` and the level are added.
-        sources: Files of the driver, by name.
+        source_by_name: Files of the driver, by name.
         known_ids: Ids of misses that are left out.
 
     Raises:
         ConfigError: A recording is too long for a page.
     """
-    files: dict[str, bytes] = {}
-    sources = sources or {}
-    for miss in run.misses(known_ids):
-        miss_folder = miss.folder
-        repeat_command = repeated_situation(command, miss)
-        report_text = "\n".join(_report_of_miss(run, miss, repeat_command, sorted(sources)))
-        files[f"{miss_folder}/{REPORT_FILE_NAME}"] = report_text.encode() + b"\n"
-        files[f"{miss_folder}/story.txt"] = "\n".join(map(_one_line, miss.story)).encode() + b"\n"
-        files[f"{miss_folder}/versions.json"] = msgspec.json.format(
-            msgspec.json.encode(_versions(run, miss)), indent=1
+    content_by_path: dict[str, bytes] = {}
+    source_by_name = source_by_name or {}
+    for missed_result in run.misses(known_ids):
+        miss_folder = missed_result.folder
+        repeat_command = repeated_situation(command, missed_result)
+        report_text = "\n".join(
+            _report_of_miss(run, missed_result, repeat_command, sorted(source_by_name))
         )
-        files |= {
+        content_by_path[f"{miss_folder}/{REPORT_FILE_NAME}"] = report_text.encode() + b"\n"
+        content_by_path[f"{miss_folder}/story.txt"] = (
+            "\n".join(map(_one_line, missed_result.story)).encode() + b"\n"
+        )
+        content_by_path[f"{miss_folder}/versions.json"] = msgspec.json.format(
+            msgspec.json.encode(_version_fields(run, missed_result)), indent=1
+        )
+        content_by_path |= {
             f"{miss_folder}/{DRIVER_FOLDER_NAME}/{file_name}": file_bytes
-            for file_name, file_bytes in sources.items()
+            for file_name, file_bytes in source_by_name.items()
         }
-        if miss.recording:
-            recording = Recording.from_lines(miss.id, miss.recording.splitlines())
-            files[f"{miss_folder}/{PAGE_FILE_NAME}"] = one_file([(miss.id, recording)]).encode()
-    return files
+        if missed_result.recording:
+            recording = Recording.from_lines(missed_result.id, missed_result.recording.splitlines())
+            content_by_path[f"{miss_folder}/{PAGE_FILE_NAME}"] = one_file(
+                [(missed_result.id, recording)]
+            ).encode()
+    return content_by_path
 
 
 def driver_sources(command: str, further_paths: Sequence[Path] = ()) -> dict[str, bytes]:
@@ -110,7 +116,7 @@ def driver_sources(command: str, further_paths: Sequence[Path] = ()) -> dict[str
     return source_by_name
 
 
-def _versions(run: ExamRun, miss: Result) -> dict[str, object]:
+def _version_fields(run: ExamRun, missed_result: Result) -> dict[str, object]:
     return {
         "library": run.library,
         "version": run.version,
@@ -119,43 +125,47 @@ def _versions(run: ExamRun, miss: Result) -> dict[str, object]:
         "machine": f"{platform.system()} {platform.machine()}",
         "speaks transactions": f"version {run.speaks}",
         "kafka": run.kafka,
-        "transaction.version": miss.level,
+        "transaction.version": missed_result.level,
         "txnsim": VERSION,
     }
 
 
 def _report_of_miss(
-    run: ExamRun, miss: Result, repeat_command: str, sources: list[str]
+    run: ExamRun, missed_result: Result, repeat_command: str, source_names: list[str]
 ) -> Iterator[str]:
     library = _escape_markup(f"{run.library} {run.version}")
-    yield f"# {library}: {miss.situation}, at transaction.version {miss.level}\n\n{miss.asks}\n"
+    yield (
+        f"# {library}: {missed_result.situation}, at transaction.version {missed_result.level}\n\n"
+        f"{missed_result.asks}\n"
+    )
     yield f"## What was done\n\n{_RULES_OF_APPLICATION}\n"
-    step_lines = (_one_line(step).replace("`", "'") for step in miss.steps)
+    step_lines = (_one_line(step).replace("`", "'") for step in missed_result.steps)
     yield from (f"{step_number}. `{step}`" for step_number, step in enumerate(step_lines, 1))
-    yield f"\n## What was expected\n\n{miss.yardstick.replace('``', '`')}\n\n{_LAWS_TEXT}\n"
+    yardstick = missed_result.yardstick.replace("``", "`")
+    yield f"\n## What was expected\n\n{yardstick}\n\n{_LAWS_TEXT}\n"
     yield "## What was seen\n"
-    yield from _bullets(miss.because)
-    if miss.errors:
+    yield from _bullet_lines(missed_result.because)
+    if missed_result.errors:
         yield "\nThe errors of the library:\n"
-        yield from _bullets(miss.errors)
-    if miss.about:
-        yield f"\nA known bug looks like this: {', '.join(miss.about)}."
+        yield from _bullet_lines(missed_result.errors)
+    if missed_result.about:
+        yield f"\nA known bug looks like this: {', '.join(missed_result.about)}."
     yield f"\n## Play it again\n\n    {repeat_command}\n"
     yield f"This takes txnsim {VERSION}, a simulator of a Kafka cluster, and the driver, a small"
     yield "program between the exam and the library (docs/exam.md in txnsim says more of it)."
-    yield f"{_driver_file_links(sources)}\n"
+    yield f"{_driver_file_links(source_names)}\n"
     yield "## Versions\n"
-    yield from _bullets(
+    yield from _bullet_lines(
         f"{version_name}: {version_value}"
-        for version_name, version_value in _versions(run, miss).items()
+        for version_name, version_value in _version_fields(run, missed_result).items()
     )
     yield "\n## What happened in the cluster\n"
-    yield from (f"    {_one_line(line)}" for line in miss.story)
-    if miss.recording:
+    yield from (f"    {_one_line(line)}" for line in missed_result.story)
+    if missed_result.recording:
         yield f"\n[{PAGE_FILE_NAME}]({PAGE_FILE_NAME}) shows it step by step."
 
 
-def _bullets(lines: Iterable[str]) -> Iterator[str]:
+def _bullet_lines(lines: Iterable[str]) -> Iterator[str]:
     return (f"- {_escape_markup(line)}" for line in lines)
 
 
@@ -176,8 +186,8 @@ def _escape_markup(markup_text: str) -> str:
     return _MARKUP_RE.sub(lambda match: f"&#{ord(match[0])};", single_spaced)
 
 
-def _driver_file_links(sources: list[str]) -> str:
-    if not sources:
+def _driver_file_links(source_names: list[str]) -> str:
+    if not source_names:
         return "Its files are not in this folder."
-    links = (f"[{file_name}]({DRIVER_FOLDER_NAME}/{file_name})" for file_name in sources)
+    links = (f"[{file_name}]({DRIVER_FOLDER_NAME}/{file_name})" for file_name in source_names)
     return f"Its files: {', '.join(links)}."

@@ -53,7 +53,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if level in situation.levels
     ]
     expected_miss = pytest.mark.xfail(reason="known", strict=True)
-    params = [
+    parameter_sets = [
         pytest.param(
             (options["driver"], situation, level),
             id=f"{situation.name}@{level}",
@@ -61,7 +61,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
         for situation, level in rows
     ]
-    metafunc.parametrize(MARKER, params, indirect=True)
+    metafunc.parametrize(MARKER, parameter_sets, indirect=True)
 
 
 @pytest.fixture
@@ -78,14 +78,20 @@ def txnsim_exam(request: pytest.FixtureRequest) -> Callable[[], None]:
     def play() -> None:
         from txnsim_lab.exam.results import SituationOutcome
 
-        result = exam_drivers.play(command, situation, level)
-        if result.outcome is SituationOutcome.DOES_NOT_APPLY:
-            pytest.skip("; ".join(result.because))
-        if result.outcome is SituationOutcome.MISSED:
-            expected = f"expected: {result.yardstick}"
-            summary = (result.asks, *result.because, expected, "", *result.steps)
-            lines = (*summary, "", *result.story)
-            pytest.fail("\n".join(lines), pytrace=False)
+        situation_result = exam_drivers.play(command, situation, level)
+        if situation_result.outcome is SituationOutcome.DOES_NOT_APPLY:
+            pytest.skip("; ".join(situation_result.because))
+        if situation_result.outcome is SituationOutcome.MISSED:
+            expected_line = f"expected: {situation_result.yardstick}"
+            summary = (
+                situation_result.asks,
+                *situation_result.because,
+                expected_line,
+                "",
+                *situation_result.steps,
+            )
+            failure_lines = (*summary, "", *situation_result.story)
+            pytest.fail("\n".join(failure_lines), pytrace=False)
 
     return play
 

@@ -104,33 +104,42 @@ def misses(
     statement_by_topic: Mapping[str, ReaderStatement] = {
         statement.topic: statement for statement in statements
     }
-    for topic in topics:
-        answer = statement_by_topic.get(topic.topic)
-        if answer is None:
-            yield f"{topic.topic}: nothing is said of it"
+    for expected_reading in topics:
+        reader_statement = statement_by_topic.get(expected_reading.topic)
+        if reader_statement is None:
+            yield f"{expected_reading.topic}: nothing is said of it"
             continue
         if all(
-            getattr(answer, field) is None for field in ("values", *EXPECTED_FIELD_BY_STATEMENT)
+            getattr(reader_statement, field) is None
+            for field in ("values", *EXPECTED_FIELD_BY_STATEMENT)
         ):
-            yield f"{topic.topic}: it is named, and nothing is said of it"
+            yield f"{expected_reading.topic}: it is named, and nothing is said of it"
         if (
-            answer.values is not None
-            and (values_text := short_values(answer.values)) != topic.values
+            reader_statement.values is not None
+            and (values_text := short_values(reader_statement.values)) != expected_reading.values
         ):
-            yield _wrong(topic, "values", _value_list(values_text), _value_list(topic.values))
+            yield _wrong_sentence(
+                expected_reading,
+                "values",
+                _value_list(values_text),
+                _value_list(expected_reading.values),
+            )
         for side_name, expected_field in EXPECTED_FIELD_BY_STATEMENT.items():
             stated_value, expected_value = (
-                getattr(answer, side_name),
-                getattr(topic, expected_field, 0),
+                getattr(reader_statement, side_name),
+                getattr(expected_reading, expected_field, 0),
             )
             if stated_value is not None and stated_value != expected_value:
-                yield _wrong(topic, side_name, stated_value, expected_value)
+                yield _wrong_sentence(expected_reading, side_name, stated_value, expected_value)
 
 
-def _wrong(
-    topic: ExpectedReading, subject: str, stated_value: object, expected_value: object
+def _wrong_sentence(
+    expected_reading: ExpectedReading, subject: str, stated_value: object, expected_value: object
 ) -> str:
-    return f"{topic.topic}: {subject} {stated_value}; expected: {expected_value}. {topic.about}"
+    return (
+        f"{expected_reading.topic}: {subject} {stated_value}; expected: {expected_value}."
+        f" {expected_reading.about}"
+    )
 
 
 def _value_list(record_values: Sequence[str]) -> str:

@@ -48,12 +48,12 @@ class _ProxiedTarget(RebuiltCluster):
 
     def __init__(self, loop: ClusterLoop, injector: Injector) -> None:
         super().__init__(loop, SimulatedClusterOptions())
-        self._proxys = injector
+        self._proxy_injector = injector
 
     @property
     def injector(self) -> Injector:
         """The injector of the proxy's faults."""
-        return self._proxys
+        return self._proxy_injector
 
 
 class RealTargets:
@@ -67,13 +67,13 @@ class RealTargets:
         report_progress: Callable[[str], object],
         settings: ClientSettings,
     ) -> None:
-        self._on = cluster_name
+        self._cluster_name = cluster_name
         self._say = report_progress
         self._settings = settings
         self._cluster: tuple[int, RealCluster, Environment] | None = None
-        self._closing = contextlib.AsyncExitStack()
-        self._left: list[Leftover] = []
-        self._number = 0
+        self._exit_stack = contextlib.AsyncExitStack()
+        self._leftovers: list[Leftover] = []
+        self._situation_number = 0
         self._token = "".join(
             character for character in new_token().lower() if character.isalnum()
         )[:6]
@@ -126,9 +126,9 @@ class RealTargets:
         """
         if begins_as:
             raise NotAskedError(f"only a simulated cluster: it begins as {begins_as}")
-        cluster, environment = await self._running(level)
-        self._number += 1
-        prefix = f"txnsim-{self._token}-{self._number}-"
+        cluster, environment = await self._ensure_cluster(level)
+        self._situation_number += 1
+        prefix = f"txnsim-{self._token}-{self._situation_number}-"
         target = RealTarget(
             environment,
             cluster.proxy,
@@ -157,18 +157,18 @@ class RealTargets:
 
     async def close(self) -> None:
         self._cluster = None
-        await self._closing.aclose()
+        await self._exit_stack.aclose()
 
-    async def _running(self, level: int) -> tuple[RealCluster, Environment]:
+    async def _ensure_cluster(self, level: int) -> tuple[RealCluster, Environment]:
         """The running cluster at a level; a cluster at another level is stopped first."""
         if self._cluster is not None and self._cluster[0] == level:
             return self._cluster[1:]
         await self.close()
         environment = real_environment(trace_level=TraceLevel.BRIEF)
         if not self.is_ours:
-            cluster_context = running_cluster(environment, self._on, self._settings)
+            cluster_context = running_cluster(environment, self._cluster_name, self._settings)
         else:
-            version = version_of(self._on)
+            version = version_of(self._cluster_name)
             self._say(f"starting {self.about} at transaction.version {level} …")
             options = ApacheOptions(
                 version=version,
@@ -178,6 +178,6 @@ class RealTargets:
                 properties={**SHORT_SETTINGS, "transaction.state.log.num.partitions": "6"},
             )
             cluster_context = apache_cluster(environment, options)
-        cluster = await self._closing.enter_async_context(cluster_context)
+        cluster = await self._exit_stack.enter_async_context(cluster_context)
         self._cluster = (level, cluster, environment)
         return cluster, environment

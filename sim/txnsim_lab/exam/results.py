@@ -135,30 +135,30 @@ def repeated_situation(exam_command: ShellText, result: Result) -> ShellText:
     return continued(exam_command, *option("--only", result.situation), *level_option)
 
 
-def page(run: ExamRun, *, misses: str = "", known_misses: Collection[str] = ()) -> str:
+def page(run: ExamRun, *, misses_path: str = "", known_misses: Collection[str] = ()) -> str:
     """The report as HTML.
 
     Args:
         run: The run to report.
-        misses: Path to the folders of misses, for links; empty without folders.
+        misses_path: Path to the folders of misses, for links; empty without folders.
         known_misses: Ids of misses that have no folder.
     """
     title = escape_unprintable(f"The exam of {run.library} {run.version}")
-    counts = ", ".join(f"{run.count(outcome)} {outcome}" for outcome in SituationOutcome)
+    outcome_counts = ", ".join(f"{run.count(outcome)} {outcome}" for outcome in SituationOutcome)
     return "\n".join(
         (
             '<!doctype html><html lang="en"><meta charset="utf-8">',
             f"<title>{escape(title)}</title><style>{PAGE_CSS}</style><h1>{escape(title)}</h1>",
-            f"<p>{escape(counts)}. It speaks version {run.speaks} of transactions.</p>",
+            f"<p>{escape(outcome_counts)}. It speaks version {run.speaks} of transactions.</p>",
             "<table><tr><th>Class<th>Situation<th>transaction.version<th>Outcome</tr>",
-            *map(_row, run.results),
+            *map(_html_row, run.results),
             "</table>",
-            *_stories(run, misses, known_misses),
+            *_story_lines(run, misses_path, known_misses),
         )
     )
 
 
-def _row(result: Result) -> str:
+def _html_row(result: Result) -> str:
     situation_cell = escape(result.situation)
     if result.outcome in FULLY_REPORTED_OUTCOMES:
         situation_cell = f'<a href="#{escape(result.id)}">{situation_cell}</a>'
@@ -168,7 +168,7 @@ def _row(result: Result) -> str:
     )
 
 
-def _stories(run: ExamRun, misses: str, known_ids: Collection[str]) -> Iterator[str]:
+def _story_lines(run: ExamRun, misses: str, known_ids: Collection[str]) -> Iterator[str]:
     for result in (
         candidate for candidate in run.results if candidate.outcome in FULLY_REPORTED_OUTCOMES
     ):
@@ -178,11 +178,11 @@ def _stories(run: ExamRun, misses: str, known_ids: Collection[str]) -> Iterator[
         yield f"<p>What was expected: {escape(result.yardstick)}</p>"
         has_folder = result.outcome is SituationOutcome.MISSED and result.id not in known_ids
         if misses and result.recording and has_folder:
-            link = f"{misses}/{result.folder}/{PAGE_FILE_NAME}"
-            yield f'<p><a href="{escape(link)}">What happened, step by step</a>'
-        for heading, lines in (
+            link_html = f"{misses}/{result.folder}/{PAGE_FILE_NAME}"
+            yield f'<p><a href="{escape(link_html)}">What happened, step by step</a>'
+        for heading_html, lines in (
             ("What was done", result.steps),
             ("What happened in the cluster", result.story),
         ):
             story_text = chr(10).join(map(escape_unprintable, lines))
-            yield f"<h3>{heading}</h3><pre>{escape(story_text)}</pre>"
+            yield f"<h3>{heading_html}</h3><pre>{escape(story_text)}</pre>"

@@ -105,7 +105,7 @@ class Exam:
         await self.targets.close()
 
     async def play(self, situation: Situation, level: int) -> Result:
-        """Play one situation."""
+        """Play one situation, with a new process of the driver if the last one has ended."""
         loop = asyncio.get_running_loop()
         start_s = loop.time()
         if self._driver is None:
@@ -116,7 +116,7 @@ class Exam:
                 result = await self._play_situation(situation, level, opened_target, self._driver)
         except NotAskedError as reason:  # behind the situation it only says what was left there
             if result is None:
-                result = _result(
+                result = _build_result(
                     situation, level, SituationOutcome.DOES_NOT_APPLY, because=(str(reason),)
                 )
         return msgspec.structs.replace(result, seconds=round(loop.time() - start_s, 2))
@@ -125,27 +125,27 @@ class Exam:
         self, situation: Situation, level: int, opened_target: OpenedTarget, driver: Driver
     ) -> Result:
         app = Application(opened_target, driver)
-        add_requests = await app.requests("AddPartitionsToTxn")
-        send_requests = await app.requests("Produce")
-        outcome, reasons = await self._outcome(situation, app)
+        add_rule = await app.requests("AddPartitionsToTxn")
+        produce_rule = await app.requests("Produce")
+        outcome, reasons = await self._judge_outcome(situation, app)
         await opened_target.faults.disarm_all()
-        if level == NEWEST_LEVEL and send_requests.matched and not add_requests.matched:
+        if level == NEWEST_LEVEL and produce_rule.matched and not add_rule.matched:
             self.speaks = NEWEST_LEVEL
-        is_version_1 = level < NEWEST_LEVEL or add_requests.matched
-        if outcome is SituationOutcome.MISSED and situation.needs_version_2 and is_version_1:
+        has_version_1 = level < NEWEST_LEVEL or add_rule.matched
+        if outcome is SituationOutcome.MISSED and situation.needs_version_2 and has_version_1:
             outcome = SituationOutcome.PROTOCOL
         is_missed = outcome in (SituationOutcome.MISSED, SituationOutcome.PROTOCOL)
         story = opened_target.story() if is_missed else []
         if is_missed or not await self._close_clients(app):
             await driver.end()
             self._driver = None
-        return _result(
+        return _build_result(
             situation,
             level,
             outcome,
             because=tuple(reasons),
             errors=tuple(app.errors),
-            choices=tuple(app.choices),
+            choices=tuple(app.names_of_choices),
             yardstick=situation.yardstick if is_missed else "",
             steps=tuple(without_repeats(app.steps)) if is_missed else (),
             story=tuple(story[-STORY_LINES_MAX:]),
@@ -153,7 +153,7 @@ class Exam:
             about=situation.about if is_missed else (),
         )
 
-    async def _outcome(
+    async def _judge_outcome(
         self, situation: Situation, app: Application
     ) -> tuple[SituationOutcome, list[str]]:
         try:
@@ -171,7 +171,7 @@ class Exam:
             ]
         if reasons:
             return SituationOutcome.MISSED, reasons
-        idle_fault = [fault.rule for fault in app.must_strike if not fault.struck]
+        idle_fault = [fault.rule for fault in app.rules_that_must_strike if not fault.struck]
         if idle_fault:
             return SituationOutcome.DOES_NOT_APPLY, [f"it never sends {idle_fault[0].api}"]
         return SituationOutcome.PASSED, []
@@ -181,14 +181,14 @@ class Exam:
         hangs.
         """
         try:
-            for name in app.opened - app.dead:
+            for name in app.opened_names - app.dead_names:
                 await app.close(name)
         except (NoAnswerError, MissError, NotAskedError):
             return False
         return True
 
 
-def _result(
+def _build_result(
     situation: Situation, level: int, outcome: SituationOutcome, **result_fields: Any
 ) -> Result:
     return Result(

@@ -56,7 +56,7 @@ class OpenedTarget(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def story(self) -> list[str]:
         """What happened, in sentences; for a real cluster, the faults that the proxy made."""
         tracer = self.target.environment.tracer
-        return [str(line.text) for line in story(tracer.events(self.since), tracer.nodes)]
+        return [str(sentence.text) for sentence in story(tracer.events(self.since), tracer.nodes)]
 
     async def recording(self) -> bytes:
         """The trace of the cluster; empty for a real one, since a proxy does not see a broker's

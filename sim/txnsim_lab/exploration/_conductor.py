@@ -87,7 +87,7 @@ class Conductor:
         self._exploration = exploration
         self._chooser = chooser
         self._choice_count = 0
-        self._waiting_tracks: dict[str, asyncio.Future[None]] = {}
+        self._future_by_track: dict[str, asyncio.Future[None]] = {}
         self._traffic: _Traffic | None = None
 
     async def take_over(self, running_story: RunningStory, target: SimulatedTarget) -> None:
@@ -99,26 +99,26 @@ class Conductor:
         environment = target.environment
         assert isinstance(environment, VirtualEnvironment), "a run in virtual time"
         self._traffic = _Traffic(self._exploration, running_story, target, environment)
-        environment.loop.before_time_passes = self._step
+        environment.loop.before_time_passes = self._take_step
 
     async def before_act(self, track: Track, drawn_act: Act) -> None:
         """Let each track wait behind its first unit until all have come that far."""
         traffic = self._traffic
         if traffic is None or traffic.is_choosing or drawn_act.unit == 0:
             return
-        future = self._waiting_tracks[track.name] = traffic.environment.loop.create_future()
-        if len(self._waiting_tracks) == len(self._exploration.plan.tracks):
+        own_future = self._future_by_track[track.name] = traffic.environment.loop.create_future()
+        if len(self._future_by_track) == len(self._exploration.plan.tracks):
             traffic.begin()
-            for waiting in self._waiting_tracks.values():
-                waiting.set_result(None)
-        await future
+            for track_future in self._future_by_track.values():
+                track_future.set_result(None)
+        await own_future
 
     async def until_all_arrived(self) -> None:
         """Wait until nothing is on its way and nothing more happens."""
         if self._traffic is not None:
             await self._traffic.until_all_arrived()
 
-    def _step(self) -> bool:
+    def _take_step(self) -> bool:
         """Let something happen; returns whether it does, and time must wait."""
         traffic = self._traffic
         if traffic is None or not traffic.is_ready():
@@ -162,27 +162,27 @@ class _Traffic:
         self._injector = target.cluster.injector
         environment.network.interceptor = self
         self._until_s = 0.0
-        self._lines: dict[tuple[str, bool], list[HeldMessage]] = {}
+        self._messages_by_line: dict[tuple[str, bool], list[HeldMessage]] = {}
         """(connection or link, whether it carries requests) -> what is on its way on it."""
         self._next_ordinal = itertools.count().__next__
         self._late_ordinals: set[int] = set()
         """Messages that others have overtaken: they arrive when nothing else is on its way."""
-        self._sent: dict[str, int] = {}
+        self._count_by_kind: dict[str, int] = {}
         """Kind of a message -> how many were sent."""
-        self._heard: set[str] = set()
+        self._heard_senders: set[str] = set()
         """Senders of which a message has been chosen."""
         self._nodes = NodeStates()
-        self._losses = self._delays = 0
-        self._steps_left = {
+        self._loss_count = self._delay_count = 0
+        self._steps_left_by_name = {
             disturbance.name: list(disturbance.steps) for disturbance in exploration.disturbances
         }
-        self._begun: list[str] = []
+        self._begun_disturbances: list[str] = []
         """Names of the disturbances that have begun."""
-        self._waits_for: asyncio.Future[None] | None = None
+        self._awaited_future: asyncio.Future[None] | None = None
         """The end of a step on the cluster, or of a delay."""
         self._was_offered = False
         """Whether a step that lets time pass was offered since the last such step."""
-        self._all_arrived: asyncio.Future[None] | None = None
+        self._arrival_future: asyncio.Future[None] | None = None
 
     # From outside
 
@@ -194,8 +194,8 @@ class _Traffic:
     async def until_all_arrived(self) -> None:
         """Wait until nothing is on its way and nothing more happens."""
         if self.is_choosing:
-            self._all_arrived = self.environment.loop.create_future()
-            await self._all_arrived
+            self._arrival_future = self.environment.loop.create_future()
+            await self._arrival_future
 
     def cross(self, crossing: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:
         """Hold a message until it is chosen (``Interceptor``)."""
@@ -219,7 +219,7 @@ class _Traffic:
                 receiver, kind_name, crossing.content, conversation, is_request=is_request
             )
             return None
-        message_number = self._sent[kind_name] = self._sent.get(kind_name, 0) + 1
+        message_number = self._count_by_kind[kind_name] = self._count_by_kind.get(kind_name, 0) + 1
         message = HeldMessage(
             kind_name=kind_name,
             number=message_number,
@@ -231,7 +231,7 @@ class _Traffic:
             ordinal=self._next_ordinal(),
             future=self.environment.loop.create_future(),
         )
-        self._lines.setdefault((crossing.line, is_request), []).append(message)
+        self._messages_by_line.setdefault((crossing.line, is_request), []).append(message)
         return message.future
 
     def _note_arrival(
@@ -259,10 +259,10 @@ class _Traffic:
         """Whether a choice is due now."""
         if not self.is_choosing:
             return False
-        if self._waits_for is not None:
-            if not self._waits_for.done():
+        if self._awaited_future is not None:
+            if not self._awaited_future.done():
                 return False
-            self._waits_for = None
+            self._awaited_future = None
         return True
 
     def options(self) -> list[str]:
@@ -274,16 +274,16 @@ class _Traffic:
             return []
         first_messages = self._first_messages()
         options = [f"{ARRIVES}: {message.name}" for message in first_messages]
-        if self._losses < self._bounds.losses:
+        if self._loss_count < self._bounds.losses:
             for message in first_messages:
                 options.append(f"{IS_LOST}: {message.name}")
                 if message.is_request:
                     options.append(f"{LOSES_ITS_ANSWER}: {message.name}")
-        if first_messages and self._delays < self._bounds.delays:
+        if first_messages and self._delay_count < self._bounds.delays:
             options.append(self._delay_name)
         disturbances = list(self._disturbances_that_may())
         if not first_messages:
-            is_last = self._all_arrived is not None
+            is_last = self._arrival_future is not None
             if not is_last and (self._was_offered or not disturbances):
                 return []
             self._was_offered = True
@@ -300,7 +300,7 @@ class _Traffic:
         self._was_offered = False
         option_kind, _, name = option.partition(": ")
         if option == self._delay_name:
-            self._delay()
+            self._let_time_pass()
         elif option_kind in (BEGINS, GOES_ON):
             self._begin_step(name)
         else:
@@ -319,13 +319,13 @@ class _Traffic:
         silent_nodes: set[str] = set()
         for twins in self._exploration.twins:
             unheard_clients = [
-                f"client/{name}" for name in twins if f"client/{name}" not in self._heard
+                f"client/{name}" for name in twins if f"client/{name}" not in self._heard_senders
             ]
             silent_nodes.update(unheard_clients[1:])
         return sorted(
             (
                 messages[0]
-                for messages in self._lines.values()
+                for messages in self._messages_by_line.values()
                 if messages[0].sender not in silent_nodes
             ),
             key=self._order_of,
@@ -335,18 +335,18 @@ class _Traffic:
         return message.ordinal in self._late_ordinals, message.ordinal
 
     def _disturbances_that_may(self) -> list[str]:
-        is_full = len(self._begun) >= self._bounds.disturbances
+        is_full = len(self._begun_disturbances) >= self._bounds.disturbances
         return [
-            f"{GOES_ON if name in self._begun else BEGINS}: {name}"
-            for name, steps in self._steps_left.items()
-            if steps and (name in self._begun or not is_full)
+            f"{GOES_ON if name in self._begun_disturbances else BEGINS}: {name}"
+            for name, steps in self._steps_left_by_name.items()
+            if steps and (name in self._begun_disturbances or not is_full)
         ]
 
     def fingerprint(self) -> int:
         """The state of the whole run as a number."""
-        under_way = {
+        messages_under_way = {
             line: [(message.kind_name, message.content) for message in messages]
-            for line, messages in self._lines.items()
+            for line, messages in self._messages_by_line.items()
         }
         leaders = {
             name: [(partition.leader, partition.leader_epoch) for partition in topic.partitions]
@@ -354,17 +354,22 @@ class _Traffic:
         }
         return self._nodes.fingerprint(
             self._cluster.brokers,
-            *(under_way, leaders, self.environment.loop.time_ns()),
+            *(messages_under_way, leaders, self.environment.loop.time_ns()),
             [*map(_state_of_rule, self._injector.rules())],
-            *(self._losses, self._delays, self._begun, self._steps_left),
-            *(self._was_offered, self._all_arrived is not None, self._heard),
+            *(
+                self._loss_count,
+                self._delay_count,
+                self._begun_disturbances,
+                self._steps_left_by_name,
+            ),
+            *(self._was_offered, self._arrival_future is not None, self._heard_senders),
         )
 
     def choice_of(self, options: Sequence[str]) -> Choice:
         """The choice between options."""
         line_by_name = {
             messages[0].name: f"{messages[0].kind_name} on {line}"
-            for line, messages in self._lines.items()
+            for line, messages in self._messages_by_line.items()
         }
         option_parts = [option.partition(": ") for option in options]
         return Choice(
@@ -381,7 +386,7 @@ class _Traffic:
     def _let_arrive(self, option_kind: str, name: str) -> None:
         line, message = next(
             (line, messages[0])
-            for line, messages in self._lines.items()
+            for line, messages in self._messages_by_line.items()
             if messages[0].name == name
         )
         self._late_ordinals.update(
@@ -389,12 +394,12 @@ class _Traffic:
             for other_message in self._first_messages()
             if self._order_of(other_message) < self._order_of(message)
         )
-        del self._lines[line][0]
-        if not self._lines[line]:
-            del self._lines[line]
+        del self._messages_by_line[line][0]
+        if not self._messages_by_line[line]:
+            del self._messages_by_line[line]
         submit_outcome = _OUTCOMES[option_kind]
-        self._losses += submit_outcome is not SubmitOutcome.PASS
-        self._heard.add(message.sender)
+        self._loss_count += submit_outcome is not SubmitOutcome.PASS
+        self._heard_senders.add(message.sender)
         if submit_outcome is SubmitOutcome.DROP:
             self._nodes.note_arrival(message.receiver, f"{option_kind} {message.kind_name}", None)
         else:
@@ -410,19 +415,23 @@ class _Traffic:
 
     def _begin_step(self, name: str) -> None:
         """Make the next step of a disturbance."""
-        if name not in self._begun:
-            self._begun.append(name)
-        step_bodies = self._steps_left[name].pop(0)
+        if name not in self._begun_disturbances:
+            self._begun_disturbances.append(name)
+        step_bodies = self._steps_left_by_name[name].pop(0)
         if isinstance(step_bodies, dict):
             step_bodies = (step_bodies,)
-        event_name = f"{name} {len(self._steps_left[name])}"
+        event_name = f"{name} {len(self._steps_left_by_name[name])}"
         self._nodes.note_at_brokers(event_name)
         if not all(map(_is_unnoticed, step_bodies)):
             self._nodes.note_at_clients(event_name)
-        done = self._waits_for = self.environment.loop.create_future()
-        self.environment.tasks.spawn(self._perform(step_bodies, done), name=f"disturbance {name}")
+        step_done = self._awaited_future = self.environment.loop.create_future()
+        self.environment.tasks.spawn(
+            self._perform(step_bodies, step_done), name=f"disturbance {name}"
+        )
 
-    async def _perform(self, step_bodies: Sequence[StepBody], done: asyncio.Future[None]) -> None:
+    async def _perform(
+        self, step_bodies: Sequence[StepBody], step_done: asyncio.Future[None]
+    ) -> None:
         try:
             # What is impossible now, such as to move a leader to a broker that is down, is no
             # anomaly.
@@ -430,27 +439,27 @@ class _Traffic:
                 for step_body in step_bodies:
                     await play_step(self._running_story, Step.model_validate(step_body))
         finally:
-            if not done.done():
-                done.set_result(None)
+            if not step_done.done():
+                step_done.set_result(None)
 
-    def _delay(self) -> None:
+    def _let_time_pass(self) -> None:
         """Let time pass while messages are on their way."""
-        self._delays += 1
+        self._delay_count += 1
         self._nodes.note_at_brokers(self._delay_name)
         self._nodes.note_at_clients(self._delay_name)
-        done = self._waits_for = self.environment.loop.create_future()
-        self.environment.loop.call_later(self._bounds.delay_ms / 1_000, done.set_result, None)
+        delay_done = self._awaited_future = self.environment.loop.create_future()
+        self.environment.loop.call_later(self._bounds.delay_ms / 1_000, delay_done.set_result, None)
 
     def _stop(self) -> None:
         """Let all that is on its way arrive in its order, and hold nothing any more."""
         self.is_choosing = False
-        messages = [message for line in self._lines.values() for message in line]
-        self._lines.clear()
+        messages = [message for line in self._messages_by_line.values() for message in line]
+        self._messages_by_line.clear()
         for message in sorted(messages, key=_ordinal_of):
             if not message.future.done():
                 message.future.set_result(FaultEffect.PASS)
-        if self._all_arrived is not None and not self._all_arrived.done():
-            self._all_arrived.set_result(None)
+        if self._arrival_future is not None and not self._arrival_future.done():
+            self._arrival_future.set_result(None)
 
 
 def _state_of_rule(armed_rule: ArmedRule) -> tuple[object, ...]:

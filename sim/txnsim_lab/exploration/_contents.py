@@ -20,7 +20,7 @@ DIGEST_BYTES: Final = 8
 
 def digest_of(*values: object) -> bytes:
     """The digest of values, in their order."""
-    return hashlib.blake2b(b"\0".join(_parts(values)), digest_size=DIGEST_BYTES).digest()
+    return hashlib.blake2b(b"\0".join(_bytes_of(values)), digest_size=DIGEST_BYTES).digest()
 
 
 def fingerprint_of(*values: object) -> int:
@@ -48,11 +48,11 @@ def digest_of_broker(broker: Broker) -> bytes:
         for producer_id, entry in sorted(verifications.items()):
             state_parts += (producer_id, entry.producer_epoch, entry.lowest_sequence)
             state_parts.append(entry.supports_epoch_bump)
-    for partition, replicated_log in sorted(broker.replicas.replicated.items()):
-        state_parts += (str(partition), replicated_log.isr)
+    for partition, leader_partition in sorted(broker.replicas.replicated.items()):
+        state_parts += (str(partition), leader_partition.isr)
         state_parts += [
             (follower.broker_id, follower.log_end_offset)
-            for follower in replicated_log.followers.values()
+            for follower in leader_partition.followers.values()
         ]
     state_parts.append(broker.verification.queued())
     coordinator = broker.coordinator
@@ -64,7 +64,7 @@ def digest_of_broker(broker: Broker) -> bytes:
     return digest_of(*state_parts)
 
 
-def _parts(value: object) -> Iterator[bytes]:
+def _bytes_of(value: object) -> Iterator[bytes]:
     """A value as bytes; unequal values have unequal parts."""
     if isinstance(value, (str, int, float, type(None))) and not isinstance(value, Enum):
         yield repr(value).encode()
@@ -74,23 +74,23 @@ def _parts(value: object) -> Iterator[bytes]:
     elif isinstance(value, (tuple, list)):
         yield b"("
         for element in value:
-            yield from _parts(element)
+            yield from _bytes_of(element)
         yield b")"
     elif isinstance(value, (set, frozenset)):
         yield b"{"
-        yield from sorted(b"\0".join(_parts(element)) for element in value)
+        yield from sorted(b"\0".join(_bytes_of(element)) for element in value)
         yield b"}"
     elif isinstance(value, Mapping):
         yield b"{:"
-        yield from sorted(b"\0".join(_parts(item)) for item in value.items())
+        yield from sorted(b"\0".join(_bytes_of(key_and_value)) for key_and_value in value.items())
         yield b"}"
     elif isinstance(value, msgspec.Struct):
         yield type(value).__name__.encode()
         for name in value.__struct_fields__:
-            yield from _parts(getattr(value, name))
+            yield from _bytes_of(getattr(value, name))
     elif is_dataclass(value):
         yield type(value).__name__.encode()
         for field in fields(value):
-            yield from _parts(getattr(value, field.name))
+            yield from _bytes_of(getattr(value, field.name))
     else:
         yield repr(value).encode()

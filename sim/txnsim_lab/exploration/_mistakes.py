@@ -71,10 +71,10 @@ def _wrong_steps(file: ExplorationFile) -> Iterator[Problem]:
     for step_path, step in _steps_with_places(file):
         step_paths.append(step_path)
         steps.append(step)
-    run = {"mode": file.mode, "verdict": "healthy", "rules": file.rules}
+    run_fields = {"mode": file.mode, "verdict": "healthy", "rules": file.rules}
     if file.as_version is not None:
-        run["as-version"] = file.as_version
-    document = {
+        run_fields["as-version"] = file.as_version
+    scenario_document = {
         "name": "explored",
         "title": file.title,
         "goal": "See what comes of it.",
@@ -89,11 +89,11 @@ def _wrong_steps(file: ExplorationFile) -> Iterator[Problem]:
             name: actor.model_dump(by_alias=True, exclude_unset=True)
             for name, actor in file.actors.items()
         },
-        "runs": {_RUN: run},
+        "runs": {_RUN: run_fields},
         "steps": steps,
     }
     try:
-        problems = list(contradictions(Scenario.model_validate(document)))
+        problems = list(contradictions(Scenario.model_validate(scenario_document)))
     except ValidationError as error:
         problems = problems_in(error, Scenario)
     for path, message in problems:
@@ -102,10 +102,12 @@ def _wrong_steps(file: ExplorationFile) -> Iterator[Problem]:
 
 def _place_in_file(path: DocumentPath, step_paths: list[DocumentPath]) -> DocumentPath:
     match path:
-        case ("steps", int(number), "call", *rest) if step_paths[number][0] == "tracks":
-            return (*step_paths[number], *rest)
-        case ("steps", int(number), *rest):
-            return (*step_paths[number], *rest)
+        case ("steps", int(step_index), "call", *path_below_step) if (
+            step_paths[step_index][0] == "tracks"
+        ):
+            return (*step_paths[step_index], *path_below_step)
+        case ("steps", int(step_index), *path_below_step):
+            return (*step_paths[step_index], *path_below_step)
     return path[len(_RUN_PATH) :] if path[: len(_RUN_PATH)] == _RUN_PATH else path
 
 
@@ -116,10 +118,10 @@ def _steps_with_places(file: ExplorationFile) -> Iterator[tuple[DocumentPath, di
         for number, call in enumerate(calls):
             yield ("tracks", name, number), {"call": {"who": name, **call}}
     for number, disturbance in enumerate(file.disturbances):
-        for index, parts in enumerate(disturbance.steps):
+        for index, parts_of_step in enumerate(disturbance.steps):
             step_path = ("disturbances", number, "steps", index)
-            if isinstance(parts, dict):
-                yield step_path, parts
+            if isinstance(parts_of_step, dict):
+                yield step_path, parts_of_step
                 continue
-            for part_index, part in enumerate(parts):
-                yield (*step_path, part_index), part
+            for part_index, step_part in enumerate(parts_of_step):
+                yield (*step_path, part_index), step_part

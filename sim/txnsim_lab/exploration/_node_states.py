@@ -24,11 +24,11 @@ Conversation = tuple[str, int]
 class _Work(msgspec.Struct, eq=False):
     """What a broker has to do."""
 
-    handled: dict[Conversation, bytes] = {}
+    digest_by_handled: dict[Conversation, bytes] = {}
     """The requests that it handles, in the order of their arrival: each with a digest."""
-    awaited: dict[Conversation, bytes] = {}
+    digest_by_awaited: dict[Conversation, bytes] = {}
     """Its own requests whose answers have not arrived."""
-    newest: object = None
+    newest_state: object = None
     """When something arrived last."""
 
 
@@ -36,51 +36,60 @@ class NodeStates:
     """The states of brokers and clients, by the names that crossings have (``broker/1``)."""
 
     def __init__(self) -> None:
-        self._digests: dict[str, bytes] = {}
+        self._digest_by_node: dict[str, bytes] = {}
         """Node -> what has arrived, in its order."""
         self._work: dict[str, _Work] = {}
 
     def note_arrival(self, node: str, message_name: str, content: object) -> None:
         """A message has arrived at a node."""
-        self._digests[node] = digest_of(self._digests.get(node, b""), message_name, content)
+        self._digest_by_node[node] = digest_of(
+            self._digest_by_node.get(node, b""), message_name, content
+        )
 
     def note_at_clients(self, event_name: str) -> None:
         """Something has happened that clients notice without a message."""
-        self._note(event_name, [node for node in self._digests if not _is_broker(node)])
+        self._note(event_name, [node for node in self._digest_by_node if not _is_broker(node)])
 
     def note_at_brokers(self, event_name: str) -> None:
         """Something has happened to brokers."""
-        self._note(event_name, [node for node in self._digests if _is_broker(node)])
+        self._note(event_name, [node for node in self._digest_by_node if _is_broker(node)])
 
     def _note(self, event_name: str, nodes: list[str]) -> None:
         for node in nodes:
-            self._digests[node] = digest_of(self._digests[node], event_name)
+            self._digest_by_node[node] = digest_of(self._digest_by_node[node], event_name)
 
     # The work of brokers
 
     def begin_handling(
-        self, node: str, conversation: Conversation, message_name: str, content: object, now: object
+        self,
+        node: str,
+        conversation: Conversation,
+        message_name: str,
+        content: object,
+        state_now: object,
     ) -> None:
         """A request has arrived at a broker, which handles it from now on."""
         node_work = self._work_of(node)
-        node_work.handled[conversation] = digest_of(conversation[0], message_name, content, now)
-        node_work.newest = now
+        node_work.digest_by_handled[conversation] = digest_of(
+            conversation[0], message_name, content, state_now
+        )
+        node_work.newest_state = state_now
 
     def end_handling(self, node: str, conversation: Conversation) -> None:
         """A broker has answered a request."""
-        self._work_of(node).handled.pop(conversation, None)
+        self._work_of(node).digest_by_handled.pop(conversation, None)
 
     def begin_awaiting(
         self, node: str, conversation: Conversation, message_name: str, content: object
     ) -> None:
         """A broker has sent a request, and awaits the answer."""
-        self._work_of(node).awaited[conversation] = digest_of(message_name, content)
+        self._work_of(node).digest_by_awaited[conversation] = digest_of(message_name, content)
 
-    def end_awaiting(self, node: str, conversation: Conversation, now: object) -> None:
+    def end_awaiting(self, node: str, conversation: Conversation, state_now: object) -> None:
         """The answer has arrived."""
         node_work = self._work_of(node)
-        node_work.awaited.pop(conversation, None)
-        node_work.newest = now
+        node_work.digest_by_awaited.pop(conversation, None)
+        node_work.newest_state = state_now
 
     def _work_of(self, node: str) -> _Work:
         return self._work.setdefault(node, _Work())
@@ -92,22 +101,22 @@ class NodeStates:
             brokers: The brokers that run. Of one that coordinates groups its arrivals count.
             further_contents: What belongs to the state besides: messages under way, the time.
         """
-        digests: dict[str, object] = dict(self._digests)
+        digest_by_node: dict[str, object] = dict(self._digest_by_node)
         for broker_id, broker in brokers.items():
             if any(broker.groups.shards()):
                 continue
             node = f"broker/{broker_id}"
-            contents, node_work = digest_of_broker(broker), self._work_of(node)
-            if not node_work.handled and not node_work.awaited:
-                digests[node] = self._digests[node] = contents
+            broker_digest, node_work = digest_of_broker(broker), self._work_of(node)
+            if not node_work.digest_by_handled and not node_work.digest_by_awaited:
+                digest_by_node[node] = self._digest_by_node[node] = broker_digest
             else:
-                digests[node] = (
-                    contents,
-                    [*node_work.handled.values()],
-                    sorted(node_work.awaited.values()),
-                    node_work.newest,
+                digest_by_node[node] = (
+                    broker_digest,
+                    [*node_work.digest_by_handled.values()],
+                    sorted(node_work.digest_by_awaited.values()),
+                    node_work.newest_state,
                 )
-        return fingerprint_of(digests, further_contents)
+        return fingerprint_of(digest_by_node, further_contents)
 
 
 def _is_broker(node: str) -> bool:

@@ -23,8 +23,8 @@ class SeenStates:
         Args:
             capacity_bits: It has room for 2 to this power states, of which 7 in 8 are used.
         """
-        self._mask = (1 << capacity_bits) - 1
-        self._slots = memoryview(mmap.mmap(-1, (self._mask + 1) * 8)).cast("Q")
+        self._index_mask = (1 << capacity_bits) - 1
+        self._fingerprint_slots = memoryview(mmap.mmap(-1, (self._index_mask + 1) * 8)).cast("Q")
 
     def add(self, fingerprint: int) -> bool:
         """Add a state; returns whether it was new.
@@ -32,7 +32,7 @@ class SeenStates:
         Raises:
             MemoryError: No room is left.
         """
-        slots, mask = self._slots, self._mask
+        slots, mask = self._fingerprint_slots, self._index_mask
         index = fingerprint & mask
         for _ in range(mask + 1):
             slot = slots[index]
@@ -49,29 +49,33 @@ class Counters:
     """Counters that processes share: each lane counts for itself."""
 
     def __init__(self, lane_count: int) -> None:
-        self._lanes = lane_count
+        self._lane_count = lane_count
         size = (len(COUNTERS) * lane_count + 1) * _COUNTER_BYTES
-        self._cells = memoryview(mmap.mmap(-1, size)).cast("Q")
+        self._counter_cells = memoryview(mmap.mmap(-1, size)).cast("Q")
 
     def count(self, name: str, lane: int) -> None:
         """Add one to a counter of a lane."""
-        self._cells[1 + COUNTERS.index(name) * self._lanes + lane] += 1
+        self._counter_cells[1 + COUNTERS.index(name) * self._lane_count + lane] += 1
 
     def totals(self) -> dict[str, int]:
         """The sums over all lanes."""
         return {
-            name: sum(self._cells[1 + index * self._lanes : 1 + (index + 1) * self._lanes])
+            name: sum(
+                self._counter_cells[
+                    1 + index * self._lane_count : 1 + (index + 1) * self._lane_count
+                ]
+            )
             for index, name in enumerate(COUNTERS)
         }
 
     @property
     def is_stopped(self) -> bool:
         """Whether the search is to end."""
-        return bool(self._cells[0])
+        return bool(self._counter_cells[0])
 
     def stop(self) -> None:
         """Have the search end."""
-        self._cells[0] = 1
+        self._counter_cells[0] = 1
 
 
 class Lanes:
@@ -79,23 +83,23 @@ class Lanes:
 
     def __init__(self, lane_count: int) -> None:
         """Make the lanes; lane 0 is the first process's."""
-        self._read_end, self._write_end = os.pipe()
-        os.set_blocking(self._read_end, False)
+        self._read_fd, self._write_fd = os.pipe()
+        os.set_blocking(self._read_fd, False)
         for lane in range(1, lane_count):
             self.give_back(lane)
 
     def close(self) -> None:
         """Close the pipe that the lanes lie in."""
-        os.close(self._read_end)
-        os.close(self._write_end)
+        os.close(self._read_fd)
+        os.close(self._write_fd)
 
     def take(self) -> int | None:
         """Take a free lane; None if all lanes are taken."""
         try:
-            return os.read(self._read_end, 1)[0]
+            return os.read(self._read_fd, 1)[0]
         except BlockingIOError:
             return None
 
     def give_back(self, lane: int) -> None:
         """Make a lane free for other processes."""
-        os.write(self._write_end, bytes((lane,)))
+        os.write(self._write_fd, bytes((lane,)))

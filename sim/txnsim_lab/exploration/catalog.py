@@ -38,13 +38,17 @@ def find(name: str) -> Exploration:
     if name in known_explorations:
         return known_explorations[name]
     story = scenario_of_name(name)
-    of_story = (
+    explorations_of_story = (
         ()
         if story is None
-        else [it for it in known_explorations.values() if it.of == story[1].name]
+        else [
+            known_exploration
+            for known_exploration in known_explorations.values()
+            if known_exploration.of == story[1].name
+        ]
     )
-    if of_story:
-        return of_story[0]
+    if explorations_of_story:
+        return explorations_of_story[0]
     stories = [
         exploration.of for exploration in known_explorations.values() if exploration.of is not None
     ]
@@ -77,8 +81,8 @@ def changed(
     *,
     mode: str | None = None,
     as_version: str | None = None,
-    rules: Mapping[str, bool] = {},
-    bounds: Mapping[str, int] = {},
+    rule_settings: Mapping[str, bool] = {},
+    changed_bounds: Mapping[str, int] = {},
 ) -> Exploration:
     """The exploration in another cluster, or within other bounds.
 
@@ -90,11 +94,11 @@ def changed(
         world,
         mode=mode or world.mode,
         as_version=as_version or world.as_version,
-        rules={**world.rules, **rules},
+        rules={**world.rules, **rule_settings},
     )
     try:
         new_bounds = Bounds.model_validate(
-            {**exploration.bounds.model_dump(by_alias=True), **bounds}
+            {**exploration.bounds.model_dump(by_alias=True), **changed_bounds}
         )
     except ValidationError as error:
         problems = [

@@ -92,8 +92,8 @@ def explore(
     start_ms = monotonic_ms()
     searches: list[tuple[int | None, SearchResult]] = []
     all_found_ends: list[FoundEnd] = []
-    limits = STEPWISE_LIMITS if deviations_max is None else range(deviations_max + 1)
-    for limit in limits:
+    deviation_limits = STEPWISE_LIMITS if deviations_max is None else range(deviations_max + 1)
+    for deviation_limit in deviation_limits:
         seconds_left = (
             None if seconds_max is None else seconds_max - (monotonic_ms() - start_ms) / 1_000
         )
@@ -103,40 +103,42 @@ def explore(
             exploration,
             lane_count=lane_count,
             seconds_max=seconds_left,
-            deviations_max=limit,
-            progress=partial(progress, limit),
+            deviations_max=deviation_limit,
+            progress=partial(progress, deviation_limit),
         )
-        searches.append((limit, result))
+        searches.append((deviation_limit, result))
         all_found_ends += result.found_ends
         if result.is_complete or result.is_stopped or (all_found_ends and not goes_on):
             break
     return ExplorationResult(
         name=exploration.name,
         searches=tuple(searches),
-        anomalies=tuple(_anomalies(exploration, all_found_ends, name_of)),
+        anomalies=tuple(_build_anomalies(exploration, all_found_ends, name_of)),
         is_complete=bool(searches) and searches[-1][1].is_complete,
     )
 
 
-def _anomalies(
+def _build_anomalies(
     exploration: Exploration, all_found_ends: list[FoundEnd], name_of: FindingName
 ) -> list[AnomalyFound]:
-    by_kinds: dict[tuple[str, ...], list[FoundEnd]] = {}
+    ends_by_kinds: dict[tuple[str, ...], list[FoundEnd]] = {}
     for found_end in all_found_ends:
-        by_kinds.setdefault(_names(found_end.findings, name_of), []).append(found_end)
+        ends_by_kinds.setdefault(_names(found_end.findings, name_of), []).append(found_end)
     anomalies = []
-    for kinds, found_ends in sorted(by_kinds.items()):
-        way = min((found_end.way for found_end in found_ends), key=_length)
-        shortest = replay(exploration, shorten(exploration, way, kinds, name_of))
+    for kinds, found_ends in sorted(ends_by_kinds.items()):
+        way = min((found_end.way for found_end in found_ends), key=_length_key)
+        shortest_replay = replay(exploration, shorten(exploration, way, kinds, name_of))
         anomalies.append(
             AnomalyFound(
                 kinds=kinds,
-                because=next((finding.because for finding in shortest.played_run.findings), ""),
+                because=next(
+                    (finding.because for finding in shortest_replay.played_run.findings), ""
+                ),
                 ends=len({found_end.way for found_end in found_ends}),
-                way=shortest.way,
-                steps=shortest.steps,
-                deviating_steps=shortest.deviating_steps,
-                findings=shortest.played_run.findings,
+                way=shortest_replay.way,
+                steps=shortest_replay.steps,
+                deviating_steps=shortest_replay.deviating_steps,
+                findings=shortest_replay.played_run.findings,
             )
         )
     return anomalies
@@ -146,7 +148,7 @@ def _names(findings: Sequence[Finding], name_of: FindingName) -> tuple[str, ...]
     return tuple(sorted({name_of(finding) for finding in findings}))
 
 
-def _length(way: Way) -> tuple[int, int]:
+def _length_key(way: Way) -> tuple[int, int]:
     """Sort key of ways: fewer deviations first, then earlier choices."""
     return len(way), sum(deviation.choice_number for deviation in way)
 
@@ -163,8 +165,8 @@ def shorten(
     if len(way) > SHORTENED_MAX:
         return way
     for index in range(len(way)):
-        shorter = replay(exploration, (*way[:index], *way[index + 1 :]))
-        finding_names = _names(shorter.played_run.findings, name_of)
-        if finding_names == kinds and len(shorter.way) < len(way):
-            return shorten(exploration, shorter.way, kinds, name_of)
+        shorter_replay = replay(exploration, (*way[:index], *way[index + 1 :]))
+        finding_names = _names(shorter_replay.played_run.findings, name_of)
+        if finding_names == kinds and len(shorter_replay.way) < len(way):
+            return shorten(exploration, shorter_replay.way, kinds, name_of)
     return way

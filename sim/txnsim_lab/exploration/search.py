@@ -48,7 +48,7 @@ class FoundEnd(msgspec.Struct, frozen=True):
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a search."""
+    """How much a search has looked at, and the runs that ended with an anomaly."""
 
     states: int
     """States that were searched, each counted once: more than one thing could happen, or the run
@@ -90,10 +90,10 @@ class _Forking:
     ) -> None:
         self._states, self._counters, self._lanes = states, counters, lanes
         self._result_fd = result_fd
-        self._lane = 0
+        self._lane_number = 0
         self._owns_lane = False
         self._deviations_left = deviations_max
-        self._children: list[int] = []
+        self._child_pids: list[int] = []
 
     def pick(self, choice: Choice) -> int:
         """Search all options: the last in this process, each other in a child of it."""
@@ -106,16 +106,16 @@ class _Forking:
         try:
             is_new = self._states.add(fingerprint)
         except MemoryError:  # no finding of the run: its ways are missing
-            self._counters.count("broken", self._lane)
+            self._counters.count("broken", self._lane_number)
             self._counters.stop()
             self.leave()
         if not is_new:
-            self._counters.count("known", self._lane)
+            self._counters.count("known", self._lane_number)
             self.leave()
-        self._counters.count("states", self._lane)
+        self._counters.count("states", self._lane_number)
         last_index = len(choice.options) - 1
         if deviations_left == 0 and last_index > 0:
-            self._counters.count("cut", self._lane)
+            self._counters.count("cut", self._lane_number)
             last_index = 0
         for index in range(last_index):
             if self._is_child(index):
@@ -128,34 +128,34 @@ class _Forking:
     def _is_child(self, index: int) -> bool:
         """Fork; returns True in the child. Where there is a lane for it, both go on at once."""
         loop, lane = asyncio.get_running_loop(), self._lanes.take()
-        child = os.fork()
-        if child == 0:
+        child_pid = os.fork()
+        if child_pid == 0:
             asyncio._set_running_loop(loop)  # which asyncio keeps by process
-            self._children = []
+            self._child_pids = []
             self._owns_lane = lane is not None
             if lane is not None:
-                self._lane = lane
+                self._lane_number = lane
             self._go_on(index)
             return True
         if lane is None:
-            self._reap(child)
+            self._reap(child_pid)
         else:
-            self._children.append(child)
+            self._child_pids.append(child_pid)
         return False
 
     def _go_on(self, index: int) -> None:
-        self._counters.count("choices", self._lane)
+        self._counters.count("choices", self._lane_number)
         if self._deviations_left is not None and index:
             self._deviations_left -= 1
 
-    def _reap(self, child: int) -> None:
-        _, status = os.waitpid(child, 0)
+    def _reap(self, child_pid: int) -> None:
+        _, status = os.waitpid(child_pid, 0)
         if os.waitstatus_to_exitcode(status) != _LEFT_STATUS:
-            self._counters.count("broken", self._lane)
+            self._counters.count("broken", self._lane_number)
 
     def finish(self, way: Way, played_run: PlayedRun) -> NoReturn:
         """Note how a run has ended, and end this process."""
-        self._counters.count("ends", self._lane)
+        self._counters.count("ends", self._lane_number)
         if played_run.findings:
             line = msgspec.json.encode(FoundEnd(way, played_run.findings)) + b"\n"
             os.write(self._result_fd, line)
@@ -163,10 +163,10 @@ class _Forking:
 
     def leave(self) -> NoReturn:
         """End this process when its children have ended."""
-        for child in self._children:
-            self._reap(child)
+        for child_pid in self._child_pids:
+            self._reap(child_pid)
         if self._owns_lane:
-            self._lanes.give_back(self._lane)
+            self._lanes.give_back(self._lane_number)
         os._exit(_LEFT_STATUS)
 
 
@@ -195,8 +195,8 @@ def search(
     start_s, cpu_start_s = monotonic_ms() / 1_000, _children_cpu_s()
     with (
         closing(lane_pool),
-        tempfile.TemporaryFile() as result_file,
-        tempfile.TemporaryFile() as failures,
+        tempfile.TemporaryFile() as results_file,
+        tempfile.TemporaryFile() as failures_file,
     ):
         root_process_id = os.fork()
         if root_process_id == 0:
@@ -206,13 +206,13 @@ def search(
                 gc.freeze()
                 gc.disable()
                 forking = _Forking(
-                    states, counters, lane_pool, result_file.fileno(), deviations_max
+                    states, counters, lane_pool, results_file.fileno(), deviations_max
                 )
                 conductor = Conductor(exploration, forking)
                 played_run = play(exploration.plan, director=conductor)
                 forking.finish(tuple(conductor.way), played_run)
             except Exception as error:  # noqa: BLE001 - the process that waits raises it
-                os.write(failures.fileno(), str(error).encode())
+                os.write(failures_file.fileno(), str(error).encode())
             finally:
                 os._exit(1)
         try:
@@ -222,11 +222,11 @@ def search(
             os.waitpid(root_process_id, 0)
             raise
         total_counts = counters.totals()
-        failures.seek(0)
-        if failure_text := failures.read().decode():
+        failures_file.seek(0)
+        if failure_text := failures_file.read().decode():
             raise ConfigError(f"{exploration.name}: {failure_text}")
-        result_file.seek(0)
-        found_ends = tuple(msgspec.json.decode(line, type=FoundEnd) for line in result_file)
+        results_file.seek(0)
+        found_ends = tuple(msgspec.json.decode(line, type=FoundEnd) for line in results_file)
     return SearchResult(
         **total_counts,
         is_stopped=is_cut,
@@ -237,8 +237,8 @@ def search(
 
 
 def _children_cpu_s() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+    resource_usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return resource_usage.ru_utime + resource_usage.ru_stime
 
 
 def _wait(
@@ -251,22 +251,22 @@ def _wait(
     """Wait for the end of a search; returns whether it was stopped. A root process that has not
     done its part is counted. What processes have left behind that ended early is ended.
     """
-    is_cut, tick = False, threading.Event()
+    is_cut, tick_event = False, threading.Event()
     while True:
-        child, status = os.waitpid(root_process_id, os.WNOHANG)
-        if child:
+        ended_pid, status = os.waitpid(root_process_id, os.WNOHANG)
+        if ended_pid:
             if os.waitstatus_to_exitcode(status) != _LEFT_STATUS:
                 counters.count("broken", 0)
             if counters.totals()["broken"]:
                 with suppress(ProcessLookupError):  # nothing is left behind
                     os.killpg(root_process_id, signal.SIGKILL)
             return is_cut
-        seconds = monotonic_ms() / 1_000 - start_s
-        if not is_cut and seconds_max is not None and seconds >= seconds_max:
+        elapsed_s = monotonic_ms() / 1_000 - start_s
+        if not is_cut and seconds_max is not None and elapsed_s >= seconds_max:
             is_cut = True
             counters.stop()
-        progress(counters.totals(), seconds)
-        tick.wait(TICK_S)
+        progress(counters.totals(), elapsed_s)
+        tick_event.wait(TICK_S)
 
 
 class ReplayedWay(msgspec.Struct, frozen=True):

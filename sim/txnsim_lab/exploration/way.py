@@ -90,12 +90,12 @@ def read_way(text: str) -> Way:
         ConfigError: The text is none.
     """
     deviations = []
-    for part in filter(None, text.split(SEPARATOR)):
-        number_text, _, option_name = part.partition(" ")
+    for deviation_text in filter(None, text.split(SEPARATOR)):
+        number_text, _, option_name = deviation_text.partition(" ")
         if not number_text.isdigit() or not option_name:
             raise ConfigError(
-                f"{part!r}: no step of a way: expected the number of a choice and what is chosen,"
-                " as explore prints them"
+                f"{deviation_text!r}: no step of a way: expected the number of a choice and what is"
+                " chosen, as explore prints them"
             )
         deviations.append(Deviation(int(number_text), option_name))
     return tuple(deviations)

@@ -112,16 +112,20 @@ class ExplainRoutes(Noun):
             )
         asked_position = None if position < 0 else position
         if run_trace is None:
-            read = partial(
-                _explanation, partition_name=partition, repair_program=self._live_trace.program
+            read_explained = partial(
+                _build_explanation,
+                partition_name=partition,
+                repair_program=self._live_trace.program,
             )
-            return await self._read_live(asked_position, read)
+            return await self._read_live(asked_position, read_explained)
         return await self._do_in_thread(
             partial(
                 _read_pieces,
                 iter([run_trace]),
                 asked_position,
-                partial(_explanation, partition_name=partition, repair_program=program_at(None)),
+                partial(
+                    _build_explanation, partition_name=partition, repair_program=program_at(None)
+                ),
             )
         )
 
@@ -148,11 +152,11 @@ class ExplainRoutes(Noun):
             self._live_trace.make_task(self._tracer, asked_position, read)
         )
 
-    async def _do_in_thread(self, task: Callable[[], T]) -> T:
+    async def _do_in_thread(self, do_task: Callable[[], T]) -> T:
         if self._is_closed:
             raise RefusedError(503, "the control port is closing")
         try:
-            return await self._thread.do(task)
+            return await self._thread.do(do_task)
         except PayloadError:
             raise  # the cluster itself has written its trace: a bug of txnsim
         except BadInputError as error:
@@ -171,7 +175,7 @@ class _LiveTraceReader:
         self._followed = FollowedTrace()
         self._next_position = 0
         """The position of the event that is read next."""
-        self._level = ""
+        self._trace_level = ""
         """The level at which the trace was recorded when it was read from its beginning; empty
         before.
         """
@@ -204,10 +208,10 @@ class _LiveTraceReader:
     ) -> T:
         if asked_position is not None and asked_position < self._next_position - 1:
             return _read_pieces(whole_trace, asked_position, read)
-        if first_kept_position > self._next_position or level != self._level:
+        if first_kept_position > self._next_position or level != self._trace_level:
             stream = RecordingStream("the trace", _lines_of_pieces(whole_trace))
             self._followed = FollowedTrace(state=TraceState(level=stream.level))
-            self._next_position, self._level = 0, level
+            self._next_position, self._trace_level = 0, level
             self._read_events(stream.events(), node_names, asked_position)
         else:
             event_lines = (
@@ -258,18 +262,20 @@ def _lines_of_pieces(trace_pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield from trace_piece.splitlines()
 
 
-def _explanation(
+def _build_explanation(
     followed_trace: FollowedTrace, *, partition_name: str | None, repair_program: ShellText
 ) -> Explained:
     cluster_facts = followed_trace.facts()
     verdict = judge_cluster(cluster_facts, program=repair_program)
-    judged_partitions = judge_cluster(
+    cluster_verdict = judge_cluster(
         msgspec.structs.replace(cluster_facts, ignorance=None), program=repair_program
     )
-    by_name = {partition.partition: partition for partition in judged_partitions.partitions}
+    verdict_by_partition = {
+        partition.partition: partition for partition in cluster_verdict.partitions
+    }
     open_mismatches = tuple(
         mismatch
-        for mismatch in mismatches(judged_partitions, followed_trace)
+        for mismatch in mismatches(cluster_verdict, followed_trace)
         if partition_name in (None, mismatch.partition)
     )
     if partition_name is None:
@@ -281,8 +287,10 @@ def _explanation(
     return Explained(
         at=followed_trace.position,
         partitions=tuple(
-            lso_explanation(followed_trace, by_name[explained_name], cluster_facts.ignorance)
-            if explained_name in by_name
+            lso_explanation(
+                followed_trace, verdict_by_partition[explained_name], cluster_facts.ignorance
+            )
+            if explained_name in verdict_by_partition
             else lso_of(followed_trace, explained_name, program=repair_program)
             for explained_name in partition_names
         ),
@@ -290,5 +298,5 @@ def _explanation(
         # The state changes while the answer is sent.
         state=_decode_state(_encode_state(followed_trace.state)),
         verdict=verdict,
-        words=picture_words(followed_trace, cluster_facts, judged_partitions.partitions),
+        words=picture_words(followed_trace, cluster_facts, cluster_verdict.partitions),
     )

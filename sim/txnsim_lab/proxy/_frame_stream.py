@@ -41,16 +41,16 @@ class FrameStream:
     """Cuts one direction of a connection into frames; can be stopped."""
 
     __slots__ = (
-        "_backlog",
+        "_data_backlog",
         "_decide",
         "_frame_beginning",
+        "_frame_pieces",
         "_handling",
         "_is_feeding",
         "_missing_bytes",
         "_on_backlog_change",
         "_on_frame_end",
         "_pause_count",
-        "_pieces",
         "_take_frame",
         "backlog_bytes",
         "head_bytes",
@@ -89,10 +89,10 @@ class FrameStream:
         self._missing_bytes = 0
         """Missing bytes of the present frame; negative if the rest of the stream is forwarded."""
         self._handling = FrameHandling.PASS
-        self._pieces: list[bytes] = []
+        self._frame_pieces: list[bytes] = []
         self._pause_count = 0
         self._is_feeding = False
-        self._backlog: deque[bytes] = deque()
+        self._data_backlog: deque[bytes] = deque()
         self.backlog_bytes = 0
         """Bytes held while the direction is stopped."""
 
@@ -107,97 +107,105 @@ class FrameStream:
     def resume(self) -> None:
         """Undo one ``pause``; the last one continues with the held bytes."""
         self._pause_count -= 1
-        if self._pause_count or self._is_feeding or not self._backlog:
+        if self._pause_count or self._is_feeding or not self._data_backlog:
             return
-        while self._backlog and not self._pause_count:
-            data = self._backlog.popleft()
+        while self._data_backlog and not self._pause_count:
+            data = self._data_backlog.popleft()
             self.backlog_bytes -= len(data)
             self.feed(data)
         self._on_backlog_change()
 
     def forget(self) -> None:
         """Drop the held bytes, and the frame that is being collected."""
-        self._backlog.clear()
-        self._pieces.clear()
+        self._data_backlog.clear()
+        self._frame_pieces.clear()
         self.backlog_bytes = 0
         self._frame_beginning = b""
 
     def feed(self, data: bytes) -> None:
         """Take a chunk that the connection has received."""
         if self._pause_count:
-            self._backlog.append(data)
+            self._data_backlog.append(data)
             self.backlog_bytes += len(data)
             self._on_backlog_change()
             return
-        end = len(data)
-        verdict: FrameHandling | None = None
+        data_end = len(data)
+        first_handling: FrameHandling | None = None
         if (
             not self._missing_bytes
             and not self._frame_beginning
-            and end >= self.head_bytes
-            and SIZE_BYTES + _unpack_size(data)[0] == end
+            and data_end >= self.head_bytes
+            and SIZE_BYTES + _unpack_size(data)[0] == data_end
         ):
             # One whole frame, as nearly always: where it passes, there is nothing to cut.
-            verdict = self._decide(data, 0, end)
-            if verdict is FrameHandling.PASS and not self.watches_ends:
+            first_handling = self._decide(data, 0, data_end)
+            if first_handling is FrameHandling.PASS and not self.watches_ends:
                 self.write(data)
                 return
         self._is_feeding = True
         if self._frame_beginning:
             data = self._frame_beginning + data
             self._frame_beginning = b""
-            end = len(data)
-        position = start = 0
-        missing, handling = self._missing_bytes, self._handling
-        while position < end:
-            if missing < 0:
-                position = end
+            data_end = len(data)
+        position = unwritten_start = 0
+        missing_byte_count, handling = self._missing_bytes, self._handling
+        while position < data_end:
+            if missing_byte_count < 0:
+                position = data_end
                 break
-            if missing == 0:
-                if end - position < self.head_bytes:
+            if missing_byte_count == 0:
+                if data_end - position < self.head_bytes:
                     break
-                handling = self._decide(data, position, end) if verdict is None else verdict
+                handling = (
+                    self._decide(data, position, data_end)
+                    if first_handling is None
+                    else first_handling
+                )
                 if handling is FrameHandling.NEED_MORE:
                     break
                 if handling is FrameHandling.NO_FRAME:
-                    missing, handling = -1, FrameHandling.PASS
+                    missing_byte_count, handling = -1, FrameHandling.PASS
                     continue
-                missing = SIZE_BYTES + int.from_bytes(data[position : position + SIZE_BYTES], "big")
+                missing_byte_count = SIZE_BYTES + int.from_bytes(
+                    data[position : position + SIZE_BYTES], "big"
+                )
                 if handling is not FrameHandling.PASS:
-                    if position > start:
-                        self.write(data[start:position])
-                    start = position
-            step = min(missing, end - position)
+                    if position > unwritten_start:
+                        self.write(data[unwritten_start:position])
+                    unwritten_start = position
+            step = min(missing_byte_count, data_end - position)
             if handling is FrameHandling.COLLECT:
-                self._pieces.append(data[position : position + step])
+                self._frame_pieces.append(data[position : position + step])
             position += step
-            missing -= step
+            missing_byte_count -= step
             if handling is not FrameHandling.PASS:
-                start = position
-            if missing:
+                unwritten_start = position
+            if missing_byte_count:
                 break
             if handling is FrameHandling.COLLECT:
-                frame_pieces, self._pieces = self._pieces, []
+                frame_pieces, self._frame_pieces = self._frame_pieces, []
                 self._take_frame(frame_pieces)
             elif self.watches_ends:
-                if position > start:
-                    self.write(data[start:position])
-                    start = position
+                if position > unwritten_start:
+                    self.write(data[unwritten_start:position])
+                    unwritten_start = position
                 self._on_frame_end()
             if self.is_paused:
                 break
-        if position > start:
-            self.write(data if position - start == len(data) else data[start:position])
-        self._missing_bytes, self._handling = missing, handling
+        if position > unwritten_start:
+            self.write(
+                data if position - unwritten_start == len(data) else data[unwritten_start:position]
+            )
+        self._missing_bytes, self._handling = missing_byte_count, handling
         self._is_feeding = False
-        if position < end:
+        if position < data_end:
             self._keep_unread(data[position:])
 
     def _keep_unread(self, unread: bytes) -> None:
         if not self._pause_count:
             self._frame_beginning = unread
             return
-        self._backlog.appendleft(unread)
+        self._data_backlog.appendleft(unread)
         self.backlog_bytes += len(unread)
         self._on_backlog_change()
 

@@ -240,31 +240,31 @@ class NodeListeners:
             ConfigError: A listener's port is out of range.
             OSError: A listener's port is busy.
         """
-        for endpoint in endpoints:
-            listener = self._listeners.get(endpoint.node_id)
+        for node_address in endpoints:
+            listener = self._listeners.get(node_address.node_id)
             if listener is None:
                 async with self._opening_lock:
-                    if endpoint.node_id not in self._listeners:
-                        await self._open_listener(endpoint)
-            elif listener.upstream != (endpoint.host, endpoint.port):
-                listener.upstream = (endpoint.host, endpoint.port)
+                    if node_address.node_id not in self._listeners:
+                        await self._open_listener(node_address)
+            elif listener.upstream != (node_address.host, node_address.port):
+                listener.upstream = (node_address.host, node_address.port)
 
-    async def _open_listener(self, endpoint: NodeAddress) -> None:
+    async def _open_listener(self, node_address: NodeAddress) -> None:
         if len(self._listeners) >= LISTENERS_MAX:
             raise ConfigError(
-                f"broker {endpoint.node_id} gets no listener:"
+                f"broker {node_address.node_id} gets no listener:"
                 f" there are {LISTENERS_MAX} of them already"
             )
         listener = NodeListener(
             self._context,
             self,
-            endpoint.node_id,
-            (endpoint.host, endpoint.port),
+            node_address.node_id,
+            (node_address.host, node_address.port),
             is_peer=self._is_peer,
             tls_upstream=self._tls_upstream,
         )
-        await listener.open(self._host, self._port_of(endpoint.node_id), tls=self._tls)
-        self._listeners[endpoint.node_id] = listener
+        await listener.open(self._host, self._port_of(node_address.node_id), tls=self._tls)
+        self._listeners[node_address.node_id] = listener
 
     async def _learn_late(self, endpoints: Iterable[NodeAddress]) -> None:
         """Learn nodes while clients wait; a node whose port is busy gets another port."""
@@ -300,8 +300,8 @@ class NodeListeners:
         await self._learn_late(addresses.endpoints_of(api_key, message))
         return addresses.rewrite_addresses(api_key, api_version, answer, message, self._address_of)
 
-    def _address_of(self, endpoint: NodeAddress) -> tuple[str, int]:
-        return self.address(endpoint.node_id)
+    def _address_of(self, node_address: NodeAddress) -> tuple[str, int]:
+        return self.address(node_address.node_id)
 
     async def close(self) -> None:
         for listener in list(self._listeners.values()):

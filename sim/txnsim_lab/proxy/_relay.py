@@ -58,30 +58,30 @@ class Relay:
         self._connection_name = ""
         self._injector = listener.injector
         self._client_id: str | None = None
-        self._requests = FrameStream(
+        self._request_frames = FrameStream(
             head_bytes=HEAD_BYTES,
             decide_handling=self._decide_request,
             take_frame=self._take_request,
             on_frame_end=_do_nothing,
             on_backlog_change=self.pause_or_resume_reading,
         )
-        self._answers = FrameStream(
+        self._answer_frames = FrameStream(
             head_bytes=_ANSWER_HEAD_BYTES,
             decide_handling=self._decide_answer,
             take_frame=self._take_answer,
             on_frame_end=self._answer_ended,
             on_backlog_change=self.pause_or_resume_reading,
         )
-        self.client = ClientEnd(self, self._requests)
-        self.broker = BrokerEnd(self, self._answers)
-        self._in_flight: deque[ProxiedRequest] = deque()
+        self.client = ClientEnd(self, self._request_frames)
+        self.broker = BrokerEnd(self, self._answer_frames)
+        self._requests_in_flight: deque[ProxiedRequest] = deque()
         self._request: ProxiedRequest | None = None
         """The request that is being collected."""
         self._answered_request: ProxiedRequest | None = None
         """The request whose answer is being collected."""
         self._tokens_to_come = 0
         """Number of following frames that are SASL tokens without a header."""
-        self._all_answered: asyncio.Future[None] | None = None
+        self._answered_future: asyncio.Future[None] | None = None
         """Resolved when every request has been answered."""
         self._held_count = 0
         """Number of requests that wait at a fault point, including copies."""
@@ -100,21 +100,21 @@ class Relay:
         transport = self.client.transport
         assert transport is not None
         self._connection_name = f"{transport.get_extra_info('peername')} -> {self._listener.node}"
-        self._answers.write = transport.write
-        self._requests.pause()
+        self._answer_frames.write = transport.write
+        self._request_frames.pause()
         self._listener.note_open(self, self._connection_name)
         self._drive_task(self._open_broker_side(), self._on_open, "connection to a broker")
 
     async def _open_broker_side(self) -> bool:
         """Connect to the broker; returns whether requests may be read."""
         if self._injector.is_armed and not self._listener.is_peer:
-            verdict = await self._passage().connection_effect(
+            fault_effect = await self._passage().connection_effect(
                 self._listener.node, self._connection_name
             )
-            if verdict.outcome is SubmitOutcome.DISCONNECT:
-                self.client.close(is_reset=verdict.is_reset)
+            if fault_effect.outcome is SubmitOutcome.DISCONNECT:
+                self.client.close(is_reset=fault_effect.is_reset)
                 return False
-            if verdict.outcome is SubmitOutcome.DROP:
+            if fault_effect.outcome is SubmitOutcome.DROP:
                 return False  # never heard
         if not self._has_client():
             return False
@@ -123,7 +123,7 @@ class Relay:
             self.broker.close()
             return False
         assert self.broker.transport is not None
-        self._requests.write = self.broker.transport.write
+        self._request_frames.write = self.broker.transport.write
         return True
 
     def _has_client(self) -> bool:
@@ -136,7 +136,7 @@ class Relay:
         elif error is not None:
             self._close_on_error(error)
         elif is_open:
-            self._requests.resume()
+            self._request_frames.resume()
 
     def client_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - however it went
         """The client has disconnected: unread bytes are dropped, but held requests still reach the
@@ -145,12 +145,12 @@ class Relay:
         self._listener.note_close(self, self._connection_name)
         if self.broker.transport is None:
             self._listener.forget(self)
-        self._requests.forget()
-        self._requests.pause()
+        self._request_frames.forget()
+        self._request_frames.pause()
         self._wake_waiting_request()
         if self._held_count:
             self._is_orphan = True
-            self._answers.watches_ends = True
+            self._answer_frames.watches_ends = True
         else:
             self.broker.close()
 
@@ -159,10 +159,10 @@ class Relay:
         self._broker_is_gone = True
         if self.client.transport is None:
             self._listener.forget(self)
-        if self._answers.is_paused and not self._answers_are_dropped:
+        if self._answer_frames.is_paused and not self._answers_are_dropped:
             return  # an answer is held; ``_answer_done`` closes
-        self._answers.forget()
-        self._requests.pause()
+        self._answer_frames.forget()
+        self._request_frames.pause()
         self._wake_waiting_request()
         if exc is None:
             self.client.close()
@@ -178,8 +178,8 @@ class Relay:
         """Break the connection on both sides, as a fault demands; with ``is_reset``, with RST on
         the client's side.
         """
-        self._requests.pause()
-        self._requests.forget()
+        self._request_frames.pause()
+        self._request_frames.forget()
         self._wake_waiting_request()
         self.client.close(is_reset=is_reset)
         self.broker.close()
@@ -188,14 +188,14 @@ class Relay:
         """Pauses or resumes reading each side, by whether the other side accepts more and by the
         waiting bytes.
         """
-        backlog_bytes = self._requests.backlog_bytes
+        backlog_bytes = self._request_frames.backlog_bytes
         self.client.read(is_wanted=not self.broker.is_full and backlog_bytes < BACKLOG_BYTES_MAX)
-        backlog_bytes = self._answers.backlog_bytes
+        backlog_bytes = self._answer_frames.backlog_bytes
         self.broker.read(is_wanted=not self.client.is_full and backlog_bytes < BACKLOG_BYTES_MAX)
 
     # Requests
 
-    def _decide_request(self, data: bytes, position: int, end: int) -> FrameHandling:
+    def _decide_request(self, data: bytes, position: int, data_end: int) -> FrameHandling:
         if self._tokens_to_come:
             return self._decide_token()
         size_bytes, api_key, api_version, correlation_id, client_id_length = unpack_head(
@@ -204,13 +204,13 @@ class Relay:
         if not HEAD_BYTES - 4 <= size_bytes < REQUEST_BYTES_MAX:
             return FrameHandling.NO_FRAME  # the broker answers it
         if self._client_id is None and client_id_length >= 0:
-            if end - position < HEAD_BYTES + client_id_length:
+            if data_end - position < HEAD_BYTES + client_id_length:
                 return FrameHandling.NEED_MORE
             self._client_id = client_id_of(data, position, client_id_length)
         is_answered: bool | None = True
         if api_key == PRODUCE:
             is_answered = produce_is_answered(data, position, api_version, client_id_length)
-            if is_answered is None and end - position < size_bytes + 4:
+            if is_answered is None and data_end - position < size_bytes + 4:
                 return FrameHandling.NEED_MORE
         proxied_request = ProxiedRequest(api_key, api_version, correlation_id)
         if api_key == SASL_HANDSHAKE or (self._injector.is_armed and self._watches_api(api_key)):
@@ -218,7 +218,7 @@ class Relay:
             self._request = proxied_request
             return FrameHandling.COLLECT
         if is_answered is not False:
-            self._in_flight.append(proxied_request)
+            self._requests_in_flight.append(proxied_request)
         return FrameHandling.PASS
 
     def _watches_api(self, api_key: int) -> bool:
@@ -227,16 +227,16 @@ class Relay:
     def _decide_token(self) -> FrameHandling:
         self._tokens_to_come -= 1
         if not self._tokens_to_come:
-            self._requests.head_bytes = HEAD_BYTES
+            self._request_frames.head_bytes = HEAD_BYTES
         token = ProxiedRequest(SASL_HANDSHAKE, 0, 0)
         token.answer_fate = SASL_TOKEN
-        self._in_flight.append(token)
+        self._requests_in_flight.append(token)
         return FrameHandling.PASS
 
     def _take_request(self, pieces: list[bytes]) -> None:
         proxied_request, self._request = self._request, None
         assert proxied_request is not None
-        self._requests.pause()
+        self._request_frames.pause()
         self._held_count += 1
         self._drive_task(
             self._pass_request(proxied_request, b"".join(pieces)),
@@ -254,27 +254,27 @@ class Relay:
         ):
             return await self._answer_here(proxied_request, refuse_mechanism(frame))
         request_point, answer_point = self._listener.points
-        needed_of_request = self._injector.needed_part(request_point, proxied_request.api_key)
-        needed_of_answer = self._injector.needed_part(answer_point, proxied_request.api_key)
-        if MessagePart.BODY in (needed_of_request, needed_of_answer):
+        request_part = self._injector.needed_part(request_point, proxied_request.api_key)
+        answer_part = self._injector.needed_part(answer_point, proxied_request.api_key)
+        if MessagePart.BODY in (request_part, answer_part):
             await self._listener.decode(proxied_request, frame)
-        if not needed_of_request:
+        if not request_part:
             self._forward(proxied_request, frame)
             await self._wait_until_answered()
             return True
         crossing = self._describe_crossing(request_point, proxied_request)
-        verdict = await self._passage().cross(crossing)
-        match verdict.outcome:
+        fault_effect = await self._passage().cross(crossing)
+        match fault_effect.outcome:
             case SubmitOutcome.DROP:
                 return False  # the client hears nothing on this connection any more
             case SubmitOutcome.DISCONNECT:
-                self._break_connection(is_reset=verdict.is_reset)
+                self._break_connection(is_reset=fault_effect.is_reset)
                 return False
             case SubmitOutcome.ERROR:
-                return await self._refuse_request(proxied_request, verdict.error)
+                return await self._refuse_request(proxied_request, fault_effect.error)
             case SubmitOutcome.CORRUPT:
-                assert verdict.damage is not None
-                frame = proxied_request.damage_frame(frame, verdict.damage)
+                assert fault_effect.damage is not None
+                frame = proxied_request.damage_frame(frame, fault_effect.damage)
                 # The broker answers the damaged request, so its header counts.
                 if len(frame) >= HEAD_BYTES:
                     (
@@ -287,35 +287,37 @@ class Relay:
             case SubmitOutcome.DROP_ANSWER:
                 proxied_request.answer_fate = LOST_ANSWER
             case SubmitOutcome.THROTTLE:
-                self._requests.pause()
+                self._request_frames.pause()
                 if proxied_request.is_answered:
-                    proxied_request.mute_ms = verdict.throttle_ms
+                    proxied_request.mute_ms = fault_effect.throttle_ms
                 else:
-                    self._listener.clock.call_later(verdict.throttle_ms, self._requests.resume)
+                    self._listener.clock.call_later(
+                        fault_effect.throttle_ms, self._request_frames.resume
+                    )
         self._forward(proxied_request, frame)
-        for _ in range(verdict.times):
+        for _ in range(fault_effect.times):
             self._held_count += 1
             copy_coroutine = self._forward_copy(crossing, proxied_request, frame)
             self._drive_task(copy_coroutine, self._request_done, "copy of a proxied request")
-        if needed_of_answer:
+        if answer_part:
             await self._wait_until_answered()
-        return verdict.outcome is not SubmitOutcome.DROP_ANSWER
+        return fault_effect.outcome is not SubmitOutcome.DROP_ANSWER
 
     async def _wait_until_answered(self) -> None:
         """Wait for all answers: as in Kafka, the next request is read when the last one has been
         answered.
         """
-        if self._in_flight or self._answers.is_paused:
-            self._all_answered = asyncio.get_running_loop().create_future()
-            self._answers.watches_ends = True
-            await self._all_answered
+        if self._requests_in_flight or self._answer_frames.is_paused:
+            self._answered_future = asyncio.get_running_loop().create_future()
+            self._answer_frames.watches_ends = True
+            await self._answered_future
 
     def _request_done(self, goes_on: bool | None, error: BaseException | None) -> None:  # noqa: FBT001 - what ``drive`` calls
         self._held_count -= 1
         if error is not None:
             self._close_on_error(error)
         elif goes_on:
-            self._requests.resume()
+            self._request_frames.resume()
         self._close_if_done()
 
     def _forward(self, proxied_request: ProxiedRequest, frame: bytes) -> None:
@@ -329,7 +331,7 @@ class Relay:
             return
         self.broker.transport.write(frame)
         if proxied_request.is_answered:
-            self._in_flight.append(proxied_request)
+            self._requests_in_flight.append(proxied_request)
 
     async def _refuse_request(self, proxied_request: ProxiedRequest, error: int) -> bool:
         """Answers with an error; returns whether the next request may follow."""
@@ -348,7 +350,7 @@ class Relay:
     async def _answer_here(self, proxied_request: ProxiedRequest, answer: bytes) -> bool:
         """Answer instead of the broker; returns whether the next request may follow."""
         proxied_request.answer_fate = ANSWER_MADE_HERE
-        self._answers.pause()
+        self._answer_frames.pause()
         goes_on = await self._deliver_answer(proxied_request, answer)
         self._answer_done(goes_on, None)
         return goes_on
@@ -374,16 +376,16 @@ class Relay:
         if mechanism is None or not is_refused(mechanism, proxied_request.api_version):
             self._tokens_to_come = bare_token_count(mechanism or "", proxied_request.api_version)
             if self._tokens_to_come:
-                self._requests.head_bytes = SIZE_BYTES
+                self._request_frames.head_bytes = SIZE_BYTES
             return False
         _log.warning("a SASL mechanism can't pass the proxy", mechanism=mechanism)
         return True
 
     # Answers
 
-    def _decide_answer(self, data: bytes, position: int, _end: int) -> FrameHandling:
+    def _decide_answer(self, data: bytes, position: int, _data_end: int) -> FrameHandling:
         size_bytes, correlation_id = unpack_answer_head(data, position)
-        in_flight = self._in_flight
+        in_flight = self._requests_in_flight
         proxied_request = None
         while in_flight:
             proxied_request = in_flight.popleft()
@@ -454,7 +456,7 @@ class Relay:
                 self.client.transport.writelines(pieces)
             self._answer_ended()
             return
-        self._answers.pause()
+        self._answer_frames.pause()
         self._drive_task(
             self._deliver_answer(proxied_request, b"".join(pieces)),
             self._answer_done,
@@ -468,38 +470,38 @@ class Relay:
             answer = await self._listener.rewrite_answer(
                 proxied_request.api_key, proxied_request.api_version, answer
             )
-        verdict = FaultEffect.PASS
+        fault_effect = FaultEffect.PASS
         answer_point = self._listener.points[1]
         if self._injector.is_armed and self._rule_needs_answer(proxied_request):
-            verdict = await self._passage().cross(
+            fault_effect = await self._passage().cross(
                 self._describe_crossing(answer_point, proxied_request, answer)
             )
-        match verdict.outcome:
+        match fault_effect.outcome:
             case SubmitOutcome.DROP:
-                self._requests.pause()
+                self._request_frames.pause()
                 return False
             case SubmitOutcome.DISCONNECT:
-                self._break_connection(is_reset=verdict.is_reset)
+                self._break_connection(is_reset=fault_effect.is_reset)
                 return False
             case SubmitOutcome.ERROR:
-                error_answer = proxied_request.refusal(verdict.error)
+                error_answer = proxied_request.refusal(fault_effect.error)
                 if error_answer is None:
                     self._break_connection()
                     return False
                 answer = error_answer
             case SubmitOutcome.REWRITE:
-                assert verdict.rewriting is not None
-                answer = proxied_request.rewritten_answer(answer, verdict.rewriting)
-        mute_ms = max(proxied_request.mute_ms, verdict.throttle_ms)
+                assert fault_effect.rewriting is not None
+                answer = proxied_request.rewritten_answer(answer, fault_effect.rewriting)
+        mute_ms = max(proxied_request.mute_ms, fault_effect.throttle_ms)
         if mute_ms:
             answer = proxied_request.throttled_answer(answer, mute_ms)
             if not proxied_request.mute_ms:
-                self._requests.pause()
-            self._listener.clock.call_later(mute_ms, self._requests.resume)
-        if verdict.damage is not None:
-            answer = proxied_request.damaged_answer(answer, verdict.damage)
-        if verdict.slices is not None:
-            slices = verdict.slices
+                self._request_frames.pause()
+            self._listener.clock.call_later(mute_ms, self._request_frames.resume)
+        if fault_effect.damage is not None:
+            answer = proxied_request.damaged_answer(answer, fault_effect.damage)
+        if fault_effect.slices is not None:
+            slices = fault_effect.slices
             await self._write_slices(answer, slice_bytes=slices.size, every_ms=slices.every_ms)
         elif self.client.transport is not None:
             self.client.transport.write(answer)
@@ -507,14 +509,14 @@ class Relay:
 
     async def _write_slices(self, answer: bytes, *, slice_bytes: int, every_ms: int) -> None:
         """Write an answer in pieces while the client is connected."""
-        for start in range(0, len(answer), slice_bytes):
-            if start:
-                slice_due = asyncio.Event()
-                self._listener.clock.call_later(every_ms, slice_due.set)
-                await slice_due.wait()
+        for slice_start in range(0, len(answer), slice_bytes):
+            if slice_start:
+                slice_due_event = asyncio.Event()
+                self._listener.clock.call_later(every_ms, slice_due_event.set)
+                await slice_due_event.wait()
             if self.client.transport is None:
                 return
-            self.client.transport.write(answer[start : start + slice_bytes])
+            self.client.transport.write(answer[slice_start : slice_start + slice_bytes])
 
     def _answer_done(self, goes_on: bool | None, error: BaseException | None) -> None:  # noqa: FBT001 - what ``drive`` calls
         if error is not None:
@@ -522,10 +524,12 @@ class Relay:
             return
         if not goes_on:
             self._answers_are_dropped = True
-            self._answers.forget()
+            self._answer_frames.forget()
         else:
-            self._answers.resume()
-        if self._broker_is_gone and (self._answers_are_dropped or not self._answers.is_paused):
+            self._answer_frames.resume()
+        if self._broker_is_gone and (
+            self._answers_are_dropped or not self._answer_frames.is_paused
+        ):
             self.client.close()
         self._answer_ended()
 
@@ -533,14 +537,18 @@ class Relay:
         """After an answer: wakes a request that waits for it, and closes the connection if it is no
         longer needed.
         """
-        if not self._in_flight and self._all_answered is not None and not self._answers.is_paused:
+        if (
+            not self._requests_in_flight
+            and self._answered_future is not None
+            and not self._answer_frames.is_paused
+        ):
             self._wake_waiting_request()
         self._close_if_done()
 
     def _wake_waiting_request(self) -> None:
-        all_answered, self._all_answered = self._all_answered, None
-        if all_answered is not None and not all_answered.done():
-            all_answered.set_result(None)
+        answered_future, self._answered_future = self._answered_future, None
+        if answered_future is not None and not answered_future.done():
+            answered_future.set_result(None)
 
     # Parts
 
@@ -560,7 +568,7 @@ class Relay:
 
     def _close_if_done(self) -> None:
         """Close the broker's side if the client has disconnected and nothing is pending."""
-        if self._is_orphan and not self._held_count and not self._in_flight:
+        if self._is_orphan and not self._held_count and not self._requests_in_flight:
             self.broker.close()
 
     def _drive_task(self, coroutine: Coroutine[Any, Any, Any], on_done: Any, name: str) -> None:
@@ -677,7 +685,9 @@ def refuse_mechanism(frame: bytes) -> bytes:
     """The answer to a SaslHandshake that refuses its mechanism and offers no other."""
     request = RelayedRequest.decode_request(frame, {})
     assert request is not None
-    handshake = RelayedRequest(SASL_HANDSHAKE, request.api_version, request.correlation_id, request)
-    answer = handshake.refusal(ErrorCode.unsupported_sasl_mechanism)
+    handshake_request = RelayedRequest(
+        SASL_HANDSHAKE, request.api_version, request.correlation_id, request
+    )
+    answer = handshake_request.refusal(ErrorCode.unsupported_sasl_mechanism)
     assert isinstance(answer, bytes)
     return answer

@@ -78,7 +78,7 @@ _UNSUPPORTED_VERSION: Final = 35
 
 
 class NodeAddress(msgspec.Struct, frozen=True):
-    """The address of a node."""
+    """Where a node listens, as an answer of a broker names it to clients."""
 
     node_id: int
     host: str
@@ -207,14 +207,14 @@ def _with_rewritten_end(frame: bytes, message: Any, address_of: AddressOf) -> by
 
 def _encoded_endpoints(endpoint_rows: Sequence[Any]) -> bytes:
     """The tagged field with the endpoints, preceded by its size."""
-    encoded = bytearray(uvarint(len(endpoint_rows) + 1))
+    encoded_rows = bytearray(uvarint(len(endpoint_rows) + 1))
     for endpoint_row in endpoint_rows:
-        encoded += endpoint_row.node_id.to_bytes(4, "big", signed=True)
-        encoded += _compact_string(endpoint_row.host)
-        encoded += endpoint_row.port.to_bytes(4, "big", signed=True)
-        encoded += b"\0" if endpoint_row.rack is None else _compact_string(endpoint_row.rack)
-        encoded += b"\0"
-    return uvarint(len(encoded)) + bytes(encoded)
+        encoded_rows += endpoint_row.node_id.to_bytes(4, "big", signed=True)
+        encoded_rows += _compact_string(endpoint_row.host)
+        encoded_rows += endpoint_row.port.to_bytes(4, "big", signed=True)
+        encoded_rows += b"\0" if endpoint_row.rack is None else _compact_string(endpoint_row.rack)
+        encoded_rows += b"\0"
+    return uvarint(len(encoded_rows)) + bytes(encoded_rows)
 
 
 def _compact_string(text: str) -> bytes:
@@ -243,9 +243,9 @@ def limit_api_versions(api_version: int, frame: bytes) -> bytes:
         api_key = int.from_bytes(frame[position : position + 2], "big")
         highest_version = int.from_bytes(frame[position + 4 : position + 6], "big")
         if api_key in VERSION_LIMITED and highest_version > (
-            highest_known := versions(api_key)[-1]
+            highest_known_version := versions(api_key)[-1]
         ):
             patched_frame = bytearray(frame) if patched_frame is None else patched_frame
-            patched_frame[position + 4 : position + 6] = highest_known.to_bytes(2, "big")
+            patched_frame[position + 4 : position + 6] = highest_known_version.to_bytes(2, "big")
         position += row_bytes
     return frame if patched_frame is None else bytes(patched_frame)

@@ -45,9 +45,9 @@ def count_costs(designs: Designs) -> tuple[CostLine, ...]:
     """Count what a transaction on two partitions takes, in each protocol that both designs have."""
     lines = []
     for mode, mode_text in MODES.items():
-        counts = {side: _count(designs, side, mode) for side in Side}
+        counts_by_side = {side: _count(designs, side, mode) for side in Side}
         for count_name in (REQUESTS, PEER_REQUESTS, APPENDS, WAITED):
-            a, b = (counts[side].get(count_name) for side in Side)
+            a, b = (counts_by_side[side].get(count_name) for side in Side)
             lines.append(CostLine(what=count_name, mode=mode_text, a=a, b=b))
     return tuple(lines)
 
@@ -57,7 +57,7 @@ def _count(designs: Designs, side: Side, mode: str) -> dict[str, float]:
     design = designs.side(side)
     counting = _Counting()
     with design.in_place():
-        played_run = play(design.plan(_plan(mode)), director=counting)
+        played_run = play(design.plan(_cost_plan(mode)), director=counting)
     counted_acts = played_run.acts[len(_CALLS) :]
     if len(counted_acts) < TRANSACTIONS * len(_CALLS) or any(
         act.error != "NONE" for act in counted_acts
@@ -73,7 +73,7 @@ def _count(designs: Designs, side: Side, mode: str) -> dict[str, float]:
     return {count_name: round(count, 2) for count_name, count in counts.items()}
 
 
-def _plan(mode: str) -> Plan:
+def _cost_plan(mode: str) -> Plan:
     """An application that makes transactions on two partitions; the first one, which finds the
     leaders, is not counted.
     """
@@ -103,13 +103,13 @@ class _Counting:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self._is_counting = False
-        self._injector: Interceptor | None = None
+        self._inner_injector: Interceptor | None = None
         self._environment: VirtualEnvironment | None = None
 
     async def take_over(self, running_story: RunningStory, target: SimulatedTarget) -> None:  # noqa: ARG002 - the Director's
         """Become the interceptor of the run's messages."""
         assert isinstance(target.environment, VirtualEnvironment), "a run in virtual time"
-        self._environment, self._injector = target.environment, target.cluster.injector
+        self._environment, self._inner_injector = target.environment, target.cluster.injector
         target.environment.network.interceptor = self
 
     async def before_act(self, track: Track, act: Act) -> None:  # noqa: ARG002 - the Director's
@@ -126,8 +126,8 @@ class _Counting:
         """Count a message (``Interceptor``)."""
         if self._is_counting:
             self._count(crossing)
-        assert self._injector is not None
-        return self._injector.cross(crossing) if self._injector.is_armed else None
+        assert self._inner_injector is not None
+        return self._inner_injector.cross(crossing) if self._inner_injector.is_armed else None
 
     def _count(self, crossing: Crossing) -> None:
         match crossing.point:

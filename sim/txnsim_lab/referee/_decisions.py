@@ -52,7 +52,7 @@ _MACHINE: Final = "txnsim.txn.machine"
 _LEADER: Final = "txnsim.log.leader_append"
 
 
-def _point(
+def _decision_point(
     name: str, module: str, function: str, decides: str, *, asked_if: str = ""
 ) -> tuple[str, DecisionPoint]:
     return name, DecisionPoint(
@@ -63,123 +63,123 @@ def _point(
 DECISIONS: Final[dict[str, DecisionPoint]] = dict(
     (
         # The transaction coordinator
-        _point(
+        _decision_point(
             "coordinator.may-answer",
             "txnsim.coordinators.txn.service",
             "may_answer",
             "whether a coordinator answers for a partition that it has loaded (KAFKA-21181)",
             asked_if="must_ask_who_leads",
         ),
-        _point(
+        _decision_point(
             "coordinator.load",
             "txnsim.broker.coordinator_host",
             "batches_to_load",
             "what a coordinator reads of its log when its broker becomes the leader",
         ),
-        _point(
+        _decision_point(
             "txn.init-check",
             "txnsim.txn.machine_init",
             "check_init_producer_id",
             "what is wrong with an InitProducerId in any state",
         ),
-        _point(
+        _decision_point(
             "txn.init",
             "txnsim.txn.machine_init",
             "decide_init_producer_id",
             "what an InitProducerId gets: an identity, or an end of the open transaction first",
         ),
-        _point(
+        _decision_point(
             "txn.add",
             _MACHINE,
             "decide_add_partitions",
             "whether partitions come into the transaction, and whether one begins with them",
         ),
-        _point(
+        _decision_point(
             "txn.verify",
             _MACHINE,
             "decide_verify",
             "the answer to a leader that asks whether a partition is in the transaction (KIP-890)",
         ),
-        _point(
+        _decision_point(
             "txn.end",
             "txnsim.txn.machine_end",
             "decide_end_txn",
             "what a commit or an abort does, and which identity its producer has afterwards",
         ),
-        _point(
+        _decision_point(
             "txn.fence",
             "txnsim.txn.machine_end",
             "decide_fence",
             "how a transaction is aborted against its producer's will",
         ),
-        _point(
+        _decision_point(
             "txn.fence-epoch",
             "txnsim.txn.transitions",
             "fence_epoch_of",
             "which epoch fences the producer of an aborted transaction",
         ),
-        _point(
+        _decision_point(
             "txn.timeout",
             _MACHINE,
             "is_timed_out",
             "whether a transaction has timed out",
         ),
-        _point(
+        _decision_point(
             "txn.expiry",
             _MACHINE,
             "decide_expiry",
             "whether an idle transactional id is forgotten",
         ),
-        _point(
+        _decision_point(
             "marker.debt",
             "txnsim.txn.markers",
             "debt_of",
             "what the markers of a prepared transaction carry: epochs and version",
         ),
-        _point(
+        _decision_point(
             "marker.outcome",
             "txnsim.txn.markers",
             "marker_outcome",
             "what follows from the answers to a marker: it is written, sent again, or given up",
         ),
         # The leader of a partition
-        _point(
+        _decision_point(
             "leader.error",
             "txnsim.broker.verification",
             "_leader_error",
             "which error of the coordinator (NOT_COORDINATOR, …) a leader passes on to the client",
         ),
-        _point(
+        _decision_point(
             "log.guard",
             _LEADER,
             "start_verification",
             "whether the coordinator is asked before a batch, and the guard for the answer",
         ),
-        _point(
+        _decision_point(
             "log.gate",
             _LEADER,
             "check_gate",
             "whether a transactional batch may come in at all: its epoch, and that it is verified",
         ),
-        _point(
+        _decision_point(
             "log.may-join",
             _LEADER,
             "may_join",
             "whether a batch belongs to the transaction that is open on its partition",
         ),
-        _point(
+        _decision_point(
             "log.batch",
             _LEADER,
             "check_data",
             "whether a batch continues what its producer has written: epoch and sequence",
         ),
-        _point(
+        _decision_point(
             "log.marker",
             _LEADER,
             "check_marker",
             "whether a marker may end the producer's transaction: its epochs (KIP-1228)",
         ),
-        _point(
+        _decision_point(
             "log.marker-ends-guard",
             "txnsim.log.verification",
             "VerificationEntries.on_marker",

@@ -105,18 +105,18 @@ def read_design(text: str) -> Design:
     rules: dict[str, bool] = {}
     settings: dict[str, Any] = {}
     plugins: list[Plugin] = []
-    for part in filter(None, (part.strip() for part in text.split(SEPARATOR))):
-        name, equals, value = part.partition("=")
-        if part.endswith(PLUGIN_SUFFIX):
-            plugins.append(_read_plugin(part))
-        elif not equals:
-            as_version = _release_name(part)
+    for design_part in filter(None, (design_part.strip() for design_part in text.split(SEPARATOR))):
+        name, equals_sign, value = design_part.partition("=")
+        if design_part.endswith(PLUGIN_SUFFIX):
+            plugins.append(_read_plugin(design_part))
+        elif not equals_sign:
+            as_version = _release_name(design_part)
         elif "." in name:
             settings[name] = _parse_value(value)
         elif name not in Rules.documentation():
             raise ConfigError(unknown_word_message("switch", name, Rules.documentation()))
         elif value not in ("on", "off"):
-            raise ConfigError(f"{part}: expected {name}=on or {name}=off")
+            raise ConfigError(f"{design_part}: expected {name}=on or {name}=off")
         else:
             rules[name] = value == "on"
     design = Design(

@@ -85,7 +85,7 @@ def play_match(
         return seconds_left() != 0
 
     costs = in_child(
-        partial(count_costs, match.designs), match.designs, what="the counting of costs"
+        partial(count_costs, match.designs), match.designs, work_name="the counting of costs"
     )
     pairs = []
     for pair in _all_pairs(match, goes_on, seconds_left, start_engine):
@@ -103,27 +103,27 @@ def play_match(
     )
 
 
-def in_child(work: Callable[[], T], designs: Designs, *, what: str) -> T:
+def in_child(do_work: Callable[[], T], designs: Designs, *, work_name: str) -> T:
     """Work in a child process if there is a plug-in, which may end the process that it runs in.
 
     Args:
-        work: What is done.
+        do_work: What is done.
         designs: The designs that may have plug-ins.
-        what: Names the work in the error.
+        work_name: Names the work in the error.
 
     Raises:
         ConfigError: The process ended without a result, or the work raised it.
     """
     if not designs.have_plugins:
-        return work()
-    (result,) = in_pool(
-        partial(_work_once, work), (0,), process_count=1, chunk_text=lambda _numbers: what
+        return do_work()
+    (work_result,) = in_pool(
+        partial(_work_once, do_work), (0,), process_count=1, chunk_text=lambda _numbers: work_name
     )
-    return result
+    return work_result
 
 
-def _work_once(work: Callable[[], T], _number: int) -> T:
-    return work()
+def _work_once(do_work: Callable[[], T], _number: int) -> T:
+    return do_work()
 
 
 def _all_pairs(
@@ -203,18 +203,18 @@ def _on_engine(
     if seconds_left() == 0 or not match.seeds:
         return
     engine = start_engine()
-    for job_start in range(0, len(match.seeds), SEEDS_PER_JOB):
+    for job_offset in range(0, len(match.seeds), SEEDS_PER_JOB):
         left_s = seconds_left()
         if left_s == 0:
             return
-        job_seeds = match.seeds[job_start : job_start + SEEDS_PER_JOB]
+        job_seeds = match.seeds[job_offset : job_offset + SEEDS_PER_JOB]
         tasks = [
             SeedsTask(
-                seeds=tuple(job_seeds[task_start : task_start + SEEDS_PER_TASK]),
+                seeds=tuple(job_seeds[task_offset : task_offset + SEEDS_PER_TASK]),
                 designs=match.designs,
                 until_ms=None if left_s is None else wall_ms() + round(left_s * 1_000),
             )
-            for task_start in range(0, len(job_seeds), SEEDS_PER_TASK)
+            for task_offset in range(0, len(job_seeds), SEEDS_PER_TASK)
         ]
         for row in engine.rows(tasks, SeedsTask, _play_task, f"{_PAIR_COLUMN} binary"):
             yield msgspec.msgpack.decode(row[_PAIR_COLUMN], type=Pair)

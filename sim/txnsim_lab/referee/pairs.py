@@ -80,10 +80,10 @@ def seed_pair(seed: int, designs: Designs) -> Pair:
         is_over = OVER_LIMIT_KIND in played_run.kinds
         side_results.append(
             SideResult(
-                sightings={} if is_over else _sightings(played_run.findings),
+                sightings={} if is_over else _sighting_by_kind(played_run.findings),
                 is_complete=not is_over,
                 remark=played_run.findings[0].because if is_over else "",
-                refusals=_refusals(played_run.acts),
+                refusals=_refusal_counts(played_run.acts),
                 commits=sum(act.error == "NONE" for act in played_run.acts if _is_commit(act)),
                 failures=failures,
             )
@@ -91,7 +91,7 @@ def seed_pair(seed: int, designs: Designs) -> Pair:
     return Pair(source=Source.SEED, name=str(seed), a=side_results[0], b=side_results[1])
 
 
-def _sightings(findings: Iterable[Finding]) -> dict[str, Sighting]:
+def _sighting_by_kind(findings: Iterable[Finding]) -> dict[str, Sighting]:
     """The first finding of each kind."""
     sightings: dict[str, Sighting] = {}
     for finding in findings:
@@ -103,17 +103,17 @@ def kind_of(finding: Finding) -> str:
     """The kind of a finding, with the error that a client got: a fix may cure one error and leave
     the other.
     """
-    error = _CLIENT_ERROR.search(finding.because)
-    return finding.kind if error is None else f"{finding.kind} ({error[1]})"
+    error_match = _CLIENT_ERROR.search(finding.because)
+    return finding.kind if error_match is None else f"{finding.kind} ({error_match[1]})"
 
 
 def _is_commit(act: PlayedAct) -> bool:
     return bool(act.step.get("call", {}).get("do") == "commit")
 
 
-def _refusals(acts: Iterable[PlayedAct]) -> dict[str, int]:
-    errors = Counter(act.error for act in acts if _is_commit(act) and act.error != "NONE")
-    return dict(sorted(errors.items()))
+def _refusal_counts(acts: Iterable[PlayedAct]) -> dict[str, int]:
+    error_counts = Counter(act.error for act in acts if _is_commit(act) and act.error != "NONE")
+    return dict(sorted(error_counts.items()))
 
 
 # Stories
@@ -155,9 +155,9 @@ def story_pair(name: str, run: str, designs: Designs) -> Pair:
     """
     a, b = (_story_side(name, run, designs, side) for side in Side)
     if a.remark and not b.remark:
-        a = _parted_side(name, run, designs, Side.A, a)
+        a = _play_parted_side(name, run, designs, Side.A, a)
     elif b.remark and not a.remark:
-        b = _parted_side(name, run, designs, Side.B, b)
+        b = _play_parted_side(name, run, designs, Side.B, b)
     return Pair(source=Source.STORY, name=name, run=run, a=a, b=b)
 
 
@@ -173,34 +173,34 @@ def _story_side(name: str, run: str, designs: Designs, side: Side) -> SideResult
     return SideResult(sightings=sightings_of_story(run_result.verdict), failures=failures)
 
 
-def _parted_side(
-    name: str, run: str, designs: Designs, side: Side, failed: SideResult
+def _play_parted_side(
+    name: str, run: str, designs: Designs, side: Side, failed_side: SideResult
 ) -> SideResult:
     """The side on which a story went another way, played on without its expectations."""
     try:
         run_result, failures = play_story(name, run, designs, side, goes_on=True)
     except ConfigError:
-        return failed
+        return failed_side
     if not run_result.mismatches or FAILED_VERDICT in run_result.verdict.observed:
-        return failed
+        return failed_side
     return SideResult(
         sightings=sightings_of_story(run_result.verdict),
         other_way=run_result.mismatches[0],
-        failures=tuple(dict.fromkeys((*failed.failures, *failures))),
+        failures=tuple(dict.fromkeys((*failed_side.failures, *failures))),
     )
 
 
-def sightings_of_story(verdict: JudgesResult) -> dict[str, Sighting]:
+def sightings_of_story(judges_result: JudgesResult) -> dict[str, Sighting]:
     """What the judges found in a run of a story: the first finding of each kind."""
-    return _sightings(_findings_of(verdict))
+    return _sighting_by_kind(_findings_of(judges_result))
 
 
-def _findings_of(verdict: JudgesResult) -> Iterator[Finding]:
+def _findings_of(judges_result: JudgesResult) -> Iterator[Finding]:
     """What a story has shown: each kind with its reasons."""
-    reasons = [reason.partition(": ") for reason in verdict.because]
-    for observed_kind in verdict.observed:
-        texts = [text for kind, _, text in reasons if kind == observed_kind]
-        yield from (Finding(observed_kind, text) for text in texts or ("",))
+    reason_parts = [reason.partition(": ") for reason in judges_result.because]
+    for observed_kind in judges_result.observed:
+        reason_texts = [text for kind, _, text in reason_parts if kind == observed_kind]
+        yield from (Finding(observed_kind, text) for text in reason_texts or ("",))
 
 
 # Explorations
@@ -241,7 +241,7 @@ def exploration_pair(
     """
     exploration = explorations.find(name)
     exploration_results: list[ExplorationResult] = []
-    failures: list[tuple[str, ...]] = []
+    texts_by_side: list[tuple[str, ...]] = []
     for side in Side:
         design = designs.side(side)
         with design.in_place() as side_failures:
@@ -254,14 +254,16 @@ def exploration_pair(
                 name_of=kind_of,
             )
         exploration_results.append(exploration_result)
-        failures.append((*side_failures.texts(), *_missing_ways(exploration_result)))
+        texts_by_side.append((*side_failures.texts(), *_missing_ways(exploration_result)))
     compared_deviations = min(
         _searched_deviations(exploration_result, deviations_max)
         for exploration_result in exploration_results
     )
     a, b = (
-        _side_of_search(exploration_result, compared_deviations, deviations_max, texts)
-        for exploration_result, texts in zip(exploration_results, failures, strict=True)
+        _side_of_search(exploration_result, compared_deviations, deviations_max, failure_texts)
+        for exploration_result, failure_texts in zip(
+            exploration_results, texts_by_side, strict=True
+        )
     )
     return Pair(source=Source.EXPLORE, name=name, a=a, b=b)
 
@@ -275,21 +277,21 @@ def _missing_ways(result: ExplorationResult) -> Iterator[str]:
 
 def _searched_deviations(result: ExplorationResult, deviations_max: int) -> int:
     """Up to how many deviations a search has followed all ways; -1 if not even the quiet one."""
-    limits = [
-        limit
-        for limit, search in result.searches
-        if limit is not None and not search.is_stopped and not search.broken
+    deviation_limits = [
+        deviation_limit
+        for deviation_limit, search in result.searches
+        if deviation_limit is not None and not search.is_stopped and not search.broken
     ]
     if result.is_complete:
         return deviations_max  # No way has more deviations than were searched.
-    return max(limits, default=-1)
+    return max(deviation_limits, default=-1)
 
 
 def _side_of_search(
     result: ExplorationResult,
     compared_deviations: int,
     deviations_max: int,
-    failures: tuple[str, ...],
+    failure_texts: tuple[str, ...],
 ) -> SideResult:
     sightings: dict[str, Sighting] = {}
     for anomaly in sorted(result.anomalies, key=lambda anomaly: len(anomaly.way)):
@@ -305,14 +307,14 @@ def _side_of_search(
                 ends=anomaly.ends,
             )
             sightings.setdefault(kind_of(finding), sighting)
-    searched = _searched_deviations(result, deviations_max)
-    is_complete = searched >= deviations_max
+    searched_deviations = _searched_deviations(result, deviations_max)
+    is_complete = searched_deviations >= deviations_max
     return SideResult(
         sightings=sightings,
         is_complete=is_complete,
-        remark="" if is_complete else _remark_on(result, searched, compared_deviations),
+        remark="" if is_complete else _remark_on(result, searched_deviations, compared_deviations),
         states=0 if result.largest is None else result.largest.states,
-        failures=failures,
+        failures=failure_texts,
     )
 
 

@@ -71,11 +71,11 @@ class Plugin(msgspec.Struct, frozen=True):
             ConfigError: It can't be run, replaces nothing, or a function takes other facts than the
                 decision has.
         """
-        return _replacements(self.path, self.source)
+        return _load_replacements(self.path, self.source)
 
 
 @functools.lru_cache(8)
-def _replacements(path: str, source: str) -> dict[str, Callable[..., Any]]:
+def _load_replacements(path: str, source: str) -> dict[str, Callable[..., Any]]:
     namespace: dict[str, Any] = {"__name__": "txnsim_plugin", "__file__": path}
     try:
         exec(compile(source, path, "exec"), namespace)
@@ -102,13 +102,23 @@ def _replacements(path: str, source: str) -> dict[str, Callable[..., Any]]:
 def _check_parameters(function: Callable[..., Any], decision: DecisionPoint, path: str) -> None:
     """Refuse a function that can't be called with the facts of its decision."""
     parameters = inspect.signature(inspect.unwrap(decision.current_function)).parameters.values()
-    by_position = [it.name for it in parameters if it.kind is not it.KEYWORD_ONLY]
-    by_name = {it.name: it for it in parameters if it.kind is it.KEYWORD_ONLY}
+    names_by_position = [
+        parameter.name for parameter in parameters if parameter.kind is not parameter.KEYWORD_ONLY
+    ]
+    parameter_by_name = {
+        parameter.name: parameter
+        for parameter in parameters
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
     try:
-        inspect.signature(function).bind("original", *by_position, **by_name)
+        inspect.signature(function).bind("original", *names_by_position, **parameter_by_name)
     except TypeError as error:
         parameter_text = ", ".join(
-            ("original", *by_position, *(("*", *by_name) if by_name else ()))
+            (
+                "original",
+                *names_by_position,
+                *(("*", *parameter_by_name) if parameter_by_name else ()),
+            )
         )
         raise ConfigError(
             f"{path}: {function.__name__} replaces {decision.name}, which is called as"
@@ -123,13 +133,13 @@ class PluginFailures:
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile("a+b", buffering=0)  # noqa: SIM115 - closed at the exit
-        self._last_texts: tuple[str, ...] = ()
+        self._last_failure_texts: tuple[str, ...] = ()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._last_texts = self.texts()
+        self._last_failure_texts = self.texts()
         self._file.close()
 
     def note(self, failure_text: str) -> None:
@@ -140,37 +150,42 @@ class PluginFailures:
     def texts(self) -> tuple[str, ...]:
         """The kept texts, also after the exit."""
         if self._file.closed:
-            return self._last_texts
-        size = os.fstat(self._file.fileno()).st_size
-        content = os.pread(self._file.fileno(), size, 0)
+            return self._last_failure_texts
+        byte_count = os.fstat(self._file.fileno()).st_size
+        content = os.pread(self._file.fileno(), byte_count, 0)
         return tuple(dict.fromkeys(content.decode(errors="replace").splitlines()))
 
 
 @contextmanager
 def in_place(
-    replacements: Mapping[str, Callable[..., Any]], note_failure: Callable[[str], object]
+    replacement_by_decision: Mapping[str, Callable[..., Any]], note_failure: Callable[[str], object]
 ) -> Iterator[None]:
     """Let functions decide in the place of the cores' own, wherever a module has bound those.
 
     Args:
-        replacements: Name of a decision -> the function.
+        replacement_by_decision: Name of a decision -> the function.
         note_failure: Called with a sentence when one of them raises an exception, or a broker does
             that can't go on with what it has answered.
     """
     with ExitStack() as exit_stack:
-        if replacements:
-            paths = {replacement.__code__.co_filename for replacement in replacements.values()}
+        if replacement_by_decision:
+            plugin_paths = {
+                replacing_function.__code__.co_filename
+                for replacing_function in replacement_by_decision.values()
+            }
             exit_stack.enter_context(
-                watched_errors(partial(_note_broker_error, paths, note_failure))
+                watched_errors(partial(_note_broker_error, plugin_paths, note_failure))
             )
-        for name, replacement in replacements.items():
+        for name, replacing_function in replacement_by_decision.items():
             decision = decision_named(name)
             original_function = decision.current_function
-            deciding = _deciding(decision, original_function, replacement, note_failure)
-            exit_stack.callback(_rebind, decision, deciding, original_function)
-            _rebind(decision, original_function, deciding)
+            deciding_function = _make_deciding(
+                decision, original_function, replacing_function, note_failure
+            )
+            exit_stack.callback(_rebind, decision, deciding_function, original_function)
+            _rebind(decision, original_function, deciding_function)
             if decision.asked_if:
-                exit_stack.enter_context(_asked_always(decision))
+                exit_stack.enter_context(_asking_always(decision))
         yield
 
 
@@ -178,12 +193,16 @@ def _note_broker_error(
     plugin_paths: Collection[str], note_failure: Callable[[str], object], error: BaseException
 ) -> None:
     """Note an error that a broker raised itself; one of a plug-in is noted where it arose."""
-    frames = traceback.extract_tb(error.__traceback__)
-    if any(frame.filename in plugin_paths for frame in frames):
+    traceback_frames = traceback.extract_tb(error.__traceback__)
+    if any(frame.filename in plugin_paths for frame in traceback_frames):
         return
-    place = f" ({_module_path(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
-    summary = " ".join(f"{type(error).__name__}: {error}".split())
-    note_failure(f"a broker can't go on with an answer of the plug-in: {summary}{place}")
+    place_phrase = (
+        f" ({_module_path(traceback_frames[-1].filename)}:{traceback_frames[-1].lineno})"
+        if traceback_frames
+        else ""
+    )
+    error_text = " ".join(f"{type(error).__name__}: {error}".split())
+    note_failure(f"a broker can't go on with an answer of the plug-in: {error_text}{place_phrase}")
 
 
 def _module_path(file_name: str) -> str:
@@ -193,7 +212,7 @@ def _module_path(file_name: str) -> str:
 
 
 @contextmanager
-def _asked_always(decision: DecisionPoint) -> Iterator[None]:
+def _asking_always(decision: DecisionPoint) -> Iterator[None]:
     module = importlib.import_module(decision.module)
     original_function = getattr(module, decision.asked_if)
     setattr(module, decision.asked_if, lambda _release_rules: True)
@@ -203,18 +222,18 @@ def _asked_always(decision: DecisionPoint) -> Iterator[None]:
         setattr(module, decision.asked_if, original_function)
 
 
-def _deciding(
+def _make_deciding(
     decision: DecisionPoint,
     original_function: Callable[..., Any],
-    replacement: Callable[..., Any],
+    replacing_function: Callable[..., Any],
     note_failure: Callable[[str], object],
 ) -> Callable[..., Any]:
-    path = replacement.__code__.co_filename
+    path = replacing_function.__code__.co_filename
 
     @functools.wraps(original_function)
     def decide(*facts: Any, **named_facts: Any) -> Any:
         try:
-            return replacement(original_function, *facts, **named_facts)
+            return replacing_function(original_function, *facts, **named_facts)
         except KeyboardInterrupt:
             raise  # no error of the plug-in: it is stopped, or its processor time is used up
         except BaseException as error:
@@ -228,7 +247,9 @@ def _deciding(
 
 
 def _rebind(
-    decision: DecisionPoint, bound_function: Callable[..., Any], new_function: Callable[..., Any]
+    decision: DecisionPoint,
+    function_to_replace: Callable[..., Any],
+    new_function: Callable[..., Any],
 ) -> None:
     """Replace a function where it is bound: in its class, or in each module that imports it."""
     owner = decision.owner
@@ -239,13 +260,15 @@ def _rebind(
         if module_name.partition(".")[0] not in _PACKAGES:
             continue
         for name, value in tuple(vars(module).items()):
-            if value is bound_function:
+            if value is function_to_replace:
                 setattr(module, name, new_function)
 
 
 def _failure_text(error: BaseException, path: str) -> str:
     """An error in one line, with the line of the plug-in where it arose."""
-    frames = [it for it in traceback.extract_tb(error.__traceback__) if it.filename == path]
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path
+    ]
     line = frames[-1].lineno if frames else getattr(error, "lineno", None)
     line_text = "" if line is None else f":{line}"
     summary = " ".join(f"{type(error).__name__}: {error}".split())

@@ -40,18 +40,18 @@ async def ask_release(
     Raises:
         ConfigError: There is no Java or Maven, or a broker did not come up.
     """
-    plan = _plan(verdict.anomalies, version)
+    run_by_story = _plan_runs(verdict.anomalies, version)
     answers: list[RealAnswer] = []
 
     def keep(compared_run: ComparedRun) -> None:
-        for story_run, scenario_run in plan.items():
+        for story_run, scenario_run in run_by_story.items():
             if scenario_run is compared_run.scenario_run:
                 report_progress(f"{scenario_run.scenario.name} {scenario_run.run} on {version}")
                 answers.append(_answer_of(compared_run, version, story_run))
 
     await run_on_apache(
         version,
-        [*plan.values()],
+        [*run_by_story.values()],
         Casting(),
         report_progress=report_progress,
         on_compared_run=keep,
@@ -59,26 +59,28 @@ async def ask_release(
     return tuple(answers)
 
 
-def _plan(anomalies: Iterable[AnomalyLine], version: str) -> dict[StoryRun, ScenarioRun]:
+def _plan_runs(anomalies: Iterable[AnomalyLine], version: str) -> dict[StoryRun, ScenarioRun]:
     """The runs to play: for each anomaly the first stories that the release can play, or else one
     that says why not.
 
     Returns:
         A run of the match -> the run of the same story and mode that the release plays.
     """
-    plan: dict[StoryRun, ScenarioRun] = {}
+    run_by_story: dict[StoryRun, ScenarioRun] = {}
     for anomaly in anomalies:
-        candidates = {
+        candidate_run_by_story = {
             story_run: _run_for_release(story_run, version) for story_run in anomaly.story_runs
         }
-        playable = {
+        playable_run_by_story = {
             story_run: scenario_run
-            for story_run, scenario_run in candidates.items()
+            for story_run, scenario_run in candidate_run_by_story.items()
             if why_not(scenario_run, version) is None
         }
-        chosen = playable or dict(islice(candidates.items(), 1))
-        plan |= dict(islice(chosen.items(), STORIES_PER_ANOMALY))
-    return plan
+        chosen_run_by_story = playable_run_by_story or dict(
+            islice(candidate_run_by_story.items(), 1)
+        )
+        run_by_story |= dict(islice(chosen_run_by_story.items(), STORIES_PER_ANOMALY))
+    return run_by_story
 
 
 def _run_for_release(story_run: StoryRun, version: str) -> ScenarioRun:
@@ -86,10 +88,12 @@ def _run_for_release(story_run: StoryRun, version: str) -> ScenarioRun:
     name, run = story_run
     scenario = find(name)[1]
     mode = scenario.runs[run].mode
-    same_mode = [other for other, other_run in scenario.runs.items() if other_run.mode == mode]
+    names_of_same_mode = [
+        other_name for other_name, other_run in scenario.runs.items() if other_run.mode == mode
+    ]
     scenario_runs = [
         ScenarioRun(scenario=scenario, run=candidate, take=ARMED)
-        for candidate in dict.fromkeys((run, *same_mode))
+        for candidate in dict.fromkeys((run, *names_of_same_mode))
     ]
     return next(
         (candidate for candidate in scenario_runs if why_not(candidate, version) is None),

@@ -218,7 +218,7 @@ def verdict_on(
         costs: What a transaction takes.
         is_complete: Whether all was played that was asked for.
     """
-    played_pairs = sorted(pairs, key=_ease)
+    played_pairs = sorted(pairs, key=_ease_key)
     kinds = {kind for pair in played_pairs for side in Side for kind in pair.side(side).sightings}
     errors = {error for pair in played_pairs for side in Side for error in pair.side(side).refusals}
     endless_stories = [
@@ -235,22 +235,22 @@ def verdict_on(
         if remark
     ]
     if endless_stories:
-        labels = ", ".join(f"{pair.name} {pair.run}" for pair in endless_stories)
+        label_list = ", ".join(f"{pair.name} {pair.run}" for pair in endless_stories)
         remarks.append(
             "runs of stories that come to their end under neither design, and say nothing:"
-            f" {labels}"
+            f" {label_list}"
         )
-    failures = [
-        f"{side}: {failure}"
+    failure_texts = [
+        f"{side}: {failure_text}"
         for side in Side
-        for failure in dict.fromkeys(
-            failure for pair in played_pairs for failure in pair.side(side).failures
+        for failure_text in dict.fromkeys(
+            failure_text for pair in played_pairs for failure_text in pair.side(side).failures
         )
     ]
     return Verdict(
         a=a,
         b=b,
-        anomalies=tuple(_line(kind, played_pairs) for kind in sorted(kinds)),
+        anomalies=tuple(_anomaly_line(kind, played_pairs) for kind in sorted(kinds)),
         costs=costs,
         refusals=tuple(
             Refusals(
@@ -264,7 +264,7 @@ def verdict_on(
             source.value: sum(pair.source is source for pair in played_pairs) for source in Source
         },
         states={side.value: sum(pair.side(side).states for pair in played_pairs) for side in Side},
-        failures=tuple(failures),
+        failures=tuple(failure_texts),
         other_ways=tuple(
             f"{pair.label} goes another way on {side}: {pair.side(side).other_way}"
             for pair in played_pairs
@@ -277,33 +277,39 @@ def verdict_on(
     )
 
 
-def _ease(pair: Pair) -> tuple[int, int, str]:
+def _ease_key(pair: Pair) -> tuple[int, int, str]:
     return _SOURCES.index(pair.source), int(pair.name) if pair.name.isdigit() else 0, pair.name
 
 
-def _line(kind: str, pairs: list[Pair]) -> AnomalyLine:
-    only_a = [pair for pair in pairs if kind in pair.a.sightings and kind not in pair.b.sightings]
-    only_b = [pair for pair in pairs if kind in pair.b.sightings and kind not in pair.a.sightings]
+def _anomaly_line(kind: str, pairs: list[Pair]) -> AnomalyLine:
+    pairs_of_a = [
+        pair for pair in pairs if kind in pair.a.sightings and kind not in pair.b.sightings
+    ]
+    pairs_of_b = [
+        pair for pair in pairs if kind in pair.b.sightings and kind not in pair.a.sightings
+    ]
     pairs_of_both = [
         pair for pair in pairs if kind in pair.a.sightings and kind in pair.b.sightings
     ]
-    chosen = (
-        ((Side.A, only_a), (Side.B, only_b)) if only_a or only_b else ((Side.A, pairs_of_both),)
+    pairs_by_side = (
+        ((Side.A, pairs_of_a), (Side.B, pairs_of_b))
+        if pairs_of_a or pairs_of_b
+        else ((Side.A, pairs_of_both),)
     )
     examples = [
         Example(side=side, pair=min(side_pairs, key=_length_of(kind, side)))
-        for side, side_pairs in chosen
+        for side, side_pairs in pairs_by_side
         if side_pairs
     ]
     return AnomalyLine(
         kind=kind,
-        only_a=len(only_a),
-        only_b=len(only_b),
+        only_a=len(pairs_of_a),
+        only_b=len(pairs_of_b),
         both=len(pairs_of_both),
         examples=tuple(examples),
         story_runs=tuple(
             (pair.name, pair.run)
-            for pair in (*only_a, *only_b, *pairs_of_both)
+            for pair in (*pairs_of_a, *pairs_of_b, *pairs_of_both)
             if pair.source is Source.STORY
         ),
     )
@@ -315,7 +321,7 @@ def _length_of(kind: str, side: Side) -> Callable[[Pair], tuple[int, int, int]]:
     """
 
     def length(pair: Pair) -> tuple[int, int, int]:
-        source, number, _ = _ease(pair)
+        source, number, _ = _ease_key(pair)
         return source, pair.side(side).sightings[kind].deviations, number
 
     return length

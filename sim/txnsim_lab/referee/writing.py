@@ -59,42 +59,45 @@ def command_of(verdict: Verdict, example: Example, kind: str) -> ShellText:
 
 def sentence_of(verdict: Verdict) -> str:
     """The verdict in one sentence."""
-    counts = {
+    count_by_standing = {
         standing: sum(line.standing is standing for line in verdict.anomalies)
         for standing in Standing
     }
     if not verdict.differs:
         sentence = (
-            f"No difference: both leave {_kinds(counts[Standing.LEFT])}."
+            f"No difference: both leave {_kinds_text(count_by_standing[Standing.LEFT])}."
             if verdict.anomalies
             else "Neither design leaves an anomaly."
         )
     else:
         standing_texts = [
-            f"cures {_kinds(counts[Standing.CURED])}",
-            f"brings {_kinds(counts[Standing.BROUGHT])}",
+            f"cures {_kinds_text(count_by_standing[Standing.CURED])}",
+            f"brings {_kinds_text(count_by_standing[Standing.BROUGHT])}",
         ]
-        for standing, verb, runs in _IN_PART:
-            if counts[standing]:
-                standing_texts.append(f"{verb} {_kinds(counts[standing])} {runs}")
-        if counts[Standing.CHANGED]:
-            standing_texts.append(f"leaves {_kinds(counts[Standing.CHANGED])} in other runs than A")
+        for standing, verb, runs_phrase in _IN_PART:
+            if count_by_standing[standing]:
+                standing_texts.append(
+                    f"{verb} {_kinds_text(count_by_standing[standing])} {runs_phrase}"
+                )
+        if count_by_standing[Standing.CHANGED]:
+            standing_texts.append(
+                f"leaves {_kinds_text(count_by_standing[Standing.CHANGED])} in other runs than A"
+            )
         if verdict.other_ways:
-            stories = "one story goes" if len(verdict.other_ways) == 1 else "stories go"
-            standing_texts.append(f"{stories} another way")
-        sentence = (
-            f"B {', '.join(standing_texts)}; both leave {_kinds(counts[Standing.LEFT])} alike."
-        )
+            stories_phrase = "one story goes" if len(verdict.other_ways) == 1 else "stories go"
+            standing_texts.append(f"{stories_phrase} another way")
+        left_kinds = _kinds_text(count_by_standing[Standing.LEFT])
+        sentence = f"B {', '.join(standing_texts)}; both leave {left_kinds} alike."
     if verdict.failures:
         sentence = f"{_FAILED}. {sentence}"
     return sentence if verdict.is_complete else f"{sentence} Not all was played."
 
 
-def _kinds(count: int) -> str:
+def _kinds_text(count: int) -> str:
     return {0: "none", 1: "one kind of anomaly"}.get(count, f"{count} kinds of anomalies")
 
 
-def _ordered(verdict: Verdict) -> list[AnomalyLine]:
+def _ordered_lines(verdict: Verdict) -> list[AnomalyLine]:
     return sorted(verdict.anomalies, key=lambda line: (_ORDER.index(line.standing), line.kind))
 
 
@@ -121,7 +124,7 @@ def _real_texts(verdict: Verdict, line: AnomalyLine) -> Iterator[str]:
             yield f"{what}: has it not{others}"
 
 
-def _number(count: float | None) -> str:
+def _number_text(count: float | None) -> str:
     return "–" if count is None else f"{count:g}"
 
 
@@ -135,7 +138,7 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
     yield f"Played: {_played_text(verdict)}."
     yield sentence_of(verdict)
     yield from (f"! {failure}" for failure in verdict.failures)
-    for line in _ordered(verdict):
+    for line in _ordered_lines(verdict):
         yield ""
         yield (
             f"{STANDING_WORDS[line.standing]}: {line.kind}"
@@ -161,7 +164,7 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
     yield ""
     yield "A transaction on two partitions takes, on a quiet network:"
     for cost in verdict.costs:
-        yield f"  {cost.mode}, {cost.what}: A {_number(cost.a)}, B {_number(cost.b)}"
+        yield f"  {cost.mode}, {cost.what}: A {_number_text(cost.a)}, B {_number_text(cost.b)}"
     for remark in verdict.remarks:
         yield f"! {remark}"
 
@@ -211,7 +214,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
                     for answer in verdict.real_answers_on(line)
                 ],
             }
-            for line in _ordered(verdict)
+            for line in _ordered_lines(verdict)
         ],
         "refused_commits": [
             {"error": refusals.error, "a": refusals.a, "b": refusals.b}
@@ -236,7 +239,8 @@ def markdown_of(verdict: Verdict) -> str:
 
 
 def _markdown_lines(verdict: Verdict) -> Iterator[str]:
-    yield f"**A** {_code(verdict.a)} against **B** {_code(verdict.b)}: {sentence_of(verdict)}"
+    a_markdown, b_markdown = _code_markdown(verdict.a), _code_markdown(verdict.b)
+    yield f"**A** {a_markdown} against **B** {b_markdown}: {sentence_of(verdict)}"
     yield ""
     yield f"Played with txnsim: {_played_text(verdict)}."
     if verdict.failures:
@@ -246,12 +250,12 @@ def _markdown_lines(verdict: Verdict) -> Iterator[str]:
         yield ""
         yield "| | Anomaly | A alone | B alone | Both |"
         yield "| --- | --- | --- | --- | --- |"
-        for line in _ordered(verdict):
+        for line in _ordered_lines(verdict):
             yield (
                 f"| {STANDING_WORDS[line.standing]} | {line.kind} | {line.only_a} | {line.only_b}"
                 f" | {line.both} |"
             )
-    for line in _ordered(verdict):
+    for line in _ordered_lines(verdict):
         for example in line.examples:
             sighting = example.sighting(line.kind)
             yield ""
@@ -269,7 +273,7 @@ def _markdown_lines(verdict: Verdict) -> Iterator[str]:
             yield "</details>"
     real_texts = [
         f"- {line.kind}: {escape(text)}"
-        for line in _ordered(verdict)
+        for line in _ordered_lines(verdict)
         for text in _real_texts(verdict, line)
     ]
     if real_texts:
@@ -281,7 +285,7 @@ def _markdown_lines(verdict: Verdict) -> Iterator[str]:
     yield "| A transaction on two partitions takes | A | B |"
     yield "| --- | --- | --- |"
     for cost in verdict.costs:
-        yield f"| {cost.mode}, {cost.what} | {_number(cost.a)} | {_number(cost.b)} |"
+        yield f"| {cost.mode}, {cost.what} | {_number_text(cost.a)} | {_number_text(cost.b)} |"
     for refusals in verdict.refusals:
         yield f"| commits that got {refusals.error}, in all seeds | {refusals.a} | {refusals.b} |"
     if verdict.other_ways or verdict.remarks:
@@ -289,7 +293,7 @@ def _markdown_lines(verdict: Verdict) -> Iterator[str]:
         yield from (f"- {escape(text)}" for text in (*verdict.other_ways, *verdict.remarks))
 
 
-def _code(text: str) -> str:
+def _code_markdown(text: str) -> str:
     return f"`{text.replace('`', '')}`"
 
 
@@ -312,13 +316,13 @@ def _html_parts(verdict: Verdict) -> Iterator[str]:
     yield _html_list(verdict.failures)
     if verdict.anomalies:
         yield "<table><tr><th><th>Anomaly<th>A alone<th>B alone<th>Both"
-        for line in _ordered(verdict):
+        for line in _ordered_lines(verdict):
             yield (
                 f"<tr><td>{STANDING_WORDS[line.standing]}<td>{escape(line.kind)}<td>{line.only_a}"
                 f"<td>{line.only_b}<td>{line.both}"
             )
         yield "</table>"
-    for line in _ordered(verdict):
+    for line in _ordered_lines(verdict):
         for example in line.examples:
             sighting = example.sighting(line.kind)
             yield (
@@ -332,8 +336,8 @@ def _html_parts(verdict: Verdict) -> Iterator[str]:
     yield "<h2>What a transaction on two partitions takes</h2><table><tr><th><th>A<th>B"
     for cost in verdict.costs:
         yield (
-            f"<tr><td>{escape(f'{cost.mode}, {cost.what}')}<td>{_number(cost.a)}"
-            f"<td>{_number(cost.b)}"
+            f"<tr><td>{escape(f'{cost.mode}, {cost.what}')}<td>{_number_text(cost.a)}"
+            f"<td>{_number_text(cost.b)}"
         )
     for refusals in verdict.refusals:
         yield (

@@ -120,19 +120,19 @@ class WrittenCluster:
         self._append(log, batch)
         return marker_offset
 
-    def append_entry(self, entry: TxnTransition) -> int:
+    def append_entry(self, transition: TxnTransition) -> int:
         """Append a record to the coordinator's log; returns its offset."""
         log = self._log_of(_COORDINATOR)
         offset = log.log_end_offset
         batch = encode_batch(
-            [entry],
+            [transition],
             finalized_version=TransactionVersion.TV_2,
             now_ms=self.now_ms,
             release_rules=LATEST_RULES,
         )
         assigned_batch = assign(batch, base_offset=offset, leader_epoch=log.leader_epoch)
         self._append(log, assigned_batch)
-        self._coordinator_entries.append((offset, entry.transactional_id, assigned_batch))
+        self._coordinator_entries.append((offset, transition.transactional_id, assigned_batch))
         return offset
 
     def clean_coordinator_log(self) -> None:
@@ -204,7 +204,7 @@ class WrittenProducer:
         """Of its last decision."""
         self._is_v2 = is_v2
         self._cluster = cluster
-        self._sequences: dict[TopicPartition, int] = {}
+        self._sequence_by_partition: dict[TopicPartition, int] = {}
         self._partitions: set[TopicPartition] = set()
         self._began_ms = -1
         self._is_commit = True
@@ -222,8 +222,8 @@ class WrittenProducer:
                 self._began_ms = self._cluster.now_ms
             self._partitions.add(partition)
             self._log_state("Ongoing")
-        sequence = self._sequences.get(partition, 0)
-        self._sequences[partition] = sequence + record_count
+        sequence = self._sequence_by_partition.get(partition, 0)
+        self._sequence_by_partition[partition] = sequence + record_count
         return self._cluster.append_records(
             partition,
             [
@@ -241,7 +241,7 @@ class WrittenProducer:
         self._is_commit = is_commit
         if self._is_v2:
             self.epoch += 1
-            self._sequences.clear()
+            self._sequence_by_partition.clear()
         self.marker_epoch = self.epoch
         return self._log_state("PrepareCommit" if is_commit else "PrepareAbort")
 

@@ -46,8 +46,8 @@ class Pruning:
 
     def __init__(self, document: Mapping[Any, Any]) -> None:
         self.document = _copy_yaml(document)
-        self._taken: set[DocumentPath] = set()
-        self._names: set[str] = set()
+        self._removed_paths: set[DocumentPath] = set()
+        self._removed_names: set[str] = set()
         """Names that the removed parts had declared."""
         self._unchecked_actors: set[str] = set()
         """Actors whose ``plays`` is wrong: their calls are not checked."""
@@ -62,7 +62,9 @@ class Pruning:
         new_complaints = []
         for path, message in complaints:
             hyphenated_path = tuple(_with_hyphens(key) for key in path)
-            if not any(_is_within(hyphenated_path, removed_path) for removed_path in self._taken):
+            if not any(
+                _is_within(hyphenated_path, removed_path) for removed_path in self._removed_paths
+            ):
                 new_complaints.append((path, message))
             self._remove_path(hyphenated_path)
         return new_complaints
@@ -70,12 +72,12 @@ class Pruning:
     def follows(self, path: DocumentPath, message: str) -> bool:
         """Whether a complaint follows from the removal of a step or a run."""
         if self._lacks_declarations or any(
-            f"{removed_name!r}" in message for removed_name in self._names
+            f"{removed_name!r}" in message for removed_name in self._removed_names
         ):
             return True
         if any(
             _is_within(tuple(map(_with_hyphens, path)), removed_path)
-            for removed_path in self._taken
+            for removed_path in self._removed_paths
         ):
             return True
         match path:
@@ -86,9 +88,9 @@ class Pruning:
 
     def _remove_path(self, path: DocumentPath) -> None:
         removed_path = path[:3]
-        while removed_path in self._taken and len(removed_path) > 1:
+        while removed_path in self._removed_paths and len(removed_path) > 1:
             removed_path = removed_path[:-1]
-        self._taken.add(removed_path)
+        self._removed_paths.add(removed_path)
         match removed_path:
             case (("steps" | "cure") as part, int(index), *keys):
                 self._remove_from_step(part, index, keys)
@@ -129,10 +131,10 @@ class Pruning:
         step = steps[index]
         key = _key_of(step, keys[0]) if keys and isinstance(step, dict) else None
         if key is None:
-            self._names |= _declared_names(step)
+            self._removed_names |= _declared_names(step)
             steps[index] = dict(_PLAIN_STEP)
         else:
-            self._names |= _declared_names(step.pop(key))
+            self._removed_names |= _declared_names(step.pop(key))
             if not step.keys() - {"only", "say"}:
                 step.update(_PLAIN_STEP)
 

@@ -89,7 +89,7 @@ def _leaves_outcome_unknown(error: ErrorCode | None) -> bool:
 
 def read_answer(response: Any) -> CallResult:
     """The first significant error of an answer and its first offset, as a call result."""
-    errors, offsets = _errors(response), _offsets(response)
+    errors, offsets = _error_codes(response), _answered_offsets(response)
     actual_errors = [error for error in errors if error != ErrorCode.none]
     telling_errors = [
         error for error in actual_errors if error != ErrorCode.operation_not_attempted
@@ -111,7 +111,7 @@ def answers_by_partition(response: Any) -> dict[TopicPartition, CallResult]:
     }
 
 
-def _errors(response: Any) -> list[int]:
+def _error_codes(response: Any) -> list[int]:
     if hasattr(response, "results_by_topic_v3_and_below"):
         return [
             partition_row.partition_error_code
@@ -133,7 +133,7 @@ def _errors(response: Any) -> list[int]:
     return [response.error_code]
 
 
-def _offsets(response: Any) -> list[int]:
+def _answered_offsets(response: Any) -> list[int]:
     if not hasattr(response, "responses"):
         return []
     return [

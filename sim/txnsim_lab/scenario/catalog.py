@@ -42,7 +42,7 @@ def scenarios() -> dict[Path, Scenario]:
     """Every scenario that comes with txnsim, by its file; a file is read again only when it has
     changed.
     """
-    return {path: _load_once(path, path.stat().st_mtime_ns) for path in _files()}
+    return {path: _load_once(path, path.stat().st_mtime_ns) for path in _scenario_files()}
 
 
 def heads() -> Iterator[Mapping[str, Any]]:
@@ -52,11 +52,11 @@ def heads() -> Iterator[Mapping[str, Any]]:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is in PyYAML's wheels
-    for path in _files():
+    for path in _scenario_files():
         yield yaml.load(path.read_bytes(), loader)
 
 
-def _files(subfolder: str = "") -> list[Path]:
+def _scenario_files(subfolder: str = "") -> list[Path]:
     files = directory().glob(f"{subfolder}/*" if subfolder else "*")
     return sorted(path for path in files if path.suffix in FILE_SUFFIXES)
 
@@ -98,7 +98,7 @@ def _two_digits(scenario_name: str) -> str:
 
 
 def _of_exact_name(name: str) -> tuple[Path, Scenario] | None:
-    for path in (*_files(), *_files(ERRORS_FOLDER)):
+    for path in (*_scenario_files(), *_scenario_files(ERRORS_FOLDER)):
         if path.stem == name or name in path.read_text("utf-8").lower():
             scenario = _load_once(path, path.stat().st_mtime_ns)
             if name in (known_name.lower() for known_name in (scenario.name, *scenario.aliases)):
@@ -107,7 +107,7 @@ def _of_exact_name(name: str) -> tuple[Path, Scenario] | None:
 
 
 @functools.cache
-def _load_once(path: Path, _changed_ns: int) -> Scenario:
+def _load_once(path: Path, _modified_ns: int) -> Scenario:
     return load(path)
 
 

@@ -87,7 +87,7 @@ class DrivenPace:
         self._steps_left: int | None = 0 if order.paused else None
         """Steps until the run stops; None if it does not stop."""
         self._checkpoints = checkpoints
-        self._goals = goals(order.lesson) if order.lesson else []
+        self._goals_left = goals(order.lesson) if order.lesson else []
         self.inputs = self._given_inputs.done
 
     @property
@@ -154,11 +154,11 @@ class DrivenPace:
 
     def _record_reached_goal(self, tracer: Tracer) -> None:
         """Records in the trace that the next goal of the lesson is reached, if it is."""
-        if not self._goals:
+        if not self._goals_left:
             return
         lines = b"".join(tracer.pieces()).splitlines()
-        if reaches_goal(self._goals[0], Recording.from_lines("the run", lines)):
-            goal_data = {"goal": self._goals.pop(0).say, "met": True}
+        if reaches_goal(self._goals_left[0], Recording.from_lines("the run", lines)):
+            goal_data = {"goal": self._goals_left.pop(0).say, "met": True}
             tracer.emit("goal", "lesson", parents=(NO_CAUSE,), data=goal_data)
 
     def _tell_failure(self, error: str) -> None:
@@ -190,30 +190,30 @@ def make(channel: Channel) -> None:
 def run_driven(channel: DriverChannel, checkpoints: CheckpointStore) -> None:
     """Play one run as the driver commands; after its end the driver may still go back."""
     order = to_order(channel.hear())
-    driver = DrivenPace(channel, order, checkpoints)
+    driven_pace = DrivenPace(channel, order, checkpoints)
     try:
         scenario_run = ScenarioRun(
             scenario=read(POSTED_FILE_NAME, order.yaml), run=order.run, take=order.take
         )
-        run_result = run_in_virtual_time(scenario_run, seed=order.seed, pace=driver)
+        run_result = run_in_virtual_time(scenario_run, seed=order.seed, pace=driven_pace)
     except Exception as error:  # noqa: BLE001 - a bug in a story is the answer to the one who asked
         channel.send(encode(RunFailed(error=f"{type(error).__name__}: {error}")))
         return
-    if driver.inputs and FAILED_VERDICT in run_result.verdict.observed:
-        driver.take_back(run_result.verdict.because[0])
+    if driven_pace.inputs and FAILED_VERDICT in run_result.verdict.observed:
+        driven_pace.take_back(run_result.verdict.because[0])
     encoded_order, refusal = encode(run_result), None
     while True:
         end_message = RunEnded(
             result=encoded_order,
-            back=driver.checkpoint_count,
-            inputs=tuple(driver.inputs),
+            back=driven_pace.checkpoint_count,
+            inputs=tuple(driven_pace.inputs),
             error=refusal,
         )
         channel.send(encode(end_message))
         command = to_command(channel.hear())
         refusal = "the run has come to its end: step back first"
         if isinstance(command, Back):
-            refusal = driver.back(command.count) or refusal
+            refusal = driven_pace.back(command.count) or refusal
 
 
 def warm_up() -> None:

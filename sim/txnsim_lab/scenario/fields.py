@@ -75,7 +75,7 @@ ChangeValue = Callable[[Model | None, str, Any], Any]
 
 
 def map_values(
-    value: Any, change: ChangeValue, part: Model | None = None, field_name: str = ""
+    value: Any, change: ChangeValue, model: Model | None = None, field_name: str = ""
 ) -> Any:
     """Apply a change to each single value in a step, or in a part of it, including the keys of
     mappings; returns the same object if nothing changes.
@@ -90,7 +90,7 @@ def map_values(
         return value.model_copy(update=changed_fields) if changed_fields else value
     if type(value) is tuple:
         new_values = tuple(
-            map_values(inner_value, change, part, field_name) for inner_value in value
+            map_values(inner_value, change, model, field_name) for inner_value in value
         )
         return (
             value
@@ -102,7 +102,7 @@ def map_values(
         )
     if isinstance(value, dict):
         new_mapping = {
-            map_values(key, change, part, field_name): inner_value
+            map_values(key, change, model, field_name): inner_value
             for key, inner_value in value.items()
         }
         return (
@@ -113,11 +113,11 @@ def map_values(
             )
             else new_mapping
         )
-    return change(part, field_name, value)
+    return change(model, field_name, value)
 
 
 def with_numbers(value: Any, settings: Settings) -> Any:
-    def change(_part: Model | None, _field: str, value: Any) -> Any:
+    def change(_model: Model | None, _field: str, value: Any) -> Any:
         return (
             with_partition_number(value, settings) if isinstance(value, TopicPartition) else value
         )
@@ -381,14 +381,17 @@ class RunSelection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def by_run(
-    by_word: Mapping[str, Any], run_selection: RunSelection, *, is_take_selected: bool | None = None
+    value_by_word: Mapping[str, Any],
+    run_selection: RunSelection,
+    *,
+    is_take_selected: bool | None = None,
 ) -> Any:
     """Looks up the expected value for a run: the value of the first of the run's words that the
     file has. For a disarmed or control take, only values count that the file gives for these takes.
     None if the file says nothing.
 
     Args:
-        by_word: Expected values by word; a mapping as a value selects by a second word.
+        value_by_word: Expected values by word; a mapping as a value selects by a second word.
         run_selection: The run.
         is_take_selected: Whether an outer word already selected the take; None at the
             outermost level.
@@ -399,15 +402,15 @@ def by_run(
         else run_selection.take not in HARMLESS_TAKES
     )
     for word in (*run_selection.words, ELSE_KEY):
-        if word not in by_word:
+        if word not in value_by_word:
             continue
-        is_allowed, expected = takes_allowed or word in HARMLESS_TAKES, by_word[word]
-        if isinstance(expected, dict):
-            expected = by_run(expected, run_selection, is_take_selected=is_allowed)
+        is_allowed, expected_value = takes_allowed or word in HARMLESS_TAKES, value_by_word[word]
+        if isinstance(expected_value, dict):
+            expected_value = by_run(expected_value, run_selection, is_take_selected=is_allowed)
         elif not is_allowed:
-            expected = None
-        if expected is not None:
-            return expected
+            expected_value = None
+        if expected_value is not None:
+            return expected_value
     return None
 
 

@@ -52,13 +52,15 @@ async def observe_twice(running_story: RunningStory) -> None:
     """Observe everything when the cluster has settled, and again after longer than any timeout."""
     is_stuck = await wait_until_settled(running_story)
     await observe_everything(running_story)
-    late_before = running_story.target.late_partition_count()
+    late_count_before = running_story.target.late_partition_count()
     await running_story.target.wait_out(SECOND_LOOK_PAUSE_MS)
     await wait_until_settled(running_story, is_patient=not is_stuck, is_overdue=True)
     await observe_everything(running_story)
-    late_after = running_story.target.late_partition_count()
-    if late_before or late_after:
-        running_story.say("metrics", f"{LATE_GAUGE} was {late_before} and is {late_after}")
+    late_count_after = running_story.target.late_partition_count()
+    if late_count_before or late_count_after:
+        running_story.say(
+            "metrics", f"{LATE_GAUGE} was {late_count_before} and is {late_count_after}"
+        )
 
 
 async def wait_until_settled(
@@ -82,7 +84,7 @@ async def wait_until_settled(
         Deadline(clock, SETTLE_MAX_MS),
         Deadline(clock, DECIDED_MAX_MS * is_patient),
     )
-    snapshot, equal_looks = await _snapshot(running_story), 1
+    snapshot, equal_looks = await _take_snapshot(running_story), 1
     while equal_looks < SETTLED_LOOKS or (
         snapshot.is_due(is_overdue=is_overdue) and not decision_deadline.has_passed
     ):
@@ -93,7 +95,7 @@ async def wait_until_settled(
         ):
             break
         await pause(clock, SETTLE_POLL_MS if equal_looks < SETTLED_LOOKS else DECIDED_POLL_MS)
-        newer_snapshot = await _snapshot(running_story)
+        newer_snapshot = await _take_snapshot(running_story)
         equal_looks = equal_looks + 1 if newer_snapshot == snapshot else 1
         snapshot = newer_snapshot
     return snapshot.is_due(is_overdue=is_overdue)
@@ -119,11 +121,13 @@ class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a transaction is decided and its markers are not all written, or is open and
         ``is_overdue``.
         """
-        due_states = ("Prepare", "Ongoing") if is_overdue else ("Prepare",)
-        return any(state in open_states for open_states in self.states for state in due_states)
+        states_due = ("Prepare", "Ongoing") if is_overdue else ("Prepare",)
+        return any(
+            state in states_of_part for states_of_part in self.states for state in states_due
+        )
 
 
-async def _snapshot(running_story: RunningStory) -> _Snapshot:
+async def _take_snapshot(running_story: RunningStory) -> _Snapshot:
     admin = await running_story.operator.admin()
     listings_by_broker = await admin.list_transactions()
     producers = await admin.describe_producers(running_story.partitions)

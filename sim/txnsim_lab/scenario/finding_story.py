@@ -69,14 +69,14 @@ class FindingStory(msgspec.Struct, frozen=True, kw_only=True):
             verdict: What the judges say of the run; healthy where empty.
         """
         (run_name,) = self.document["runs"]
-        run = {**self.document["runs"][run_name], "verdict": [*verdict] or "healthy"}
-        document = {**self.document, "runs": {run_name: run}}
+        run_fields = {**self.document["runs"][run_name], "verdict": [*verdict] or "healthy"}
+        story_document = {**self.document, "runs": {run_name: run_fields}}
         comments = [
             f"It makes the finding {self.finding_id} of `txnsim logs decisions` again.",
             *(f"Guessed: {guess}." for guess in self.guesses),
         ]
         yaml_text = yaml.safe_dump(
-            document, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None
+            story_document, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None
         )
         return "".join(f"# {comment}\n" for comment in comments) + yaml_text
 
@@ -129,9 +129,9 @@ class _StoryWriter:
         self.guesses: list[str] = []
         self._finding: DecisionFinding = facts.finding
         self._partition = TopicPartition(facts.finding.topic, facts.finding.partition)
-        self._id = self._finding.transactional_id or _UNKNOWN_ID
+        self._transactional_id = self._finding.transactional_id or _UNKNOWN_ID
         self.actors: dict[str, dict[str, str]] = {
-            _PRODUCER: {"plays": "wire", "transactional-id": self._id}
+            _PRODUCER: {"plays": "wire", "transactional-id": self._transactional_id}
         }
         self._other_partitions: list[TopicPartition] = []
         self._mode = "TV2" if facts.is_v2 else "V-"
@@ -141,21 +141,21 @@ class _StoryWriter:
         self._marker_epoch = 0
         self._end_offset = 0
         """End of the partition's log, as far as the story has written it."""
-        self._written = 0
+        self._written_count = 0
         """Records of the story so far."""
-        self._sentence = ""
+        self._next_sentence = ""
         """What the next step says."""
 
     def write(self) -> None:
         """Write all steps of the story, and the guesses behind them."""
         self._choose_others()
         if self._finding.transactional_id is None:
-            self._guess("the transactional id, as no coordinator's log has the producer")
-        self._guess("values of records, producer ids and times; epochs begin at 0")
+            self._note_guess("the transactional id, as no coordinator's log has the producer")
+        self._note_guess("values of records, producer ids and times; epochs begin at 0")
         self._move_coordinator(_COORDINATOR_BROKER, only=None)
         writer_by_state: Mapping[AuditState, Callable[[], None]] = {
             AuditState.NO_MARKER: self._lose_marker,
-            AuditState.CONTRADICTS: self._contradict,
+            AuditState.CONTRADICTS: self._write_contradiction,
             AuditState.TWICE: self._mark_twice,
             AuditState.RECORDS_BEHIND: self._write_behind,
             AuditState.WITHOUT_DECISION: self._mark_without_decision,
@@ -167,24 +167,26 @@ class _StoryWriter:
 
     def topics(self) -> dict[str, Any]:
         """The topics: the finding's partition is led by broker 2, the others by broker 1."""
-        counts: dict[str, int] = {}
+        partition_counts: dict[str, int] = {}
         for partition in (self._partition, *self._other_partitions):
-            counts[partition.topic] = max(counts.get(partition.topic, 0), partition.partition + 1)
+            partition_counts[partition.topic] = max(
+                partition_counts.get(partition.topic, 0), partition.partition + 1
+            )
         topics: dict[str, Any] = {}
-        for topic, count in counts.items():
-            leaders = [_COORDINATOR_BROKER] * count
+        for topic, partition_count in partition_counts.items():
+            leader_ids = [_COORDINATOR_BROKER] * partition_count
             if topic == self._partition.topic:
-                leaders[self._partition.partition] = _LEADING_BROKER
-            topics[topic] = {"partitions": count, "leaders": leaders}
+                leader_ids[self._partition.partition] = _LEADING_BROKER
+            topics[topic] = {"partitions": partition_count, "leaders": leader_ids}
         if self._has_one_replica:
             topics[self._partition.topic]["replication-factor"] = 1
         return topics
 
     def run(self) -> dict[str, Any]:
-        run = {"mode": self._mode}
+        run_fields = {"mode": self._mode}
         if self._is_as_4_3:
-            run |= {"as-version": "4.3"}
-        return run
+            run_fields |= {"as-version": "4.3"}
+        return run_fields
 
     def _choose_others(self) -> None:
         other_partitions = [
@@ -193,14 +195,14 @@ class _StoryWriter:
             if partition.topic not in INTERNAL_TOPICS and partition.partition < PARTITIONS_MAX
         ]
         self._other_partitions = other_partitions[:_OTHER_PARTITIONS_MAX]
-        left_out = len(self.facts.other_partitions) - len(self._other_partitions)
-        if left_out:
-            self._guess(
-                f"{left_out} of the decision's other partitions make no difference, and are left"
-                " out"
+        left_out_count = len(self.facts.other_partitions) - len(self._other_partitions)
+        if left_out_count:
+            self._note_guess(
+                f"{left_out_count} of the decision's other partitions make no difference, and are"
+                " left out"
             )
         elif not self.facts.other_partitions and self._finding.decision is None:
-            self._guess("the transaction had no other partition")
+            self._note_guess("the transaction had no other partition")
 
     # States
 
@@ -221,14 +223,14 @@ class _StoryWriter:
             self._say_with_next_step(
                 "The producer goes on. The end of its next transaction ends both."
             )
-            self._guess("the next transaction wrote one record to this partition")
+            self._note_guess("the next transaction wrote one record to this partition")
             self._begin_transaction(1, with_others=False)
             self._end_transaction(is_commit=ending.is_commit)
         else:
             self._advance_clock("1h")
             self._write_marker(is_commit=ending.is_commit, start_offset=0)
 
-    def _contradict(self) -> None:
+    def _write_contradiction(self) -> None:
         decision = self._finding.decision
         assert decision is not None
         is_commit = decision.outcome == "commit"
@@ -256,7 +258,7 @@ class _StoryWriter:
         self._move_leader_as_found()
         if marker_outcomes[0] == decision.outcome:
             self._end_transaction(is_commit=is_commit)
-            self._guess("the other marker was written by an operator, at once")
+            self._note_guess("the other marker was written by an operator, at once")
             self._write_marker(
                 is_commit=not is_commit,
                 producer_id=_FIRST_PRODUCER_ID,
@@ -267,7 +269,7 @@ class _StoryWriter:
         self._call_end(is_commit=is_commit)
         self._wait_until("struck", "markers")
         self._write_marker(is_commit=not is_commit, start_offset=0)
-        self._release("markers")
+        self._release_rule("markers")
         self._wait_complete(is_commit=is_commit)
 
     def _mark_twice(self) -> None:
@@ -279,7 +281,9 @@ class _StoryWriter:
         if self._finding.records and len(epochs) == 1 and not self.facts.is_v2:
             self._begin_transaction(1)
             self._end_transaction(is_commit=is_commit)
-            self._guess("records between the two markers came late, and an operator ended them")
+            self._note_guess(
+                "records between the two markers came late, and an operator ended them"
+            )
             self._say_with_next_step("A record arrives after its transaction has ended.")
             start_offset = self._end_offset
             self._produce(self._finding.records, only="armed")
@@ -297,9 +301,9 @@ class _StoryWriter:
             )
             self._move_coordinator(_THIRD_BROKER)
             self._wait_complete(is_commit=is_commit)
-            self._release("markers")
+            self._release_rule("markers")
             return
-        self._guess("the marker was sent again at once")
+        self._note_guess("the marker was sent again at once")
         self._hold_markers("peer.request", "The marker is sent twice.")
         self._call_end(is_commit=is_commit)
         self._wait_until("struck", "markers")
@@ -340,7 +344,7 @@ class _StoryWriter:
             self._move_coordinator_with_witness()
         if not is_known:
             self._marker_epoch = self._finding.producer_epoch
-        self._guess("an operator wrote the marker, an hour later")
+        self._note_guess("an operator wrote the marker, an hour later")
         self._advance_clock("1h")
         self._write_marker(
             is_commit=is_commit,
@@ -350,8 +354,8 @@ class _StoryWriter:
 
     def _go_back(self) -> None:
         if self.facts.is_v2:
-            self._guess("the producer used the old flow")
-        self._guess("the leader forgot the producer as its entry expired, within a day")
+            self._note_guess("the producer used the old flow")
+        self._note_guess("the leader forgot the producer as its entry expired, within a day")
         self._mode = "V-"
         self._init()
         self._add_call(_PRODUCER, "init-producer-id", bump=True)
@@ -375,30 +379,30 @@ class _StoryWriter:
         self._is_as_4_3 = self._has_one_replica = True
         if self._mode == "V-":
             self._mode = "V+"
-        self._guess(
+        self._note_guess(
             f"broker {_LEADING_BROKER} had the only replica of {self._partition}, and was killed"
             " between the records and the decision: the logs show a new leader only"
         )
         self._say_with_next_step(
             f"Broker {_LEADING_BROKER} dies. It has the only replica of {self._partition}."
         )
-        self._cluster("kill", only="armed", broker=_LEADING_BROKER)
-        no_leader = {"partition": str(self._partition), "is": "none"}
-        self.steps.append({"only": "armed", "wait-until": {"leader": no_leader}})
+        self._add_cluster_act("kill", only="armed", broker=_LEADING_BROKER)
+        error_action = {"partition": str(self._partition), "is": "none"}
+        self.steps.append({"only": "armed", "wait-until": {"leader": error_action}})
         self._call_end(is_commit=is_commit)
         self._wait_complete(is_commit=is_commit)
-        self._cluster("start", only="armed", broker=_LEADING_BROKER)
+        self._add_cluster_act("start", only="armed", broker=_LEADING_BROKER)
         leader = {"partition": str(self._partition), "is": _LEADING_BROKER}
         self.steps.append({"wait-until": {"leader": leader}})
 
     def _end_without_marker(self, *, is_commit: bool) -> None:
         """A marker that its coordinator counts as done, as in Z10."""
-        self._guess(
+        self._note_guess(
             "the coordinator was answered that the partition needs no marker: how it was lost, the"
             " logs don't tell"
         )
         self._say_with_next_step("The leader answers that this partition needs no marker.")
-        rule = {
+        rule_fields = {
             "id": "needless",
             "point": "log.append",
             "kind": "marker",
@@ -407,7 +411,7 @@ class _StoryWriter:
             "partition": self._partition.partition,
             "action": {"do": "error", "error": "UNSUPPORTED_FOR_MESSAGE_FORMAT"},
         }
-        self._arm_rule("arm", rule)
+        self._arm_rule("arm", rule_fields)
         self._call_end(is_commit=is_commit)
         self._wait_until("struck", "needless")
         self._wait_complete(is_commit=is_commit)
@@ -417,17 +421,17 @@ class _StoryWriter:
         """A Produce that arrives behind its transaction's marker, as in Z01; returns the offset of
         its first record.
         """
-        self._guess("the Produce was held on its way until its transaction had ended")
+        self._note_guess("the Produce was held on its way until its transaction had ended")
         self._init()
         self._begin_transaction(1)
         self._say_with_next_step("The next Produce is slow.")
-        rule = {
+        rule_fields = {
             "id": "late",
             "point": "client.request",
             "api": "Produce",
-            "transactional_id": self._id,
+            "transactional_id": self._transactional_id,
         }
-        self._arm_rule("hold", rule)
+        self._arm_rule("hold", rule_fields)
         end_offset = self._end_offset
         self._produce(max(1, self._finding.records), connection="slow", background="late")
         late_records = self._end_offset - end_offset
@@ -438,7 +442,7 @@ class _StoryWriter:
             self._move_coordinator_with_witness()
         start_offset = self._end_offset
         self._say_with_next_step("The Produce arrives.")
-        self._release("late")
+        self._release_rule("late")
         self.steps.append({"only": "armed", "await": "late"})
         self._end_offset += late_records
         return start_offset
@@ -446,7 +450,7 @@ class _StoryWriter:
     def _write_with_cut_off_entry(self) -> None:
         """A transaction that its coordinator has forgotten, as in Z34."""
         self._has_one_replica = True
-        self._guess(
+        self._note_guess(
             "the last leader of the coordinator's partition was in sync and had not fetched the"
             " entry yet"
         )
@@ -455,15 +459,19 @@ class _StoryWriter:
         self._say_with_next_step(
             "The third replica of the coordinator's partition is slow to fetch."
         )
-        third_fetch = {"point": "peer.request", "api": "Fetch", "source": f"broker/{_THIRD_BROKER}"}
-        self._arm_rule("hold", {"id": "third", **third_fetch})
+        third_fetch_match = {
+            "point": "peer.request",
+            "api": "Fetch",
+            "source": f"broker/{_THIRD_BROKER}",
+        }
+        self._arm_rule("hold", {"id": "third", **third_fetch_match})
         self._wait_until("struck", {"rule": "third", "times": 2})
-        second_fetch = {
+        second_fetch_match = {
             "point": "peer.response",
             "api": "Fetch",
             "source": f"broker/{_LEADING_BROKER}",
         }
-        self._arm_rule("arm", {"id": "second", **second_fetch, "action": {"do": "pass"}})
+        self._arm_rule("arm", {"id": "second", **second_fetch_match, "action": {"do": "pass"}})
         if self.facts.is_v2:
             self._produce(max(1, self._finding.records), background="joining")
         else:
@@ -483,23 +491,23 @@ class _StoryWriter:
             self._produce(max(1, self._finding.records))
         self._say_with_next_step("The coordinator moves to the third replica, which has not.")
         self._move_coordinator(_THIRD_BROKER)
-        self._release("third")
+        self._release_rule("third")
         self._add_call(_PRODUCER, "commit", only="disarmed")
-        state = {"id": self._id, "is": "CompleteCommit"}
-        self.steps.append({"only": "disarmed", "wait-until": {"transaction": state}})
+        state_fields = {"id": self._transactional_id, "is": "CompleteCommit"}
+        self.steps.append({"only": "disarmed", "wait-until": {"transaction": state_fields}})
 
     def _move_coordinator_with_witness(self) -> None:
         """Raise the coordinator's epoch, and have another producer write in it."""
-        self._guess("another producer showed the coordinator's new epoch")
-        home = partition_for(self._id, TRANSACTION_LOG_PARTITIONS)
+        self._note_guess("another producer showed the coordinator's new epoch")
+        log_partition = partition_for(self._transactional_id, TRANSACTION_LOG_PARTITIONS)
         witness_id = next(
             witness_name
             for witness_number in range(1_000)
             if partition_for(
                 witness_name := f"witness-{witness_number}", TRANSACTION_LOG_PARTITIONS
             )
-            == home
-            and witness_name != self._id
+            == log_partition
+            and witness_name != self._transactional_id
         )
         self.actors[_WITNESS] = {"plays": "wire", "transactional-id": witness_id}
         self._say_with_next_step("The coordinator moves twice, and another producer writes.")
@@ -511,8 +519,8 @@ class _StoryWriter:
         self._add_call(_WITNESS, "add-partitions", partitions=partition)
         self._add_call(_WITNESS, "produce", partition=partition, value="witness")
         self._add_call(_WITNESS, "commit")
-        complete = {"id": witness_id, "is": "CompleteCommit"}
-        self.steps.append({"wait-until": {"transaction": complete}})
+        completed_state = {"id": witness_id, "is": "CompleteCommit"}
+        self.steps.append({"wait-until": {"transaction": completed_state}})
         self._end_offset += 2
 
     def _move_leader_as_found(self) -> None:
@@ -521,10 +529,14 @@ class _StoryWriter:
             return
         move_count = min(self.facts.leader_moves, LEADER_MOVES_MAX)
         if move_count < self.facts.leader_moves:
-            self._guess(f"{move_count} of {self.facts.leader_moves} moves of the leader are enough")
+            self._note_guess(
+                f"{move_count} of {self.facts.leader_moves} moves of the leader are enough"
+            )
         for number in range(move_count):
             broker = _THIRD_BROKER if number % 2 == 0 else _LEADING_BROKER
-            self._cluster("move-leader", only="armed", partition=str(self._partition), to=broker)
+            self._add_cluster_act(
+                "move-leader", only="armed", partition=str(self._partition), to=broker
+            )
 
     # Steps of a transaction
 
@@ -540,8 +552,8 @@ class _StoryWriter:
         if record_count:
             self._produce(record_count)
         for partition in other_partitions:
-            self._written += 1
-            record_value = f"record {self._written}"
+            self._written_count += 1
+            record_value = f"record {self._written_count}"
             self._add_call(_PRODUCER, "produce", partition=str(partition), value=record_value)
 
     def _begin_elsewhere(self) -> None:
@@ -554,9 +566,9 @@ class _StoryWriter:
     def _produce(self, record_count: int, **fields: Any) -> None:
         count = min(record_count, RECORDS_MAX)
         if count < record_count:
-            self._guess(f"{count} of {record_count:,} records are enough")
-        values = [f"record {self._written + number}" for number in range(1, count + 1)]
-        self._written += count
+            self._note_guess(f"{count} of {record_count:,} records are enough")
+        values = [f"record {self._written_count + number}" for number in range(1, count + 1)]
+        self._written_count += count
         self._end_offset += count
         partition = str(self._partition)
         self._add_call(_PRODUCER, "produce", partition=partition, values=values, **fields)
@@ -589,7 +601,9 @@ class _StoryWriter:
 
     def _wait_complete(self, *, is_commit: bool) -> None:
         state = "CompleteCommit" if is_commit else "CompleteAbort"
-        self.steps.append({"wait-until": {"transaction": {"id": self._id, "is": state}}})
+        self.steps.append(
+            {"wait-until": {"transaction": {"id": self._transactional_id, "is": state}}}
+        )
 
     def _write_marker(
         self,
@@ -624,19 +638,19 @@ class _StoryWriter:
 
     def _say_with_next_step(self, sentence: str) -> None:
         """Keep a sentence that the next step will say."""
-        self._sentence = sentence
+        self._next_sentence = sentence
 
     def _add_call(
         self, actor_name: str, verb: str, *, only: str | None = None, **fields: Any
     ) -> None:
         self._add_step("call", {"who": actor_name, "do": verb, **fields}, only=only)
 
-    def _cluster(self, do: str, *, only: str | None = None, **fields: Any) -> None:
+    def _add_cluster_act(self, do: str, *, only: str | None = None, **fields: Any) -> None:
         self._add_step("cluster", {"do": do, **fields}, only=only)
 
     def _move_coordinator(self, broker_id: int, *, only: str | None = "armed") -> None:
-        move: dict[str, Any] = {"coordinator-of": self._id, "to": broker_id}
-        self._cluster("move-leader", only=only, **move)
+        move_fields: dict[str, Any] = {"coordinator-of": self._transactional_id, "to": broker_id}
+        self._add_cluster_act("move-leader", only=only, **move_fields)
 
     def _advance_clock(self, duration: str) -> None:
         self._add_step("advance", duration)
@@ -654,10 +668,10 @@ class _StoryWriter:
             "partition": self._partition.partition,
         }
 
-    def _arm_rule(self, kind: str, rule: Mapping[str, Any]) -> None:
-        self._add_step(kind, {**rule})
+    def _arm_rule(self, kind: str, rule_fields: Mapping[str, Any]) -> None:
+        self._add_step(kind, {**rule_fields})
 
-    def _release(self, rule_id: str) -> None:
+    def _release_rule(self, rule_id: str) -> None:
         self._add_step("release", rule_id)
 
     def _wait_until(self, condition: str, subject: object) -> None:
@@ -667,10 +681,10 @@ class _StoryWriter:
         step: Step = {}
         if only is not None:
             step["only"] = only
-        if self._sentence:
-            step["say"], self._sentence = self._sentence, ""
+        if self._next_sentence:
+            step["say"], self._next_sentence = self._next_sentence, ""
         self.steps.append({**step, kind: content})
 
-    def _guess(self, sentence: str) -> None:
+    def _note_guess(self, sentence: str) -> None:
         if sentence not in self.guesses:
             self.guesses.append(sentence)

@@ -84,9 +84,9 @@ class ForkServer:
         """Args:
         module: The module to run with ``python -m``; it calls ``serve``.
         """
-        self._module = module
+        self._module_name = module
         self._lock = threading.Lock()
-        self._control: socket.socket | None = None
+        self._control_socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | _ForkedProcess | None = None
         self._is_closed = False
 
@@ -98,7 +98,7 @@ class ForkServer:
             ProcessEndedError: The helper process could not be started.
         """
         with self._lock:
-            control = self._control or self._start_process()
+            control = self._control_socket or self._start_process()
             parent_end, child_end = socket.socketpair()
             try:
                 socket.send_fds(control, [b"b"], [child_end.fileno()])
@@ -120,7 +120,7 @@ class ForkServer:
             ProcessEndedError: The server was closed meanwhile.
         """
         with self._lock:
-            if self._control is None:
+            if self._control_socket is None:
                 self._start_process()
 
     def fork(self) -> None:
@@ -130,16 +130,16 @@ class ForkServer:
         the first child is wanted.
         """
         with self._lock:
-            if self._control is not None or not HAS_FORK or threading.active_count() > 1:
+            if self._control_socket is not None or not HAS_FORK or threading.active_count() > 1:
                 return
-            module = importlib.import_module(self._module)
+            module = importlib.import_module(self._module_name)
             parent_end, child_end = socket.socketpair()
             sys.stdout.flush()
             sys.stderr.flush()
             pid = os.fork()
             if pid:
                 child_end.close()
-                self._control, self._process = parent_end, _ForkedProcess(pid)
+                self._control_socket, self._process = parent_end, _ForkedProcess(pid)
                 return
             status = 1
             try:
@@ -148,7 +148,7 @@ class ForkServer:
                 _ = os.open(os.devnull, os.O_RDONLY)
                 os.dup2(_, 0)
                 os.close(_)
-                sys.argv = [self._module, str(child_end.detach())]
+                sys.argv = [self._module_name, str(child_end.detach())]
                 module.main()
                 status = 0
             finally:
@@ -165,19 +165,19 @@ class ForkServer:
         with child_end:
             descriptor = child_end.fileno()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", self._module, str(descriptor)],
+                [sys.executable, "-m", self._module_name, str(descriptor)],
                 pass_fds=(descriptor,),
                 stdin=subprocess.DEVNULL,
                 process_group=0,  # Ctrl-C in a terminal is for the server alone
             )
-        self._control = parent_end
+        self._control_socket = parent_end
         if self._is_closed:
             self._end_process()
             raise ProcessEndedError("the server is closing")
         return parent_end
 
     def _end_process(self) -> None:
-        control, self._control = self._control, None
+        control, self._control_socket = self._control_socket, None
         process, self._process = self._process, None
         if control is not None:
             control.close()
@@ -200,7 +200,7 @@ class Child:
         self._connection = connection
         self._pid = pid
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-        self._killed = asyncio.Event()
+        self._killed_event = asyncio.Event()
         self._is_opening = False
 
     async def send(self, message: bytes) -> None:
@@ -229,7 +229,7 @@ class Child:
 
     def kill(self) -> None:
         """Kill the process and its checkpoints at once."""
-        self._killed.set()
+        self._killed_event.set()
         if self._streams is not None:
             self._streams[1].close()
         elif not self._is_opening:
@@ -243,12 +243,12 @@ class Child:
 
     async def _open_streams(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._streams is None:
-            if self._killed.is_set():
+            if self._killed_event.is_set():
                 raise ProcessEndedError("the process of the run was ended")
             # The socket is the streams' now: kill() leaves it to them.
             self._is_opening = True
             self._streams = await asyncio.open_unix_connection(sock=self._connection)
-            if self._killed.is_set():
+            if self._killed_event.is_set():
                 self._streams[1].close()
         return self._streams
 
@@ -310,10 +310,10 @@ class Checkpoints:
             self.checkpoint_count += 1
             return False
         _, status = os.waitpid(pid, 0)
-        code = os.waitstatus_to_exitcode(status)
-        if code == _BACK_STATUS:
+        exit_code = os.waitstatus_to_exitcode(status)
+        if exit_code == _BACK_STATUS:
             return True
-        os._exit(code - 1 if code > _BACK_STATUS else max(code, 0))
+        os._exit(exit_code - 1 if exit_code > _BACK_STATUS else max(exit_code, 0))
 
     def back(self, checkpoint_count: int) -> None:
         """Return to the ``checkpoint_count``-th newest checkpoint; the call itself does not return.

@@ -79,7 +79,7 @@ class _HangingStory:
         self._cluster = cluster
         self._client = client
         self._outside = outside_client
-        self._id = transactional_id
+        self._transactional_id = transactional_id
         self._name = f"{transactional_id}/1"  # its first one, as the page calls it
         self._tracer: Tracer = cluster.environment.tracer
 
@@ -88,7 +88,7 @@ class _HangingStory:
             f"An application begins the transaction {self._name}. Its coordinator notes that it is"
             f" open on {HANGING_PARTITION}."
         )
-        identity = await self._identity()
+        identity = await self._raise_epoch()
         await self._begin_transaction(identity)
         self._note_sentence(
             "It sends “late”. The Produce request is slow: here a fault rule holds it on its way."
@@ -101,7 +101,7 @@ class _HangingStory:
             action=Hold(),
         )
         self._cluster.injector.arm(hold_rule)
-        late_produce = self._client.tasks.spawn(self._produce(identity), name="late Produce")
+        late_produce_task = self._client.tasks.spawn(self._produce(identity), name="late Produce")
         try:
             timeout_ms = self._client.settings.request_timeout_ms
             await self._cluster.injector.wait_until_struck(HOLD_RULE_ID, timeout_ms=timeout_ms)
@@ -110,16 +110,16 @@ class _HangingStory:
                 f" readers how {self._name} has ended. For the coordinator it is over."
             )
             await self._abort(identity)
-            await self._identity()  # it is given once the ABORT marker is written
+            await self._raise_epoch()  # it is given once the ABORT marker is written
             self._note_sentence(
                 "Now “late” arrives, behind the marker. Verification is off: the leader takes it"
                 f" without asking the coordinator. So {self._name} is open again on"
                 f" {HANGING_PARTITION}, and the coordinator does not learn of it."
             )
             self._cluster.injector.release(HOLD_RULE_ID)
-            await late_produce
+            await late_produce_task
         finally:
-            late_produce.cancel()
+            late_produce_task.cancel()
         self._note_sentence("Another producer writes “paid”, in no transaction.")
         async with self._outside(OTHER_CLIENT) as other_client:
             await self._append(other_client)
@@ -127,23 +127,27 @@ class _HangingStory:
             "A read_committed consumer comes, and stops at “late”: only a marker could tell how"
             f" {self._name} has ended, and none will come. It leaves without “paid”, too."
         )
-        async with self._outside(READER_CLIENT) as reader:
-            await self._read_partition(reader)
+        async with self._outside(READER_CLIENT) as reading_client:
+            await self._read_partition(reading_client)
 
     def _note_sentence(self, sentence: str) -> None:
         if self._tracer.on:
             self._tracer.emit("note", NARRATOR, data={"text": sentence})
 
-    async def _identity(self) -> ProducerIdAndEpoch:
+    async def _raise_epoch(self) -> ProducerIdAndEpoch:
         """Raise the epoch with InitProducerId, as a starting producer does."""
-        return await Producer(self._client, transactional_id=self._id).init_transactions()
+        return await Producer(
+            self._client, transactional_id=self._transactional_id
+        ).init_transactions()
 
     async def _begin_transaction(self, identity: ProducerIdAndEpoch) -> None:
-        with self._client.trace.call("begin", id=self._id):
-            add = TxnRequests(self._id, **msgspec.structs.asdict(identity)).add_partitions(
-                partitions=(HANGING_PARTITION,)
+        with self._client.trace.call("begin", id=self._transactional_id):
+            add_request = TxnRequests(
+                self._transactional_id, **msgspec.structs.asdict(identity)
+            ).add_partitions(partitions=(HANGING_PARTITION,))
+            await self._client.ask(
+                await self._client.coordinator(self._transactional_id), add_request
             )
-            await self._client.ask(await self._client.coordinator(self._id), add)
 
     async def _produce(self, identity: ProducerIdAndEpoch) -> None:
         batch = build_batch(
@@ -155,36 +159,45 @@ class _HangingStory:
             base_sequence=0,
             is_transactional=True,
         )
-        produce = requests.produce(
+        produce_request = requests.produce(
             {HANGING_PARTITION: batch},
             topic_ids={},
-            transactional_id=self._id,
+            transactional_id=self._transactional_id,
             accepted_versions=_OLD_PROTOCOL.produce_versions,
         )
         with self._client.trace.call("send", tp=str(HANGING_PARTITION), records=["late"]):
-            leader = await self._client.leader(HANGING_PARTITION)
+            partition_metadata = await self._client.leader(HANGING_PARTITION)
             # On its own connection: while it is held, the connection is blocked.
-            await self._client.ask(leader.leader_id, produce, lane="late")
+            await self._client.ask(partition_metadata.leader_id, produce_request, lane="late")
 
     async def _append(self, other_client: Cluster) -> None:
         now_ms = other_client.clock.now_ms()
         batch = build_batch([Record(value=b"paid")], timestamp_ms=now_ms)
         with other_client.trace.call("send", tp=str(HANGING_PARTITION), records=["paid"]):
-            leader = await other_client.leader(HANGING_PARTITION)
+            partition_metadata = await other_client.leader(HANGING_PARTITION)
             await other_client.ask(
-                leader.leader_id, requests.produce({HANGING_PARTITION: batch}, topic_ids={})
+                partition_metadata.leader_id,
+                requests.produce({HANGING_PARTITION: batch}, topic_ids={}),
             )
 
-    async def _read_partition(self, reader: Cluster) -> None:
-        with reader.trace.call("read", tp=str(HANGING_PARTITION), isolation="read_committed"):
+    async def _read_partition(self, reading_client: Cluster) -> None:
+        with reading_client.trace.call(
+            "read", tp=str(HANGING_PARTITION), isolation="read_committed"
+        ):
             await fetch(
-                reader, HANGING_PARTITION.topic, HANGING_PARTITION.partition, 0, max_wait_ms=0
+                reading_client,
+                HANGING_PARTITION.topic,
+                HANGING_PARTITION.partition,
+                0,
+                max_wait_ms=0,
             )
 
     async def _abort(self, identity: ProducerIdAndEpoch) -> None:
-        end_request = TxnRequests(self._id, **msgspec.structs.asdict(identity)).end(
+        end_request = TxnRequests(self._transactional_id, **msgspec.structs.asdict(identity)).end(
             committed=False, accepted_versions=_OLD_PROTOCOL.end_versions
         )
-        with self._client.trace.call("abort", id=self._id):
-            answer = await self._client.ask(await self._client.coordinator(self._id), end_request)
+        with self._client.trace.call("abort", id=self._transactional_id):
+            answer = await self._client.ask(
+                await self._client.coordinator(self._transactional_id), end_request
+            )
         assert answer.error_code == ErrorCode.none, answer

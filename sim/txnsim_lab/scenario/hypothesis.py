@@ -25,7 +25,7 @@ REFUSALS_MAX: Final = 5
 
 
 class HypothesisVerdict(StrEnum):
-    """The verdict on a hypothesis."""
+    """Whether a story leads to what its hypothesis claims, or can't happen at all."""
 
     REPRODUCED = "reproduced"
     NOT_REPRODUCED = "not reproduced"
@@ -108,7 +108,7 @@ def _first_reproducing(run: ScenarioRun, seeds: Sequence[int]) -> RunOfIt:
         run_of_hypothesis = _judge_run(run_in_virtual_time(run, seed=seed), seed)
         if run_of_hypothesis.verdict is HypothesisVerdict.IMPOSSIBLE:
             run_of_hypothesis = msgspec.structs.replace(
-                run_of_hypothesis, nearest=_nearest(run, run_of_hypothesis)
+                run_of_hypothesis, nearest=_find_nearest(run, run_of_hypothesis)
             )
         if run_of_hypothesis.verdict is HypothesisVerdict.REPRODUCED:
             break
@@ -116,10 +116,10 @@ def _first_reproducing(run: ScenarioRun, seeds: Sequence[int]) -> RunOfIt:
     return run_of_hypothesis
 
 
-def _nearest(run: ScenarioRun, judged: RunOfIt) -> Nearest | None:
+def _find_nearest(run: ScenarioRun, first_judged_run: RunOfIt) -> Nearest | None:
     """Play the run again with each refusal expected; None if no possible story is reached."""
     expected_refusals: list[str] = []
-    scenario, judged_run = run.scenario, judged
+    scenario, judged_run = run.scenario, first_judged_run
     while judged_run.answered:
         step_by_prefix = {
             f"{step.place}:": step for step in scenario.steps if step.call and step.place
@@ -140,37 +140,39 @@ def _nearest(run: ScenarioRun, judged: RunOfIt) -> Nearest | None:
             return None
         expected_refusals.append(f"{refused_step.place}.error: {judged_run.answered}")
         call = refused_step.call.model_copy(update={"error": judged_run.answered})
-        changed_scenario = refused_step.model_copy(update={"call": call})
-        steps = [changed_scenario if step is refused_step else step for step in scenario.steps]
+        changed_step = refused_step.model_copy(update={"call": call})
+        steps = [changed_step if step is refused_step else step for step in scenario.steps]
         scenario = scenario.model_copy(update={"steps": type(scenario.steps)(steps)})
         changed_run = msgspec.structs.replace(run, scenario=scenario)
-        judged_run = _judge_run(run_in_virtual_time(changed_run, seed=judged.seed), judged.seed)
+        judged_run = _judge_run(
+            run_in_virtual_time(changed_run, seed=first_judged_run.seed), first_judged_run.seed
+        )
     return Nearest(
         expects=tuple(expected_refusals), seen=judged_run.seen, because=judged_run.because
     )
 
 
 def _judge_run(run_result: RunResult, seed: int) -> RunOfIt:
-    final_verdict = run_result.verdict if run_result.cured is None else run_result.cured
+    final_result = run_result.verdict if run_result.cured is None else run_result.cured
     if run_result.answered:
         verdict = HypothesisVerdict.IMPOSSIBLE
     elif run_result.as_declared:
         verdict = HypothesisVerdict.REPRODUCED
     else:
         verdict = HypothesisVerdict.NOT_REPRODUCED
-    decisive_verdict = run_result.verdict if not run_result.verdict.as_declared else final_verdict
+    decisive_result = run_result.verdict if not run_result.verdict.as_declared else final_result
     return RunOfIt(
         run=run_result.run,
         take=run_result.take,
         seed=seed,
         verdict=verdict,
-        claimed=decisive_verdict.expected,
+        claimed=decisive_result.expected,
         seen=tuple(
             verdict_kind
-            for verdict_kind in decisive_verdict.observed
+            for verdict_kind in decisive_result.observed
             if verdict_kind != FAILED_VERDICT
         ),
-        because=decisive_verdict.because,
+        because=decisive_result.because,
         answered=run_result.answered,
         decisive=tuple(
             RunEvent(at_ms=story_sentence.at_ms, who=story_sentence.who, text=story_sentence.text)

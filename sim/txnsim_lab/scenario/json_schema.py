@@ -40,7 +40,7 @@ def scenario_schema() -> dict[str, Any]:
     _point_to(definitions, "FaultRuleOfStory")
     definitions["Topic"] = {"anyOf": [{"type": "integer", "minimum": 1}, definitions["Topic"]]}
     definitions["Run"]["properties"]["mode"]["examples"] = list(MODES)
-    definitions["Block"] = _block()
+    definitions["Block"] = _block_schema()
     step = {"anyOf": [{"$ref": "#/$defs/Block"}, {"$ref": "#/$defs/Step"}]}
     for steps_key in STEP_LISTS:
         schema["properties"][steps_key]["items"] = step
@@ -49,7 +49,7 @@ def scenario_schema() -> dict[str, Any]:
     return {"$schema": DIALECT, **schema, "title": "txnsim scenario", "$defs": definitions}
 
 
-def _block() -> dict[str, Any]:
+def _block_schema() -> dict[str, Any]:
     """The schema of a block of steps, which is expanded before the models read the file."""
     step_or_block = {"anyOf": [{"$ref": "#/$defs/Block"}, {"$ref": "#/$defs/Step"}]}
     step_list = {"type": "array", "minItems": 1, "items": step_or_block}

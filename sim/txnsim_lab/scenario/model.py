@@ -147,8 +147,8 @@ class Scenario(Model):
 
     @property
     def words(self) -> tuple[str, ...]:
-        modes = dict.fromkeys(run.mode for run in self.runs.values())
-        return tuple(dict.fromkeys((*self.runs, *modes, *self.takes, *PLAYING_WORDS)))
+        mode_names = dict.fromkeys(run.mode for run in self.runs.values())
+        return tuple(dict.fromkeys((*self.runs, *mode_names, *self.takes, *PLAYING_WORDS)))
 
     @property
     def run_selections(self) -> tuple[RunSelection, ...]:
@@ -168,17 +168,17 @@ class Scenario(Model):
         """Whether the words of one group select a run. A word names a run or mode, a take, or a way
         of playing. Of each of these three kinds that the group names, one word must fit.
         """
-        kinds_of_words = ((*TAKES,), (*PLAYING_WORDS,))
+        word_kinds = ((*TAKES,), (*PLAYING_WORDS,))
         run_words = tuple(
             word
             for word in word_group
-            if not any(word in words_of_kind for words_of_kind in kinds_of_words)
+            if not any(word in words_of_one_kind for words_of_one_kind in word_kinds)
         )
         words_by_kind = (
             run_words,
             *(
-                tuple(word for word in word_group if word in words_of_kind)
-                for words_of_kind in kinds_of_words
+                tuple(word for word in word_group if word in words_of_one_kind)
+                for words_of_one_kind in word_kinds
             ),
         )
         return all(

@@ -45,7 +45,7 @@ async def _observe_once(
     *,
     offset: int,
 ) -> None:
-    await _producers(admin, partition, recorder)
+    await _observe_producers(admin, partition, recorder)
     listings_by_broker = await admin.list_transactions()
     listings = [
         listing
@@ -60,16 +60,16 @@ async def _observe_once(
     for description in description_by_id.values():
         if not isinstance(description, ClientError):
             recorder.note_description(ONLOOKER_NAME, description)
-    await _producers(admin, partition, recorder)
+    await _observe_producers(admin, partition, recorder)
     for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
         await _observe_reading(outside_client, partition, offset, isolation, recorder)
 
 
-async def _producers(admin: Admin, partition: TopicPartition, recorder: Recorder) -> None:
-    answer = (await admin.describe_producers((partition,)))[partition]
-    if isinstance(answer, ClientError):
-        raise answer
-    recorder.note_producers(ONLOOKER_NAME, partition, answer)
+async def _observe_producers(admin: Admin, partition: TopicPartition, recorder: Recorder) -> None:
+    producers_or_error = (await admin.describe_producers((partition,)))[partition]
+    if isinstance(producers_or_error, ClientError):
+        raise producers_or_error
+    recorder.note_producers(ONLOOKER_NAME, partition, producers_or_error)
 
 
 async def _observe_reading(

@@ -61,10 +61,10 @@ async def make(cluster: SimCluster) -> None:
     )
     cluster.injector.arm(marker_rule)
     async with Cluster(cluster.bootstrap) as client:
-        leaders = [
+        metadata_of_partitions = [
             await client.leader(partition) for partition in (_HELD_PARTITION, _ADVISED_PARTITION)
         ]
-        if leaders[0].leader_id == leaders[1].leader_id:
+        if metadata_of_partitions[0].leader_id == metadata_of_partitions[1].leader_id:
             with suppress(ConfigError):  # there is one broker
                 cluster.move_leader(_HELD_PARTITION)
         hour_ago_ms = client.clock.now_ms() - HOUR_MS
@@ -89,8 +89,8 @@ async def _late_produce(client: Cluster, partition: TopicPartition, *, timestamp
     """Send a Produce for an ended transaction, as if it was delayed by the network."""
     admin = Admin(client)
     await admin.set_broker_default(VERIFICATION, "false")
-    late_requests = Producer(client, transactional_id="billing")
-    identity = await late_requests.init_transactions()
+    late_producer = Producer(client, transactional_id="billing")
+    identity = await late_producer.init_transactions()
     batch = build_batch(
         [Record(value=b"late")],
         timestamp_ms=timestamp_ms,
@@ -99,12 +99,12 @@ async def _late_produce(client: Cluster, partition: TopicPartition, *, timestamp
         base_sequence=0,
         is_transactional=True,
     )
-    produce = requests.produce(
+    produce_request = requests.produce(
         {partition: batch},
         topic_ids={},
         transactional_id="billing",
         accepted_versions=_OLD_PRODUCE_VERSIONS,
     )
-    leader = await client.leader(partition)
-    await client.ask(leader.leader_id, produce)
+    partition_metadata = await client.leader(partition)
+    await client.ask(partition_metadata.leader_id, produce_request)
     await admin.set_broker_default(VERIFICATION, None)

@@ -350,24 +350,24 @@ class Recorder:
         """Note the leaders' answers to a member: to its acknowledgements, and the records that it
         acquired.
         """
-        for acknowledgement in poll_result.acknowledged_ranges:
-            error = "" if not acknowledgement.error else code_name(acknowledgement.error)
+        for acknowledged_range in poll_result.acknowledged_ranges:
+            error = "" if not acknowledged_range.error else code_name(acknowledged_range.error)
             outcome = CallResult(
-                error=error or NONE, is_in_doubt=acknowledgement.error in UNSAID
+                error=error or NONE, is_in_doubt=acknowledged_range.error in UNSAID
             ).outcome
             self._add_observation(
                 ShareAcknowledged(
                     **self._observer_fields(observer_name),
-                    **_partition_fields(acknowledgement.topic_partition),
+                    **_partition_fields(acknowledged_range.topic_partition),
                     group=group,
-                    first=acknowledgement.first_offset,
-                    last=acknowledgement.last_offset,
-                    type=AcknowledgeType[acknowledgement.type.name],
+                    first=acknowledged_range.first_offset,
+                    last=acknowledged_range.last_offset,
+                    type=AcknowledgeType[acknowledged_range.type.name],
                     outcome=outcome,
                     error=error,
                 )
             )
-        for acquired_batches in poll_result.acquired:
+        for acquired_records in poll_result.acquired:
             records = tuple(
                 AcquiredRecord(
                     offset=record.offset,
@@ -375,22 +375,22 @@ class Recorder:
                     key=decode_value(record.key),
                     delivery_count=delivery_count,
                 )
-                for record, delivery_count in acquired_batches.records
+                for record, delivery_count in acquired_records.records
             )
             self._add_observation(
                 ShareFetched(
                     **self._observer_fields(observer_name),
-                    **_partition_fields(acquired_batches.topic_partition),
+                    **_partition_fields(acquired_records.topic_partition),
                     group=group,
                     isolation=isolation,
                     records=records,
-                    lock_ms=acquired_batches.lock_ms if acquired_batches.lock_ms >= 0 else None,
+                    lock_ms=acquired_records.lock_ms if acquired_records.lock_ms >= 0 else None,
                     delivery_limit=delivery_limit,
-                    leader_epoch=acquired_batches.leader_epoch
-                    if acquired_batches.leader_epoch >= 0
+                    leader_epoch=acquired_records.leader_epoch
+                    if acquired_records.leader_epoch >= 0
                     else None,
-                    outcome=Outcome.UNKNOWN if acquired_batches.is_lost else Outcome.OK,
-                    error=code_name(acquired_batches.error) if acquired_batches.error else "",
+                    outcome=Outcome.UNKNOWN if acquired_records.is_lost else Outcome.OK,
+                    error=code_name(acquired_records.error) if acquired_records.error else "",
                 )
             )
 

@@ -229,13 +229,15 @@ async def run_on(
     except (ClientError, StoryFailedError) as error:
         notes.failure = str(error)
         notes.answered = error_name_of(error)
-    verdict, cured = _verdicts(scenario_run, recorder.history, notes)
+    judges_result, cured = _judge_run(scenario_run, recorder.history, notes)
     tracer = environment.tracer
-    for result in (verdict, cured):
+    for result in (judges_result, cured):
         if result is not None:
             _tell_verdict(tracer, result)
     lines: list[bytes] = []
-    tracer.export(lines.append, verdict=", ".join(verdict.observed) or "healthy", start=first_event)
+    tracer.export(
+        lines.append, verdict=", ".join(judges_result.observed) or "healthy", start=first_event
+    )
     return RunResult(
         scenario=scenario.name,
         anomaly=scenario.anomaly,
@@ -244,7 +246,7 @@ async def run_on(
         take=scenario_run.take,
         seed=seed,
         players=tuple(notes.players),
-        verdict=verdict,
+        verdict=judges_result,
         cured=cured,
         story=story(tracer.events(first_event), tracer.nodes),
         remarks=tuple(notes.remarks),
@@ -276,15 +278,17 @@ async def _play_story(
     scenario, run_selection = running_story.scenario, running_story.run_selection
     shuffle = running_story.environment.rng.stream(ORDER_STREAM).shuffle
     steps = in_drawn_order(scenario.steps_of(run_selection), shuffle)
-    cure = in_drawn_order(scenario.cure_of(run_selection), shuffle)
-    last_look_steps = (SECOND_LOOK_SENTENCE,) if cure else ()
-    plan = iter(
-        plan_steps((*steps, LOOK_SENTENCE, *cure, *last_look_steps)) if pace is not None else ()
+    cure_steps = in_drawn_order(scenario.cure_of(run_selection), shuffle)
+    last_look_steps = (SECOND_LOOK_SENTENCE,) if cure_steps else ()
+    planned_steps = iter(
+        plan_steps((*steps, LOOK_SENTENCE, *cure_steps, *last_look_steps))
+        if pace is not None
+        else ()
     )
 
     async def wait_for_pace() -> None:
         if pace is not None:
-            await pace.wait_before_step(running_story, next(plan))
+            await pace.wait_before_step(running_story, next(planned_steps))
 
     async def play(step: Step) -> None:
         try:
@@ -303,10 +307,10 @@ async def _play_story(
         await wait_for_pace()
         await _end_faults(running_story)
         notes.before_cure = len(running_story.recorder.history)
-        for step in cure:
+        for step in cure_steps:
             await wait_for_pace()
             await play(step)
-        if cure:
+        if cure_steps:
             await wait_for_pace()
             await observe_twice(running_story)
     finally:
@@ -339,43 +343,45 @@ async def _end_faults(running_story: RunningStory) -> None:
     await observe_twice(running_story)
 
 
-def _verdicts(
+def _judge_run(
     scenario_run: ScenarioRun, history: History, notes: _RunNotes
 ) -> tuple[JudgesResult, JudgesResult | None]:
     scenario, take = scenario_run.scenario, scenario_run.take
-    expected = scenario.verdict_of(scenario_run.run, take)
+    expected_kinds = scenario.verdict_of(scenario_run.run, take)
     if notes.before_cure is None:
         reason = notes.failure or "the story did not come to its end"
-        return JudgesResult(expected=expected, observed=(FAILED_VERDICT,), because=(reason,)), None
-    verdict = _judge_history(history.until(notes.before_cure), expected)
+        return JudgesResult(
+            expected=expected_kinds, observed=(FAILED_VERDICT,), because=(reason,)
+        ), None
+    judges_result = _judge_history(history.until(notes.before_cure), expected_kinds)
     if not scenario.cure:
-        return verdict, None
+        return judges_result, None
     declared_verdict = (
         scenario.runs[scenario_run.run].cured if take == "armed" else scenario.disarmed
     )
-    expected_after_cure = expected if declared_verdict is None else declared_verdict
+    expected_after_cure = expected_kinds if declared_verdict is None else declared_verdict
     if notes.failure is not None:
-        return verdict, JudgesResult(
+        return judges_result, JudgesResult(
             expected=expected_after_cure, observed=(FAILED_VERDICT,), because=(notes.failure,)
         )
-    return verdict, _judge_history(history, expected_after_cure)
+    return judges_result, _judge_history(history, expected_after_cure)
 
 
-def _tell_verdict(tracer: Tracer, finding: JudgesResult) -> None:
+def _tell_verdict(tracer: Tracer, judges_result: JudgesResult) -> None:
     """Append the verdict to the trace; the judges themselves read only the history."""
-    for reason in finding.because:
+    for reason in judges_result.because:
         rule, _, finding_text = reason.partition(": ")
-        expected = rule if rule in finding.expected else ""
-        violation_data = {"rule": rule, "expected": expected, "found": finding_text}
+        expected_text = rule if rule in judges_result.expected else ""
+        violation_data = {"rule": rule, "expected": expected_text, "found": finding_text}
         tracer.emit("check.violation", JUDGES_SPEAKER, parents=(NO_CAUSE,), data=violation_data)
-    if not finding.because:
+    if not judges_result.because:
         tracer.emit("check.pass", JUDGES_SPEAKER, parents=(NO_CAUSE,), data={"rule": "all"})
 
 
-def _judge_history(history: History, expected: tuple[str, ...]) -> JudgesResult:
+def _judge_history(history: History, expected_kinds: tuple[str, ...]) -> JudgesResult:
     anomalies = judge(history).anomalies
     return JudgesResult(
-        expected=tuple(sorted(expected)),
+        expected=tuple(sorted(expected_kinds)),
         observed=tuple(sorted({str(anomaly.kind) for anomaly in anomalies})),
         because=tuple(f"{anomaly.kind}: {anomaly.because}" for anomaly in anomalies),
     )
@@ -458,8 +464,8 @@ def _step_text(step: Step) -> str:
         return f"{step.call.who}: {step.call.do}{partition_text}"
     argument_text = chosen_act if isinstance(chosen_act, str | int) else ""
     if not isinstance(chosen_act, str | int) and hasattr(chosen_act, "model_dump"):
-        given_fields = chosen_act.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        act_fields = chosen_act.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         argument_text = ", ".join(
-            f"{field_name} {field_value}" for field_name, field_value in given_fields.items()
+            f"{field_name} {field_value}" for field_name, field_value in act_fields.items()
         )
     return f"{step.choice.rstrip('_').replace('_', ' ')}: {argument_text}"

@@ -31,8 +31,8 @@ def story_with_inputs(
     """The story up to the last input, with all inputs as additional steps."""
     pending_inputs = deque(sorted(inputs, key=lambda given_input: given_input.before))
     run_selection = RunSelection(run=run_name, mode=scenario.runs[run_name].mode, take=take)
-    without_faults = msgspec.structs.replace(run_selection, take="disarmed")
-    words_of_other_runs = {*scenario.words} - {*run_selection.words}
+    selection_without_faults = msgspec.structs.replace(run_selection, take="disarmed")
+    words_selecting_other_runs = {*scenario.words} - {*run_selection.words}
     steps: list[Any] = []
     played_step_count = 0
     for step in scenario.steps:
@@ -42,10 +42,12 @@ def story_with_inputs(
             if not pending_inputs:
                 break
             played_step_count += 1
-            steps.append(_keep_parts_of_run(_step_without_only(step), words_of_other_runs))
-        elif scenario.belongs(step, without_faults):  # it waits where this run had given up
+            steps.append(_keep_parts_of_run(_step_without_only(step), words_selecting_other_runs))
+        elif scenario.belongs(
+            step, selection_without_faults
+        ):  # it waits where this run had given up
             steps.append(
-                _keep_parts_of_run(_step_without_only(step), words_of_other_runs)
+                _keep_parts_of_run(_step_without_only(step), words_selecting_other_runs)
                 | {"only": "disarmed"}
             )
     steps += [_step_without_only(read_step(given_input.step)) for given_input in pending_inputs]
@@ -82,16 +84,16 @@ def _is_giving_up(step: Mapping[str, Any]) -> bool:
     return "give-up" in step or step.get("call", {}).get("do") == "give-up"
 
 
-def _keep_parts_of_run(value: Any, words_of_others: set[str]) -> Any:
+def _keep_parts_of_run(value: Any, words_selecting_other_runs: set[str]) -> Any:
     """Remove the parts of a value that are for other runs."""
     if isinstance(value, dict):
         return {
-            key: _keep_parts_of_run(inner_value, words_of_others)
+            key: _keep_parts_of_run(inner_value, words_selecting_other_runs)
             for key, inner_value in value.items()
-            if key not in words_of_others
+            if key not in words_selecting_other_runs
         }
     return (
-        [_keep_parts_of_run(inner_value, words_of_others) for inner_value in value]
+        [_keep_parts_of_run(inner_value, words_selecting_other_runs) for inner_value in value]
         if isinstance(value, list)
         else value
     )

@@ -101,14 +101,14 @@ def place_error(
     file: str, line_by_path: dict[DocumentPath, int], problems: Iterable[tuple[DocumentPath, str]]
 ) -> ConfigError:
     """The error message: one line per problem, with file, line and field."""
-    located = sorted(
+    located_problems = sorted(
         {
             (_line_of_path(line_by_path, path), _field_text(path), message)
             for path, message in problems
         }
     )
     return ConfigError(
-        "\n".join(f"{file}:{line}: {field}: {message}" for line, field, message in located)
+        "\n".join(f"{file}:{line}: {field}: {message}" for line, field, message in located_problems)
     )
 
 
@@ -246,9 +246,9 @@ def _check_actor(path: DocumentPath, actor: Actor) -> Problems:
     if is_member and actor.group is None:
         yield (*path, "plays"), "a member needs group"
     if not is_member and actor.group is not None:
-        yield (*path, "group"), f"{_article(actor.plays)} is in no group; a member is"
+        yield (*path, "group"), f"{_with_article(actor.plays)} is in no group; a member is"
     if actor.rack is not None and actor.plays != "reader":
-        yield (*path, "rack"), f"{_article(actor.plays)} is in no rack; a reader is"
+        yield (*path, "rack"), f"{_with_article(actor.plays)} is in no rack; a reader is"
     for player_index, player_name in enumerate(actor.players):
         if player_name not in PLAYERS:
             yield (
@@ -271,15 +271,15 @@ class _ScenarioChecks:
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
-        self._rules: list[str] = []
-        self._generations: list[str] = []
-        self._background: dict[str, str] = {}
+        self._rule_ids: list[str] = []
+        self._generation_labels: list[str] = []
+        self._actor_kind_by_call: dict[str, str] = {}
         """Name of a call in the background -> what its actor plays."""
         self._topics = {
             topic_name: topic.partitions for topic_name, topic in scenario.topics.items()
         }
         """Topic -> highest number of partitions so far."""
-        self._values: dict[tuple[TopicPartition, str], list[Only]] = {}
+        self._uses_by_value: dict[tuple[TopicPartition, str], list[Only]] = {}
         """Records by partition and value -> the runs in which they are written."""
 
     def step(self, path: DocumentPath, step: Step) -> Problems:
@@ -294,12 +294,12 @@ class _ScenarioChecks:
         fault_rule = step.rule
         if fault_rule is not None:
             rule_field = "hold" if step.hold is not None else "arm"
-            if fault_rule.id in self._rules:
+            if fault_rule.id in self._rule_ids:
                 yield (*path, rule_field, "id"), f"{fault_rule.id} is armed by a step before"
-            self._rules.append(fault_rule.id)
+            self._rule_ids.append(fault_rule.id)
         for field, rule_id in (("release", step.released_rule), ("disarm", step.disarm)):
             if rule_id is not None:
-                yield from self._check_declared((*path, field), "rule", rule_id, self._rules)
+                yield from self._check_declared((*path, field), "rule", rule_id, self._rule_ids)
         if step.call is not None:
             yield from self._check_call((*path, "call"), step.call)
             yield from self._check_records((*path, "call"), step.call, step.only)
@@ -313,7 +313,7 @@ class _ScenarioChecks:
             if unanswered_call is not None:
                 unanswered_path = (*path, "expect", "unanswered")
                 yield from self._check_declared(
-                    unanswered_path, "call", unanswered_call, [*self._background]
+                    unanswered_path, "call", unanswered_call, [*self._actor_kind_by_call]
                 )
 
     def _check_waits(self, path: DocumentPath, step: Step) -> Problems:
@@ -321,14 +321,16 @@ class _ScenarioChecks:
             awaited = step.await_ if isinstance(step.await_, Awaited) else None
             call_name = str(step.await_) if awaited is None else awaited.call
             yield from self._check_declared(
-                (*path, "await"), "call", call_name, [*self._background]
+                (*path, "await"), "call", call_name, [*self._actor_kind_by_call]
             )
             if awaited is not None:
                 yield from self._check_by_run((*path, "await", "error"), awaited.error)
         if step.give_up is not None:
             give_up_path = (*path, "give-up")
-            yield from self._check_declared(give_up_path, "call", step.give_up, [*self._background])
-            if self._background.get(step.give_up, "wire") != "wire":
+            yield from self._check_declared(
+                give_up_path, "call", step.give_up, [*self._actor_kind_by_call]
+            )
+            if self._actor_kind_by_call.get(step.give_up, "wire") != "wire":
                 yield (
                     give_up_path,
                     f"{step.give_up} is no call of a wire actor: only those can be given up",
@@ -338,11 +340,11 @@ class _ScenarioChecks:
             return
         if step.struck is not None:
             give_up_path = (*path, "wait-until", "struck")
-            yield from self._check_declared(give_up_path, "rule", step.struck, self._rules)
+            yield from self._check_declared(give_up_path, "rule", step.struck, self._rule_ids)
         if condition.answered is not None:
             give_up_path = (*path, "wait-until", "answered")
             yield from self._check_declared(
-                give_up_path, "call", condition.answered, [*self._background]
+                give_up_path, "call", condition.answered, [*self._actor_kind_by_call]
             )
         yield from self._check_partitions(
             (*path, "wait-until"), condition, "marker", "open", "in_sync"
@@ -369,7 +371,7 @@ class _ScenarioChecks:
                 yield (
                     (*path, "do"),
                     unknown_word_message(
-                        f"call of {_article(actor_kind)}", call.do, calls_of_actor
+                        f"call of {_with_article(actor_kind)}", call.do, calls_of_actor
                     ),
                 )
             else:
@@ -391,16 +393,18 @@ class _ScenarioChecks:
         if identity_owner is not None and (
             identity_owner not in cast or cast[identity_owner].plays != "wire"
         ):
-            wire_actors = [
+            wire_actor_names = [
                 actor_name for actor_name, actor in cast.items() if actor.plays == "wire"
             ]
             yield (
                 (*path, "first-identity-of"),
-                unknown_word_message("wire actor", identity_owner, wire_actors),
+                unknown_word_message("wire actor", identity_owner, wire_actor_names),
             )
         if call.member is not None and (call.member not in cast or cast[call.member].group is None):
-            members = [actor_name for actor_name, actor in cast.items() if actor.plays == "member"]
-            yield (*path, "member"), unknown_word_message("member", call.member, members)
+            member_names = [
+                actor_name for actor_name, actor in cast.items() if actor.plays == "member"
+            ]
+            yield (*path, "member"), unknown_word_message("member", call.member, member_names)
         if call.do == "commit-offsets" and actor_kind == "wire" and call.member is None:
             for needed_fields in ("group", "offsets"):
                 if needed_fields not in call.given_fields:
@@ -409,9 +413,9 @@ class _ScenarioChecks:
             if topic not in self._topics:
                 yield (*path, "topics", index), unknown_word_message("topic", topic, self._topics)
         if call.background is not None:
-            if call.background in self._background:
+            if call.background in self._actor_kind_by_call:
                 yield (*path, "background"), f"{call.background} is a call of a step before"
-            self._background[call.background] = actor_kind or "wire"
+            self._actor_kind_by_call[call.background] = actor_kind or "wire"
         partition_fields = ("partition", "partitions", "assigned", "names")
         yield from self._check_partitions(path, call, *partition_fields)
         for other_partition in call.beside or ():
@@ -437,11 +441,11 @@ class _ScenarioChecks:
         generation = call.generation
         if call.do in ("subscribe", "poll"):
             if isinstance(generation, str):
-                self._generations.append(generation)
+                self._generation_labels.append(generation)
             elif generation is not None:
                 yield path, "expected a name for the generation that the member has then"
         elif isinstance(generation, str):
-            yield from self._check_declared(path, "generation", generation, self._generations)
+            yield from self._check_declared(path, "generation", generation, self._generation_labels)
 
     def _check_records(self, path: DocumentPath, call: Call, only: Only) -> Problems:
         """Checks that each value is written once; a retry or a record that may be refused can
@@ -458,7 +462,7 @@ class _ScenarioChecks:
         ]  # no tombstones
         named_values += [("beside", *beside_value) for beside_value in (call.beside or {}).items()]
         for value_field, value_partition, value in named_values:
-            earlier_uses = self._values.setdefault((value_partition, value), [])
+            earlier_uses = self._uses_by_value.setdefault((value_partition, value), [])
             if any(self._may_play_together(only, earlier_only) for earlier_only in earlier_uses):
                 yield (
                     (*path, value_field),
@@ -513,10 +517,10 @@ class _ScenarioChecks:
         if cluster_act.do == "delete-topic":
             for written_value in [
                 written_value
-                for written_value in self._values
+                for written_value in self._uses_by_value
                 if written_value[0].topic == cluster_act.topic
             ]:
-                del self._values[written_value]
+                del self._uses_by_value[written_value]
         if cluster_act.do == "create-topic":
             partition_count = cluster_act.partitions or 1
             self._topics[cluster_act.topic] = max(partition_count, count_before)
@@ -569,29 +573,29 @@ class _ScenarioChecks:
             last_partition = topics[partition.topic] - 1
             yield path, f"topic {partition.topic} has the partitions 0 to {last_partition}"
 
-    def _check_by_run(self, path: DocumentPath, by_word: ByRun | None) -> Problems:
+    def _check_by_run(self, path: DocumentPath, value_by_word: ByRun | None) -> Problems:
         """Checks that the words and errors of a value by run are known."""
-        for error_path, error_name in self._expected_by_path(path, by_word):
+        for error_path, error_name in self._expected_by_path(path, value_by_word):
             if isinstance(error_name, str) and error_name not in _ERROR_NAMES:
                 yield error_path, unknown_word_message("error", error_name, sorted(_ERROR_NAMES))
-        yield from self._check_words(path, by_word)
+        yield from self._check_words(path, value_by_word)
 
     def _expected_by_path(
-        self, path: DocumentPath, by_word: Any
+        self, path: DocumentPath, value_by_word: Any
     ) -> Iterator[tuple[DocumentPath, Any]]:
         """Each expected value with its path, at any depth of words."""
-        if not isinstance(by_word, Mapping):
-            yield path, by_word
+        if not isinstance(value_by_word, Mapping):
+            yield path, value_by_word
             return
-        for word, inner_value in by_word.items():
+        for word, inner_value in value_by_word.items():
             yield from self._expected_by_path((*path, word), inner_value)
 
-    def _check_words(self, path: DocumentPath, by_word: Any) -> Problems:
+    def _check_words(self, path: DocumentPath, value_by_word: Any) -> Problems:
         """Checks that the words which select runs are known."""
-        if not isinstance(by_word, Mapping):
+        if not isinstance(value_by_word, Mapping):
             return
         run_words = (*self._scenario.words, ELSE_KEY)
-        for word, inner_value in by_word.items():
+        for word, inner_value in value_by_word.items():
             if word not in run_words:
                 yield (*path, word), unknown_word_message("run, mode or take", word, run_words)
             yield from self._check_words((*path, word), inner_value)
@@ -636,5 +640,5 @@ def _with_hyphens(field_name: str) -> str:
     return field_name.rstrip("_").replace("_", "-")
 
 
-def _article(noun: str) -> str:
+def _with_article(noun: str) -> str:
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"

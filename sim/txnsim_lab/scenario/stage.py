@@ -74,7 +74,7 @@ class RunningStory:
         """
         self.healed = False
         """Whether the story has ended all faults."""
-        self._touched: set[TopicPartition] = set()
+        self._touched_partitions: set[TopicPartition] = set()
         """Partitions of internal topics that a step has named or used."""
         self.onlookers: dict[str, str] = {}
         """Id of a rule -> id of the rule that counts the answers to the requests it held."""
@@ -89,7 +89,7 @@ class RunningStory:
             prefix=target.prefix,
             security=target.security,
         )
-        self._beginners: list[ReaderActor] = []
+        self._readers_from_start: list[ReaderActor] = []
         self.operator = OperatorActor(LOOKER_NAME, self.around)
         self.reader = ReaderActor(LOOKER_NAME, Actor(plays="reader"), self.around)
         target.acts_for(_Looker(self))
@@ -116,7 +116,9 @@ class RunningStory:
             TopicPartition(topic_name, partition_index)
             for topic_name in (*declared_topics, *sorted(new_topics))
             for partition_index in range(topics[topic_name])
-        ) + tuple(partition for partition in sorted(self._touched) if partition.topic in topics)
+        ) + tuple(
+            partition for partition in sorted(self._touched_partitions) if partition.topic in topics
+        )
 
     def with_numbers(self, step: Step) -> Step:
         """A copy of the step in which internal partitions have numbers; notes them as used."""
@@ -126,16 +128,16 @@ class RunningStory:
         if call is not None:
             group = call.group or self.scenario.cast[call.member or call.who].group
             if group is not None:
-                self._touched.add(partition_of_group(group, settings))
+                self._touched_partitions.add(partition_of_group(group, settings))
         if numbered_step.expect is not None and numbered_step.expect.group is not None:
-            self._touched.add(partition_of_group(numbered_step.expect.group, settings))
-        self._touched.update(
+            self._touched_partitions.add(partition_of_group(numbered_step.expect.group, settings))
+        self._touched_partitions.update(
             partition for partition in numbered_step.partitions if is_internal(partition)
         )
         return numbered_step
 
     def _is_ours(self, partition: TopicPartition) -> bool:
-        return partition in self._touched or not self.target.is_hidden(partition)
+        return partition in self._touched_partitions or not self.target.is_hidden(partition)
 
     def background_call(self, call_name: str) -> Background:
         """The call of this name in the background.
@@ -166,8 +168,10 @@ class RunningStory:
         return armed_rule
 
     def reader_from_start(self) -> ReaderActor:
-        self._beginners.append(ReaderActor(LOOKER_NAME, Actor(plays="reader"), self.around))
-        return self._beginners[-1]
+        self._readers_from_start.append(
+            ReaderActor(LOOKER_NAME, Actor(plays="reader"), self.around)
+        )
+        return self._readers_from_start[-1]
 
     def say(self, speaker: str, sentence: str) -> None:
         tracer = self.environment.tracer
@@ -180,7 +184,7 @@ class RunningStory:
 
     async def close(self) -> None:
         """Close all actors, and cancel the calls that still wait."""
-        for actor in (*self.actors.values(), *self._beginners, self.operator, self.reader):
+        for actor in (*self.actors.values(), *self._readers_from_start, self.operator, self.reader):
             await actor.close()
         for background in self.background.values():
             background.task.cancel()

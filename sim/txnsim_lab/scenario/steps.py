@@ -232,27 +232,27 @@ def first_answer_lines(running_story: RunningStory, *, failure: str) -> Iterator
             continue
         if not task.done() or task.cancelled() or task.exception() is not None:
             continue
-        answer = task.result()
-        if isinstance(answer, CallResult) and answer.error in RETRIED_ERRORS:
+        call_outcome = task.result()
+        if isinstance(call_outcome, CallResult) and call_outcome.error in RETRIED_ERRORS:
             yield (
-                f"the background call {call_name} was answered {answer.error}, and is not repeated"
-                " without error: NONE"
+                f"the background call {call_name} was answered {call_outcome.error}, and is not"
+                " repeated without error: NONE"
             )
 
 
 async def _await_answer(running_story: RunningStory, call_name: str) -> CallResult:
     """Wait for the result of a call in the background."""
     task = running_story.background[call_name].task
-    is_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    answer_future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def end() -> None:
-        if not is_over.done():
-            is_over.set_result(None)
+        if not answer_future.done():
+            answer_future.set_result(None)
 
     task.add_done_callback(lambda _: end())
     timer = running_story.environment.clock.call_later(PATIENCE_MS, end)
     try:
-        await is_over
+        await answer_future
     finally:
         timer.cancel()
     if not task.done():
@@ -275,17 +275,23 @@ async def _give_up(running_story: RunningStory, call_name: str) -> None:
     await background.actor.give_up(background.call)
 
 
-def expected_error(by_word: ByRun | None, run_selection: RunSelection) -> str:
+def expected_error(error_by_word: ByRun | None, run_selection: RunSelection) -> str:
     """The error that a run expects. For a disarmed or control take it is NONE unless the file gives
     one.
     """
-    error_name = by_run(by_word, run_selection) if isinstance(by_word, dict) else by_word
+    error_name = (
+        by_run(error_by_word, run_selection) if isinstance(error_by_word, dict) else error_by_word
+    )
     return NONE if error_name is None else str(error_name)
 
 
-def expected_offset(by_word: OffsetByRun | None, run_selection: RunSelection) -> int | None:
+def expected_offset(offset_by_word: OffsetByRun | None, run_selection: RunSelection) -> int | None:
     """The offset that a run expects; None if any is accepted."""
-    offset: int | None = by_run(by_word, run_selection) if isinstance(by_word, dict) else by_word
+    offset: int | None = (
+        by_run(offset_by_word, run_selection)
+        if isinstance(offset_by_word, dict)
+        else offset_by_word
+    )
     return offset
 
 
@@ -424,8 +430,10 @@ async def _apply_cluster_act(
             await target.clean(required(cluster_act.partition))
         case "delete-old":
             await target.delete_old(required(cluster_act.partition))
-        case unknown:
-            raise InvariantViolation(f"the cluster can't {unknown!r}, and the file was accepted")
+        case unknown_act:
+            raise InvariantViolation(
+                f"the cluster can't {unknown_act!r}, and the file was accepted"
+            )
 
 
 async def _partition_of_act(target: Target, cluster_act: ClusterAct) -> TopicPartition:
@@ -473,18 +481,18 @@ async def wait_until(running_story: RunningStory, condition: Condition) -> None:
         await until_struck(running_story, armed_rule.rule.id, strike_count=strike_count)
         return
     awaited_state, check_condition = _condition_check(running_story, condition)
-    case_lines: list[str] = []
+    lines_of_case: list[str] = []
 
     async def holds() -> bool:
-        nonlocal case_lines
-        condition_holds, case_lines = await check_condition()
+        nonlocal lines_of_case
+        condition_holds, lines_of_case = await check_condition()
         return condition_holds
 
     try:
         await poll(running_story, holds, awaited_state)
     except StoryFailedError as error:
         problem_lines = dict.fromkeys(
-            [str(error), *case_lines, *held_fault_lines(running_story, case_lines)]
+            [str(error), *lines_of_case, *held_fault_lines(running_story, lines_of_case)]
         )
         raise StoryFailedError("; ".join(problem_lines)) from None
 
@@ -506,20 +514,25 @@ def _condition_check(
         return f"DescribeProducers shows {partition} open", partial(
             _any_producer, running_story, partition, _is_open
         )
-    if (high_partition := condition.high_watermark) is not None:
+    if (watermark_condition := condition.high_watermark) is not None:
         awaited_state = (
-            f"the high watermark of {high_partition.partition} is {high_partition.offset}"
+            f"the high watermark of {watermark_condition.partition} is {watermark_condition.offset}"
         )
         return awaited_state, partial(
             _reaches,
             running_story,
-            high_partition,
+            watermark_condition,
             lambda fetch_result: fetch_result.high_watermark,
         )
-    if (stable := condition.stable) is not None:
-        awaited_state = f"the last stable offset of {stable.partition} is {stable.offset}"
+    if (stable_condition := condition.stable) is not None:
+        awaited_state = (
+            f"the last stable offset of {stable_condition.partition} is {stable_condition.offset}"
+        )
         return awaited_state, partial(
-            _reaches, running_story, stable, lambda fetch_result: fetch_result.last_stable_offset
+            _reaches,
+            running_story,
+            stable_condition,
+            lambda fetch_result: fetch_result.last_stable_offset,
         )
     if (leader := condition.leader) is not None:
         leader_text = "no broker" if leader.is_ == NO_LEADER else f"broker {leader.is_}"
@@ -574,19 +587,21 @@ def unknown_name_lines(running_story: RunningStory, fault_rule: FaultRule) -> It
     name.
     """
     cast = running_story.scenario.cast
-    clients = {actor_name: actor.client_id or actor_name for actor_name, actor in cast.items()}
+    client_id_by_actor = {
+        actor_name: actor.client_id or actor_name for actor_name, actor in cast.items()
+    }
     transactional_ids = [
         actor.transactional_id or actor_name
         for actor_name, actor in cast.items()
         if actor.plays in ("wire", "application")
     ]
-    for noun, name_in_rule, known_names in (
+    for name_noun, name_in_rule, known_names in (
         ("transactional id", fault_rule.transactional_id, transactional_ids),
-        ("client id", fault_rule.client_id, [*clients.values()]),
+        ("client id", fault_rule.client_id, [*client_id_by_actor.values()]),
         ("topic", fault_rule.topic, [*running_story.target.topics]),
     ):
         if name_in_rule is not None and name_in_rule not in known_names:
-            yield unknown_word_message(noun, name_in_rule, known_names)
+            yield unknown_word_message(name_noun, name_in_rule, known_names)
 
 
 async def expect(running_story: RunningStory, expectation: Expectation) -> None:
@@ -629,12 +644,14 @@ async def expect(running_story: RunningStory, expectation: Expectation) -> None:
 
 
 async def _check_positions(
-    running_story: RunningStory, group: str, expected: Mapping[TopicPartition, int]
+    running_story: RunningStory,
+    group: str,
+    expected_position_by_partition: Mapping[TopicPartition, int],
 ) -> None:
     admin = await running_story.operator.admin()
-    offsets = await admin.committed_positions(group, tuple(expected))
+    offsets = await admin.committed_positions(group, tuple(expected_position_by_partition))
     running_story.recorder.note_positions(LOOKER_NAME, group, offsets)
-    for partition, position in expected.items():
+    for partition, position in expected_position_by_partition.items():
         _check_value(
             f"the position of group {group} on {partition} is", offsets[partition], position
         )
@@ -678,10 +695,10 @@ async def _any_producer(
     partition: TopicPartition,
     is_awaited: Callable[[ProducerState], bool],
 ) -> tuple[bool, list[str]]:
-    answer = (await (await running_story.operator.admin()).describe_producers([partition]))[
-        partition
-    ]
-    producers = () if isinstance(answer, ClientError) else answer
+    producers_or_error = (
+        await (await running_story.operator.admin()).describe_producers([partition])
+    )[partition]
+    producers = () if isinstance(producers_or_error, ClientError) else producers_or_error
     case_lines = [_of_producer(partition, producer) for producer in producers] or [
         f"{partition} knows no producer"
     ]
@@ -722,20 +739,22 @@ async def _reaches(
 
 
 async def _is_led_by(running_story: RunningStory, condition: LeaderIs) -> tuple[bool, list[str]]:
-    cluster_metadata, leader, case_lines = await _leader_metadata(
+    cluster_metadata, partition_metadata, case_lines = await _leader_metadata(
         running_story, condition.partition
     )
-    if leader is None:
+    if partition_metadata is None:
         does_topic_exist = cluster_metadata.topic(condition.partition.topic) is not None
         return condition.is_ == NO_LEADER and does_topic_exist, case_lines
-    return leader.leader_id == condition.is_, case_lines
+    return partition_metadata.leader_id == condition.is_, case_lines
 
 
 async def _is_in_sync(
     running_story: RunningStory, partition: TopicPartition
 ) -> tuple[bool, list[str]]:
-    _, leader, case_lines = await _leader_metadata(running_story, partition)
-    return leader is not None and set(leader.isr) == set(leader.replicas), case_lines
+    _, partition_metadata, case_lines = await _leader_metadata(running_story, partition)
+    return partition_metadata is not None and set(partition_metadata.isr) == set(
+        partition_metadata.replicas
+    ), case_lines
 
 
 async def _leader_metadata(
@@ -745,13 +764,15 @@ async def _leader_metadata(
     cluster_metadata = await (await running_story.operator.admin()).cluster.refresh(
         (partition.topic,)
     )
-    leader = cluster_metadata.leader(partition)
-    if leader is None:
+    partition_metadata = cluster_metadata.leader(partition)
+    if partition_metadata is None:
         return cluster_metadata, None, [f"{partition} has no leader"]
-    in_sync, replicas = _id_list(leader.isr), _id_list(leader.replicas)
-    leader_text = f"{partition}: broker {leader.leader_id} leads; in sync {in_sync} of {replicas}"
-    return cluster_metadata, leader, [leader_text]
+    in_sync, replicas = _id_list(partition_metadata.isr), _id_list(partition_metadata.replicas)
+    leader_text = (
+        f"{partition}: broker {partition_metadata.leader_id} leads; in sync {in_sync} of {replicas}"
+    )
+    return cluster_metadata, partition_metadata, [leader_text]
 
 
-def _id_list(ids: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(ids)))
+def _id_list(broker_ids: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(broker_ids)))

@@ -518,13 +518,21 @@ class Step(OneFieldModel):
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
         """All partitions that the step names."""
-        call, wait = self.call, self.wait_until
-        reached_conditions = () if wait is None else (wait.high_watermark, wait.stable, wait.leader)
+        call, wait_condition = self.call, self.wait_until
+        reached_conditions = (
+            ()
+            if wait_condition is None
+            else (wait_condition.high_watermark, wait_condition.stable, wait_condition.leader)
+        )
         partitions = (
             *(() if call is None else (call.partition, *(call.partitions or ()))),
             None if self.cluster is None else self.cluster.partition,
             None if self.expect is None else self.expect.partition,
-            *(() if wait is None else (wait.marker, wait.open, wait.in_sync)),
+            *(
+                ()
+                if wait_condition is None
+                else (wait_condition.marker, wait_condition.open, wait_condition.in_sync)
+            ),
             *(
                 None if condition is None else condition.partition
                 for condition in reached_conditions

@@ -128,7 +128,7 @@ def write_stored_files(directory: Path, files: Iterable[StoredFile]) -> None:
     """
     files_by_folder: dict[Path, dict[str, bytes]] = {directory: {}}
     for file in files:
-        target = directory / file.path
-        files_by_folder.setdefault(target.parent, {})[target.name] = b"".join(file.parts)
+        target_path = directory / file.path
+        files_by_folder.setdefault(target_path.parent, {})[target_path.name] = b"".join(file.parts)
     for folder, files_of_folder in files_by_folder.items():
         write_all(folder, files_of_folder)

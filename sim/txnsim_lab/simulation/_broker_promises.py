@@ -50,20 +50,20 @@ def broken_promises(
             an open transaction will change, or an older one while a new coordinator does not know
             yet how far its log is replicated.
     """
-    yield from _granted_to_replaced(history)
+    yield from _grants_to_replaced(history)
     yield from _unstable_positions(history, watchers)
     if keeps_positions:
         yield from _lost_positions(history, watchers)
 
 
-def _granted_to_replaced(history: History) -> Iterator[BrokenPromise]:
+def _grants_to_replaced(history: History) -> Iterator[BrokenPromise]:
     """Requests with an old epoch that were granted after a client got a newer epoch of the same
     producer. EndTxn is left out, since a repeated EndTxn is confirmed.
     """
-    identities: defaultdict[int, list[Initialised]] = defaultdict(list)
+    identities_by_producer: defaultdict[int, list[Initialised]] = defaultdict(list)
     for _, initialised in history.all_of(Initialised):
         if initialised.outcome is Outcome.OK:
-            identities[initialised.producer_id].append(initialised)
+            identities_by_producer[initialised.producer_id].append(initialised)
     for observation in history:
         if (
             not isinstance(observation, Added | Wrote | SentOffsets)
@@ -73,7 +73,7 @@ def _granted_to_replaced(history: History) -> Iterator[BrokenPromise]:
         epoch, asked_ms = observation.producer_epoch, observation.asked_ms
         if observation.outcome is not Outcome.OK or epoch is None or asked_ms is None:
             continue
-        for newer_identity in identities.get(
+        for newer_identity in identities_by_producer.get(
             -1 if observation.producer_id is None else observation.producer_id, ()
         ):
             if newer_identity.producer_epoch > epoch and newer_identity.at_ms < asked_ms:
@@ -108,9 +108,11 @@ class _SentPosition(NamedTuple):
     transaction: str | None
 
 
-def _positions(history: History) -> dict[tuple[str, TopicPartition], list[_SentPosition]]:
+def _positions_by_place(history: History) -> dict[tuple[str, TopicPartition], list[_SentPosition]]:
     """Sent positions by group and partition, without those refused."""
-    by_place: defaultdict[tuple[str, TopicPartition], list[_SentPosition]] = defaultdict(list)
+    positions_by_place: defaultdict[tuple[str, TopicPartition], list[_SentPosition]] = defaultdict(
+        list
+    )
     for _, sent_offsets in history.all_of(SentOffsets):
         if sent_offsets.outcome is not Outcome.FAILED:
             transaction = history.transaction_of(sent_offsets)
@@ -119,8 +121,8 @@ def _positions(history: History) -> dict[tuple[str, TopicPartition], list[_SentP
                 if transaction is None
                 else _position_in_transaction(sent_offsets, transaction)
             )
-            by_place[sent_offsets.group, sent_offsets.place].append(position)
-    return by_place
+            positions_by_place[sent_offsets.group, sent_offsets.place].append(position)
+    return positions_by_place
 
 
 def _plain_position(sent_offsets: SentOffsets) -> _SentPosition:
@@ -178,19 +180,20 @@ def _unstable_positions(history: History, watchers: frozenset[str]) -> Iterator[
             if read.asked_ms is not None:
                 answer = _PositionAnswer(read.asked_ms, observation_index, position.offset, read)
                 answers_by_place[read.group, position.place].append(answer)
-    sent_positions = _positions(history)
-    unstable = [
-        (answer.number, answer, pending, partition)
-        for (group, partition), readers in answers_by_place.items()
-        for answer, pending in _answers_while_pending(
-            readers, sent_positions.get((group, partition), ())
+    positions_by_place = _positions_by_place(history)
+    unstable_answers = [
+        (answer.number, answer, pending_position, partition)
+        for (group, partition), answers_of_readers in answers_by_place.items()
+        for answer, pending_position in _answers_while_pending(
+            answers_of_readers, positions_by_place.get((group, partition), ())
         )
     ]
-    for _, answer, pending, partition in sorted(unstable, key=itemgetter(0)):
+    for _, answer, pending_position, partition in sorted(unstable_answers, key=itemgetter(0)):
         yield (
             UNSTABLE_POSITION,
             f"{answer.read.who} got {answer.offset} of {answer.read.group} on {partition}, while"
-            f" {pending.transaction} had sent {pending.offset} there and was open",
+            f" {pending_position.transaction} had sent {pending_position.offset} there and was"
+            " open",
         )
 
 
@@ -218,13 +221,17 @@ def _answers_while_pending(
         key=lambda position: position.pends_from_ms,
         reverse=True,
     )
-    pending: list[_SentPosition] = []
+    pending_positions: list[_SentPosition] = []
     for read in sorted(answers, key=lambda answer: answer.asked_ms):
         while later_positions and later_positions[-1].pends_from_ms < read.asked_ms:
-            pending.append(later_positions.pop())
-        pending = [position for position in pending if read.asked_ms < position.pends_until_ms]
+            pending_positions.append(later_positions.pop())
+        pending_positions = [
+            position for position in pending_positions if read.asked_ms < position.pends_until_ms
+        ]
         yield from (
-            (read, position) for position in pending if read.read.at_ms < position.pends_until_ms
+            (read, position)
+            for position in pending_positions
+            if read.read.at_ms < position.pends_until_ms
         )
 
 
@@ -236,7 +243,7 @@ def _lost_positions(history: History, watchers: frozenset[str]) -> Iterator[Brok
     """
     account_by_place = {
         group_and_partition: _PositionAccount(sent_positions)
-        for group_and_partition, sent_positions in _positions(history).items()
+        for group_and_partition, sent_positions in _positions_by_place(history).items()
     }
     for _, read in history.all_of(PositionsRead):
         for position in () if read.error else read.positions:
@@ -261,31 +268,33 @@ class _PositionAccount:
     """The positions that were sent for one partition, and those that readers got, in order."""
 
     def __init__(self, sent_positions: Iterable[_SentPosition]) -> None:
-        self._by_offset: defaultdict[int, list[_SentPosition]] = defaultdict(list)
+        self._positions_by_offset: defaultdict[int, list[_SentPosition]] = defaultdict(list)
         for position in sent_positions:
             if position.may_count:
-                self._by_offset[position.offset].append(position)
+                self._positions_by_offset[position.offset].append(position)
         certain_positions = (
-            position for equal_positions in self._by_offset.values() for position in equal_positions
+            position
+            for equal_positions in self._positions_by_offset.values()
+            for position in equal_positions
         )
         answered_positions = (
             position
             for position in certain_positions
             if position.is_certain and position.latest_ms < _END_OF_TIME_MS
         )
-        self._answered = sorted(
+        self._answered_positions = sorted(
             answered_positions, key=lambda position: position.latest_ms, reverse=True
         )
         """Positions whose answer comes later than all requests so far, the next one at the end."""
-        self._plain = _CertainPositions()
-        self._transactional = _CertainPositions()
+        self._plain_positions = _CertainPositions()
+        self._transactional_positions = _CertainPositions()
 
     def tell(self, offset: int, *, at_ms: int) -> None:
         """Notes that a reader got this offset. With several equal positions it is unknown which one
         it was. A plain position that is read before its answer counts as certain twice, which is
         harmless.
         """
-        equal_positions = self._by_offset.get(offset, [])
+        equal_positions = self._positions_by_offset.get(offset, [])
         possible_indexes = [
             *islice(
                 (
@@ -300,19 +309,23 @@ class _PositionAccount:
             position = equal_positions[possible_indexes[0]] = equal_positions[
                 possible_indexes[0]
             ]._replace(is_certain=True, latest_ms=at_ms)
-            (self._plain if position.transaction is None else self._transactional).add(position)
+            (
+                self._plain_positions
+                if position.transaction is None
+                else self._transactional_positions
+            ).add(position)
 
     def lost(self, offset: int, read: PositionsRead) -> _SentPosition | None:
         """The last position that was certainly written, if the offset is not a possible successor
         of it.
         """
         asked_ms = read.at_ms if read.asked_ms is None else read.asked_ms
-        while self._answered and self._answered[-1].latest_ms < asked_ms:
-            self._plain.add(self._answered.pop())
-        expected_position = self._plain.latest(asked_ms=asked_ms)
+        while self._answered_positions and self._answered_positions[-1].latest_ms < asked_ms:
+            self._plain_positions.add(self._answered_positions.pop())
+        expected_position = self._plain_positions.latest(asked_ms=asked_ms)
         since_ms = 0 if expected_position is None else expected_position.earliest_ms
-        expected_position = self._transactional.latest(
-            asked_ms=asked_ms, since_ms=since_ms, unless=expected_position
+        expected_position = self._transactional_positions.latest(
+            asked_ms=asked_ms, since_ms=since_ms, fallback_position=expected_position
         )
         if expected_position is None or expected_position.offset == offset:
             return None
@@ -320,7 +333,7 @@ class _PositionAccount:
             expected_position.earliest_ms <= position.latest_ms
             and position.earliest_ms <= read.at_ms
             and (position.transaction is None or position.written_ms >= since_ms)
-            for position in self._by_offset.get(offset, ())
+            for position in self._positions_by_offset.get(offset, ())
         )
         return None if is_explained else expected_position
 
@@ -337,7 +350,7 @@ class _CertainPositions:
         self._sent_positions.append((position, max(highest_ms, position.earliest_ms)))
 
     def latest(
-        self, *, asked_ms: int, since_ms: int = 0, unless: _SentPosition | None = None
+        self, *, asked_ms: int, since_ms: int = 0, fallback_position: _SentPosition | None = None
     ) -> _SentPosition | None:
         """The position with the highest ``earliest_ms`` that was in effect at the time of a
         request.
@@ -345,16 +358,16 @@ class _CertainPositions:
         Args:
             asked_ms: Time of the request.
             since_ms: Positions that were written before this time do not count.
-            unless: The result, if no other position has a higher ``earliest_ms``.
+            fallback_position: The result, if no other position has a higher ``earliest_ms``.
         """
-        latest = unless
+        latest_position = fallback_position
         for position, highest_ms in reversed(self._sent_positions):
-            if latest is not None and latest.earliest_ms >= highest_ms:
+            if latest_position is not None and latest_position.earliest_ms >= highest_ms:
                 break
             if position.latest_ms < asked_ms and position.written_ms >= since_ms:
-                latest = (
+                latest_position = (
                     position
-                    if latest is None
-                    else max(latest, position, key=lambda candidate: candidate.earliest_ms)
+                    if latest_position is None
+                    else max(latest_position, position, key=lambda candidate: candidate.earliest_ms)
                 )
-        return latest
+        return latest_position

@@ -112,8 +112,8 @@ def causes_of(plan: Plan) -> tuple[FindingCause, ...]:
     played_run = play(plan)
     while played_run.kinds and len(causes) < CAUSES_MAX:
         best_cure: tuple[PlayedRun, _Cure] | None = None
-        for cure in _cures(plan, played_run.kinds):
-            cured_run = play(cure[0])
+        for plan_and_cause in _find_cures(plan, played_run.kinds):
+            cured_run = play(plan_and_cause[0])
             # Where one thing is healed the run goes on, and may meet another.
             has_other_kinds = set(cured_run.kinds).isdisjoint(played_run.kinds)
             is_improvement = has_other_kinds or _finding_count(cured_run) < _finding_count(
@@ -123,27 +123,27 @@ def causes_of(plan: Plan) -> tuple[FindingCause, ...]:
                 best_cure is not None and _finding_count(cured_run) >= _finding_count(best_cure[0])
             ):
                 continue
-            if not cured_run.kinds and _is_chance(plan, cure, played_run.kinds):
+            if not cured_run.kinds and _is_chance(plan, plan_and_cause, played_run.kinds):
                 continue
-            best_cure = cured_run, cure
+            best_cure = cured_run, plan_and_cause
             if not cured_run.kinds:
                 break
         if best_cure is None:
             return ()
-        played_run, (plan, cause) = best_cure
-        causes.append(cause())
+        played_run, (plan, describe_cause) = best_cure
+        causes.append(describe_cause())
     return () if played_run.kinds else tuple(causes)
 
 
-def _is_chance(plan: Plan, cure: _Cure, kinds: Collection[str]) -> bool:
+def _is_chance(plan: Plan, plan_and_cause: _Cure, kinds: Collection[str]) -> bool:
     """Whether a switch makes the run healthy only because it changes the time of events."""
-    cured_plan, cause = cure
+    cured_plan, cause = plan_and_cause
     if cause().switch in ("", *FREQUENT_SWITCHES):
         return False
-    for track in range(len(plan.tracks)):
-        cured_kinds = {*play(start_later(cured_plan, track, SHIFT_MS)).kinds}
+    for track_index in range(len(plan.tracks)):
+        cured_kinds = {*play(start_later(cured_plan, track_index, SHIFT_MS)).kinds}
         if not cured_kinds.isdisjoint(kinds) and cured_kinds <= {
-            *play(start_later(plan, track, SHIFT_MS)).kinds
+            *play(start_later(plan, track_index, SHIFT_MS)).kinds
         }:
             return True
     return False
@@ -153,7 +153,7 @@ def _finding_count(played_run: PlayedRun) -> int:
     return len(played_run.findings)
 
 
-def _cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:
+def _find_cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:
     # Other keys are cleaned otherwise, and could heal what the cleaner has done.
     if kinds == (Kind.DIRTY_WRITE,) and (changed_plan := with_own_keys(plan)) != plan:
         cause = FindingCause(habit="shared keys", ticket=SHARED_KEYS, anomalies=())
@@ -162,7 +162,7 @@ def _cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:
         cause = FindingCause(habit="few record locks", ticket=FEW_LOCKS, anomalies=("z36",))
         yield changed_plan, partial(_known_cause, cause)
     for switch_name, is_on in sorted(
-        _switches(plan), key=lambda switch: switch[0] not in FREQUENT_SWITCHES
+        _switches_off(plan), key=lambda switch: switch[0] not in FREQUENT_SWITCHES
     ):
         yield (
             with_switch(plan, switch_name, not is_on),
@@ -193,11 +193,11 @@ def _cause_of_switch(switch_name: str, *, healthy_setting: bool) -> FindingCause
         switch=switch_name,
         healthy=healthy_setting,
         ticket=Rules.documentation()[switch_name].ticket,
-        anomalies=tuple(_anomalies(switch_name, healthy_setting=healthy_setting)),
+        anomalies=tuple(_anomalies_of_switch(switch_name, healthy_setting=healthy_setting)),
     )
 
 
-def _switches(plan: Plan) -> Iterator[tuple[str, bool]]:
+def _switches_off(plan: Plan) -> Iterator[tuple[str, bool]]:
     """Switches that are off in a release of the run, so that the bug which they fix is present."""
     world = plan.world
     upgrades = {
@@ -215,34 +215,35 @@ def _switches(plan: Plan) -> Iterator[tuple[str, bool]]:
             yield switch_name, is_on
 
 
-def _anomalies(switch: str, *, healthy_setting: bool) -> Iterator[str]:
+def _anomalies_of_switch(switch_name: str, *, healthy_setting: bool) -> Iterator[str]:
     """Scenarios whose runs differ by this switch, and are healthy in one position only."""
-    if switch in SCENARIO_BY_SWITCH:
-        yield SCENARIO_BY_SWITCH[switch]
+    if switch_name in SCENARIO_BY_SWITCH:
+        yield SCENARIO_BY_SWITCH[switch_name]
     for scenario_head in catalog.heads():
         scenario_runs = scenario_head["runs"].values()
-        heals = any(
-            scenario_run.get("rules") == {switch: healthy_setting} and _ends_healthy(scenario_run)
+        heals_some_run = any(
+            scenario_run.get("rules") == {switch_name: healthy_setting}
+            and _ends_healthy(scenario_run)
             for scenario_run in scenario_runs
         )
-        harms = any(
-            scenario_run.get("rules") == {switch: not healthy_setting}
+        harms_some_run = any(
+            scenario_run.get("rules") == {switch_name: not healthy_setting}
             and not _ends_healthy(scenario_run)
             for scenario_run in scenario_runs
         )
         unswitched_runs = [
             scenario_run
             for scenario_run in scenario_runs
-            if switch not in scenario_run.get("rules", {})
+            if switch_name not in scenario_run.get("rules", {})
         ]
         differs_alone = (
             any(not _ends_healthy(scenario_run) for scenario_run in unswitched_runs)
-            if heals
+            if heals_some_run
             else any(map(_ends_healthy, unswitched_runs))
         )
-        if (heals or harms) and differs_alone:
-            aliases = scenario_head.get("aliases", ())
-            yield aliases[0] if aliases else scenario_head["name"]
+        if (heals_some_run or harms_some_run) and differs_alone:
+            scenario_aliases = scenario_head.get("aliases", ())
+            yield scenario_aliases[0] if scenario_aliases else scenario_head["name"]
 
 
 def _ends_healthy(scenario_run: Mapping[str, Any]) -> bool:

@@ -43,13 +43,13 @@ class UnitOfWork:
     def __init__(self, dice: Dice, actor_name: str, unit_number: int) -> None:
         self.acts: list[Act] = []
         self._dice = dice
-        self._who = actor_name
-        self._number = unit_number
+        self._actor_name = actor_name
+        self._unit_number = unit_number
 
     def add(self, step: StepBody, *, habit: str = "", after_ms: int | None = None) -> None:
         """Add an act, after a drawn pause unless one is given."""
         pause_ms = self._dice.up_to(defaults.PAUSES_MS) if after_ms is None else after_ms
-        self.acts.append(Act(step, pause_ms, self._number, habit))
+        self.acts.append(Act(step, pause_ms, self._unit_number, habit))
 
     def call(
         self, do: str, *, habit: str = "", after_ms: int | None = None, **arguments: Any
@@ -60,7 +60,9 @@ class UnitOfWork:
             for field_name, field_value in arguments.items()
         }
         self.add(
-            {"call": {"who": self._who, "do": do, **call_fields}}, habit=habit, after_ms=after_ms
+            {"call": {"who": self._actor_name, "do": do, **call_fields}},
+            habit=habit,
+            after_ms=after_ms,
         )
 
 
@@ -207,22 +209,22 @@ def group(dice: Dice, run_setup: RunSetup, group_number: int) -> Iterator[Track]
     transactions.
     """
     group_name = f"g{group_number}"
-    protocol = "consumer" if run_setup.has("new-protocol") else "classic"
+    group_protocol = "consumer" if run_setup.has("new-protocol") else "classic"
     for member_number in range(1, dice.pick_weighted(((1, 0.4), (2, 0.6))) + 1):
         member, producer = f"m{group_number}{member_number}", f"p{group_number}{member_number}"
-        actor: StepBody = {"plays": "member", "group": group_name, "group-protocol": protocol}
+        actor: StepBody = {"plays": "member", "group": group_name, "group-protocol": group_protocol}
         if run_setup.has("static-members"):
             actor["instance-id"] = f"{group_name}-{member_number}"
-        yield Track(member, tuple(_member(dice, run_setup, member)), actor)
+        yield Track(member, tuple(_member_acts(dice, run_setup, member)), actor)
         yield Track(
             producer,
-            tuple(_transform(dice, run_setup, producer, member, group_name)),
+            tuple(_transform_acts(dice, run_setup, producer, member, group_name)),
             {"plays": "wire", "transactional-id": producer, "transaction-timeout": "20s"},
             dice.pick(("abort", "anew", "go-on")),
         )
 
 
-def _member(dice: Dice, run_setup: RunSetup, actor_name: str) -> Iterator[Act]:
+def _member_acts(dice: Dice, run_setup: RunSetup, actor_name: str) -> Iterator[Act]:
     for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTION_COUNTS) + 1):
         unit = UnitOfWork(dice, actor_name, unit_number)
         if unit_number == 1:
@@ -236,7 +238,7 @@ def _member(dice: Dice, run_setup: RunSetup, actor_name: str) -> Iterator[Act]:
         yield from unit.acts
 
 
-def _transform(
+def _transform_acts(
     dice: Dice, run_setup: RunSetup, actor_name: str, member: str, group_id: str
 ) -> Iterator[Act]:
     first_unit = UnitOfWork(dice, actor_name, 0)

@@ -47,10 +47,10 @@ class Curious:
     """Sends any request, and remembers fields of the answers."""
 
     def __init__(self, surroundings: Surroundings) -> None:
-        self._around = surroundings
+        self._surroundings = surroundings
         self._cluster: Cluster | None = None
         self._remembered_fields: dict[tuple[str, str], Any] = {}
-        self._sequences: dict[tuple[Any, ...], int] = {}
+        self._sequence_by_producer: dict[tuple[Any, ...], int] = {}
 
     async def ask(self, request: CuriousRequest) -> CallResult:
         """Send a request, and return the answer's error with a digest of the whole answer.
@@ -59,16 +59,18 @@ class Curious:
             ClientError: There was no answer.
         """
         if self._cluster is None:
-            self._cluster = self._around.client(CURIOUS_FEATURE, request_timeout_ms=PATIENCE_MS)
+            self._cluster = self._surroundings.client(
+                CURIOUS_FEATURE, request_timeout_ms=PATIENCE_MS
+            )
             await self._cluster.connect()
             await self._cluster.refresh(OWN_TOPICS)
         api_key, version = API_KEYS[request["api"]], request["version"]
         request_message = self._build_message(request_class(api_key, version), request["fields"])
-        broker = await self._broker(self._cluster, request["to"])
+        broker = await self._choose_broker(self._cluster, request["to"])
         answer = await (await self._cluster.connection(broker)).ask_in_version(
             api_key, version, request_message
         )
-        error = next((code for code in _errors(answer) if code), ErrorCode.none)
+        error = next((code for code in _error_codes_of(answer) if code), ErrorCode.none)
         self._remember(request["fields"], answer, error)
         answer_digest = hashlib.blake2b(repr(answer).encode(), digest_size=4).hexdigest()
         return CallResult(error=code_name(error), because=answer_digest)
@@ -77,20 +79,20 @@ class Curious:
         if self._cluster is not None:
             await self._cluster.close()
 
-    async def _broker(self, cluster: Cluster, to: StepBody) -> int:
+    async def _choose_broker(self, cluster: Cluster, addressee: StepBody) -> int:
         deadline = cluster.deadline(PATIENCE_MS)
-        match to:
+        match addressee:
             case {"leader": partition}:
-                topic, _, index = partition.rpartition("-")
+                topic, _, index_text = partition.rpartition("-")
                 cluster.forget_leader(topic)
-                topic_partition = TopicPartition(topic, int(index))
+                topic_partition = TopicPartition(topic, int(index_text))
                 return (await cluster.leader(topic_partition, deadline=deadline)).leader_id
             case {"group": group}:
                 return await cluster.group_coordinator(group, deadline)
-            case {"id": own}:
-                cluster.forget_coordinator(own)
-                return await cluster.coordinator(own, deadline=deadline)
-        return int(to["broker"])
+            case {"id": own_id}:
+                cluster.forget_coordinator(own_id)
+                return await cluster.coordinator(own_id, deadline=deadline)
+        return int(addressee["broker"])
 
     # From what was drawn
 
@@ -135,7 +137,7 @@ class Curious:
                 topic_view = None if self._cluster is None else self._cluster.view.topic(topic)
                 return UUID(int=1) if topic_view is None else topic_view.topic_id
             case {"batch": _}:
-                return self._batch(drawn_value, enclosing_keys)
+                return self._build_batch(drawn_value, enclosing_keys)
         if is_dataclass(value_class):
             return self._build_message(value_class, drawn_value, enclosing_keys)
         if issubclass(value_class, timedelta):
@@ -145,21 +147,21 @@ class Curious:
         return float(drawn_value) if issubclass(value_class, float) else drawn_value
 
     def _remembered_value(self, remembered_field: RememberedField) -> int | str:
-        remembered: int | str = self._recall(remembered_field["told"], remembered_field["of"])
-        if isinstance(remembered, str):
-            return remembered
+        value_told: int | str = self._recall(remembered_field["told"], remembered_field["of"])
+        if isinstance(value_told, str):
+            return value_told
         largest_value = (
             PRODUCER_EPOCH_MAX if remembered_field["told"] == "producer_epoch" else (1 << 31) - 1
         )
-        return min(remembered + remembered_field.get("plus", 0), largest_value)
+        return min(value_told + remembered_field.get("plus", 0), largest_value)
 
-    def _batch(self, drawn_batch: DrawnBatch, enclosing_keys: tuple[Any, ...]) -> bytes:
-        now_ms = self._around.environment.clock.now_ms()
+    def _build_batch(self, drawn_batch: DrawnBatch, enclosing_keys: tuple[Any, ...]) -> bytes:
+        now_ms = self._surroundings.environment.clock.now_ms()
         producer_id = self._recall("producer_id", drawn_batch["of"])
         epoch = self._recall("producer_epoch", drawn_batch["of"])
-        identity = (producer_id, epoch, *enclosing_keys)
-        sequence = self._sequences.get(identity, 0)
-        self._sequences[identity] = sequence + len(drawn_batch["batch"])
+        producer_key = (producer_id, epoch, *enclosing_keys)
+        sequence = self._sequence_by_producer.get(producer_key, 0)
+        self._sequence_by_producer[producer_key] = sequence + len(drawn_batch["batch"])
         has_sequence = producer_id >= 0
         epoch = min(max(0, epoch + drawn_batch["epoch-plus"]), PRODUCER_EPOCH_MAX)
         return build_batch(
@@ -205,15 +207,15 @@ class Curious:
                 self._remembered_fields[owner_id, field_name] = field_value
 
 
-def _errors(answer: Any) -> Iterator[ErrorCode]:
+def _error_codes_of(answer: Any) -> Iterator[ErrorCode]:
     """Every error code in an answer."""
     if isinstance(answer, tuple):
         for answer_part in answer:
-            yield from _errors(answer_part)
+            yield from _error_codes_of(answer_part)
     elif is_dataclass(answer):
         for field in fields(answer):
             value = getattr(answer, field.name)
             if isinstance(value, ErrorCode):
                 yield value
             else:
-                yield from _errors(value)
+                yield from _error_codes_of(value)

@@ -204,11 +204,11 @@ def hints_of(message_class: Any) -> tuple[_Hint, ...]:
     return tuple(field_hints)
 
 
-def _without_null(hint: Any) -> tuple[Any, bool]:
-    may_be_null = NoneType in get_args(hint)
+def _without_null(type_hint: Any) -> tuple[Any, bool]:
+    may_be_null = NoneType in get_args(type_hint)
     return next(
-        union_member for union_member in get_args(hint) if union_member is not NoneType
-    ) if may_be_null else hint, may_be_null
+        member_type for member_type in get_args(type_hint) if member_type is not NoneType
+    ) if may_be_null else type_hint, may_be_null
 
 
 class _Drawing:
@@ -225,46 +225,46 @@ class _Drawing:
     ) -> None:
         self._dice = dice
         self._plan = plan
-        self._api = api
-        self._odd = odd_share
-        self._known = configs
-        self._looks = api.startswith(_READING_API_PREFIXES)
+        self._api_name = api
+        self._odd_share = odd_share
+        self._known_configs = configs
+        self._is_reading = api.startswith(_READING_API_PREFIXES)
         self._is_member = dice.happens(0.5)
-        self._resource, self._config = 0, ""
+        self._resource_number, self._config = 0, ""
         self._topic, self._id, self._group = (
             dice.pick(own_names) for own_names in (OWN_TOPICS, OWN_TRANSACTIONAL_IDS, OWN_GROUPS)
         )
-        self._place = f"{self._topic}-0"
-        self._whom: StepBody = {}
+        self._partition_name = f"{self._topic}-0"
+        self._addressee: StepBody = {}
         self._member = dice.pick(("m1", "m2", "m3", "m4"))
 
     def message(self, message_class: Any) -> StepBody:
-        return {hint.name: self._field(hint) for hint in hints_of(message_class)}
+        return {hint.name: self._draw_field(hint) for hint in hints_of(message_class)}
 
     def to(self) -> StepBody:
         """The broker or coordinator that gets the drawn message; sometimes an arbitrary broker."""
         broker: StepBody = {"broker": self._dice.pick(range(1, self._plan.world.brokers + 1))}
         if self._is_odd():
             return broker
-        if self._api in _LEADER_APIS:
+        if self._api_name in _LEADER_APIS:
             is_topic_known = self._topic in (*OWN_TOPICS, *self._plan.world.topics)
-            return {"leader": self._place if is_topic_known else f"{OWN_TOPICS[0]}-0"}
-        return self._whom or broker
+            return {"leader": self._partition_name if is_topic_known else f"{OWN_TOPICS[0]}-0"}
+        return self._addressee or broker
 
-    def _field(self, hint: _Hint) -> Any:
+    def _draw_field(self, hint: _Hint) -> Any:
         if not hint.is_list:
-            return self._value(hint)
+            return self._draw_value(hint)
         if hint.name in _SELDOM_FILLED_FIELDS:
             return None if hint.may_be_null and self._dice.happens(0.4) else []
         if hint.may_be_null and self._dice.happens(0.15):
             return None
         hint = msgspec.structs.replace(hint, may_be_null=False)
-        first_value = self._value(hint)
+        first_value = self._draw_value(hint)
         if not self._is_odd():
             return [first_value]
         longer_lists = (
-            [first_value, self._value(hint)],
-            [first_value, self._value(hint), self._value(hint)],
+            [first_value, self._draw_value(hint)],
+            [first_value, self._draw_value(hint), self._draw_value(hint)],
         )
         return self._dice.pick(
             (
@@ -275,21 +275,21 @@ class _Drawing:
             )
         )
 
-    def _value(self, hint: _Hint) -> Any:
+    def _draw_value(self, hint: _Hint) -> Any:
         if is_dataclass(hint.kind):
             return None if hint.may_be_null else self.message(hint.kind)
         match hint.name, hint.kind.__name__:
             case "name" | "resource_name" | "value" | "configuration_keys", "str":
-                configured = self._config_value(hint.name)
-                return "" if configured is None and not hint.may_be_null else configured
+                config_value = self._config_value(hint.name)
+                return "" if config_value is None and not hint.may_be_null else config_value
             case "resource_type", _:
-                broker_resources = (_BROKER_RESOURCE, 99) if self._looks else ()
-                self._resource = self._dice.pick((*self._known, *broker_resources))
-                return self._resource
-            case "key" | "coordinator_keys", _ if self._api == "FindCoordinator":
+                broker_resources = (_BROKER_RESOURCE, 99) if self._is_reading else ()
+                self._resource_number = self._dice.pick((*self._known_configs, *broker_resources))
+                return self._resource_number
+            case "key" | "coordinator_keys", _ if self._api_name == "FindCoordinator":
                 return self._pick_value((*OWN_GROUPS, *OWN_TRANSACTIONAL_IDS), MISSING_NAMES)
             case name, _ if "producer_epoch" in name or "producer_id" in name:
-                if self._api == "InitProducerId" and not self._is_odd():
+                if self._api_name == "InitProducerId" and not self._is_odd():
                     return -1
                 field_name = "producer_epoch" if "epoch" in name else "producer_id"
                 return RememberedField(
@@ -300,12 +300,12 @@ class _Drawing:
             case name, "UUID":
                 return {"id-of": self._topic} if name == "topic_id" else None
             case _, "Records":
-                return self._records()
+                return self._draw_records()
             case name, "BrokerId" if name not in _VALUES_BY_FIELD:
                 return self._pick_value(range(1, self._plan.world.brokers + 1), (-1, 99))
             case _, "TopicName":
                 further_topics = (
-                    ("__consumer_offsets", *self._plan.world.topics) if self._looks else ()
+                    ("__consumer_offsets", *self._plan.world.topics) if self._is_reading else ()
                 )
                 self._topic = self._pick_value((*OWN_TOPICS, *further_topics), MISSING_NAMES)
                 return self._topic
@@ -313,20 +313,20 @@ class _Drawing:
                 self._group = self._pick_value(
                     (*OWN_GROUPS, *self._names_of_others("group")), MISSING_NAMES
                 )
-                self._whom = self._whom or {"group": self._group}
-                if self._api == "TxnOffsetCommit":
-                    self._whom = {"group": self._group}
+                self._addressee = self._addressee or {"group": self._group}
+                if self._api_name == "TxnOffsetCommit":
+                    self._addressee = {"group": self._group}
                 return self._group
             case _, "TransactionalId":
                 self._id = self._pick_value(
                     (*OWN_TRANSACTIONAL_IDS, *self._names_of_others("transactional-id")),
                     MISSING_NAMES,
                 )
-                self._whom = {"id": self._id}
+                self._addressee = {"id": self._id}
                 return None if hint.may_be_null and self._is_odd() else self._id
         if hint.name in _PARTITION_FIELDS:
             partition = self._pick_value((0, 0, 1), (-1, 99))
-            self._place = f"{self._topic}-{min(1, abs(partition))}"
+            self._partition_name = f"{self._topic}-{min(1, abs(partition))}"
             return partition
         if hint.name in _VALUES_BY_FIELD:
             return self._pick_value(*_VALUES_BY_FIELD[hint.name])
@@ -337,19 +337,27 @@ class _Drawing:
         return self._pick_value(*_VALUES_BY_TYPE.get(hint.kind.__name__, ((0,), (-1, 1, 99))))
 
     def _is_odd(self) -> bool:
-        return self._dice.happens(self._odd)
+        return self._dice.happens(self._odd_share)
 
     def _pick_value(self, sensible_values: Sequence[Any], odd_values: Sequence[Any]) -> Any:
         return self._dice.pick(odd_values if odd_values and self._is_odd() else sensible_values)
 
     def _names_of_others(self, field_name: str) -> list[str]:
         """Names of other actors' resources; empty unless the request only reads."""
-        actors = [track.actor or {} for track in self._plan.tracks]
-        return [actor[field_name] for actor in actors if field_name in actor] if self._looks else []
+        actor_fields = [track.actor or {} for track in self._plan.tracks]
+        return (
+            [
+                fields_of_actor[field_name]
+                for fields_of_actor in actor_fields
+                if field_name in fields_of_actor
+            ]
+            if self._is_reading
+            else []
+        )
 
     def _of_member(self, field_name: str) -> Any:
         """A field of a group member's identity, from an answer, or an odd value."""
-        if self._api == "ConsumerGroupHeartbeat":
+        if self._api_name == "ConsumerGroupHeartbeat":
             remembered: RememberedField = {
                 "told": field_name,
                 "of": f"{self._group} {self._member}",
@@ -357,7 +365,7 @@ class _Drawing:
             if field_name == "member_id":
                 return self._member
             return self._pick_value((remembered,), ({**remembered, "plus": -1}, -1, -2, 0, 99))
-        if self._api not in ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup") and (
+        if self._api_name not in ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup") and (
             not self._is_member
         ):
             return "" if field_name == "member_id" else self._pick_value((-1,), (0, 1, 5))
@@ -368,19 +376,23 @@ class _Drawing:
         return self._pick_value((remembered,), odd_values)
 
     def _config_value(self, field_name: str) -> Any:
-        if self._api == "JoinGroup":
+        if self._api_name == "JoinGroup":
             return self._pick_value(("range",), ("odd",))
         if field_name == "resource_name":
-            return self._pick_value(*_RESOURCE_NAMES.get(self._resource, (("odd",), ())))
+            return self._pick_value(*_RESOURCE_NAMES.get(self._resource_number, (("odd",), ())))
         if field_name == "value":
             return self._pick_value(
                 _values_of(self._config), (None, "", "odd", "-1", str((1 << 63) - 1))
             )
-        resource = _TOPIC_RESOURCE if self._api == "CreateTopics" else self._resource
-        self._config = self._pick_value(self._known.get(resource, ("odd",)), ("odd", ""))
+        resource_number = (
+            _TOPIC_RESOURCE if self._api_name == "CreateTopics" else self._resource_number
+        )
+        self._config = self._pick_value(
+            self._known_configs.get(resource_number, ("odd",)), ("odd", "")
+        )
         return self._config
 
-    def _records(self) -> DrawnBatch:
+    def _draw_records(self) -> DrawnBatch:
         """Draw a batch: its keys are texts, numbers, or missing."""
         numeric_keys = self._dice.pick(("00000000", "00000001"))
         record_keys = [
@@ -407,11 +419,19 @@ def _values_of(config: str) -> list[str]:
     default = config_key.default
     if default is None and config_key.broker_name is not None:
         default = config_keys("broker", LATEST_RULES)[config_key.broker_name].default
-    bounds = [int(bound) for bound in (config_key.minimum, config_key.maximum) if bound is not None]
+    bound_values = [
+        int(bound_value)
+        for bound_value in (config_key.minimum, config_key.maximum)
+        if bound_value is not None
+    ]
     return [
         default or "",
         *config_key.choices,
-        *(str(bound + difference) for bound in bounds for difference in (-1, 0, 1)),
+        *(
+            str(bound_value + bound_step)
+            for bound_value in bound_values
+            for bound_step in (-1, 0, 1)
+        ),
     ]
 
 
@@ -419,8 +439,10 @@ def curious(dice: Dice, plan: Plan) -> Track:
     """A track that sends all kinds of requests to brokers."""
     release = REFERENCE if plan.world.as_version is None else release_named(plan.world.as_version)
     spoken_apis = shipped_apis(release)
-    interests = dice.pick_several(INTEREST_WORDS, dice.pick_weighted(defaults.INTEREST_COUNTS))
-    interest_words = {interest_word for interest in interests for interest_word in interest}
+    interests_drawn = dice.pick_several(
+        INTEREST_WORDS, dice.pick_weighted(defaults.INTEREST_COUNTS)
+    )
+    interest_words = {interest_word for interest in interests_drawn for interest_word in interest}
     apis = [
         api_name(api_key)
         for api_key in spoken_apis.accepted
@@ -429,7 +451,7 @@ def curious(dice: Dice, plan: Plan) -> Track:
     ]
     apis = dice.pick_several(apis, dice.pick_weighted(defaults.CURIOUS_API_COUNTS))
     odd_share = dice.pick_weighted(defaults.ODD_VALUE_PROBABILITIES)
-    favourites = dice.pick_several(apis, 2)
+    favourite_apis = dice.pick_several(apis, 2)
     configs = {
         interest_word: dice.pick_several(_CONFIG_NAMES[interest_word], 2)
         for interest_word in dice.pick_several([*_CONFIG_NAMES], 2)
@@ -439,11 +461,11 @@ def curious(dice: Dice, plan: Plan) -> Track:
         pause_ms = dice.up_to(defaults.PAUSES_MS)
         if dice.happens(defaults.LOG_CARE_PROBABILITY):
             partition = f"{dice.pick(OWN_TOPICS)}-0"
-            for do in ("roll", "clean"):
-                care_act: StepBody = {"do": do, "partition": partition}
+            for care_word in ("roll", "clean"):
+                care_act: StepBody = {"do": care_word, "partition": partition}
                 acts.append(Act({"cluster": care_act}, pause_ms, request_number, CURIOUS_FEATURE))
             continue
-        api = dice.pick(favourites if dice.happens(defaults.FAVOURITE_PROBABILITY) else apis)
+        api = dice.pick(favourite_apis if dice.happens(defaults.FAVOURITE_PROBABILITY) else apis)
         lowest_version, highest_version = spoken_apis.accepted[API_KEYS[api]]
         version = (
             highest_version

@@ -42,8 +42,10 @@ class Dice:
         )
         return [element for index, element in enumerate(candidates) if index in chosen_indexes]
 
-    def left_in(self, features: Mapping[str, float]) -> frozenset[str]:
+    def left_in(self, probability_by_feature: Mapping[str, float]) -> frozenset[str]:
         """Draw the features that a seed has."""
         return frozenset(
-            feature for feature, probability in features.items() if self.happens(probability)
+            feature
+            for feature, probability in probability_by_feature.items()
+            if self.happens(probability)
         )

@@ -152,7 +152,7 @@ def _care_for_logs(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSteps:
 # Time
 
 
-def _time_passes(dice: Dice, _scene: RunSetup, _rule: str) -> TimedSteps:
+def _time_passes(dice: Dice, _run_setup: RunSetup, _rule: str) -> TimedSteps:
     yield 0, {"advance": f"{1 + dice.up_to(defaults.TIME_JUMPS_S)}s"}
 
 
@@ -166,12 +166,12 @@ def _clock_jumps(dice: Dice, run_setup: RunSetup, rule_id: str) -> TimedSteps:
 # Links and steps inside of brokers
 
 
-def _slow_peers(dice: Dice, _scene: RunSetup, rule_id: str) -> TimedSteps:
+def _slow_peers(dice: Dice, _run_setup: RunSetup, rule_id: str) -> TimedSteps:
     rule_fields = {"point": dice.pick(("peer.request", "peer.response")), **_peer_api(dice)}
     yield from slow_messages(dice, {"id": rule_id, **rule_fields})
 
 
-def _lossy_peers(dice: Dice, _scene: RunSetup, rule_id: str) -> TimedSteps:
+def _lossy_peers(dice: Dice, _run_setup: RunSetup, rule_id: str) -> TimedSteps:
     point = dice.pick(("peer.request", "peer.response"))
     loss_action = dice.pick(
         ("drop", "disconnect", *(("duplicate",) if point == "peer.request" else ()))
@@ -180,18 +180,20 @@ def _lossy_peers(dice: Dice, _scene: RunSetup, rule_id: str) -> TimedSteps:
     yield 0, {"arm": {**rule_fields, "limit": dice.pick_weighted(defaults.FAULT_STRIKE_COUNTS)}}
 
 
-def _slow_clients(dice: Dice, _scene: RunSetup, rule_id: str) -> TimedSteps:
+def _slow_clients(dice: Dice, _run_setup: RunSetup, rule_id: str) -> TimedSteps:
     point = dice.pick(("client.request", "client.response"))
     yield from slow_messages(
         dice, {"id": rule_id, "point": point, "api": dice.pick(defaults.CLIENT_APIS)}
     )
 
 
-def _lossy_clients(dice: Dice, _scene: RunSetup, rule_id: str) -> TimedSteps:
+def _lossy_clients(dice: Dice, _run_setup: RunSetup, rule_id: str) -> TimedSteps:
     point = dice.pick(("client.request", "client.response"))
-    loss = "drop-answer" if point == "client.request" else "drop"  # no network doubles a request
+    loss_word = (
+        "drop-answer" if point == "client.request" else "drop"
+    )  # no network doubles a request
     rule_fields = {"id": rule_id, "point": point, "api": dice.pick(defaults.CLIENT_APIS)}
-    fault_action = {"do": dice.pick((loss, "disconnect"))}
+    fault_action = {"do": dice.pick((loss_word, "disconnect"))}
     strike_limit = dice.pick_weighted(defaults.FAULT_STRIKE_COUNTS)
     yield 0, {"arm": {**rule_fields, "action": fault_action, "limit": strike_limit}}
 

@@ -94,9 +94,12 @@ def with_further_features(plan: Plan, *, older_releases: Sequence[str]) -> Plan:
     else:
         features -= {"move-groups"}
     if "rolling-upgrade" in features and older_releases:
-        newest = world.as_version or REFERENCE.name
+        newest_release = world.as_version or REFERENCE.name
         world = msgspec.structs.replace(world, as_version=dice.pick(older_releases))
-        tracks = (*tracks, Track(CLUSTER_TRACK, tuple(_upgrade(dice, world.brokers, newest))))
+        tracks = (
+            *tracks,
+            Track(CLUSTER_TRACK, tuple(_upgrade_acts(dice, world.brokers, newest_release))),
+        )
     else:
         features -= {"rolling-upgrade"}
     dice = Dice(plan.seed, HELD_FEATURE)
@@ -105,14 +108,16 @@ def with_further_features(plan: Plan, *, older_releases: Sequence[str]) -> Plan:
         features |= {HELD_FEATURE}
         world = _fully_replicated(dice, world)
         partitions = [*_replicated_partitions(world, tracks, plan.groups)]
-        moves = tuple(_moves_while_held(dice, world.brokers, partitions))
-        tracks = (*tracks, Track(CLUSTER_TRACK, moves))
+        moves_while_held = tuple(_moves_while_held(dice, world.brokers, partitions))
+        tracks = (*tracks, Track(CLUSTER_TRACK, moves_while_held))
     dice = Dice(plan.seed, KEYED_FEATURE)
-    if (compacted := [*_compacted_topics(world)]) and dice.happens(defaults.KEYED_RECORDS_SHARE):
+    if (compacted_topics := [*_compacted_topics(world)]) and dice.happens(
+        defaults.KEYED_RECORDS_SHARE
+    ):
         features |= {KEYED_FEATURE}
-        world = _soon_forgotten(dice, world, compacted)
-        tracks = tuple(_with_keys(dice, track, compacted) for track in tracks)
-        tracks = (*tracks, Track(CLUSTER_TRACK, tuple(_cleaner_turns(dice, compacted))))
+        world = _soon_forgotten(dice, world, compacted_topics)
+        tracks = tuple(_with_keys(dice, track, compacted_topics) for track in tracks)
+        tracks = (*tracks, Track(CLUSTER_TRACK, tuple(_cleaner_turns(dice, compacted_topics))))
     dice = Dice(plan.seed, JOINT_PRODUCE_FEATURE)
     if any(map(_sends_by_hand, tracks)) and dice.happens(defaults.JOINT_PRODUCE_SHARE):
         leaders = dict(_first_leaders(world))
@@ -214,7 +219,7 @@ def _short_expirations(dice: Dice) -> Iterator[tuple[str, object]]:
 def _long_lived(dice: Dice, track: Track, tracks: tuple[Track, ...]) -> Track:
     """Give a track's transactional id an epoch near its end, as after very many transactions."""
     own_id = (track.actor or {}).get("transactional-id")
-    user_count = sum(actor.get("transactional-id") == own_id for actor in _actors(tracks))
+    user_count = sum(actor.get("transactional-id") == own_id for actor in _actors_of(tracks))
     if own_id is None or user_count > 1 or not dice.happens(0.5):
         return track
     epoch = PRODUCER_EPOCH_MAX - 1 - dice.up_to(((8, 1),))
@@ -224,7 +229,7 @@ def _long_lived(dice: Dice, track: Track, tracks: tuple[Track, ...]) -> Track:
     return msgspec.structs.replace(track, acts=acts)
 
 
-def _actors(tracks: Iterable[Track]) -> Iterator[StepBody]:
+def _actors_of(tracks: Iterable[Track]) -> Iterator[StepBody]:
     return (track.actor for track in tracks if track.actor is not None)
 
 
@@ -243,8 +248,12 @@ def _replicated_partitions(
     world: World, tracks: Iterable[Track], groups: Iterable[str]
 ) -> Iterator[str]:
     """Partitions whose leader can move to any broker with a replica."""
-    ids = {actor["transactional-id"] for actor in _actors(tracks) if "transactional-id" in actor}
-    yield from (f"__transaction_state@{transactional_id}" for transactional_id in sorted(ids))
+    transactional_ids = {
+        actor["transactional-id"] for actor in _actors_of(tracks) if "transactional-id" in actor
+    }
+    yield from (
+        f"__transaction_state@{transactional_id}" for transactional_id in sorted(transactional_ids)
+    )
     yield from (f"__consumer_offsets@{group}" for group in groups)
     topics = world.topics.items()
     yield from (
@@ -264,10 +273,10 @@ def _moves_while_held(dice: Dice, broker_count: int, partitions: Sequence[str]) 
         yield Act(step, dice.up_to(defaults.DISTURBANCE_PAUSES_MS), unit_number, HELD_FEATURE)
         for _ in range(dice.pick_weighted(defaults.LEADER_MOVE_COUNTS)):
             new_leader = dice.pick([broker for broker in broker_ids if broker != new_leader])
-            move: StepBody = {
+            move_act: StepBody = {
                 "cluster": {"do": "move-leader", "partition": partition, "to": new_leader}
             }
-            yield Act(move, dice.up_to(defaults.MOVE_PAUSES_MS), unit_number, HELD_FEATURE)
+            yield Act(move_act, dice.up_to(defaults.MOVE_PAUSES_MS), unit_number, HELD_FEATURE)
         yield Act(
             {"disarm": rule_id}, dice.up_to(defaults.MOVE_PAUSES_MS), unit_number, HELD_FEATURE
         )
@@ -359,7 +368,7 @@ def _sends_by_hand(track: Track) -> bool:
     return track.actor is not None and track.actor["plays"] == "wire"
 
 
-def _join_near_produces(dice: Dice, track: Track, leaders: Mapping[str, int]) -> Track:
+def _join_near_produces(dice: Dice, track: Track, leader_by_partition: Mapping[str, int]) -> Track:
     """Change a client so that it collects the records of a transaction, and sends those for one
     broker in one request.
     """
@@ -370,7 +379,7 @@ def _join_near_produces(dice: Dice, track: Track, leaders: Mapping[str, int]) ->
         joinable_indexes = [
             act_index
             for act_index, earlier_act in enumerate(acts)
-            if _can_join_produces(earlier_act, act, leaders)
+            if _can_join_produces(earlier_act, act, leader_by_partition)
         ]
         if joinable_indexes and dice.happens(0.7):
             acts[joinable_indexes[-1]] = _join_produces(acts[joinable_indexes[-1]], act)
@@ -379,7 +388,9 @@ def _join_near_produces(dice: Dice, track: Track, leaders: Mapping[str, int]) ->
     return msgspec.structs.replace(track, acts=tuple(acts))
 
 
-def _can_join_produces(earlier_act: Act, later_act: Act, leaders: Mapping[str, int]) -> bool:
+def _can_join_produces(
+    earlier_act: Act, later_act: Act, leader_by_partition: Mapping[str, int]
+) -> bool:
     """Whether two calls can be joined: both write to partitions of one broker in one transaction,
     without unusual fields.
     """
@@ -392,7 +403,8 @@ def _can_join_produces(earlier_act: Act, later_act: Act, leaders: Mapping[str, i
     first_partition, second_partition = (call["partition"] for call in both_calls)
     partitions = {first_partition, *both_calls[0].get("beside", ())}
     return (
-        second_partition not in partitions and leaders[first_partition] == leaders[second_partition]
+        second_partition not in partitions
+        and leader_by_partition[first_partition] == leader_by_partition[second_partition]
     )
 
 
@@ -432,7 +444,7 @@ def _both_ways(dice: Dice, track: Track, read_partitions: Sequence[str]) -> Trac
         call = act.step.get("call", {})
         member = call.get("member")
         if call.get("do") == "commit-offsets" and member is not None:
-            acts.append(_processed_less(dice, act, read_partitions))
+            acts.append(_make_commit_lower(dice, act, read_partitions))
             if dice.happens(0.5):
                 acts.append(_act_by_itself(dice, member, act.unit, {"do": "commit-offsets"}))
             continue
@@ -447,7 +459,7 @@ def _both_ways(dice: Dice, track: Track, read_partitions: Sequence[str]) -> Trac
     return msgspec.structs.replace(track, acts=tuple(acts))
 
 
-def _processed_less(dice: Dice, act: Act, read_partitions: Sequence[str]) -> Act:
+def _make_commit_lower(dice: Dice, act: Act, read_partitions: Sequence[str]) -> Act:
     """A commit whose position for one partition is 0, as if nothing of it was processed yet."""
     if not dice.happens(0.5):
         return act
@@ -488,11 +500,11 @@ def _late_followers(dice: Dice, broker_count: int, partitions: Sequence[str]) ->
             ),
             _delayed_fetch_answer(f"{rule_prefix}.all", answer_delay_ms),
         ]
-        for move in range(2 * dice.pick_weighted(defaults.LEADER_MOVE_COUNTS)):
+        for move_number in range(2 * dice.pick_weighted(defaults.LEADER_MOVE_COUNTS)):
             steps += [
-                _held_fetch(f"{rule_prefix}.{move}", old_leader),
+                _held_fetch(f"{rule_prefix}.{move_number}", old_leader),
                 {"cluster": {"do": "move-leader", "partition": partition, "to": new_leader}},
-                {"disarm": f"{rule_prefix}.{move}"},
+                {"disarm": f"{rule_prefix}.{move_number}"},
             ]
             old_leader, new_leader = new_leader, old_leader
         steps += [{"disarm": f"{rule_prefix}.last"}, {"disarm": f"{rule_prefix}.all"}]
@@ -527,13 +539,13 @@ def _trouble_acts(dice: Dice, broker_count: int) -> Iterator[Act]:
             pause_ms = 0
 
 
-def _upgrade(dice: Dice, broker_count: int, newest_release: str) -> Iterator[Act]:
+def _upgrade_acts(dice: Dice, broker_count: int, newest_release: str) -> Iterator[Act]:
     """Upgrade the brokers one after the other: each stops, and starts as the newer release."""
     for broker in range(1, broker_count + 1):
-        restart: StepBody = {"do": "start", "broker": broker, "as-version": newest_release}
+        restart_act: StepBody = {"do": "start", "broker": broker, "as-version": newest_release}
         for cluster_act, pause_choices in (
             ({"do": "stop", "broker": broker}, defaults.DISTURBANCE_PAUSES_MS),
-            (restart, defaults.OUTAGES_MS),
+            (restart_act, defaults.OUTAGES_MS),
         ):
             yield Act(
                 {"cluster": cluster_act}, dice.up_to(pause_choices), broker, "rolling-upgrade"
@@ -601,7 +613,7 @@ def _amid_faults(dice: Dice, run_setup: RunSetup) -> Iterator[Act]:
     """Begin a disturbance, make others, and end the first one."""
     makers: dict[str, _DisturbanceMaker] = {
         **DISTURBANCE_MAKERS,
-        TROUBLED_FEATURE: _trouble,
+        TROUBLED_FEATURE: _trouble_steps,
         INTERNAL_TOPICS_HABIT: _to_internal_topics,
     }
     for unit_number in range(1, dice.pick_weighted(defaults.OVERLAPPING_FAULT_UNITS) + 1):
@@ -627,7 +639,7 @@ def _amid_faults(dice: Dice, run_setup: RunSetup) -> Iterator[Act]:
             pause_ms = 0
 
 
-def _trouble(dice: Dice, run_setup: RunSetup, rule_id: str) -> TimedSteps:
+def _trouble_steps(dice: Dice, run_setup: RunSetup, rule_id: str) -> TimedSteps:
     yield from trouble(
         dice, {"id": rule_id, "broker": dice.pick(range(1, run_setup.broker_count + 1))}
     )
@@ -638,30 +650,30 @@ def _to_internal_topics(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSte
         f"__transaction_state@{transactional_id}" for transactional_id in run_setup.ids
     ]
     internal_partitions += [f"__consumer_offsets@{group}" for group in run_setup.groups]
-    yield from _care(dice, dice.pick(internal_partitions), run_setup.broker_count)
+    yield from _care_steps(dice, dice.pick(internal_partitions), run_setup.broker_count)
 
 
-def _care(dice: Dice, partition: str, broker_count: int) -> TimedSteps:
+def _care_steps(dice: Dice, partition: str, broker_count: int) -> TimedSteps:
     """Maintenance of a partition that loses no data."""
     broker_ids = range(1, broker_count + 1)
-    cluster_act: StepBody = {"do": dice.pick(defaults.MAINTENANCE_ACTS), "partition": partition}
-    match cluster_act["do"]:
+    care_act: StepBody = {"do": dice.pick(defaults.MAINTENANCE_ACTS), "partition": partition}
+    match care_act["do"]:
         case "clean" | "delete-old":
-            random_number: StepBody = {"do": "roll", "partition": partition}
-            yield dice.up_to(defaults.PAUSES_MS), {"cluster": random_number}
+            roll_act: StepBody = {"do": "roll", "partition": partition}
+            yield dice.up_to(defaults.PAUSES_MS), {"cluster": roll_act}
         case "move-leader":
-            cluster_act["to"] = dice.pick(broker_ids)
+            care_act["to"] = dice.pick(broker_ids)
         case "reassign":
-            cluster_act["replicas"] = dice.pick_several(
+            care_act["replicas"] = dice.pick_several(
                 broker_ids, dice.pick_weighted(defaults.REPLICA_COUNTS)
             )
         case "producers":
-            yield dice.up_to(defaults.PAUSES_MS), {"call": {"who": OPERATOR_NAME, **cluster_act}}
+            yield dice.up_to(defaults.PAUSES_MS), {"call": {"who": OPERATOR_NAME, **care_act}}
             return
         case "read":
-            yield dice.up_to(defaults.PAUSES_MS), {"call": {"who": READER_NAME, **cluster_act}}
+            yield dice.up_to(defaults.PAUSES_MS), {"call": {"who": READER_NAME, **care_act}}
             return
-    yield dice.up_to(defaults.PAUSES_MS), {"cluster": cluster_act}
+    yield dice.up_to(defaults.PAUSES_MS), {"cluster": care_act}
 
 
 # Transactions
@@ -674,7 +686,7 @@ def _amid_transactions(dice: Dice, track: Track, plan: Plan) -> Track:
     actor = track.actor or {}
     if "transactional-id" not in actor:
         return track
-    groups, acts = _actor_fields(plan, "group"), list[Act]()
+    group_by_actor, acts = _actor_fields(plan, "group"), list[Act]()
     for act in track.acts:
         acts.append(act)
         call = act.step.get("call", {})
@@ -683,11 +695,12 @@ def _amid_transactions(dice: Dice, track: Track, plan: Plan) -> Track:
         ):
             continue
         partition = (
-            call.get("partition") or f"__consumer_offsets@{groups[call.get('member', call['who'])]}"
+            call.get("partition")
+            or f"__consumer_offsets@{group_by_actor[call.get('member', call['who'])]}"
         )
         if dice.happens(0.3):
             partition = f"__transaction_state@{actor['transactional-id']}"
-        for after_ms, step in _care(dice, partition, plan.world.brokers):
+        for after_ms, step in _care_steps(dice, partition, plan.world.brokers):
             acts.append(Act(step, after_ms, act.unit, AMID_TRANSACTIONS_FEATURE))
     return msgspec.structs.replace(track, acts=tuple(acts))
 

@@ -82,7 +82,7 @@ def _coordinator_violations(broker: Broker) -> Iterator[Violation]:
     refused stays in memory without an epoch
     (``TransactionStateManager.putTransactionStateIfNotExists``).
     """
-    withdrawn = broker.coordinator.withdrawn_transitions()
+    transition_by_id = broker.coordinator.withdrawn_transitions()
     topic = broker.replicas.image.topics.get(TRANSACTION_STATE_TOPIC)
     if topic is None:
         return
@@ -95,22 +95,25 @@ def _coordinator_violations(broker: Broker) -> Iterator[Violation]:
         if log is None:
             continue
         if partition_index not in stored_by_partition:
-            read_shard = read_log(log.batches(), release_rules=log.config.rules).entries
+            txn_by_id = read_log(log.batches(), release_rules=log.config.rules).entries
             stored_by_partition[partition_index] = {
-                txn_of_log.transactional_id: _comparable_state(txn_of_log)
-                for txn_of_log in read_shard.values()
+                stored_txn.transactional_id: _comparable_state(stored_txn)
+                for stored_txn in txn_by_id.values()
             }
-        live_state, withdrawn_txn = _comparable_state(txn), withdrawn.get(txn.transactional_id)
-        stored_state = stored_by_partition[partition_index].get(txn.transactional_id)
-        if stored_state is None and _has_no_record(txn):
+        live_fields, withdrawn_txn = (
+            _comparable_state(txn),
+            transition_by_id.get(txn.transactional_id),
+        )
+        stored_fields = stored_by_partition[partition_index].get(txn.transactional_id)
+        if stored_fields is None and _has_no_record(txn):
             continue
-        if stored_state != live_state and (
-            withdrawn_txn is None or stored_state != _comparable_state(withdrawn_txn)
+        if stored_fields != live_fields and (
+            withdrawn_txn is None or stored_fields != _comparable_state(withdrawn_txn)
         ):
             yield (
                 FORGETFUL_COORDINATOR,
-                f"{txn.transactional_id} is {_describe_state(live_state)}, its log says"
-                f" {_describe_state(stored_state)}",
+                f"{txn.transactional_id} is {_describe_state(live_fields)}, its log says"
+                f" {_describe_state(stored_fields)}",
             )
 
 
@@ -159,9 +162,9 @@ def _group_violations(broker: Broker) -> Iterator[Violation]:
 
 def _committed_positions(shard: GroupShard) -> dict[str, int]:
     return {
-        f"{group} {commit.topic_partition}": commit.position
+        f"{group} {committed_offset.topic_partition}": committed_offset.position
         for group in sorted(shard.offsets.group_ids())
-        for commit in shard.offsets.committed_offsets(group)
+        for committed_offset in shard.offsets.committed_offsets(group)
     }
 
 
@@ -184,51 +187,51 @@ def _producer_violations(broker: Broker) -> Iterator[Violation]:
     snapshot and the batches after it; and with the state from the batches alone.
     """
     for partition, log in broker.replicas.led.items():
-        reloaded, replayed = (
-            _reload_producers(log, reload_way)
-            for reload_way in (_copy_snapshots, _without_snapshots)
+        reloaded_producers, replayed_producers = (
+            _reload_producers(log, add_snapshots)
+            for add_snapshots in (_copy_snapshots, _without_snapshots)
         )
-        live_transactions, early_transactions = (
+        live_starts, early_starts = (
             _open_transactions(log.producers),
             _transactions_before_log(log),
         )
-        for source_noun, stored_transactions in (
-            ("snapshot and log", _open_transactions(reloaded)),
-            ("log", {**_open_transactions(replayed), **early_transactions}),
+        for source_noun, stored_starts in (
+            ("snapshot and log", _open_transactions(reloaded_producers)),
+            ("log", {**_open_transactions(replayed_producers), **early_starts}),
         ):
-            if live_transactions != stored_transactions:
+            if live_starts != stored_starts:
                 yield (
                     FORGETFUL_PRODUCERS,
                     (
-                        f"{partition}: transactions are open since {live_transactions},"
-                        f" by {source_noun} since {stored_transactions}"
+                        f"{partition}: transactions are open since {live_starts},"
+                        f" by {source_noun} since {stored_starts}"
                     ),
                 )
-        yield from _epoch_violations(partition, log, reloaded)
+        yield from _epoch_violations(partition, log, reloaded_producers)
 
 
 def _epoch_violations(
-    partition: TopicPartition, log: PartitionLog, reloaded: ProducerStateManager
+    partition: TopicPartition, log: PartitionLog, reloaded_producers: ProducerStateManager
 ) -> Iterator[Violation]:
     """Check the epochs that fence zombies: each producer has the epoch of its newest batch or
     marker, also after a restart. And those that fence old coordinators: the coordinator epochs in
     the markers of a producer never decrease.
     """
-    newest: dict[int, int] = {}
-    coordinators: dict[int, int] = {}
+    epoch_by_producer: dict[int, int] = {}
+    coordinator_epoch_by_producer: dict[int, int] = {}
     for batches_of_chunk in log.batches(log.log_start_offset):
         for position, header in iter_batches(batches_of_chunk):
             producer_id = header.producer_id
             if producer_id < 0:
                 continue  # of no producer
-            newest[producer_id] = header.producer_epoch
+            epoch_by_producer[producer_id] = header.producer_epoch
             if not header.is_control:
                 continue
             control = read_control_record(batches_of_chunk, position)
             if control is None or not control.is_marker:
                 continue
-            last_coordinator_epoch = coordinators.get(producer_id, -1)
-            coordinators[producer_id] = control.coordinator_epoch
+            last_coordinator_epoch = coordinator_epoch_by_producer.get(producer_id, -1)
+            coordinator_epoch_by_producer[producer_id] = control.coordinator_epoch
             if control.coordinator_epoch < last_coordinator_epoch:
                 yield (
                     OLD_MARKER,
@@ -236,14 +239,17 @@ def _epoch_violations(
                     f" {control.coordinator_epoch}, and producer"
                     f" {producer_id} has one of {last_coordinator_epoch} before it",
                 )
-    for producer_id, epoch in newest.items():
-        live_and_reloaded = log.producers.state.find(producer_id), reloaded.state.find(producer_id)
+    for producer_id, epoch in epoch_by_producer.items():
+        entries_to_compare = (
+            log.producers.state.find(producer_id),
+            reloaded_producers.state.find(producer_id),
+        )
         # An entry without an epoch is what an emptied marker leaves of a producer.
         live_epoch, reloaded_epoch = (
             None
             if producer_entry is None or producer_entry.producer_epoch == NO_PRODUCER_EPOCH
             else producer_entry.producer_epoch
-            for producer_entry in live_and_reloaded
+            for producer_entry in entries_to_compare
         )
         may_expire = log.config.producer_id_expiration_ms < DAY_MS
         if (live_epoch, reloaded_epoch) != (epoch, epoch) and not (
@@ -277,20 +283,20 @@ def _transactions_before_log(log: PartitionLog) -> dict[int, int]:
     }
 
 
-def _without_snapshots(_log: PartitionLog, _again: ProducerStateManager) -> None:
+def _without_snapshots(_log: PartitionLog, _reloaded_producers: ProducerStateManager) -> None:
     """Replay without snapshots: the batches alone must give the same state."""
 
 
-def _copy_snapshots(log: PartitionLog, reloaded: ProducerStateManager) -> None:
+def _copy_snapshots(log: PartitionLog, reloaded_producers: ProducerStateManager) -> None:
     for offset, snapshot_entries in log.producers.snapshots.all_snapshots():
-        reloaded.snapshots.take_snapshot(offset, snapshot_entries)
+        reloaded_producers.snapshots.take_snapshot(offset, snapshot_entries)
 
 
 def _reload_producers(
-    log: PartitionLog, prepare: Callable[[PartitionLog, ProducerStateManager], None]
+    log: PartitionLog, add_snapshots: Callable[[PartitionLog, ProducerStateManager], None]
 ) -> ProducerStateManager:
     reloaded = ProducerStateManager()
-    prepare(log, reloaded)
+    add_snapshots(log, reloaded)
     reloaded.reload(
         log.local.segments,
         start_offset=log.log_start_offset,
@@ -306,25 +312,27 @@ def _replica_violations(cluster: SimCluster) -> Iterator[Violation]:
     """Replicas must have the same bytes below their high watermarks. Compacted logs are left out,
     since each broker removes other records.
     """
-    hosted: defaultdict[TopicPartition, list[tuple[BrokerId, PartitionLog]]] = defaultdict(list)
+    logs_by_partition: defaultdict[TopicPartition, list[tuple[BrokerId, PartitionLog]]] = (
+        defaultdict(list)
+    )
     for broker_id, broker in cluster.brokers.items():
         for partition, log in broker.replicas.hosted.items():
             if not log.config.is_compacted:
-                hosted[partition].append((broker_id, log))
-    for partition, logs in hosted.items():
+                logs_by_partition[partition].append((broker_id, log))
+    for partition, logs in logs_by_partition.items():
         if len(logs) < 2:
             continue
-        common_start = max(log.log_start_offset for _, log in logs)
-        common_end = min(log.high_watermark for _, log in logs)
+        common_start_offset = max(log.log_start_offset for _, log in logs)
+        common_end_offset = min(log.high_watermark for _, log in logs)
         (first_id, first_log), *other_logs = logs
-        first_bytes = _batches_between(first_log, common_start, common_end)
+        first_bytes = _batches_between(first_log, common_start_offset, common_end_offset)
         for broker_id, log in other_logs:
-            if _batches_between(log, common_start, common_end) != first_bytes:
+            if _batches_between(log, common_start_offset, common_end_offset) != first_bytes:
                 yield (
                     DIFFERENT_REPLICAS,
                     (
                         f"{partition}: brokers {first_id} and {broker_id} differ"
-                        f" from {common_start} to {common_end}"
+                        f" from {common_start_offset} to {common_end_offset}"
                     ),
                 )
 

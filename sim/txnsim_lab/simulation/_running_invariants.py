@@ -80,23 +80,23 @@ class MomentChecks:
 
     def _watermark_violations(self, brokers: Mapping[BrokerId, Broker]) -> Iterator[BrokenPromise]:
         """Checks that records below a replica's high watermark are on every in-sync replica."""
-        for partition, in_sync in self._replicated_partitions:
-            highest_watermark, highest_broker, ends = -1, 0, []
+        for partition, in_sync_brokers in self._replicated_partitions:
+            highest_watermark, broker_of_highest, log_ends = -1, 0, []
             for broker_id, broker in brokers.items():
                 log = broker.replicas.hosted.get(partition)
                 if log is None:
                     continue
                 if log.high_watermark > highest_watermark:
-                    highest_watermark, highest_broker = log.high_watermark, broker_id
-                if broker_id in in_sync:
-                    ends.append((log.log_end_offset, broker_id))
-            lowest_end, shortest_broker = min(ends, default=(highest_watermark, 0))
+                    highest_watermark, broker_of_highest = log.high_watermark, broker_id
+                if broker_id in in_sync_brokers:
+                    log_ends.append((log.log_end_offset, broker_id))
+            lowest_end, broker_of_lowest = min(log_ends, default=(highest_watermark, 0))
             if lowest_end < highest_watermark:
                 yield (
                     HIGH_WATERMARK_KIND,
-                    f"{partition}: the high watermark of broker {highest_broker} is"
+                    f"{partition}: the high watermark of broker {broker_of_highest} is"
                     f" {highest_watermark}, and the log of"
-                    f" broker {shortest_broker}, which is in sync, ends at {lowest_end}",
+                    f" broker {broker_of_lowest}, which is in sync, ends at {lowest_end}",
                 )
 
 
@@ -116,7 +116,7 @@ def _isr_violations(image: ClusterImage) -> Iterator[BrokenPromise]:
             if partition.leader == NO_LEADER:
                 continue  # the last one that was in sync may be out of service
             eligible_replicas = {
-                replica for replica in partition.replicas if image.is_active(replica)
+                replica_id for replica_id in partition.replicas if image.is_active(replica_id)
             }
             if partition.leader not in partition.isr or not eligible_replicas.issuperset(
                 partition.isr
@@ -182,14 +182,14 @@ def _ends_behind(log: PartitionLog, offset: int) -> Iterator[tuple[int, BatchHea
     """Transactions that end at this offset or later: the first offset and the marker of each."""
     if not any(header.is_control for header in _batch_headers(log, offset)):
         return
-    open_since: dict[int, int] = {}
+    first_offset_by_producer: dict[int, int] = {}
     for header in _batch_headers(log, log.log_start_offset):
         if header.is_control:
-            first_offset = open_since.pop(header.producer_id, None)
+            first_offset = first_offset_by_producer.pop(header.producer_id, None)
             if first_offset is not None and header.base_offset >= offset:
                 yield first_offset, header
         elif header.is_transactional:
-            open_since.setdefault(header.producer_id, header.base_offset)
+            first_offset_by_producer.setdefault(header.producer_id, header.base_offset)
 
 
 def _batch_headers(log: PartitionLog, start_offset: int) -> Iterator[BatchHeader]:
@@ -208,13 +208,16 @@ def _early_position_violations(
         for position in positions_read.positions
         if position.offset >= 0
     }
-    reread_shard, replicated = GroupShard(partition=0, coordinator_epoch=0), set[TopicPartition]()
+    reread_shard, replicated_partitions = (
+        GroupShard(partition=0, coordinator_epoch=0),
+        set[TopicPartition](),
+    )
 
     def note() -> None:
         for partition, offset in answered_offsets.items():
             committed = reread_shard.offsets.committed_offset(positions_read.group, partition)
             if committed is not None and committed.position == offset:
-                replicated.add(partition)
+                replicated_partitions.add(partition)
 
     batches = [
         (header.base_offset, batches_of_chunk[position : position + header.size])
@@ -227,7 +230,11 @@ def _early_position_violations(
                 note()
     for partition, offset in answered_offsets.items():
         committed = reread_shard.offsets.committed_offset(positions_read.group, partition)
-        if partition not in replicated and committed is not None and committed.position == offset:
+        if (
+            partition not in replicated_partitions
+            and committed is not None
+            and committed.position == offset
+        ):
             yield (
                 EARLY_POSITION_KIND,
                 f"{positions_read.who} got {offset} of {positions_read.group} on {partition}, which"

@@ -66,33 +66,37 @@ _FILE_ONLY_FIELDS: Final = frozenset({"who", "do", "error", "background", "id"})
 def sentence_of(step: StepBody) -> str:
     """The beginning of a sentence that describes an act; its remaining fields follow it."""
     ((step_kind, step_fields),) = step.items()
-    field_texts = (
+    text_by_field = (
         {field_name: _text_of(field_value) for field_name, field_value in step_fields.items()}
         if isinstance(step_fields, dict)
         else {}
     )
-    field_texts.setdefault(step_kind, _text_of(step_fields))
-    act_name = field_texts.get("do", "")
-    if step_kind == "cluster" and "coordinator-of" in field_texts:
-        template = "broker {to} becomes the coordinator of {coordinator-of}"
+    text_by_field.setdefault(step_kind, _text_of(step_fields))
+    act_name = text_by_field.get("do", "")
+    if step_kind == "cluster" and "coordinator-of" in text_by_field:
+        sentence_template = "broker {to} becomes the coordinator of {coordinator-of}"
     else:
         templates = {"call": _CALL_SENTENCES, "cluster": _CLUSTER_SENTENCES}.get(
             step_kind, _OTHER_SENTENCES
         )
-        template = templates.get(act_name if step_kind in ("call", "cluster") else step_kind, "")
-    placeholders = [field_name for _, field_name, _, _ in Formatter().parse(template) if field_name]
-    if not template or not field_texts.keys() >= set(placeholders):
-        actor_name, placeholders = field_texts.get("who", ""), []
-        template = (
+        sentence_template = templates.get(
+            act_name if step_kind in ("call", "cluster") else step_kind, ""
+        )
+    placeholders = [
+        field_name for _, field_name, _, _ in Formatter().parse(sentence_template) if field_name
+    ]
+    if not sentence_template or not text_by_field.keys() >= set(placeholders):
+        actor_name, placeholders = text_by_field.get("who", ""), []
+        sentence_template = (
             f"{actor_name} {act_name or step_kind}".strip().replace("{", "{{").replace("}", "}}")
         )
-    sentence = template.format_map(field_texts)
-    further_fields = [
+    sentence = sentence_template.format_map(text_by_field)
+    further_field_texts = [
         f"{field_name} {text_of_value}"
-        for field_name, text_of_value in field_texts.items()
+        for field_name, text_of_value in text_by_field.items()
         if field_name not in (*placeholders, step_kind) and field_name not in _FILE_ONLY_FIELDS
     ]
-    return f"{sentence} ({', '.join(further_fields)})" if further_fields else sentence
+    return f"{sentence} ({', '.join(further_field_texts)})" if further_field_texts else sentence
 
 
 def _text_of(field_value: Any) -> str:

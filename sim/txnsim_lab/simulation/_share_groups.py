@@ -47,10 +47,10 @@ def with_share_groups(
         for member_number in range(1, dice.pick_weighted(defaults.SHARE_MEMBER_COUNTS) + 1):
             member = f"{group_name}m{member_number}"
             actor = {"plays": "share-member", "group": group_name}
-            tracks.append(Track(member, tuple(_member(dice, member, inputs)), actor))
+            tracks.append(Track(member, tuple(_member_acts(dice, member, inputs)), actor))
     if dice.happens(defaults.LARGE_TRANSACTIONS_SHARE):
         actor = {"plays": "wire", "transactional-id": WRITER_ACTOR, "transaction-timeout": "20s"}
-        tracks.append(Track(WRITER_ACTOR, tuple(_writer(dice, partitions)), actor, "anew"))
+        tracks.append(Track(WRITER_ACTOR, tuple(_writer_acts(dice, partitions)), actor, "anew"))
     return msgspec.structs.replace(world, settings=settings), tuple(tracks)
 
 
@@ -75,7 +75,7 @@ def _group_configs(dice: Dice, groups: Sequence[str]) -> Iterator[Act]:
         yield from unit.acts
 
 
-def _member(dice: Dice, actor_name: str, topics: Sequence[str]) -> Iterator[Act]:
+def _member_acts(dice: Dice, actor_name: str, topics: Sequence[str]) -> Iterator[Act]:
     for poll_number in range(1, dice.pick_weighted(defaults.SHARE_POLL_COUNTS) + 1):
         unit = UnitOfWork(dice, actor_name, poll_number)
         if poll_number == 1:
@@ -90,7 +90,7 @@ def _member(dice: Dice, actor_name: str, topics: Sequence[str]) -> Iterator[Act]
         yield from unit.acts
 
 
-def _writer(dice: Dice, partitions: Sequence[str]) -> Iterator[Act]:
+def _writer_acts(dice: Dice, partitions: Sequence[str]) -> Iterator[Act]:
     """Transactions with more records than a group may acquire; most of them abort."""
     for transaction_number in range(1, dice.pick_weighted(defaults.TRANSACTION_COUNTS) + 1):
         unit = UnitOfWork(dice, WRITER_ACTOR, transaction_number)

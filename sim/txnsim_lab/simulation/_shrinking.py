@@ -71,10 +71,10 @@ class _Shrinking:
         switch: tuple[str, bool] | None,
         tries_max: int,
     ) -> None:
-        self._kinds = kinds
-        self._switch = switch
+        self._kinds_to_keep = kinds
+        self._switch_setting = switch
         self._tries_left = tries_max
-        self._max = tries_max
+        self._tries_max = tries_max
         self._is_calm = False
         """Whether each act, with its consequences, ends before the next one begins."""
         self.plan = plan
@@ -91,7 +91,9 @@ class _Shrinking:
             self._is_calm = self._is_calm or self._space_out_acts()
             if not self._is_calm:
                 self._shorten_pauses()
-        return ShrunkPlan(plan=self.plan, run=self.played, try_count=self._max - self._tries_left)
+        return ShrunkPlan(
+            plan=self.plan, run=self.played, try_count=self._tries_max - self._tries_left
+        )
 
     def _measure(self) -> tuple[int, int, int]:
         total_pause_ms = sum(act.after_ms for track in self.plan.tracks for act in track.acts)
@@ -104,11 +106,11 @@ class _Shrinking:
         self._tries_left -= 1
         try:
             played_run = play(plan)
-            if not played_run.kinds or not self._kinds.issuperset(played_run.kinds):
+            if not played_run.kinds or not self._kinds_to_keep.issuperset(played_run.kinds):
                 return False
-            if self._switch is not None:
+            if self._switch_setting is not None:
                 self._tries_left -= 1
-                if play(with_switch(plan, *self._switch)).kinds:
+                if play(with_switch(plan, *self._switch_setting)).kinds:
                     return False
         except (ConfigError, ValueError):
             return False  # no such cluster
@@ -147,15 +149,18 @@ class _Shrinking:
         self, candidates: Sequence[T], plan_having: Callable[[Sequence[T]], Plan]
     ) -> None:
         """Leave items out: halves first, then smaller pieces, then one by one."""
-        remaining, piece_size = list(candidates), max(1, len(candidates) // 2)
+        remaining_candidates, piece_size = list(candidates), max(1, len(candidates) // 2)
         while piece_size:
-            piece_start = 0
-            while piece_start < len(remaining):
-                fewer_candidates = remaining[:piece_start] + remaining[piece_start + piece_size :]
+            piece_index = 0
+            while piece_index < len(remaining_candidates):
+                fewer_candidates = (
+                    remaining_candidates[:piece_index]
+                    + remaining_candidates[piece_index + piece_size :]
+                )
                 if self._accept_if_same(plan_having(fewer_candidates)):
-                    remaining = fewer_candidates
+                    remaining_candidates = fewer_candidates
                 else:
-                    piece_start += piece_size
+                    piece_index += piece_size
             piece_size //= 2
 
     def _with_acts(self, track_index: int, acts: Sequence[Act]) -> Plan:
@@ -171,13 +176,13 @@ class _Shrinking:
             for act_index, start_time in enumerate(self._start_times(track))
         )
         acts = [list(track.acts) for track in self.plan.tracks]
-        latest_rank = [0] * len(acts)
+        latest_rank_by_track = [0] * len(acts)
         for start_rank, (_, track_index, act_index) in enumerate(start_times_us):
             acts[track_index][act_index] = msgspec.structs.replace(
                 acts[track_index][act_index],
-                after_ms=(start_rank - latest_rank[track_index]) * CALM_PAUSE_MS,
+                after_ms=(start_rank - latest_rank_by_track[track_index]) * CALM_PAUSE_MS,
             )
-            latest_rank[track_index] = start_rank
+            latest_rank_by_track[track_index] = start_rank
         tracks = [
             msgspec.structs.replace(track, acts=tuple(track_acts))
             for track, track_acts in zip(self.plan.tracks, acts, strict=True)
@@ -197,8 +202,10 @@ class _Shrinking:
         """Shorten each pause to zero, else by halves, while the finding stays."""
         for track_index in range(len(self.plan.tracks)):
             for act_index in range(len(self.plan.tracks[track_index].acts)):
-                for shorten in (lambda _: 0, lambda ms: ms // 10 * 5):
-                    while self._accept_if_same(self._with_pause(track_index, act_index, shorten)):
+                for shorten_ms in (lambda _: 0, lambda ms: ms // 10 * 5):
+                    while self._accept_if_same(
+                        self._with_pause(track_index, act_index, shorten_ms)
+                    ):
                         continue
 
     def _with_pause(self, track_index: int, act_index: int, shorten: Callable[[int], int]) -> Plan:
@@ -209,8 +216,8 @@ class _Shrinking:
         return self._with_acts(track_index, acts)
 
     def _simplify_world(self) -> None:
-        for world in self._plainer_worlds():
-            self._accept_if_same(msgspec.structs.replace(self.plan, world=world))
+        for plainer_world in self._plainer_worlds():
+            self._accept_if_same(msgspec.structs.replace(self.plan, world=plainer_world))
         for track_index, track in enumerate(self.plan.tracks):
             if track.on_error != "go-on":
                 tracks = list(self.plan.tracks)
@@ -218,17 +225,17 @@ class _Shrinking:
                 self._accept_if_same(_with_tracks(self.plan, tracks))
 
     def _plainer_worlds(self) -> Iterator[object]:
-        replace = msgspec.structs.replace
-        yield replace(self.plan.world, latency_us=_ORDINARY_LATENCY_US)
-        yield replace(self.plan.world, peer_latency_us=_ORDINARY_LATENCY_US)
+        replace_fields = msgspec.structs.replace
+        yield replace_fields(self.plan.world, latency_us=_ORDINARY_LATENCY_US)
+        yield replace_fields(self.plan.world, peer_latency_us=_ORDINARY_LATENCY_US)
         for dropped_name in tuple(self.plan.world.settings):
-            yield replace(
+            yield replace_fields(
                 self.plan.world, settings=_without_key(self.plan.world.settings, dropped_name)
             )
         plan_json = self.plan.to_json()
         for dropped_name in tuple(self.plan.world.topics):
             if f'"{dropped_name}-'.encode() not in plan_json:
-                yield replace(
+                yield replace_fields(
                     self.plan.world, topics=_without_key(self.plan.world.topics, dropped_name)
                 )
         for dropped_name, topic in tuple(self.plan.world.topics.items()):
@@ -239,7 +246,7 @@ class _Shrinking:
                         : plainer_topic.get("partitions", 1)
                     ]
                     topics = {**self.plan.world.topics, dropped_name: plainer_topic}
-                    yield replace(self.plan.world, topics=topics)
+                    yield replace_fields(self.plan.world, topics=topics)
 
 
 def with_switch(plan: Plan, switch_name: str, is_on: bool) -> Plan:  # noqa: FBT001 - it is the switch's
@@ -288,12 +295,14 @@ HABIT_TESTS: Final[Mapping[str, Callable[[Act], bool]]] = {
 }
 
 
-def start_later(plan: Plan, track: int, delay_ms: int) -> Plan:
+def start_later(plan: Plan, track_index: int, delay_ms: int) -> Plan:
     """The plan in which one track begins later."""
     tracks = list(plan.tracks)
-    if acts := tracks[track].acts:
+    if acts := tracks[track_index].acts:
         first_act = msgspec.structs.replace(acts[0], after_ms=acts[0].after_ms + delay_ms)
-        tracks[track] = msgspec.structs.replace(tracks[track], acts=(first_act, *acts[1:]))
+        tracks[track_index] = msgspec.structs.replace(
+            tracks[track_index], acts=(first_act, *acts[1:])
+        )
     return _with_tracks(plan, tracks)
 
 

@@ -74,18 +74,18 @@ def other_plan(plan: Plan, changed_settings: Sequence[str]) -> Plan:
         ConfigError: There is no such release or switch.
     """
     world = plan.world
-    for setting in changed_settings:
-        setting_name, equals, setting_value = setting.partition("=")
-        if not equals:
-            release_named(setting)  # or there is none
-            modes, other_modes = modes_of(world.as_version), modes_of(setting)
-            mode_index = modes.index(world.mode) if world.mode in modes else 0
+    for setting_text in changed_settings:
+        setting_name, equals_sign, setting_value = setting_text.partition("=")
+        if not equals_sign:
+            release_named(setting_text)  # or there is none
+            own_modes, other_modes = modes_of(world.as_version), modes_of(setting_text)
+            mode_index = own_modes.index(world.mode) if world.mode in own_modes else 0
             mode = other_modes[min(mode_index, len(other_modes) - 1)]
-            world = msgspec.structs.replace(world, as_version=setting, mode=mode, rules={})
+            world = msgspec.structs.replace(world, as_version=setting_text, mode=mode, rules={})
         elif setting_name in Rules.documentation():
             if setting_value not in ("on", "off"):
                 raise ConfigError(
-                    f"--against {setting}: expected {setting_name}=on or {setting_name}=off"
+                    f"--against {setting_text}: expected {setting_name}=on or {setting_name}=off"
                 )
             world = msgspec.structs.replace(
                 world, rules={**world.rules, setting_name: setting_value == "on"}
@@ -120,44 +120,50 @@ def difference(plan: Plan, other_side: Plan) -> BrokerRunDifference:
         Recording.from_lines(side_name, played_run.trace.splitlines())
         for side_name, played_run in (("A", left_run), ("B", right_run))
     ]
-    parted_moment = diff(*runs)
+    divergence = diff(*runs)
     return BrokerRunDifference(
-        sentence=_sentence(left_run, right_run),
-        inside=None if parted_moment is None else parted_moment.sentence,
+        sentence=_difference_sentence(left_run, right_run),
+        inside=None if divergence is None else divergence.sentence,
         left_run=left_run,
         right_run=right_run,
     )
 
 
-def _sentence(left_run: PlayedRun, right_run: PlayedRun) -> str:
+def _difference_sentence(left_run: PlayedRun, right_run: PlayedRun) -> str:
     act_difference = _first_difference(left_run, right_run)
     if act_difference is not None:
         left_act, right_act = act_difference.ours, act_difference.theirs
         parted_act = left_act or right_act
         assert parted_act is not None
-        comparable_parts = (
+        subject_phrase = (
             f"They part at {parted_act.at_us / 1e6:.3f} s, when {sentence_of(parted_act.step)}"
         )
         if left_act is not None and right_act is not None and left_act.error == right_act.error:
-            return f"{comparable_parts}: both answer {left_act.error}, and do not say the same."
-        return f"{comparable_parts}: A {_answer_text(left_act)}, B {_answer_text(right_act)}."
+            return f"{subject_phrase}: both answer {left_act.error}, and do not say the same."
+        return f"{subject_phrase}: A {_answer_text(left_act)}, B {_answer_text(right_act)}."
     if left_run.kinds != right_run.kinds:
         return (
-            f"All clients are answered alike; A has {_kinds(left_run)}, B has {_kinds(right_run)}."
+            f"All clients are answered alike; A has {_kinds_text(left_run)}, B has"
+            f" {_kinds_text(right_run)}."
         )
     return "All clients are answered alike, and the judges say the same."
 
 
 def _first_difference(left_run: PlayedRun, right_run: PlayedRun) -> _ActDifference | None:
     """The earliest act with different answers; None if there is none."""
-    left_acts, right_acts = _by_actor(left_run.acts), _by_actor(right_run.acts)
+    left_acts_by_actor, right_acts_by_actor = (
+        _acts_by_actor(left_run.acts),
+        _acts_by_actor(right_run.acts),
+    )
     act_differences: list[_ActDifference] = []
-    for actor in dict.fromkeys((*left_acts, *right_acts)):
-        for left_act, right_act in zip_longest(left_acts[actor], right_acts[actor]):
+    for actor in dict.fromkeys((*left_acts_by_actor, *right_acts_by_actor)):
+        for left_act, right_act in zip_longest(
+            left_acts_by_actor[actor], right_acts_by_actor[actor]
+        ):
             if (
                 left_act is None
                 or right_act is None
-                or _comparable(left_act) != _comparable(right_act)
+                or _comparable_part(left_act) != _comparable_part(right_act)
             ):
                 at_us = min(act.at_us for act in (left_act, right_act) if act is not None)
                 act_differences.append(_ActDifference(at_us, actor, left_act, right_act))
@@ -169,15 +175,15 @@ def _first_difference(left_run: PlayedRun, right_run: PlayedRun) -> _ActDifferen
     )
 
 
-def _comparable(act: PlayedAct) -> _Comparable:
+def _comparable_part(act: PlayedAct) -> _Comparable:
     return _Comparable(request=act.step, error=act.error, answer_digest=act.answer_digest)
 
 
-def _by_actor(acts: Sequence[PlayedAct]) -> defaultdict[str, list[PlayedAct]]:
-    by_actor: defaultdict[str, list[PlayedAct]] = defaultdict(list)
+def _acts_by_actor(acts: Sequence[PlayedAct]) -> defaultdict[str, list[PlayedAct]]:
+    acts_by_actor: defaultdict[str, list[PlayedAct]] = defaultdict(list)
     for act in sorted(acts, key=lambda act: act.at_us):
-        by_actor[act.who].append(act)
-    return by_actor
+        acts_by_actor[act.who].append(act)
+    return acts_by_actor
 
 
 def _answer_text(act: PlayedAct | None) -> str:
@@ -186,5 +192,5 @@ def _answer_text(act: PlayedAct | None) -> str:
     return f"answers {act.error} after {act.took_us / 1_000:.0f} ms"
 
 
-def _kinds(played_run: PlayedRun) -> str:
+def _kinds_text(played_run: PlayedRun) -> str:
     return ", ".join(played_run.kinds) or "no finding"

@@ -51,13 +51,13 @@ def draw(seed: int, options: SimulationOptions = SimulationOptions()) -> Plan:  
         for topic_number in range(1, dice.pick_weighted(defaults.TOPIC_COUNTS) + 1)
     }
     settings = _draw_settings(dice, brokers)
-    features = drawn_features - (
+    features_left = drawn_features - (
         frozenset()
         if _survives_power_failure(topics, settings, drawn_features)
         else {POWER_FAILURE}
     )
     run_setup = RunSetup(
-        features=features,
+        features=features_left,
         partitions=tuple(
             f"{topic_name}-{partition_index}"
             for topic_name, topic in topics.items()
@@ -79,12 +79,14 @@ def draw(seed: int, options: SimulationOptions = SimulationOptions()) -> Plan:  
         as_version=options.as_version,
         rules=dict(options.rules),
     )
-    clients = () if options.workload is not None else tuple(_draw_client_tracks(dice, run_setup))
+    client_tracks = (
+        () if options.workload is not None else tuple(_draw_client_tracks(dice, run_setup))
+    )
     plan = Plan(
         seed=seed,
         world=world,
-        tracks=(*clients, *_draw_other_tracks(dice, run_setup)),
-        features=tuple(sorted(features)),
+        tracks=(*client_tracks, *_draw_other_tracks(dice, run_setup)),
+        features=tuple(sorted(features_left)),
         workload=options.workload,
     )
     return with_amid(
@@ -93,18 +95,22 @@ def draw(seed: int, options: SimulationOptions = SimulationOptions()) -> Plan:  
 
 
 def _survives_power_failure(
-    topics: Mapping[str, StepBody], settings: StepBody, features: frozenset[str]
+    topic_by_name: Mapping[str, StepBody], settings: StepBody, features: frozenset[str]
 ) -> bool:
     """Whether the cluster must lose nothing if one machine loses its power: every acknowledged
     record is on two other brokers, and no other broker is out of service.
     """
-    internal = ("transaction.state.log", "offsets.topic")
-    replicas = [topic["replication-factor"] for topic in topics.values()]
-    replicas += [settings[f"{internal_name}.replication.factor"] for internal_name in internal]
-    in_sync = [topic.get("configs", {}).get("min.insync.replicas", 1) for topic in topics.values()]
-    in_sync.append(settings["transaction.state.log.min.isr"])
-    dies_alone = features.isdisjoint(("kill", "stop", "isolate", "full-disk", "reassign"))
-    return dies_alone and min(replicas) > 2 and min(in_sync) > 1
+    internal_topics = ("transaction.state.log", "offsets.topic")
+    replication_factors = [topic["replication-factor"] for topic in topic_by_name.values()]
+    replication_factors += [
+        settings[f"{internal_name}.replication.factor"] for internal_name in internal_topics
+    ]
+    min_in_sync_replicas = [
+        topic.get("configs", {}).get("min.insync.replicas", 1) for topic in topic_by_name.values()
+    ]
+    min_in_sync_replicas.append(settings["transaction.state.log.min.isr"])
+    fails_alone = features.isdisjoint(("kill", "stop", "isolate", "full-disk", "reassign"))
+    return fails_alone and min(replication_factors) > 2 and min(min_in_sync_replicas) > 1
 
 
 def modes_of(as_version: str | None) -> tuple[str, ...]:

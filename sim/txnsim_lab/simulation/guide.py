@@ -28,14 +28,17 @@ def guided_seeds(seeds: Iterable[int], options: SimulationOptions) -> Iterator[i
         seeds: The seeds to choose from.
         options: What the user has fixed.
     """
-    remaining, played_pairs = iter(seeds), Counter[tuple[str, str]]()
+    remaining, play_count_by_pair = iter(seeds), Counter[tuple[str, str]]()
     while candidate_seeds := list(islice(remaining, CANDIDATES_PER_RUN)):
         pairs_by_seed = {seed: pairs_of(draw(seed, options)) for seed in candidate_seeds}
         best_seed = max(
             candidate_seeds,
-            key=lambda seed: sum(1 / (1 + played_pairs[pair]) for pair in pairs_by_seed[seed]),
+            key=lambda seed: sum(
+                1 / (1 + play_count_by_pair[condition_pair])
+                for condition_pair in pairs_by_seed[seed]
+            ),
         )
-        played_pairs.update(pairs_by_seed[best_seed])
+        play_count_by_pair.update(pairs_by_seed[best_seed])
         yield best_seed
 
 

@@ -108,8 +108,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def groups(self) -> list[str]:
         """The consumer groups whose members act in it, by name."""
-        actors = (track.actor for track in self.tracks if track.actor is not None)
-        return sorted({actor["group"] for actor in actors if actor["plays"] == "member"})
+        actors_of_tracks = (track.actor for track in self.tracks if track.actor is not None)
+        return sorted({actor["group"] for actor in actors_of_tracks if actor["plays"] == "member"})
 
     def to_json(self) -> bytes:
         """The plan as JSON, for a file."""

@@ -227,10 +227,10 @@ class _PlayingRun:
         }
         self._guest = None if plan.workload is None else workload_named(plan.workload)
         self._is_over = False
-        self._done: list[PlayedAct] = []
+        self._played_acts: list[PlayedAct] = []
         self._cells: Counter[CoverageCell] = Counter()
         self._findings: list[Finding] = []
-        self._shared: list[Finding] = []
+        self._shared_findings: list[Finding] = []
         self._deletes_topics = _deletes_topics(plan)
         self._remembered_fields: PartitionsByGeneration = {}
         self._curious: Curious | None = None
@@ -239,43 +239,43 @@ class _PlayingRun:
         self._environment: VirtualEnvironment | None = None
         self._start_us = 0
         self._virtual_ms = 0
-        self._guest_commits = 0
+        self._guest_commit_count = 0
 
     def to_played_run(self, limit_findings: Iterable[Finding]) -> PlayedRun:
         history, trace = b"", b""
-        findings = [*limit_findings, *self._findings, *self._shared]
+        findings = [*limit_findings, *self._findings, *self._shared_findings]
         if self._recorder is not None:
             history = self._recorder.history.to_lines()
             try:
                 anomalies = judge(self._recorder.history).anomalies
                 findings += [Finding(str(anomaly.kind), anomaly.because) for anomaly in anomalies]
-                promises = broken_promises(
+                promises_broken = broken_promises(
                     self._recorder.history,
                     keeps_positions=_keeps_positions(self.plan),
                     watchers=frozenset({MONITOR_ACTOR}),
                 )
-                findings += [Finding(*promise) for promise in promises]
+                findings += [Finding(*broken_promise) for broken_promise in promises_broken]
             except HistoryError as error:
                 findings.append(Finding(CRASH_KIND, f"the history can't be judged: {error}"))
         if self._environment is not None and self._environment.tracer.on:
             lines: list[bytes] = []
-            verdict = ", ".join(sorted({finding.kind for finding in findings})) or "healthy"
-            self._environment.tracer.export(lines.append, verdict=verdict)
+            verdict_words = ", ".join(sorted({finding.kind for finding in findings})) or "healthy"
+            self._environment.tracer.export(lines.append, verdict=verdict_words)
             trace = b"".join(lines)
         return PlayedRun(
             findings=tuple(findings),
-            acts=tuple(self._done),
+            acts=tuple(self._played_acts),
             cells=dict(sorted(self._cells.items())),
             virtual_ms=self._virtual_ms,
-            guest_commit_count=self._guest_commits,
-            digest=self._digest(findings),
+            guest_commit_count=self._guest_commit_count,
+            digest=self._digest_run(findings),
             history=history,
             trace=trace,
         )
 
-    def _digest(self, findings: list[Finding]) -> str:
-        encoded = msgspec.json.encode((self._done, findings, self._virtual_ms))
-        return hashlib.blake2b(encoded, digest_size=8).hexdigest()
+    def _digest_run(self, findings: list[Finding]) -> str:
+        encoded_run = msgspec.json.encode((self._played_acts, findings, self._virtual_ms))
+        return hashlib.blake2b(encoded_run, digest_size=8).hexdigest()
 
     async def whole(self, environment: VirtualEnvironment) -> None:
         """Play the whole run, from the start of the cluster to the last observation."""
@@ -346,7 +346,7 @@ class _PlayingRun:
             )
         self._findings += [Finding(*violation) for violation in violations(target.cluster)]
         if self._guest is not None:
-            self._guest_commits = count_commit_markers(target.cluster)
+            self._guest_commit_count = count_commit_markers(target.cluster)
 
     async def _play_guest(self, workload: Awaitable[object]) -> None:
         """Run the user's coroutine; the whole of it counts as one act."""
@@ -354,7 +354,7 @@ class _PlayingRun:
         clock = self._environment.clock
         began_us = clock.monotonic_us()
         error = await end_of(workload)
-        self._done.append(
+        self._played_acts.append(
             PlayedAct(
                 at_us=began_us - self._start_us,
                 took_us=clock.monotonic_us() - began_us,
@@ -439,10 +439,10 @@ class _PlayingRun:
         leaders, transaction_states = _leader_by_partition(cluster), _state_by_id(cluster)
         transaction_state = self._transaction_state(transaction_states, track)
         self._findings += [Finding(*violation) for violation in self._note_violations(cluster)]
-        commit = asked_of_group(running_story.around, cluster, call)
+        position_commit = asked_of_group(running_story.around, cluster, call)
         old_generation_reason, fenced_reason = (
-            reason_to_refuse(commit, cluster),
-            reason_to_fence(commit),
+            reason_to_refuse(position_commit, cluster),
+            reason_to_fence(position_commit),
         )
         try:
             if step is None:
@@ -456,7 +456,7 @@ class _PlayingRun:
             answer = CallResult(error=error.error_name or "IN_VAIN", because=str(error))
         except ConfigError as error:
             answer = CallResult(error="IMPOSSIBLE", because=str(error))
-        self._done.append(
+        self._played_acts.append(
             PlayedAct(
                 at_us=began_us - self._start_us,
                 took_us=clock.monotonic_us() - began_us,
@@ -471,22 +471,30 @@ class _PlayingRun:
         self._cells[CoverageCell(transaction_state, drawn_act.request_name, answer.error)] += 1
         if old_generation_reason or fenced_reason:
             # A coordinator that has moved meanwhile may not know the later generation.
-            commit = asked_of_group(running_story.around, cluster, call)
-            if old_generation_reason and answer.error == NONE and reason_to_refuse(commit, cluster):
+            position_commit = asked_of_group(running_story.around, cluster, call)
+            if (
+                old_generation_reason
+                and answer.error == NONE
+                and reason_to_refuse(position_commit, cluster)
+            ):
                 self._findings.append(Finding(OLD_GENERATION_KIND, old_generation_reason))
-            if fenced_reason and answer.error in UNFENCED_ANSWERS and reason_to_fence(commit):
+            if (
+                fenced_reason
+                and answer.error in UNFENCED_ANSWERS
+                and reason_to_fence(position_commit)
+            ):
                 self._findings.append(Finding(NOT_FENCED_KIND, f"{fenced_reason}: {answer.error}"))
         self._findings += [Finding(*violation) for violation in self._note_violations(cluster)]
         if call is not None and call.do == "read-positions" and answer.error == NONE:
             self._findings += [
                 Finding(*violation) for violation in self._early_positions(running_story, call.who)
             ]
-        if not self._shared:
+        if not self._shared_findings:
             violations = (
                 *(() if self._deletes_topics else of_two_members(running_story.around, cluster)),
                 *changed_assignments(running_story.around, self._remembered_fields),
             )
-            self._shared = [Finding(*violation) for violation in violations]
+            self._shared_findings = [Finding(*violation) for violation in violations]
         return answer
 
     def _note_violations(self, cluster: SimCluster) -> list[BrokenPromise]:
@@ -544,19 +552,21 @@ async def _drain_share_groups(running_story: RunningStory, plan: Plan) -> None:
     """Let one member of each share group poll and accept until polls are empty. The first poll may
     be empty anyway: it loads the share partition, or finds that its log begins later.
     """
-    drainers: dict[str, str] = {}
+    actor_by_group: dict[str, str] = {}
     for track in plan.tracks:
         if track.actor is not None and track.actor["plays"] == "share-member":
-            drainers.setdefault(track.actor["group"], track.name)
-    for actor_name in drainers.values():
+            actor_by_group.setdefault(track.actor["group"], track.name)
+    for actor_name in actor_by_group.values():
         await _call_leniently(running_story, actor_name, "subscribe", topics=[*plan.world.topics])
         empty_poll_count = 0
         for _ in range(DRAINING_POLLS_MAX):
-            length_before = len(running_story.recorder.history)
+            history_length_before = len(running_story.recorder.history)
             await _call_leniently(running_story, actor_name, "poll")
             new_observations = (
                 running_story.recorder.history[observation_index]
-                for observation_index in range(length_before, len(running_story.recorder.history))
+                for observation_index in range(
+                    history_length_before, len(running_story.recorder.history)
+                )
             )
             if any(
                 isinstance(observation, ShareFetched) and observation.records
@@ -638,23 +648,23 @@ async def play_step(running_story: RunningStory, step: Step) -> CallResult:
 
 async def _until_done(clock: Any, tasks: list[asyncio.Task[Any]], patience_ms: int) -> None:
     """Wait until all tasks have ended, but no longer than the limit."""
-    all_done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    done_future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     open_tasks = {task for task in tasks if not task.done()}
 
     def end(finished_task: asyncio.Task[Any] | None = None) -> None:
         open_tasks.discard(finished_task)
-        if (finished_task is None or not open_tasks) and not all_done.done():
-            all_done.set_result(None)
+        if (finished_task is None or not open_tasks) and not done_future.done():
+            done_future.set_result(None)
 
     if not open_tasks:
         return
     for task in tuple(open_tasks):
         task.add_done_callback(end)
-    timer = clock.call_later(patience_ms, end)
+    patience_timer = clock.call_later(patience_ms, end)
     try:
-        await all_done
+        await done_future
     finally:
-        timer.cancel()
+        patience_timer.cancel()
 
 
 async def heal(cluster: SimCluster) -> None:
@@ -774,7 +784,7 @@ def of_two_members(surroundings: Surroundings, cluster: SimCluster) -> Iterator[
     the owner has not polled for too long, which notices it with its next poll. Partitions go by
     name, so the check does not work if a topic is deleted and created again.
     """
-    holders: dict[tuple[str, TopicPartition], str] = {}
+    holder_by_group_partition: dict[tuple[str, TopicPartition], str] = {}
     for actor_name, member in sorted(surroundings.members.items()):
         group_id = member.options.group_id
         group, _ = _newest_group(cluster, group_id)
@@ -783,7 +793,7 @@ def of_two_members(surroundings: Surroundings, cluster: SimCluster) -> Iterator[
         if member.metadata.member_id not in group.members:
             continue
         for partition in sorted(member.assigned):
-            other_actor = holders.setdefault((group_id, partition), actor_name)
+            other_actor = holder_by_group_partition.setdefault((group_id, partition), actor_name)
             if other_actor != actor_name:
                 yield (
                     TWO_MEMBERS_KIND,
@@ -853,34 +863,35 @@ def asked_of_group(
     return PositionCommit(call.who, metadata, tuple(partitions), group, rules)
 
 
-def reason_to_refuse(commit: PositionCommit | None, cluster: SimCluster) -> str:
+def reason_to_refuse(position_commit: PositionCommit | None, cluster: SimCluster) -> str:
     """Why a commit must be refused; empty if it may be granted. It is refused if it comes from an
     old generation of a classic group; or in the name of an unknown member, with an epoch that the
     member does not have, or for a partition that the member has not had since the epoch of the
     commit.
     """
-    if commit is None:
+    if position_commit is None:
         return ""
-    actor_name, member, partitions, group, rules = commit
-    claim = f"{actor_name} committed positions of {group.group_id}"
+    actor_name, member, partitions, group, rules = position_commit
+    claim_text = f"{actor_name} committed positions of {group.group_id}"
     if isinstance(group, ClassicGroup):
         if not 0 <= member.generation < group.generation:
             return ""
         return (
-            f"{claim} at generation {member.generation}, after generation {group.generation} had"
-            " begun"
+            f"{claim_text} at generation {member.generation}, after generation {group.generation}"
+            " had begun"
         )
     if member.generation < 0:
         return ""
     known_member = group.members.get(member.member_id)
     if known_member is None:
-        return f"{claim} as {member.member_id}, which is no member"
-    behind_may = rules.members_behind_may_commit
+        return f"{claim_text} as {member.member_id}, which is no member"
+    may_commit_behind = rules.members_behind_may_commit
     if member.generation > known_member.member_epoch or (
-        member.generation < known_member.member_epoch and not behind_may
+        member.generation < known_member.member_epoch and not may_commit_behind
     ):
         return (
-            f"{claim} at epoch {member.generation} of a member at epoch {known_member.member_epoch}"
+            f"{claim_text} at epoch {member.generation} of a member at epoch"
+            f" {known_member.member_epoch}"
         )
     if member.generation == known_member.member_epoch:
         return ""
@@ -896,25 +907,29 @@ def reason_to_refuse(commit: PositionCommit | None, cluster: SimCluster) -> str:
             epoch_known_since is None or epoch_known_since > member.generation
         ):
             return (
-                f"{claim} on {partition} at epoch {member.generation} of a member at epoch"
+                f"{claim_text} on {partition} at epoch {member.generation} of a member at epoch"
                 f" {known_member.member_epoch}, which has not had the partition since"
             )
     return ""
 
 
-def reason_to_fence(commit: PositionCommit | None) -> str:
+def reason_to_fence(position_commit: PositionCommit | None) -> str:
     """Why a commit must get FENCED_INSTANCE_ID; empty if it need not. A program that was replaced
     by another one with its instance id must stop, and not join again.
     """
-    if commit is None or commit.member.instance_id is None or commit.member.generation < 0:
+    if (
+        position_commit is None
+        or position_commit.member.instance_id is None
+        or position_commit.member.generation < 0
+    ):
         return ""
-    group, member = commit.group, commit.member
-    holder = group.static_members.get(member.instance_id or "")
-    if not isinstance(group, ClassicGroup) or holder in (None, member.member_id):
+    group, member = position_commit.group, position_commit.member
+    holder_id = group.static_members.get(member.instance_id or "")
+    if not isinstance(group, ClassicGroup) or holder_id in (None, member.member_id):
         return ""
     return (
-        f"{commit.actor_name} committed positions of {group.group_id} as {member.member_id}, though"
-        f" instance {member.instance_id} had come to {holder}"
+        f"{position_commit.actor_name} committed positions of {group.group_id} as"
+        f" {member.member_id}, though instance {member.instance_id} had come to {holder_id}"
     )
 
 

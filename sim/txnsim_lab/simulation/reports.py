@@ -107,7 +107,7 @@ def examine_seed(
     report = FindingReport(
         seed=seed,
         kinds=anomaly_kinds,
-        because=_because(played_run.findings),
+        because=_reasons_of(played_run.findings),
         causes=causes,
         files=(),
         release=release.patch_release,
@@ -129,7 +129,7 @@ def examine_seed(
     return report, files
 
 
-def _because(findings: tuple[Finding, ...]) -> tuple[str, ...]:
+def _reasons_of(findings: tuple[Finding, ...]) -> tuple[str, ...]:
     return tuple(f"{finding.kind}: {finding.because}" for finding in findings)
 
 
@@ -252,11 +252,11 @@ def _story_steps(acts: Sequence[PlayedAct]) -> Iterator[StepBody]:
     acts_by_time = sorted(
         (act for act in acts if act.error not in _ERRORS_WITHOUT_EFFECT), key=lambda act: act.at_us
     )
-    open_calls: list[tuple[int, str]] = []
+    ends_of_open_calls: list[tuple[int, str]] = []
     for act_index, act in enumerate(acts_by_time):
-        for end_us, call_name in sorted(open_calls):
+        for end_us, call_name in sorted(ends_of_open_calls):
             if end_us <= act.at_us:
-                open_calls.remove((end_us, call_name))
+                ends_of_open_calls.remove((end_us, call_name))
                 yield {"await": {"call": call_name, "error": "any"}}
         yield from _wait_steps(acts_by_time, act_index)
         next_start_us = (
@@ -267,9 +267,9 @@ def _story_steps(acts: Sequence[PlayedAct]) -> Iterator[StepBody]:
         if is_slow and "call" in step and "background" not in step["call"]:
             call_name = f"call {act_index}"
             step = {"call": {**step["call"], "background": call_name, "error": "any"}}
-            open_calls.append((act.at_us + act.took_us, call_name))
+            ends_of_open_calls.append((act.at_us + act.took_us, call_name))
         yield step
-    for _, call_name in sorted(open_calls):
+    for _, call_name in sorted(ends_of_open_calls):
         yield {"await": {"call": call_name, "error": "any"}}
     yield from _healing_steps(acts_by_time)
 
@@ -278,17 +278,17 @@ def _healing_steps(acts: Sequence[PlayedAct]) -> Iterator[StepBody]:
     """Steps that undo the remaining damage: the end of a run does so by itself, that of a story
     does not.
     """
-    broken: dict[int, str] = {}
+    healing_act_by_broker: dict[int, str] = {}
     for act in acts:
         match act.step.get("cluster"):
             case {"do": "kill" | "stop", "broker": broker}:
-                broken[broker] = "start"
+                healing_act_by_broker[broker] = "start"
             case {"do": "isolate", "broker": broker}:
-                broken[broker] = "heal"
+                healing_act_by_broker[broker] = "heal"
             case {"do": "start" | "heal", "broker": broker}:
-                broken.pop(broker, None)
-    for broker, do in broken.items():
-        yield {"cluster": {"do": do, "broker": broker}}
+                healing_act_by_broker.pop(broker, None)
+    for broker, healing_act in healing_act_by_broker.items():
+        yield {"cluster": {"do": healing_act, "broker": broker}}
 
 
 def _with_expected_error(act: PlayedAct) -> StepBody:

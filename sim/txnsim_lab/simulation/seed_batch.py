@@ -41,9 +41,9 @@ def prepare_worker() -> None:
         ConfigError: Its runs would not repeat.
     """
     quieten()
-    for limit in limits_of_process():
-        if _HASH_SEED in limit:
-            raise ConfigError(f"a worker of Spark can't repeat runs: {limit}")
+    for limit_sentence in limits_of_process():
+        if _HASH_SEED in limit_sentence:
+            raise ConfigError(f"a worker of Spark can't repeat runs: {limit_sentence}")
 
 
 class SeedRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ class SeedTally:
     @property
     def idle(self) -> str | None:
         """What the seeds have not exercised, so that the verdict means nothing; None if all was."""
-        missing_parts = [
+        idle_parts = [
             part_name
             for part_name, part_count in (
                 ("no seed was played", self.seed_count),
@@ -113,7 +113,7 @@ class SeedTally:
             )
             if not part_count
         ]
-        return missing_parts[0] if missing_parts else None
+        return idle_parts[0] if idle_parts else None
 
 
 def row_of(seed: int, options: SimulationOptions, *, cpu_s: float | None = None) -> SeedRow:
@@ -295,7 +295,7 @@ class RowFile:
             ConfigError: The file can't be read, or has rows of other runs.
         """
         self._path = file_path
-        self._head = msgspec.json.encode({"txnsim": TXNSIM, "wanted": options})
+        self._head_line = msgspec.json.encode({"txnsim": TXNSIM, "wanted": options})
         self.rows: dict[int, SeedRow] = {}
         try:
             first_line, *row_lines = (
@@ -303,18 +303,18 @@ class RowFile:
             )
         except OSError as error:
             raise ConfigError(f"{file_path}: can't be read: {problem_of(error)}") from None
-        if first_line not in (b"", self._head):
+        if first_line not in (b"", self._head_line):
             raise ConfigError(
                 f"{file_path}: has rows of other runs: {first_line.decode(errors='replace')}"
             )
-        self._whole = self._head + b"\n"
+        self._content = self._head_line + b"\n"
         for row_line in row_lines:
             try:
                 row = msgspec.json.decode(row_line, type=SeedRow)
             except (msgspec.MsgspecError, RecursionError):
                 continue
             self.rows[row.seed] = row
-            self._whole += row_line + b"\n"
+            self._content += row_line + b"\n"
 
     def __enter__(self) -> RowFile:
         """Remove an incomplete last line, and open the file for appending.
@@ -322,7 +322,7 @@ class RowFile:
         Raises:
             ConfigError: The file can't be written.
         """
-        write_whole(self._path, self._whole)
+        write_whole(self._path, self._content)
         self._file = self._path.open("ab", buffering=0)
         return self
 

@@ -54,7 +54,7 @@ class ApacheOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Node(msgspec.Struct, kw_only=True):
     node_id: int
-    home: Path
+    home_folder: Path
     port: int
     """Client port; for the controller, its only port."""
     peer_port: int = 0
@@ -67,16 +67,16 @@ class ApacheBrokers:
     def __init__(self, options: ApacheOptions) -> None:
         """Start nothing yet, but choose the ports."""
         self._options = options
-        self.home = Path(tempfile.mkdtemp(prefix="txnsim-apache-"))
+        self.home_folder = Path(tempfile.mkdtemp(prefix="txnsim-apache-"))
         """Settings, storage and logs of every process; ``stop`` removes it."""
         controller_port, *ports = real_world.free_ports(1 + 2 * options.brokers)
         self._controller = _Node(
-            node_id=CONTROLLER_ID, home=self.home / "controller", port=controller_port
+            node_id=CONTROLLER_ID, home_folder=self.home_folder / "controller", port=controller_port
         )
         self._brokers = {
             broker_number: _Node(
                 node_id=broker_number,
-                home=self.home / f"broker-{broker_number}",
+                home_folder=self.home_folder / f"broker-{broker_number}",
                 port=ports[2 * broker_number - 2],
                 peer_port=ports[2 * broker_number - 1],
             )
@@ -95,7 +95,7 @@ class ApacheBrokers:
             NodeAddress(node.node_id, HOST, node.peer_port) for node in self._brokers.values()
         )
 
-    async def start(self, listeners: Mapping[int, int]) -> None:
+    async def start(self, peer_port_by_node: Mapping[int, int]) -> None:
         """Format the storage and start every process, without waiting until they answer.
 
         Raises:
@@ -103,10 +103,10 @@ class ApacheBrokers:
         """
         nodes = (self._controller, *self._brokers.values())
         for node in nodes:
-            node.home.mkdir(parents=True)
-            properties = self._properties(node, listeners)
+            node.home_folder.mkdir(parents=True)
+            properties = self._node_properties(node, peer_port_by_node)
             properties_text = "".join(f"{key}={value}\n" for key, value in properties.items())
-            (node.home / "server.properties").write_text(properties_text, encoding="utf-8")
+            (node.home_folder / "server.properties").write_text(properties_text, encoding="utf-8")
         format_calls = (self._format_storage(node) for node in nodes)
         # All of them end before the first failure is raised, so that no process is left.
         for failure in await asyncio.gather(*format_calls, return_exceptions=True):
@@ -155,7 +155,10 @@ class ApacheBrokers:
         for node in (self._controller, *self._brokers.values()):
             process = node.process
             if process is not None and process.returncode is not None:
-                return f"{node.home.name} exited with {process.returncode}:\n{_log_tail(node.home)}"
+                return (
+                    f"{node.home_folder.name} exited with {process.returncode}:\n"
+                    f"{_log_tail(node.home_folder)}"
+                )
         return ""
 
     async def stop(self) -> None:
@@ -165,12 +168,12 @@ class ApacheBrokers:
                 with contextlib.suppress(ProcessLookupError):
                     node.process.kill()
                 await node.process.wait()
-        shutil.rmtree(self.home, ignore_errors=True)
+        shutil.rmtree(self.home_folder, ignore_errors=True)
 
     # Processes
 
     def _data_directory(self, broker_number: int) -> Path:
-        return self._brokers[broker_number].home / DATA_DIRECTORY
+        return self._brokers[broker_number].home_folder / DATA_DIRECTORY
 
     def _running_process(self, broker_number: int) -> asyncio.subprocess.Process:
         node = self._brokers.get(broker_number)
@@ -180,7 +183,7 @@ class ApacheBrokers:
 
     async def _start_process(self, node: _Node) -> None:
         heap_option = "-Xmx256m" if node is self._controller else "-Xmx512m"
-        with (node.home / "broker.log").open("ab") as log_file:
+        with (node.home_folder / "broker.log").open("ab") as log_file:
             node.process = await asyncio.create_subprocess_exec(
                 java(),
                 heap_option,
@@ -189,7 +192,7 @@ class ApacheBrokers:
                 "-cp",
                 f"{self._options.libs}/*",
                 "kafka.Kafka",
-                str(node.home / "server.properties"),
+                str(node.home_folder / "server.properties"),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log_file,
                 stderr=log_file,
@@ -206,7 +209,7 @@ class ApacheBrokers:
             "-cp",
             f"{options.libs}/*",
             "kafka.tools.StorageTool",
-            *("format", "-t", CLUSTER_ID, "-c", str(node.home / "server.properties")),
+            *("format", "-t", CLUSTER_ID, "-c", str(node.home_folder / "server.properties")),
             *(feature_option if Release.line_of(options.version) >= FEATURE_SINCE else ()),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
@@ -216,7 +219,7 @@ class ApacheBrokers:
         if process.returncode != 0:
             raise ConfigError(f"storage could not be formatted:\n{output.decode(errors='replace')}")
 
-    def _properties(self, node: _Node, listeners: Mapping[int, int]) -> dict[str, str]:
+    def _node_properties(self, node: _Node, peer_port_by_node: Mapping[int, int]) -> dict[str, str]:
         replication_factor = min(3, self._options.brokers)
         is_controller = node is self._controller
         common_properties = {
@@ -224,7 +227,7 @@ class ApacheBrokers:
             "node.id": str(node.node_id),
             "controller.quorum.voters": f"{CONTROLLER_ID}@{HOST}:{self._controller.port}",
             "controller.listener.names": "CONTROLLER",
-            "log.dirs": str(node.home / DATA_DIRECTORY),
+            "log.dirs": str(node.home_folder / DATA_DIRECTORY),
             "broker.session.timeout.ms": str(SESSION_TIMEOUT_MS),
             "broker.heartbeat.interval.ms": "500",
             "unclean.leader.election.interval.ms": "1000",
@@ -242,7 +245,7 @@ class ApacheBrokers:
                 "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
                 "listeners": controller_listener,
             }
-        listener = f"INTERNAL://{HOST}:{listeners[node.node_id]}"
+        internal_listener = f"INTERNAL://{HOST}:{peer_port_by_node[node.node_id]}"
         racks = self._options.racks
         return {
             **common_properties,
@@ -251,7 +254,7 @@ class ApacheBrokers:
             "CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "INTERNAL",
             "listeners": f"PLAINTEXT://{HOST}:{node.port},INTERNAL://{HOST}:{node.peer_port}",
-            "advertised.listeners": f"PLAINTEXT://{HOST}:{node.port},{listener}",
+            "advertised.listeners": f"PLAINTEXT://{HOST}:{node.port},{internal_listener}",
         }
 
 

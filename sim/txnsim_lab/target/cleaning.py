@@ -96,7 +96,9 @@ class Cleaner:
             await self._cluster.refresh(deadline=self._cluster.deadline(TIMEOUT_MS))
         except ClientError as error:
             return list(
-                self._leftovers(story_resources, reason=f"the cluster does not answer: {error}")
+                self._list_leftovers(
+                    story_resources, reason=f"the cluster does not answer: {error}"
+                )
             )
         descriptions = await self._end_transactions(story_resources.transactional_ids, leftovers)
         kept_topics = await self._delete_topics(story_resources.topics, leftovers)
@@ -104,7 +106,9 @@ class Cleaner:
         await self._abort_hanging(story_resources, kept_topics, descriptions, leftovers)
         return leftovers
 
-    def _leftovers(self, story_resources: StoryResources, *, reason: str) -> Iterator[Leftover]:
+    def _list_leftovers(
+        self, story_resources: StoryResources, *, reason: str
+    ) -> Iterator[Leftover]:
         for name in sorted(story_resources.transactional_ids):
             yield Leftover(
                 kind="transaction", name=name, why=reason, command=self._describe_command(name)
@@ -132,13 +136,14 @@ class Cleaner:
             for transactional_id, description in descriptions.items()
             if _is_open(description)
         ]
-        refusals: dict[str, ClientError] = {}
+        refusal_by_id: dict[str, ClientError] = {}
         if open_ids:
-            fence_outcomes = await self._admin.fence_producers(open_ids, timeout_ms=TIMEOUT_MS)
-            refusals = {
-                transactional_id: outcome
-                for transactional_id, outcome in fence_outcomes.items()
-                if isinstance(outcome, ClientError) and not _is_retriable(outcome)
+            outcome_by_id = await self._admin.fence_producers(open_ids, timeout_ms=TIMEOUT_MS)
+            refusal_by_id = {
+                transactional_id: identity_or_error
+                for transactional_id, identity_or_error in outcome_by_id.items()
+                if isinstance(identity_or_error, ClientError)
+                and not _is_retriable(identity_or_error)
             }
         deadline = Deadline(self._clock, TIMEOUT_MS)
         while open_ids:
@@ -149,17 +154,17 @@ class Cleaner:
                 if _is_open(descriptions[transactional_id])
             ]
             # What may not be ended is not waited for: that would be its whole timeout.
-            if deadline.has_passed or refusals.keys() >= set(open_ids):
+            if deadline.has_passed or refusal_by_id.keys() >= set(open_ids):
                 break
             await pause(self._clock, POLL_MS)
-        leftovers += self._open_leftovers(first_descriptions, descriptions, refusals)
+        leftovers += self._open_leftovers(first_descriptions, descriptions, refusal_by_id)
         return descriptions
 
     def _open_leftovers(
         self,
-        first_descriptions: DescribedTransactions,
+        first_description_by_id: DescribedTransactions,
         descriptions: DescribedTransactions,
-        refusals: Mapping[str, ClientError],
+        refusal_by_id: Mapping[str, ClientError],
     ) -> Iterator[Leftover]:
         for transactional_id, latest_description in descriptions.items():
             if isinstance(latest_description, ClientError):
@@ -169,7 +174,7 @@ class Cleaner:
                     "whether it is open can't be seen: "
                     f"{_refusal_reason(latest_description, _VIEW_RIGHTS)}"
                 )
-                first_description = first_descriptions[transactional_id]
+                first_description = first_description_by_id[transactional_id]
                 if not isinstance(first_description, ClientError) and not _is_open(
                     first_description
                 ):
@@ -181,10 +186,10 @@ class Cleaner:
                     command=self._describe_command(transactional_id),
                 )
             elif _is_open(latest_description):
-                if transactional_id in refusals:
+                if transactional_id in refusal_by_id:
                     reason = (
                         f"{latest_description.state}, and may not be ended: "
-                        f"{_refusal_reason(refusals[transactional_id], _REMOVAL_RIGHTS)}"
+                        f"{_refusal_reason(refusal_by_id[transactional_id], _REMOVAL_RIGHTS)}"
                     )
                 else:
                     reason = (
@@ -274,7 +279,7 @@ class Cleaner:
         self,
         story_resources: StoryResources,
         kept_topics: Mapping[str, int],
-        descriptions: DescribedTransactions,
+        description_by_id: DescribedTransactions,
         leftovers: list[Leftover],
     ) -> None:
         """Abort hanging transactions, which no coordinator ends; those in deleted
@@ -282,7 +287,7 @@ class Cleaner:
         """
         known_descriptions = [
             description
-            for description in descriptions.values()
+            for description in description_by_id.values()
             if not isinstance(description, ClientError)
         ]
         open_producer_ids = {
@@ -381,11 +386,15 @@ def _is_retriable(error: ClientError) -> bool:
     return error.error is None or error.error.retriable
 
 
-def _refusal_reason(error: ClientError, rights: Mapping[ErrorCode, str]) -> str:
+def _refusal_reason(error: ClientError, right_by_error: Mapping[ErrorCode, str]) -> str:
     """Why a request was refused: Kafka's name of the error and the missing right; other errors in
     their own words.
     """
     if error.error is None:
         return str(error)
-    right = rights.get(error.error)
-    return str(error) if right is None else f"{code_name(error.error)}, it takes {right}"
+    missing_right = right_by_error.get(error.error)
+    return (
+        str(error)
+        if missing_right is None
+        else f"{code_name(error.error)}, it takes {missing_right}"
+    )

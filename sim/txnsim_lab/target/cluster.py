@@ -220,7 +220,7 @@ def replicas_from(leader_id: int, replica_count: int, *, broker_count: int) -> t
     )
 
 
-def require_ability(abilities: frozenset[Ability], ability: Ability, act: str) -> None:
+def require_ability(abilities: frozenset[Ability], ability: Ability, act_text: str) -> None:
     """Check that a target has the ability for an act.
 
     Raises:
@@ -229,9 +229,9 @@ def require_ability(abilities: frozenset[Ability], ability: Ability, act: str) -
     if ability not in abilities:
         lack_reason = _LACK_REASONS.get(ability)
         raise TargetError(
-            f"a real cluster can't {act}: only a simulator can"
+            f"a real cluster can't {act_text}: only a simulator can"
             if lack_reason is None
-            else f"{act}: {lack_reason}"
+            else f"{act_text}: {lack_reason}"
         )
 
 

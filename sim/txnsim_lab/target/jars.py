@@ -122,18 +122,18 @@ def java() -> str:
 
 
 def _copy_jars(version: str, libs: Path) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
+    maven_program = shutil.which("mvn")
+    if maven_program is None:
         raise ConfigError(
             "mvn: not found; Apache Kafka's jars are fetched by Maven: install a JDK 17 and Maven "
             "(Debian: apt-get install openjdk-17-jdk-headless maven)"
         )
     with whole(libs) as partial_libs, tempfile.TemporaryDirectory() as project_directory:
-        pom = Path(project_directory) / "pom.xml"
-        pom.write_text(_POM.replace("VERSION", version), encoding="utf-8")
+        pom_file = Path(project_directory) / "pom.xml"
+        pom_file.write_text(_POM.replace("VERSION", version), encoding="utf-8")
         maven_goal = ("dependency:copy-dependencies", f"-DoutputDirectory={partial_libs}")
         maven_run = subprocess.run(
-            (maven, "-q", "-B", "-f", str(pom), *maven_goal),
+            (maven_program, "-q", "-B", "-f", str(pom_file), *maven_goal),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

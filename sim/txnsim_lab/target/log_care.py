@@ -45,9 +45,9 @@ async def configure(admin: Admin, topic: str, config_name: str, config_value: st
     Raises:
         TargetError: The change is refused.
     """
-    refused = await admin.set_topic_config(topic, config_name, config_value)
-    if refused is not None:
-        raise TargetError(f"{topic}: {config_name}: {refused}")
+    refusal = await admin.set_topic_config(topic, config_name, config_value)
+    if refusal is not None:
+        raise TargetError(f"{topic}: {config_name}: {refusal}")
 
 
 async def roll(admin: Admin, clock: Clock, partition: TopicPartition) -> None:

@@ -97,10 +97,10 @@ class RealTarget:
         self.prefix = prefix
         self.settings = settings
         self._processes = processes
-        self._groups = groups
+        self._group_names = groups
         self._transactional_ids = transactional_ids
         self._topics: dict[str, int] = {}
-        self._ids: tuple[int, ...] = ()
+        self._broker_ids: tuple[int, ...] = ()
         # Past the proxy: what the target asks is no part of the story, and no fault may strike it.
         self._cluster = proxy.outside(
             msgspec.structs.replace(proxy.options.settings, client_id="txnsim-stage")
@@ -126,7 +126,7 @@ class RealTarget:
 
     @property
     def brokers(self) -> int:
-        return len(self._ids)
+        return len(self._broker_ids)
 
     @property
     def topics(self) -> Mapping[str, int]:
@@ -155,7 +155,7 @@ class RealTarget:
             if self._processes is not None:
                 await self._wait_for_in_sync(topic_name)  # the story before may have ended a broker
         await self._cluster.refresh()
-        self._ids = tuple(sorted(broker.broker_id for broker in self._cluster.view.brokers))
+        self._broker_ids = tuple(sorted(broker.broker_id for broker in self._cluster.view.brokers))
         self.settings = msgspec.structs.replace(
             self.settings,
             transaction_state_log_num_partitions=partition_counts[TRANSACTION_STATE_TOPIC],
@@ -189,7 +189,7 @@ class RealTarget:
             tuple(self._broker_id(broker_number) for broker_number in replicas)
             for _, replicas in topic.assignments
         )
-        request = NewTopic(
+        new_topic = NewTopic(
             name=name,
             assignments=assignments,
             configs=tuple(
@@ -200,7 +200,7 @@ class RealTarget:
         # From now on it may be there, also where no answer comes.
         self._topics[name] = len(assignments)
         try:
-            outcome = (await self._admin.create_topics([request]))[name]
+            outcome = (await self._admin.create_topics([new_topic]))[name]
             if isinstance(outcome, ClientError):
                 if outcome.error is not None and not outcome.error.retriable:
                     del self._topics[name]
@@ -214,9 +214,9 @@ class RealTarget:
         require_ability(self.abilities, Ability.INSIDE, "grow-topic")
 
     async def delete_topic(self, name: str) -> None:
-        outcome = (await self._admin.delete_topics([name]))[name]
-        if outcome is not None:
-            raise TargetError(f"topic {name}: {outcome}")
+        refusal = (await self._admin.delete_topics([name]))[name]
+        if refusal is not None:
+            raise TargetError(f"topic {name}: {refusal}")
         await self._admin.wait_without_topics([name], timeout_ms=TIMEOUT_MS)
         self._topics.pop(name, None)
 
@@ -301,17 +301,17 @@ class RealTarget:
     # Leaders
 
     def _broker_id(self, broker_number: int) -> int:
-        return self._ids[(broker_number - 1) % len(self._ids)]
+        return self._broker_ids[(broker_number - 1) % len(self._broker_ids)]
 
     def number_of(self, broker_id: int) -> int:
-        return self._ids.index(broker_id) + 1
+        return self._broker_ids.index(broker_id) + 1
 
     async def home_of_id(self, transactional_id: str) -> TopicPartition:
         partition_count = self.settings.transaction_state_log_num_partitions
         partition_index = partition_for(TransactionalId(transactional_id), partition_count)
         return TopicPartition(TRANSACTION_STATE_TOPIC, partition_index)
 
-    async def _leadership(self, partition: TopicPartition) -> Any:
+    async def _partition_metadata(self, partition: TopicPartition) -> Any:
         """The partition in the metadata; None while it has no leader."""
         return (await self._cluster.refresh((partition.topic,))).leader(partition)
 
@@ -321,19 +321,19 @@ class RealTarget:
 
     async def reload_coordinator(self, partition: TopicPartition) -> None:
         self._need_whole_cluster(partition, "reload-coordinator")
-        leadership = await self._leadership(partition)
+        leadership = await self._partition_metadata(partition)
         if leadership is None:
             raise TargetError(f"{partition} has no leader")
         other_broker = next(broker for broker in leadership.isr if broker != leadership.leader_id)
         await self._move_leader(partition, other_broker)
         await self._move_leader(partition, leadership.leader_id)
 
-    def _need_whole_cluster(self, partition: TopicPartition, act: str) -> None:
+    def _need_whole_cluster(self, partition: TopicPartition, act_text: str) -> None:
         if partition.topic in INTERNAL_TOPICS:
-            require_ability(self.abilities, Ability.WHOLE_CLUSTER, act)
+            require_ability(self.abilities, Ability.WHOLE_CLUSTER, act_text)
 
     async def _move_leader(self, partition: TopicPartition, new_leader: int) -> None:
-        leadership = await self._leadership(partition)
+        leadership = await self._partition_metadata(partition)
         if leadership is not None and leadership.leader_id == new_leader:
             return
         if leadership is None or new_leader not in leadership.replicas:
@@ -343,7 +343,7 @@ class RealTarget:
 
         async def is_leader() -> bool:
             await self._admin.elect_preferred_leader(partition)
-            leadership = await self._leadership(partition)
+            leadership = await self._partition_metadata(partition)
             return leadership is not None and leadership.leader_id == new_leader
 
         await self._wait_until(is_leader, f"broker {new_leader} leads {partition}")
@@ -363,15 +363,15 @@ class RealTarget:
             raise TargetError(f"{partition} is not given to {replicas}: {code_name(error)}")
 
         async def is_reassigned() -> bool:
-            leadership = await self._leadership(partition)
+            leadership = await self._partition_metadata(partition)
             return leadership is not None and set(leadership.replicas) == set(replicas)
 
         await self._wait_until(is_reassigned, f"the replicas of {partition} are {replicas}")
 
     # Brokers
 
-    def _own_processes(self, ability: Ability, act: str) -> Processes:
-        require_ability(self.abilities, ability, act)
+    def _own_processes(self, ability: Ability, act_text: str) -> Processes:
+        require_ability(self.abilities, ability, act_text)
         assert self._processes is not None, "who is able to do this has them"
         return self._processes
 
@@ -420,12 +420,12 @@ class RealTarget:
         await log_care.roll(self._admin, self.environment.clock, partition)
 
     async def clean(self, partition: TopicPartition) -> None:
-        disks = self._own_processes(Ability.LOGS, "clean")
-        await log_care.clean(self._admin, self.environment.clock, disks, partition)
+        broker_processes = self._own_processes(Ability.LOGS, "clean")
+        await log_care.clean(self._admin, self.environment.clock, broker_processes, partition)
 
     async def delete_old(self, partition: TopicPartition) -> None:
-        disks = self._own_processes(Ability.LOGS, "delete-old")
-        await log_care.delete_old(self._admin, self.environment.clock, disks, partition)
+        broker_processes = self._own_processes(Ability.LOGS, "delete-old")
+        await log_care.delete_old(self._admin, self.environment.clock, broker_processes, partition)
 
     # Cleaning up
 
@@ -454,7 +454,7 @@ class RealTarget:
     def _story_resources(self) -> StoryResources:
         return StoryResources(
             topics=self._topics,
-            groups=self._groups,
+            groups=self._group_names,
             transactional_ids=self._transactional_ids,
             offsets_partition_count=self.settings.offsets_topic_num_partitions,
         )

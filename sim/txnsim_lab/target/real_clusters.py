@@ -67,13 +67,15 @@ async def apache_cluster(
         # Brokers advertise the listeners of the proxy, so these are there before the brokers.
         await proxy.peers.learn(brokers.peers)
         await brokers.start({listener.node_id: listener.port for listener in proxy.peers})
-        proxy_start = environment.tasks.spawn(proxy.start(), name="the proxy in front of brokers")
-        while not proxy_start.done():
+        proxy_start_task = environment.tasks.spawn(
+            proxy.start(), name="the proxy in front of brokers"
+        )
+        while not proxy_start_task.done():
             if exit_report := brokers.exit_report():
-                proxy_start.cancel()
+                proxy_start_task.cancel()
                 raise ConfigError(f"Apache Kafka {options.version}: {exit_report}")
-            await asyncio.wait([proxy_start], timeout=POLL_MS / 1000)
-        proxy_start.result()
+            await asyncio.wait([proxy_start_task], timeout=POLL_MS / 1000)
+        proxy_start_task.result()
         while len(list(proxy.clients)) < options.brokers:
             if exit_report := brokers.exit_report():
                 raise ConfigError(f"Apache Kafka {options.version}: {exit_report}")

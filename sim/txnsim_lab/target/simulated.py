@@ -137,11 +137,12 @@ class SimulatedTarget:
     async def reload_coordinator(self, topic_partition: TopicPartition) -> None:
         partition = self.cluster.metadata.image.partition(topic_partition)
         assert partition is not None
-        leader = partition.leader
+        leader_id = partition.leader
         await self.move_leader(
-            topic_partition, next(replica for replica in partition.isr if replica != leader)
+            topic_partition,
+            next(replica_id for replica_id in partition.isr if replica_id != leader_id),
         )
-        await self.move_leader(topic_partition, leader)
+        await self.move_leader(topic_partition, leader_id)
 
     async def reassign(self, topic_partition: TopicPartition, replicas: tuple[int, ...]) -> None:
         admin = await self.admin()

@@ -32,7 +32,7 @@ class AsyncHistory(ClusterPart):
         super().__init__(rebuilt)
         self._history = Observations()
         self._deletions = deletions
-        self._deletions_seen = 0
+        self._seen_deletion_count = 0
 
     @in_cluster_loop
     async def note(self, *observations: Seen) -> None:
@@ -81,9 +81,9 @@ class AsyncHistory(ClusterPart):
 
     def _add_observations(self, *observations: Seen) -> None:
         """Adds observations after the deletions that the test has made meanwhile."""
-        for topic, at_ms in self._deletions[self._deletions_seen :]:
+        for topic, at_ms in self._deletions[self._seen_deletion_count :]:
             self._history.add(Deleted(at_ms=at_ms, who=TEST_ACTOR, topic=topic, asked_ms=at_ms))
-        self._deletions_seen = len(self._deletions)
+        self._seen_deletion_count = len(self._deletions)
         for observation in observations:
             self._history.add(observation)
 

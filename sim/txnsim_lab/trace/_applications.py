@@ -85,38 +85,50 @@ class _Application(msgspec.Struct, kw_only=True, eq=False):
     """Position of the newest request whose answer was success."""
     open_request: int = -1
     """Position of a newer request without a successful answer; -1 for none."""
-    aborts: list[int] = []
+    abort_positions: list[int] = []
     """Positions of the newest requests that were answered with an abort, oldest first."""
-    commits: list[int] = []
+    commit_positions: list[int] = []
     """Positions of the newest requests that were answered with a commit, oldest first."""
 
     def was_aborted(self, sent_at: int) -> bool:
         """Whether records that were sent at a position belong to a transaction that the
         application knows to be aborted.
         """
-        next_abort = next((abort for abort in self.aborts if abort > sent_at), None)
-        next_commit = next((commit for commit in self.commits if commit > sent_at), None)
-        return next_abort is not None and (next_commit is None or next_abort < next_commit)
+        next_abort_position = next(
+            (abort_position for abort_position in self.abort_positions if abort_position > sent_at),
+            None,
+        )
+        next_commit_position = next(
+            (
+                commit_position
+                for commit_position in self.commit_positions
+                if commit_position > sent_at
+            ),
+            None,
+        )
+        return next_abort_position is not None and (
+            next_commit_position is None or next_abort_position < next_commit_position
+        )
 
 
 class Applications(msgspec.Struct, kw_only=True):
     """The applications of a trace; follows every event in order."""
 
-    origins: dict[int, tuple[int, str]] = {}
+    origin_by_event: dict[int, tuple[int, str]] = {}
     """Position of an event -> position and client of the request that caused it."""
     applications: dict[tuple[str, str], _Application] = {}
     """(client, transactional id) -> the application."""
-    asked_ends: dict[int, tuple[str, str, str]] = {}
+    asked_end_by_request: dict[int, tuple[str, str, str]] = {}
     """Position of a request to end -> client, transactional id, ``commit`` or ``abort``."""
     newest_ends: dict[str, _NewestEnd] = {}
     """Transactional id -> the newest end that was asked for."""
     begin_positions: dict[str, int] = {}
     """Transactional id -> position of the first request of its application's newest transaction."""
-    restarted: set[str] = msgspec.field(default_factory=set)
+    restarted_clients: set[str] = msgspec.field(default_factory=set)
     """Transactional ids of which a producer has begun anew since their newest transaction."""
-    unended: dict[tuple[str, int], list[SentRecords]] = {}
+    unended_records_by_producer: dict[tuple[str, int], list[SentRecords]] = {}
     """(partition, producer id) -> batches without a marker behind them."""
-    contradictions: dict[tuple[str, int], WrongData] = {}
+    contradiction_by_place: dict[tuple[str, int], WrongData] = {}
     """(partition, offset of a marker) -> the contradiction."""
 
     def follow(self, event: Event, node: str) -> None:
@@ -125,18 +137,23 @@ class Applications(msgspec.Struct, kw_only=True):
         self._note_origin(event, node, payload)
         match event.k:
             case "txn.decide":
-                self._decided(event, payload)
+                self._follow_decision(event, payload)
             case "client.result":
                 for position in event.p:
-                    self._answered(event.i, position, str(payload.get("error") or _NO_ERROR))
+                    self._follow_answer(event.i, position, str(payload.get("error") or _NO_ERROR))
             case "msg.send" if payload.get("response"):
                 for position in event.p:
-                    if position in self.origins and self.origins[position][0] == position:
-                        self._answered(event.i, position, str(payload.get("error") or _NO_ERROR))
+                    if (
+                        position in self.origin_by_event
+                        and self.origin_by_event[position][0] == position
+                    ):
+                        self._follow_answer(
+                            event.i, position, str(payload.get("error") or _NO_ERROR)
+                        )
             case "log.append" if payload.get("txn") and not payload.get("control"):
-                self._appended(event, payload)
+                self._follow_append(event, payload)
             case "marker.written":
-                self._marked(payload)
+                self._follow_marker(payload)
 
     def view_of(self, transactional_id: str) -> ApplicationView | None:
         """What the application of a transactional id knows of its newest transaction; None if
@@ -183,14 +200,18 @@ class Applications(msgspec.Struct, kw_only=True):
 
     def wrong_data(self) -> Iterator[WrongData]:
         """The partitions whose data differs from what an application believes."""
-        yield from self.contradictions.values()
+        yield from self.contradiction_by_place.values()
 
     def forget(self, position: int) -> None:
         """Forget requests before a position, and all that is not settled."""
-        for request in [request for request in self.asked_ends if request < position]:
-            del self.asked_ends[request]
-        for origin in [origin for origin in self.origins if origin < position]:
-            del self.origins[origin]
+        for request in [request for request in self.asked_end_by_request if request < position]:
+            del self.asked_end_by_request[request]
+        for request_position in [
+            request_position
+            for request_position in self.origin_by_event
+            if request_position < position
+        ]:
+            del self.origin_by_event[request_position]
         for application in self.applications.values():
             application.records = [
                 records for records in application.records if records.sent_at >= position
@@ -199,22 +220,22 @@ class Applications(msgspec.Struct, kw_only=True):
     def forget_all(self) -> None:
         """Forget everything: the cluster is another one."""
         for table in (
-            self.applications, self.asked_ends, self.newest_ends,
-            self.begin_positions, self.unended, self.contradictions,
+            self.applications, self.asked_end_by_request, self.newest_ends,
+            self.begin_positions, self.unended_records_by_producer, self.contradiction_by_place,
         ):  # fmt: skip
             table.clear()
-        self.restarted.clear()
+        self.restarted_clients.clear()
 
     def forget_partition(self, partition: str) -> None:
         """Forget a partition that was deleted."""
-        for key in [key for key in self.unended if key[0] == partition]:
-            del self.unended[key]
+        for key in [key for key in self.unended_records_by_producer if key[0] == partition]:
+            del self.unended_records_by_producer[key]
         for partition_and_offset in [
             partition_and_offset
-            for partition_and_offset in self.contradictions
+            for partition_and_offset in self.contradiction_by_place
             if partition_and_offset[0] == partition
         ]:
-            del self.contradictions[partition_and_offset]
+            del self.contradiction_by_place[partition_and_offset]
         for application in self.applications.values():
             application.records = [
                 records for records in application.records if records.partition != partition
@@ -224,40 +245,40 @@ class Applications(msgspec.Struct, kw_only=True):
 
     def _note_origin(self, event: Event, node: str, payload: Mapping[str, Any]) -> None:
         if event.k == "client.call":
-            self.origins[event.i] = event.i, node
-        elif event.p and event.p[0] in self.origins:
-            self.origins[event.i] = self.origins[event.p[0]]
+            self.origin_by_event[event.i] = event.i, node
+        elif event.p and event.p[0] in self.origin_by_event:
+            self.origin_by_event[event.i] = self.origin_by_event[event.p[0]]
         elif event.k == "msg.recv" and not payload.get("response"):
             peer = str(payload.get("peer", ""))
             if peer.startswith("client/"):
-                self.origins[event.i] = event.i, peer
-        if len(self.origins) > ORIGINS_MAX:
-            del self.origins[next(iter(self.origins))]
+                self.origin_by_event[event.i] = event.i, peer
+        if len(self.origin_by_event) > ORIGINS_MAX:
+            del self.origin_by_event[next(iter(self.origin_by_event))]
 
-    def _application(self, client: str, transactional_id: str) -> _Application:
+    def _application_of(self, client: str, transactional_id: str) -> _Application:
         return self.applications.setdefault((client, transactional_id), _Application())
 
-    def _decided(self, event: Event, payload: Mapping[str, Any]) -> None:
-        origin = self.origins.get(event.i)
+    def _follow_decision(self, event: Event, payload: Mapping[str, Any]) -> None:
+        origin = self.origin_by_event.get(event.i)
         if origin is None:
             return  # no client asked: a timeout did it
         request, client = origin
         transactional_id = transactional_id_of(event.tx)
-        application = self._application(client, transactional_id)
+        application = self._application_of(client, transactional_id)
         if payload.get("command") == "InitProducerId" and "error" not in payload:
             application.records.clear()
-            self.restarted.add(transactional_id)
+            self.restarted_clients.add(transactional_id)
             return
         if payload.get("command") in _BEGINNING_COMMANDS and "error" not in payload:
             self._note_begin(transactional_id, request)
-        asked = payload.get("asked")
-        if asked is None or request <= application.answered_request:
+        asked_end = payload.get("asked")
+        if asked_end is None or request <= application.answered_request:
             return
-        self.asked_ends[request] = client, transactional_id, asked
+        self.asked_end_by_request[request] = client, transactional_id, asked_end
         application.open_request = max(application.open_request, request)
         newest = self.newest_ends.get(transactional_id)
         if newest is None or request >= newest.asked_at:
-            self.newest_ends[transactional_id] = _NewestEnd(asked_at=request, asked=asked)
+            self.newest_ends[transactional_id] = _NewestEnd(asked_at=request, asked=asked_end)
 
     def _note_begin(self, transactional_id: str, request: int) -> None:
         """Note a request in a transaction. It is the first one if the transaction before has ended,
@@ -267,30 +288,32 @@ class Applications(msgspec.Struct, kw_only=True):
             self.newest_ends.get(transactional_id),
             self.begin_positions.get(transactional_id),
         )
-        is_first = begun_at is None or transactional_id in self.restarted
+        is_first = begun_at is None or transactional_id in self.restarted_clients
         if end is not None and end.answer == _NO_ERROR and begun_at is not None:
             is_first = is_first or begun_at < end.asked_at < request
         if is_first:
             self.begin_positions[transactional_id] = request
-            self.restarted.discard(transactional_id)
+            self.restarted_clients.discard(transactional_id)
 
-    def _answered(self, answered_at: int, request: int, error: str) -> None:
-        end = self.asked_ends.pop(request, None)
-        if end is None:
+    def _follow_answer(self, answer_position: int, request: int, error: str) -> None:
+        client_and_end = self.asked_end_by_request.pop(request, None)
+        if client_and_end is None:
             return
-        client, transactional_id, asked = end
+        client, transactional_id, asked = client_and_end
         newest = self.newest_ends.get(transactional_id)
         if newest is not None and newest.asked_at == request:
             self.newest_ends[transactional_id] = _NewestEnd(
-                asked_at=request, asked=asked, answer=error, answered_at=answered_at
+                asked_at=request, asked=asked, answer=error, answered_at=answer_position
             )
         if error != _NO_ERROR:
             return
-        application = self._application(client, transactional_id)
+        application = self._application_of(client, transactional_id)
         application.answered_request = max(application.answered_request, request)
-        end_counter = application.commits if asked == "commit" else application.aborts
-        end_counter.append(request)
-        del end_counter[:-ENDS_MAX]
+        end_positions = (
+            application.commit_positions if asked == "commit" else application.abort_positions
+        )
+        end_positions.append(request)
+        del end_positions[:-ENDS_MAX]
         if application.open_request <= request:
             application.open_request = -1
         later_records = []
@@ -304,13 +327,13 @@ class Applications(msgspec.Struct, kw_only=True):
 
     # Records
 
-    def _appended(self, event: Event, payload: Mapping[str, Any]) -> None:
-        origin = self.origins.get(event.i)
+    def _follow_append(self, event: Event, payload: Mapping[str, Any]) -> None:
+        origin = self.origin_by_event.get(event.i)
         if origin is None or not event.tx:
             return
         sent_at, client = origin
         transactional_id = transactional_id_of(event.tx)
-        application = self._application(client, transactional_id)
+        application = self._application_of(client, transactional_id)
         if 0 <= application.open_request < sent_at:
             # It goes on without an answer: what it believes of the records before is not known.
             application.records = [
@@ -331,10 +354,12 @@ class Applications(msgspec.Struct, kw_only=True):
             application.records.append(records)
         elif application.was_aborted(sent_at):
             records.expected = False  # it comes late, and its transaction is over
-        self.unended.setdefault((payload["tp"], payload["pid"]), []).append(records)
+        self.unended_records_by_producer.setdefault((payload["tp"], payload["pid"]), []).append(
+            records
+        )
 
-    def _marked(self, payload: Mapping[str, Any]) -> None:
-        for records in self.unended.pop((payload["tp"], payload["pid"]), ()):
+    def _follow_marker(self, payload: Mapping[str, Any]) -> None:
+        for records in self.unended_records_by_producer.pop((payload["tp"], payload["pid"]), ()):
             records.outcome = bool(payload["committed"])
             records.marker_offset = payload["offset"]
             self._compare(records)
@@ -343,7 +368,7 @@ class Applications(msgspec.Struct, kw_only=True):
         if records.expected is None or records.outcome is None:
             return
         if records.expected != records.outcome:
-            self.contradictions[records.partition, records.marker_offset] = WrongData(
+            self.contradiction_by_place[records.partition, records.marker_offset] = WrongData(
                 partition=partition_of(records.partition),
                 offset=records.marker_offset,
                 producer_id=records.producer_id,

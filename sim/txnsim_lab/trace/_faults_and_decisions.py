@@ -50,11 +50,11 @@ class MessageHeldByRule(msgspec.Struct, frozen=True, kw_only=True):
 class FaultsAndDecisions(msgspec.Struct, kw_only=True):
     """Held messages and decisions; follows every event in order."""
 
-    strikes: dict[int, MessageHeldByRule] = {}
+    held_message_by_position: dict[int, MessageHeldByRule] = {}
     """Position -> strike, for each message that is held."""
     end_positions: dict[str, int] = {}
     """Transactional id -> position of the event that ended its last transaction."""
-    decisions: dict[int, list[CoordinatorRecord]] = {}
+    decisions_by_producer: dict[int, list[CoordinatorRecord]] = {}
     """Producer id -> the decisions about its transactions, oldest first."""
     decision_order: list[tuple[int, int]] = []
     """Position and producer id of all decisions, in order."""
@@ -86,19 +86,20 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
         if event.k == "fault.hit":
             if event.d.get("held") and str(event.d.get("action")).startswith(_HOLDING_ACTIONS):
                 concerned_transactions = tuple(event.d.get("about", ()))
-                action = str(event.d.get("action"))
-                self.strikes[event.i] = MessageHeldByRule(
+                action_word = str(event.d.get("action"))
+                self.held_message_by_position[event.i] = MessageHeldByRule(
                     rule=event.d["rule"],
                     concerned_transactions=concerned_transactions,
                     point=event.d.get("point", ""),
                     api=event.d.get("api", ""),
                     source=event.d.get("source", ""),
                     target=event.d.get("target", ""),
-                    is_unlimited=action in _UNLIMITED_ACTIONS or action.startswith("reorder"),
+                    is_unlimited=action_word in _UNLIMITED_ACTIONS
+                    or action_word.startswith("reorder"),
                 )
         elif event.k == "fault.release":
             if event.p:
-                self.strikes.pop(event.p[0], None)
+                self.held_message_by_position.pop(event.p[0], None)
         elif event.k == "txn.complete":
             self._follow_transition(event, event.d)
         elif event.k == "marker.written":
@@ -123,9 +124,9 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
 
     def _forget_cluster(self) -> None:
         for table in (
-            self.strikes,
+            self.held_message_by_position,
             self.end_positions,
-            self.decisions,
+            self.decisions_by_producer,
             self.markers,
             self.begin_positions,
         ):
@@ -145,18 +146,18 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
         """The rule that holds a marker without a limit, or the request before it to the same
         broker; None if none does.
         """
-        for strike in self.strikes.values():
-            if not strike.is_unlimited:
+        for held_message in self.held_message_by_position.values():
+            if not held_message.is_unlimited:
                 continue
-            is_request = strike.api == _MARKERS_API
-            if is_request and (strike.source, strike.target) == (source, target):
-                return strike.rule
-            if (is_request or strike.point == FaultPoint.LOG_APPEND) and any(
+            is_request = held_message.api == _MARKERS_API
+            if is_request and (held_message.source, held_message.target) == (source, target):
+                return held_message.rule
+            if (is_request or held_message.point == FaultPoint.LOG_APPEND) and any(
                 concerned_transaction.get("pid") == producer_id
                 and partition in concerned_transaction["partitions"]
-                for concerned_transaction in strike.concerned_transactions
+                for concerned_transaction in held_message.concerned_transactions
             ):
-                return strike.rule
+                return held_message.rule
         return None
 
     def _write_marker(self, event: Event, payload: Mapping[str, Any]) -> None:
@@ -183,7 +184,7 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
                 event.i, payload, self.begin_positions.get(transactional_id, event.i)
             )
             self.producer_ids[decision.producer_id] = transactional_id
-            self.decisions.setdefault(decision.producer_id, []).append(decision)
+            self.decisions_by_producer.setdefault(decision.producer_id, []).append(decision)
             self.decision_order.append((event.i, decision.producer_id))
         elif payload["state"] != _ONGOING_STATE:
             self.end_positions[transactional_id] = event.i
@@ -193,25 +194,25 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
     ) -> Iterator[tuple[int, str]]:
         """Held messages of the id's newest transaction, as position and rule."""
         ended_at = -1 if transactional_id is None else self.end_positions.get(transactional_id, -1)
-        for position, strike in self.strikes.items():
+        for position, held_message in self.held_message_by_position.items():
             if position > ended_at and any(
                 _concerns(held_transaction, transactional_id, producer_id, partition)
-                for held_transaction in strike.concerned_transactions
+                for held_transaction in held_message.concerned_transactions
             ):
-                yield position, strike.rule
+                yield position, held_message.rule
 
     def forget(self, position: int) -> None:
         """Forget the events before a position, like a reader that does not have them."""
         forgotten_count = bisect_left(self.decision_order, (position,))
         for _, producer_id in self.decision_order[:forgotten_count]:
-            producer_decisions = self.decisions[producer_id]
+            producer_decisions = self.decisions_by_producer[producer_id]
             del producer_decisions[0]
             if not producer_decisions:
-                del self.decisions[producer_id]
+                del self.decisions_by_producer[producer_id]
         del self.decision_order[:forgotten_count]
-        self.strikes = {
-            strike_position: strike
-            for strike_position, strike in self.strikes.items()
+        self.held_message_by_position = {
+            strike_position: held_message
+            for strike_position, held_message in self.held_message_by_position.items()
             if strike_position >= position
         }
         self.forgotten_before = position
@@ -232,7 +233,7 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
         producer_id: int,
         producer_epoch: int,
         first_offset: int,
-        opened_by: int,
+        opening_position: int,
         last_timestamp_ms: int,
         transaction: Mapping[str, Any] | None,
     ) -> DecisionEvidence:
@@ -243,14 +244,14 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
             producer_id: The producer id in the leader's state.
             producer_epoch: The epoch in the leader's state.
             first_offset: First offset of the transaction.
-            opened_by: Position of the event that opened it; -1 if unknown.
+            opening_position: Position of the event that opened it; -1 if unknown.
             last_timestamp_ms: Time of the producer's last write on the partition.
             transaction: The coordinator's state of the transactional id; None if there is none.
         """
-        decision_log = self.decisions.get(producer_id, ())
+        decisions_of_producer = self.decisions_by_producer.get(producer_id, ())
         # The trace has one order for both sides: positions take the part of times.
         due_decisions = DueDecisions.for_partition(
-            partition, producer_id, producer_epoch, decision_log, skew_ms=0
+            partition, producer_id, producer_epoch, decisions_of_producer, skew_ms=0
         )
         markers = PartitionMarkers(
             markers=tuple(
@@ -260,7 +261,9 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
             ),
             complete_since_ms=self.forgotten_before,
         )
-        past_decision = DecisionEvidence.from_log(due_decisions, markers, last_write_ms=opened_by)
+        past_decision = DecisionEvidence.from_log(
+            due_decisions, markers, last_write_ms=opening_position
+        )
         if past_decision is not None:
             return past_decision
         newest_record = None if transaction is None else _newest_record(transaction)
@@ -285,7 +288,9 @@ def _concerns(
     )
 
 
-def _decision_of(position: int, payload: Mapping[str, Any], began_at: int) -> CoordinatorRecord:
+def _decision_of(
+    position: int, payload: Mapping[str, Any], begin_position: int
+) -> CoordinatorRecord:
     return CoordinatorRecord(
         state=payload["state"],
         producer_id=payload["pid"],
@@ -293,7 +298,7 @@ def _decision_of(position: int, payload: Mapping[str, Any], began_at: int) -> Co
         partitions=frozenset(map(partition_of, payload["partitions"])),
         is_v2=payload.get("version", 0) >= _VERSION_2,
         timestamp_ms=position,
-        start_timestamp_ms=began_at,
+        start_timestamp_ms=begin_position,
     )
 
 

@@ -23,17 +23,22 @@ class StoryStep(msgspec.Struct, frozen=True, kw_only=True):
     """The event before the next step, or the last one of the trace."""
 
 
-def story_steps(run: Recording) -> list[StoryStep]:
+def story_steps(recording: Recording) -> list[StoryStep]:
     """The steps of a run, in order; none if no story was told."""
-    notes = [
+    note_positions = [
         index
-        for index, event in enumerate(run.events)
-        if event.k == "note" and run.nodes[event.n] == NARRATOR
+        for index, event in enumerate(recording.events)
+        if event.k == "note" and recording.nodes[event.n] == NARRATOR
     ]
-    ends = [*(note - 1 for note in notes[1:]), len(run.events) - 1]
+    last_positions = [
+        *(note_position - 1 for note_position in note_positions[1:]),
+        len(recording.events) - 1,
+    ]
     return [
-        StoryStep(number=number, text=_text_of(run.events[first].d), first=first, last=last)
-        for number, (first, last) in enumerate(zip(notes, ends, strict=False), start=1)
+        StoryStep(number=number, text=_text_of(recording.events[first].d), first=first, last=last)
+        for number, (first, last) in enumerate(
+            zip(note_positions, last_positions, strict=False), start=1
+        )
     ]
 
 

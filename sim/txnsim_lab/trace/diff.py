@@ -54,13 +54,13 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """Differences of the headers: settings, mode, take, seed."""
 
 
-def diff(left_run: Recording, right_run: Recording) -> Divergence | None:
+def diff(left_recording: Recording, right_recording: Recording) -> Divergence | None:
     """The first divergence of two runs; None if they are equal."""
-    events_by_role = [_events_by_role(left_run), _events_by_role(right_run)]
-    divergences: list[tuple[int, str, int]] = []
+    events_by_role = [_events_by_role(left_recording), _events_by_role(right_recording)]
+    divergence_places: list[tuple[int, str, int]] = []
     only_counts = [0, 0]
     for node in dict.fromkeys((*events_by_role[0], *events_by_role[1])):
-        role_events = [run_roles.get(node, []) for run_roles in events_by_role]
+        role_events = [events_of_run.get(node, []) for events_of_run in events_by_role]
         event_keys = [[_event_key(event) for event in run_events] for run_events in role_events]
         if event_keys[0] == event_keys[1]:
             continue
@@ -68,30 +68,32 @@ def diff(left_run: Recording, right_run: Recording) -> Divergence | None:
         divergence_us = min(
             run_events[index].t for run_events in role_events if index < len(run_events)
         )
-        divergences.append((divergence_us, node, index))
+        divergence_places.append((divergence_us, node, index))
         for side_number, unmatched_count in enumerate(
             _unmatched_counts(event_keys[0][index:], event_keys[1][index:])
         ):
             only_counts[side_number] += unmatched_count
-    if not divergences:
+    if not divergence_places:
         return None
-    _, node, index = min(divergences)
-    left_events, right_events = (run_roles.get(node, []) for run_roles in events_by_role)
+    _, node, index = min(divergence_places)
+    left_events, right_events = (events_of_run.get(node, []) for events_of_run in events_by_role)
     return Divergence(
         node=node,
-        sentence=_sentence(node, _event_at(left_events, index), _event_at(right_events, index)),
+        sentence=_divergence_sentence(
+            node, _event_at(left_events, index), _event_at(right_events, index)
+        ),
         left=_run_side(left_events, index),
         right=_run_side(right_events, index),
         only_left=only_counts[0],
         only_right=only_counts[1],
-        settings=_setting_differences(left_run.header, right_run.header),
+        settings=_setting_differences(left_recording.header, right_recording.header),
     )
 
 
-def _events_by_role(run: Recording) -> dict[str, list[Event]]:
-    nodes = run.nodes
+def _events_by_role(recording: Recording) -> dict[str, list[Event]]:
+    nodes = recording.nodes
     events_by_role: dict[str, list[Event]] = {}
-    for event in run.events:
+    for event in recording.events:
         events_by_role.setdefault(nodes[event.n], []).append(event)
     return events_by_role
 
@@ -105,9 +107,9 @@ def _event_key(event: Event) -> str:
 
 
 def _first_difference(left_keys: Sequence[str], right_keys: Sequence[str]) -> int:
-    pairs = enumerate(zip(left_keys, right_keys, strict=False))
+    indexed_key_pairs = enumerate(zip(left_keys, right_keys, strict=False))
     return next(
-        (index for index, (left_key, right_key) in pairs if left_key != right_key),
+        (index for index, (left_key, right_key) in indexed_key_pairs if left_key != right_key),
         min(len(left_keys), len(right_keys)),
     )
 
@@ -116,8 +118,8 @@ def _unmatched_counts(left_keys: Sequence[str], right_keys: Sequence[str]) -> tu
     if max(len(left_keys), len(right_keys)) > COMPARED_EVENTS_MAX:
         return len(left_keys), len(right_keys)
     matcher = SequenceMatcher(None, left_keys, right_keys, autojunk=False)
-    matched = sum(block.size for block in matcher.get_matching_blocks())
-    return len(left_keys) - matched, len(right_keys) - matched
+    matched_count = sum(matching_block.size for matching_block in matcher.get_matching_blocks())
+    return len(left_keys) - matched_count, len(right_keys) - matched_count
 
 
 def _event_at(events: Sequence[Event], index: int) -> Event | None:
@@ -125,14 +127,14 @@ def _event_at(events: Sequence[Event], index: int) -> Event | None:
 
 
 def _run_side(events: Sequence[Event], index: int) -> RunSide:
-    context = events[max(0, index - CONTEXT_EVENTS) : index + 1]
+    context_events = events[max(0, index - CONTEXT_EVENTS) : index + 1]
     event = _event_at(events, index)
     return RunSide(
-        at=None if event is None else event.i, context=tuple(event.i for event in context)
+        at=None if event is None else event.i, context=tuple(event.i for event in context_events)
     )
 
 
-def _sentence(node: str, left_event: Event | None, right_event: Event | None) -> str:
+def _divergence_sentence(node: str, left_event: Event | None, right_event: Event | None) -> str:
     role_label = node_label(node)
     article = "the " if role_label.startswith("coordinator") else ""
     return (

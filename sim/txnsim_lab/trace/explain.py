@@ -105,13 +105,13 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     """What a picture has at its first batch."""
 
 
-def explain_lso(run: Recording, partition: str, *, at: int | None = None) -> LsoExplanation:
+def explain_lso(recording: Recording, partition: str, *, at: int | None = None) -> LsoExplanation:
     """Why the last stable offset of a partition is what it is.
 
     Raises:
         BadInputError: The trace has nothing about that partition, or has no such event.
     """
-    return lso_of(FollowedTrace.of_recording(run, at=at), partition)
+    return lso_of(FollowedTrace.of_recording(recording, at=at), partition)
 
 
 def lso_of(
@@ -148,12 +148,14 @@ def lso_explanation(
     sentences = verdict.sentences
     if ignorance is not None:
         sentences = (f"{ignorance_headline(ignorance)}.", *sentences)
-    holder = verdict.holder
-    is_hanging = holder is not None and holder.status is OpenTxnStatus.HANGING
-    evidence = set(_evidence_positions(followed_trace, verdict.partition, log, holder))
+    holding_verdict = verdict.holder
+    is_hanging = holding_verdict is not None and holding_verdict.status is OpenTxnStatus.HANGING
+    evidence_positions_found = set(
+        _evidence_positions(followed_trace, verdict.partition, log, holding_verdict)
+    )
     marker = (
-        holder.decided.decision.marker or None
-        if holder is not None and is_hanging and holder.decided is not None
+        holding_verdict.decided.decision.marker or None
+        if holding_verdict is not None and is_hanging and holding_verdict.decided is not None
         else None
     )
     return LsoExplanation(
@@ -169,8 +171,8 @@ def lso_explanation(
             if not (verdict.advice and sentence.startswith(verdict.advice))
         ),
         remarks=remarks,
-        evidence=tuple(sorted(evidence)),
-        repair=holder.ends.command if holder is not None and is_hanging else None,
+        evidence=tuple(sorted(evidence_positions_found)),
+        repair=holding_verdict.ends.command if holding_verdict is not None and is_hanging else None,
         marker=marker,
         verdict=verdict,
         on_real_kafka=(
@@ -231,14 +233,16 @@ def is_internal(partition: str) -> bool:
     return partition.startswith("__")
 
 
-def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None) -> TxnExplanation:
+def explain_txn(
+    recording: Recording, transactional_id: str, *, at: int | None = None
+) -> TxnExplanation:
     """What happened to a transactional id, and the causes of its last transition.
 
     Raises:
         BadInputError: The trace has nothing about the id, or has no such event.
     """
-    events = run.events_through(at)
-    followed_trace = FollowedTrace.of(events, run.nodes, level=run.level)
+    events = recording.events_through(at)
+    followed_trace = FollowedTrace.of(events, recording.nodes, level=recording.level)
     state = followed_trace.state
     transaction = state.transactions.get(transactional_id)
     if transaction is None:
@@ -247,17 +251,19 @@ def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None)
             f"no coordinator of this trace has {transactional_id!r}; transactional ids: {known_ids}"
         )
     events_by_position = by_position(events)
-    chain = [events_by_position[transaction["i"]]] if transaction["i"] in events_by_position else []
-    chain = cause_path(events_by_position, chain[0]) if chain else []
+    event_chain = (
+        [events_by_position[transaction["i"]]] if transaction["i"] in events_by_position else []
+    )
+    event_chain = cause_path(events_by_position, event_chain[0]) if event_chain else []
     sentences = [_state_line(transactional_id, transaction)]
-    if len(chain) > 1:
-        sentences.append(f"That is due to {_root_words(chain[-1], run.nodes)}.")
-    evidence = [transaction["i"]]
+    if len(event_chain) > 1:
+        sentences.append(f"That is due to {_root_words(event_chain[-1], recording.nodes)}.")
+    evidence_positions = [transaction["i"]]
     for owed_key, owed_marker in state.owed.items():
         owner_id, partition = owed_by(owed_key)
         if owner_id == transactional_id:
             sentences.append(_owed_line(partition, owed_marker))
-            evidence.append(owed_marker["i"])
+            evidence_positions.append(owed_marker["i"])
     for mismatch in mismatches(judge_cluster(followed_trace.facts()), followed_trace):
         if mismatch.transactional_id == transactional_id:
             decision_text = "" if mismatch.decided is None else f" {mismatch.decided}."
@@ -266,7 +272,7 @@ def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None)
                 " since offset"
                 f" {mismatch.first}: {mismatch.verdict}; {mismatch.reason}.{decision_text}"
             )
-            evidence.append(
+            evidence_positions.append(
                 state.logs[mismatch.partition]["producers"][str(mismatch.producer_id)]["i"]
             )
     application = followed_trace.applications.view_of(transactional_id)
@@ -276,18 +282,18 @@ def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None)
         transactional_id=transactional_id,
         at=events[-1].i,
         sentences=tuple(sentences),
-        chain=tuple(event.i for event in chain),
-        evidence=tuple(sorted(position for position in set(evidence) if position >= 0)),
+        chain=tuple(event.i for event in event_chain),
+        evidence=tuple(sorted(position for position in set(evidence_positions) if position >= 0)),
     )
 
 
 def cause_path(events: dict[int, Event], event: Event) -> list[Event]:
     """The event and its causes, up to the root, without events that only pass a value on."""
-    chain = list(causes_of_event(events, event))
+    event_chain = list(causes_of_event(events, event))
     return [
-        event_of_chain
-        for index, event_of_chain in enumerate(chain)
-        if index in (0, len(chain) - 1) or event_of_chain.k not in COPYING_KINDS
+        chain_event
+        for index, chain_event in enumerate(event_chain)
+        if index in (0, len(event_chain) - 1) or chain_event.k not in COPYING_KINDS
     ]
 
 

@@ -55,33 +55,33 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def moments(
-    run: Recording,
+    recording: Recording,
     *,
     report_progress: Callable[[int, int], object] = lambda _done, _total: None,
 ) -> Iterator[Moment]:
     """Moments at which the explanations of ``explained_partitions`` change."""
-    nodes = run.nodes
+    nodes = recording.nodes
     named_partitions = {
         topic_partition
-        for event in run.events
+        for event in recording.events
         if (topic_partition := _named_partition(event.d)) is not None
     }
-    first_index = len(run.events) - ANSWERS_MAX // max(1, len(named_partitions))
-    followed_trace = FollowedTrace(state=TraceState(level=run.level))
+    first_index = len(recording.events) - ANSWERS_MAX // max(1, len(named_partitions))
+    followed_trace = FollowedTrace(state=TraceState(level=recording.level))
     last_moment: Moment | None = None
-    for index, event in enumerate(run.events):
+    for index, event in enumerate(recording.events):
         if index % EVENTS_PER_REPORT == 0 and index:
-            report_progress(index, len(run.events))
+            report_progress(index, len(recording.events))
         followed_trace.follow(event, nodes)
         if index < first_index or event.k not in JUDGED_KINDS:
             continue
-        moment = _moment(followed_trace)
+        moment = _explain_moment(followed_trace)
         if last_moment is None or _without_position(moment) != _without_position(last_moment):
             yield moment
             last_moment = moment
 
 
-def _moment(followed_trace: FollowedTrace) -> Moment:
+def _explain_moment(followed_trace: FollowedTrace) -> Moment:
     cluster_facts = followed_trace.facts()
     verdict = judge_cluster(cluster_facts)
     if cluster_facts.ignorance is not None:

@@ -35,118 +35,129 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Position of the event that shows it; None if it names no place in the trace."""
 
 
-def findings(run: Recording) -> tuple[Finding, ...]:
+def findings(recording: Recording) -> tuple[Finding, ...]:
     """The findings in a run, in order; each once, though it is told before its cure and after."""
-    steps = story_steps(run)
+    steps = story_steps(recording)
     findings_by_text: dict[tuple[str, str], Finding] = {}
-    for index, event in enumerate(run.events):
+    for index, event in enumerate(recording.events):
         if event.k != VIOLATION_KIND:
             continue
         payload = msgspec.convert(event.d, dict[str, object])
         rule, text = str(payload["rule"]), str(payload["found"])
-        shown_at = _index_that_shows(run, steps, text, index)
+        shown_position = _index_that_shows(recording, steps, text, index)
         findings_by_text[rule, text] = Finding(
             rule=rule,
             found=text,
             at=event.i,
-            shown_by=None if shown_at is None else run.events[shown_at].i,
+            shown_by=None if shown_position is None else recording.events[shown_position].i,
         )
     return tuple(findings_by_text.values())
 
 
 def _index_that_shows(
-    run: Recording, steps: list[StoryStep], text: str, told_at: int
+    recording: Recording, steps: list[StoryStep], text: str, told_position: int
 ) -> int | None:
     state_match = _STATE_RE.match(text)
     if state_match is not None:
-        transactional_id, state = state_match["id"], state_match["state"]
+        transactional_id, state_name = state_match["id"], state_match["state"]
         move_positions = [
             index
-            for index, event in enumerate(run.events)
+            for index, event in enumerate(recording.events)
             if event.k == "txn.complete" and transactional_id_of(event.tx) == transactional_id
         ]
         reached_position = next(
             (
                 move_position
                 for move_position in reversed(move_positions)
-                if _payload(run.events[move_position])["state"] == state
+                if _payload_of(recording.events[move_position])["state"] == state_name
             ),
             None,
         )
         if reached_position is not None:  # before the step in which it moves on
-            cured = next(
+            cured_position = next(
                 (
                     move_position
                     for move_position in move_positions
                     if move_position > reached_position
                 ),
-                told_at,
+                told_position,
             )
-            step = step_at(steps, cured)
-            return max(reached_position, (cured if step is None else step.first) - 1)
+            step = step_at(steps, cured_position)
+            return max(reached_position, (cured_position if step is None else step.first) - 1)
     place_match = _OFFSET_RE.search(text) or _OPEN_RE.match(text)
     if place_match is None:
         return None
     partition, offset = place_match["tp"], int(place_match["offset"])
-    written_at = _first(run, 0, lambda event: _is_append_of(event, partition, offset))
-    if written_at is None:
+    written_position = _first_position(
+        recording, 0, lambda event: _is_append_of(event, partition, offset)
+    )
+    if written_position is None:
         return None
     if "open since" in text:
-        return _hanging_at(run, steps, partition, offset, written_at)
-    ended_at = _first(
-        run,
-        written_at + 1,
-        lambda event: event.k == "marker.written" and _payload(event)["tp"] == partition,
+        return _hanging_at(recording, steps, partition, offset, written_position)
+    ended_at = _first_position(
+        recording,
+        written_position + 1,
+        lambda event: event.k == "marker.written" and _payload_of(event)["tp"] == partition,
     )
-    place_at = written_at if ended_at is None else ended_at
-    step = step_at(steps, place_at)
-    return written_at if step is None else step.last
+    settled_position = written_position if ended_at is None else ended_at
+    step = step_at(steps, settled_position)
+    return written_position if step is None else step.last
 
 
-def _payload(event: Event) -> Mapping[str, Any]:
+def _payload_of(event: Event) -> Mapping[str, Any]:
     return event.d if isinstance(event.d, Mapping) else {}
 
 
-def _first(run: Recording, start: int, is_sought: Callable[[Event], bool]) -> int | None:
+def _first_position(
+    recording: Recording, start: int, is_sought: Callable[[Event], bool]
+) -> int | None:
     return next(
-        (index for index in range(start, len(run.events)) if is_sought(run.events[index])), None
+        (
+            index
+            for index in range(start, len(recording.events))
+            if is_sought(recording.events[index])
+        ),
+        None,
     )
 
 
 def _is_append_of(event: Event, partition: str, offset: int) -> bool:
     return (
         event.k == "log.append"
-        and _payload(event)["tp"] == partition
-        and _payload(event)["base"] <= offset <= _payload(event)["last"]
+        and _payload_of(event)["tp"] == partition
+        and _payload_of(event)["base"] <= offset <= _payload_of(event)["last"]
     )
 
 
 def _hanging_at(
-    run: Recording, steps: list[StoryStep], partition: str, offset: int, written_at: int
+    recording: Recording, steps: list[StoryStep], partition: str, offset: int, written_at: int
 ) -> int:
     """The end of the first step after which the transaction hangs; without one, the first move of a
     coordinator after which it does.
     """
     move_positions = {
         index
-        for index, event in enumerate(run.events)
+        for index, event in enumerate(recording.events)
         if index >= written_at and event.k == "txn.complete"
     }
-    step_ends = {step.last for step in steps if step.last >= written_at}
-    followed_trace = FollowedTrace(state=TraceState(level=run.level))
-    first_move = None
-    for index, event in enumerate(run.events):
-        followed_trace.follow(event, run.nodes)
-        if index not in step_ends and (index not in move_positions or first_move is not None):
+    last_positions = {step.last for step in steps if step.last >= written_at}
+    followed_trace = FollowedTrace(state=TraceState(level=recording.level))
+    first_move_position = None
+    for index, event in enumerate(recording.events):
+        followed_trace.follow(event, recording.nodes)
+        if index not in last_positions and (
+            index not in move_positions or first_move_position is not None
+        ):
             continue
         if not _hangs(followed_trace, partition, offset):
             continue
-        if index in step_ends:
+        if index in last_positions:
             return index
-        first_move = index
+        first_move_position = index
     step = step_at(steps, written_at)
-    if first_move is not None:
-        return first_move
+    if first_move_position is not None:
+        return first_move_position
     return written_at if step is None else step.last
 
 

@@ -57,15 +57,15 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
     applications: Applications = msgspec.field(default_factory=Applications)
     position: int = -1
     """Of the last event."""
-    coordinators: dict[int, str] = {}
+    coordinator_by_partition: dict[int, str] = {}
     """Partition of the transaction log -> the node that serves it; empty for none."""
-    ready_leaders: dict[str, int] = {}
+    ready_leader_by_partition: dict[str, int] = {}
     """Partition -> the broker that has taken the leadership and runs."""
-    replicas: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+    replicas_by_partition: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
     """Partition -> replicas and those in sync, as far as events tell."""
     opened_ms: dict[tuple[str, int], int | None] = {}
     """(partition, producer id) -> timestamp of the first batch of its open transaction."""
-    attempts: dict[str, int] = {}
+    attempt_counts: dict[str, int] = {}
     """Key of an owed marker -> the number of its last attempt."""
     readers: dict[int, tuple[str, str, frozenset[str]]] = {}
     """Position of a wait -> broker, client, and the partitions that it waits for."""
@@ -73,7 +73,7 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
     """Transactional ids whose epoch a fence has raised, and the fence is not written."""
     stopped_at: int | None = None
     """Position of the event with which recording stopped; None while it runs."""
-    contradicted: dict[tuple[TopicPartition, int], WrongData] = {}
+    contradiction_by_place: dict[tuple[TopicPartition, int], WrongData] = {}
     """(partition, offset of a marker) -> what contradicts a coordinator's decision."""
     last_markers: dict[tuple[str, int], tuple[int, bool, int]] = {}
     """(partition, producer id) -> producer epoch, whether it is a COMMIT, and coordinator epoch of
@@ -107,9 +107,9 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
         return followed_trace
 
     @classmethod
-    def of_recording(cls, run: Recording, *, at: int | None = None) -> Self:
+    def of_recording(cls, recording: Recording, *, at: int | None = None) -> Self:
         """Follow a recording up to an event; to its end unless given."""
-        return cls.of(run.events_through(at), run.nodes, level=run.level)
+        return cls.of(recording.events_through(at), recording.nodes, level=recording.level)
 
     def follow(self, event: Event, nodes: Sequence[str]) -> None:
         """Apply the next event.
@@ -144,7 +144,7 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                 if not self.client_marker_requests.isdisjoint(event.p):
                     self.client_marker_requests.add(event.i)
             case "node.role" if payload.get("role") == "leader":
-                self.ready_leaders[payload["tp"]] = int(node.split("/")[1])
+                self.ready_leader_by_partition[payload["tp"]] = int(node.split("/")[1])
                 self.deleted_partitions.discard(payload["tp"])
                 self._note_opened(payload["tp"], payload.get("producers", ()))
             case "node.down" if payload.get("role") == "broker":
@@ -156,12 +156,12 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
             case "cluster.reset":
                 self._clear_tables()
                 self.applications.forget_all()
-                self.contradicted.clear()
+                self.contradiction_by_place.clear()
             case "txn.load":
-                self.coordinators[_log_partition(node)] = node
+                self.coordinator_by_partition[_log_partition(node)] = node
             case "txn.unload":
-                if self.coordinators.get(_log_partition(node)) == node:
-                    self.coordinators[_log_partition(node)] = ""
+                if self.coordinator_by_partition.get(_log_partition(node)) == node:
+                    self.coordinator_by_partition[_log_partition(node)] = ""
             case "pid.open":
                 self.opened_ms[payload["tp"], payload["pid"]] = payload.get("timestamp")
             case "log.start":
@@ -173,14 +173,14 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
             case "txn.complete":
                 self.lost_fences.discard(transactional_id_of(event.tx))
             case "marker.owed":
-                self.attempts.pop(f"{event.tx} {payload['tp']}", None)
+                self.attempt_counts.pop(f"{event.tx} {payload['tp']}", None)
             case "marker.sent":
-                self.attempts[f"{event.tx} {payload['tp']}"] = payload.get("attempt", 1)
+                self.attempt_counts[f"{event.tx} {payload['tp']}"] = payload.get("attempt", 1)
             case "reader.wait":
                 self.readers[event.i] = node, payload["client"], frozenset(payload["partitions"])
             case "reader.end":
-                for wait in event.p:
-                    self.readers.pop(wait, None)
+                for wait_position in event.p:
+                    self.readers.pop(wait_position, None)
             case "input" if payload.get("do") == "stop-cluster":
                 self.has_ended = True
             case "trace.off":
@@ -190,28 +190,32 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
 
     def _broker_down(self, node: str) -> None:
         broker_id = int(node.split("/")[1])
-        for wait in [wait for wait, reader in self.readers.items() if reader[0] == node]:
-            del self.readers[wait]
-        for partition in [
-            partition for partition, leader in self.ready_leaders.items() if leader == broker_id
+        for wait_position in [
+            wait_position for wait_position, reader in self.readers.items() if reader[0] == node
         ]:
-            del self.ready_leaders[partition]
-        for index, coordinator in self.coordinators.items():
+            del self.readers[wait_position]
+        for partition in [
+            partition
+            for partition, leader in self.ready_leader_by_partition.items()
+            if leader == broker_id
+        ]:
+            del self.ready_leader_by_partition[partition]
+        for index, coordinator in self.coordinator_by_partition.items():
             if coordinator.startswith(f"{node}/"):
-                self.coordinators[index] = ""
+                self.coordinator_by_partition[index] = ""
 
     def _leader_changed(self, payload: Mapping[str, Any]) -> None:
         partition = payload["tp"]
-        self.replicas[partition] = tuple(payload["replicas"]), tuple(payload["isr"])
-        self.ready_leaders.pop(partition, None)  # until that one tells of its log
+        self.replicas_by_partition[partition] = tuple(payload["replicas"]), tuple(payload["isr"])
+        self.ready_leader_by_partition.pop(partition, None)  # until that one tells of its log
         self.deleted_partitions.discard(partition)
 
     def _topic_deleted(self, payload: Mapping[str, Any]) -> None:
         for index in range(payload["partitions"]):
             name = f"{payload['topic']}-{index}"
             self.deleted_partitions.add(name)
-            self.ready_leaders.pop(name, None)
-            self.replicas.pop(name, None)
+            self.ready_leader_by_partition.pop(name, None)
+            self.replicas_by_partition.pop(name, None)
             self._forget_opened(name)
             for markers in (self.last_markers, self.repeated_markers, self.operator_markers):
                 for key in [key for key in markers if key[0] == name]:
@@ -220,10 +224,10 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
             self.applications.forget_partition(name)
             for partition_and_offset in [
                 partition_and_offset
-                for partition_and_offset in self.contradicted
+                for partition_and_offset in self.contradiction_by_place
                 if str(partition_and_offset[0]) == name
             ]:
-                del self.contradicted[partition_and_offset]
+                del self.contradiction_by_place[partition_and_offset]
 
     def _forget_opened(self, partition: str) -> None:
         for key in [key for key in self.opened_ms if key[0] == partition]:
@@ -263,10 +267,12 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
             self._clear_tables()
             self.is_opening = True
             for node in payload.get("coordinators", ()):
-                self.coordinators[_log_partition(node)] = node if node.startswith("broker/") else ""
+                self.coordinator_by_partition[_log_partition(node)] = (
+                    node if node.startswith("broker/") else ""
+                )
         for log in payload["partitions"]:
             if log.get("led"):
-                self.ready_leaders[log["tp"]] = log["leader"]
+                self.ready_leader_by_partition[log["tp"]] = log["leader"]
             self._note_opened(log["tp"], log.get("producers", ()))
         for transaction in payload["transactions"]:
             if transaction.get("is_fence_lost"):
@@ -275,9 +281,14 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
             self.is_opening = False
 
     def _clear_tables(self) -> None:
-        for table in (self.coordinators, self.ready_leaders, self.replicas, self.opened_ms):
+        for table in (
+            self.coordinator_by_partition,
+            self.ready_leader_by_partition,
+            self.replicas_by_partition,
+            self.opened_ms,
+        ):
             table.clear()
-        self.attempts.clear()
+        self.attempt_counts.clear()
         self.lost_fences.clear()
         self.readers.clear()
         self.last_markers.clear()
@@ -299,24 +310,24 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                 if partition in (None, name)
                 and (partition_of(name).topic not in INTERNAL_TOPICS or _has_open(log))
             ),
-            transactions=tuple(self._transactions()),
+            transactions=tuple(self._transaction_facts()),
             owed_markers=tuple(self._owed_markers()),
             unserved_coordinators=tuple(
-                sorted(index for index, node in self.coordinators.items() if not node)
+                sorted(index for index, node in self.coordinator_by_partition.items() if not node)
             ),
             wrong_data=tuple(self.wrong_data()),
-            ignorance=self._ignorance(),
+            ignorance=self._ignorance_sentence(),
         )
 
-    def _ignorance(self) -> str | None:
+    def _ignorance_sentence(self) -> str | None:
         if self.stopped_at is not None:
             return f"recording stopped at #{self.stopped_at}"
         return "recording has just begun" if self.is_opening else None
 
     def _partition_facts(self, name: str, log: Mapping[str, Any]) -> PartitionFacts:
         partition, leader_id = partition_of(name), log["leader"]
-        replicas, isr = self.replicas.get(name, ((), ()))
-        if self.ready_leaders.get(name) != leader_id:
+        replicas, isr = self.replicas_by_partition.get(name, ((), ()))
+        if self.ready_leader_by_partition.get(name) != leader_id:
             return PartitionFacts(
                 partition=partition,
                 leader_id=leader_id,
@@ -357,7 +368,7 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                 producer_id=producer_id,
                 producer_epoch=producer["epoch"],
                 first_offset=producer["first"],
-                opened_by=producer["i"],
+                opening_position=producer["i"],
                 last_timestamp_ms=producer["timestamp"],
                 transaction=self._transaction_of(producer_id),
             ),
@@ -381,9 +392,9 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                 yield ShareGroupFacts(group_id=group, start_offset=share["start"])
 
     def _is_served(self, node: str) -> bool:
-        return self.coordinators.get(_log_partition(node), node) == node
+        return self.coordinator_by_partition.get(_log_partition(node), node) == node
 
-    def _transactions(self) -> Iterator[TransactionFacts]:
+    def _transaction_facts(self) -> Iterator[TransactionFacts]:
         for transactional_id, transaction in self.state.transactions.items():
             if not self._is_served(transaction["node"]):
                 continue
@@ -416,7 +427,7 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                 held_by = self._holding_rule(transaction, name)
                 if held_by is not None:
                     sending = MarkerSending.HELD
-                elif self.attempts.get(owed_key, 1) > 1:
+                elif self.attempt_counts.get(owed_key, 1) > 1:
                     sending = MarkerSending.RETRIED
             yield OwedMarkerFacts(
                 transactional_id=transactional_id,
@@ -439,9 +450,9 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
     def wrong_data(self) -> Iterator[WrongData]:
         """Records whose end on a partition is not what was decided, or answered."""
         self._compare_markers()
-        yield from self.contradicted.values()
+        yield from self.contradiction_by_place.values()
         for contradiction in self.applications.wrong_data():
-            if (contradiction.partition, contradiction.offset) not in self.contradicted:
+            if (contradiction.partition, contradiction.offset) not in self.contradiction_by_place:
                 yield contradiction
 
     def _compare_markers(self) -> None:
@@ -460,7 +471,7 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                 faults_and_decisions.producer_ids.get(producer_id),
                 [
                     decision
-                    for decision in faults_and_decisions.decisions.get(producer_id, ())
+                    for decision in faults_and_decisions.decisions_by_producer.get(producer_id, ())
                     if decision.start_timestamp_ms >= since_ms
                 ],
                 [
@@ -475,7 +486,9 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                     for marker in newest_markers
                 ],
             ):
-                self.contradicted[contradiction.partition, contradiction.offset] = contradiction
+                self.contradiction_by_place[contradiction.partition, contradiction.offset] = (
+                    contradiction
+                )
         faults_and_decisions.changed_producers.clear()
 
 

@@ -77,7 +77,7 @@ def picture_words(
     views = followed_trace.applications.views()
     return PictureWords(
         applications={
-            transactional_id: views.get(transactional_id) or _unrecorded(transaction)
+            transactional_id: views.get(transactional_id) or _unrecorded_view(transaction)
             for transactional_id, transaction in transactions.items()
         },
         coordinators={
@@ -120,7 +120,7 @@ def _last_outcome(
     followed_trace: FollowedTrace, transactional_id: str, transaction: dict[str, Any]
 ) -> bool | None:
     faults_and_decisions = followed_trace.faults_and_decisions
-    decisions = faults_and_decisions.decisions.get(transaction["pid"])
+    decisions = faults_and_decisions.decisions_by_producer.get(transaction["pid"])
     return (
         decisions[-1].is_commit
         if decisions and transactional_id in faults_and_decisions.end_positions
@@ -131,36 +131,41 @@ def _last_outcome(
 def _share_groups(
     followed_trace: FollowedTrace, partitions: Sequence[PartitionVerdict]
 ) -> dict[str, tuple[str, ...]]:
-    waiting = {
+    offset_waited_for = {
         (group.group_id, partition_verdict.partition): partition_verdict.stands_at
         for partition_verdict in partitions
         for group in partition_verdict.share_groups or ()
     }
-    sentences: dict[str, list[str]] = {}
-    for is_served, shares in (
+    sentences_by_partition: dict[str, list[str]] = {}
+    for is_served, share_by_key in (
         (True, followed_trace.state.shares),
         (False, followed_trace.state.unserved_shares),
     ):
-        for share_key, share in shares.items():
+        for share_key, share_fields in share_by_key.items():
             group_id, _, partition = share_key.rpartition(" ")
             standing = words.ShareStanding(
                 group_id=group_id,
-                start_offset=share["start"],
-                next_offset=share["next"],
-                held=tuple(share["held"]),
-                waits_at=waiting.get((group_id, partition)),
+                start_offset=share_fields["start"],
+                next_offset=share_fields["next"],
+                held=tuple(share_fields["held"]),
+                waits_at=offset_waited_for.get((group_id, partition)),
                 is_served=is_served,
             )
-            sentences.setdefault(partition, []).append(words.share_group_sentence(standing))
-    return {partition: tuple(sorted(texts)) for partition, texts in sentences.items()}
+            sentences_by_partition.setdefault(partition, []).append(
+                words.share_group_sentence(standing)
+            )
+    return {
+        partition: tuple(sorted(sentences_of_partition))
+        for partition, sentences_of_partition in sentences_by_partition.items()
+    }
 
 
 def _streams_groups(followed_trace: FollowedTrace) -> dict[str, tuple[str, ...]]:
     state = followed_trace.state
-    sentences: dict[str, list[str]] = {}
-    for is_served, members in ((True, state.streams), (False, state.unserved_streams)):
-        for member in members.values():
-            described = words.StreamsMember(
+    sentences_by_broker: dict[str, list[str]] = {}
+    for is_served, member_by_key in ((True, state.streams), (False, state.unserved_streams)):
+        for member in member_by_key.values():
+            streams_member = words.StreamsMember(
                 member_id=member["member"],
                 active=tuple(member.get("active", ())),
                 standby=tuple(member.get("standby", ())),
@@ -168,17 +173,20 @@ def _streams_groups(followed_trace: FollowedTrace) -> dict[str, tuple[str, ...]]
                 revoked=tuple(member.get("revoked", ())),
                 state=str(member.get("state", "")),
             )
-            sentence = words.streams_member_sentence(described, is_served=is_served)
-            sentences.setdefault(member["group"], []).append(sentence)
+            sentence = words.streams_member_sentence(streams_member, is_served=is_served)
+            sentences_by_broker.setdefault(member["group"], []).append(sentence)
     for position_key, offset in state.offsets.items():
         group_id, _, partition = position_key.rpartition(" ")
-        if group_id in sentences:
+        if group_id in sentences_by_broker:
             sentence = words.pending_position_sentence(partition, offset)
-            sentences[group_id].append(sentence)
-    return {group_id: tuple(texts) for group_id, texts in sorted(sentences.items())}
+            sentences_by_broker[group_id].append(sentence)
+    return {
+        group_id: tuple(sentences_of_broker)
+        for group_id, sentences_of_broker in sorted(sentences_by_broker.items())
+    }
 
 
-def _unrecorded(transaction: dict[str, Any]) -> ApplicationView:
+def _unrecorded_view(transaction: dict[str, Any]) -> ApplicationView:
     """What is known of an application without a recorded request in a transaction."""
     is_open = transaction["state"] == "Ongoing" or transaction["state"].startswith("Prepare")
     status = words.UNRECORDED_APPLICATION if is_open else words.NO_TRANSACTION

@@ -18,19 +18,22 @@ _SENTENCE_FIELDS: Final = frozenset({"text", "found", "expected", "subject"})
 """Fields with sentences, which may quote values."""
 
 
-def redact_run(run: Recording) -> Recording:
+def redact_run(recording: Recording) -> Recording:
     """A copy of the recording in which the values that clients wrote and read are replaced by
     ``(left out)``.
     """
     record_texts = {
-        record_text for event in run.events for record_text in _record_texts(event.d) if record_text
+        record_text
+        for event in recording.events
+        for record_text in _record_texts(event.d)
+        if record_text
     }
     longest_first = tuple(sorted(record_texts, key=len, reverse=True))
     events = (
         msgspec.structs.replace(event, d=_redact_payload(event.d, longest_first))
-        for event in run.events
+        for event in recording.events
     )
-    return msgspec.structs.replace(run, events=tuple(events))
+    return msgspec.structs.replace(recording, events=tuple(events))
 
 
 def _record_texts(payload: object) -> Iterator[str]:

@@ -74,19 +74,22 @@ class _StepSigns(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[str, ...]
 
 
-def run_difference(left_run: Recording, right_run: Recording) -> RunDifference:
+def run_difference(left_recording: Recording, right_recording: Recording) -> RunDifference:
     """Compare two runs."""
-    left_steps, right_steps = story_steps(left_run), story_steps(right_run)
-    rows = _aligned(left_steps, right_steps)
-    left_signs, right_signs = _signs(left_run, left_steps), _signs(right_run, right_steps)
-    pairs = [
+    left_steps, right_steps = story_steps(left_recording), story_steps(right_recording)
+    rows = _align_steps(left_steps, right_steps)
+    left_signs, right_signs = (
+        _signs_of_steps(left_recording, left_steps),
+        _signs_of_steps(right_recording, right_steps),
+    )
+    signs_by_step = [
         (index, left_signs[row.left - 1], right_signs[row.right - 1])
         for index, row in enumerate(rows)
         if row.left is not None and row.right is not None
     ]
     for sentences in (_trouble_sentences, _refusal_sentences, _state_sentences, _record_sentences):
-        for index, ours, theirs in pairs:
-            differing_sentences = sentences(ours, theirs)
+        for index, left_step_signs, right_step_signs in signs_by_step:
+            differing_sentences = sentences(left_step_signs, right_step_signs)
             if differing_sentences is not None:
                 first_difference = Difference(
                     row=index, left=differing_sentences[0], right=differing_sentences[1]
@@ -95,42 +98,47 @@ def run_difference(left_run: Recording, right_run: Recording) -> RunDifference:
     return RunDifference(rows=rows, first=None)
 
 
-def _aligned(left: Sequence[StoryStep], right: Sequence[StoryStep]) -> tuple[StepRow, ...]:
-    left_texts, right_texts = [step.text for step in left], [step.text for step in right]
+def _align_steps(
+    left_steps: Sequence[StoryStep], right_steps: Sequence[StoryStep]
+) -> tuple[StepRow, ...]:
+    left_texts, right_texts = (
+        [step.text for step in left_steps],
+        [step.text for step in right_steps],
+    )
     rows: list[StepRow] = []
-    for tag, left_from, left_to, right_from, right_to in SequenceMatcher(
+    for opcode_word, left_start, left_end, right_start, right_end in SequenceMatcher(
         None, left_texts, right_texts, autojunk=False
     ).get_opcodes():
-        if tag == "equal":
+        if opcode_word == "equal":
             rows += (
                 StepRow(text=left_texts[number], left=number + 1, right=right_number + 1)
                 for number, right_number in zip(
-                    range(left_from, left_to), range(right_from, right_to), strict=True
+                    range(left_start, left_end), range(right_start, right_end), strict=True
                 )
             )
             continue
         rows += (
             StepRow(text=left_texts[number], left=number + 1, right=None)
-            for number in range(left_from, left_to)
+            for number in range(left_start, left_end)
         )
         rows += (
             StepRow(text=right_texts[number], left=None, right=number + 1)
-            for number in range(right_from, right_to)
+            for number in range(right_start, right_end)
         )
     return tuple(rows)
 
 
-def _signs(run: Recording, steps: Sequence[StoryStep]) -> list[_StepSigns]:
+def _signs_of_steps(recording: Recording, steps: Sequence[StoryStep]) -> list[_StepSigns]:
     """The signs of each step, at its end."""
-    followed_trace = FollowedTrace(state=TraceState(level=run.level))
-    events = iter(run.events)
+    followed_trace = FollowedTrace(state=TraceState(level=recording.level))
+    events = iter(recording.events)
     step_signs = []
     done_count = 0
     for step in steps:
         step_events = []
         while done_count <= step.last:
             event = next(events)
-            followed_trace.follow(event, run.nodes)
+            followed_trace.follow(event, recording.nodes)
             if done_count >= step.first:
                 step_events.append(event)
             done_count += 1
@@ -142,7 +150,7 @@ def _signs(run: Recording, steps: Sequence[StoryStep]) -> list[_StepSigns]:
                     for partition_verdict in verdict.partitions
                     if partition_verdict.state.value in _GRAVE_STATES
                 ),
-                refusals=dict(_refusals(step_events)),
+                refusals=dict(_refusals_in(step_events)),
                 states=tuple(
                     sorted(
                         f"{transactional_id} is {transaction['state']}"
@@ -155,13 +163,14 @@ def _signs(run: Recording, steps: Sequence[StoryStep]) -> list[_StepSigns]:
     return step_signs
 
 
-def _record_text(judged: PartitionVerdict) -> str:
+def _record_text(partition_verdict: PartitionVerdict) -> str:
     return (
-        f"{judged.partition} ends at {judged.high_watermark}, and readers get to {judged.stands_at}"
+        f"{partition_verdict.partition} ends at {partition_verdict.high_watermark}, and readers get"
+        f" to {partition_verdict.stands_at}"
     )
 
 
-def _refusals(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
+def _refusals_in(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
     for event in events:
         payload = event.d if isinstance(event.d, dict) else {}
         api = _REFUSING_APIS.get(event.k)
@@ -174,42 +183,50 @@ def _refusals(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
         yield f"{api} {error}", f"{api} is refused with {error}{reason}."
 
 
-def _trouble_sentences(ours: _StepSigns, theirs: _StepSigns) -> tuple[str, str] | None:
-    if bool(ours.grave_headlines) == bool(theirs.grave_headlines):
+def _trouble_sentences(left_signs: _StepSigns, right_signs: _StepSigns) -> tuple[str, str] | None:
+    if bool(left_signs.grave_headlines) == bool(right_signs.grave_headlines):
         return None
-    return _telling_sentence(ours, theirs), _telling_sentence(theirs, ours)
+    return _telling_sentence(left_signs, right_signs), _telling_sentence(right_signs, left_signs)
 
 
-def _refusal_sentences(ours: _StepSigns, theirs: _StepSigns) -> tuple[str, str] | None:
-    if ours.refusals.keys() == theirs.refusals.keys():
+def _refusal_sentences(left_signs: _StepSigns, right_signs: _StepSigns) -> tuple[str, str] | None:
+    if left_signs.refusals.keys() == right_signs.refusals.keys():
         return None
-    return _telling_sentence(ours, theirs), _telling_sentence(theirs, ours)
+    return _telling_sentence(left_signs, right_signs), _telling_sentence(right_signs, left_signs)
 
 
-def _telling_sentence(ours: _StepSigns, theirs: _StepSigns) -> str:
+def _telling_sentence(left_signs: _StepSigns, right_signs: _StepSigns) -> str:
     """The sentence that tells most about one side."""
     new_headlines = [
-        headline for headline in ours.grave_headlines if headline not in theirs.grave_headlines
+        headline
+        for headline in left_signs.grave_headlines
+        if headline not in right_signs.grave_headlines
     ]
-    refusals = [ours.refusals[name] for name in sorted(ours.refusals.keys() - theirs.refusals)]
+    refusals = [
+        left_signs.refusals[name]
+        for name in sorted(left_signs.refusals.keys() - right_signs.refusals)
+    ]
     return next(
-        iter([*new_headlines, *refusals, *ours.grave_headlines]),
+        iter([*new_headlines, *refusals, *left_signs.grave_headlines]),
         "nothing hangs, and nothing is refused.",
     )
 
 
-def _state_sentences(ours: _StepSigns, theirs: _StepSigns) -> tuple[str, str] | None:
-    return _listed(ours.states, theirs.states)
+def _state_sentences(left_signs: _StepSigns, right_signs: _StepSigns) -> tuple[str, str] | None:
+    return _listed_difference(left_signs.states, right_signs.states)
 
 
-def _record_sentences(ours: _StepSigns, theirs: _StepSigns) -> tuple[str, str] | None:
-    return _listed(ours.records, theirs.records)
+def _record_sentences(left_signs: _StepSigns, right_signs: _StepSigns) -> tuple[str, str] | None:
+    return _listed_difference(left_signs.records, right_signs.records)
 
 
-def _listed(ours: Sequence[str], theirs: Sequence[str]) -> tuple[str, str] | None:
-    if ours == theirs:
+def _listed_difference(
+    left_texts: Sequence[str], right_texts: Sequence[str]
+) -> tuple[str, str] | None:
+    if left_texts == right_texts:
         return None
     left_sentence, right_sentence = (
-        f"{', '.join(signs) or 'nothing is written'}." for signs in (ours, theirs)
+        f"{', '.join(listed_texts) or 'nothing is written'}."
+        for listed_texts in (left_texts, right_texts)
     )
     return left_sentence, right_sentence

@@ -181,8 +181,13 @@ def _clear_state(state: TraceState) -> None:
     for table in (state.logs, state.transactions, state.owed, state.faults, state.brokers):
         table.clear()
     state.offsets.clear()
-    for served in (state.shares, state.unserved_shares, state.streams, state.unserved_streams):
-        served.clear()
+    for served_by_kind in (
+        state.shares,
+        state.unserved_shares,
+        state.streams,
+        state.unserved_streams,
+    ):
+        served_by_kind.clear()
 
 
 def _log(leader_id: int, payload: Payload) -> dict[str, Any]:
@@ -273,10 +278,10 @@ def _log_start_moved(state: TraceState, _event: Event, node: str, payload: Paylo
         return
     log["start"] = payload["to"]
     log["lso"] = payload.get("lso", log["lso"])
-    still_open = payload.get("open")
-    if still_open is not None:
-        for pid, producer in log["producers"].items():
-            if int(pid) not in still_open:
+    producer_ids_open = payload.get("open")
+    if producer_ids_open is not None:
+        for producer_id_text, producer in log["producers"].items():
+            if int(producer_id_text) not in producer_ids_open:
                 producer["first"] = UNKNOWN
 
 

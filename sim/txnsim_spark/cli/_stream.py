@@ -170,8 +170,8 @@ def directory_uri(directory: str) -> str:
     """A directory in the form that Spark takes. Without a scheme it lies on this machine, whatever
     Hadoop's default file system is.
     """
-    scheme, colon, _ = directory.partition(":")
-    if colon and "/" not in scheme:
+    scheme, colon_text, _ = directory.partition(":")
+    if colon_text and "/" not in scheme:
         return directory.rstrip("/")
     return f"file://{Path(directory).absolute()}"
 

@@ -31,57 +31,57 @@ Rows = list[dict[str, Cell]]
 
 
 def add_arguments(actions: argparse._SubParsersAction[CommandParser]) -> None:
-    export = actions.add_parser(
+    export_parser = actions.add_parser(
         "export",
         help="the tables of traces as Parquet",
         description="Write the tables of traces as Parquet (docs/trace-tables.md). Runs that"
         " are there already are kept. Exit status: 0, 1 if some lines could not be"
         " read, 2 for a misuse.",
     )
-    export.add_argument(
+    export_parser.add_argument(
         "trace", nargs="+", metavar="FILE", help="a trace, a directory of traces, or a pattern"
     )
-    export.add_argument(
+    export_parser.add_argument(
         "--to",
         type=new_folder_or_address,
         required=True,
         metavar="DIR",
         help="where to; made if need be",
     )
-    analyse = actions.add_parser(
+    analyse_parser = actions.add_parser(
         "analyse",
         help="time to decide, marker delay, LSO lag, late transactions, verification, epoch bumps",
         description="Analyse traces by transaction version and by transactional id"
         " (docs/trace-tables.md). Exit status: 0, 1 if some lines could not be read, 2 for a"
         " misuse.",
     )
-    analyse.add_argument(
+    analyse_parser.add_argument(
         "trace",
         nargs="+",
         metavar="FILE|DIR",
         help="a trace, a directory of traces, a pattern; or one directory that `trace export` has"
         " written",
     )
-    analyse.add_argument(
+    analyse_parser.add_argument(
         "--only", action="append", default=[], metavar="NAME", help="this one; may be repeated"
     )
-    analyse.add_argument(
+    analyse_parser.add_argument(
         "--ids",
         type=_count_argument,
         default=IDS_DEFAULT,
         metavar="N",
         help="so many transactional ids of each, those that stand out (default %(default)s)",
     )
-    analyse.add_argument(
+    analyse_parser.add_argument(
         "--work",
         type=new_folder_or_address,
         metavar="DIR",
         help="where tables of traces are kept meanwhile, a place that all workers of Spark see"
         " (default: this machine's temporary directory)",
     )
-    for action in (export, analyse):
-        add_master_argument(action)
-        action.add_argument("--json", action="store_true", help="as JSON")
+    for action_parser in (export_parser, analyse_parser):
+        add_master_argument(action_parser)
+        action_parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -219,10 +219,10 @@ def _warn_of_unread(summary: Mapping[str, object]) -> int:
         TERMINAL.complain(
             f"{event_count} events of kind {event_kind!r}, which is not known here, are kept"
         )
-    for unreadable_file in unreadable_lines[:FILES_SHOWN_MAX]:
+    for file_fields in unreadable_lines[:FILES_SHOWN_MAX]:
         TERMINAL.complain(
-            f"{unreadable_file['file']}: {unreadable_file['lines']} ×"
-            f" {unreadable_file['reason']}: {unreadable_file['text']}"
+            f"{file_fields['file']}: {file_fields['lines']} ×"
+            f" {file_fields['reason']}: {file_fields['text']}"
         )
     if len(unreadable_lines) > FILES_SHOWN_MAX:
         TERMINAL.complain(f"… and {len(unreadable_lines) - FILES_SHOWN_MAX} more files like that")

@@ -54,13 +54,13 @@ def coordinator_logs_of(
 
 
 def _rank_replicas(replica_states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
-    unranked = list(replica_states)
-    ranked = []
-    while unranked:
-        best_ends = elected_replica([state.ends for state in unranked])
-        ranked.append(next(state for state in unranked if state.ends is best_ends))
-        unranked.remove(ranked[-1])
-    return tuple(ranked)
+    unranked_states = list(replica_states)
+    ranked_states = []
+    while unranked_states:
+        best_ends = elected_replica([state.ends for state in unranked_states])
+        ranked_states.append(next(state for state in unranked_states if state.ends is best_ends))
+        unranked_states.remove(ranked_states[-1])
+    return tuple(ranked_states)
 
 
 def read_coordinators(

@@ -182,8 +182,10 @@ class DumpLineReader:
 
     def read(self, text: str) -> DumpLine:
         """Parse a line; ``text`` comes from ``unwrap_lines``."""
-        if (error := _TOOL_ERROR.search(text)) is not None and not _KEY_OR_PAYLOAD.search(text):
-            return ToolError(error[0].strip())
+        if (error_match := _TOOL_ERROR.search(text)) is not None and not _KEY_OR_PAYLOAD.search(
+            text
+        ):
+            return ToolError(error_match[0].strip())
         if (start_match := _LINE_START.search(text)) is not None:
             prefix, line = (
                 text[: start_match.start()],
@@ -312,19 +314,19 @@ def _parse_log_line(line: str) -> DumpLine:
 
 
 def _parse_batch(line: str) -> DumpedBatch | IncompleteLine:
-    fields = dict(_FIELD.findall(line))
-    number_by_field = _field_numbers(
-        fields, "baseOffset", "lastOffset", "producerId", "producerEpoch", *_TIMESTAMP_FIELDS
+    text_by_field = dict(_FIELD.findall(line))
+    field_numbers = _field_numbers(
+        text_by_field, "baseOffset", "lastOffset", "producerId", "producerEpoch", *_TIMESTAMP_FIELDS
     )
-    flag_texts = (fields.get("isTransactional"), fields.get("isControl"))
+    flag_texts = (text_by_field.get("isTransactional"), text_by_field.get("isControl"))
     # A size follows the time in every release: with it the time is whole, too.
     if (
-        len(number_by_field) != 5
-        or "size" not in fields
+        len(field_numbers) != 5
+        or "size" not in text_by_field
         or not {"true", "false"}.issuperset(flag_texts)
     ):
         return IncompleteLine()
-    first_offset, last_offset, producer_id, epoch, timestamp_ms = number_by_field
+    first_offset, last_offset, producer_id, epoch, timestamp_ms = field_numbers
     return DumpedBatch(
         first_offset=first_offset,
         last_offset=last_offset,
@@ -333,7 +335,7 @@ def _parse_batch(line: str) -> DumpedBatch | IncompleteLine:
         is_transactional=flag_texts[0] == "true",
         is_control=flag_texts[1] == "true",
         timestamp_ms=timestamp_ms,
-        is_valid=fields.get("isvalid", "true") == "true",
+        is_valid=text_by_field.get("isvalid", "true") == "true",
     )
 
 
@@ -342,49 +344,49 @@ def _parse_record(line: str) -> DumpLine:
     metadata_text = line if content_match is None else line[: content_match.start()]
     # Keys of headers are anything, so what they say is not a field.
     metadata_text = _HEADER_KEYS.sub("", metadata_text)
-    fields = dict(_FIELD.findall(metadata_text))
-    number_by_field = _field_numbers(fields, "offset", *_TIMESTAMP_FIELDS)
-    if len(number_by_field) != 2:
+    text_by_field = dict(_FIELD.findall(metadata_text))
+    field_numbers = _field_numbers(text_by_field, "offset", *_TIMESTAMP_FIELDS)
+    if len(field_numbers) != 2:
         return IncompleteLine()
-    offset, timestamp_ms = number_by_field
-    marker = _MARKER.search(metadata_text)
-    id_and_epoch = _field_numbers(fields, "producerId", "producerEpoch")
-    if len(id_and_epoch) == 2 and fields.get("isTransactional") in ("true", "false"):
+    offset, timestamp_ms = field_numbers
+    marker_match = _MARKER.search(metadata_text)
+    id_and_epoch = _field_numbers(text_by_field, "producerId", "producerEpoch")
+    if len(id_and_epoch) == 2 and text_by_field.get("isTransactional") in ("true", "false"):
         return DumpedBatch(
             first_offset=offset,
             last_offset=offset,
             producer_id=id_and_epoch[0],
             producer_epoch=id_and_epoch[1],
-            is_transactional=fields["isTransactional"] == "true",
-            is_control=marker is not None,
+            is_transactional=text_by_field["isTransactional"] == "true",
+            is_control=marker_match is not None,
             timestamp_ms=timestamp_ms,
-            is_valid=fields.get("isvalid", "true") == "true",
-            marker=marker and marker["marker"],
+            is_valid=text_by_field.get("isvalid", "true") == "true",
+            marker=marker_match and marker_match["marker"],
         )
     return DumpedRecord(
         offset=offset,
         timestamp_ms=timestamp_ms,
-        marker=marker and marker["marker"],
+        marker=marker_match and marker_match["marker"],
         text=line,
     )
 
 
 def _parse_producer(line: str) -> DumpedProducer | IncompleteLine:
-    fields = dict(_FIELD.findall(line))
-    number_by_field = _field_numbers(fields, "producerId", "producerEpoch")
-    first_offset_text = fields.get("currentTxnFirstOffset", "")
+    text_by_field = dict(_FIELD.findall(line))
+    field_numbers = _field_numbers(text_by_field, "producerId", "producerEpoch")
+    first_offset_text = text_by_field.get("currentTxnFirstOffset", "")
     open_since_match = _OPEN_SINCE.fullmatch(first_offset_text)
-    if len(number_by_field) != 2 or (
-        open_since_match is None and first_offset_text not in _NOT_OPEN
-    ):
+    if len(field_numbers) != 2 or (open_since_match is None and first_offset_text not in _NOT_OPEN):
         return IncompleteLine()
     # Before 3.0 only the last batch has a time, and a producer without one has none.
     timestamps = (
-        _field_numbers(fields, "lastTimestamp") or _field_numbers(fields, "timestamp") or [-1]
+        _field_numbers(text_by_field, "lastTimestamp")
+        or _field_numbers(text_by_field, "timestamp")
+        or [-1]
     )
     return DumpedProducer(
-        producer_id=number_by_field[0],
-        producer_epoch=number_by_field[1],
+        producer_id=field_numbers[0],
+        producer_epoch=field_numbers[1],
         start_offset=None
         if open_since_match is None
         else int(open_since_match["scala"] or open_since_match["java"]),
@@ -392,10 +394,10 @@ def _parse_producer(line: str) -> DumpedProducer | IncompleteLine:
     )
 
 
-def _field_numbers(fields: Mapping[str, str], *field_names: str) -> list[int]:
+def _field_numbers(text_by_field: Mapping[str, str], *field_names: str) -> list[int]:
     """The fields that are present and whole numbers."""
-    values = (fields.get(field_name, "") for field_name in field_names)
-    return [int(value) for value in values if value.lstrip("-").isdecimal()]
+    field_values = (text_by_field.get(field_name, "") for field_name in field_names)
+    return [int(value) for value in field_values if value.lstrip("-").isdecimal()]
 
 
 # Wrappings and entries

@@ -159,21 +159,21 @@ def evidence_of(
         coordinators: The coordinators' logs.
         replica_basis: Facts about the replica on which the verdict is based.
     """
-    doubts = [
+    statuses_and_reasons = [
         *_doubts_on_replica(txn_spread.transaction, replica_basis),
         *_doubts_on_other_replicas(replica_basis),
         *_doubts_on_coordinators(opinion, coordinators),
     ]
-    statuses = [status for status, _ in doubts]
+    statuses = [status for status, _ in statuses_and_reasons]
     status = Status.SOUND
-    if doubts:
+    if statuses_and_reasons:
         status = Status.DAMAGED if Status.DAMAGED in statuses else Status.INCOMPLETE
     state, notes = replica_basis.state, replica_basis.notes
     read_from = notes.read_from
     entry = opinion.entry
     return Evidence(
         status=status,
-        reasons=tuple(reason for _, reason in doubts),
+        reasons=tuple(reason for _, reason in statuses_and_reasons),
         read_from=read_from,
         read_until=None if read_from is None else state.ends.end_offset,
         gaps=replica_basis.gaps,
@@ -231,17 +231,17 @@ Doubts = Iterator[tuple[Status, str]]
 
 def _doubts_on_replica(txn: OpenTxn, replica_basis: ReplicaBasis) -> Doubts:
     ends, notes = replica_basis.state.ends, replica_basis.notes
-    repeated_damage = damage_met_again(replica_basis.state.damage, notes)
-    for damage in dict.fromkeys((*notes.damage, *replica_basis.state.damage)):
-        if damage not in repeated_damage:
-            yield Status.DAMAGED, damage
+    repeated_damage_texts = damage_met_again(replica_basis.state.damage, notes)
+    for damage_text in dict.fromkeys((*notes.damage, *replica_basis.state.damage)):
+        if damage_text not in repeated_damage_texts:
+            yield Status.DAMAGED, damage_text
     if notes.cut_off is not None:
         yield Status.DAMAGED, f"a starting broker cuts the log off: {notes.cut_off.text}"
     for gap in replica_basis.gaps:
         last_missing_offset = gap.next_offset - 1
         yield Status.INCOMPLETE, f"offsets {gap.first_offset} to {last_missing_offset} are missing"
-    for lost_end in lost_ends(replica_basis.state):
-        yield Status.INCOMPLETE, lost_end
+    for lost_end_text in lost_ends(replica_basis.state):
+        yield Status.INCOMPLETE, lost_end_text
     match replica_basis.start_batch:
         case StartBatch.ANOTHERS:
             yield (
@@ -293,15 +293,15 @@ def _doubts_on_coordinators(opinion: Opinion, coordinators: Coordinators) -> Dou
         if entry is None or opinion.rule is Reason.FORGOTTEN
         else entry.newest_record.log_partition
     )
-    damaged_texts = [
+    damaged_partitions = [
         partition
         for partition in sorted(
             coordinators.damaged_partitions - set(coordinators.cut_off_by_partition)
         )
         if relevant_partition in (None, partition)
     ]
-    if damaged_texts:
-        yield Status.DAMAGED, _partitions_text("can't be read to its end", damaged_texts)
+    if damaged_partitions:
+        yield Status.DAMAGED, _partitions_text("can't be read to its end", damaged_partitions)
     for partition, reason in sorted(coordinators.cut_off_by_partition.items()):
         if relevant_partition in (None, partition):
             yield (

@@ -87,18 +87,29 @@ def known_topics_in(log_dirs: Iterable[Path], on_problem: OnProblem) -> KnownTop
         log_dirs: Log directories that may have a copy.
         on_problem: Called with a copy that can't be read.
     """
-    copies = [(broker_of(log_dir), copy) for log_dir, copy in _stored_copies(log_dirs, on_problem)]
-    if not copies:
+    brokers_and_metadata = [
+        (broker_of(log_dir), stored_metadata)
+        for log_dir, stored_metadata in _stored_copies(log_dirs, on_problem)
+    ]
+    if not brokers_and_metadata:
         return KnownTopics()
-    newest_copy = max((copy for _, copy in copies), key=lambda copy: copy.age)
+    newest_metadata = max(
+        (stored_metadata for _, stored_metadata in brokers_and_metadata),
+        key=lambda stored_metadata: stored_metadata.age,
+    )
     return KnownTopics(
-        age=newest_copy.age,
-        assignments=_assignments_of(newest_copy),
+        age=newest_metadata.age,
+        assignments=_assignments_of(newest_metadata),
         topic_ids={
-            name: uuid_text(topic.topic_id) for name, topic in newest_copy.image.topics.items()
+            name: uuid_text(topic.topic_id) for name, topic in newest_metadata.image.topics.items()
         },
-        removed_topic_ids=frozenset(map(uuid_text, newest_copy.removed_topic_ids)),
-        brokers=frozenset(broker for broker, copy in copies if not copy.is_torn) - {UNKNOWN_BROKER},
+        removed_topic_ids=frozenset(map(uuid_text, newest_metadata.removed_topic_ids)),
+        brokers=frozenset(
+            broker
+            for broker, stored_metadata in brokers_and_metadata
+            if not stored_metadata.is_torn
+        )
+        - {UNKNOWN_BROKER},
     )
 
 
@@ -107,15 +118,15 @@ def _stored_copies(
 ) -> Iterator[tuple[Path, StoredMetadata]]:
     for log_dir in log_dirs:
         try:
-            copy = StoredMetadata.read(log_dir / StoredMetadata.FOLDER, cluster_id="")
+            stored_metadata = StoredMetadata.read(log_dir / StoredMetadata.FOLDER, cluster_id="")
         except (CorruptLogRecordError, OSError) as error:
             on_problem(f"{log_dir / StoredMetadata.FOLDER}: {error}; passed by")
             continue
-        if copy is not None:
-            yield log_dir, copy
+        if stored_metadata is not None:
+            yield log_dir, stored_metadata
 
 
-def _assignments_of(copy: StoredMetadata) -> Mapping[TopicPartition, ReplicaAssignment]:
+def _assignments_of(stored_metadata: StoredMetadata) -> Mapping[TopicPartition, ReplicaAssignment]:
     """Partition -> its replicas, by one copy."""
     return {
         TopicPartition(topic_name, partition_number): ReplicaAssignment(
@@ -124,6 +135,6 @@ def _assignments_of(copy: StoredMetadata) -> Mapping[TopicPartition, ReplicaAssi
             in_sync=tuple(map(int, partition.isr or partition.elr)),
             leader=int(partition.leader),
         )
-        for topic_name, topic in copy.image.topics.items()
+        for topic_name, topic in stored_metadata.image.topics.items()
         for partition_number, partition in enumerate(topic.partitions)
     }

@@ -138,10 +138,10 @@ def with_coordinator_epochs(replica_read: ReplicaRead, state: ReplicaState) -> R
     """
 
     def date_txn(txn: OpenTxn) -> OpenTxn:
-        seed = state.seed_by_producer.get(txn.producer_id)
-        if txn.coordinator_epoch is not None or seed is None:
+        snapshot_entry = state.seed_by_producer.get(txn.producer_id)
+        if txn.coordinator_epoch is not None or snapshot_entry is None:
             return txn
-        epoch = fragment_of_snapshot(seed).coordinator_epoch
+        epoch = fragment_of_snapshot(snapshot_entry).coordinator_epoch
         return msgspec.structs.replace(txn, coordinator_epoch=epoch)
 
     dated_txns = {
@@ -182,8 +182,8 @@ def _known_pieces(
         segment_memory = replica_memory.memory_of_segment(segment)
         if segment_memory is None:
             continue
-        begin_of_segment = (segment.base_offset, 0)
-        yield begin_of_segment, unpack_fragments(segment_memory.fragments)
+        segment_key = (segment.base_offset, 0)
+        yield segment_key, unpack_fragments(segment_memory.fragments)
         for gap_start_offset, gap_end in segment_memory.gaps:
             gap_note = Note(
                 kind=NoteKind.GAP,
@@ -191,7 +191,7 @@ def _known_pieces(
                 from_offset=gap_start_offset,
                 to_offset=gap_end,
             )
-            yield begin_of_segment, gap_note
+            yield segment_key, gap_note
 
 
 def _segment_memories(
@@ -235,22 +235,26 @@ def _ordered_pieces(
     that can't be judged apart is read again.
     """
     pieces_by_segment: defaultdict[int, list[tuple[int, RowsOrNote]]] = defaultdict(list)
-    for (base_offset, start), piece in pieces:
-        pieces_by_segment[base_offset].append((start, piece))
+    for (base_offset, piece_start), piece in pieces:
+        pieces_by_segment[base_offset].append((piece_start, piece))
     for segment in unread_segments:
-        segment_pieces = pieces_by_segment[segment.base_offset]
-        if any(_is_note_of(piece, NoteKind.AGAIN) for _, piece in segment_pieces):
-            segment_pieces = [(0, piece) for _, piece in walk_segments([segment])]
-        cut_starts = [start for start, piece in segment_pieces if _is_note_of(piece, NoteKind.CUT)]
+        starts_and_pieces = pieces_by_segment[segment.base_offset]
+        if any(_is_note_of(piece, NoteKind.AGAIN) for _, piece in starts_and_pieces):
+            starts_and_pieces = [(0, piece) for _, piece in walk_segments([segment])]
+        starts_of_cuts = [
+            piece_start
+            for piece_start, piece in starts_and_pieces
+            if _is_note_of(piece, NoteKind.CUT)
+        ]
         yield (
             segment,
             [
                 piece
-                for start, piece in segment_pieces
-                if not cut_starts or start <= min(cut_starts)
+                for piece_start, piece in starts_and_pieces
+                if not starts_of_cuts or piece_start <= min(starts_of_cuts)
             ],
         )
-        if cut_starts:
+        if starts_of_cuts:
             return
 
 

@@ -85,12 +85,12 @@ def damage_met_again(earlier_damage: Iterable[str], notes: ReadNotes) -> frozens
     """Damage (``FILE, byte N: …``) that was reported before, and that the walk found at the same
     place with other words.
     """
-    cut_off_texts = [cut_off.text for cut_off in (notes.cut_off,) if cut_off is not None]
-    damaged_places = {_place_in_text(text) for text in (*notes.damage, *cut_off_texts)}
+    texts_of_cut_off = [cut_off.text for cut_off in (notes.cut_off,) if cut_off is not None]
+    places_of_damage = {_place_in_text(text) for text in (*notes.damage, *texts_of_cut_off)}
     return frozenset(
         text
         for text in earlier_damage
-        if text not in notes.damage and _place_in_text(text) in damaged_places
+        if text not in notes.damage and _place_in_text(text) in places_of_damage
     )
 
 
@@ -117,17 +117,17 @@ def join_notes(first_offset: int, notes: Iterable[Note]) -> ReadNotes:
         if note.kind is NoteKind.GAP
     )
     damage = sorted(note.place for note in all_notes if note.kind is NoteKind.DAMAGE)
-    cut_off = min(cut_notes, key=lambda note: note.from_offset, default=None)
+    cut_off_note = min(cut_notes, key=lambda note: note.from_offset, default=None)
     return ReadNotes(
         read_from=first_offset,
         gaps=tuple(gaps[-NOTES_MAX:]),
         damage=tuple(damage[:NOTES_MAX]),
         cut_off=None
-        if cut_off is None
+        if cut_off_note is None
         else CutOff(
-            file=cut_off.file,
-            position=cut_off.position,
-            offset=cut_off.from_offset,
-            reason=cut_off.text,
+            file=cut_off_note.file,
+            position=cut_off_note.position,
+            offset=cut_off_note.from_offset,
+            reason=cut_off_note.text,
         ),
     )

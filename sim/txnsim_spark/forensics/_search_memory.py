@@ -50,16 +50,16 @@ class Memory:
         self._path = path
         self._new_replicas: dict[str, ReplicaMemory] = {}
         try:
-            stored = msgspec.msgpack.decode(
+            memory_file = msgspec.msgpack.decode(
                 read_given(path, bytes_max=MEMORY_BYTES_MAX), type=_MemoryFile
             )
         except FileNotFoundError:
-            stored = _MemoryFile(version=VERSION)
+            memory_file = _MemoryFile(version=VERSION)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise BadInputError(f"{path}: no state of 'find-hanging --since': {error}") from error
-        if stored.version != VERSION:
-            raise BadInputError(f"{path}: of version {stored.version}, {VERSION} is read")
-        self._old_replicas = stored.replicas
+        if memory_file.version != VERSION:
+            raise BadInputError(f"{path}: of version {memory_file.version}, {VERSION} is read")
+        self._old_replicas = memory_file.replicas
 
     def with_memory(self, state: ReplicaState) -> ReplicaState:
         """The replica's state with the results of the previous search."""

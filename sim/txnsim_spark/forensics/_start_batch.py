@@ -32,7 +32,7 @@ class StartBatchLookups:
     def __init__(self, state: ReplicaState, txns: Mapping[int, OpenTxn]) -> None:
         self._state = state
         self._txns = txns
-        self._ends: dict[str, int] = {}
+        self._end_by_path: dict[str, int] = {}
 
     def start_batch_of(self, txn: OpenTxn) -> StartBatch:
         """The kind of the batch at a transaction's first offset."""
@@ -80,12 +80,12 @@ class StartBatchLookups:
         return tuple(sorted(gaps))[:NOTES_MAX]
 
     def _end_of(self, segment: SegmentFile) -> int:
-        if segment.path not in self._ends:
+        if segment.path not in self._end_by_path:
             try:
-                self._ends[segment.path] = end_offset_of(segment)
+                self._end_by_path[segment.path] = end_offset_of(segment)
             except OSError:  # reported where the replica was looked at
-                self._ends[segment.path] = segment.base_offset
-        return self._ends[segment.path]
+                self._end_by_path[segment.path] = segment.base_offset
+        return self._end_by_path[segment.path]
 
     def _last_offset_before_deletion(self, txn: OpenTxn) -> int | None:
         """The offset of the producer's last batch by the snapshot, for a transaction whose first

@@ -228,9 +228,9 @@ class _DumpedReplica:
         for producer_id, txn in open_by_producer.items():
             # The log before it has the time of the first batch, which a snapshot has not.
             for segment in self.segments_in_order:
-                earlier_part = segment.open_by_producer.get(producer_id)
-                if earlier_part is not None and earlier_part.start_offset == txn.start_offset:
-                    open_by_producer[producer_id] = _continue_txn(earlier_part, txn)
+                earlier_txn = segment.open_by_producer.get(producer_id)
+                if earlier_txn is not None and earlier_txn.start_offset == txn.start_offset:
+                    open_by_producer[producer_id] = _continue_txn(earlier_txn, txn)
         for segment in self.segments_after_snapshot:
             for producer_id in segment.ended_producer_ids:
                 open_by_producer.pop(producer_id, None)
@@ -249,16 +249,16 @@ class _DumpedReplica:
         return (segments[0].first_offset or 0) > (self.snapshot_offset or 0)
 
 
-def _continue_txn(earlier_part: DumpedOpenTxn | None, later_part: DumpedOpenTxn) -> DumpedOpenTxn:
+def _continue_txn(earlier_txn: DumpedOpenTxn | None, later_txn: DumpedOpenTxn) -> DumpedOpenTxn:
     """A transaction, extended by a later part of it."""
-    if earlier_part is None:
-        return later_part
+    if earlier_txn is None:
+        return later_txn
     return DumpedOpenTxn(
-        producer_id=later_part.producer_id,
-        producer_epoch=later_part.producer_epoch,
-        start_offset=min(earlier_part.start_offset, later_part.start_offset),
-        first_timestamp_ms=earlier_part.first_timestamp_ms,
-        last_timestamp_ms=max(earlier_part.last_timestamp_ms, later_part.last_timestamp_ms),
+        producer_id=later_txn.producer_id,
+        producer_epoch=later_txn.producer_epoch,
+        start_offset=min(earlier_txn.start_offset, later_txn.start_offset),
+        first_timestamp_ms=earlier_txn.first_timestamp_ms,
+        last_timestamp_ms=max(earlier_txn.last_timestamp_ms, later_txn.last_timestamp_ms),
     )
 
 
@@ -270,15 +270,15 @@ class _TextReading:
         self.entries: dict[str, tuple[int, DumpedEntry | None]] = {}
         """Transactional id -> (highest offset that speaks of it, its entry there)."""
         self.newest_ms = 0
-        self.unknown: list[int] = []
+        self.unknown_line_numbers: list[int] = []
         """Numbers of lines with an unknown form."""
-        self.incomplete: list[int] = []
+        self.incomplete_line_numbers: list[int] = []
         """Numbers of lines that begin as a batch or a producer and lack fields, or that belong to
         no file that is named.
         """
-        self.errors: list[str] = []
+        self.error_texts: list[str] = []
         """Errors that the tool printed."""
-        self.undecoded = 0
+        self.undecoded_count = 0
         """How many records of the transaction log have no decoded entry."""
         self._line_number = 0
         self._begin_text()
@@ -297,35 +297,35 @@ class _TextReading:
         self._partition: TopicPartition | None = None
         self._replica: _DumpedReplica | None = None
         self._segment: _DumpedSegment | None = None
-        self._producers: dict[int, DumpedOpenTxn] | None = None
-        self._wrapped = ""
-        self._wrapped_lines = 0
+        self._open_txn_by_producer: dict[int, DumpedOpenTxn] | None = None
+        self._wrapped_text = ""
+        self._wrapped_line_count = 0
 
     def _read_line(self, text: str) -> None:
-        if self._wrapped and not self._line_reader.begins_line(text):
+        if self._wrapped_text and not self._line_reader.begins_line(text):
             # A terminal cuts within words, an editor between them.
-            for joined_text in (self._wrapped + text, f"{self._wrapped} {text}"):
+            for joined_text in (self._wrapped_text + text, f"{self._wrapped_text} {text}"):
                 line = self._line_reader.read(joined_text)
                 if not isinstance(line, IncompleteLine):
-                    self._wrapped = ""
+                    self._wrapped_text = ""
                     self._take_line(line)
                     return
-            self._wrapped += text
-            self._wrapped_lines += 1
-            if self._wrapped_lines > _WRAPPED_LINES_MAX:
+            self._wrapped_text += text
+            self._wrapped_line_count += 1
+            if self._wrapped_line_count > _WRAPPED_LINES_MAX:
                 self._give_up_wrapped()
             return
         self._give_up_wrapped()
         line = self._line_reader.read(text)
         if isinstance(line, IncompleteLine):
-            self._wrapped, self._wrapped_lines = text, 1
+            self._wrapped_text, self._wrapped_line_count = text, 1
         else:
             self._take_line(line)
 
     def _give_up_wrapped(self) -> None:
-        if self._wrapped:
-            self.incomplete.append(self._line_number)
-        self._wrapped = ""
+        if self._wrapped_text:
+            self.incomplete_line_numbers.append(self._line_number)
+        self._wrapped_text = ""
 
     def _take_line(self, line: DumpLine) -> None:
         match line:
@@ -337,7 +337,7 @@ class _TextReading:
             case DumpedBatch():
                 self.newest_ms = max(self.newest_ms, line.timestamp_ms)
                 if self._segment is None:
-                    self.incomplete.append(self._line_number)
+                    self.incomplete_line_numbers.append(self._line_number)
                 else:
                     self._segment.add_batch(line)
             case DumpedRecord():
@@ -345,17 +345,17 @@ class _TextReading:
             case DumpedProducer():
                 self._add_producer(line)
             case ToolError(message):
-                self.errors.append(message)
+                self.error_texts.append(message)
             case OtherLine(is_known):
                 if not is_known:
-                    self.unknown.append(self._line_number)
+                    self.unknown_line_numbers.append(self._line_number)
             case IncompleteLine():
-                self.incomplete.append(self._line_number)
+                self.incomplete_line_numbers.append(self._line_number)
             case _:
                 assert_never(line)
 
     def _add_file(self, file: DumpedFile) -> None:
-        self._segment = self._producers = self._replica = None
+        self._segment = self._open_txn_by_producer = self._replica = None
         self._partition = file.partition
         if file.partition is None or file.suffix not in (".log", ".snapshot"):
             return
@@ -367,7 +367,7 @@ class _TextReading:
             # The same file dumped once more, with records for example, counts once.
             self._segment = self._replica.segments[file.path] = _DumpedSegment()
         elif file.offset is not None:
-            self._producers = self._replica.snapshots[file.offset] = {}
+            self._open_txn_by_producer = self._replica.snapshots[file.offset] = {}
 
     def _add_record(self, record: DumpedRecord) -> None:
         if self._segment is None or self._partition is None:
@@ -378,7 +378,7 @@ class _TextReading:
             self._segment.is_dumped = True
             entry = entry_of(record.text, record.timestamp_ms)
             if entry is None:
-                self.undecoded += 1
+                self.undecoded_count += 1
                 return
             transactional_id = entry if isinstance(entry, str) else entry.transactional_id
             # Of several replicas the longest counts, whichever was dumped last.
@@ -390,10 +390,10 @@ class _TextReading:
 
     def _add_producer(self, producer: DumpedProducer) -> None:
         self.newest_ms = max(self.newest_ms, producer.timestamp_ms)
-        if self._producers is None:
-            self.incomplete.append(self._line_number)
+        if self._open_txn_by_producer is None:
+            self.incomplete_line_numbers.append(self._line_number)
         elif producer.start_offset is not None:
-            self._producers[producer.producer_id] = DumpedOpenTxn(
+            self._open_txn_by_producer[producer.producer_id] = DumpedOpenTxn(
                 producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
                 start_offset=producer.start_offset,
@@ -402,14 +402,15 @@ class _TextReading:
             )
 
 
-def judge_dump(*texts: Iterable[str]) -> DumpedAnswer:
+def judge_dump(*lines_of_texts: Iterable[str]) -> DumpedAnswer:
     """Read the tool's output and judge each open transaction by the newest entry.
 
     Args:
-        texts: Lines of each text; parts of one text that was cut are read as separate texts.
+        lines_of_texts: Lines of each text; parts of one text that was cut are read as separate
+            texts.
     """
     reading = _TextReading()
-    for text in texts:
+    for text in lines_of_texts:
         reading.read(text)
     replicas_by_partition: dict[TopicPartition, list[_DumpedReplica]] = {}
     for partition, replica in reading.replicas.values():
@@ -447,7 +448,7 @@ def judge_dump(*texts: Iterable[str]) -> DumpedAnswer:
 def _is_understood(
     reading: _TextReading, longest_replicas: Mapping[TopicPartition, _DumpedReplica]
 ) -> bool:
-    if reading.incomplete or reading.errors:
+    if reading.incomplete_line_numbers or reading.error_texts:
         return False
     dumped_replicas = longest_replicas.values()
     if not all(replica.is_dumped for replica in dumped_replicas) or any(
@@ -534,7 +535,7 @@ def _missing_sentences(
     partitions: tuple[DumpedPartition, ...],
 ) -> Iterator[str]:
     topics = {partition.topic for partition, _ in reading.replicas.values()}
-    for message in dict.fromkeys(reading.errors):
+    for message in dict.fromkeys(reading.error_texts):
         yield (
             f"All that the tool had not printed when it ended with an error: {message}. A newer"
             " release reads what older ones wrote."
@@ -544,16 +545,16 @@ def _missing_sentences(
             "No line `Dumping …/TOPIC-PARTITION/….log` or `….snapshot`: it tells which partition a"
             " batch is of. This is no text of kafka-dump-log, or its beginning is cut off."
         )
-    if reading.incomplete:
+    if reading.incomplete_line_numbers:
         yield (
-            f"{len(reading.incomplete)} lines are of a batch or a producer, but lack fields or the"
-            f" name of a partition: {_line_numbers(reading.incomplete)}. A transaction may be open"
-            " there."
+            f"{len(reading.incomplete_line_numbers)} lines are of a batch or a producer, but lack"
+            " fields or the name of a partition:"
+            f" {_line_numbers(reading.incomplete_line_numbers)}. A transaction may be open there."
         )
-    if reading.unknown:
+    if reading.unknown_line_numbers:
         yield (
-            f"{len(reading.unknown)} lines say nothing that is known here:"
-            f" {_line_numbers(reading.unknown)}."
+            f"{len(reading.unknown_line_numbers)} lines say nothing that is known here:"
+            f" {_line_numbers(reading.unknown_line_numbers)}."
         )
     if not reading.replicas:
         return
@@ -567,12 +568,12 @@ def _missing_sentences(
             "Whether the dumped replicas of __transaction_state are whole: one that lags has an"
             " old state. Dump the leader's, and ask the brokers once they run."
         )
-    if reading.undecoded:
+    if reading.undecoded_count:
         yield (
-            f"{reading.undecoded} records of __transaction_state are not decoded: dump them with"
-            " --transaction-log-decoder."
+            f"{reading.undecoded_count} records of __transaction_state are not decoded: dump them"
+            " with --transaction-log-decoder."
         )
-    if TRANSACTION_STATE_TOPIC in topics and not (reading.entries or reading.undecoded):
+    if TRANSACTION_STATE_TOPIC in topics and not (reading.entries or reading.undecoded_count):
         yield (
             "What the coordinators know: no record of __transaction_state is in the text. Dump its"
             " .log files with --transaction-log-decoder."

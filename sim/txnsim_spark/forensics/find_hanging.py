@@ -137,13 +137,14 @@ def find_hanging(
     """
     directory_reader = directory_reader or DirectoryReader(search, new_session, progress)
     replica_states = directory_reader.living_states()
-    ranked_coordinator_logs = directory_reader.coordinators_logs(replica_states)
+    ranked_states_by_partition = directory_reader.coordinators_logs(replica_states)
     judged_states = [state for state in replica_states if state.replica.topic not in NOT_JUDGED]
     open_txns_by_replica = directory_reader.open_transactions(judged_states)
     producer_ids = {producer_id for txns in open_txns_by_replica.values() for producer_id in txns}
-    coordinators = directory_reader.coordinators(ranked_coordinator_logs, producer_ids)
+    coordinators = directory_reader.coordinators(ranked_states_by_partition, producer_ids)
     brokers_by_partition = {
-        partition: _brokers_of(ranked) for partition, ranked in ranked_coordinator_logs.items()
+        partition: _brokers_of(ranked_states)
+        for partition, ranked_states in ranked_states_by_partition.items()
     }
     coordinators = complete_coordinators(
         coordinators, directory_reader.found_topics.assignments, brokers_by_partition
@@ -201,7 +202,7 @@ class DirectoryReader:
         self._log_dirs: tuple[str, ...] = ()
         self._newest_file_ms = -1
         self._segments_by_path: Mapping[str, Sequence[SegmentFile]] = {}
-        self._marker_producers: dict[tuple[str, int], frozenset[int]] = {}
+        self._marker_producers_by_partition: dict[tuple[str, int], frozenset[int]] = {}
         """(path of a replica, offset) -> producers with markers at or after it, for the offsets
         that were requested.
         """
@@ -225,10 +226,11 @@ class DirectoryReader:
             key=lambda file_and_time: (file_and_time[1], file_and_time[0]),
         )
         newest_text = time_text(newest_ms + 999)  # --as-of knows whole seconds
-        other_files, others_text, pronoun = len(self._future_ms_by_source) - 1, "", "it"
-        if other_files:
+        other_file_count, others_text, pronoun = len(self._future_ms_by_source) - 1, "", "it"
+        if other_file_count:
             others_text = (
-                f", and neither are those of {other_files} other file{'s' * (other_files > 1)}"
+                f", and neither are those of {other_file_count} other file"
+                f"{'s' * (other_file_count > 1)}"
             )
             pronoun = "them"
         yield (
@@ -265,10 +267,10 @@ class DirectoryReader:
         """The replicas of ``__transaction_state``; none where the files do not tell which replicas
         exist.
         """
-        doubts = self.undecided_reasons(TRANSACTION_STATE_TOPIC)
-        for doubt in doubts:
-            self._report_problem(doubt)
-        return {} if doubts else coordinator_logs_of(replica_states)
+        doubt_sentences = self.undecided_reasons(TRANSACTION_STATE_TOPIC)
+        for doubt_sentence in doubt_sentences:
+            self._report_problem(doubt_sentence)
+        return {} if doubt_sentences else coordinator_logs_of(replica_states)
 
     def undecided_reasons(self, topic: str) -> tuple[str, ...]:
         """Sentences on why the present topic of this name is unknown; empty if it is known."""
@@ -341,9 +343,9 @@ class DirectoryReader:
 
         engine_kind = self._engine.kind_for(
             cost_of(
-                replica_state.unread_bytes
+                segment_part.unread_bytes
                 for state in unread_states
-                for replica_state in state.unread_parts
+                for segment_part in state.unread_parts
             )
         )
         reads_by_replica = self._engine.results_of(
@@ -441,11 +443,11 @@ class DirectoryReader:
 
     def has_marker(self, ends: ReplicaEnds, offset: int, producer_id: int) -> bool:
         path_and_offset = ends.replica.path, offset
-        if path_and_offset not in self._marker_producers:
-            self._marker_producers[path_and_offset] = frozenset(
+        if path_and_offset not in self._marker_producers_by_partition:
+            self._marker_producers_by_partition[path_and_offset] = frozenset(
                 self._markers_behind(*path_and_offset)
             )
-        return producer_id in self._marker_producers[path_and_offset]
+        return producer_id in self._marker_producers_by_partition[path_and_offset]
 
     def _markers_behind(self, path: str, offset: int) -> Iterator[int]:
         """Producers with a marker at or after an offset of a replica."""
@@ -473,16 +475,16 @@ class DirectoryReader:
             replicas: All replicas of the topic in the directories.
             lookups_by_path: Path of a replica -> lookups of its open transactions.
         """
-        holder = (
+        holding_replica = (
             txn_spread.deciding_replica
             if txn_spread.is_open_on_deciding
             else elected_replica(txn_spread.open_on)
         )
-        state = next(state for state in replicas if state.replica == holder.replica)
+        state = next(state for state in replicas if state.replica == holding_replica.replica)
         notes = self.notes_on(state)
         txn = txn_spread.transaction
         own_lookups = lookups_by_path[state.replica.path]
-        topic_partition = holder.replica.topic_partition
+        topic_partition = holding_replica.replica.topic_partition
         undecided_reason = self._identities.undecided_reason_by_topic.get(topic_partition.topic, "")
         return ReplicaBasis(
             state=state,
@@ -499,16 +501,18 @@ class DirectoryReader:
     def source(self, replica_states: Sequence[ReplicaState], coordinators: Coordinators) -> Source:
         """The amount of data read, and the way of reading."""
         judged_states = [state for state in replica_states if state.replica.topic not in NOT_JUDGED]
-        read_sizes = [
-            size for state in judged_states if (size := self._bytes_read(state)) is not None
+        read_byte_counts = [
+            byte_count
+            for state in judged_states
+            if (byte_count := self._bytes_read(state)) is not None
         ]
         cut_offs = (self.notes_on(state).cut_off for state in judged_states)
         return Source(
             directories=_log_dirs(state.replica for state in replica_states),
             replicas=len(judged_states),
-            from_snapshots=len(judged_states) - len(read_sizes),
-            scanned=len(read_sizes),
-            scanned_bytes=sum(read_sizes),
+            from_snapshots=len(judged_states) - len(read_byte_counts),
+            scanned=len(read_byte_counts),
+            scanned_bytes=sum(read_byte_counts),
             with_spark=self._engine.has_used_spark,
             transaction_log_partitions=coordinators.partition_count,
             transaction_log_gap=coordinators.gap_text,

@@ -335,8 +335,8 @@ def _apply_doubt(
     verdict: OpenTxnStatus, reason: str, txn: OpenTxn, replica_basis: ReplicaBasis
 ) -> tuple[OpenTxnStatus, str]:
     """The verdict and its reason, weakened if missing files could contradict it."""
-    doubt = replica_basis.undecided or _possible_end_sentence(verdict, txn, replica_basis)
-    return (OpenTxnStatus.UNKNOWN, doubt) if doubt else (verdict, reason)
+    doubt_sentence = replica_basis.undecided or _possible_end_sentence(verdict, txn, replica_basis)
+    return (OpenTxnStatus.UNKNOWN, doubt_sentence) if doubt_sentence else (verdict, reason)
 
 
 def _possible_end_sentence(
@@ -456,17 +456,17 @@ def abort_commands(txn: OpenTxn, partition: TopicPartition, bootstrap: str) -> A
     command_start = command_line(
         "kafka-transactions.sh", *option("--bootstrap-server", bootstrap), "abort"
     )
-    partition_words = partition_options(partition)
-    identity_words = (
+    partition_arguments = partition_options(partition)
+    identity_arguments = (
         *option("--producer-id", txn.producer_id),
         *option("--producer-epoch", txn.producer_epoch),
         *option("--coordinator-epoch", max(0, txn.coordinator_epoch or 0)),
     )
     return AbortCommands(
         kafka=continued(
-            command_start, *partition_words, *option("--start-offset", txn.start_offset)
+            command_start, *partition_arguments, *option("--start-offset", txn.start_offset)
         ),
-        kafka_before_3_0=continued(command_start, *partition_words, *identity_words),
+        kafka_before_3_0=continued(command_start, *partition_arguments, *identity_arguments),
     )
 
 

@@ -80,8 +80,10 @@ class Identities(msgspec.Struct, frozen=True, kw_only=True):
 def stale_words(stale: Iterable[Stale]) -> tuple[str, ...]:
     """Lines about stale replicas: one per topic and broker."""
     stale_by_topic: defaultdict[tuple[str, int, str], list[Stale]] = defaultdict(list)
-    for replica in stale:
-        stale_by_topic[replica.topic, replica.broker, replica.topic_id or ""].append(replica)
+    for stale_replica in stale:
+        stale_by_topic[
+            stale_replica.topic, stale_replica.broker, stale_replica.topic_id or ""
+        ].append(stale_replica)
     return tuple(
         _stale_sentence(replicas_of_topic)
         for _, replicas_of_topic in sorted(stale_by_topic.items())
@@ -90,7 +92,7 @@ def stale_words(stale: Iterable[Stale]) -> tuple[str, ...]:
 
 def _stale_sentence(stale_replicas: Sequence[Stale]) -> str:
     first_stale = stale_replicas[0]
-    partition_numbers = ", ".join(str(replica.partition) for replica in stale_replicas)
+    partition_numbers = ", ".join(str(stale_replica.partition) for stale_replica in stale_replicas)
     reason = (
         "that topic was deleted"
         if first_stale.living_topic_id is None

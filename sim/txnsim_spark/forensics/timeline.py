@@ -171,7 +171,7 @@ def timeline_of(
         coordinator_partition=records[0].partition if records else None,
         events=_ordered_events(events),
         open=tuple(_open_stay(txn, newest_state) for txn in txns if txn.marker_offset is None),
-        disagreements=tuple(dict.fromkeys(_disagreements(records, txns, paired_decisions))),
+        disagreements=tuple(dict.fromkeys(_find_disagreements(records, txns, paired_decisions))),
     )
 
 
@@ -198,7 +198,7 @@ class _Decisions:
     def __init__(self, records: Sequence[CoordinatorRecord], txns: Sequence[PartitionTxn]) -> None:
         self._record_by_offset = {record.offset: record for record in records}
         self._record_by_marker: dict[tuple[TopicPartition, int], CoordinatorRecord] = {}
-        self._unmarked: set[tuple[int, TopicPartition]] = set()
+        self._unmarked_places: set[tuple[int, TopicPartition]] = set()
         decisions_by_epoch: defaultdict[_Epoch, list[CoordinatorRecord]] = defaultdict(list)
         next_time_by_offset = {
             record.offset: next_record.timestamp_ms for record, next_record in pairwise(records)
@@ -245,7 +245,7 @@ class _Decisions:
                 lone_markers += verdict.markers
                 continue
             if verdict.state is AuditState.NO_MARKER and notes_unmarked:
-                self._unmarked.add((verdict.decision.offset, partition))
+                self._unmarked_places.add((verdict.decision.offset, partition))
             for marker in verdict.markers:
                 record = self._record_by_offset[verdict.decision.offset]
                 self._record_by_marker[partition, marker.offset] = record
@@ -261,7 +261,7 @@ class _Decisions:
 
     def has_no_marker(self, decision: CoordinatorRecord, partition: TopicPartition) -> bool:
         """Whether a decision was carried out elsewhere, and a partition lacks its marker."""
-        return (decision.offset, partition) in self._unmarked
+        return (decision.offset, partition) in self._unmarked_places
 
 
 def _audited_decision(decision: CoordinatorRecord, completed_ms: int | None) -> AuditedDecision:
@@ -294,12 +294,14 @@ def _ordered_events(events: Iterable[Event]) -> tuple[Event, ...]:
     events_by_log: defaultdict[tuple[str, int], list[Event]] = defaultdict(list)
     for event in events:
         events_by_log[event.topic, event.partition].append(event)
-    timed_logs = [
+    timed_events_by_log = [
         _timed_log(sorted(events_by_log[log], key=lambda event: event.offset))
         for log in sorted(events_by_log)
     ]
     # Only the fronts of the logs are compared, so each keeps its order.
-    return tuple(event for *_, event in merge(*timed_logs, key=lambda timed_event: timed_event[:2]))
+    return tuple(
+        event for *_, event in merge(*timed_events_by_log, key=lambda timed_event: timed_event[:2])
+    )
 
 
 def _timed_log(log: Iterable[Event]) -> Iterator[tuple[int, int, Event]]:
@@ -312,7 +314,7 @@ def _timed_log(log: Iterable[Event]) -> Iterator[tuple[int, int, Event]]:
 def _coordinator_events(records: Sequence[CoordinatorRecord]) -> Iterator[Event]:
     record_before: CoordinatorRecord | None = None
     for record in records:
-        added = _added_partitions(record_before, record)
+        added_partitions = _added_partitions(record_before, record)
         yield Event(
             timestamp_ms=record.timestamp_ms,
             source="coordinator",
@@ -321,10 +323,10 @@ def _coordinator_events(records: Sequence[CoordinatorRecord]) -> Iterator[Event]
             partition=record.partition,
             offset=record.offset,
             brokers=record.brokers,
-            text=_record_text(record_before, record, added),
+            text=_record_text(record_before, record, added_partitions),
             producer_id=record.producer_id,
             producer_epoch=record.producer_epoch,
-            added=added,
+            added=added_partitions,
             committed=record.commits,
         )
         record_before = record
@@ -346,7 +348,7 @@ def _added_partitions(
 def _record_text(
     record_before: CoordinatorRecord | None,
     record: CoordinatorRecord,
-    added: Sequence[TopicPartition],
+    added_partitions: Sequence[TopicPartition],
 ) -> str:
     phrases: list[str] = []
     match record.state:
@@ -369,8 +371,8 @@ def _record_text(
             phrases.append("every partition has its marker")
         case _:
             pass
-    if added:
-        phrases.append(f"added {', '.join(map(str, added))}")
+    if added_partitions:
+        phrases.append(f"added {', '.join(map(str, added_partitions))}")
     phrases += _changed_ids(record_before, record)
     return "; ".join(phrases) or "written again"
 
@@ -475,7 +477,7 @@ def _open_stay(txn: PartitionTxn, state: str | None) -> OpenStay:
 # Disagreements
 
 
-def _disagreements(
+def _find_disagreements(
     records: Sequence[CoordinatorRecord], txns: Sequence[PartitionTxn], paired_decisions: _Decisions
 ) -> Iterator[str]:
     newest_record = records[-1] if records else None

@@ -179,9 +179,11 @@ def merged_txns(rows: Iterable[dict[str, Any]]) -> tuple[list[PartitionTxn], lis
             )
         )
         for other_txn in ranked_txns[1:]:
-            brokers = ", ".join(f"broker {broker}" for broker in sorted(brokers_by_txn[other_txn]))
+            broker_list = ", ".join(
+                f"broker {broker}" for broker in sorted(brokers_by_txn[other_txn])
+            )
             disagreements.append(
-                f"{other_txn.topic_partition}: on {brokers} the transaction from offset "
+                f"{other_txn.topic_partition}: on {broker_list} the transaction from offset "
                 f"{other_txn.first_offset} on {_ending_of(other_txn)};"
                 f" elsewhere it {_ending_of(ranked_txns[0])}"
             )

@@ -183,7 +183,9 @@ def spread_of(
         or on replicas that would have to cut it off.
     """
     deciding_replica = elected_replica(replicas)
-    holders = tuple(replica for replica in replicas if replica.replica.path in open_by_path)
+    holding_replicas = tuple(
+        replica for replica in replicas if replica.replica.path in open_by_path
+    )
     replicas_without_txn = tuple(
         replica for replica in replicas if replica.replica.path not in open_by_path
     )
@@ -199,7 +201,7 @@ def spread_of(
         ]
         contradicting_replicas += [
             replica
-            for replica in holders
+            for replica in holding_replicas
             if _began_elsewhere(
                 leading_txn, deciding_replica, open_by_path[replica.replica.path], replica
             )
@@ -207,22 +209,22 @@ def spread_of(
         return TxnSpread(
             transaction=leading_txn,
             deciding_replica=deciding_replica,
-            open_on=holders,
+            open_on=holding_replicas,
             lagging=tuple(lagging_replicas),
             contradicting=tuple(contradicting_replicas),
         )
-    contradicting_holders = [
+    replicas_that_contradict = [
         replica
-        for replica in holders
+        for replica in holding_replicas
         if _has_ended(open_by_path[replica.replica.path], replica, deciding_replica, has_marker)
     ]
-    if not contradicting_holders:
+    if not replicas_that_contradict:
         return None
     return TxnSpread(
-        transaction=open_by_path[elected_replica(contradicting_holders).replica.path],
+        transaction=open_by_path[elected_replica(replicas_that_contradict).replica.path],
         deciding_replica=deciding_replica,
         is_open_on_deciding=False,
-        open_on=holders,
+        open_on=holding_replicas,
         lagging=tuple(
             replica for replica in replicas_without_txn if replica is not deciding_replica
         ),
@@ -231,10 +233,10 @@ def spread_of(
 
 
 def _has_ended(
-    txn: OpenTxn, holder: ReplicaEnds, other_replica: ReplicaEnds, has_marker: HasMarker
+    txn: OpenTxn, holding_replica: ReplicaEnds, other_replica: ReplicaEnds, has_marker: HasMarker
 ) -> bool:
     """Whether ``other_replica`` ended or never had a transaction within what both replicas have."""
-    common_offset = common_end(holder, other_replica)
+    common_offset = common_end(holding_replica, other_replica)
     if txn.start_offset >= common_offset:
         return False
     return other_replica.end_offset <= common_offset or not has_marker(
@@ -277,9 +279,11 @@ def opinion_on(
     opinion = _judge_txn(txn, partition, coordinators, as_of_ms)
     if opinion.verdict is not OpenTxnStatus.HANGING:
         return opinion
-    decided_outcome = _decide_outcome(txn, partition, coordinators, opinion.entry, markers)
+    decision_evidence = _decide_outcome(txn, partition, coordinators, opinion.entry, markers)
     return msgspec.structs.replace(
-        opinion, outcome=MARKER_OUTCOMES[decided_outcome.decision], because=decided_outcome.because
+        opinion,
+        outcome=MARKER_OUTCOMES[decision_evidence.decision],
+        because=decision_evidence.because,
     )
 
 
@@ -318,13 +322,13 @@ def _decide_outcome(
     due_decisions = DueDecisions.for_partition(
         partition, txn.producer_id, txn.producer_epoch, coordinator_records
     )
-    decided_outcome = DecisionEvidence.from_log(
+    decision_evidence = DecisionEvidence.from_log(
         due_decisions,
         NO_MARKERS if due_decisions is None else markers(due_decisions.markers_needed_since_ms),
         last_write_ms=txn.last_timestamp_ms,
     )
-    if decided_outcome is not None:
-        return decided_outcome
+    if decision_evidence is not None:
+        return decision_evidence
     newest_record = None if entry is None else entry.newest_record
     return DecisionEvidence.from_newest_txn(
         txn.producer_id,
@@ -361,15 +365,15 @@ def _judge_txn(
     if partition not in newest_record.partitions:
         return _unlisted_opinion(txn, partition, entry)
     if newest_record.state in DECIDED_STATES:
-        outcome = OUTCOMES[newest_record.state]
+        outcome_word = OUTCOMES[newest_record.state]
         return Opinion(
             verdict=OpenTxnStatus.DECIDED,
             rule=Reason.MARKER_OWED,
-            reason=f"{id_text} is {newest_record.state}: to {outcome} it is decided, and its"
+            reason=f"{id_text} is {newest_record.state}: to {outcome_word} it is decided, and its"
             " coordinator has"
             " yet to get the marker written here",
             entry=entry,
-            outcome=outcome,
+            outcome=outcome_word,
             because=f"its coordinator's log has {newest_record.state} with this partition",
         )
     if newest_record.producer_epoch != txn.producer_epoch:

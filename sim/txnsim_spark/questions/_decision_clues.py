@@ -48,16 +48,16 @@ class ClueReader:
     ) -> None:
         self._logs = logs
         self._tables = tables
-        self._times: dict[tuple[int, int], tuple[int | None, int | None]] = {}
+        self._times_by_place: dict[tuple[int, int], tuple[int | None, int | None]] = {}
         """(coordinator, offset) -> the times around it."""
         self._batches = _batches_of(engine, logs, doubtful_verdicts, on_problem)
-        self._owners = _owners_of(
+        self._owner_by_producer = _owners_of(
             tables, {doubtful_verdict.epoch.producer_id for doubtful_verdict in doubtful_verdicts}
         )
 
     def transactional_id_of(self, producer_id: int) -> str | None:
         """The transactional id of a producer id; None if no coordinator's log has it."""
-        owner = self._owners.get(producer_id)
+        owner = self._owner_by_producer.get(producer_id)
         return None if owner is None else owner[0]
 
     def batches_of(self, doubtful_verdict: DoubtfulVerdict) -> Sequence[ProducerBatch]:
@@ -77,7 +77,7 @@ class ClueReader:
         topic_partition = doubtful_verdict.epoch.topic_partition
         batches = self.batches_of(doubtful_verdict)
         concerned_records = self.records_of(doubtful_verdict)
-        owner = self._owners.get(doubtful_verdict.epoch.producer_id)
+        owner = self._owner_by_producer.get(doubtful_verdict.epoch.producer_id)
         coordinator = doubtful_verdict.epoch.coordinator_partition
         if coordinator is None and owner is not None:
             coordinator = owner[1]
@@ -108,24 +108,26 @@ class ClueReader:
         """The leader epoch of the coordinator's partition at a decision, or at a marker without
         one; None if no coordinator knows the producer.
         """
-        epochs = self._epochs_of(coordinator_partition)
-        if not epochs:
+        epochs_and_starts = self._epochs_of(coordinator_partition)
+        if not epochs_and_starts:
             return None
         if verdict.decision is not None:
             decision_offset = verdict.decision.offset
-            epoch_numbers = [
-                epoch for epoch, start_offset in epochs if start_offset <= decision_offset
+            known_epochs = [
+                epoch
+                for epoch, start_offset in epochs_and_starts
+                if start_offset <= decision_offset
             ]
         elif coordinator_partition is not None and verdict.markers:
             marker_ms = verdict.markers[0].at_ms
-            epoch_numbers = [
+            known_epochs = [
                 epoch
-                for epoch, start_offset in epochs
+                for epoch, start_offset in epochs_and_starts
                 if self._began_before(coordinator_partition, start_offset, marker_ms)
             ]
         else:
             return None
-        return epoch_numbers[-1] if epoch_numbers else epochs[0][0]
+        return known_epochs[-1] if known_epochs else epochs_and_starts[0][0]
 
     def _has_moved_twice(self, coordinator_partition: int | None, written_ms: int | None) -> bool:
         """Whether the coordinator's partition got two leaders between two of its records, and a
@@ -133,11 +135,11 @@ class ClueReader:
         """
         if coordinator_partition is None or written_ms is None:
             return False
-        epochs = self._epochs_of(coordinator_partition)
+        epochs_and_starts = self._epochs_of(coordinator_partition)
         return any(
             later_epoch > epoch + 1
             and self._is_between(coordinator_partition, later_start, written_ms)
-            for (epoch, _), (later_epoch, later_start) in pairwise(epochs)
+            for (epoch, _), (later_epoch, later_start) in pairwise(epochs_and_starts)
         )
 
     def _is_between(self, coordinator_partition: int, offset: int, written_ms: int) -> bool:
@@ -159,11 +161,11 @@ class ClueReader:
         on; None without one.
         """
         partition_and_offset = coordinator_partition, offset
-        if partition_and_offset not in self._times:
+        if partition_and_offset not in self._times_by_place:
             query = queries.NEIGHBOURS.format(coordinator=coordinator_partition, offset=offset)
             (row,) = self._tables.rows(query)
-            self._times[partition_and_offset] = row["before_ms"], row["after_ms"]
-        return self._times[partition_and_offset]
+            self._times_by_place[partition_and_offset] = row["before_ms"], row["after_ms"]
+        return self._times_by_place[partition_and_offset]
 
     def _epochs_of(self, coordinator_partition: int | None) -> tuple[tuple[int, int], ...]:
         if coordinator_partition is None:

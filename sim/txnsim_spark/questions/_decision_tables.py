@@ -106,19 +106,21 @@ class EmbeddedTables:
         self._database.create("kafka_decisions", DECISIONS)
 
     def set_rows(self, table: str, schema: str, rows: Sequence[tuple[object, ...]]) -> None:
-        fields = [column.split() for column in schema.split(", ")]
-        types = arrow_types()
-        arrow_schema = pa.schema([(name, types[spark_type]) for name, spark_type in fields])
-        columns = [*zip(*rows, strict=True)] or [()] * len(fields)
-        arrow_rows = pa.table(
+        names_and_types = [column.split() for column in schema.split(", ")]
+        arrow_type_by_name = arrow_types()
+        arrow_schema = pa.schema(
+            [(name, arrow_type_by_name[spark_type]) for name, spark_type in names_and_types]
+        )
+        columns = [*zip(*rows, strict=True)] or [()] * len(names_and_types)
+        arrow_table = pa.table(
             [
-                pa.array(column, types[spark_type])
-                for column, (_, spark_type) in zip(columns, fields, strict=True)
+                pa.array(column, arrow_type_by_name[spark_type])
+                for column, (_, spark_type) in zip(columns, names_and_types, strict=True)
             ],
             schema=arrow_schema,
         )
         self._database.connection.execute(f"DROP TABLE IF EXISTS {table}")
-        self._database.keep(table, arrow_schema, arrow_rows.to_batches())
+        self._database.keep(table, arrow_schema, arrow_table.to_batches())
 
     def keep_events(self, query: str) -> None:
         self._database.create(_EVENTS, query, is_kept=True)

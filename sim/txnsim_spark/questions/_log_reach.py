@@ -117,12 +117,12 @@ def audited_logs(
 
 
 def _equally_long(
-    leader: ReplicaState, replicas: Sequence[ReplicaState]
+    leader_state: ReplicaState, replicas: Sequence[ReplicaState]
 ) -> tuple[ReplicaState, ...]:
     """The other replicas of a partition, if their logs span what the leader's does."""
-    span = (leader.ends.log_start_offset, leader.ends.end_offset)
-    other_replicas = tuple(state for state in replicas if state is not leader)
-    is_comparable = leader.replica.topic != TRANSACTION_STATE_TOPIC and all(
+    span = (leader_state.ends.log_start_offset, leader_state.ends.end_offset)
+    other_replicas = tuple(state for state in replicas if state is not leader_state)
+    is_comparable = leader_state.replica.topic != TRANSACTION_STATE_TOPIC and all(
         (state.ends.log_start_offset, state.ends.end_offset) == span for state in other_replicas
     )
     return other_replicas if is_comparable else ()
@@ -139,20 +139,20 @@ def other_replicas_of(
         for topic_partition, log in logs.log_by_partition.items()
         if topic_partition.topic == TRANSACTION_STATE_TOPIC
     }
-    most_replicas = max(
+    replica_count_max = max(
         (
             len(logs.log_by_partition[topic_partition].other_replicas)
             for topic_partition in partitions
         ),
         default=0,
     )
-    for rank in range(most_replicas):
+    for replica_rank in range(replica_count_max):
         other_log_by_partition = {
             topic_partition: msgspec.structs.replace(
-                log, state=log.other_replicas[rank], other_replicas=()
+                log, state=log.other_replicas[replica_rank], other_replicas=()
             )
             for topic_partition in partitions
-            if rank < len((log := logs.log_by_partition[topic_partition]).other_replicas)
+            if replica_rank < len((log := logs.log_by_partition[topic_partition]).other_replicas)
         }
         yield msgspec.structs.replace(
             logs, log_by_partition={**coordinator_log_by_partition, **other_log_by_partition}
@@ -221,8 +221,10 @@ def _missing_coordinators(
     missing_partitions = expected_partitions - present_partitions
     if not missing_partitions:
         return ""
-    missing_list = _partition_list(missing_partitions)
-    return f"partitions of __transaction_state are not among the directories: {missing_list}"
+    missing_partition_list = _partition_list(missing_partitions)
+    return (
+        f"partitions of __transaction_state are not among the directories: {missing_partition_list}"
+    )
 
 
 def _partition_list(partitions: Iterable[int]) -> str:

@@ -51,7 +51,7 @@ class PositionReplay:
 
     def __init__(self) -> None:
         self.positions: dict[GroupPartition, StoredPosition] = {}
-        self._pending: dict[int, dict[GroupPartition, StoredPosition]] = {}
+        self._pending_by_producer: dict[int, dict[GroupPartition, StoredPosition]] = {}
 
     def apply_batch(self, stored_batch: StoredBatch) -> None:
         """Apply the next batch.
@@ -68,7 +68,9 @@ class PositionReplay:
             return
         position_by_group_partition = self.positions
         if header.is_transactional:
-            position_by_group_partition = self._pending.setdefault(header.producer_id, {})
+            position_by_group_partition = self._pending_by_producer.setdefault(
+                header.producer_id, {}
+            )
         for record in iter_records(stored_batch.batch_bytes):
             group_record = None if record.key is None else decode_record(record.key, record.value)
             match group_record:
@@ -82,11 +84,11 @@ class PositionReplay:
                     )
                 case OffsetDeleted():
                     group_and_partition = group_record.group_id, group_record.topic_partition
-                    for positions in (self.positions, *self._pending.values()):
+                    for positions in (self.positions, *self._pending_by_producer.values()):
                         positions.pop(group_and_partition, None)
 
     def _end_txn(self, producer_id: int, *, is_commit: bool) -> None:
-        sent_positions = self._pending.pop(producer_id, {})
+        sent_positions = self._pending_by_producer.pop(producer_id, {})
         for group_and_partition, position in sent_positions.items() if is_commit else ():
             newest_position = self.positions.get(group_and_partition)
             if newest_position is None or newest_position.record_offset < position.record_offset:

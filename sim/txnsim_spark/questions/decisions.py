@@ -208,7 +208,7 @@ class _Reaches:
                 complete_from_by_partition[topic_partition] = max(
                     complete_from_by_partition[topic_partition] or 0, row["complete_from"]
                 )
-        self._complete_from = complete_from_by_partition
+        self._complete_from_by_partition = complete_from_by_partition
         tables.set_rows(
             "audited_logs",
             LOGS_SCHEMA,
@@ -217,7 +217,7 @@ class _Reaches:
                 for topic_partition, offset in sorted(complete_from_by_partition.items())
             ],
         )
-        self._times_ms: dict[TopicPartition, tuple[int | None, int | None]] = {
+        self._times_ms_by_partition: dict[TopicPartition, tuple[int | None, int | None]] = {
             TopicPartition(row["topic"], row["partition"]): (row["since_ms"], row["newest_ms"])
             for row in tables.rows(queries.REACH)
         }
@@ -250,9 +250,9 @@ class _Reaches:
         log = self._logs.log_by_partition.get(topic_partition)
         if log is None:
             return LogReach.absent(self._logs.why_absent(topic_partition))
-        since_ms, newest_ms = self._times_ms.get(topic_partition, (None, None))
+        since_ms, newest_ms = self._times_ms_by_partition.get(topic_partition, (None, None))
         until_ms = max(log.until_ms, newest_ms or BEFORE_ALL_MARKERS_MS)
-        offset = self._complete_from[topic_partition]
+        offset = self._complete_from_by_partition[topic_partition]
         if offset is None:
             return LogReach(until_ms=until_ms)
         reason = log.reason or f"the cleaner has been at __transaction_state below offset {offset}"

@@ -37,15 +37,15 @@ def wrong_crc_in(table: Ints, row: int, segment_end: int) -> SegmentDamage:
 def crcs_are_right(path: Path, table: Ints) -> Truths:
     """For each row of a table of batches (``walk.batch_rows``), whether its CRC is right."""
     crc_is_right = np.empty(table.shape[1], dtype=np.bool_)
-    with pieces_of(path) as file:
+    with pieces_of(path) as piece_reader:
         for first_row, end_row in runs_of(table):
             if end_row - first_row == 1 and table[kernel.BATCH_SIZE, first_row] > PIECE_BYTES:
                 crc_is_right[first_row] = (
-                    large_crc_of(file, table[:, first_row]) == table[kernel.CRC, first_row]
+                    large_crc_of(piece_reader, table[:, first_row]) == table[kernel.CRC, first_row]
                 )
             else:
                 crc_is_right[first_row:end_row] = _crcs_of_run_are_right(
-                    file, table[:, first_row:end_row]
+                    piece_reader, table[:, first_row:end_row]
                 )
     return crc_is_right
 
@@ -68,9 +68,9 @@ def runs_of(table: Ints, *, bytes_max: int = PIECE_BYTES) -> Iterator[tuple[int,
         first_row = end_row
 
 
-def _crcs_of_run_are_right(file: PieceReader, batch_rows: Ints) -> Truths:
+def _crcs_of_run_are_right(piece_reader: PieceReader, batch_rows: Ints) -> Truths:
     start = int(batch_rows[kernel.POSITION, 0])
-    return crcs_in(file.read(start), start, batch_rows)
+    return crcs_in(piece_reader.read(start), start, batch_rows)
 
 
 def crcs_in(piece: Bytes, piece_start: int, batch_rows: Ints) -> Truths:
@@ -82,38 +82,39 @@ def crcs_in(piece: Bytes, piece_start: int, batch_rows: Ints) -> Truths:
         piece_start: Their position in the file.
         batch_rows: At least one row, none in front of the piece.
     """
-    crc_starts = batch_rows[kernel.POSITION] - (piece_start - BatchHeader.CRC_START)
-    sizes = batch_rows[kernel.BATCH_SIZE] - BatchHeader.CRC_START
+    crc_positions = batch_rows[kernel.POSITION] - (piece_start - BatchHeader.CRC_START)
+    checked_sizes = batch_rows[kernel.BATCH_SIZE] - BatchHeader.CRC_START
     stated_crcs = batch_rows[kernel.CRC]
     crc_is_right = np.zeros(batch_rows.shape[1], dtype=np.bool_)
     # The file may shrink meanwhile: only batches that the piece holds in full count.
-    whole_count = int(np.searchsorted(crc_starts + sizes, len(piece), side="right"))
-    if int(sizes.mean()) < SMALL_BATCH_BYTES:
+    whole_count = int(np.searchsorted(crc_positions + checked_sizes, len(piece), side="right"))
+    if int(checked_sizes.mean()) < SMALL_BATCH_BYTES:
         kernel_crc.check_crcs(
             piece,
-            crc_starts[:whole_count],
-            sizes[:whole_count],
+            crc_positions[:whole_count],
+            checked_sizes[:whole_count],
             stated_crcs[:whole_count],
             crc_is_right,
         )
         return crc_is_right
-    view = memoryview(piece.data)
+    piece_view = memoryview(piece.data)
     for row in range(whole_count):
-        crc_start = int(crc_starts[row])
+        crc_position = int(crc_positions[row])
         crc_is_right[row] = (
-            crc32c.crc32c(view[crc_start : crc_start + int(sizes[row])]) == stated_crcs[row]
+            crc32c.crc32c(piece_view[crc_position : crc_position + int(checked_sizes[row])])
+            == stated_crcs[row]
         )
     return crc_is_right
 
 
-def large_crc_of(file: PieceReader, row: Ints) -> int:
+def large_crc_of(piece_reader: PieceReader, row: Ints) -> int:
     """The CRC of a batch that is larger than a piece. It reads the batch again, which invalidates
     the piece read before.
     """
     position = int(row[kernel.POSITION]) + BatchHeader.CRC_START
     end = int(row[kernel.POSITION] + row[kernel.BATCH_SIZE])
     crc = 0
-    while position < end and len(piece := file.read(position)):
+    while position < end and len(piece := piece_reader.read(position)):
         crc = crc32c.crc32c(memoryview(piece.data)[: end - position], crc)
         position += len(piece)
     return crc

@@ -54,12 +54,12 @@ def _crc_step(instruction_name: str, crc_type: Any, piece_type: Any) -> Any:
     return lower
 
 
-def _step_of_eight_bytes(_typing: Any, _crc: Any, buffer: Any, _position: Any) -> Any:
+def _step_of_eight_bytes(_typing_context: Any, _crc: Any, buffer: Any, _position: Any) -> Any:
     lower = _crc_step("llvm.x86.sse42.crc32.64.64", _INT64_TYPE, _INT64_TYPE)
     return types.uint64(types.uint64, buffer, types.int64), lower
 
 
-def _step_of_one_byte(_typing: Any, _crc: Any, buffer: Any, _position: Any) -> Any:
+def _step_of_one_byte(_typing_context: Any, _crc: Any, buffer: Any, _position: Any) -> Any:
     lower = _crc_step("llvm.x86.sse42.crc32.32.8", _INT32_TYPE, _BYTE_TYPE)
     return types.uint32(types.uint32, buffer, types.int64), lower
 

@@ -48,7 +48,7 @@ def empty_record_table(record_count: int) -> Ints:
 
 
 @inline_function
-def _varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
+def _read_varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
     """(value, end position) of the zigzag varint at ``position``; the end is after ``end`` if it is
     cut off. Places are unsigned, as numba asks of signed ones whether they count from the end.
     """
@@ -70,56 +70,60 @@ def _varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
 
 
 @inline_function
-def _short_varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
+def _read_short_varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
     """(value, end position) of a varint of at most five bytes; ``_MALFORMED`` if it is that."""
-    value, end_position = _varint(buffer, position, end)
+    value, end_position = _read_varint(buffer, position, end)
     if end_position > end or end_position - position > VARINT_BYTES_MAX:
         return 0, _MALFORMED
     return value, end_position
 
 
 @inline_function
-def _sized_bytes(buffer: Any, position: int, end: int) -> tuple[int, int, int]:
+def _find_sized_bytes(buffer: Any, position: int, end: int) -> tuple[int, int, int]:
     """(start, size, end) of the bytes at a position, which are preceded by their length."""
-    size, begin = _short_varint(buffer, position, end)
-    if begin == _MALFORMED:
+    size, bytes_begin = _read_short_varint(buffer, position, end)
+    if bytes_begin == _MALFORMED:
         return 0, 0, _MALFORMED
     if size < 0:
-        return begin, -1, begin
-    if size > end - begin:
+        return bytes_begin, -1, bytes_begin
+    if size > end - bytes_begin:
         return 0, 0, _MALFORMED
-    return begin, size, begin + size
+    return bytes_begin, size, bytes_begin + size
 
 
 @inline_function
 def _fill_record(buffer: Any, position: int, end: int, rows: Any, row: int) -> int:
     """Fill a row of a table with the record at a position; returns its end, or ``_MALFORMED``."""
-    size, position = _short_varint(buffer, position, end)
+    size, position = _read_short_varint(buffer, position, end)
     if position == _MALFORMED or size < 0 or size > end - position:
         return _MALFORMED
     record_end = position + size
-    time_delta, end_position = _varint(buffer, position + 1, end)
+    time_delta, end_position = _read_varint(buffer, position + 1, end)
     if end_position > end or end_position - position - 1 > VARLONG_BYTES_MAX:
         return _MALFORMED
     rows[row, TIME_DELTA] = time_delta
-    rows[row, OFFSET_DELTA], position = _short_varint(buffer, end_position, end)
+    rows[row, OFFSET_DELTA], position = _read_short_varint(buffer, end_position, end)
     if position == _MALFORMED:
         return _MALFORMED
-    rows[row, KEY_POSITION], rows[row, KEY_SIZE], position = _sized_bytes(buffer, position, end)
+    rows[row, KEY_POSITION], rows[row, KEY_SIZE], position = _find_sized_bytes(
+        buffer, position, end
+    )
     if position == _MALFORMED:
         return _MALFORMED
-    rows[row, VALUE_POSITION], rows[row, VALUE_SIZE], position = _sized_bytes(buffer, position, end)
+    rows[row, VALUE_POSITION], rows[row, VALUE_SIZE], position = _find_sized_bytes(
+        buffer, position, end
+    )
     if position == _MALFORMED:
         return _MALFORMED
-    header_count, position = _short_varint(buffer, position, end)
+    header_count, position = _read_short_varint(buffer, position, end)
     if position == _MALFORMED or header_count < 0 or header_count > record_end - position:
         return _MALFORMED
     rows[row, HEADERS_POSITION], rows[row, HEADER_COUNT] = position, header_count
     for _ in range(header_count):
-        _, size, position = _sized_bytes(buffer, position, end)
+        _, size, position = _find_sized_bytes(buffer, position, end)
         if position == _MALFORMED or size < 0:
             return _MALFORMED
-        _, _, position = _sized_bytes(buffer, position, end)
+        _, _, position = _find_sized_bytes(buffer, position, end)
         if position == _MALFORMED:
             return _MALFORMED
     return record_end if position == record_end else _MALFORMED
@@ -128,10 +132,10 @@ def _fill_record(buffer: Any, position: int, end: int, rows: Any, row: int) -> i
 @compile_function
 def record_rows(
     buffer: Any,
-    starts: Any,
-    ends: Any,
+    start_positions: Any,
+    end_positions: Any,
     record_counts: Any,
-    resume_at: Any,
+    resume_point: Any,
     rows: Any,
     bytes_max: int,
 ) -> int:
@@ -139,10 +143,10 @@ def record_rows(
 
     Args:
         buffer: The batches' records, unpacked, as an array of uint8.
-        starts: Start of each batch's records.
-        ends: End of each batch's records.
+        start_positions: Start of each batch's records.
+        end_positions: End of each batch's records.
         record_counts: Number of records of each batch.
-        resume_at: Number of a batch, number of a record in it, and its position; updated to the
+        resume_point: Number of a batch, number of a record in it, and its position; updated to the
             next record.
         rows: A table from ``empty_record_table``.
         bytes_max: Limit of the bytes of keys and values after which no more rows are filled.
@@ -152,22 +156,27 @@ def record_rows(
     """
     filled_rows = 0
     key_value_bytes = 0
-    batch_number, record_number, position = resume_at[0], resume_at[1], resume_at[2]
-    while batch_number < len(starts):
-        end = ends[batch_number]
+    batch_number, record_number, position = resume_point[0], resume_point[1], resume_point[2]
+    while batch_number < len(start_positions):
+        end_position = end_positions[batch_number]
         if record_number == 0:
-            position = starts[batch_number]
+            position = start_positions[batch_number]
         if (
-            end > len(buffer)
-            or record_counts[batch_number] * RECORD_BYTES_MIN > end - starts[batch_number]
+            end_position > len(buffer)
+            or record_counts[batch_number] * RECORD_BYTES_MIN
+            > end_position - start_positions[batch_number]
         ):
             record_number = record_counts[batch_number]
         while record_number < record_counts[batch_number]:
             if filled_rows == rows.shape[0] or key_value_bytes >= bytes_max:
-                resume_at[0], resume_at[1], resume_at[2] = batch_number, record_number, position
+                resume_point[0], resume_point[1], resume_point[2] = (
+                    batch_number,
+                    record_number,
+                    position,
+                )
                 return filled_rows
             record_start = position
-            position = _fill_record(buffer, record_start, end, rows, filled_rows)
+            position = _fill_record(buffer, record_start, end_position, rows, filled_rows)
             if position == _MALFORMED:
                 break
             rows[filled_rows, BATCH_NUMBER] = batch_number
@@ -182,7 +191,7 @@ def record_rows(
             record_number += 1
         batch_number += 1
         record_number = 0
-    resume_at[0], resume_at[1], resume_at[2] = batch_number, 0, 0
+    resume_point[0], resume_point[1], resume_point[2] = batch_number, 0, 0
     return filled_rows
 
 
@@ -199,10 +208,10 @@ def header_rows(buffer: Any, records: Any, rows: Any) -> None:
     for record_number in range(len(records)):
         position = records[record_number, HEADERS_POSITION]
         for _ in range(records[record_number, HEADER_COUNT]):
-            rows[filled_rows, NAME_POSITION], rows[filled_rows, NAME_SIZE], position = _sized_bytes(
-                buffer, position, len(buffer)
+            rows[filled_rows, NAME_POSITION], rows[filled_rows, NAME_SIZE], position = (
+                _find_sized_bytes(buffer, position, len(buffer))
             )
             rows[filled_rows, CONTENT_POSITION], rows[filled_rows, CONTENT_SIZE], position = (
-                _sized_bytes(buffer, position, len(buffer))
+                _find_sized_bytes(buffer, position, len(buffer))
             )
             filled_rows += 1

@@ -44,19 +44,19 @@ def is_log_end(segment: SegmentFile, damage: SegmentDamage) -> bool:
 
 
 def _ends_in_zeros(segment: SegmentFile, position: int) -> bool:
-    with pieces_of(Path(segment.path)) as file:
+    with pieces_of(Path(segment.path)) as piece_reader:
         piece_start = position
-        while piece_start < file.size:
-            piece = file.read(piece_start)
+        while piece_start < piece_reader.size:
+            piece = piece_reader.read(piece_start)
             if piece.any():
                 # A running broker may have appended a batch there since the walk stopped.
-                return _has_batch_at(file, position)
+                return _has_batch_at(piece_reader, position)
             piece_start += len(piece)
     return True
 
 
-def _has_batch_at(file: PieceReader, position: int) -> bool:
-    header_bytes = bytes(file.read_whole(position, BatchHeader.SIZE))
+def _has_batch_at(piece_reader: PieceReader, position: int) -> bool:
+    header_bytes = bytes(piece_reader.read_whole(position, BatchHeader.SIZE))
     if (
         len(header_bytes) < BatchHeader.SIZE
         or header_bytes[BatchHeader.MAGIC_POSITION] != BatchHeader.MAGIC

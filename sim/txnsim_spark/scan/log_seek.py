@@ -150,10 +150,10 @@ def batches_at(segment: SegmentFile, offsets: Iterable[int]) -> dict[int, Looked
     with open_file(segment.path) as file:
         window = FileWindow(file, _WINDOW_BYTES)
         for start_position, wanted_offsets in offsets_by_start_position.items():
-            offsets_left = wanted_offsets[::-1]
+            offsets_to_find = wanted_offsets[::-1]
 
             def rows_reaching_offsets(
-                _path: Path, table: Ints, sought_offsets: list[int] = offsets_left
+                _path: Path, table: Ints, sought_offsets: list[int] = offsets_to_find
             ) -> Ints:
                 from txnsim_spark.scan._seek import first_batches_to_reach
 
@@ -162,13 +162,13 @@ def batches_at(segment: SegmentFile, offsets: Iterable[int]) -> dict[int, Looked
             for position, header in _walk_batches(
                 window, segment, start_position, rows_reaching_offsets
             ):
-                while offsets_left and header.last_offset >= offsets_left[-1]:
-                    offset = offsets_left.pop()
+                while offsets_to_find and header.last_offset >= offsets_to_find[-1]:
+                    offset = offsets_to_find.pop()
                     if header.base_offset <= offset:
                         batch_by_offset[offset] = LookedUpBatch(
                             header, _is_sound(window, position, header)
                         )
-                if not offsets_left:
+                if not offsets_to_find:
                     break
     return batch_by_offset
 
@@ -391,10 +391,10 @@ class SparseIndex:
         except OSError:
             self._data = b""
         used_entries = -(-len(self._data.rstrip(b"\0")) // _INDEX_ENTRY.size)
-        self._count = min(used_entries, len(self._data) // _INDEX_ENTRY.size)
+        self._entry_count = min(used_entries, len(self._data) // _INDEX_ENTRY.size)
 
     def __len__(self) -> int:
-        return self._count
+        return self._entry_count
 
     def __getitem__(self, entry_number: int) -> tuple[int, int]:
         relative_offset, position = _INDEX_ENTRY.unpack_from(

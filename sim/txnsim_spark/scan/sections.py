@@ -79,11 +79,11 @@ def sections_at(segment: SegmentFile, cuts: Sequence[SectionCut]) -> Iterator[Se
         segment: The segment.
         cuts: Its cuts, in order.
     """
-    section_starts = [SectionCut(position=0, offset=segment.base_offset), *cuts]
-    for cut_entry, next_cut in zip(section_starts, [*cuts, None], strict=True):
+    section_cuts = [SectionCut(position=0, offset=segment.base_offset), *cuts]
+    for section_cut, next_cut in zip(section_cuts, [*cuts, None], strict=True):
         section = Section(
-            start=cut_entry.position,
-            first_offset=cut_entry.offset,
+            start=section_cut.position,
+            first_offset=section_cut.offset,
             next_offset=segment.next_base_offset if next_cut is None else next_cut.offset,
             has_followers=next_cut is not None,
         )
@@ -98,12 +98,12 @@ def cuts_of(segment: SegmentFile, section_bytes: int) -> tuple[SectionCut, ...]:
         return ()
     try:
         with open_file(segment.path) as file:
-            return tuple(_cuts(file, segment, section_count))
+            return tuple(_find_cuts(file, segment, section_count))
     except OSError:  # told by who reads the segment
         return ()
 
 
-def _cuts(file: BinaryIO, segment: SegmentFile, section_count: int) -> Iterator[SectionCut]:
+def _find_cuts(file: BinaryIO, segment: SegmentFile, section_count: int) -> Iterator[SectionCut]:
     index = SparseIndex(segment)
     last_cut = SectionCut(position=0, offset=segment.base_offset)
     offset_limit = segment.next_base_offset
@@ -111,16 +111,16 @@ def _cuts(file: BinaryIO, segment: SegmentFile, section_count: int) -> Iterator[
         entry_number = bisect_left(
             index, segment.size * section_number // section_count, key=itemgetter(1)
         )
-        for cut_entry in _sound_entries(
+        for section_cut in _sound_entries(
             file, segment, index, range(entry_number, entry_number + _ENTRIES_TRIED_MAX)
         ):
             if (
-                cut_entry.position > last_cut.position
-                and cut_entry.offset > last_cut.offset
-                and (offset_limit is None or cut_entry.offset < offset_limit)
+                section_cut.position > last_cut.position
+                and section_cut.offset > last_cut.offset
+                and (offset_limit is None or section_cut.offset < offset_limit)
             ):
-                last_cut = cut_entry
-                yield cut_entry
+                last_cut = section_cut
+                yield section_cut
                 break
 
 
@@ -136,9 +136,9 @@ def cut_behind(segment: SegmentFile, offset: int, position: int) -> SectionCut |
 
     return next(
         (
-            cut_entry
-            for cut_entry in _sound_cuts(segment, entries_near_position)
-            if cut_entry.offset > offset
+            section_cut
+            for section_cut in _sound_cuts(segment, entries_near_position)
+            if section_cut.offset > offset
         ),
         None,
     )

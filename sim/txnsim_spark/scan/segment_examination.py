@@ -69,13 +69,13 @@ class Examiner:
     """
 
     def __init__(self, limits: ScanLimits = SCAN_LIMITS) -> None:
-        self._bounds = limits
+        self._scan_limits = limits
         self._buffer = np.empty(limits.piece_bytes, dtype=np.uint8)
         self._rows = np.empty((kernel.BATCH_COLUMNS, limits.rows_max), dtype=np.int64)
         self._folding = FragmentFolding(limits)
         self._path = Path()
-        self._start = self._end_position = 0
-        self._wrong_crc: SegmentDamage | None = None
+        self._start_position = self._end_position = 0
+        self._crc_damage: SegmentDamage | None = None
         """Damage of the first wrong CRC."""
         self._is_folded = False
         """Whether the fragments of all sound batches are in ``_folding``."""
@@ -91,19 +91,19 @@ class Examiner:
             base_offset: Its base offset.
             start: Position of the first batch to examine.
         """
-        self._path, self._start, self._end_position = path, start, end_position
+        self._path, self._start_position, self._end_position = path, start, end_position
         self._folding.restart()
-        self._is_folded, self._wrong_crc = True, None
+        self._is_folded, self._crc_damage = True, None
         scan_state = _ScanState(base_offset, start)
         with pieces_of(
             path, len(self._buffer), end_position=end_position, buffer=self._buffer
-        ) as file:
-            torn_damage = self._scan_file(file, scan_state)
-        sound_end = end_position if self._wrong_crc is None else self._wrong_crc.position
+        ) as piece_reader:
+            torn_damage = self._scan_file(piece_reader, scan_state)
+        sound_end = end_position if self._crc_damage is None else self._crc_damage.position
         return SegmentExamination(
-            damage=self._wrong_crc or torn_damage,
+            damage=self._crc_damage or torn_damage,
             damaged_offset=scan_state.next_offset_at(sound_end),
-            gaps=tuple(scan_state.gaps),
+            gaps=tuple(scan_state.offset_gaps),
             non_marker_controls=tuple(scan_state.non_marker_controls),
             is_torn=torn_damage is not None,
             lowest_offset=scan_state.lowest_offset,
@@ -118,49 +118,49 @@ class Examiner:
                 wrong CRC, and later ones, count, too.
         """
         end_position = self._end_position
-        if self._wrong_crc is not None and stops_at_damage:
-            end_position = self._wrong_crc.position
-        elif self._wrong_crc is not None:
+        if self._crc_damage is not None and stops_at_damage:
+            end_position = self._crc_damage.position
+        elif self._crc_damage is not None:
             self._is_folded = False
         if not self._is_folded:
             yield from fragment_rows(
                 self._path,
                 end_position=end_position,
-                limits=self._bounds,
-                start=self._start,
+                limits=self._scan_limits,
+                start=self._start_position,
             )
         elif self._folding.fragment_count:
             yield self._folding.take_fragments()
 
-    def _scan_file(self, file: PieceReader, scan_state: _ScanState) -> SegmentDamage | None:
+    def _scan_file(self, piece_reader: PieceReader, scan_state: _ScanState) -> SegmentDamage | None:
         """Scan up to a wrong CRC or to a place without a whole batch; return the damage there, if
         any.
         """
-        position, stop_reason = self._start, kernel.AT_BUFFER_END
-        while position < file.size:
-            size_seen, stop_reason = self._scan_piece(file, position, scan_state)
-            if self._wrong_crc is not None:
+        position, stop_reason = self._start_position, kernel.AT_BUFFER_END
+        while position < piece_reader.size:
+            size_seen, stop_reason = self._scan_piece(piece_reader, position, scan_state)
+            if self._crc_damage is not None:
                 return None
             position += size_seen
             # A short message is less than a header of format 2.
             may_be_old = stop_reason in MAY_BE_OLD or not size_seen
-            if may_be_old and (old_run := old_run_at(file, position)) is not None:
+            if may_be_old and (old_run := old_run_at(piece_reader, position)) is not None:
                 scan_state.old_runs.append(old_run)
                 position = old_run.end_position
             elif stop_reason != kernel.AT_BUFFER_END or not size_seen:
                 break
         torn_damages: list[SegmentDamage] = []
-        report_damage(file, position, stop_reason, torn_damages.append)
+        report_damage(piece_reader, position, stop_reason, torn_damages.append)
         return torn_damages[0] if torn_damages else None
 
     def _scan_piece(
-        self, file: PieceReader, position: int, scan_state: _ScanState
+        self, piece_reader: PieceReader, position: int, scan_state: _ScanState
     ) -> tuple[int, int]:
         """Scan a piece up to a wrong CRC; return the next position in it, and why it ended."""
-        piece = file.read(position)
+        piece = piece_reader.read(position)
         piece_offset, stop_reason = 0, kernel.TABLE_FULL
-        while stop_reason == kernel.TABLE_FULL and self._wrong_crc is None:
-            walk_start, file_end = piece_offset, file.size - position
+        while stop_reason == kernel.TABLE_FULL and self._crc_damage is None:
+            walk_start, file_end = piece_offset, piece_reader.size - position
             batch_count, piece_offset, stop_reason = kernel.scan_batches(
                 piece, walk_start, len(piece), file_end, position, self._rows, 0
             )
@@ -172,13 +172,15 @@ class Examiner:
             if not table.shape[1]:
                 continue
             if piece_offset > len(piece):  # larger than a piece
-                crc_is_right = np.array([large_crc_of(file, table[:, 0]) == table[kernel.CRC, 0]])
-                piece = file.read(position)
+                crc_is_right = np.array(
+                    [large_crc_of(piece_reader, table[:, 0]) == table[kernel.CRC, 0]]
+                )
+                piece = piece_reader.read(position)
             else:
                 crc_is_right = crcs_in(piece, position, table)
             if not crc_is_right.all():
                 wrong_row = int(np.argmin(crc_is_right))
-                self._wrong_crc = wrong_crc_in(table, wrong_row, self._end_position)
+                self._crc_damage = wrong_crc_in(table, wrong_row, self._end_position)
                 table = table[:, :wrong_row]
             if table.shape[1]:
                 scan_state.add_batches(table)
@@ -212,17 +214,15 @@ class _ScanState:
         self.position = position
         self.old_runs: list[OldRun] = []
         """Messages of old formats at or after ``position``."""
-        self.gaps: list[tuple[int, int]] = []
+        self.offset_gaps: list[tuple[int, int]] = []
         self.non_marker_controls: list[tuple[int, int]] = []
         self.lowest_offset: int | None = None
         self.highest_offset: int | None = None
 
     def add_batches(self, table: Ints) -> None:
-        offset_behind_old = {
-            messages.end_position: messages.next_offset for messages in self.old_runs
-        }
-        self.gaps += _gaps(table, self._offset, self.position, offset_behind_old)
-        self.gaps = sorted(self.gaps)[-GAPS_MAX:]
+        offset_behind_old = {old_run.end_position: old_run.next_offset for old_run in self.old_runs}
+        self.offset_gaps += _find_gaps(table, self._offset, self.position, offset_behind_old)
+        self.offset_gaps = sorted(self.offset_gaps)[-GAPS_MAX:]
         self.non_marker_controls += _non_marker_controls(table)[
             : NON_MARKER_CONTROLS_MAX - len(self.non_marker_controls)
         ]
@@ -237,7 +237,7 @@ class _ScanState:
         self._offset = int(table[kernel.LAST_OFFSET, -1]) + 1
         self.position = int(table[kernel.POSITION, -1] + table[kernel.BATCH_SIZE, -1])
         self.old_runs = [
-            messages for messages in self.old_runs if messages.end_position > self.position
+            old_run for old_run in self.old_runs if old_run.end_position > self.position
         ]
 
     def next_offset_at(self, end_position: int) -> int:
@@ -259,7 +259,7 @@ def _non_marker_controls(table: Ints) -> list[tuple[int, int]]:
     ]
 
 
-def _gaps(
+def _find_gaps(
     table: Ints, first_expected: int, position: int, offset_behind_old: Mapping[int, int]
 ) -> Iterator[tuple[int, int]]:
     """(first missing offset, next offset) between batches, or between messages of old formats and

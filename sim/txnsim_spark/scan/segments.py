@@ -381,10 +381,8 @@ def _partition_of_folder(path: Path) -> TopicPartition | None:
     """The partition of a replica's folder that was given as a path, even of one that is being
     deleted.
     """
-    leaving_folder = _LEAVING_FOLDER.fullmatch(path.name)
-    directory = PartitionDirectory.parse(
-        path if leaving_folder is None else Path(leaving_folder[1])
-    )
+    leaving_match = _LEAVING_FOLDER.fullmatch(path.name)
+    directory = PartitionDirectory.parse(path if leaving_match is None else Path(leaving_match[1]))
     if directory is None or (path / names.FileName.META_PROPERTIES).is_file():
         return None
     try:

@@ -80,16 +80,22 @@ def batch_rows(
             the batches after them.
         start: Position of the first batch.
     """
-    with pieces_of(path, limits.piece_bytes, end_position=end_position) as file:
+    with pieces_of(path, limits.piece_bytes, end_position=end_position) as piece_reader:
         position, row_count = start, 0
         stop_reason = kernel.AT_BUFFER_END
         rows = np.empty((kernel.BATCH_COLUMNS, limits.rows_max), dtype=np.int64)
-        while position < file.size:
-            piece = file.read(position)
+        while position < piece_reader.size:
+            piece = piece_reader.read(position)
             piece_offset = 0
             while True:
                 row_count, piece_offset, stop_reason = kernel.scan_batches(
-                    piece, piece_offset, len(piece), file.size - position, position, rows, row_count
+                    piece,
+                    piece_offset,
+                    len(piece),
+                    piece_reader.size - position,
+                    position,
+                    rows,
+                    row_count,
                 )
                 if stop_reason != kernel.TABLE_FULL:
                     break
@@ -98,7 +104,7 @@ def batch_rows(
             position += piece_offset
             # A short message is less than a header of format 2.
             may_be_old = stop_reason in MAY_BE_OLD or not piece_offset
-            if may_be_old and (old_run := old_run_at(file, position)) is not None:
+            if may_be_old and (old_run := old_run_at(piece_reader, position)) is not None:
                 if on_old_run is not None:
                     on_old_run(old_run)
                 position = old_run.end_position
@@ -106,7 +112,7 @@ def batch_rows(
                 break
         if row_count:
             yield rows[:, :row_count]
-        report_damage(file, position, stop_reason, on_damage)
+        report_damage(piece_reader, position, stop_reason, on_damage)
 
 
 def fragment_rows(
@@ -140,9 +146,9 @@ def ending_rows(
     known only by its end, as one that began in an earlier segment.
     """
     folding = FragmentFolding(limits)
-    for endings in _fold_segment(path, folding, on_damage, end_position, limits):
-        if endings.shape[1]:
-            yield endings.copy()
+    for ending_table in _fold_segment(path, folding, on_damage, end_position, limits):
+        if ending_table.shape[1]:
+            yield ending_table.copy()
         if folding.is_full:
             folding.take_fragments()
 
@@ -181,15 +187,15 @@ def _fold_segment(
     """Fold a whole segment. Whenever a table may be full it yields the endings so far, which are
     valid for one step.
     """
-    with pieces_of(path, limits.piece_bytes, end_position=end_position) as file:
+    with pieces_of(path, limits.piece_bytes, end_position=end_position) as piece_reader:
         position = start
         stop_reason = kernel.AT_BUFFER_END
-        while position < file.size:
-            piece = file.read(position)
+        while position < piece_reader.size:
+            piece = piece_reader.read(position)
             piece_offset = 0
             while True:
                 endings, piece_offset, stop_reason = folding.fold_piece(
-                    piece, piece_offset, file.size - position, position
+                    piece, piece_offset, piece_reader.size - position, position
                 )
                 if endings.shape[1] or folding.is_full:
                     yield endings
@@ -198,11 +204,11 @@ def _fold_segment(
             position += piece_offset
             # A short message is less than a header of format 2.
             may_be_old = stop_reason in MAY_BE_OLD or not piece_offset
-            if may_be_old and (old_run := old_run_at(file, position)) is not None:
+            if may_be_old and (old_run := old_run_at(piece_reader, position)) is not None:
                 position = old_run.end_position
             elif stop_reason != kernel.AT_BUFFER_END or not piece_offset:
                 break
-        report_damage(file, position, stop_reason, on_damage)
+        report_damage(piece_reader, position, stop_reason, on_damage)
 
 
 def old_run_damage(run: OldRun) -> SegmentDamage:
@@ -212,18 +218,18 @@ def old_run_damage(run: OldRun) -> SegmentDamage:
     return SegmentDamage(position=run.position, size=size, kind="format", reason=reason)
 
 
-def old_run_at(file: PieceReader, position: int) -> OldRun | None:
+def old_run_at(piece_reader: PieceReader, position: int) -> OldRun | None:
     """The complete and sound messages of format 0 and 1 from ``position`` on, which have no
     producer and are skipped; None if there are none.
     """
     end_position = position
     last_offset = -1
-    while file.size - end_position > BatchHeader.MAGIC_POSITION:
-        message_start = bytes(file.read_whole(end_position, BatchHeader.MAGIC_POSITION + 1))
+    while piece_reader.size - end_position > BatchHeader.MAGIC_POSITION:
+        message_start = bytes(piece_reader.read_whole(end_position, BatchHeader.MAGIC_POSITION + 1))
         old_message = OldMessage.parse(message_start)
-        if old_message is None or old_message.size > file.size - end_position:
+        if old_message is None or old_message.size > piece_reader.size - end_position:
             break
-        if not old_message.is_sound(file.read_whole(end_position, old_message.size)):
+        if not old_message.is_sound(piece_reader.read_whole(end_position, old_message.size)):
             break
         last_offset = old_message.offset
         end_position += old_message.size
@@ -237,14 +243,14 @@ class FragmentFolding:
 
     def __init__(self, limits: ScanLimits) -> None:
         self._producers_max = limits.fragments_max
-        self._endings = np.empty((fk.ENDING_COLUMNS, limits.rows_max), dtype=np.int64)
+        self._ending_table = np.empty((fk.ENDING_COLUMNS, limits.rows_max), dtype=np.int64)
         self._file_state = np.empty(2, dtype=np.int64)
         self.restart()
 
     def _begin_table(self, producer_room: int) -> None:
         slot_count = 1 << (2 * producer_room - 1).bit_length()
-        self._slots = np.full(slot_count, -1, dtype=np.int64)
-        self._fragments = np.empty((producer_room, fk.FRAGMENT_COLUMNS), dtype=np.int64)
+        self._hash_slots = np.full(slot_count, -1, dtype=np.int64)
+        self._fragment_table = np.empty((producer_room, fk.FRAGMENT_COLUMNS), dtype=np.int64)
         self.fragment_count = 0
 
     @property
@@ -259,8 +265,8 @@ class FragmentFolding:
 
     def take_fragments(self) -> Ints:
         """The fragments so far; the next ones go to a new table."""
-        fragments = self._fragments[: self.fragment_count]
-        self._begin_table(len(self._fragments))
+        fragments = self._fragment_table[: self.fragment_count]
+        self._begin_table(len(self._fragment_table))
         return fragments
 
     def fold_piece(
@@ -269,7 +275,7 @@ class FragmentFolding:
         """Fold a piece that begins at a position of the segment. Return the endings (valid until
         the next call), where it stopped and why.
         """
-        if self.fragment_count == len(self._fragments):
+        if self.fragment_count == len(self._fragment_table):
             self._grow_table()
         self._file_state[fk.FILE_POSITION] = position
         self.fragment_count, ending_count, piece_offset, stop_reason = fk.scan_fragments(
@@ -277,20 +283,20 @@ class FragmentFolding:
             start,
             len(piece),
             file_end,
-            self._slots,
-            self._fragments,
+            self._hash_slots,
+            self._fragment_table,
             self.fragment_count,
-            self._endings,
+            self._ending_table,
             self._file_state,
         )
-        return self._endings[:, :ending_count], piece_offset, stop_reason
+        return self._ending_table[:, :ending_count], piece_offset, stop_reason
 
     def _grow_table(self) -> None:
-        fragments, fragment_count = self._fragments, self.fragment_count
+        fragments, fragment_count = self._fragment_table, self.fragment_count
         self._begin_table(min(2 * len(fragments), self._producers_max))
-        self._fragments[:fragment_count] = fragments
+        self._fragment_table[:fragment_count] = fragments
         self.fragment_count = fragment_count
-        fk.enter_fragments(self._slots, self._fragments, fragment_count)
+        fk.enter_fragments(self._hash_slots, self._fragment_table, fragment_count)
 
 
 MAY_BE_OLD: Final = frozenset({kernel.BAD_FORMAT, kernel.BAD_LENGTH})
@@ -303,11 +309,13 @@ _DAMAGE_REASONS: Final = {
 }
 
 
-def report_damage(file: PieceReader, position: int, stop_reason: int, on_damage: OnDamage) -> None:
+def report_damage(
+    piece_reader: PieceReader, position: int, stop_code: int, on_damage: OnDamage
+) -> None:
     """Report why a walk stopped at a position, unless the file ends there."""
-    bytes_left = file.size - position
+    bytes_left = piece_reader.size - position
     if bytes_left > 0:
-        damage_reason, reason = _DAMAGE_REASONS[stop_reason]
+        damage_reason, reason = _DAMAGE_REASONS[stop_code]
         on_damage(
             SegmentDamage(
                 position=position,

@@ -25,10 +25,12 @@ def judge_partition(replicas: Sequence[Replica]) -> Iterator[Violation]:
         broken_rules: list[BrokenRule] = []
         snapshots = read_snapshots(directory, broken_rules.append)
         read_epochs(directory, broken_rules.append)
-        for violation in broken_rules:
-            yield facts.finding(violation, segment_end=segment_parts[-1].end_offset)
+        for broken_rule in broken_rules:
+            yield facts.finding(broken_rule, segment_end=segment_parts[-1].end_offset)
         yield from judge_replica(facts, segment_parts, snapshots)
-    for replicas_of_topic in group_by_topic_id(replicas, lambda violation: violation[0].topic_id):
+    for replicas_of_topic in group_by_topic_id(
+        replicas, lambda broken_rule: broken_rule[0].topic_id
+    ):
         yield from judge_replicas(replicas_of_topic)
 
 
@@ -38,11 +40,11 @@ def read_snapshots(
     """The readable snapshots of a replica by offset."""
     entries_by_offset: dict[int, tuple[SnapshotEntry, ...]] = {}
     try:
-        files = names.Suffix.SNAPSHOT.files_in(directory)
+        offsets_and_paths = names.Suffix.SNAPSHOT.files_in(directory)
     except names.FileNameError as error:
         on_broken(misnamed_file(error, "a snapshot that is named for an offset"))
         return {}
-    for offset, path in files:
+    for offset, path in offsets_and_paths:
         snapshot_entries = read_or_report(
             path,
             producer_snapshot.decode,

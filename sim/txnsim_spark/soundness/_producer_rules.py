@@ -165,8 +165,10 @@ def _refusal_of_marker(entry: ProducerEntry | None, row: Row) -> Refusal | None:
 def _report_refusal(refusal: Refusal | None, row: Row, findings: Findings) -> None:
     """Add the violation that a leader would have refused a batch of the log."""
     if refusal is not None:
-        rule = RULE_OF_ERROR[refusal.error]
-        findings.add(rule, refusal.reason, EXPECTATION_OF_RULE[rule], **_batch_location(row))
+        invariant = RULE_OF_ERROR[refusal.error]
+        findings.add(
+            invariant, refusal.reason, EXPECTATION_OF_RULE[invariant], **_batch_location(row)
+        )
 
 
 def _report_idle_marker(row: Row, findings: Findings) -> None:

@@ -56,18 +56,18 @@ def judge_replicas(replicas: Sequence[Replica]) -> Iterator[Violation]:
         for segment_part in segment_parts
     ):
         return  # cleaned, it is not known how far
-    (reference_facts, reference_parts), *followers = replicas
-    reference_sums = sums_of(reference_parts)
-    for facts, segment_parts in followers:
-        digest_sums = sums_of(segment_parts)
-        differing_buckets = sorted(
-            bucket
-            for bucket in reference_sums.keys() | digest_sums.keys()
-            if reference_sums.get(bucket) != digest_sums.get(bucket)
+    (reference_facts, reference_parts), *follower_replicas = replicas
+    reference_sum_by_bucket = sums_of(reference_parts)
+    for facts, segment_parts in follower_replicas:
+        sum_by_bucket = sums_of(segment_parts)
+        differing_bucket_numbers = sorted(
+            bucket_number
+            for bucket_number in reference_sum_by_bucket.keys() | sum_by_bucket.keys()
+            if reference_sum_by_bucket.get(bucket_number) != sum_by_bucket.get(bucket_number)
         )
-        if differing_buckets:
+        if differing_bucket_numbers:
             yield _first_difference(
-                facts, segment_parts, reference_facts, reference_parts, differing_buckets
+                facts, segment_parts, reference_facts, reference_parts, differing_bucket_numbers
             )
 
 
@@ -77,9 +77,12 @@ def sums_of(segment_parts: Sequence[SegmentPart]) -> dict[int, tuple[int, int]]:
     """
     sum_by_bucket: defaultdict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for segment_part in segment_parts:
-        for bucket, (batch_count, digest_sum) in segment_part.digests.items():
-            count_so_far, sum_so_far = sum_by_bucket[bucket]
-            sum_by_bucket[bucket] = count_so_far + batch_count, (sum_so_far + digest_sum) & SUM_MASK
+        for bucket_number, (batch_count, digest_sum) in segment_part.digests.items():
+            earlier_count, earlier_sum = sum_by_bucket[bucket_number]
+            sum_by_bucket[bucket_number] = (
+                earlier_count + batch_count,
+                (earlier_sum + digest_sum) & SUM_MASK,
+            )
     return sum_by_bucket
 
 
@@ -88,10 +91,12 @@ def _first_difference(
     segment_parts: Sequence[SegmentPart],
     reference_facts: ReplicaFacts,
     reference_parts: Sequence[SegmentPart],
-    buckets: Sequence[int],
+    bucket_numbers: Sequence[int],
 ) -> Violation:
-    batch_by_offset = _batches_of_range(facts, segment_parts, buckets[0])
-    reference_batch_by_offset = _batches_of_range(reference_facts, reference_parts, buckets[0])
+    batch_by_offset = _batches_of_range(facts, segment_parts, bucket_numbers[0])
+    reference_batch_by_offset = _batches_of_range(
+        reference_facts, reference_parts, bucket_numbers[0]
+    )
     offset = min(
         base_offset
         for base_offset in batch_by_offset.keys() | reference_batch_by_offset.keys()
@@ -101,34 +106,34 @@ def _first_difference(
         offset, (Path(facts.replica.path).name, None, "no batch")
     )
     _, _, expected = reference_batch_by_offset.get(offset, ("", None, "no batch"))
-    range_count_text = f"; {len(buckets)} ranges of {1 << BUCKET_BITS} offsets differ"
+    range_count_text = f"; {len(bucket_numbers)} ranges of {1 << BUCKET_BITS} offsets differ"
     return facts.finding(
         BrokenRule(
             rule=Invariant.REPLICAS,
             file=file,
             position=position,
             offset=offset,
-            found=actual + (range_count_text if len(buckets) > 1 else ""),
+            found=actual + (range_count_text if len(bucket_numbers) > 1 else ""),
             expected=f"{expected}, as {_broker_name(reference_facts)} has it",
         )
     )
 
 
 def _batches_of_range(
-    facts: ReplicaFacts, segment_parts: Sequence[SegmentPart], bucket: int
+    facts: ReplicaFacts, segment_parts: Sequence[SegmentPart], bucket_number: int
 ) -> dict[int, tuple[str, int | None, str]]:
     """Base offset -> (file, position, text) of the batches of one range."""
     batch_by_offset: dict[int, tuple[str, int | None, str]] = {}
     for segment_part in segment_parts:
-        if bucket not in segment_part.digests:
+        if bucket_number not in segment_part.digests:
             continue
         path = Path(segment_part.segment.path)
         for stored_batch in read_log_file(path, on_torn=ignore_problem, checks_crc=False):
             header = stored_batch.header
-            if header.base_offset >> BUCKET_BITS > bucket:
+            if header.base_offset >> BUCKET_BITS > bucket_number:
                 break
             if (
-                header.base_offset >> BUCKET_BITS == bucket
+                header.base_offset >> BUCKET_BITS == bucket_number
                 and facts.compare_from <= header.base_offset < facts.compare_until
             ):
                 batch_by_offset[header.base_offset] = (

@@ -67,9 +67,9 @@ class _SegmentWalk:
     ) -> None:
         self._facts = facts
         self._segment = segment
-        self._epochs = epochs
+        self._epochs_and_starts = epochs
         self._path = Path(segment.path)
-        self._broken = Findings(self._path.name)
+        self._findings = Findings(self._path.name)
         self._is_torn = False
         self._doubtful_from: int | None = None
         self._shows_cleaning = False
@@ -82,7 +82,7 @@ class _SegmentWalk:
         self._old_runs: list[OldRun] = []
         self._snapshots = np.array(sorted(snapshot_offsets), dtype=np.int64)
         self._rows: list[Ints] = []
-        self._digests: dict[int, tuple[int, int]] = {}
+        self._sum_by_bucket: dict[int, tuple[int, int]] = {}
 
     # Commands
 
@@ -92,9 +92,9 @@ class _SegmentWalk:
         expected_offsets = np.concatenate(([self._end_offset], last_offsets[:-1] + 1))
         while self._old_runs and self._old_runs[0].end_position <= table[kernel.POSITION, -1]:
             old_run = self._old_runs.pop(0)
-            next_batch_column = np.searchsorted(table[kernel.POSITION], old_run.end_position)
-            expected_offsets[next_batch_column] = max(
-                expected_offsets[next_batch_column], old_run.next_offset
+            column_behind_old_run = np.searchsorted(table[kernel.POSITION], old_run.end_position)
+            expected_offsets[column_behind_old_run] = max(
+                expected_offsets[column_behind_old_run], old_run.next_offset
             )
         is_behind = base_offsets < expected_offsets
         for row in np.flatnonzero(~crc_is_right | is_behind).tolist():
@@ -112,17 +112,17 @@ class _SegmentWalk:
         """Skip messages of format 0 or 1, which have no producer."""
         self._old_runs.append(old_run)
 
-    def tear(self, torn: SegmentDamage) -> None:
+    def tear(self, damage: SegmentDamage) -> None:
         """Stops at damage: the rest of the segment can't be read."""
         self._is_torn = True
         with RegularFile(self._path).open() as file:
-            file.seek(torn.position)
-            reason = TornTail.reason_at(file.read(BatchHeader.SIZE), torn.size) or torn.reason
-        self._broken.add(
+            file.seek(damage.position)
+            reason = TornTail.reason_at(file.read(BatchHeader.SIZE), damage.size) or damage.reason
+        self._findings.add(
             Invariant.TORN,
-            f"{reason}; {torn.size} bytes to the end of the file",
+            f"{reason}; {damage.size} bytes to the end of the file",
             "a whole batch, or the end of the file",
-            position=torn.position,
+            position=damage.position,
             offset=self._next_offset_due(),
         )
 
@@ -142,10 +142,10 @@ class _SegmentWalk:
             doubtful_from=self._doubtful_from,
             shows_cleaning=self._shows_cleaning,
             gaps=tuple(self._gaps),
-            broken_rules=self._broken.all(),
+            broken_rules=self._findings.all(),
             rows=tuple(self._rows),
             aborted_index=aborted_index,
-            digests=self._digests,
+            digests=self._sum_by_bucket,
         )
 
     # Steps
@@ -196,12 +196,12 @@ class _SegmentWalk:
             expected = f"{epoch_before} or a higher one"
             self._report_violation(Invariant.LEADER_EPOCH, table, row, f"epoch {epoch}", expected)
             return
-        if self._epochs is None:
+        if self._epochs_and_starts is None:
             self._epoch_until = NO_END_OFFSET
             return
         if base_offset < (self._facts.log_start or 0):
             return
-        recorded_epoch, end_offset = epoch_and_end_at(self._epochs, base_offset)
+        recorded_epoch, end_offset = epoch_and_end_at(self._epochs_and_starts, base_offset)
         self._epoch_until = end_offset
         if recorded_epoch != epoch or last_offset >= end_offset:
             range_text = f" up to offset {end_offset}" if end_offset < NO_END_OFFSET else ""
@@ -214,16 +214,16 @@ class _SegmentWalk:
         """Add the batches to the digests by which replicas are compared."""
         base_offsets = table[kernel.BASE_OFFSET]
         replica_facts = self._facts
-        is_compared = (replica_facts.compare_from <= base_offsets) & (
+        is_compared_batch = (replica_facts.compare_from <= base_offsets) & (
             base_offsets < replica_facts.compare_until
         )
-        batch_digests = digests_of(table[:, is_compared])
-        buckets = base_offsets[is_compared] >> BUCKET_BITS
-        for bucket in np.unique(buckets).tolist():
-            bucket_sums = batch_digests[buckets == bucket]
-            batch_count, digest_sum = self._digests.get(bucket, (0, 0))
-            digest_sum = (digest_sum + int(bucket_sums.sum(dtype=np.uint64))) & SUM_MASK
-            self._digests[bucket] = batch_count + len(bucket_sums), digest_sum
+        batch_digests = digests_of(table[:, is_compared_batch])
+        bucket_numbers = base_offsets[is_compared_batch] >> BUCKET_BITS
+        for bucket_number in np.unique(bucket_numbers).tolist():
+            bucket_digests = batch_digests[bucket_numbers == bucket_number]
+            batch_count, digest_sum = self._sum_by_bucket.get(bucket_number, (0, 0))
+            digest_sum = (digest_sum + int(bucket_digests.sum(dtype=np.uint64))) & SUM_MASK
+            self._sum_by_bucket[bucket_number] = batch_count + len(bucket_digests), digest_sum
 
     def _take_producers(self, table: Ints, crc_is_right: Truths) -> None:
         is_of_producer = table[kernel.PRODUCER_ID] >= 0
@@ -247,8 +247,8 @@ class _SegmentWalk:
         try:
             control_record = read_control_record(batch_bytes)
         except CorruptBatchError as error:
-            rule, expected = Invariant.UNREADABLE_MARKER, "a control record"
-            self._report_violation(rule, table, row, str(error), expected)
+            invariant, expected = Invariant.UNREADABLE_MARKER, "a control record"
+            self._report_violation(invariant, table, row, str(error), expected)
             return False
         if control_record is None:
             return False
@@ -272,15 +272,15 @@ class _SegmentWalk:
             path,
             lambda data: tuple(txn_index.decode(data, error_prefix=path.name)),
             "whole entries that ascend",
-            self._broken.found.append,
+            self._findings.broken_rules.append,
             missing_content=no_entries,
         )
 
     def _report_violation(
-        self, rule: Invariant, table: Ints, row: int, actual: str, expected: str
+        self, invariant: Invariant, table: Ints, row: int, actual: str, expected: str
     ) -> None:
-        self._broken.add(
-            rule,
+        self._findings.add(
+            invariant,
             actual,
             expected,
             position=int(table[kernel.POSITION, row]),
@@ -296,12 +296,14 @@ def with_continuation_column(table: Ints) -> Ints:
     rows = table[:, sorted_columns]
     sequences = rows[kernel.BASE_SEQUENCE]
     offset_counts = rows[kernel.LAST_OFFSET] - rows[kernel.BASE_OFFSET] + 1
-    equal_columns = (kernel.PRODUCER_ID, kernel.PRODUCER_EPOCH, kernel.ATTRIBUTES)
+    compared_columns = (kernel.PRODUCER_ID, kernel.PRODUCER_EPOCH, kernel.ATTRIBUTES)
     continues_row_before = np.zeros(rows.shape[1], dtype=np.int64)
     continues_row_before[1:] = (sequences[:-1] >= 0) & (
         sequences[1:] == (sequences[:-1] + offset_counts[:-1]) & BatchHeader.SEQUENCE_MAX
     )
-    continues_row_before[1:] &= (rows[equal_columns, 1:] == rows[equal_columns, :-1]).all(axis=0)
+    continues_row_before[1:] &= (rows[compared_columns, 1:] == rows[compared_columns, :-1]).all(
+        axis=0
+    )
     continues_row_before &= (rows[kernel.ATTRIBUTES] & BatchHeader.CONTROL) == 0
     table_with_column = np.empty((table.shape[0] + 1, table.shape[1]), dtype=np.int64)
     table_with_column[:-1] = table
@@ -329,13 +331,15 @@ def _are_between_equals(rows: Ints, snapshots: Ints) -> Truths:
     return is_between
 
 
-def epoch_and_end_at(epochs: Sequence[tuple[int, int]], offset: int) -> tuple[int, int]:
+def epoch_and_end_at(epochs_and_starts: Sequence[tuple[int, int]], offset: int) -> tuple[int, int]:
     """(leader epoch of an offset, offset where the next epoch begins) by a checkpoint; epoch -1 for
     offsets before its first entry.
     """
-    next_number = bisect_right(epochs, offset, key=lambda entry: entry[1])
-    next_start = epochs[next_number][1] if next_number < len(epochs) else NO_END_OFFSET
-    return (epochs[next_number - 1][0] if next_number else -1), next_start
+    next_number = bisect_right(epochs_and_starts, offset, key=lambda entry: entry[1])
+    next_start_offset = (
+        epochs_and_starts[next_number][1] if next_number < len(epochs_and_starts) else NO_END_OFFSET
+    )
+    return (epochs_and_starts[next_number - 1][0] if next_number else -1), next_start_offset
 
 
 def digests_of(table: Ints) -> np.ndarray[Any, np.dtype[np.uint64]]:

@@ -36,62 +36,62 @@ def judge_aborted(
         open_unknown_below: Offset at which it is unknown which transactions were open, so entries
             that reach below it are not checked.
     """
-    entry_by_marker = {entry.last_offset: entry for entry in index_entries}
-    expected_by_marker = {entry.last_offset: entry for entry in expected_entries}
+    entry_by_marker = {aborted_txn.last_offset: aborted_txn for aborted_txn in index_entries}
+    expected_by_marker = {aborted_txn.last_offset: aborted_txn for aborted_txn in expected_entries}
     for marker_offset in sorted(entry_by_marker.keys() | expected_by_marker.keys()):
-        entry, expected_entry = (
+        aborted_txn, expected_txn = (
             entry_by_marker.get(marker_offset),
             expected_by_marker.get(marker_offset),
         )
-        if entry is None:
-            assert expected_entry is not None
+        if aborted_txn is None:
+            assert expected_txn is not None
             yield _index_violation(
                 Invariant.ABORTED_MISSING,
                 file,
-                expected_entry,
+                expected_txn,
                 "no entry",
-                _fields_text(expected_entry),
+                _fields_text(expected_txn),
             )
-        elif min(entry.first_offset, entry.last_stable_offset) < open_unknown_below:
+        elif min(aborted_txn.first_offset, aborted_txn.last_stable_offset) < open_unknown_below:
             continue
-        elif expected_entry is None:
+        elif expected_txn is None:
             no_entry_text = "no entry: no transaction was aborted there"
             yield _index_violation(
-                Invariant.ABORTED_EXTRA, file, entry, _fields_text(entry), no_entry_text
+                Invariant.ABORTED_EXTRA, file, aborted_txn, _fields_text(aborted_txn), no_entry_text
             )
-        elif entry != expected_entry:
+        elif aborted_txn != expected_txn:
             yield _index_violation(
                 Invariant.ABORTED_DIFFERS,
                 file,
-                expected_entry,
-                _fields_text(entry),
-                _fields_text(expected_entry),
+                expected_txn,
+                _fields_text(aborted_txn),
+                _fields_text(expected_txn),
             )
 
 
 def _index_violation(
-    rule: Invariant, file: str, entry: AbortedTxn, actual: str, expected: str
+    invariant: Invariant, file: str, aborted_txn: AbortedTxn, actual: str, expected: str
 ) -> BrokenRule:
     return BrokenRule(
-        rule=rule,
+        rule=invariant,
         file=file,
-        offset=entry.last_offset,
+        offset=aborted_txn.last_offset,
         found=actual,
         expected=expected,
-        producer_id=entry.producer_id,
+        producer_id=aborted_txn.producer_id,
     )
 
 
-def _fields_text(entry: AbortedTxn) -> str:
+def _fields_text(aborted_txn: AbortedTxn) -> str:
     return ", ".join(
-        f"{field_name} {value}" for field_name, value in msgspec.structs.asdict(entry).items()
+        f"{field_name} {value}" for field_name, value in msgspec.structs.asdict(aborted_txn).items()
     )
 
 
 def judge_snapshot(
     stored_entries: Sequence[SnapshotEntry],
     expected_entries: Sequence[SnapshotEntry],
-    last_offsets: Mapping[int, int],
+    last_offset_by_producer: Mapping[int, int],
     *,
     offset: int,
     path: Path,
@@ -103,7 +103,7 @@ def judge_snapshot(
     Args:
         stored_entries: Its entries.
         expected_entries: The entries that follow from the log below its offset.
-        last_offsets: Producer id -> offset of its last batch there, markers included.
+        last_offset_by_producer: Producer id -> offset of its last batch there, markers included.
         offset: Offset of the snapshot.
         path: Its file.
         judged_from: Producers whose last batch is below are not checked: deletion or the cleaner
@@ -114,7 +114,7 @@ def judge_snapshot(
     file_time_ms = path.stat().st_mtime * 1_000
     for expected_entry in expected_entries:
         entry = entry_by_producer.get(expected_entry.producer_id)
-        if last_offsets.get(expected_entry.producer_id, NO_OFFSET) < judged_from:
+        if last_offset_by_producer.get(expected_entry.producer_id, NO_OFFSET) < judged_from:
             continue
         if entry is None:
             # A file that is older than the record was copied without its time.
@@ -127,16 +127,16 @@ def judge_snapshot(
         elif entry != expected_entry:
             field_pairs = zip(_field_texts(entry), _field_texts(expected_entry), strict=True)
             differing_fields = ", ".join(
-                saved_field for saved_field, true_field in field_pairs if saved_field != true_field
+                saved_text for saved_text, true_text in field_pairs if saved_text != true_text
             )
             actual = f"producer {expected_entry.producer_id}: {differing_fields}"
             yield _snapshot_violation(
                 path, offset, expected_entry, actual, ", ".join(_field_texts(expected_entry))
             )
-    expected_producers = {entry.producer_id for entry in expected_entries}
+    expected_producer_ids = {entry.producer_id for entry in expected_entries}
     for entry in stored_entries:
         # An entry without an epoch is what an emptied marker leaves of a producer.
-        if entry.producer_id in expected_producers or entry.producer_epoch == NO_PRODUCER_EPOCH:
+        if entry.producer_id in expected_producer_ids or entry.producer_epoch == NO_PRODUCER_EPOCH:
             continue
         newest_offset = max(entry.last_offset, entry.txn_first_offset)
         if newest_offset >= judged_from:

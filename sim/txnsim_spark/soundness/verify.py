@@ -87,10 +87,10 @@ def plan_verification(
     """
     facts_by_log_dir_path: dict[str, LogDirFacts] = {}
     facts_by_partition: defaultdict[TopicPartition, list[ReplicaFacts]] = defaultdict(list)
-    findings: list[Violation] = []
+    violations: list[Violation] = []
     unreadable_problems: list[str] = []
-    foreign_folders: list[str] = []
-    for replica in replicas_in(paths, topics, unreadable_problems.append, foreign_folders.append):
+    folder_problems: list[str] = []
+    for replica in replicas_in(paths, topics, unreadable_problems.append, folder_problems.append):
         if replica.log_dir not in facts_by_log_dir_path:
             facts_by_log_dir_path[replica.log_dir] = read_log_dir(Path(replica.log_dir))
         facts_of_replica = replica_facts(
@@ -106,19 +106,19 @@ def plan_verification(
     for log_dir, facts_of_replica in facts_by_log_dir.items():
         nameless_replica = msgspec.structs.replace(facts_of_replica.replica, topic="", partition=-1)
         log_dir_facts = msgspec.structs.replace(facts_of_replica, replica=nameless_replica)
-        findings += [
+        violations += [
             log_dir_facts.finding(broken_rule)
             for broken_rule in facts_by_log_dir_path[log_dir].broken_rules
         ]
-    findings += [
+    violations += [
         _folder_violation(problem, Invariant.UNREADABLE_FILE, Severity.ERROR)
         for problem in unreadable_problems
     ]
-    findings += [
+    violations += [
         _folder_violation(problem, Invariant.FOREIGN_FOLDER, Severity.NOTICE)
-        for problem in foreign_folders
+        for problem in folder_problems
     ]
-    findings += [
+    violations += [
         _log_dir_violation(checkpoint_file, reason, Invariant.ABSENT_REPLICA, Severity.NOTICE)
         for checkpoint_file, reason in absent_replicas(paths, topics)
     ]
@@ -127,7 +127,7 @@ def plan_verification(
         for _, replicas in sorted(facts_by_partition.items())
         for facts_of_topic in group_by_topic_id(replicas, lambda topic_facts: topic_facts.topic_id)
         for segment_work in _work_of_replicas(
-            sorted(facts_of_topic, key=_by_broker), findings.append
+            sorted(facts_of_topic, key=_by_broker), violations.append
         )
     ]
     total_bytes = sum(segment_work.segment.size for segment_work in segment_works)
@@ -140,7 +140,7 @@ def plan_verification(
         replica_count=sum(map(len, facts_by_partition.values())),
         segment_count=len(segment_works),
         total_bytes=total_bytes,
-        findings=tuple(findings),
+        findings=tuple(violations),
     )
 
 
@@ -163,11 +163,11 @@ def cost_of_verification(verification_plan: VerificationPlan) -> int:
     )
 
 
-def _sort_key(finding: Violation) -> tuple[object, ...]:
+def _sort_key(violation: Violation) -> tuple[object, ...]:
     """Sort key of a finding; a missing position or offset sorts first."""
-    position = -1 if finding.position is None else finding.position
-    offset = -1 if finding.offset is None else finding.offset
-    return (finding.broker, finding.log_dir, finding.file, position, offset, finding.rule)
+    position = -1 if violation.position is None else violation.position
+    offset = -1 if violation.offset is None else violation.offset
+    return (violation.broker, violation.log_dir, violation.file, position, offset, violation.rule)
 
 
 # On workers
@@ -212,10 +212,10 @@ def _by_broker_and_offset(
     return sorted(
         (
             (
-                msgspec.msgpack.decode(facts, type=ReplicaFacts),
+                msgspec.msgpack.decode(facts_bytes, type=ReplicaFacts),
                 sorted(segment_parts, key=lambda part: part.base_offset),
             )
-            for facts, segment_parts in parts_by_replica.items()
+            for facts_bytes, segment_parts in parts_by_replica.items()
         ),
         key=lambda facts_and_parts: _by_broker(facts_and_parts[0]),
     )
@@ -307,16 +307,18 @@ def _report_lost_log(facts: ReplicaFacts, on_unreadable: Callable[[Violation], o
         on_unreadable(facts.finding(broken_rule))
 
 
-def _folder_violation(problem: str, rule: Invariant, severity: Severity) -> Violation:
+def _folder_violation(problem: str, invariant: Invariant, severity: Severity) -> Violation:
     """The violation that a folder is passed by, from a sentence that begins with its path."""
     path_text, reason = path_and_reason(problem)
-    return _log_dir_violation(Path(path_text), reason, rule, severity)
+    return _log_dir_violation(Path(path_text), reason, invariant, severity)
 
 
-def _log_dir_violation(path: Path, reason: str, rule: Invariant, severity: Severity) -> Violation:
+def _log_dir_violation(
+    path: Path, reason: str, invariant: Invariant, severity: Severity
+) -> Violation:
     """A violation at a file or folder of a log directory."""
     return Violation(
-        rule=rule,
+        rule=invariant,
         severity=severity,
         broker=-1,
         log_dir=str(path.parent),

@@ -156,31 +156,33 @@ class Findings:
     def __init__(self, file: str) -> None:
         self._file = file
         self._counts: Counter[Invariant] = Counter()
-        self.found: list[BrokenRule] = []
+        self.broken_rules: list[BrokenRule] = []
 
-    def add(self, rule: Invariant, found: str, expected: str, **fields: Any) -> None:
+    def add(self, invariant: Invariant, found: str, expected: str, **fields: Any) -> None:
         """Add a violation; ``fields`` are fields of ``BrokenRule``."""
-        self.take(BrokenRule(rule=rule, file=self._file, found=found, expected=expected, **fields))
+        self.take(
+            BrokenRule(rule=invariant, file=self._file, found=found, expected=expected, **fields)
+        )
 
     def take(self, broken_rule: BrokenRule) -> None:
         """Add a violation, which may concern a file next to the segment."""
         self._counts[broken_rule.rule] += 1
         if self._counts[broken_rule.rule] <= SAME_FINDINGS_MAX:
-            self.found.append(broken_rule)
+            self.broken_rules.append(broken_rule)
 
     def all(self) -> tuple[BrokenRule, ...]:
         """The listed findings, and a count of the others of each rule."""
         counts_of_others = (
             BrokenRule(
-                rule=rule,
+                rule=invariant,
                 file=self._file,
                 found=f"{count - SAME_FINDINGS_MAX} more of these",
                 expected="none",
             )
-            for rule, count in sorted(self._counts.items())
+            for invariant, count in sorted(self._counts.items())
             if count > SAME_FINDINGS_MAX
         )
-        return (*self.found, *counts_of_others)
+        return (*self.broken_rules, *counts_of_others)
 
 
 def misnamed_file(error: FileNameError, expected: str) -> BrokenRule:

@@ -61,9 +61,11 @@ class NativeStore:
         self._stores: dict[str, S3Store | GCSStore] = {}
         self._pool = ThreadPoolExecutor(REQUEST_THREADS)
         self._lock = threading.Lock()
-        self._expected: dict[FileStatus, None] = {}
+        self._expected_files: dict[FileStatus, None] = {}
         """Files announced by ``expect`` and not read yet, in order."""
-        self._blocks: OrderedDict[tuple[FileStatus, int], Future[memoryview]] = OrderedDict()
+        self._future_by_block: OrderedDict[tuple[FileStatus, int], Future[memoryview]] = (
+            OrderedDict()
+        )
         """(file, number) -> block, read or requested; the most recently used one is last."""
         self._held_bytes = 0
 
@@ -100,8 +102,12 @@ class NativeStore:
 
         with _raised_as_os_errors(uri):
             store, path = self._store_and_path(uri)
-            pages = obstore.list(store, path, chunk_size=1)
-            return any(object_meta["path"] != path for page in pages for object_meta in page)
+            object_pages = obstore.list(store, path, chunk_size=1)
+            return any(
+                object_meta["path"] != path
+                for object_metas in object_pages
+                for object_meta in object_metas
+            )
 
     def files_below(self, uri: str) -> tuple[FileStatus, ...]:
         """All files below a folder.
@@ -131,12 +137,12 @@ class NativeStore:
 
         with _raised_as_os_errors(uri):
             store, path = self._store_and_path(uri)
-            listing = obstore.list_with_delimiter(store, path)
+            list_result = obstore.list_with_delimiter(store, path)
         folders = (
-            _folder_status(_uri_in_same_bucket(uri, prefix))
-            for prefix in listing["common_prefixes"]
+            _folder_status(_uri_in_same_bucket(uri, folder_prefix))
+            for folder_prefix in list_result["common_prefixes"]
         )
-        return (*folders, *_file_statuses(uri, listing["objects"]))
+        return (*folders, *_file_statuses(uri, list_result["objects"]))
 
     # Bytes
 
@@ -149,8 +155,8 @@ class NativeStore:
     def expect(self, files: Sequence[FileStatus]) -> None:
         """Announce files that will be read from beginning to end, in this order."""
         with self._lock:
-            if not all(file in self._expected for file in files):
-                self._expected = dict.fromkeys(files)
+            if not all(file in self._expected_files for file in files):
+                self._expected_files = dict.fromkeys(files)
                 self._request_ahead()
 
     def block(self, file: FileStatus, block_number: int) -> memoryview:
@@ -160,12 +166,12 @@ class NativeStore:
             OSError: It can't be read.
         """
         with self._lock:
-            if file in self._expected:
-                files_before = takewhile(
-                    lambda expected_file: expected_file != file, self._expected
+            if file in self._expected_files:
+                earlier_files = takewhile(
+                    lambda expected_file: expected_file != file, self._expected_files
                 )
-                for file_before in (*files_before, file):
-                    del self._expected[file_before]
+                for earlier_file in (*earlier_files, file):
+                    del self._expected_files[earlier_file]
             block_future = self._request_block(file, block_number)
             if (block_number + 1) * BLOCK_BYTES < file.size:
                 self._request_block(file, block_number + 1)
@@ -182,20 +188,20 @@ class NativeStore:
 
     def _request_block(self, file: FileStatus, block_number: int) -> Future[memoryview]:
         key = file, block_number
-        if key not in self._blocks:
+        if key not in self._future_by_block:
             block_start = block_number * BLOCK_BYTES
             byte_count = min(BLOCK_BYTES, file.size - block_start)
-            self._blocks[key] = self._pool.submit(self.part, file, block_start, byte_count)
+            self._future_by_block[key] = self._pool.submit(self.part, file, block_start, byte_count)
             self._held_bytes += byte_count
-        self._blocks.move_to_end(key)
+        self._future_by_block.move_to_end(key)
         while self._held_bytes > CACHED_BYTES_MAX:
-            (oldest_file, oldest_number), _ = self._blocks.popitem(last=False)
+            (oldest_file, oldest_number), _ = self._future_by_block.popitem(last=False)
             self._held_bytes -= min(BLOCK_BYTES, oldest_file.size - oldest_number * BLOCK_BYTES)
-        return self._blocks[key]
+        return self._future_by_block[key]
 
     def _request_ahead(self) -> None:
         requested_bytes = 0
-        for file in islice(self._expected, REQUEST_THREADS):
+        for file in islice(self._expected_files, REQUEST_THREADS):
             requested_bytes += min(file.size, BLOCK_BYTES)
             if requested_bytes > READ_AHEAD_BYTES_MAX:
                 return
@@ -230,14 +236,14 @@ class ObjectFile:
     def __init__(self, store: NativeStore, file: FileStatus, *, reads_in_blocks: bool) -> None:
         self._store = store
         self._file = file
-        self._in_blocks = reads_in_blocks
+        self._reads_blocks = reads_in_blocks
         self.size = file.size
 
     def read_into(self, view: memoryview, position: int) -> int:
         byte_count = max(0, min(len(view), self.size - position))
         if not byte_count:
             return 0
-        if self._in_blocks:
+        if self._reads_blocks:
             block_number, block_offset = divmod(position, BLOCK_BYTES)
             block_part = self._store.block(self._file, block_number)[
                 block_offset : block_offset + byte_count
@@ -268,18 +274,18 @@ def store_of(scheme: str, bucket: str, conf: Mapping[str, str]) -> S3Store | GCS
         raise BadInputError(f"{scheme}://{bucket}: {_first_line(error)}") from error
 
 
-def _s3_store(bucket: str, conf: Mapping[str, str]) -> S3Store:
+def _s3_store(bucket_name: str, conf: Mapping[str, str]) -> S3Store:
     """The client for a bucket of S3. Hadoop's counterparts: S3AUtils.propagateBucketOptions,
     DefaultS3ClientFactory.
     """
     from obstore.store import S3Store
 
     def bucket_or_common_option(option_name: str) -> str | None:
-        bucket_option = conf.get(f"fs.s3a.bucket.{bucket}.{option_name}")
+        bucket_option = conf.get(f"fs.s3a.bucket.{bucket_name}.{option_name}")
         return (bucket_option or conf.get(f"fs.s3a.{option_name}") or "").strip() or None
 
-    providers = bucket_or_common_option("aws.credentials.provider") or ""
-    endpoint = urlsplit(
+    provider_names = bucket_or_common_option("aws.credentials.provider") or ""
+    endpoint_url = urlsplit(
         _with_scheme(
             bucket_or_common_option("endpoint"),
             tls_option=bucket_or_common_option("connection.ssl.enabled"),
@@ -293,21 +299,23 @@ def _s3_store(bucket: str, conf: Mapping[str, str]) -> S3Store:
     if (access_key is None) != (secret_key is None):
         raise ValueError("fs.s3a.access.key and fs.s3a.secret.key go together")
     is_virtual = bucket_or_common_option("path.style.access") != "true" and not _is_address(
-        endpoint.hostname
+        endpoint_url.hostname
     )
-    host_text = f"{bucket}.{endpoint.netloc}" if is_virtual else endpoint.netloc
+    host_text = f"{bucket_name}.{endpoint_url.netloc}" if is_virtual else endpoint_url.netloc
     store_config: dict[str, Any] = {
-        "endpoint": f"{endpoint.scheme}://{host_text}" if endpoint.netloc else None,
+        "endpoint": f"{endpoint_url.scheme}://{host_text}" if endpoint_url.netloc else None,
         "region": region,
         "virtual_hosted_style_request": is_virtual,
-        "skip_signature": True if _ANONYMOUS_PROVIDER in providers and access_key is None else None,
+        "skip_signature": True
+        if _ANONYMOUS_PROVIDER in provider_names and access_key is None
+        else None,
     }
     credential_by_name = {
         "access_key_id": access_key,
         "secret_access_key": secret_key,
         "session_token": bucket_or_common_option("session.token"),
     }
-    if "AssumedRole" in providers:
+    if "AssumedRole" in provider_names:
         store_config["credential_provider"] = _role_provider(
             credential_by_name,
             region=region,
@@ -327,8 +335,8 @@ def _s3_store(bucket: str, conf: Mapping[str, str]) -> S3Store:
         for option_name, option_value in store_config.items()
         if option_value is not None
     }
-    client_config: ClientConfig = {"allow_http": endpoint.scheme == "http"}
-    return S3Store(bucket, retry_config=_RETRY_CONFIG, client_options=client_config, **options)
+    client_config: ClientConfig = {"allow_http": endpoint_url.scheme == "http"}
+    return S3Store(bucket_name, retry_config=_RETRY_CONFIG, client_options=client_config, **options)
 
 
 def _role_provider(
@@ -388,15 +396,15 @@ def _boto3() -> Any:
     return boto3
 
 
-def _gcs_store(bucket: str, conf: Mapping[str, str]) -> GCSStore:
+def _gcs_store(bucket_name: str, conf: Mapping[str, str]) -> GCSStore:
     """The client for a bucket of Google Cloud Storage. Counterpart: the connector's
     GoogleHadoopFileSystemConfiguration.
     """
     from obstore.store import GCSStore
 
-    endpoint = _with_scheme(conf.get("fs.gs.storage.root.url"))
+    endpoint_url = _with_scheme(conf.get("fs.gs.storage.root.url"))
     store_config: dict[str, Any] = {
-        "base_url": endpoint or None,
+        "base_url": endpoint_url or None,
         "service_account": conf.get("fs.gs.auth.service.account.json.keyfile"),
         "skip_signature": conf.get("fs.gs.auth.type") == "UNAUTHENTICATED" or None,
     }
@@ -405,15 +413,17 @@ def _gcs_store(bucket: str, conf: Mapping[str, str]) -> GCSStore:
         for option_name, option_value in store_config.items()
         if option_value is not None
     }
-    client_config: ClientConfig = {"allow_http": endpoint.startswith("http:")}
-    return GCSStore(bucket, retry_config=_RETRY_CONFIG, client_options=client_config, **options)
+    client_config: ClientConfig = {"allow_http": endpoint_url.startswith("http:")}
+    return GCSStore(
+        bucket_name, retry_config=_RETRY_CONFIG, client_options=client_config, **options
+    )
 
 
-def _with_scheme(endpoint: str | None, *, tls_option: str | None = None) -> str:
+def _with_scheme(endpoint_text: str | None, *, tls_option: str | None = None) -> str:
     """An address as a URL; empty if there is no address."""
-    if not endpoint or "://" in endpoint:
-        return endpoint or ""
-    return f"{'http' if tls_option == 'false' else 'https'}://{endpoint}"
+    if not endpoint_text or "://" in endpoint_text:
+        return endpoint_text or ""
+    return f"{'http' if tls_option == 'false' else 'https'}://{endpoint_text}"
 
 
 def _is_address(host: str | None) -> bool:

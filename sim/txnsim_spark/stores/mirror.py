@@ -54,7 +54,7 @@ class Mirror:
 
     def __init__(self, settings: StoreSettings) -> None:
         self._settings = settings
-        self._listed: set[Path] = set()
+        self._listed_folders: set[Path] = set()
         self._known_files: dict[str, FileStatus] = {}
         """Local path -> status of the file in the store."""
         self.pattern = rf"{re.escape(settings.root)}/([^/\s]+)/"
@@ -100,21 +100,21 @@ class Mirror:
         """
         start_ms = wall_ms()
         self.drop_older_listings(start_ms)
-        folders: dict[Path, str] = {}
+        uri_by_folder: dict[Path, str] = {}
         for uri in uris:
             matching_uris = sorted(uri.uri for uri in self._store.folders_matching(uri))
             if not matching_uris:
                 raise BadInputError(f"{uri} is no directory, and there is none of this pattern")
-            folders |= {self.path_of(uri): uri for uri in matching_uris}
+            uri_by_folder |= {self.path_of(uri): uri for uri in matching_uris}
         with ThreadPoolExecutor(REQUEST_THREADS) as pool:
-            listings = pool.map(self._store.files_below, folders.values())
-            for folder, statuses in zip(folders, listings, strict=True):
+            statuses_by_folder = pool.map(self._store.files_below, uri_by_folder.values())
+            for folder, statuses in zip(uri_by_folder, statuses_by_folder, strict=True):
                 self._take_listing(folder, statuses)
-        for folder in folders:
+        for folder in uri_by_folder:
             if PartitionDirectory.parse(folder) is not None:
                 self._fill_folder(folder.parent)
         (Path(self._settings.root) / LISTED_NAME).write_text(str(start_ms))
-        return tuple(folders)
+        return tuple(uri_by_folder)
 
     def fill(self, folders: Iterable[Path]) -> None:
         """Mirror on this machine the folders that the planning process has listed.
@@ -123,17 +123,17 @@ class Mirror:
             OSError: The store can't be asked.
         """
         for folder in folders:
-            if not self.has(folder) or folder in self._listed:
+            if not self.has(folder) or folder in self._listed_folders:
                 continue
             if not (self._is_planned_here and folder.is_dir()):
                 self._fill_folder(folder)
-            self._listed.add(folder)
+            self._listed_folders.add(folder)
 
     def drop_older_listings(self, listed_ms: int) -> None:
         """Drop all listings made before ``listed_ms``; the store is asked again."""
         if listed_ms > self._settings.listed_ms:
             self._settings = msgspec.structs.replace(self._settings, listed_ms=listed_ms)
-            self._listed.clear()
+            self._listed_folders.clear()
             self._known_files.clear()
             self.__dict__.pop("_is_planned_here", None)
 
@@ -158,14 +158,14 @@ class Mirror:
         stale_paths = set(_files_below(str(folder), is_deep=is_deep))
         # No reader knows a folder before its first listing, so its files need no exchange.
         make_file = _replace_file if stale_paths else _make_file
-        folders_made: set[str] = set()
+        made_folders: set[str] = set()
         for status in statuses:
             path = self._path_text_of(status.uri)
             stale_paths.discard(path)
-            parent = path if status.is_folder else path.rpartition("/")[0]
-            if parent not in folders_made:
-                os.makedirs(parent, exist_ok=True)
-                folders_made.add(parent)
+            parent_folder = path if status.is_folder else path.rpartition("/")[0]
+            if parent_folder not in made_folders:
+                os.makedirs(parent_folder, exist_ok=True)
+                made_folders.add(parent_folder)
             if not status.is_folder:
                 make_file(path, status)
                 self._known_files[path] = status
@@ -231,12 +231,12 @@ def _make_file(path: str, status: FileStatus) -> None:
 
 
 def _files_below(folder: str, *, is_deep: bool) -> Iterator[str]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not entry.is_dir():
-                yield entry.path
+    with os.scandir(folder) as folder_entries:
+        for folder_entry in folder_entries:
+            if not folder_entry.is_dir():
+                yield folder_entry.path
             elif is_deep:
-                yield from _files_below(entry.path, is_deep=True)
+                yield from _files_below(folder_entry.path, is_deep=True)
 
 
 # Of this process

@@ -54,10 +54,10 @@ class Stores:
         """Mirror the folders of a share as they were at ``listed_ms`` or later."""
         self._mirror.drop_older_listings(listed_ms)
         replicas = [*share.replicas, *(segment.replica for segment in share.segments)]
-        folders = [*share.log_dirs]
+        folder_paths = [*share.log_dirs]
         for replica in replicas:
-            folders += [replica.log_dir, replica.path]
-        self._mirror.fill(map(Path, dict.fromkeys(folders)))
+            folder_paths += [replica.log_dir, replica.path]
+        self._mirror.fill(map(Path, dict.fromkeys(folder_paths)))
 
     def with_store_names(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows, with stores' URIs instead of mirrored paths."""
@@ -78,11 +78,11 @@ class Stores:
         from txnsim_spark.tables.arrays import value_array  # planning does without numpy
 
         with_store_names = self._mirror.with_store_names
-        texts = (
-            None if names is None else [*map(with_store_names, names)]
-            for names in column.to_pylist()
+        renamed_lists = (
+            None if path_texts is None else [*map(with_store_names, path_texts)]
+            for path_texts in column.to_pylist()
         )
-        return value_array(list(texts), column.type)
+        return value_array(list(renamed_lists), column.type)
 
     def _rename_texts(self, column: pa.Array) -> pa.Array:
         import pyarrow.compute as pc  # takes longer to load than a table to plan

@@ -103,11 +103,11 @@ def compare_probe(
         program: The command line of ``txnsim txns`` for this cluster.
     """
     alert_events: list[Alert] = []
-    remaining: dict[str, Alert] = {alert.id: alert for alert in previous_alerts}
+    standing_alert_by_id: dict[str, Alert] = {alert.id: alert for alert in previous_alerts}
     for partition_lag in partition_lags:
         if partition_lag.error is not None or partition_lag.lag is None:
             continue
-        raised_now = {
+        raised_alert_by_id = {
             alert.id: alert
             for alert in _hanging_alerts(partition_lag, probed_at_ms=probed_at_ms, program=program)
         }
@@ -115,18 +115,22 @@ def compare_probe(
         for standing_alert in [
             alert for alert in previous_alerts if (alert.topic, alert.partition) == partition
         ]:
-            still_raised = raised_now.pop(standing_alert.id, None)
-            if still_raised is not None:
-                remaining[standing_alert.id] = msgspec.structs.replace(
-                    still_raised, since_ms=standing_alert.since_ms
+            raised_alert = raised_alert_by_id.pop(standing_alert.id, None)
+            if raised_alert is not None:
+                standing_alert_by_id[standing_alert.id] = msgspec.structs.replace(
+                    raised_alert, since_ms=standing_alert.since_ms
                 )
             else:
                 alert_events.append(
-                    _end_alert(remaining.pop(standing_alert.id), partition_lag, probed_at_ms)
+                    _end_alert(
+                        standing_alert_by_id.pop(standing_alert.id), partition_lag, probed_at_ms
+                    )
                 )
-        remaining |= raised_now
-        alert_events += raised_now.values()
-    return AlertChanges(events=tuple(alert_events), standing_alerts=tuple(remaining.values()))
+        standing_alert_by_id |= raised_alert_by_id
+        alert_events += raised_alert_by_id.values()
+    return AlertChanges(
+        events=tuple(alert_events), standing_alerts=tuple(standing_alert_by_id.values())
+    )
 
 
 def _hanging_alerts(
@@ -139,27 +143,27 @@ def _hanging_alerts(
     assert partition_lag.high_watermark is not None, "the same"
     assert partition_lag.lag is not None, "both are known"
     topic_partition = TopicPartition(partition_lag.topic, partition_lag.partition)
-    for holding_producer in partition_lag.held_by:
-        command = holding_producer.verdict.repair_command(topic_partition, program=program)
+    for oldest_open_txn in partition_lag.held_by:
+        command = oldest_open_txn.verdict.repair_command(topic_partition, program=program)
         if command is None:
             continue
         yield Alert(
             event=AlertEvent.RAISED,
-            id=f"{partition_lag.topic}-{partition_lag.partition}@{holding_producer.start_offset}"
-            f"/{holding_producer.producer_id}:{holding_producer.producer_epoch}",
+            id=f"{partition_lag.topic}-{partition_lag.partition}@{oldest_open_txn.start_offset}"
+            f"/{oldest_open_txn.producer_id}:{oldest_open_txn.producer_epoch}",
             at_ms=probed_at_ms,
             since_ms=probed_at_ms,
             topic=partition_lag.topic,
             partition=partition_lag.partition,
-            producer_id=holding_producer.producer_id,
-            producer_epoch=holding_producer.producer_epoch,
-            transactional_id=holding_producer.transactional_id,
-            start_offset=holding_producer.start_offset,
-            last_timestamp_ms=holding_producer.last_timestamp_ms,
+            producer_id=oldest_open_txn.producer_id,
+            producer_epoch=oldest_open_txn.producer_epoch,
+            transactional_id=oldest_open_txn.transactional_id,
+            start_offset=oldest_open_txn.start_offset,
+            last_timestamp_ms=oldest_open_txn.last_timestamp_ms,
             last_stable_offset=partition_lag.last_stable_offset,
             high_watermark=partition_lag.high_watermark,
             lag=partition_lag.lag,
-            reason=holding_producer.reason,
+            reason=oldest_open_txn.reason,
             command=command,
         )
 

@@ -93,22 +93,22 @@ class Folder:
         self._jvm: Any = session._jvm
         self._url = url
         conf = session._jsparkSession.sessionState().newHadoopConf()
-        self._files: Any = self._path("").getFileSystem(conf)
+        self._file_system: Any = self._path("").getFileSystem(conf)
 
     def names(self, path: str) -> list[str]:
         """Names in a folder, sorted; empty for a missing folder."""
-        if not self._files.exists(self._path(path)):
+        if not self._file_system.exists(self._path(path)):
             return []
         return sorted(
             str(file_status.getPath().getName())
-            for file_status in self._files.listStatus(self._path(path))
+            for file_status in self._file_system.listStatus(self._path(path))
         )
 
     def read(self, path: str) -> bytes | None:
         """Bytes of a file; None for a missing file."""
-        if not self._files.exists(self._path(path)):
+        if not self._file_system.exists(self._path(path)):
             return None
-        stream = self._files.open(self._path(path))
+        stream = self._file_system.open(self._path(path))
         try:
             return bytes(stream.readAllBytes())
         finally:
@@ -116,7 +116,7 @@ class Folder:
 
     def remove(self, path: str) -> None:
         """Remove a folder and its contents; a missing folder is no error."""
-        self._files.delete(self._path(path), True)  # noqa: FBT003 - Java knows no names
+        self._file_system.delete(self._path(path), True)  # noqa: FBT003 - Java knows no names
 
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self._url}/{path}" if path else self._url)

@@ -104,13 +104,13 @@ class TableSink:
                     folder_name.partition("=")[2]
                     for folder_name in self._folder.names(query_folder)
                 ]
-                last_batch = max(
+                last_batch_number = max(
                     (batch_number for batch_number in batch_numbers if batch_number.isdigit()),
                     key=int,
                     default=None,
                 )
-                if last_batch is not None and not self._is_done(
-                    unfinished_batch := f"{query_folder}/batch={last_batch}"
+                if last_batch_number is not None and not self._is_done(
+                    unfinished_batch := f"{query_folder}/batch={last_batch_number}"
                 ):
                     self._folder.remove(unfinished_batch)
 

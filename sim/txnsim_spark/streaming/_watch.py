@@ -41,7 +41,7 @@ class AlertsQuery:
         self._checkpoint = checkpoint
         self._on_event = on_event
         self._connector_lag = connector_lag
-        self._not_probed: frozenset[tuple[str, str]] = frozenset()
+        self._places_not_probed: frozenset[tuple[str, str]] = frozenset()
         self.standing_alerts: tuple[Alert, ...] = ()
         """Alerts that have been raised and have not ended."""
 
@@ -106,9 +106,9 @@ class AlertsQuery:
             for partition_lag in partition_lags
             if partition_lag.error is not None
         )
-        for place_text, error in sorted(failing_places - self._not_probed):
+        for place_text, error in sorted(failing_places - self._places_not_probed):
             self._on_event(NotProbed(place_text=place_text, error=error))
-        self._not_probed = failing_places
+        self._places_not_probed = failing_places
 
 
 def _standing_alerts(stored_alerts: DataFrame) -> tuple[Alert, ...]:

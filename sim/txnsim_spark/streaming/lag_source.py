@@ -121,15 +121,15 @@ async def _probe(options: LagOptions) -> tuple[PartitionLag, ...]:
 
 
 def _as_tuple(probed_at_ms: int, partition_lag: PartitionLag) -> tuple[Any, ...]:
-    column_values = {
+    value_by_column = {
         **msgspec.to_builtins(partition_lag),
         _PROBED_AT: probed_at_ms,
         "lag": partition_lag.lag,
     }
-    column_values["held_by"] = [
-        tuple(holding_producer.values()) for holding_producer in column_values["held_by"]
+    value_by_column["held_by"] = [
+        tuple(holding_producer.values()) for holding_producer in value_by_column["held_by"]
     ]
-    return tuple(column_values[column_name] for column_name in LAG_TABLE.names)
+    return tuple(value_by_column[column_name] for column_name in LAG_TABLE.names)
 
 
 def lag_of(lag_row: Any) -> PartitionLag:

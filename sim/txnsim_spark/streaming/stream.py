@@ -93,7 +93,7 @@ class Stream:
             RECORDS_NAME: (records_query, options.interval_ms),
             ALERTS_NAME: (self._alerts, options.probe_interval_ms),
         }
-        self._running: dict[str, StreamingQuery] = {}
+        self._query_by_name: dict[str, StreamingQuery] = {}
         self._starts = dict.fromkeys(self._sinks, 0)
 
     # Life
@@ -113,22 +113,22 @@ class Stream:
         for query_name in self._queries:
             self._start_query(query_name)
 
-    def wait(self, stop: threading.Event) -> None:
+    def wait(self, stop_event: threading.Event) -> None:
         """Wait until the stream is stopped, a query fails, or both have read all available data.
 
         Raises:
             StreamError: A query has failed, and the other one is stopped; or Spark is gone.
         """
         try:
-            while not stop.is_set() and self._is_running():
-                stop.wait(POLL_S)
+            while not stop_event.is_set() and self._is_running():
+                stop_event.wait(POLL_S)
             self.stop()
             for query_name, failure in self._failures():
                 raise _query_failure(query_name, failure)
         except (Py4JError, OSError) as failure:
             # A signal to the process group also ends the JVM: then everything is stopped, and the
             # running batch is repeated next time.
-            if not stop.is_set():
+            if not stop_event.is_set():
                 raise StreamError(f"Spark's JVM is gone: {failure}") from failure
         except StreamError:
             self.stop()
@@ -138,7 +138,7 @@ class Stream:
         """Stop both queries between two batches; a batch that takes too long is given up, and
         repeated next time.
         """
-        for query in self._running.values():
+        for query in self._query_by_name.values():
             _wait_for_batch_end(query)
             query.stop()
 
@@ -155,11 +155,11 @@ class Stream:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
-        self._running[query_name] = writer.start()
+        self._query_by_name[query_name] = writer.start()
 
     def _is_running(self) -> bool:
         """Whether a query still runs. Restart a query whose planning process was too slow."""
-        is_any_running = any(query.isActive for query in self._running.values())
+        is_any_running = any(query.isActive for query in self._query_by_name.values())
         for query_name, failure in self._failures():
             if TOO_SLOW_MESSAGE not in failure or self._starts[query_name] == STARTS_MAX:
                 raise _query_failure(query_name, failure)
@@ -170,7 +170,7 @@ class Stream:
     def _failures(self) -> list[tuple[str, str]]:
         """Messages of the queries that have failed."""
         exceptions = [
-            (query_name, query.exception()) for query_name, query in self._running.items()
+            (query_name, query.exception()) for query_name, query in self._query_by_name.items()
         ]
         return [
             (query_name, str(failure)) for query_name, failure in exceptions if failure is not None
@@ -188,7 +188,7 @@ class Stream:
         """Lag behind the latest offset, as the connector reports it; None before its first
         report.
         """
-        records_query = self._running.get(RECORDS_NAME)
+        records_query = self._query_by_name.get(RECORDS_NAME)
         last_progress = None if records_query is None else records_query.lastProgress
         if last_progress is None:
             return None
@@ -216,8 +216,8 @@ def _query_failure(query_name: str, failure: str) -> StreamError:
 
 def _wait_for_batch_end(query: StreamingQuery) -> None:
     """Wait for a limited time until no batch runs."""
-    never_set = threading.Event()  # it is never set
+    never_set_event = threading.Event()  # it is never set
     for _ in range(STOP_POLLS_MAX):
         if not query.isActive or not query.status["isTriggerActive"]:
             return
-        never_set.wait(POLL_S)
+        never_set_event.wait(POLL_S)

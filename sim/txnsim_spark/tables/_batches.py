@@ -102,7 +102,7 @@ def _validity_column(count: int, segment_tables: SegmentTables, crc_check: CrcCh
         return null_column(count)
 
     def make(arrow_type: pa.DataType) -> Any:
-        crcs_by_segment = [
+        is_right_by_segment = [
             crcs_are_right(Path(segment.path), table.T)
             if crc_check is CrcCheck.ALL or not (segment.is_clean or segment.is_recovered)
             else np.full(len(table), segment.is_recovered)  # what is wrong in such a one is cut
@@ -112,7 +112,7 @@ def _validity_column(count: int, segment_tables: SegmentTables, crc_check: CrcCh
             [crc_check is CrcCheck.AUTO and segment.is_clean for segment, _ in segment_tables],
             [len(table) for _, table in segment_tables],
         )
-        return boolean_column(np.concatenate(crcs_by_segment), absent_value=is_unchecked)(
+        return boolean_column(np.concatenate(is_right_by_segment), absent_value=is_unchecked)(
             arrow_type
         )
 

@@ -71,7 +71,7 @@ def chosen_runs(
         OSError: The file can't be read.
     """
     path = Path(segment.path)
-    with pieces_of(path, end_position=segment.size) as file:
+    with pieces_of(path, end_position=segment.size) as piece_reader:
         for table in sound_rows(segment, on_damage):
             is_chosen = _choose_batches(segment, table, job)
             is_chosen &= _right_crcs(path, table, is_chosen, job, segment, on_damage)
@@ -90,7 +90,9 @@ def chosen_runs(
                     )
                     on_damage(undecoded_batch_damage(batch_run[:, 0], reason))
                     continue
-                run_bytes = np.frombuffer(file.read_whole(run_position, run_size), dtype=np.uint8)
+                run_bytes = np.frombuffer(
+                    piece_reader.read_whole(run_position, run_size), dtype=np.uint8
+                )
                 yield (
                     run_bytes,
                     run_position,

@@ -80,7 +80,7 @@ def row_of(record: Record, batch: Ints) -> OffsetRow:
     decoded_record, problem = decode_or_problem(
         record, decode_record, partial(_unknown_reason, key, record.value, record_kind)
     )
-    commit = decoded_record if isinstance(decoded_record, OffsetCommitted) else None
+    committed_offset = decoded_record if isinstance(decoded_record, OffsetCommitted) else None
     committed_position = (
         decoded_record if isinstance(decoded_record, OffsetCommitted | OffsetDeleted) else None
     )
@@ -99,16 +99,20 @@ def row_of(record: Record, batch: Ints) -> OffsetRow:
         committed_partition=None
         if committed_position is None
         else committed_position.topic_partition.partition,
-        committed_topic_id=None if commit is None else _uuid_or_none(commit.topic_id),
-        committed_offset=None if commit is None else commit.position,
-        committed_leader_epoch=None if commit is None else none_if_negative(commit.leader_epoch),
-        committed_metadata=None if commit is None else commit.metadata,
+        committed_topic_id=None
+        if committed_offset is None
+        else _uuid_or_none(committed_offset.topic_id),
+        committed_offset=None if committed_offset is None else committed_offset.position,
+        committed_leader_epoch=None
+        if committed_offset is None
+        else none_if_negative(committed_offset.leader_epoch),
+        committed_metadata=None if committed_offset is None else committed_offset.metadata,
         commit_timestamp_ms=None
-        if commit is None
-        else none_if_negative(commit.commit_timestamp_ms),
+        if committed_offset is None
+        else none_if_negative(committed_offset.commit_timestamp_ms),
         expire_timestamp_ms=None
-        if commit is None
-        else none_if_negative(commit.expire_timestamp_ms),
+        if committed_offset is None
+        else none_if_negative(committed_offset.expire_timestamp_ms),
         detail=None
         if decoded_record is None or committed_position is not None
         else _detail_json(decoded_record),

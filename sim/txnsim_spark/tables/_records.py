@@ -89,21 +89,23 @@ def _join_payloads(payloads: Sequence[bytes]) -> tuple[Bytes, Ints, Ints]:
 def _decode_records(
     segment: SegmentFile,
     buffer: Bytes,
-    starts: Ints,
-    ends: Ints,
+    start_positions: Ints,
+    end_positions: Ints,
     batches: Ints,
     on_damage: OnDamage,
 ) -> Iterator[Rows]:
-    next_record = np.zeros(3, dtype=np.int64)
+    resume_point = np.zeros(3, dtype=np.int64)
     record_counts = batches[kernel.RECORD_COUNT]
-    decoded_counts = np.zeros(len(starts), dtype=np.int64)
-    while next_record[0] < len(starts):
+    decoded_counts = np.zeros(len(start_positions), dtype=np.int64)
+    while resume_point[0] < len(start_positions):
         rows = kr.empty_record_table(ROWS_MAX)
         row_count = kr.record_rows(
-            buffer, starts, ends, record_counts, next_record, rows, BYTES_MAX
+            buffer, start_positions, end_positions, record_counts, resume_point, rows, BYTES_MAX
         )
         if row_count:
-            decoded_counts += np.bincount(rows[:row_count, kr.BATCH_NUMBER], minlength=len(starts))
+            decoded_counts += np.bincount(
+                rows[:row_count, kr.BATCH_NUMBER], minlength=len(start_positions)
+            )
             yield _record_rows(segment, buffer, rows[:row_count], batches)
     for batch_number in np.flatnonzero(decoded_counts < record_counts):
         reason = (

@@ -40,23 +40,23 @@ def aborted_transactions(replica: Replica, job: TableJob) -> Iterator[Rows]:
 
 def txn_indexes(folder: Path) -> list[tuple[int, Path]]:
     """(base offset, path) of each index that counts, by offset."""
-    lone_indexes = dict(names.Suffix.TXN_INDEX.files_in(folder))
+    path_by_offset = dict(names.Suffix.TXN_INDEX.files_in(folder))
     files = replica_files(folder).segments
     indexes_of_segments = {
         segment.base_offset: segment.txn_index for segment in files if segment.txn_index is not None
     }
-    return sorted({**lone_indexes, **indexes_of_segments}.items())
+    return sorted({**path_by_offset, **indexes_of_segments}.items())
 
 
 def _rows_of_aborted(path: Path, job: TableJob) -> Iterator[AbortedRow]:
     try:
-        for entry in txn_index.decode(RegularFile(path).read(), error_prefix=str(path)):
-            if job.producer_ids is None or entry.producer_id in job.producer_ids:
+        for aborted_txn in txn_index.decode(RegularFile(path).read(), error_prefix=str(path)):
+            if job.producer_ids is None or aborted_txn.producer_id in job.producer_ids:
                 yield AbortedRow(
-                    producer_id=entry.producer_id,
-                    first_offset=entry.first_offset,
-                    marker_offset=entry.last_offset,
-                    last_stable_offset=entry.last_stable_offset,
+                    producer_id=aborted_txn.producer_id,
+                    first_offset=aborted_txn.first_offset,
+                    marker_offset=aborted_txn.last_offset,
+                    last_stable_offset=aborted_txn.last_stable_offset,
                 )
     except OSError as error:
         refuse_unreadable(error, str(path), job.options)

@@ -60,26 +60,26 @@ def row_of(record: Record) -> TransactionRow:
     )
 
 
-def _decoded_entry(record: Record, entry: TxnTransition) -> TransactionRow:
+def _decoded_entry(record: Record, transition: TxnTransition) -> TransactionRow:
     return TransactionRow(
         offset=record.offset,
         timestamp_ms=record.timestamp_ms,
-        transactional_id=entry.transactional_id,
+        transactional_id=transition.transactional_id,
         is_tombstone=False,
         value_version=version_of(record.value),
-        state=entry.state.wire_name,
-        producer_id=entry.producer_id,
-        producer_epoch=entry.producer_epoch,
-        previous_producer_id=none_if_negative(entry.prev_producer_id),
-        next_producer_id=none_if_negative(entry.next_producer_id),
-        timeout_ms=entry.txn_timeout_ms,
+        state=transition.state.wire_name,
+        producer_id=transition.producer_id,
+        producer_epoch=transition.producer_epoch,
+        previous_producer_id=none_if_negative(transition.prev_producer_id),
+        next_producer_id=none_if_negative(transition.next_producer_id),
+        timeout_ms=transition.txn_timeout_ms,
         partitions=tuple(
             {"topic": partition.topic, "partition": partition.partition}
-            for partition in sorted(entry.partitions)
+            for partition in sorted(transition.partitions)
         ),
-        start_timestamp_ms=none_if_negative(entry.start_timestamp_ms),
-        last_update_timestamp_ms=none_if_negative(entry.last_update_timestamp_ms),
-        client_transaction_version=int(entry.client_version),
+        start_timestamp_ms=none_if_negative(transition.start_timestamp_ms),
+        last_update_timestamp_ms=none_if_negative(transition.last_update_timestamp_ms),
+        client_transaction_version=int(transition.client_version),
     )
 
 

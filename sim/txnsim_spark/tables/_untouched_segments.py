@@ -29,22 +29,22 @@ def segments_with_batches(
         producer_ids: The producers; None for all.
     """
     snapshot_path = Path()
-    snapshot_entries: Mapping[int, SnapshotEntry] = {}
+    entry_by_producer: Mapping[int, SnapshotEntry] = {}
     for segment in segments:
         if producer_ids is None or segment.is_last or segment.is_recovered:
             yield segment
             continue
-        snapshot_before = _snapshot_path(segment, segment.base_offset)
-        entries_before = (
-            snapshot_entries
-            if snapshot_before == snapshot_path
-            else _entries_in_file(snapshot_before)
+        snapshot_path_before = _snapshot_path(segment, segment.base_offset)
+        entry_by_producer_before = (
+            entry_by_producer
+            if snapshot_path_before == snapshot_path
+            else _entries_in_file(snapshot_path_before)
         )
         snapshot_path = _snapshot_path(segment, segment.next_base_offset or 0)
-        snapshot_entries = _entries_in_file(snapshot_path)
+        entry_by_producer = _entries_in_file(snapshot_path)
         if not all(
-            producer_id in entries_before
-            and entries_before[producer_id] == snapshot_entries.get(producer_id)
+            producer_id in entry_by_producer_before
+            and entry_by_producer_before[producer_id] == entry_by_producer.get(producer_id)
             for producer_id in producer_ids
         ):
             yield segment

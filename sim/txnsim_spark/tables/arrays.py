@@ -22,26 +22,30 @@ _REPEATED_ARRAYS_MAX: Final = 32
 """Number of constant columns that are kept for reuse: thousands of rows of a segment share each."""
 
 
-def number_array(numbers: Any, arrow_type: pa.DataType, *, absent_value: Any = None) -> pa.Array:
+def number_array(values: Any, arrow_type: pa.DataType, *, absent_value: Any = None) -> pa.Array:
     """An Arrow array of integers or times from numpy numbers, in the width of the type; null where
     ``absent_value`` is true.
     """
-    as_integers = np.ascontiguousarray(numbers, dtype=f"<i{arrow_type.bit_width // 8}")
-    return _array_of_buffers(arrow_type, len(as_integers), absent_value, as_integers)
+    integers = np.ascontiguousarray(values, dtype=f"<i{arrow_type.bit_width // 8}")
+    return _array_of_buffers(arrow_type, len(integers), absent_value, integers)
 
 
 def time_array(milliseconds: pa.Array, arrow_type: pa.DataType) -> pa.Array:
     """Milliseconds since 1970 as times in microseconds. Times outside of the calendar are null,
     since Spark can't pass them to Python.
     """
-    validity, number_buffer = milliseconds.buffers()
+    validity_buffer, value_buffer = milliseconds.buffers()
     first_index, end_index = milliseconds.offset, milliseconds.offset + len(milliseconds)
-    numbers = np.frombuffer(number_buffer, dtype=np.int64)[first_index:end_index]
-    is_absent = (numbers < 0) | (numbers > _TIME_MAX_MS)
+    milliseconds_values = np.frombuffer(value_buffer, dtype=np.int64)[first_index:end_index]
+    is_absent = (milliseconds_values < 0) | (milliseconds_values > _TIME_MAX_MS)
     if milliseconds.null_count:
-        valid_bits = np.unpackbits(np.frombuffer(validity, dtype=np.uint8), bitorder="little")
+        valid_bits = np.unpackbits(
+            np.frombuffer(validity_buffer, dtype=np.uint8), bitorder="little"
+        )
         is_absent |= valid_bits[first_index:end_index] == 0
-    return number_array(np.where(is_absent, 0, numbers) * 1_000, arrow_type, absent_value=is_absent)
+    return number_array(
+        np.where(is_absent, 0, milliseconds_values) * 1_000, arrow_type, absent_value=is_absent
+    )
 
 
 def boolean_array(truths: Any, arrow_type: pa.DataType, *, absent_value: Any = None) -> pa.Array:
@@ -65,8 +69,8 @@ def value_array(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
     if pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type):
         return _of_texts(values, arrow_type, is_absent)
     if pa.types.is_boolean(arrow_type):
-        truths = np.fromiter((value is True for value in values), np.bool_, len(values))
-        return boolean_array(truths, arrow_type, absent_value=is_absent)
+        truth_values = np.fromiter((value is True for value in values), np.bool_, len(values))
+        return boolean_array(truth_values, arrow_type, absent_value=is_absent)
     if pa.types.is_integer(arrow_type) or pa.types.is_timestamp(arrow_type):
         number_format = f"<i{arrow_type.bit_width // 8}"
         number_values = np.array(
@@ -76,17 +80,24 @@ def value_array(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
             raise OverflowError(f"a number that is no {arrow_type}")
         return number_array(number_values, arrow_type, absent_value=is_absent)
     if pa.types.is_list(arrow_type):
-        sequences = [() if value is None else value for value in values]
-        inner_values = value_array(list(chain.from_iterable(sequences)), arrow_type.value_type)
+        element_sequences = [() if value is None else value for value in values]
+        inner_values = value_array(
+            list(chain.from_iterable(element_sequences)), arrow_type.value_type
+        )
         return _array_of_buffers(
-            arrow_type, len(values), is_absent, _boundaries(sequences), children=[inner_values]
+            arrow_type,
+            len(values),
+            is_absent,
+            _boundaries(element_sequences),
+            children=[inner_values],
         )
     if pa.types.is_struct(arrow_type):
         field_arrays = [
             value_array(
-                [None if value is None else value[field.name] for value in values], field.type
+                [None if value is None else value[type_field.name] for value in values],
+                type_field.type,
             )
-            for field in arrow_type
+            for type_field in arrow_type
         ]
         return _array_of_buffers(arrow_type, len(values), is_absent, children=field_arrays)
     raise TypeError(f"no array of {arrow_type} is made here")
@@ -148,13 +159,13 @@ def repeat_value(value: Hashable, count: int, arrow_type: pa.DataType) -> pa.Arr
     return pa.repeat(value_array([value], arrow_type)[0], count)
 
 
-def _of_texts(texts: Sequence[Any], arrow_type: pa.DataType, is_absent: Any) -> pa.Array:
+def _of_texts(text_values: Sequence[Any], arrow_type: pa.DataType, is_absent: Any) -> pa.Array:
     if pa.types.is_string(arrow_type):
-        encoded_texts = [b"" if text is None else str.encode(text) for text in texts]
+        encoded_texts = [b"" if text is None else str.encode(text) for text in text_values]
     else:
-        encoded_texts = [b"" if text is None else text for text in texts]
+        encoded_texts = [b"" if text is None else text for text in text_values]
     return _array_of_buffers(
-        arrow_type, len(texts), is_absent, _boundaries(encoded_texts), b"".join(encoded_texts)
+        arrow_type, len(text_values), is_absent, _boundaries(encoded_texts), b"".join(encoded_texts)
     )
 
 

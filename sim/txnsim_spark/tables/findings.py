@@ -50,8 +50,8 @@ def rows_of(report: Report) -> Iterator[Rows]:
         key=lambda finding: (finding.topic, finding.partition, finding.start_offset),
     )
     for _, findings_of_partition in groupby(ordered_findings, key=lambda finding: finding.topic):
-        topic_columns = list(findings_of_partition)
-        yield Rows(len(topic_columns), _finding_columns(topic_columns, report.as_of_ms))
+        partition_findings = list(findings_of_partition)
+        yield Rows(len(partition_findings), _finding_columns(partition_findings, report.as_of_ms))
 
 
 def _finding_columns(findings: list[Finding], as_of_ms: int) -> dict[str, ArrayMaker]:

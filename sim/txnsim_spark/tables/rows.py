@@ -62,19 +62,19 @@ class Rows:
 
     def in_schema(self, schema: pa.Schema) -> pa.RecordBatch:
         """An Arrow batch with the columns of a schema; times are computed from milliseconds."""
-        arrays: dict[str, Any] = {}
+        array_by_column: dict[str, Any] = {}
         for field in schema:
             if field.name in self.makers:
-                arrays[field.name] = self.makers[field.name](field.type)
+                array_by_column[field.name] = self.makers[field.name](field.type)
                 continue
             milliseconds_column = milliseconds_of(field.name)
-            milliseconds = (
-                arrays[milliseconds_column]
-                if milliseconds_column in arrays
+            milliseconds_array = (
+                array_by_column[milliseconds_column]
+                if milliseconds_column in array_by_column
                 else self.makers[milliseconds_column](pa.int64())
             )
-            arrays[field.name] = time_array(milliseconds, field.type)
-        return pa.RecordBatch.from_arrays([*arrays.values()], schema=schema)
+            array_by_column[field.name] = time_array(milliseconds_array, field.type)
+        return pa.RecordBatch.from_arrays([*array_by_column.values()], schema=schema)
 
 
 def join_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -168,23 +168,25 @@ def rows_of_tables(
         columns: Makes the columns from a table of rows of these segments.
         separates_replicas: Whether each batch of rows is of one replica.
     """
-    small_tables: list[tuple[SegmentFile, Ints]] = []
+    segments_and_tables: list[tuple[SegmentFile, Ints]] = []
     row_count = 0
     for segment, table in segment_tables:
         is_other_replica = (
-            separates_replicas and small_tables and small_tables[0][0].replica != segment.replica
+            separates_replicas
+            and segments_and_tables
+            and segments_and_tables[0][0].replica != segment.replica
         )
-        if is_other_replica or (small_tables and row_count + len(table) > ROWS_MAX):
-            yield _rows_of_segments(small_tables, columns)
-            small_tables, row_count = [], 0
+        if is_other_replica or (segments_and_tables and row_count + len(table) > ROWS_MAX):
+            yield _rows_of_segments(segments_and_tables, columns)
+            segments_and_tables, row_count = [], 0
         if len(table):
             # A small one may be a view of a table with room for many rows.
-            small_tables.append(
+            segments_and_tables.append(
                 (segment, table if len(table) >= ROWS_MAX else table.copy(order="K"))
             )
             row_count += len(table)
-    if small_tables:
-        yield _rows_of_segments(small_tables, columns)
+    if segments_and_tables:
+        yield _rows_of_segments(segments_and_tables, columns)
 
 
 def _rows_of_segments(

@@ -52,17 +52,19 @@ def path_of(uri: str) -> str:
     return unquote(uri).removeprefix("file://")
 
 
-def _shared_directory(paths: Sequence[str]) -> str:
+def _shared_directory(trace_paths: Sequence[str]) -> str:
     """The beginning that all paths share, up to a slash."""
-    if not paths:
+    if not trace_paths:
         return ""
-    directory_parts = [posixpath.dirname(path).split("/") for path in paths]
+    directory_parts = [posixpath.dirname(path).split("/") for path in trace_paths]
     shared_parts: list[str] = []
     for parts_at_depth in zip(*directory_parts, strict=False):
         if len(set(parts_at_depth)) > 1:
             break
         shared_parts.append(parts_at_depth[0])
-    return "".join(shared_part + "/" for shared_part in shared_parts) if "/" in paths[0] else ""
+    return (
+        "".join(shared_part + "/" for shared_part in shared_parts) if "/" in trace_paths[0] else ""
+    )
 
 
 def _without_suffix(file_name: str) -> str:

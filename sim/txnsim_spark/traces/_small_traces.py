@@ -254,8 +254,8 @@ def _is_shown(file: Path) -> bool:
 
 def _lines_of(file: Path) -> Iterator[str]:
     open_text = gzip.open if file.suffix == ".gz" else open
-    with open_text(file, "rt", encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            bare_line = line.rstrip("\n")
-            if not re.search(SILENT_LINE, bare_line):
-                yield bare_line.removeprefix(DATA_PREFIX)
+    with open_text(file, "rt", encoding="utf-8", errors="replace") as text_lines:
+        for line in text_lines:
+            unended_line = line.rstrip("\n")
+            if not re.search(SILENT_LINE, unended_line):
+                yield unended_line.removeprefix(DATA_PREFIX)

@@ -51,7 +51,7 @@ def measure_trace(trace_file: Path, *, bytes_max: int = sys.maxsize) -> int:
 
 
 def _measure_lines(trace_file: Path, unpacked_file: BufferedIOBase, bytes_max: int) -> int:
-    bytes_read = line_start = 0
+    bytes_read = line_start_byte = 0
     line_number = 1
     while bytes_read < bytes_max:
         piece = unpacked_file.read(min(_PIECE_BYTES, bytes_max - bytes_read))
@@ -60,14 +60,14 @@ def _measure_lines(trace_file: Path, unpacked_file: BufferedIOBase, bytes_max: i
         first_line_end = piece.find(_LINE_FEED)
         if (
             len(piece) if first_line_end < 0 else first_line_end
-        ) + bytes_read - line_start > LINE_BYTES_MAX:
+        ) + bytes_read - line_start_byte > LINE_BYTES_MAX:
             raise BadInputError(
-                f"{trace_file}: line {line_number}, which begins at byte {line_start}, has"
+                f"{trace_file}: line {line_number}, which begins at byte {line_start_byte}, has"
                 f" more than {LINE_BYTES_MAX} bytes: no line of a trace is that long"
             )
         if first_line_end >= 0:  # a line between two ends in one piece is no longer than it
             line_number += piece.count(_LINE_FEED)
-            line_start = bytes_read + piece.rfind(_LINE_FEED) + 1
+            line_start_byte = bytes_read + piece.rfind(_LINE_FEED) + 1
         bytes_read += len(piece)
     return bytes_read
 

@@ -43,13 +43,13 @@ ORDER BY grouping(transactional_id) + grouping(transaction_version) DESC,
 
 def _duration_columns(duration_column: str, column_prefix: str, *percentile_ranks: float) -> str:
     """SQL for percentiles and maximum of a duration, in milliseconds."""
-    column_sqls = [
-        f"  round(percentile_approx({duration_column}, {rank}, 10000) / 1000, 3) AS"
-        f" {column_prefix}_p{rank * 100:g}"
-        for rank in percentile_ranks or (0.5, 0.9, 0.99)
+    column_expressions = [
+        f"  round(percentile_approx({duration_column}, {percentile_rank}, 10000) / 1000, 3) AS"
+        f" {column_prefix}_p{percentile_rank * 100:g}"
+        for percentile_rank in percentile_ranks or (0.5, 0.9, 0.99)
     ]
     return ",\n".join(
-        [*column_sqls, f"  round(max({duration_column}) / 1000, 3) AS {column_prefix}_max"]
+        [*column_expressions, f"  round(max({duration_column}) / 1000, 3) AS {column_prefix}_max"]
     )
 
 

@@ -214,9 +214,9 @@ def _embedded_traces(trace_files: Sequence[Path]) -> EmbeddedDatabase:
         if _is_blank(trace_file):
             raise TraceError(f"{trace_file}: it is empty; {EXPECTED_TRACE}")
     database = EmbeddedDatabase()
-    foreign_file = register_traces(database, trace_files)
-    if foreign_file is not None:
-        raise TraceError(f"{foreign_file}: {EXPECTED_TRACE}")
+    foreign_file_name = register_traces(database, trace_files)
+    if foreign_file_name is not None:
+        raise TraceError(f"{foreign_file_name}: {EXPECTED_TRACE}")
     return database
 
 
@@ -242,8 +242,8 @@ def _register_lines(spark: SparkSession, paths: Sequence[str]) -> list[str]:
 
     try:
         # Hadoop compares with the line and its end.
-        line_bytes_above = LINE_BYTES_MAX + len("\r\n") + 1
-        text_frame = spark.read.option(_LINE_MAX_OPTION, line_bytes_above).text(list(paths))
+        line_bytes_limit = LINE_BYTES_MAX + len("\r\n") + 1
+        text_frame = spark.read.option(_LINE_MAX_OPTION, line_bytes_limit).text(list(paths))
         line_frame = text_frame.select("value", fn.input_file_name().alias("uri"))
         file_uris = line_frame.inputFiles()
     except AnalysisException as error:

@@ -132,7 +132,7 @@ def test_no_verdict_knows_who_sits() -> None:
     asks = re.compile(r"\.(library|language)\b|\bwho\.|describe\(\)")
     knows = {path.name for path in exam.rglob("*.py") if asks.search(path.read_text())}
     assert knows == {"compare.py", "run.py", "misses.py", "results.py"}
-    for plays in (Exam.play, Exam._play_situation, Exam._outcome):
+    for plays in (Exam.play, Exam._play_situation, Exam._judge_outcome):
         assert not asks.search(inspect.getsource(plays))
 
 
@@ -198,7 +198,7 @@ async def test_what_a_driver_has_started_ends_with_it() -> None:
         "[sys.executable, '-c', 'import time; time.sleep(600)']).pid, flush=True)"
     )
     driver = await Driver.start(f"{sys.executable} -c {shlex.quote(program)}")
-    child_id = int(await driver._answers.readline())
+    child_id = int(await driver._answer_stream.readline())
     await driver.end()
     await until(lambda: _has_ended(child_id), "the child has ended")
 
@@ -223,7 +223,7 @@ def test_a_driver_ends_though_a_child_of_its_holds_the_pipes(
 
     async def run_driver() -> int:
         driver = await Driver.start(f"{sys.executable} -c {shlex.quote(program)}")
-        child_id = int(await driver._answers.readline())
+        child_id = int(await driver._answer_stream.readline())
         await driver.end()
         return child_id
 
@@ -461,7 +461,7 @@ async def test_what_moves_may_move_there_and_back_and_on(monkeypatch: pytest.Mon
             await move(topic_partition, to)
 
         monkeypatch.setattr(open_target.target, "move_leader", noting)
-        app.moves = MOVE_COUNT
+        app.move_count = MOVE_COUNT
         await app.move_leader(1)
         moved_there, back, on = move_targets
         assert back == leader_before
@@ -580,9 +580,9 @@ def test_transactions_without_a_record_and_compressed_ones(transaction_version: 
                 transactional_id="neighbour",
             )
             await neighbour.init()
-            await neighbour.transact(T_1, (), committed=False)
-            await neighbour.transact(T_1, ("a", "b"), committed=True, compression=GZIP)
-            await neighbour.transact(T_1, ("c",), committed=False)
+            await neighbour.transact(T_1, (), is_commit=False)
+            await neighbour.transact(T_1, ("a", "b"), is_commit=True, codec=GZIP)
+            await neighbour.transact(T_1, ("c",), is_commit=False)
             records = await kafka.topics.read("t")
             end = (await kafka.topics.offsets("t", 1)).high_watermark
             return [(record.value, str(record.fate)) for record in records], end

@@ -34,7 +34,7 @@ def test_a_miss_can_be_reported_and_opens_in_the_page() -> None:
     )
     command = command_line("txnsim", "exam", "run", "--driver", "./yes")
     sources = {"yes": b"true\n"}
-    files = folders(run, command=command, sources=sources)
+    files = folders(run, command=command, source_by_name=sources)
     assert sorted(files) == [
         f"reads-open-2/{name}"
         for name in ("README.md", "driver/yes", "page.html", "story.txt", "versions.json")
@@ -50,7 +50,7 @@ def test_a_miss_can_be_reported_and_opens_in_the_page() -> None:
     versions = json.loads(files["reads-open-2/versions.json"])
     assert (versions["transaction.version"], versions["txnsim"]) == (2, VERSION)
     assert b"reads-open@2" in files["reads-open-2/page.html"]
-    assert 'href="all/reads-open-2/page.html"' in page(run, misses="all")
+    assert 'href="all/reads-open-2/page.html"' in page(run, misses_path="all")
 
 
 def test_what_a_driver_says_is_no_order_to_a_terminal_or_a_page() -> None:

@@ -54,10 +54,10 @@ async def test_what_is_released_or_failed_may_come_again() -> None:
     for _ in range(3):
         await group.get()
         assert not await group.acknowledge("accept")
-    assert group.done == set()
+    assert group.accepted_values == set()
     await group.get()
     await group.must_acknowledge("accept")
-    assert group.done == {"a"}
+    assert group.accepted_values == {"a"}
 
 
 async def test_what_is_renewed_is_held_on() -> None:
@@ -65,7 +65,7 @@ async def test_what_is_renewed_is_held_on() -> None:
     await group.get()
     await group.must_acknowledge("renew")
     await group.must_acknowledge("accept")
-    assert group.done == {"a"}
+    assert group.accepted_values == {"a"}
 
 
 async def test_work_names_what_is_missing_and_what_is_too_much() -> None:

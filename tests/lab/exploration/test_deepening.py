@@ -88,7 +88,7 @@ def test_one_death_hangs_nothing_of_4_2() -> None:
 
 
 def test_a_search_without_a_limit_is_complete_and_counts_each_state_once() -> None:
-    exploration = changed(find("positions"), bounds={"disturbances": 0})
+    exploration = changed(find("positions"), changed_bounds={"disturbances": 0})
     result = search(exploration)
     assert result.is_complete
     assert (result.broken, result.cut, result.found_ends) == (0, 0, ())
@@ -105,7 +105,7 @@ def test_a_late_produce_hangs_where_nothing_is_verified() -> None:
 
 
 def test_a_limit_of_deviations_above_three_is_followed() -> None:
-    exploration = changed(find("positions"), bounds={"disturbances": 0})
+    exploration = changed(find("positions"), changed_bounds={"disturbances": 0})
     result = explore(exploration, deviations_max=4)
     assert [limit for limit, _ in result.searches] == [0, 1, 2, 3, 4]
 

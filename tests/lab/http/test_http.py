@@ -175,7 +175,7 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     tracer = Tracer(lambda: next(clock), level=TraceLevel.BRIEF, ring_bytes=400_000)
     program = command_line("txnsim")
     live_reader = explaining._LiveTraceReader(program)
-    explain = partial(explaining._explanation, partition_name=None, repair_program=program)
+    explain = partial(explaining._build_explanation, partition_name=None, repair_program=program)
     read: list[str] = []
 
     def read_and_count(name: str, lines: Iterable[bytes]) -> Recording:
@@ -203,7 +203,7 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     assert tracer.first_index >= 3 * kept_events
     faults_and_decisions = live_reader._followed.faults_and_decisions
     assert (
-        sum(map(len, faults_and_decisions.decisions.values()))
+        sum(map(len, faults_and_decisions.decisions_by_producer.values()))
         == len(faults_and_decisions.decision_order)
         <= kept_events // 5 + 1
     )

@@ -214,7 +214,7 @@ def test_too_much_that_waits_is_not_read(monkeypatch: pytest.MonkeyPatch) -> Non
             await asyncio.sleep(0.001)
         (open_one,) = [relay for listener in cluster.proxy.clients for relay in listener.relays]
         assert isinstance(open_one, relay.Relay)
-        backlog_bytes: Any = open_one._requests.backlog_bytes
+        backlog_bytes: Any = open_one._request_frames.backlog_bytes
         assert 10_000 <= backlog_bytes < 100_000, "the rest stays with the client"
         cluster.injector.disarm("f")
         assert [(await wire.answer())[0] for _ in range(201)] == list(range(1, 202))

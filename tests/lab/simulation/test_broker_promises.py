@@ -277,7 +277,7 @@ def lost_as_the_rule_reads(history: History, watchers: frozenset[str]) -> Iterat
     """The rule over all positions, anew for every reader: it takes the cube of their number."""
     sent_by_partition = {
         key: [write for write in every if write.may_count]
-        for key, every in promises._positions(history).items()
+        for key, every in promises._positions_by_place(history).items()
     }
     for _, read in history.all_of(PositionsRead):
         asked_ms = read.at_ms if read.asked_ms is None else read.asked_ms

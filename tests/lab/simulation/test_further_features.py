@@ -8,7 +8,7 @@ import pytest
 
 from txnsim.releases import RELEASES
 from txnsim_lab.simulation import _defaults as defaults
-from txnsim_lab.simulation._causes import _switches
+from txnsim_lab.simulation._causes import _switches_off
 from txnsim_lab.simulation._curious_requests import CURIOUS_FEATURE
 from txnsim_lab.simulation._disturbances import POWER_FAILURE
 from txnsim_lab.simulation._further_features import (
@@ -97,7 +97,7 @@ def test_brokers_are_upgraded_and_their_bugs_are_those_of_both_releases() -> Non
     for plan in having("rolling-upgrade"):
         if plan.world.as_version == "4.2":
             assert "NONE" in answers(play(plan), "rolling-upgrade", plan)
-            assert ("leaderless_partitions_keep_markers", False) in [*_switches(plan)]
+            assert ("leaderless_partitions_keep_markers", False) in [*_switches_off(plan)]
             break
     else:
         raise AssertionError("no seed is upgraded from 4.2")

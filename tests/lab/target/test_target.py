@@ -568,7 +568,7 @@ def write(
 
 
 def properties(brokers: ApacheBrokers, file_name: str) -> dict[str, str]:
-    file_text = (brokers.home / file_name / "server.properties").read_text()
+    file_text = (brokers.home_folder / file_name / "server.properties").read_text()
     return dict(line.split("=", 1) for line in file_text.splitlines())
 
 
@@ -607,7 +607,7 @@ async def test_brokers_reach_each_other_through_the_proxy_and_the_controller_is_
         await brokers.shut_down(2)
         await brokers.start_again(2)
     finally:
-        home = brokers.home
+        home = brokers.home_folder
         await brokers.stop()
     assert not home.exists()
 
@@ -651,7 +651,7 @@ async def test_no_process_that_formats_outlives_the_failure_of_another(
 
 def test_segments_and_the_cleaners_place_are_read_from_a_brokers_disk() -> None:
     brokers = ApacheBrokers(options())
-    data_folder = brokers.home / "broker-2" / "data"
+    data_folder = brokers.home_folder / "broker-2" / "data"
     replica = data_folder / "t-0"
     replica.mkdir(parents=True)
     topic_partition = TopicPartition("t", 0)
@@ -664,7 +664,7 @@ def test_segments_and_the_cleaners_place_are_read_from_a_brokers_disk() -> None:
         assert brokers.cleaned_until(2, topic_partition) == 12
         assert brokers.cleaned_until(2, TopicPartition("t", 1)) == -1
     finally:
-        shutil.rmtree(brokers.home)
+        shutil.rmtree(brokers.home_folder)
 
 
 # Care of logs over the wire, on a simulated cluster that stands for a real one.

@@ -200,7 +200,7 @@ def test_a_foreign_client_is_known_by_its_requests() -> None:
 def test_what_is_forgotten_is_not_settled() -> None:
     followed_applications = applications(*PRODUCED, asked(2, "commit"))
     followed_applications.forget(3)
-    assert followed_applications.asked_ends == {}
+    assert followed_applications.asked_end_by_request == {}
     assert all(
         not application.records for application in followed_applications.applications.values()
     )

@@ -29,7 +29,7 @@ def decision(
         producer_id=7,
         producer_epoch=epoch,
         first_offset=9,
-        opened_by=-1,
+        opening_position=-1,
         last_timestamp_ms=9,
         transaction=entry,
     )

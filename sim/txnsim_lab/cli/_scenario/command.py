@@ -142,12 +142,12 @@ def _player_options(parser: argparse._ArgumentGroup) -> None:
         help="over TCP and in real time, with a stock client as the application where one is "
         "installed; in virtual time and with our own client unless given",
     )
-    player_choice = parser.add_mutually_exclusive_group()
-    player_choice.add_argument(
+    player_group = parser.add_mutually_exclusive_group()
+    player_group.add_argument(
         "--player",
         help="what plays the application: own, kafka-python; implies --real",
     )
-    player_choice.add_argument(
+    player_group.add_argument(
         "--program",
         metavar="COMMAND",
         help="a program that plays the application: called with bootstrap, transactional id, "
@@ -258,12 +258,12 @@ def _run_scenarios(
     *,
     format_table: Callable[[Sequence[RunResult]], str],
 ) -> int:
-    plan = _plan_runs(chosen_scenarios, args)
+    planned_runs = _plan_runs(chosen_scenarios, args)
     if args.on is not None:
-        return _run_on_real_brokers(plan, args)
+        return _run_on_real_brokers(planned_runs, args)
     for directory in (args.trace, args.history):
         _make_directory(directory)
-    run_results = _run_here(plan, args)
+    run_results = _run_here(planned_runs, args)
     _show_page(run_results, args)
     TERMINAL.tell(
         args, [facts_of(result) for result in run_results], lambda _: format_table(run_results)
@@ -271,7 +271,7 @@ def _run_scenarios(
     return 0 if all(result.as_declared for result in run_results) else DIFFERENT_STATUS
 
 
-def _run_on_real_brokers(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> int:
+def _run_on_real_brokers(planned_runs: Sequence[ScenarioRun], args: argparse.Namespace) -> int:
     from txnsim_lab.scenario.players.casting import Casting
     from txnsim_lab.scenario.runner import casts_of
 
@@ -279,12 +279,12 @@ def _run_on_real_brokers(plan: Sequence[ScenarioRun], args: argparse.Namespace) 
         if getattr(args, option_name) is not None:
             raise ConfigError(f"--{option_name} has no effect with --on")
     casting = Casting(player=args.player or "own", program=args.program)
-    for scenario_run in plan:
+    for scenario_run in planned_runs:
         if any(actor.plays == "application" for actor in scenario_run.scenario.actors.values()):
             casts_of(
                 scenario_run, casting
             )  # a wish that can't be granted is refused before any run
-    compared_runs = on_real_brokers.run(plan, casting, args)
+    compared_runs = on_real_brokers.run(planned_runs, casting, args)
     is_well = all(compared_run.agrees and not compared_run.left for compared_run in compared_runs)
     return 0 if is_well else DIFFERENT_STATUS
 
@@ -292,18 +292,18 @@ def _run_on_real_brokers(plan: Sequence[ScenarioRun], args: argparse.Namespace) 
 def _plan_runs(chosen_scenarios: Sequence[Scenario], args: argparse.Namespace) -> list[ScenarioRun]:
     from txnsim_lab.scenario.runner import ScenarioRun
 
-    takes = [take for take in TAKES if getattr(args, take)] or list(TAKES)
-    plan = [
+    chosen_takes = [take for take in TAKES if getattr(args, take)] or list(TAKES)
+    planned_runs = [
         ScenarioRun(scenario=scenario, run=run_name, take=take)
         for scenario in chosen_scenarios
         for run_name in _run_names_of(scenario, args, is_only_scenario=len(chosen_scenarios) == 1)
-        for take in takes
+        for take in chosen_takes
         if take in scenario.takes
     ]
-    if not plan:
+    if not planned_runs:
         mode_names = " or ".join(args.mode) or "a control"
         raise ConfigError(f"no scenario has {mode_names}")
-    return plan
+    return planned_runs
 
 
 def _run_names_of(
@@ -315,24 +315,24 @@ def _run_names_of(
     ]
     for mode in args.mode:
         if is_only_scenario and mode not in run_and_mode_names:
-            problem = unknown_word_message("mode", mode, dict.fromkeys(run_and_mode_names))
-            raise ConfigError(f"{scenario.name}: {problem}")
+            problem_sentence = unknown_word_message("mode", mode, dict.fromkeys(run_and_mode_names))
+            raise ConfigError(f"{scenario.name}: {problem_sentence}")
     run_names = [
         run_name
         for run_name, declared_run in scenario.runs.items()
         if not args.mode or run_name in args.mode or declared_run.mode in args.mode
     ]
-    playable = [
+    playable_names = [
         run_name
         for run_name in run_names
         if args.player is None or _can_play(scenario, run_name, args.player)
     ]
-    if args.mode or not playable:
+    if args.mode or not playable_names:
         return run_names  # who can't play what was asked for is refused
     for run_name in run_names:
-        if run_name not in playable:
+        if run_name not in playable_names:
             TERMINAL.warn(f"{scenario.name} {run_name}: left out, {args.player} can't play there")
-    return playable
+    return playable_names
 
 
 def _can_play(scenario: Scenario, run_name: str, player: str) -> bool:
@@ -344,29 +344,29 @@ def _can_play(scenario: Scenario, run_name: str, player: str) -> bool:
     )
 
 
-def _run_here(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> list[RunResult]:
+def _run_here(planned_runs: Sequence[ScenarioRun], args: argparse.Namespace) -> list[RunResult]:
     from txnsim.runtime import real_world
     from txnsim_lab.scenario.players.casting import Casting
     from txnsim_lab.scenario.runner import casts_of, run_in_real_time
 
     casting = Casting(player=args.player, program=args.program)
-    is_real = args.real or args.player is not None or args.program is not None
-    if is_real:
-        for scenario_run in plan:
+    is_in_real_time = args.real or args.player is not None or args.program is not None
+    if is_in_real_time:
+        for scenario_run in planned_runs:
             casts_of(
                 scenario_run, casting
             )  # a wish that can't be granted is refused before any run
-    if args.seeds is not None and (is_real or args.inputs is not None or args.seeds < 1):
+    if args.seeds is not None and (is_in_real_time or args.inputs is not None or args.seeds < 1):
         raise ConfigError("--seeds needs a number from 1 on, virtual time, and no --inputs")
-    given_inputs = _given_inputs_of(plan, args, is_real=is_real)
+    given_inputs = _given_inputs_of(planned_runs, args, is_in_real_time=is_in_real_time)
     run_results = []
     printed_remarks: set[str] = set()
-    progress = Progress("runs", len(plan))
+    progress = Progress("runs", len(planned_runs))
     different_count = 0
-    for run_number, scenario_run in enumerate(plan, 1):
+    for run_number, scenario_run in enumerate(planned_runs, 1):
         run_result = (
             real_world.run(run_in_real_time(scenario_run, casting))
-            if is_real
+            if is_in_real_time
             else _run_simulated(scenario_run, args, given_inputs)
         )
         run_results.append(run_result)
@@ -402,13 +402,13 @@ def _run_simulated(
 
 
 def _given_inputs_of(
-    plan: Sequence[ScenarioRun], args: argparse.Namespace, *, is_real: bool
+    planned_runs: Sequence[ScenarioRun], args: argparse.Namespace, *, is_in_real_time: bool
 ) -> GivenInputs | None:
     if args.inputs is None:
         return None
     from txnsim_lab.scenario.repeated_inputs import GivenInputs, inputs_of
 
-    if len(plan) != 1 or is_real:
+    if len(planned_runs) != 1 or is_in_real_time:
         raise ConfigError("--inputs needs one run and one take in virtual time: name them")
     return GivenInputs(inputs_of(args.inputs))
 

@@ -51,9 +51,9 @@ def _cell_lines(run_results: Sequence[RunResult]) -> list[str]:
         if run_label:
             lines.append(f"{run_label}:")
         lines += [*result.verdict.observed] or [kinds_text(())]
-        for finding in findings(result):
-            if not finding.as_declared:
-                lines.append(f"≠ {kinds_text(finding.expected)}")
+        for judges_result in findings(result):
+            if not judges_result.as_declared:
+                lines.append(f"≠ {kinds_text(judges_result.expected)}")
     return lines or ["–"]
 
 

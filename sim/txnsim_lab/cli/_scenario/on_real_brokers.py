@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(
-    plan: Sequence[ScenarioRun], casting: Casting, args: argparse.Namespace
+    planned_runs: Sequence[ScenarioRun], casting: Casting, args: argparse.Namespace
 ) -> list[ComparedRun]:
     """Play every story of a plan on both sides, and print the results.
 
@@ -63,24 +63,24 @@ def run(
     from txnsim_lab.target.jars import version_of
 
     compared_runs: list[ComparedRun] = []
-    targets, settings = _targets(args), _client_settings(args)
+    target_names, settings = _read_targets(args), _client_settings(args)
     if settings.security.protocol.has_sasl and (casting.player != "own" or casting.program):
         raise ConfigError(f"{args.command_config}: only our own client can log in by SASL")
-    for target in targets:
-        is_address = ":" in target
-        release_or_address = target if is_address else version_of(target)
-        generation = real_world.run(generation_of(target, settings)) if is_address else None
-        report_compared_run = _reporter(
+    for target_name in target_names:
+        is_address = ":" in target_name
+        release_or_address = target_name if is_address else version_of(target_name)
+        generation = real_world.run(generation_of(target_name, settings)) if is_address else None
+        report_compared_run = _make_reporter(
             compared_runs,
-            comparison.simulate_beforehand(plan, release_or_address, generation),
+            comparison.simulate_beforehand(planned_runs, release_or_address, generation),
             args,
         )
         try:
             if generation is not None:
                 real_world.run(
                     comparison.run_on_cluster(
-                        target,
-                        plan,
+                        target_name,
+                        planned_runs,
                         casting,
                         settings=settings,
                         generation=generation,
@@ -92,7 +92,7 @@ def run(
                 real_world.run(
                     comparison.run_on_apache(
                         release_or_address,
-                        plan,
+                        planned_runs,
                         casting,
                         report_progress=TERMINAL.warn,
                         on_compared_run=report_compared_run,
@@ -108,20 +108,26 @@ def run(
         lambda _: table(compared_runs),
     )
     if all(compared_run.simulated is None for compared_run in compared_runs):
-        reasons = "; ".join(dict.fromkeys(compared_run.why_not for compared_run in compared_runs))
+        reasons_text = "; ".join(
+            dict.fromkeys(compared_run.why_not for compared_run in compared_runs)
+        )
         raise ConfigError(
-            f"nothing was played on {args.on}: {reasons}. Name a run of the story that fits with"
-            " --mode, or other brokers with --on (docs/on-real-kafka.md has what fits where)"
+            f"nothing was played on {args.on}: {reasons_text}. Name a run of the story that fits"
+            " with --mode, or other brokers with --on (docs/on-real-kafka.md has what fits where)"
         )
     return compared_runs
 
 
-def _targets(args: argparse.Namespace) -> list[str]:
-    targets = [target for target in args.on.split(",") if target]
-    addresses = [target for target in targets if not target.startswith(APACHE)]
-    if not addresses:
-        return targets
-    if any(":" not in target for target in addresses) or len(addresses) != len(targets):
+def _read_targets(args: argparse.Namespace) -> list[str]:
+    target_names = [target_name for target_name in args.on.split(",") if target_name]
+    addresses_given = [
+        target_name for target_name in target_names if not target_name.startswith(APACHE)
+    ]
+    if not addresses_given:
+        return target_names
+    if any(":" not in target_name for target_name in addresses_given) or len(
+        addresses_given
+    ) != len(target_names):
         raise ConfigError(
             f"--on {args.on}: expected releases such as apache-{REFERENCE.patch_release}, or "
             "HOST:PORT of a cluster"
@@ -147,8 +153,10 @@ def _client_settings(args: argparse.Namespace) -> ClientSettings:
     return settings
 
 
-def _reporter(
-    compared_runs: list[ComparedRun], simulated: Mapping[str, RunResult], args: argparse.Namespace
+def _make_reporter(
+    compared_runs: list[ComparedRun],
+    simulated_by_run: Mapping[str, RunResult],
+    args: argparse.Namespace,
 ) -> Callable[[ComparedRun], None]:
     """A callback that stores each cell and prints it at once."""
     import msgspec
@@ -159,7 +167,7 @@ def _reporter(
 
     def report_compared_run(compared_run: ComparedRun) -> None:
         compared_run = msgspec.structs.replace(
-            compared_run, simulated=simulated.get(str(compared_run.scenario_run))
+            compared_run, simulated=simulated_by_run.get(str(compared_run.scenario_run))
         )
         compared_runs.append(compared_run)
         if (
@@ -191,7 +199,7 @@ def table(compared_runs: Sequence[ComparedRun]) -> str:
     """A table with a row for each run on each real release. Below it: differences, runs that were
     not played with the reason, and what the runs left on the brokers.
     """
-    rows = [_row(compared_run) for compared_run in compared_runs]
+    rows = [_table_row(compared_run) for compared_run in compared_runs]
     lines = [
         line.rstrip()
         for line in FormattedTable.format_table(HEADERS, rows).rstrip("\n").splitlines()
@@ -199,9 +207,11 @@ def table(compared_runs: Sequence[ComparedRun]) -> str:
     for compared_run in compared_runs:
         run_on_place = f"{compared_run.scenario_run} on {compared_run.on}"
         if compared_run.real is not None and not compared_run.agrees:
-            for verdict in (compared_run.real.verdict, compared_run.real.cured):
-                if verdict is not None:
-                    lines += [wrap_text(f"{run_on_place}: {reason}") for reason in verdict.because]
+            for judges_result in (compared_run.real.verdict, compared_run.real.cured):
+                if judges_result is not None:
+                    lines += [
+                        wrap_text(f"{run_on_place}: {reason}") for reason in judges_result.because
+                    ]
         lines += leftovers(compared_run)
     really_played = [
         compared_run for compared_run in compared_runs if compared_run.real is not None
@@ -233,7 +243,7 @@ def leftovers(compared_run: ComparedRun) -> list[str]:
     return lines
 
 
-def _row(compared_run: ComparedRun) -> tuple[str, ...]:
+def _table_row(compared_run: ComparedRun) -> tuple[str, ...]:
     scenario_run = compared_run.scenario_run
     if compared_run.simulated is None:
         verdict_pair, note = (NO_VERDICT, NO_VERDICT), compared_run.why_not

@@ -32,16 +32,16 @@ def kinds_text(anomaly_kinds: Sequence[str]) -> str:
 
 def description_of(scenario: Scenario, path: Path) -> str:
     """The description of a scenario before a run."""
-    aliases = f" ({', '.join(scenario.aliases)})" if scenario.aliases else ""
-    description_lines = [f"{scenario.name}{aliases}: {scenario.title}"]
-    for heading, section_text in (
+    alias_phrase = f" ({', '.join(scenario.aliases)})" if scenario.aliases else ""
+    description_lines = [f"{scenario.name}{alias_phrase}: {scenario.title}"]
+    for section_heading, section_text in (
         ("Goal", scenario.goal),
         ("Method", scenario.method),
         ("Symptoms", scenario.symptoms),
         ("Control", scenario.control),
     ):
         if section_text:
-            description_lines += ["", wrap_text(f"{heading}: {section_text}")]
+            description_lines += ["", wrap_text(f"{section_heading}: {section_text}")]
     description_lines.append("")
     description_lines += _step_sentences(scenario.steps)
     if scenario.cure:
@@ -65,12 +65,12 @@ def description_of(scenario: Scenario, path: Path) -> str:
 
 def _step_sentences(steps: Sequence[object]) -> Iterator[str]:
     spoken_steps = [step for step in steps if getattr(step, "say", "")]
-    for number, step in enumerate(spoken_steps, 1):
+    for step_number, step in enumerate(spoken_steps, 1):
         take_groups = getattr(step, "only", ())
         condition_text = "".join(
             f" [{', '.join(condition_names)}]" for condition_names in take_groups
         )
-        yield wrap_text(f"{number}. {str(getattr(step, 'say', '')).strip()}{condition_text}")
+        yield wrap_text(f"{step_number}. {str(getattr(step, 'say', '')).strip()}{condition_text}")
 
 
 def _cured_kinds(scenario: Scenario, declared_run: Run) -> str:
@@ -127,7 +127,7 @@ def table_of(run_results: Sequence[RunResult]) -> str:
             ", ".join(result.players),
             kinds_text(result.verdict.observed),
             "" if result.cured is None else kinds_text(result.cured.observed),
-            _comparison(result),
+            _comparison_text(result),
         )
         for result in run_results
     ]
@@ -140,9 +140,9 @@ def reasons(run_results: Sequence[RunResult]) -> Iterator[str]:
     from txnsim_lab.scenario.runner import SEED_DEFAULT
 
     for result in run_results:
-        for finding in findings(result):
-            if not finding.as_declared:
-                reason_text = "; ".join(finding.because) or "nothing was found"
+        for judges_result in findings(result):
+            if not judges_result.as_declared:
+                reason_text = "; ".join(judges_result.because) or "nothing was found"
                 seed_text = "" if result.seed in (None, SEED_DEFAULT) else f", seed {result.seed}"
                 yield wrap_text(
                     f"{result.scenario} {result.run}, {result.take}{seed_text}: {reason_text}"
@@ -155,11 +155,13 @@ def findings(result: RunResult) -> Iterator[JudgesResult]:
         yield result.cured
 
 
-def _comparison(result: RunResult) -> str:
-    expected_kinds = [
-        kinds_text(finding.expected) for finding in findings(result) if not finding.as_declared
+def _comparison_text(result: RunResult) -> str:
+    verdict_phrases = [
+        kinds_text(judges_result.expected)
+        for judges_result in findings(result)
+        if not judges_result.as_declared
     ]
-    return f"expected {'; '.join(expected_kinds)}" if expected_kinds else "as declared"
+    return f"expected {'; '.join(verdict_phrases)}" if verdict_phrases else "as declared"
 
 
 def progress_of(result: RunResult) -> str:

@@ -86,8 +86,8 @@ def _run_campaign(args: argparse.Namespace) -> int:
         play_seeds, examine_seed = _play_and_examine(args, options, exit_stack)
         seeds_to_play = seed_count = sum(map(len, missing_ranges))
         progress = Progress("seeds", seed_count, how_to_go_on="the same command goes on there")
-        for record_file in folder.write_rows(missing_ranges, play_seeds(missing_ranges)):
-            seeds_to_play -= len(record_file)
+        for recorded_range in folder.write_rows(missing_ranges, play_seeds(missing_ranges)):
+            seeds_to_play -= len(recorded_range)
             progress.advance(seed_count - seeds_to_play)
         summary = folder.summarize()
         first_seeds = (

@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     if args.against:
         return _compare_clusters(args, options)
     seeds = _seeds_of(args)
-    jobs = 1 if len(seeds) == 1 else args.jobs or processors()
+    process_count = 1 if len(seeds) == 1 else args.jobs or processors()
     end_ms = None if args.time is None else wall_ms() + duration_of("--time", args.time)
     seed_count = -(-len(seeds) // CANDIDATES_PER_RUN) if args.guided else len(seeds)
     tally = SeedTally()
@@ -110,8 +110,8 @@ def run(args: argparse.Namespace) -> int:
     is_stopped = False
 
     def goes_on() -> bool:
-        may_end_early = args.first and tally.failed_rows
-        return not may_end_early and (end_ms is None or wall_ms() < end_ms)
+        has_first_failure = args.first and tally.failed_rows
+        return not has_first_failure and (end_ms is None or wall_ms() < end_ms)
 
     with _open_row_file(args.rows, options) as row_file:
         known_rows = {} if row_file is None else row_file.rows
@@ -121,7 +121,9 @@ def run(args: argparse.Namespace) -> int:
         seed_order = guided_seeds(seeds, options) if args.guided else seeds
         seeds_to_play = (seed for seed in seed_order if seed not in known_rows)
         try:
-            for seed_row in rows(seeds_to_play, options, process_count=jobs, goes_on=goes_on):
+            for seed_row in rows(
+                seeds_to_play, options, process_count=process_count, goes_on=goes_on
+            ):
                 tally.add(seed_row)
                 if row_file is not None:
                     row_file.add(seed_row)
@@ -132,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
     if is_stopped:
         return _end_stopped_run(tally, args)
     tally.failed_rows = [with_names(seed_row, options) for seed_row in tally.failed_rows]
-    reports = list(_reports(tally, options, args))
+    reports = list(_make_reports(tally, options, args))
     if args.json:
         TERMINAL.json(_tally_as_json(tally, reports))
     else:
@@ -170,22 +172,30 @@ def _compare_clusters(args: argparse.Namespace, options: SimulationOptions) -> i
     if args.seed is None:
         raise ConfigError("--against needs one seed: name it with --seed")
     plan = draw(args.seed, options)
-    divergence = difference(plan, other_plan(plan, args.against))
-    trace_names = [f"seed-{args.seed}.{side}.trace.jsonl" for side in "AB"]
+    run_difference = difference(plan, other_plan(plan, args.against))
+    trace_names = [f"seed-{args.seed}.{side_name}.trace.jsonl" for side_name in "AB"]
     trace_files = dict(
-        zip(trace_names, (divergence.left_run.trace, divergence.right_run.trace), strict=True)
+        zip(
+            trace_names,
+            (run_difference.left_run.trace, run_difference.right_run.trace),
+            strict=True,
+        )
     )
     trace_paths = write_files(args.out, trace_files)
     if args.json:
         TERMINAL.json(
-            {"sentence": divergence.sentence, "inside": divergence.inside, "files": trace_paths}
+            {
+                "sentence": run_difference.sentence,
+                "inside": run_difference.inside,
+                "files": trace_paths,
+            }
         )
     else:
-        TERMINAL.line(divergence.sentence)
-        if divergence.inside is not None:
-            TERMINAL.line(f"Inside: {divergence.inside}")
+        TERMINAL.line(run_difference.sentence)
+        if run_difference.inside is not None:
+            TERMINAL.line(f"Inside: {run_difference.inside}")
         TERMINAL.line(f"  more: {command_line('txnsim', 'diff', *arguments(*trace_paths))}")
-    return 0 if divergence.is_none else FOUND_STATUS
+    return 0 if run_difference.is_none else FOUND_STATUS
 
 
 def _open_row_file(
@@ -251,14 +261,17 @@ def seeds_in(range_text: str) -> range:
     Raises:
         ConfigError: The text has another form, the range is empty, or ends above ``SEED_MAX``.
     """
-    first_seed, dots, end_seed = range_text.partition("..")
+    first_seed_text, dots_between, end_seed_text = range_text.partition("..")
     if not (
-        dots and first_seed.isdigit() and end_seed.isdigit() and int(first_seed) < int(end_seed)
+        dots_between
+        and first_seed_text.isdigit()
+        and end_seed_text.isdigit()
+        and int(first_seed_text) < int(end_seed_text)
     ):
         raise ConfigError(f"--seeds {range_text}: expected a range such as 0..200")
-    if int(end_seed) > SEED_MAX:
+    if int(end_seed_text) > SEED_MAX:
         raise ConfigError(f"--seeds {range_text}: seeds end at {SEED_MAX}")
-    return range(int(first_seed), int(end_seed))
+    return range(int(first_seed_text), int(end_seed_text))
 
 
 def duration_of(option_name: str, duration_text: str) -> int:
@@ -273,7 +286,7 @@ def duration_of(option_name: str, duration_text: str) -> int:
         raise ConfigError(f"{option_name}: {error}") from None
 
 
-def _reports(
+def _make_reports(
     tally: SeedTally, options: SimulationOptions, args: argparse.Namespace
 ) -> Iterator[FindingReport]:
     """Reports on the first seed of each cause, and of each kind without a cause."""

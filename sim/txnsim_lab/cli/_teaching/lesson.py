@@ -157,7 +157,7 @@ def _play_lesson(chosen_lesson: Lesson, hand_in_file: Path | None) -> int:
         from txnsim_lab.cli._teaching.submission import hand_in
 
         try:
-            hand_in(hand_in_file, chosen_lesson.id, player.predictions, player.goals)
+            hand_in(hand_in_file, chosen_lesson.id, player.predictions, player.reached_goal_count)
         except ConfigError as error:
             TERMINAL.complain(error)
             return MISUSE_STATUS
@@ -172,17 +172,17 @@ class _LessonPlayer:
         self._player_part = -1
         self._part_is_open = False
         """Whether the part's events are still to come."""
-        self._guess = ""
+        self._guessed_choice = ""
         self._sentence_count = 0
         """Number of sentences of the story so far."""
         self._inputs: list[Input] = []
         """The learner's inputs to the present story."""
-        self._recordings_beside: dict[int, Recording] = {}
+        self._recording_beside_by_part: dict[int, Recording] = {}
         """Part -> the run that it is compared with."""
         self._first_part = 0
         """Number of the part that begins the present story."""
         self.predictions: list[bool] = []
-        self.goals = 0
+        self.reached_goal_count = 0
         self.scenario_run = self._scenario_run(0)
         """The run to play next; None at the end of the lesson."""
 
@@ -192,10 +192,10 @@ class _LessonPlayer:
         return (
             None
             if part_number >= len(self._lesson.parts)
-            else scenario_run_of(self._story(part_number))
+            else scenario_run_of(self._story_run(part_number))
         )
 
-    def _story(self, part_number: int) -> StoryRun:
+    def _story_run(self, part_number: int) -> StoryRun:
         return self._lesson.story_of(part_number)[0]
 
     def prepare(self) -> None:
@@ -206,7 +206,7 @@ class _LessonPlayer:
         for part_number, part in enumerate(self._lesson.parts):
             is_same_story = self._lesson.story_of(part_number) == (story, self._first_part)
             if part.beside is not None and is_same_story:
-                self._recordings_beside[part_number] = _play_beside(story, part.beside)
+                self._recording_beside_by_part[part_number] = _play_beside(story, part.beside)
 
     async def wait_before_step(self, running_story: RunningStory, step: PlannedStep) -> None:
         """Show the next part once the steps of the previous one have been played."""
@@ -243,7 +243,7 @@ class _LessonPlayer:
         choice_keys = list(part.choices)
         TERMINAL.text("")
         print_filled(part.ask)
-        self._guess = choice_keys[
+        self._guessed_choice = choice_keys[
             ask_choice("Your prediction", list(part.choices.values()), part.hints)
         ]
 
@@ -253,7 +253,7 @@ class _LessonPlayer:
 
         if part.fact:
             answer_key = fact(recording_so_far(running_story), part.fact)
-            self.predictions.append(print_answer(part, self._guess, answer_key))
+            self.predictions.append(print_answer(part, self._guessed_choice, answer_key))
         if part.shows:
             self._show_events(running_story)
         if part.beside is not None:
@@ -281,8 +281,8 @@ class _LessonPlayer:
 
         assert part.beside is not None
         recordings_by_run = {
-            part.beside.run: self._recordings_beside[self._player_part],
-            self._story(self._player_part).run: recording_so_far(running_story),
+            part.beside.run: self._recording_beside_by_part[self._player_part],
+            self._story_run(self._player_part).run: recording_so_far(running_story),
         }
         TERMINAL.text(f"\n{'':<38}" + "".join(f"{run_name:<25}" for run_name in recordings_by_run))
         for fact_words in part.beside.facts:
@@ -315,7 +315,7 @@ class _LessonPlayer:
                 continue
             if reaches_goal(part, recording_so_far(running_story)):
                 TERMINAL.text("\nGoal reached.")
-                self.goals += 1
+                self.reached_goal_count += 1
                 print_paragraphs(part.then)
                 break
             TERMINAL.text(f"\nNot yet. {chosen_action.then}")

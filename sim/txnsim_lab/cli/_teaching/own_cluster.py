@@ -121,8 +121,8 @@ class _OwnClusterPlayer:
     def _reach_goal(self, part: Part, part_number: int) -> None:
         while True:
             choices = [self._fill_addresses(action.text) for action in part.actions]
-            hints = [self._fill_addresses(hint) for hint in part.hints]
-            chosen_action = part.actions[ask_choice("What do you do?", choices, hints)]
+            shown_hints = [self._fill_addresses(hint) for hint in part.hints]
+            chosen_action = part.actions[ask_choice("What do you do?", choices, shown_hints)]
             self._change_faults(chosen_action.arms, ())
             part_state = self._part_state(part_number)
             if part_state["met"]:
@@ -132,10 +132,10 @@ class _OwnClusterPlayer:
             print_filled(self._fill_addresses(chosen_action.then))
             for goal_fact in part_state["goal"]:
                 is_met = goal_fact["found"] == goal_fact["wanted"]
-                expectation = "" if is_met else f"; wanted: {goal_fact['wanted']}"
+                wanted_phrase = "" if is_met else f"; wanted: {goal_fact['wanted']}"
                 TERMINAL.text(
                     f"  {'✓' if is_met else '✕'} {goal_fact['fact']}: {goal_fact['found']}"
-                    f"{expectation}"
+                    f"{wanted_phrase}"
                 )
             for reason_line in part_state["because"]:
                 TERMINAL.text(f"    {reason_line}")

@@ -9,11 +9,11 @@ from txnsim_lab.scenario.teaching.lessons import Lesson, Part, fill_addresses
 
 def sheet(lesson: Lesson, *, with_answers: bool) -> str:
     """A lesson as Markdown."""
-    right_answers: dict[int, str] = {}
+    right_answer_by_part: dict[int, str] = {}
     if with_answers:
         from txnsim_lab.scenario.teaching.lesson_solver import answers  # plays it
 
-        right_answers = answers(lesson)
+        right_answer_by_part = answers(lesson)
     lines = [
         f"# {lesson.id}: {lesson.title}",
         "",
@@ -36,7 +36,7 @@ def sheet(lesson: Lesson, *, with_answers: bool) -> str:
         if part.goal:
             lines += [*(f"- ☐ {action.text}" for action in part.actions), ""]
         if with_answers:
-            lines += [*_solution_lines(part, right_answers.get(part_number)), ""]
+            lines += [*_solution_lines(part, right_answer_by_part.get(part_number)), ""]
     return fill_addresses("\n".join(lines))
 
 

@@ -64,7 +64,8 @@ def table(paths: Iterable[Path]) -> list[dict[str, str]]:
             "lesson": lesson_id,
             "right": f"{right_count} of {len(handed_in.predictions)}",
             "predictions": "".join(
-                "✓" if came_true else "✕" for came_true in handed_in.predictions
+                "✓" if prediction_came_true else "✕"
+                for prediction_came_true in handed_in.predictions
             ),
             "goals": str(handed_in.goals),
         }

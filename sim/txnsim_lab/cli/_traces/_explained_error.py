@@ -75,17 +75,17 @@ def _as_json(error_text: str, section_match: SectionMatch) -> dict[str, Any]:
 
 def _section_lines(section: TroubleSection) -> Iterator[str]:
     """The section as lines for a terminal: its Markdown without links."""
-    width = min(columns() - 2, WIDTH_MAX)
+    line_width = min(columns() - 2, WIDTH_MAX)
     yield section.title
     for paragraph in re.split(r"\n\n+", section.text):
         yield ""
-        if (fence := _FENCE.fullmatch(paragraph)) is not None:
-            yield from (f"  {line}" for line in fence[1].splitlines())
+        if (fence_match := _FENCE.fullmatch(paragraph)) is not None:
+            yield from (f"  {line}" for line in fence_match[1].splitlines())
         else:
             for list_item in re.split(r"\n(?=- )", _without_links(paragraph)):
-                indent = "  " if list_item.startswith("- ") else ""
+                list_indent = "  " if list_item.startswith("- ") else ""
                 yield from textwrap.wrap(
-                    " ".join(list_item.split()), width, subsequent_indent=indent
+                    " ".join(list_item.split()), line_width, subsequent_indent=list_indent
                 )
     if section.seen_as:
         yield from ("", "Also seen as")
@@ -94,16 +94,16 @@ def _section_lines(section: TroubleSection) -> Iterator[str]:
                 f"- {', '.join(client_messages.clients)}: {' · '.join(client_messages.words)}"
             )
             yield from textwrap.wrap(
-                message_line, width, subsequent_indent="  ", break_long_words=False
+                message_line, line_width, subsequent_indent="  ", break_long_words=False
             )
     yield from ("", f"{PAGE}#{section.anchor}")
 
 
 def _without_links(markdown: str) -> str:
-    def link_text(link: re.Match[str]) -> str:
-        label, link_target = link.groups()
-        leads_elsewhere = not link_target.startswith("#") and label not in link_target
-        return f"{label} (docs/{link_target})" if leads_elsewhere else label
+    def link_text(link_match: re.Match[str]) -> str:
+        link_label, link_target = link_match.groups()
+        leads_elsewhere = not link_target.startswith("#") and link_label not in link_target
+        return f"{link_label} (docs/{link_target})" if leads_elsewhere else link_label
 
     return _LINK.sub(link_text, markdown).replace("**", "").replace("`", "")
 
@@ -116,10 +116,13 @@ def _further_section_lines(sections: Sequence[TroubleSection]) -> Iterator[str]:
         yield from ("", "It fits, too:")
     for section in sections:
         yield f"  txnsim explain {_quote(section.title)}"
-        width = min(columns() - 2, WIDTH_MAX)
-        indent = "    "
+        title_width = min(columns() - 2, WIDTH_MAX)
+        title_indent = "    "
         yield from textwrap.wrap(
-            _without_links(section.summary), width, initial_indent=indent, subsequent_indent=indent
+            _without_links(section.summary),
+            title_width,
+            initial_indent=title_indent,
+            subsequent_indent=title_indent,
         )
 
 

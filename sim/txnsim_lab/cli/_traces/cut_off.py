@@ -17,9 +17,9 @@ def tell_cut_off(path: Path, recording: Recording) -> bool:
     """Warn of a trace without a trailer. Returns whether it has its end."""
     if recording.trailer:
         return True
-    last_event = f"event {recording.events[-1].i}" if recording.events else "its header"
+    last_event_text = f"event {recording.events[-1].i}" if recording.events else "its header"
     TERMINAL.warn(
         f"txnsim: {printable(str(path))} has no trailer: it was cut off, or its writer was killed."
-        f" Nothing is known of what came after {last_event}."
+        f" Nothing is known of what came after {last_event_text}."
     )
     return False

@@ -33,16 +33,16 @@ def run(args: argparse.Namespace) -> int:
     from txnsim_lab.cli._traces.cut_off import CUT_OFF_STATUS, tell_cut_off
     from txnsim_lab.trace.diff import diff
 
-    left_run, right_run = Recording.read(args.a), Recording.read(args.b)
-    if not left_run.events and not right_run.events:
+    left_recording, right_recording = Recording.read(args.a), Recording.read(args.b)
+    if not left_recording.events and not right_recording.events:
         TERMINAL.complain(
             f"{args.a} and {args.b} have no event: nothing was compared; record the runs again"
         )
         return NOTHING_COMPARED_STATUS
-    divergence = diff(left_run, right_run)
+    divergence = diff(left_recording, right_recording)
     completeness_flags = [
         tell_cut_off(path, recording)
-        for path, recording in ((args.a, left_run), (args.b, right_run))
+        for path, recording in ((args.a, left_recording), (args.b, right_recording))
     ]
     same_status = 0 if all(completeness_flags) else CUT_OFF_STATUS
     if args.json:
@@ -58,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
     TERMINAL.line(divergence.sentence)
     for setting_name, (left_value, right_value) in divergence.settings.items():
         TERMINAL.line(f"  {setting_name}: A {left_value}, B {right_value}")
-    _print_side("A", args.a, divergence.left, left_run)
-    _print_side("B", args.b, divergence.right, right_run)
+    _print_side("A", args.a, divergence.left, left_recording)
+    _print_side("B", args.b, divergence.right, right_recording)
     TERMINAL.line(f"Events of its own: A {divergence.only_left}, B {divergence.only_right}.")
     return DIFFERENT_STATUS
 

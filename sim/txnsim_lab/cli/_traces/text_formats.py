@@ -78,16 +78,18 @@ def run(args: argparse.Namespace) -> int:
     match args.action:
         case "open":
             with explaining(args.file, recording):
-                html_file.show([(_title(recording, args.file), recording)], redacts=args.redact)
+                html_file.show(
+                    [(_page_title(recording, args.file), recording)], redacts=args.redact
+                )
         case "brief":
-            _brief(recording, args)
+            _write_brief(recording, args)
         case _:
             with explaining(args.file, recording):
                 _convert(recording, args)
     return 0
 
 
-def _title(recording: Recording, path: Path) -> str:
+def _page_title(recording: Recording, path: Path) -> str:
     """Title of a recording on a page."""
     title_parts = [
         str(recording.header.get(header_field) or "")
@@ -96,7 +98,7 @@ def _title(recording: Recording, path: Path) -> str:
     return " ".join(title_part for title_part in title_parts if title_part) or path.name
 
 
-def _brief(recording: Recording, args: argparse.Namespace) -> None:
+def _write_brief(recording: Recording, args: argparse.Namespace) -> None:
     from txnsim_lab.trace.brief import brief_line
 
     nodes = recording.nodes
@@ -129,7 +131,7 @@ def _convert(recording: Recording, args: argparse.Namespace) -> None:
 def _convert_to_page(recording: Recording, args: argparse.Namespace) -> None:
     from txnsim_lab.http.page.one_file import one_file as page_of
 
-    titled_recordings = [(_title(recording, args.file), recording)]
+    titled_recordings = [(_page_title(recording, args.file), recording)]
     if args.to is None:
         TERMINAL.data(
             page_of(

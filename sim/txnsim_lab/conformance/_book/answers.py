@@ -66,8 +66,8 @@ class Answers:
 
     def of_case(self, file: str, case_name: str, level: int) -> Recording | None:
         """The recorded answers to a case; None if the release can't play it."""
-        recordings, left_out = self._recordings_of_file(file)
-        return None if case_name in left_out else recordings.get(case_name, {}).get(level)
+        recordings, cases_left_out = self._recordings_of_file(file)
+        return None if case_name in cases_left_out else recordings.get(case_name, {}).get(level)
 
     def _overlaid_recordings(self, file: str) -> tuple[RecordingsByCase, frozenset[str]]:
         recordings = read_recordings(file)
@@ -131,20 +131,22 @@ def transcript_head(file: str, folder: Path = ANSWERS) -> dict[str, Any]:
 
 def transcript_text(
     file: str,
-    recordings: RecordingsByCase,
-    case_order: Iterable[str],
+    recordings_by_case: RecordingsByCase,
+    case_names: Iterable[str],
     *,
-    kafka: str,
+    kafka_version: str,
     **head_fields: Any,
 ) -> str:
     """Return the text of the transcript for a file of cases, in the order of the file;
     ``head_fields`` go into its first line.
     """
-    lines = [_to_json({"cases": file, "kafka": kafka, **head_fields})]
-    for case_name in case_order:
-        if case_name in recordings:
-            lines.append(_to_json({"case": case_name, "levels": sorted(recordings[case_name])}))
-            lines += recordings_to_lines(recordings[case_name])
+    lines = [_to_json({"cases": file, "kafka": kafka_version, **head_fields})]
+    for case_name in case_names:
+        if case_name in recordings_by_case:
+            lines.append(
+                _to_json({"case": case_name, "levels": sorted(recordings_by_case[case_name])})
+            )
+            lines += recordings_to_lines(recordings_by_case[case_name])
     return "".join(f"{line}\n" for line in lines)
 
 

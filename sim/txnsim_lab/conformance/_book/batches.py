@@ -56,8 +56,8 @@ def batch_from(fields: Mapping[str, Any]) -> bytes:
         if field_name in fields:
             struct.pack_into(struct_code, batch_bytes, position, fields[field_name])
     for position, hex_digits in fields.get("at", {}).items():
-        patch = bytes.fromhex(hex_digits)
-        batch_bytes[int(position) : int(position) + len(patch)] = patch
+        patch_bytes = bytes.fromhex(hex_digits)
+        batch_bytes[int(position) : int(position) + len(patch_bytes)] = patch_bytes
     # The checksum is over what follows it; a batch that was cut has none to speak of.
     crc = (
         fields["crc"]

@@ -110,9 +110,9 @@ class CasePlayer:
         self._play_prefix = (
             f"{surroundings.run_prefix}{case.id.replace('/', '-')}-tv{level}-{play_suffix}"
         )
-        self._addresses = target.bootstrap.split(",")
+        self._broker_addresses = target.bootstrap.split(",")
         self._player = FramePlayer(
-            self._addresses[0],
+            self._broker_addresses[0],
             play_prefix=self._play_prefix,
             level=level,
             surroundings=surroundings,
@@ -126,7 +126,7 @@ class CasePlayer:
         )
         self._rule_ids: list[tuple[str, ...]] = []
         self._variables: Variables = {**case.chosen_values, "level": level}
-        self._racy_entries: set[int] = set()
+        self._racy_entry_indexes: set[int] = set()
         self._target = target
         self._ended_brokers: set[int] = set()
         self._unshown_rules: list[str] = []
@@ -166,7 +166,7 @@ class CasePlayer:
         for step_number, step in enumerate(self._case.steps(self._level), start=1):
             self._end_if_stopping()
             try:
-                for repeated_step in self._repetitions(step):
+                for repeated_step in self._repeated_steps(step):
                     self._play_step(repeated_step)
             except TooLateError:
                 raise
@@ -184,7 +184,7 @@ class CasePlayer:
                 raise CaseError(f"{step_label}: {error}") from error
         return Play(
             transcript=self._transcript,
-            racy_entries=frozenset(self._racy_entries),
+            racy_entries=frozenset(self._racy_entry_indexes),
             rule_ids=tuple(self._rule_ids),
             seconds=RawConnection.now_s() - start_s,
             unshown_rules=tuple(self._unshown_rules),
@@ -192,15 +192,15 @@ class CasePlayer:
 
     # Steps
 
-    def _repetitions(self, step: CaseStep) -> Iterator[CaseStep]:
+    def _repeated_steps(self, step: CaseStep) -> Iterator[CaseStep]:
         if step.times == 1:
             yield step
             return
-        for number in range(1, step.times + 1):
-            self._variables["nth"] = nth = f"n{number}"
-            later = step.later and f"{step.later}-{nth}"
-            given = f"{step.given}-{nth}" if step.verb == ANSWER_VERB else step.given
-            yield step.model_copy(update={"later": later, "given": given})
+        for ordinal in range(1, step.times + 1):
+            self._variables["nth"] = ordinal_text = f"n{ordinal}"
+            later_name = step.later and f"{step.later}-{ordinal_text}"
+            given_name = f"{step.given}-{ordinal_text}" if step.verb == ANSWER_VERB else step.given
+            yield step.model_copy(update={"later": later_name, "given": given_name})
 
     def _play_step(self, step: CaseStep) -> None:
         parameters = resolve_placeholders(step.given, self._variables, self._player.full_name)
@@ -211,7 +211,7 @@ class CasePlayer:
         if step.verb == ANSWER_VERB:
             self._receive_later_answer(step)
             return
-        for request in self._requests(step, parameters):
+        for request in self._requests_of_step(step, parameters):
             check_fields(API_KEYS[request.api], request.fields)
             offered_version = self._surroundings.chosen_version(request.api, request.version)
             if offered_version != request.version and not step.closes and not step.silent:
@@ -253,7 +253,7 @@ class CasePlayer:
         self._compare_with_rules(step, answer)
         self._save_variables(step, answer)
 
-    def _requests(self, step: CaseStep, parameters: Any) -> list[VerbRequest]:
+    def _requests_of_step(self, step: CaseStep, parameters: Any) -> list[VerbRequest]:
         api_and_version = step.request
         if api_and_version is None:
             return requests_of(step.verb, parameters, self._variables)
@@ -313,7 +313,7 @@ class CasePlayer:
 
     def _ask_without_answer(self, request: VerbRequest, *, closes_connection: bool) -> Any:
         """Send a request that should get no answer; returns what happens instead."""
-        with RawConnection(self._addresses[0]) as connection:
+        with RawConnection(self._broker_addresses[0]) as connection:
             connection.send(API_KEYS[request.api], request.version, **request.fields)
             # A broker that has answered later questions has had its time for this one, too.
             for _ in range(_LATER_REQUEST_COUNT):
@@ -325,7 +325,7 @@ class CasePlayer:
         self, step: CaseStep, request: VerbRequest, answer: Any, parameters: str
     ) -> None:
         if step.racy:
-            self._racy_entries.add(len(self._transcript.entries))
+            self._racy_entry_indexes.add(len(self._transcript.entries))
         self._rule_ids.append(step.row)
         label = f"{request.api} v{request.version} {parameters} {request.note}"
         if step.parts:
@@ -356,8 +356,8 @@ class CasePlayer:
     def _save_variables(self, step: CaseStep, answer: Any) -> None:
         if isinstance(step.save, str):
             if step.save:
-                old_value = self._variables.get(step.save)
-                transactional_id = old_value.id if isinstance(old_value, Producer) else None
+                value_before = self._variables.get(step.save)
+                transactional_id = value_before.id if isinstance(value_before, Producer) else None
                 self._variables[step.save] = Producer(
                     id=transactional_id, pid=answer.producer_id, epoch=answer.producer_epoch
                 )
@@ -370,7 +370,7 @@ class CasePlayer:
     def _connection_of(self, step: CaseStep) -> RawConnection | None:
         if not step.via and not step.over:
             return None
-        address = self._broker_address(step.via) if step.via else self._addresses[0]
+        address = self._broker_address(step.via) if step.via else self._broker_addresses[0]
         connection_key = f"{step.over} {address}"
         if connection_key not in self._connections:
             self._connections[connection_key] = RawConnection(address)
@@ -379,11 +379,11 @@ class CasePlayer:
     def _broker_address(self, route: str) -> str:
         *route_words, address_kind = route.split()
         if route_words == ["broker"]:
-            return self._addresses[int(address_kind) - 1]
+            return self._broker_addresses[int(address_kind) - 1]
         if route_words[-2:] == ["coordinator", "of"]:
             coordinator = self._coordinator_address(self._variables[address_kind].id)
             if route_words[0] == "not":
-                return next(address for address in self._addresses if address != coordinator)
+                return next(address for address in self._broker_addresses if address != coordinator)
             return coordinator
         if route_words not in (["leader", "of"], ["not", "leader", "of"]):
             raise CaseError(f"via {route}: unknown")
@@ -448,18 +448,18 @@ class CasePlayer:
         """Step ``crowd: {name: c, count: 33, to: u}``: makes producers c0, c1 and so on, each of
         which commits a transaction with that partition; waits for no marker.
         """
-        for number in range(parameters["count"]):
-            name = f"{parameters['name']}{number}"
+        for id_number in range(parameters["count"]):
+            name = f"{parameters['name']}{id_number}"
             self._prepare_unused_id(name)
             address = self._coordinator_address(self._variables[name].id)
             with contextlib.closing(
                 FramePlayer(address, play_prefix=self._play_prefix, level=self._level)
             ) as coordinator_player:
-                identity = coordinator_player.init_producer(self._variables[name].id)
+                producer_identity = coordinator_player.init_producer(self._variables[name].id)
                 self._variables[name] = Producer(
                     id=self._variables[name].id,
-                    pid=identity.producer_id,
-                    epoch=identity.producer_epoch,
+                    pid=producer_identity.producer_id,
+                    epoch=producer_identity.producer_epoch,
                 )
                 for verb, verb_parameters in (
                     ("add", {"of": name, "to": parameters["to"]}),
@@ -477,11 +477,11 @@ class CasePlayer:
         """Step ``wait: {of: p, state: CompleteCommit}``: waits until the producer's transaction has
         that state.
         """
-        states = (
+        awaited_states = (
             parameters["state"] if isinstance(parameters["state"], list) else [parameters["state"]]
         )
         self._player.ask_until(
-            lambda answer: answer.transaction_states[0].transaction_state in states,
+            lambda answer: answer.transaction_states[0].transaction_state in awaited_states,
             *DESCRIBE_TRANSACTIONS,
             transactional_ids=[self._variables[parameters["of"]].id],
         )
@@ -496,7 +496,7 @@ class CasePlayer:
         """Step ``finalize: 1``: sets that level of ``transaction.version``; only in cases that are
         played alone.
         """
-        finalize_level(self._addresses[0], level)
+        finalize_level(self._broker_addresses[0], level)
 
     def _await_level(self, level: int) -> None:
         """Step ``level: 1``: waits until the broker knows that level of ``transaction.version``."""
@@ -509,11 +509,11 @@ class CasePlayer:
         topic_variable = parameters["name"]
         topic_name = self._create_assigned(topic_variable, parameters["brokers"])
         # A broker that leads what came later has heard of the topic.
-        broker_numbers = range(1, 1 + len(self._addresses))
+        broker_numbers = range(1, 1 + len(self._broker_addresses))
         later_topic = self._create_assigned(
             f"{topic_variable}-later", [[broker_number] for broker_number in broker_numbers]
         )
-        for partition, address in enumerate(self._addresses):
+        for partition, address in enumerate(self._broker_addresses):
             asked_partition = {"partition_index": partition, "timestamp": -1}
             with contextlib.closing(
                 FramePlayer(address, play_prefix=self._play_prefix, level=self._level)
@@ -704,8 +704,8 @@ def play_all(
     surroundings: PlaySurroundings = NO_OTHER_USERS,
 ) -> Generator[tuple[Case, Future[Play]], None, None]:
     played_cases = [case for case in cases if level in case.text.levels]
-    stopping = threading.Event()
-    surroundings = msgspec.structs.replace(surroundings, is_stopping=stopping.is_set)
+    stop_event = threading.Event()
+    surroundings = msgspec.structs.replace(surroundings, is_stopping=stop_event.is_set)
 
     def play_case(case: Case) -> Play:
         return play(case, target, level, repetition=repetition, surroundings=surroundings)
@@ -722,19 +722,19 @@ def play_all(
     except BaseException:
         # Whoever stops them removes what they made, so running plays end before their next step.
         # An answer that does not come is not awaited.
-        stopping.set()
+        stop_event.set()
         threads.shutdown(wait=False, cancel_futures=True)
-        wait([outcome for _, outcome in concurrent_plays], timeout=STOP_WAIT_S)
+        wait([play_future for _, play_future in concurrent_plays], timeout=STOP_WAIT_S)
         raise
     threads.shutdown()
     for case in played_cases:
         if case.plays_alone:
-            outcome: Future[Play] = Future()
+            play_future: Future[Play] = Future()
             try:
-                outcome.set_result(play_case(case))
+                play_future.set_result(play_case(case))
             except Exception as failure:  # noqa: BLE001 - handed to whoever asks for the result
-                outcome.set_exception(failure)
-            yield case, outcome
+                play_future.set_exception(failure)
+            yield case, play_future
 
 
 def finalize_level(address: str, level: int) -> None:
@@ -772,5 +772,7 @@ def await_level(player: FramePlayer, level: int) -> None:
 
 
 def _finalized_level(answer: Any) -> int:
-    levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
-    return int(levels.get(FEATURE, 0))
+    level_by_feature = {
+        feature.name: feature.max_version_level for feature in answer.finalized_features
+    }
+    return int(level_by_feature.get(FEATURE, 0))

@@ -179,18 +179,18 @@ def _read_yaml(path: Path, model: type[Model]) -> Model:
     except ValidationError as error:
         from txnsim_lab.scenario.scenario_reader import parse_document
 
-        _, line_numbers = parse_document(path.name, path.read_text("utf-8"))
+        _, line_by_path = parse_document(path.name, path.read_text("utf-8"))
         raise ConfigError(
-            "\n".join(_problem_line(path.name, problem, line_numbers) for problem in error.errors())
+            "\n".join(_problem_line(path.name, problem, line_by_path) for problem in error.errors())
         ) from None
 
 
 def _problem_line(
-    file: str, problem: Any, line_numbers: Mapping[tuple[str | int, ...], int]
+    file: str, problem: Any, line_by_path: Mapping[tuple[str | int, ...], int]
 ) -> str:
     field_path = tuple(problem["loc"])
     nearest_path = field_path
-    while nearest_path and nearest_path not in line_numbers:
+    while nearest_path and nearest_path not in line_by_path:
         nearest_path = nearest_path[:-1]
-    line_number = line_numbers.get(nearest_path, 1)
+    line_number = line_by_path.get(nearest_path, 1)
     return f"{file}:{line_number}: {'.'.join(map(str, field_path))}: {problem['msg']}"

@@ -205,15 +205,15 @@ class FramePlayer:
             )
         return topic_name, getattr(metadata, "topic_id", None)
 
-    def _newest_version(self, api: str, highest_wanted: int) -> int:
-        """The newest version that the broker offers, up to ``highest_wanted``.
+    def _newest_version(self, api: str, highest_wanted_version: int) -> int:
+        """The newest version that the broker offers, up to ``highest_wanted_version``.
 
         Raises:
             NotOfferedError: The broker offers none of these versions.
         """
-        version = self._surroundings.chosen_version(api, highest_wanted)
+        version = self._surroundings.chosen_version(api, highest_wanted_version)
         if version is None:
-            raise NotOfferedError(api, highest_wanted)
+            raise NotOfferedError(api, highest_wanted_version)
         return version
 
     def await_metadata(self) -> None:

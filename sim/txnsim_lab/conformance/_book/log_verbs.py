@@ -149,7 +149,7 @@ def alter_configs(
     broker: str | None = None,
 ) -> list[VerbRequest]:
     """IncrementalAlterConfigs of a topic, or of a broker (empty: the default of all brokers)."""
-    resource = {
+    resource_fields = {
         "resource_type": TOPIC_RESOURCE if broker is None else BROKER_RESOURCE,
         "resource_name": partition_of(variables, of)[0].name if broker is None else broker,
         "configs": [
@@ -158,7 +158,9 @@ def alter_configs(
         ],
     }
     return [
-        VerbRequest("IncrementalAlterConfigs", v, {"resources": [resource], "validate_only": dry})
+        VerbRequest(
+            "IncrementalAlterConfigs", v, {"resources": [resource_fields], "validate_only": dry}
+        )
     ]
 
 
@@ -172,13 +174,15 @@ def describe_configs(
     broker: str | None = None,
 ) -> list[VerbRequest]:
     """DescribeConfigs of a topic, or of a broker (empty: the default of all brokers)."""
-    resource = {
+    resource_fields = {
         "resource_type": TOPIC_RESOURCE if broker is None else BROKER_RESOURCE,
         "resource_name": partition_of(variables, of)[0].name if broker is None else broker,
         "configuration_keys": names,
     }
     return [
-        VerbRequest("DescribeConfigs", v, {"resources": [resource], "include_synonyms": synonyms})
+        VerbRequest(
+            "DescribeConfigs", v, {"resources": [resource_fields], "include_synonyms": synonyms}
+        )
     ]
 
 

@@ -45,13 +45,21 @@ def recording_of(transcript: Transcript) -> Recording:
     )
 
 
-def combine_plays(plays: Sequence[Recording]) -> Recording:
+def combine_plays(recordings_of_plays: Sequence[Recording]) -> Recording:
     """Combine several plays of a case into one recording with all answers.
 
     Raises:
         ValueError: The plays have different requests.
     """
-    if len({tuple(exchange.asked for exchange in play) for play in plays}) != 1:
+    if (
+        len(
+            {
+                tuple(exchange.asked for exchange in played_exchanges)
+                for played_exchanges in recordings_of_plays
+            }
+        )
+        != 1
+    ):
         raise ValueError("the plays part: they asked different things")
     return tuple(
         Exchange(
@@ -60,7 +68,7 @@ def combine_plays(plays: Sequence[Recording]) -> Recording:
                 sorted({answer for exchange in exchanges for answer in exchange.answers})
             ),
         )
-        for exchanges in zip(*plays, strict=True)
+        for exchanges in zip(*recordings_of_plays, strict=True)
     )
 
 
@@ -79,60 +87,62 @@ def answer_differences(recording: Recording, transcript: Transcript) -> Iterator
 def recordings_from_lines(lines: Iterable[str], levels: Sequence[int]) -> dict[int, Recording]:
     """Read the lines that ``recordings_to_lines`` wrote."""
     exchanges_by_level: dict[int, list[Exchange]] = {level: [] for level in levels}
-    first_answers: dict[str, str] = {}
+    first_answer_by_request: dict[str, str] = {}
     for line in map(json.loads, lines):
         request = line["ask"]
         if "as" in line:
-            answers: tuple[str, ...] = (first_answers[line["as"]],)
+            answers: tuple[str, ...] = (first_answer_by_request[line["as"]],)
         else:
             answers = tuple(map(_to_json, line["any"] if "any" in line else [line["says"]]))
-            first_answers.setdefault(request, answers[0])
+            first_answer_by_request.setdefault(request, answers[0])
         for level in line.get("on", levels):
             exchanges_by_level[level].append(Exchange(asked=request, answers=answers))
     return {level: tuple(exchanges) for level, exchanges in exchanges_by_level.items()}
 
 
-def recordings_to_lines(recordings: Recordings) -> list[str]:
-    levels = sorted(recordings)
+def recordings_to_lines(recording_by_level: Recordings) -> list[str]:
+    levels = sorted(recording_by_level)
     recording_lines = []
-    first_requests: dict[str, str] = {}
+    first_request_by_answer: dict[str, str] = {}
     written_requests: set[str] = set()
-    for exchange, exchange_levels in _merge_levels(recordings):
+    for exchange, exchange_levels in _merge_levels(recording_by_level):
         recording_line: dict[str, Any] = {"ask": exchange.asked}
         if exchange_levels != levels:
             recording_line["on"] = exchange_levels
-        answer, *other_answers = exchange.answers
+        first_answer, *other_answers = exchange.answers
         if other_answers:
             recording_line["any"] = [json.loads(answer_text) for answer_text in exchange.answers]
             written_requests.add(exchange.asked)
-        elif answer in first_requests and len(answer) > SHORT_ANSWER_CHARS:
-            recording_line["as"] = first_requests[answer]
+        elif first_answer in first_request_by_answer and len(first_answer) > SHORT_ANSWER_CHARS:
+            recording_line["as"] = first_request_by_answer[first_answer]
         else:
-            recording_line["says"] = json.loads(answer)
+            recording_line["says"] = json.loads(first_answer)
             if exchange.asked not in written_requests:
-                first_requests.setdefault(answer, exchange.asked)
+                first_request_by_answer.setdefault(first_answer, exchange.asked)
                 written_requests.add(exchange.asked)
         recording_lines.append(_to_json(recording_line))
     return recording_lines
 
 
-def _merge_levels(recordings: Recordings) -> list[tuple[Exchange, list[int]]]:
-    merged: list[tuple[Exchange, list[int]]] = []
-    for level, recording in sorted(recordings.items()):
-        exchanges = [exchange for exchange, _ in merged]
+def _merge_levels(recording_by_level: Recordings) -> list[tuple[Exchange, list[int]]]:
+    merged_exchanges: list[tuple[Exchange, list[int]]] = []
+    for level, recording in sorted(recording_by_level.items()):
+        exchanges = [exchange for exchange, _ in merged_exchanges]
         matcher = SequenceMatcher(None, exchanges, recording, autojunk=False)
-        extended: list[tuple[Exchange, list[int]]] = []
+        extended_exchanges: list[tuple[Exchange, list[int]]] = []
         for opcode, merged_start, merged_end, new_start, new_end in matcher.get_opcodes():
             if opcode == "equal":
-                extended += [
+                extended_exchanges += [
                     (exchange, [*exchange_levels, level])
-                    for exchange, exchange_levels in merged[merged_start:merged_end]
+                    for exchange, exchange_levels in merged_exchanges[merged_start:merged_end]
                 ]
             else:
-                extended += merged[merged_start:merged_end]
-                extended += [(exchange, [level]) for exchange in recording[new_start:new_end]]
-        merged = extended
-    return merged
+                extended_exchanges += merged_exchanges[merged_start:merged_end]
+                extended_exchanges += [
+                    (exchange, [level]) for exchange in recording[new_start:new_end]
+                ]
+        merged_exchanges = extended_exchanges
+    return merged_exchanges
 
 
 def _to_json(value: object) -> str:

@@ -50,7 +50,7 @@ def share_fetch(
         "max_bytes": max_bytes,
         "max_records": records,
         "batch_size": batch,
-        "topics": _acknowledged_topics(variables, of, acks),
+        "topics": _topics_to_acknowledge(variables, of, acks),
         "forgotten_topics_data": [
             {"topic_id": topic.id, "partitions": [partition]}
             for topic, partition in (
@@ -79,7 +79,7 @@ def share_acknowledge(
         "group_id": group,
         "member_id": member,
         "share_session_epoch": _next_epoch(variables, group, member, epoch),
-        "topics": _acknowledged_topics(variables, of, acks),
+        "topics": _topics_to_acknowledge(variables, of, acks),
     }
     if v >= 2:
         request_fields["is_renew_ack"] = renew
@@ -184,15 +184,17 @@ def _next_epoch(variables: Variables, group: str, member: str, named_epoch: int 
     return epoch
 
 
-def _acknowledged_topics(variables: Variables, of: Sequence[str], acks: Sequence[str]) -> list[Any]:
-    acknowledgements: dict[str, list[Any]] = {partition_name: [] for partition_name in of}
-    for acknowledgement in acks:
-        partition_name, _, acknowledge_type = acknowledgement.partition(" ")
-        acknowledgements.setdefault(partition_name, [])
+def _topics_to_acknowledge(
+    variables: Variables, of: Sequence[str], acks: Sequence[str]
+) -> list[Any]:
+    ranges_by_partition: dict[str, list[Any]] = {partition_name: [] for partition_name in of}
+    for acknowledgement_text in acks:
+        partition_name, _, acknowledge_type = acknowledgement_text.partition(" ")
+        ranges_by_partition.setdefault(partition_name, [])
         if acknowledge_type:
-            acknowledgements[partition_name].append(_acknowledged_range(acknowledge_type))
+            ranges_by_partition[partition_name].append(_parse_acknowledged_range(acknowledge_type))
     topics: dict[Any, list[Any]] = {}
-    for partition_name, batches in acknowledgements.items():
+    for partition_name, batches in ranges_by_partition.items():
         topic, partition = partition_of(variables, partition_name)
         partition_fields = {"partition_index": partition, "acknowledgement_batches": batches}
         topics.setdefault(topic.id, []).append(partition_fields)
@@ -201,13 +203,13 @@ def _acknowledged_topics(variables: Variables, of: Sequence[str], acks: Sequence
     ]
 
 
-def _acknowledged_range(range_and_types: str) -> Mapping[str, Any]:
-    offsets, _, types = range_and_types.partition(":")
+def _parse_acknowledged_range(range_and_types: str) -> Mapping[str, Any]:
+    offsets, _, types_text = range_and_types.partition(":")
     first_offset, _, last_offset = offsets.partition("-")
     return {
         "first_offset": int(first_offset),
         "last_offset": int(last_offset or first_offset),
-        "acknowledge_types": [int(digit) for digit in types.split(",") if digit],
+        "acknowledge_types": [int(type_text) for type_text in types_text.split(",") if type_text],
     }
 
 

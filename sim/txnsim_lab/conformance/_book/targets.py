@@ -47,12 +47,12 @@ class PlaySurroundings(msgspec.Struct, frozen=True, kw_only=True):
     is_stopping: Callable[[], bool] = _is_never_stopping
     """Whether plays shall end before their next step."""
 
-    def chosen_version(self, api: str, highest_wanted: int) -> int | None:
+    def chosen_version(self, api: str, highest_wanted_version: int) -> int | None:
         if self.offered_versions is None:
-            return highest_wanted
-        lowest, highest = self.offered_versions.get(api, (1, 0))
-        version = min(highest_wanted, highest)
-        return version if version >= lowest else None
+            return highest_wanted_version
+        lowest_version, highest_version = self.offered_versions.get(api, (1, 0))
+        version = min(highest_wanted_version, highest_version)
+        return version if version >= lowest_version else None
 
 
 NO_OTHER_USERS: Final = PlaySurroundings()

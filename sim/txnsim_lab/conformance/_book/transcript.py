@@ -102,7 +102,7 @@ class Transcript:
 
     def __init__(self, *, play_prefix: str = "", run_prefix: str = "", broker_id: int = 1) -> None:
         self.entries: list[tuple[str, PlainValue]] = []
-        self._numbers: dict[tuple[str, object], str] = {}
+        self._ordinal_text_by_id: dict[tuple[str, object], str] = {}
         self._play_prefix = play_prefix
         self._run_prefix = run_prefix.encode()
         self._broker_id = broker_id
@@ -179,11 +179,11 @@ class Transcript:
         """
         if not self._run_prefix:
             return name_bytes
-        joined, *name_pieces = name_bytes.split(self._run_prefix)
+        bytes_so_far, *name_pieces = name_bytes.split(self._run_prefix)
         for name_piece in name_pieces:
-            name_length = int.from_bytes(joined[-2:], "big") - len(self._run_prefix)
-            joined = joined[:-2] + name_length.to_bytes(2, "big") + name_piece
-        return joined
+            name_length = int.from_bytes(bytes_so_far[-2:], "big") - len(self._run_prefix)
+            bytes_so_far = bytes_so_far[:-2] + name_length.to_bytes(2, "big") + name_piece
+        return bytes_so_far
 
     def _without_play_names(self, text: str) -> str:
         if not self._play_prefix:
@@ -203,8 +203,10 @@ class Transcript:
         return "now" if value >= CLOCK_TIME_MIN_MS and value < 1 << 62 else int(value)
 
     def _ordinal_of(self, id_kind: str, value: object) -> str:
-        ordinal = sum(1 for numbered_kind, _ in self._numbers if numbered_kind == id_kind) + 1
-        return self._numbers.setdefault((id_kind, value), f"{id_kind} #{ordinal}")
+        ordinal = (
+            sum(1 for numbered_kind, _ in self._ordinal_text_by_id if numbered_kind == id_kind) + 1
+        )
+        return self._ordinal_text_by_id.setdefault((id_kind, value), f"{id_kind} #{ordinal}")
 
     def _plain_batches(self, record_bytes: bytes) -> PlainValue:
         """Stored batches, as their headers and records."""
@@ -259,17 +261,17 @@ def sort_by_fields(values: Iterable[Any], *field_names: str) -> list[Any]:
     return sorted(values, key=key)
 
 
-def differences(expected: Transcript, actual: Transcript) -> Iterator[str]:
+def differences(expected_transcript: Transcript, actual_transcript: Transcript) -> Iterator[str]:
     """The answers in which the second transcript differs from the first, one line each."""
     for (label, expected_answer), (actual_label, actual_answer) in zip(
-        expected.entries, actual.entries, strict=False
+        expected_transcript.entries, actual_transcript.entries, strict=False
     ):
         if label != actual_label:
             yield f"{label}: the stories part here, the other side asked {actual_label}"
             return
         yield from _value_differences(label, expected_answer, actual_answer)
-    if len(expected.entries) != len(actual.entries):
-        yield f"{len(expected.entries)} answers against {len(actual.entries)}"
+    if len(expected_transcript.entries) != len(actual_transcript.entries):
+        yield f"{len(expected_transcript.entries)} answers against {len(actual_transcript.entries)}"
 
 
 def _value_differences(path: str, expected: PlainValue, actual: PlainValue) -> Iterator[str]:

@@ -150,8 +150,8 @@ def write_txn_markers(
         "coordinator_epoch": coordinator,
         "transaction_version": tv,
         "topics": [
-            {"name": partition_name, "partition_indexes": parts}
-            for partition_name, parts in topics.items()
+            {"name": partition_name, "partition_indexes": partition_indexes}
+            for partition_name, partition_indexes in topics.items()
         ],
     }
     return [VerbRequest("WriteTxnMarkers", v, {"markers": [marker]})]

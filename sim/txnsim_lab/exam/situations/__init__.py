@@ -40,7 +40,7 @@ def there_back_and_on(base_situation: Situation) -> Situation:
     """The variant of a situation with three moves instead of one."""
 
     async def play(app: Application) -> None:
-        app.moves = MOVE_COUNT
+        app.move_count = MOVE_COUNT
         await base_situation.play(app)
 
     return msgspec.structs.replace(

@@ -97,7 +97,7 @@ def _answer_with_error(api: str, error: str, expected_reaction: ExpectedReaction
         await app.disarm(fault)
         takes_new = await app.goes_on()
         if takes_new is (expected_reaction == "aborted") and not is_repeated and fault.struck:
-            app.choices.append(_CHOICES[takes_new])
+            app.names_of_choices.append(_CHOICES[takes_new])
 
     return play
 
@@ -132,8 +132,8 @@ def _situations_of_errors() -> list[Situation]:
             groups=("g",),
             is_core=not error_index,
         )(_answer_with_error(api, error, expected_reaction))
-        for api, expected_reaction, levels, errors in _REACTION_TABLE
-        for error_index, error in enumerate(errors.split())
+        for api, expected_reaction, levels, error_names in _REACTION_TABLE
+        for error_index, error in enumerate(error_names.split())
     ]
 
 

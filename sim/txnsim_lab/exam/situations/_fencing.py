@@ -34,11 +34,11 @@ async def by_newer(app: Application) -> None:
     transaction = await app.open("lost-1", producer="old")
     await app.must_init("new")
     await app.must_transact("kept-1", producer="new")
-    refused = await app.do("commit", producer="old")
-    if refused.error is None:
+    refused_answer = await app.do("commit", producer="old")
+    if refused_answer.error is None:
         transaction.reported_end = ReportedEnd.COMMITTED
         raise MissError("the library told the older producer that it has committed")
-    if refused.error.retriable:
+    if refused_answer.error.retriable:
         raise MissError(f"the library told the older producer to try again{app.after_errors}")
     await app.close("old")
     await app.goes_on("new")
@@ -117,7 +117,7 @@ async def by_own_late_init(app: Application) -> None:
     that the producer is dead, or that the transaction must be aborted, and an application that
     obeys must be able to go on.
     """
-    late_request = await app.arm(
+    late_request_rule = await app.arm(
         point="client.request", api="InitProducerId", limit=1, action="hold"
     )
     await app.must_init()
@@ -125,7 +125,7 @@ async def by_own_late_init(app: Application) -> None:
     answered_fault = await app.arm(
         must_strike=False, point="client.response", api="InitProducerId", action="pass"
     )
-    await app.release(late_request)
+    await app.release(late_request_rule)
     await answered_fault.wait_until_struck(timeout_ms=2 * REQUEST_TIMEOUT_MS)
     await asyncio.sleep(0.3)  # the markers of the abort
     await app.end(transaction)
@@ -223,14 +223,14 @@ async def goes_back(app: Application) -> None:
     """
     await app.must_init("old")
     kept_entry = await app.open("a-1", producer="old")
-    state = (await app.must("commit", producer="old")).state
+    coordinator_state = (await app.must("commit", producer="old")).state
     kept_entry.reported_end = ReportedEnd.COMMITTED
-    if not state:
+    if not coordinator_state:
         raise NotAskedError("the library keeps no state of its transactions")
     await app.must_transact("b-1", producer="old")
     await app.open("lost-1", producer="old")
     app.steps.append("the process of old is gone: it does nothing more")
-    await app.must_init("new", state=state)
+    await app.must_init("new", state=coordinator_state)
     await app.must("begin", producer="new")
     await app.gets_free(1)
     await app.close("old")

@@ -69,7 +69,7 @@ STEPS: Final = ("begin", "record", "positions")
 INPUTS: Final = ("i-1", "i-2", "i-3")
 
 
-def _rebalance_during(protocol: str, step: str) -> PlaySituation:
+def _rebalance_during(group_protocol: str, step: str) -> PlaySituation:
     """A worker reads, writes, and commits its positions in a transaction while another member joins
     its group.
     """
@@ -81,7 +81,7 @@ def _rebalance_during(protocol: str, step: str) -> PlaySituation:
         """
         await app.fill_input(*INPUTS)
         await app.must_init()
-        await app.subscribe("m", "g", protocol)
+        await app.subscribe("m", "g", group_protocol)
         app.expect(await app.poll(3, name="m"), list(INPUTS), "the member reads")
         transaction = app.ledger.begin("a-1", group="g", position=3)
         calls_by_name: dict[str, Callable[[], Awaitable[Answer]]] = {
@@ -90,11 +90,11 @@ def _rebalance_during(protocol: str, step: str) -> PlaySituation:
             "positions": lambda: app.send_offsets("g", 3, member="m"),
         }
         answer: Answer | None = None
-        for name, act in calls_by_name.items():
+        for name, make_call in calls_by_name.items():
             if answer is None or answer.error is None:
-                answer = await act()
+                answer = await make_call()
             if name == step:
-                await _another_joins(app, protocol)
+                await _another_joins(app, group_protocol)
         assert answer is not None
         if answer.error is None:
             await app.end(transaction)
@@ -105,7 +105,7 @@ def _rebalance_during(protocol: str, step: str) -> PlaySituation:
     return play
 
 
-async def _another_joins(app: Application, protocol: str) -> None:
+async def _another_joins(app: Application, group_protocol: str) -> None:
     """Another member joins the group; the driver's member must poll so that the new one gets
     partitions.
     """
@@ -113,19 +113,19 @@ async def _another_joins(app: Application, protocol: str) -> None:
     members = app.kafka.members
 
     async def follow() -> None:
-        while not joined:
+        while not join_marks:
             await app.poll_once("m")
 
     async def join() -> None:
         app.steps.append("another member joins the group")
-        await members.join("g", ["input"], protocol=cast("GroupProtocol", protocol))
-        joined.append(True)
+        await members.join("g", ["input"], protocol=cast("GroupProtocol", group_protocol))
+        join_marks.append(True)
 
-    joined: list[bool] = []
+    join_marks: list[bool] = []
     await run_together(join(), follow())
 
 
-def _expel_member(protocol: str) -> PlaySituation:
+def _expel_member(group_protocol: str) -> PlaySituation:
     """A member that the group has expelled sends positions."""
 
     async def play(app: Application) -> None:
@@ -134,22 +134,24 @@ def _expel_member(protocol: str) -> PlaySituation:
         """
         await app.fill_input(*INPUTS)
         await app.must_init()
-        await app.subscribe("m", "g", protocol)
+        await app.subscribe("m", "g", group_protocol)
         app.expect(await app.poll(3, name="m"), list(INPUTS), "the member reads")
-        api = "Heartbeat" if protocol == "classic" else "ConsumerGroupHeartbeat"
+        api = "Heartbeat" if group_protocol == "classic" else "ConsumerGroupHeartbeat"
         drop_rule = await app.arm(must_strike=False, point="client.request", api=api, action="drop")
         app.steps.append("another member joins the group, which gives the silent one up")
-        await app.kafka.members.join("g", ["input"], protocol=cast("GroupProtocol", protocol))
+        await app.kafka.members.join("g", ["input"], protocol=cast("GroupProtocol", group_protocol))
         transaction = await app.transact("a-1", group="g", position=3, member="m")
         if transaction.reported_end is ReportedEnd.COMMITTED:
-            app.choices.append("it sends positions without its member's generation (KIP-447)")
+            app.names_of_choices.append(
+                "it sends positions without its member's generation (KIP-447)"
+            )
         await app.disarm(drop_rule)
         await app.goes_on()
 
     return play
 
 
-def _pending_positions(protocol: str) -> PlaySituation:
+def _pending_positions(group_protocol: str) -> PlaySituation:
     """A member asks for positions that are in an open transaction."""
 
     async def play(app: Application) -> None:
@@ -164,12 +166,12 @@ def _pending_positions(protocol: str) -> PlaySituation:
         transaction = await app.open("a-1")
         transaction.group, transaction.position = "g", 2
         app.expect_done(await app.send_offsets("g", 2), "sending the positions")
-        fetches = await app.requests("OffsetFetch")
-        await app.subscribe("m", "g", protocol)
+        fetch_rule = await app.requests("OffsetFetch")
+        await app.subscribe("m", "g", group_protocol)
         poll_count = 0
         for _ in range(POLLS_MAX):  # until it has asked, and some more
             app.expect(await app.poll_once("m"), [], "while positions are pending a member gets")
-            poll_count += fetches.matched > 0
+            poll_count += fetch_rule.matched > 0
             if poll_count == PENDING_POLLS:
                 break
         await app.must_end(transaction, "p", "commit")
@@ -178,24 +180,25 @@ def _pending_positions(protocol: str) -> PlaySituation:
     return play
 
 
-def _situations_of(protocol: str) -> Iterator[Situation]:
-    group = f"{protocol} protocol"
+def _situations_of(group_protocol: str) -> Iterator[Situation]:
+    group = f"{group_protocol} protocol"
     for step in STEPS:
         yield situation(
-            f"rebalance-after-{step}-{protocol}", "groups", f"Another member joins the group"
+            f"rebalance-after-{step}-{group_protocol}", "groups", f"Another member joins the group"
             f" ({group}) behind {step}: do the positions go with their transaction?",
             groups=("g",), is_core=step == "record",
-        )(_rebalance_during(protocol, step))  # fmt: skip
+        )(_rebalance_during(group_protocol, step))  # fmt: skip
     yield situation(
-        f"expelled-member-{protocol}", "groups", f"A member whose heartbeats are lost is given up"
-        f" by its group ({group}), and puts positions into a transaction: are they refused?",
+        f"expelled-member-{group_protocol}", "groups", f"A member whose heartbeats are lost is"
+        f" given up by its group ({group}), and puts positions into a transaction: are they"
+        " refused?",
         groups=("g",), is_core=True,
-    )(_expel_member(protocol))  # fmt: skip
+    )(_expel_member(group_protocol))  # fmt: skip
     yield situation(
-        f"pending-positions-{protocol}", "groups", f"A group's positions ({group}) lie in an open"
-        " transaction, and a member asks where it goes on: does it wait for the end?",
+        f"pending-positions-{group_protocol}", "groups", f"A group's positions ({group}) lie in an"
+        " open transaction, and a member asks where it goes on: does it wait for the end?",
         groups=("g",), about=("confluent-kafka-go #525", "aiokafka #920"), is_core=True,
-    )(_pending_positions(protocol))  # fmt: skip
+    )(_pending_positions(group_protocol))  # fmt: skip
 
 
 SITUATIONS: Final[tuple[Situation, ...]] = (

@@ -26,22 +26,22 @@ HEALED_WITHIN_S: Final = 10
 """Time after the fault within which a client must have resumed, or reported an error."""
 
 
-def _transact_amid_fault(api: str, action: Any, requests_per_s_max: int) -> PlaySituation:
+def _transact_amid_fault(api: str, fault_action: Any, requests_per_s_max: int) -> PlaySituation:
     """Plays a transaction in the middle of some seconds in which a fault strikes one API."""
 
     async def play(app: Application) -> None:
         """The Java client waits for retry.backoff.ms before it asks again, and goes on when the
         fault is over. A library may also give an error that says what the application has to do.
         """
-        fault = await app.arm(point="client.request", api=api, action=action)
+        fault = await app.arm(point="client.request", api=api, action=fault_action)
         loop = asyncio.get_running_loop()
-        requests = await app.requests()
+        counting_rule = await app.requests()
 
         async def heal() -> float:
             await asyncio.sleep(FAULT_DURATION_S)
-            rate = requests.matched / FAULT_DURATION_S
+            requests_per_s = counting_rule.matched / FAULT_DURATION_S
             await app.disarm(fault)
-            return rate
+            return requests_per_s
 
         async def begin() -> float:
             await app.must_init()
@@ -49,17 +49,17 @@ def _transact_amid_fault(api: str, action: Any, requests_per_s_max: int) -> Play
             return loop.time()
 
         start_s = loop.time()
-        end_s, rate = await run_together(begin(), heal())
-        if rate > requests_per_s_max:
-            raise MissError(f"{rate:.0f} requests per second while {api} is struck")
-        if (late_s := end_s - start_s - FAULT_DURATION_S) > HEALED_WITHIN_S:
-            raise MissError(f"the application goes on only {late_s:.0f} s after {api} is healed")
+        resumed_s, requests_per_s = await run_together(begin(), heal())
+        if requests_per_s > requests_per_s_max:
+            raise MissError(f"{requests_per_s:.0f} requests per second while {api} is struck")
+        if (delay_s := resumed_s - start_s - FAULT_DURATION_S) > HEALED_WITHIN_S:
+            raise MissError(f"the application goes on only {delay_s:.0f} s after {api} is healed")
         await app.goes_on()
 
     return play
 
 
-def _read_amid_fault(api: str, action: Any, requests_per_s_max: int) -> PlaySituation:
+def _read_amid_fault(api: str, fault_action: Any, requests_per_s_max: int) -> PlaySituation:
     """Reads while a fault strikes the reader's requests for some seconds."""
 
     async def play(app: Application) -> None:
@@ -68,25 +68,25 @@ def _read_amid_fault(api: str, action: Any, requests_per_s_max: int) -> PlaySitu
         """
         await app.must_init()
         await app.must_transact("a-1", "b-1")
-        fault = await app.arm(point="client.request", api=api, action=action)
-        requests = await app.requests()
-        values, healed = list[str](), asyncio.Event()
+        fault = await app.arm(point="client.request", api=api, action=fault_action)
+        counting_rule = await app.requests()
+        values, healed_event = list[str](), asyncio.Event()
 
         async def read() -> None:
             await app.consumer()
-            while not healed.is_set():
+            while not healed_event.is_set():
                 values.extend(await app.poll_once())
 
         async def heal() -> float:
             await asyncio.sleep(FAULT_DURATION_S)
-            rate = requests.matched / FAULT_DURATION_S
+            requests_per_s = counting_rule.matched / FAULT_DURATION_S
             await app.disarm(fault)
-            healed.set()
-            return rate
+            healed_event.set()
+            return requests_per_s
 
-        _, rate = await run_together(read(), heal())
-        if rate > requests_per_s_max:
-            raise MissError(f"{rate:.0f} requests per second while {api} is struck")
+        _, requests_per_s = await run_together(read(), heal())
+        if requests_per_s > requests_per_s_max:
+            raise MissError(f"{requests_per_s:.0f} requests per second while {api} is struck")
         app.expect(values + await app.poll(2 - len(values)), ["a-1", "b-1"], "the reader gets")
 
     return play

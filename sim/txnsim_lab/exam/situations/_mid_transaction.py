@@ -36,7 +36,7 @@ _BROKEN_REQUESTS: Final = (
 )
 
 
-def _break_request(api: str, fault: dict[str, Any]) -> PlaySituation:
+def _break_request(api: str, fault_fields: dict[str, Any]) -> PlaySituation:
     """Plays a transaction with records and positions; one request meets a fault that the library
     must handle by itself.
     """
@@ -46,12 +46,12 @@ def _break_request(api: str, fault: dict[str, Any]) -> PlaySituation:
         connection breaks. Epochs and sequence numbers make it count once, and the application does
         not learn of it.
         """
-        rule = await app.arm(api=api, limit=1, **fault)
+        fault_rule = await app.arm(api=api, limit=1, **fault_fields)
         await app.must_init()
         await app.must_transact(
             "a-1", "b-2", group="g", position=3, needs_positions=api in POSITION_REQUESTS
         )
-        await app.disarm(rule)
+        await app.disarm(fault_rule)
         await app.goes_on()
 
     return play
@@ -70,10 +70,10 @@ async def lost_in_flight(app: Application) -> None:
     values = ("b-1", "c-1", "d-1", "e-1", "f-1")
     await app.must_transact(*values, wait=False)
     await app.disarm(fault)
-    order = [
+    values_in_log = [
         (record.value or b"").decode() for record in await app.records() if record.partition == 1
     ]
-    app.expect(order, ["a-1", *values], "the log has")
+    app.expect(values_in_log, ["a-1", *values], "the log has")
     await app.goes_on()
 
 
@@ -115,10 +115,10 @@ async def epoch_runs_out(app: Application) -> None:
     await app.must_init("old")
     await app.must_transact("a-1", producer="old")
     await app.close("old")
-    home = BrokerId(await app.kafka.leaders.coordinator_of(TRANSACTIONAL_ID))
+    coordinator_id = BrokerId(await app.kafka.leaders.coordinator_of(TRANSACTIONAL_ID))
     high_epoch = ProducerEpoch(PRODUCER_EPOCH_MAX - 3)
     app.steps.append(f"the epoch of the id is {high_epoch}, as after very many transactions")
-    await app.kafka.cluster.brokers[home].coordinator.age(
+    await app.kafka.cluster.brokers[coordinator_id].coordinator.age(
         TransactionalId(TRANSACTIONAL_ID), high_epoch
     )
     await app.must_init()
@@ -195,7 +195,7 @@ async def second_partition_refused(app: Application) -> None:
     await app.arm(point="client.request", api="AddPartitionsToTxn", limit=1, action=refused)
     transaction.values = ("a-1", "b-1", "b-2")
     for value in transaction.values[1:]:
-        await app.send(value, wait=False)
+        await app.send(value, waits=False)
     await app.end(transaction)
     await _expect_aborted(app, transaction)
 
@@ -222,7 +222,7 @@ async def every_record_refused(app: Application) -> None:
 
 async def _expect_aborted(app: Application, transaction: LedgerEntry) -> None:
     """Checks that a transaction which a live producer reports as aborted has ended in the log."""
-    if "p" not in app.dead:
+    if "p" not in app.dead_names:
         app.expect_end(transaction, ReportedEnd.ABORTED)
         await app.expect_end_at_coordinator()
     await app.goes_on()

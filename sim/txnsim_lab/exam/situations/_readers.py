@@ -227,14 +227,14 @@ async def end_across_leader_change(app: Application) -> None:
     app.expect((await app.ends()).get(1), stable_offset, "the end before the move")
     await app.move_leader(1)
     app.expect(await app.poll_once(), [], "while it is open the reader gets")
-    unknown = {"do": "error", "error": "OFFSET_NOT_AVAILABLE"}
-    rule = await app.arm(
-        point="client.request", api="ListOffsets", topic="t", partition=1, action=unknown
+    error_action = {"do": "error", "error": "OFFSET_NOT_AVAILABLE"}
+    error_rule = await app.arm(
+        point="client.request", api="ListOffsets", topic="t", partition=1, action=error_action
     )
 
     async def know() -> None:
         await asyncio.sleep(METADATA_PAUSE_S)
-        await app.disarm(rule)
+        await app.disarm(error_rule)
 
     answered_ends, _ = await run_together(app.ends(), know())
     app.expect(answered_ends.get(1), stable_offset, "the end behind the move")
@@ -255,23 +255,23 @@ async def former_leader(app: Application) -> None:
     app.expect(await app.poll(1), ["a-1"], "the reader gets")
     former_leader_id = {"do": "error", "error": "NOT_LEADER_OR_FOLLOWER"}
     partition_fields: dict[str, Any] = {"topic": "t", "partition": 1}
-    metadata_requests = await app.requests("Metadata")
+    metadata_rule = await app.requests("Metadata")
     await app.arm(
         point="client.request",
         api="ListOffsets",
-        until=metadata_requests.id,
+        until=metadata_rule.id,
         action=former_leader_id,
         **partition_fields,
     )
     app.expect((await app.ends()).get(1), await app.end_of(1), "the end that it is told")
 
 
-def _read_fixture(fixture: FixtureTopic, **fault: Any) -> PlaySituation:
+def _read_fixture(fixture: FixtureTopic, **fault_fields: Any) -> PlaySituation:
     """Reads a fixture topic from its beginning.
 
     Args:
         fixture: The fixture topic.
-        fault: A fault on the responses to the reader.
+        fault_fields: A fault on the responses to the reader.
     """
 
     async def play(app: Application) -> None:
@@ -279,8 +279,8 @@ def _read_fixture(fixture: FixtureTopic, **fault: Any) -> PlaySituation:
         (KIP-98). In the Java client its position is after all of them, markers included.
         """
         topic = await write_fixture(app.target, fixture)
-        if fault:
-            await app.arm(point="client.response", **fault)
+        if fault_fields:
+            await app.arm(point="client.response", **fault_fields)
         await app.consumer(topic=fixture.expected.topic, partitions=1)
         values, stable_offset = fixture.expected.values, fixture.expected.stable
         values_read = short_values(

@@ -62,11 +62,11 @@ async def while_recovering(app: Application) -> None:
     transaction = await app.open("lost-1", producer="old")
     gap_error_action = _error_action("OUT_OF_ORDER_SEQUENCE_NUMBER")
     await app.arm(point="client.request", api="Produce", limit=1, action=gap_error_action)
-    refusal = await app.must_be_refused("lost-3", "old")
+    refusal_error = await app.must_be_refused("lost-3", "old")
     await app.must_init("new")
     async with app.within(LEARNS_S, "that the older producer learns that it is dead"):
-        await app.give_up(transaction, "old", refusal)
-        if "old" not in app.dead:
+        await app.give_up(transaction, "old", refusal_error)
+        if "old" not in app.dead_names:
             transaction = await app.transact("lost-5", producer="old")
             if transaction.reported_end is ReportedEnd.COMMITTED:
                 raise MissError("the older producer has committed")
@@ -93,7 +93,7 @@ async def raise_epoch_of_open_transaction(app: Application) -> None:
         await app.close("p")
     else:
         await app.end(transaction, decision="abort")
-        if app.dead:
+        if app.dead_names:
             raise MissError(f"to abort was right, and then the producer is dead{app.after_errors}")
     await app.goes_on()
 
@@ -113,7 +113,7 @@ async def init_slow(app: Application) -> None:
         await app.release(hold_rule)
         await asyncio.sleep(1)
 
-    answer, _ = await run_together(app.init(repeats=1, **bounds), come())
+    answer, _ = await run_together(app.init(calls_max=1, **bounds), come())
     if answer.error is not None:
         if not answer.error.retriable:
             raise MissError(f"init is slow, and fails{app.after_errors}")
@@ -138,10 +138,10 @@ async def abort_behind_slow_markers(app: Application) -> None:
         await app.must_transact(f"a{index}-1")
         transaction = app.ledger.begin(f"b{index}-2")
         await app.must("begin", producer="p")
-        await app.send(*transaction.values, wait=False)
+        await app.send(*transaction.values, waits=False)
         await asyncio.sleep(0.1)
         await app.must_end(transaction, decision="abort")
-        if app.dead:
+        if app.dead_names:
             raise MissError(f"the producer is dead{app.after_errors}")
 
 
@@ -165,7 +165,7 @@ async def too_large(app: Application) -> None:
     that refuses the record at once passes, too.
     """
     await app.must_init()
-    await app.transact("a-1", f"{'x' * TOO_LARGE_CHARS}-1", wait=False)
+    await app.transact("a-1", f"{'x' * TOO_LARGE_CHARS}-1", waits=False)
     await app.goes_on()
 
 
@@ -177,13 +177,13 @@ async def never_added(app: Application) -> None:
     records of its transaction have failed.
     """
     await app.must_init(patience_ms=SHORT_CALL_TIMEOUT_MS)
-    rule = await app.arm(point="client.request", api="AddPartitionsToTxn", action="drop")
+    fault_rule = await app.arm(point="client.request", api="AddPartitionsToTxn", action="drop")
 
     async def heal() -> None:
         await asyncio.sleep(7)
-        await app.disarm(rule)
+        await app.disarm(fault_rule)
 
-    await run_together(app.transact("a-1", "b-2", wait=False), heal())
+    await run_together(app.transact("a-1", "b-2", waits=False), heal())
     await app.goes_on()
 
 
@@ -219,11 +219,11 @@ async def lost_then_refused(app: Application) -> None:
     )
     transaction.values = ("a-1", "b-1", "c-1", "d-1")
     for value in transaction.values[1:]:
-        answer = await app.send(value, wait=False)
+        answer = await app.send(value, waits=False)
         app.expect_done(answer, f"handing over {value}")
         await asyncio.sleep(0.03)  # each is a batch of its own
     await app.end(transaction)
-    if app.dead:
+    if app.dead_names:
         raise MissError(f"the producer is dead{app.after_errors}")
     await app.goes_on()
 
@@ -264,7 +264,7 @@ async def closes_after_timeout(app: Application) -> None:
     drop_rule = await app.arm(point="client.request", api="Produce", action="drop")
     transaction = app.ledger.begin("a-1")
     await app.must("begin", producer="p")
-    await app.send("a-1", wait=False)
+    await app.send("a-1", waits=False)
     answer = await app.do("commit", producer="p")
     transaction.reported_end = ReportedEnd.UNKNOWN if answer.error else ReportedEnd.COMMITTED
     await app.disarm(drop_rule)
@@ -283,7 +283,7 @@ async def marker_without_records(app: Application) -> None:
     """
     neighbour = await app.neighbour()
     for values in ((), ("lost-1",), ()):
-        await neighbour.transact(TopicPartition("t", 1), values, committed=False)
+        await neighbour.transact(TopicPartition("t", 1), values, is_commit=False)
     await app.must_init()
     await app.must_transact("a-1")
     await app.consumer()
@@ -297,13 +297,11 @@ async def aborted_and_compressed(app: Application) -> None:
     gzip, which every library has.
     """
     neighbour = await app.neighbour()
-    for index, committed in enumerate((False, True, False)):
+    for index, is_commit in enumerate((False, True, False)):
         values = (f"x{index}-1", f"y{index}-1")
-        if committed:
+        if is_commit:
             app.ledger.begin(*values).reported_end = ReportedEnd.COMMITTED
-        await neighbour.transact(
-            TopicPartition("t", 1), values, committed=committed, compression=GZIP
-        )
+        await neighbour.transact(TopicPartition("t", 1), values, is_commit=is_commit, codec=GZIP)
     await app.consumer()
     app.expect(await app.poll(2), ["x1-1", "y1-1"], "the reader gets")
 
@@ -314,11 +312,11 @@ async def aborted_and_compressed(app: Application) -> None:
 async def both_die(app: Application) -> None:
     """The Java client sends FindCoordinator for each of the two when the connection is lost."""
     await app.must_init()
-    shared_broker = await app.kafka.leaders.coordinator_of(TRANSACTIONAL_ID)
-    await _coordinate(app, shared_broker)
+    broker_of_both = await app.kafka.leaders.coordinator_of(TRANSACTIONAL_ID)
+    await _coordinate(app, broker_of_both)
     await app.must_transact("a-1", group="g", position=3)
-    app.steps.append(f"broker {shared_broker} dies, which coordinates both")
-    await app.kill(shared_broker)
+    app.steps.append(f"broker {broker_of_both} dies, which coordinates both")
+    await app.kill(broker_of_both)
     await asyncio.sleep(1)
     await app.must_transact("b-2", group="g", position=4)
 
@@ -343,10 +341,10 @@ async def unreachable(app: Application) -> None:
     """The Java client throws TimeoutException after ``max.block.ms``, here four seconds."""
     await app.must_init(patience_ms=SHORT_CALL_TIMEOUT_MS)
     broker = await _broker_without_role(app)
-    silence_rule = await _cut_off_broker(app, broker)
+    silence_rules = await _cut_off_broker(app, broker)
     await app.transact("a-1", group="g", position=3)
-    for rule in silence_rule:
-        await app.disarm(rule)
+    for fault_rule in silence_rules:
+        await app.disarm(fault_rule)
     await app.goes_on()
 
 
@@ -361,7 +359,7 @@ async def unreachable_then_moves(app: Application) -> None:
     broker = await _broker_without_role(app)
     transaction = await app.open("a-1")
     transaction.group, transaction.position = "g", 3
-    silence_rule = await _cut_off_broker(app, broker)
+    silence_rules = await _cut_off_broker(app, broker)
 
     async def move() -> None:
         await asyncio.sleep(UNREACHABLE_S)
@@ -370,8 +368,8 @@ async def unreachable_then_moves(app: Application) -> None:
 
     async with app.within(UNREACHABLE_S + FOUND_S, "finding the new coordinator"):
         answer, _ = await run_together(app.send_offsets("g", 3), move())
-    for rule in silence_rule:
-        await app.disarm(rule)
+    for fault_rule in silence_rules:
+        await app.disarm(fault_rule)
     app.expect_done(answer, "sending the positions")
     await app.must_end(transaction)
 

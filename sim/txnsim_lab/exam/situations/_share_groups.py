@@ -272,7 +272,7 @@ def _answer_lost(api: str) -> _PlayWithSharers:
         await sharers.get()
         await app.arm(point="client.response", api=api, limit=1, action="disconnect")
         await sharers.acknowledge("accept")
-        sharers.done.add("a-1")  # the leader has it, also if the library does not know
+        sharers.accepted_values.add("a-1")  # the leader has it, also if the library does not know
         await app.must_transact("b-1")
         await sharers.work(wanted_values=("a-1", "b-1"))
 
@@ -369,9 +369,9 @@ async def two_members(app: Application, sharers: Sharers) -> None:
     await sharers.join("m")
     await sharers.join("n", client_id=OTHER_CLIENT_ID)
     values = [f"a{index}-{1 + index % 2}" for index in range(8)]
-    for start in range(0, 8, 4):
-        await app.must_transact(*values[start : start + 4], end="commit")
-        await app.must_transact(f"lost{start}-1", end="abort")
+    for start_offset in range(0, 8, 4):
+        await app.must_transact(*values[start_offset : start_offset + 4], end="commit")
+        await app.must_transact(f"lost{start_offset}-1", end="abort")
     await sharers.work("m", "n", wanted_values=values)
 
 

@@ -12,20 +12,20 @@ from txnsim_lab.exam.results import MissError
 from txnsim_lab.exam.situation import PlaySituation, Situation, situation
 
 
-def _struck(end: str, *, must_report: bool = True, **fault: Any) -> PlaySituation:
+def _play_end(end_word: str, *, must_report: bool = True, **fault_fields: Any) -> PlaySituation:
     """Plays a transaction whose EndTxn meets a fault.
 
     Args:
-        end: The end, commit or abort.
+        end_word: The end, commit or abort.
         must_report: Whether the library must report this end; otherwise any truthful report passes.
-        fault: The fault rule.
+        fault_fields: The fault rule.
     """
 
     async def play(app: Application) -> None:
         await app.must_init()
-        rule = await app.arm(**{"api": "EndTxn", "limit": 1, **fault})
-        await (app.must_transact if must_report else app.transact)("a-1", "b-2", end=end)
-        await app.disarm(rule)
+        fault_rule = await app.arm(**{"api": "EndTxn", "limit": 1, **fault_fields})
+        await (app.must_transact if must_report else app.transact)("a-1", "b-2", end=end_word)
+        await app.disarm(fault_rule)
         await app.goes_on()
 
     return play
@@ -58,38 +58,38 @@ _REFUSED: Final = (
 
 _FAULT_TABLE: Final = (
     ("commit-lost", "The commit is lost on its way: is it sent again?",
-     _struck("commit", **_ASKED, action="drop"), _REPEATED),
+     _play_end("commit", **_ASKED, action="drop"), _REPEATED),
     ("commit-answer-lost", "The answer to the commit is lost: is the commit asked for again?",
-     _struck("commit", **_ANSWERED, action="drop"), _REPEATED),
+     _play_end("commit", **_ANSWERED, action="drop"), _REPEATED),
     ("commit-connection-breaks-before", "The connection breaks before the commit is read.",
-     _struck("commit", **_ASKED, action="disconnect"), _REPEATED),
+     _play_end("commit", **_ASKED, action="disconnect"), _REPEATED),
     ("commit-connection-breaks-after", "The connection breaks when the commit is done.",
-     _struck("commit", **_ANSWERED, action="disconnect"), _REPEATED),
+     _play_end("commit", **_ANSWERED, action="disconnect"), _REPEATED),
     ("abort-lost", "The abort is lost on its way.",
-     _struck("abort", **_ASKED, action="drop"), _REPEATED),
+     _play_end("abort", **_ASKED, action="drop"), _REPEATED),
     ("abort-answer-lost", "The answer to the abort is lost.",
-     _struck("abort", **_ANSWERED, action="drop"), _REPEATED),
+     _play_end("abort", **_ANSWERED, action="drop"), _REPEATED),
     ("abort-connection-breaks-before", "The connection breaks before the abort is read.",
-     _struck("abort", **_ASKED, action="disconnect"), _REPEATED),
+     _play_end("abort", **_ASKED, action="disconnect"), _REPEATED),
     ("abort-connection-breaks-after", "The connection breaks when the abort is done.",
-     _struck("abort", **_ANSWERED, action="disconnect"), _REPEATED),
+     _play_end("abort", **_ANSWERED, action="disconnect"), _REPEATED),
     *((f"commit-answered-{error.lower().replace('_', '-')}",
        f"The commit is answered {error}, three times, and then done.",
-       _struck("commit", **_ASKED, limit=3, action={"do": "error", "error": error}), _RETRIABLE)
+       _play_end("commit", **_ASKED, limit=3, action={"do": "error", "error": error}), _RETRIABLE)
       for error in _ASKED_AGAIN),
     *((f"abort-answered-{error.lower().replace('_', '-')}",
        f"The abort is answered {error}, three times, and then done.",
-       _struck("abort", **_ASKED, limit=3, action={"do": "error", "error": error}), _RETRIABLE)
+       _play_end("abort", **_ASKED, limit=3, action={"do": "error", "error": error}), _RETRIABLE)
       for error in _ASKED_AGAIN),
     *((f"commit-refused-{error.lower().replace('_', '-')}",
        f"The commit is refused with {error}: is the application told that it is not committed?",
-       _struck("commit", must_report=False, **_ASKED, limit=100,
+       _play_end("commit", must_report=False, **_ASKED, limit=100,
                action={"do": "error", "error": error}),
        _REFUSAL)
       for error in _REFUSED),
     *((f"abort-refused-{error.lower().replace('_', '-')}",
        f"The abort is refused with {error}: how does the application go on?",
-       _struck("abort", must_report=False, **_ASKED, action={"do": "error", "error": error}),
+       _play_end("abort", must_report=False, **_ASKED, action={"do": "error", "error": error}),
        _REFUSAL)
       for error in _REFUSED),
 )  # fmt: skip
@@ -138,7 +138,7 @@ async def abort_while_completing(app: Application) -> None:
         await app.must_transact(value)
         transaction = app.ledger.begin(lost_value)
         await app.must("begin", producer="p")
-        await app.send(lost_value, wait=False)
+        await app.send(lost_value, waits=False)
         await app.must_end(transaction, "p", "abort")
     await app.goes_on()
 
@@ -158,7 +158,7 @@ async def abort_without_leader(app: Application) -> None:
     await app.must_transact("a-1")
     transaction = app.ledger.begin("lost-1", "lost-2")
     await app.must("begin", producer="p")
-    await app.send("lost-1", wait=False)
+    await app.send("lost-1", waits=False)
     await asyncio.sleep(WAITING_S)
     error_action = {"do": "error", "error": "LEADER_NOT_AVAILABLE"}
     metadata_rule = await app.arm(**_ASKED, api="Metadata", action=error_action, must_strike=False)
@@ -209,9 +209,9 @@ async def commit_late(app: Application) -> None:
     await app.must_init()
     hold_rule = await app.arm(point="client.request", api="EndTxn", limit=1, action="hold")
     await app.transact("a-1")
-    if "p" in app.dead:
+    if "p" in app.dead_names:
         await app.must_init("p")
-    following = await app.open("b-2")
+    following_transaction = await app.open("b-2")
     await app.release(hold_rule)
     await asyncio.sleep(0.5)
     records = await app.records(settle_ms=0)
@@ -220,7 +220,7 @@ async def commit_late(app: Application) -> None:
     ]
     if early_records:
         raise MissError("the late commit of the first transaction has committed the second one")
-    await app.end(following)
+    await app.end(following_transaction)
     await app.goes_on()
 
 
@@ -267,10 +267,14 @@ def _while_coordinator(disturb: Callable[[Application], Awaitable[None]]) -> Pla
     return play
 
 
-async def _resigns(app: Application) -> None:
-    home = await app.target.home_of_id(app.name(TRANSACTIONAL_ID))
-    action = {"do": "resign-leader", "topic": home.topic, "partition": home.partition}
-    await app.arm(**_ASKED, api="EndTxn", limit=1, action=action)
+async def _resign_leader(app: Application) -> None:
+    home_partition = await app.target.home_of_id(app.name(TRANSACTIONAL_ID))
+    resign_action = {
+        "do": "resign-leader",
+        "topic": home_partition.topic,
+        "partition": home_partition.partition,
+    }
+    await app.arm(**_ASKED, api="EndTxn", limit=1, action=resign_action)
 
 
 async def _loads(app: Application) -> None:
@@ -296,7 +300,7 @@ _COORDINATOR_ROWS: Final = (
                   _while_coordinator(Application.kill_coordinator)),
     situation("commit-while-coordinator-resigns", "end unknown", "The coordinator resigns when the"
               " commit arrives, is elected again, and loads its log.")(
-                  _while_coordinator(_resigns)),
+                  _while_coordinator(_resign_leader)),
     situation("commit-while-coordinator-loads", "end unknown", "The coordinator has moved, and its"
               " new broker takes two seconds to load its log.")(_while_coordinator(_loads)),
     situation("commit-while-coordinator-is-cut-off", "end unknown", "All that goes to the"
@@ -343,7 +347,7 @@ def _call_after_end(first_end: str, second_end: str) -> PlaySituation:
         await app.must_transact("a-1", "b-2", end=first_end)
         answer = await app.do(second_end, producer="p")
         if answer.error is None:
-            app.choices.append(
+            app.names_of_choices.append(
                 f"{second_end} after {first_end} is no error; in the Java client it is"
             )
         elif answer.error.fatal:

@@ -59,7 +59,7 @@ class Worker:
         self._app = app
         self.name: Final = name
         self._topic = topic
-        self._id = transactional_id
+        self._transactional_id = transactional_id
         self._member = name
 
     async def start(self) -> None:
@@ -70,26 +70,26 @@ class Worker:
             NotAskedError: The driver knows neither ``worker`` nor ``subscribe``.
         """
         app = self._app
-        app.dead.discard(self.name)
-        app.opened.add(self.name)
+        app.dead_names.discard(self.name)
+        app.opened_names.add(self.name)
         try:
             await app.must(
                 "worker",
                 worker=self.name,
-                transactional_id=app.name(self._id),
+                transactional_id=app.name(self._transactional_id),
                 **app.reading(GROUP, self._topic),
                 **DEFAULT_BOUNDS,
             )
         except NotAskedError:
             self._member = f"{self.name}-member"
-            await app.must_init(self.name, transactional_id=self._id)
+            await app.must_init(self.name, transactional_id=self._transactional_id)
             await app.subscribe(self._member, GROUP, "classic", topic=self._topic)
 
     async def end(self) -> None:
         """Closes its producer, if it is not dead already, and its member, as the end of a process
         does.
         """
-        for name in sorted({self.name, self._member} - self._app.dead):
+        for name in sorted({self.name, self._member} - self._app.dead_names):
             await self._app.close(name)
 
     @property
@@ -122,16 +122,20 @@ class Worker:
             MissError: No record comes.
         """
         for _ in range(POLLS_MAX):
-            if (inputs := await self.poll()) is not None:
-                return inputs
+            if (taken_records := await self.poll()) is not None:
+                return taken_records
         raise MissError(f"nothing more comes to the worker{self._app.after_errors}")
 
-    async def transact(self, *values: str, inputs: TakenRecords | None = None) -> LedgerEntry:
+    async def transact(
+        self, *values: str, taken_records: TakenRecords | None = None
+    ) -> LedgerEntry:
         """Writes records, and commits them with the positions of the inputs."""
-        app, position = self._app, -1 if inputs is None else inputs.following
-        transaction = app.ledger.begin(*values, group=GROUP if inputs else "", position=position)
+        app, position = self._app, -1 if taken_records is None else taken_records.following
+        transaction = app.ledger.begin(
+            *values, group=GROUP if taken_records else "", position=position
+        )
         answer = await app.fill(values, self.name)
-        if inputs is not None and not self._is_tied and answer.error is None:
+        if taken_records is not None and not self._is_tied and answer.error is None:
             answer = await app.send_offsets(
                 GROUP, position, producer=self.name, member=self._member
             )
@@ -140,41 +144,41 @@ class Worker:
         else:
             await app.end(transaction, producer=self.name)
         if (
-            inputs is not None
+            taken_records is not None
             and transaction.reported_end is not ReportedEnd.COMMITTED
             and not self._is_dead
         ):
-            await self._go_back(inputs)
+            await self._go_back(taken_records)
         return transaction
 
     @property
     def _is_dead(self) -> bool:
-        return self.name in self._app.dead
+        return self.name in self._app.dead_names
 
-    async def _go_back(self, inputs: TakenRecords) -> None:
+    async def _go_back(self, taken_records: TakenRecords) -> None:
         """Seeks back to the first input; a library that ties consumer and producer does so by
         itself.
         """
         if not self._is_tied:
-            topic, offset = self._app.name(self._topic), inputs.first
+            topic, offset = self._app.name(self._topic), taken_records.first
             await self._app.must(
                 "seek",
                 consumer=self._member,
                 topic=topic,
-                partition=inputs.partition,
+                partition=taken_records.partition,
                 offset=offset,
             )
 
     async def work(
         self,
-        inputs: Sequence[str],
+        input_values: Sequence[str],
         *,
         fault_context: AbstractAsyncContextManager[None] | None = None,
     ) -> None:
         """Writes a record for each input until the library reports all as committed.
 
         Args:
-            inputs: Values of the input records.
+            input_values: Values of the input records.
             fault_context: Entered after the first poll, left after the first transaction.
 
         Raises:
@@ -185,16 +189,20 @@ class Worker:
             if self._is_dead:
                 await self.end()
                 await self.start()
-            batch = await self.take()
-            values = [f"{value}.{number}" for value in batch.values]
+            taken_records = await self.take()
+            output_values = [f"{value}.{number}" for value in taken_records.values]
             async with fault_context if fault_context is not None and not number else nullcontext():
-                transaction = await self.transact(*values, inputs=batch)
+                transaction = await self.transact(*output_values, taken_records=taken_records)
             if transaction.reported_end is ReportedEnd.COMMITTED:
-                finished_values |= set(batch.values)
-            if finished_values >= set(inputs):
+                finished_values |= set(taken_records.values)
+            if finished_values >= set(input_values):
                 break
-        counts = Counter(value.rpartition(".")[0] for value in await self._app.committed_values())
-        wrong_counts = {value: counts[value] for value in inputs if counts[value] != 1}
+        count_by_input = Counter(
+            value.rpartition(".")[0] for value in await self._app.committed_values()
+        )
+        wrong_counts = {
+            value: count_by_input[value] for value in input_values if count_by_input[value] != 1
+        }
         if wrong_counts:
             raise MissError(f"each input counts once, but was worked on so often: {wrong_counts}")
 
@@ -202,7 +210,7 @@ class Worker:
 _INPUTS: Final = ("in-1", "in-2", "in-3")
 
 
-async def _ready(app: Application) -> Worker:
+async def _start_ready_worker(app: Application) -> Worker:
     """A started worker with input to process."""
     await app.fill_input(*_INPUTS)
     worker = Worker(app)
@@ -210,7 +218,9 @@ async def _ready(app: Application) -> Worker:
     return worker
 
 
-def _struck(api: str, action: Any, *, point: str = "client.request") -> PlaySituation:
+def _play_struck_worker(
+    api: str, fault_action: Any, *, point: str = "client.request"
+) -> PlaySituation:
     """Runs a worker; one of its requests meets a fault."""
 
     async def play(app: Application) -> None:
@@ -218,8 +228,8 @@ def _struck(api: str, action: Any, *, point: str = "client.request") -> PlaySitu
         at all (KIP-98, KIP-447). After an abort it goes back to these inputs, so each input counts
         once.
         """
-        worker = await _ready(app)
-        await app.arm(limit=1, point=point, api=api, action=action)
+        worker = await _start_ready_worker(app)
+        await app.arm(limit=1, point=point, api=api, action=fault_action)
         await worker.work(_INPUTS)
 
     return play
@@ -232,16 +242,16 @@ def _error_action(error: str) -> dict[str, str]:
 _SITUATION_TABLE: Final[tuple[tuple[str, SituationKind, str, PlaySituation], ...]] = (
     ("worker-commit-refused", "end unknown",
      "A worker's commit is refused with UNKNOWN_SERVER_ERROR: does each input count once?",
-     _struck("EndTxn", _error_action("UNKNOWN_SERVER_ERROR"))),
+     _play_struck_worker("EndTxn", _error_action("UNKNOWN_SERVER_ERROR"))),
     ("worker-commit-answer-lost", "end unknown",
      "The answer to a worker's commit is lost: does each input count once?",
-     _struck("EndTxn", "drop", point="client.response")),
+     _play_struck_worker("EndTxn", "drop", point="client.response")),
     ("worker-positions-refused", "groups",
      "A worker's positions are refused with NOT_COORDINATOR: does each input count once?",
-     _struck("TxnOffsetCommit", _error_action("NOT_COORDINATOR"))),
+     _play_struck_worker("TxnOffsetCommit", _error_action("NOT_COORDINATOR"))),
     ("worker-is-unknown", "groups",
      "A worker's positions are refused with UNKNOWN_MEMBER_ID: does each input count once?",
-     _struck("TxnOffsetCommit", _error_action("UNKNOWN_MEMBER_ID"))),
+     _play_struck_worker("TxnOffsetCommit", _error_action("UNKNOWN_MEMBER_ID"))),
 )  # fmt: skip
 _KNOWN_BUGS: Final = {"worker-commit-refused": ("franz-go 6ecd2f9f",)}
 
@@ -252,7 +262,7 @@ async def works(app: Application) -> None:
     """The records that a worker writes are committed with the positions of its inputs, or not at
     all (KIP-98, KIP-447), so each input counts once.
     """
-    await (await _ready(app)).work(_INPUTS)
+    await (await _start_ready_worker(app)).work(_INPUTS)
 
 
 @situation("worker-ends-when-refused", "end unknown", "A worker's commit is refused with"
@@ -262,7 +272,7 @@ async def ends_when_refused(app: Application) -> None:
     """A library may say "committed" only if the transaction is committed. The next process begins
     at the committed positions, so each input counts once.
     """
-    worker = await _ready(app)
+    worker = await _start_ready_worker(app)
 
     @asynccontextmanager
     async def to_its_end() -> AsyncIterator[None]:
@@ -280,7 +290,7 @@ async def worker_rebalanced(app: Application) -> None:
     """Inputs that were read in an old generation may be committed before the next one begins, or
     never (KIP-447), so each input counts once.
     """
-    worker, other_worker = await _ready(app), Worker(app, "x", transactional_id="till")
+    worker, other_worker = await _start_ready_worker(app), Worker(app, "x", transactional_id="till")
 
     @asynccontextmanager
     async def another_member() -> AsyncIterator[None]:

@@ -141,7 +141,7 @@ class OwnClusterRoutes(ClusterNoun):
         lesson, _ = _lesson_of(request)
         part = _part_of(lesson, request)
         question_facts = [part.fact] if part.fact else []
-        facts_found, because = await self._facts(lesson, (*question_facts, *part.goal))
+        facts_found, because = await self._read_facts(lesson, (*question_facts, *part.goal))
         goal_facts = tuple(
             GoalFact(fact=fact_text(fact_words), wanted=wanted_value, found=facts_found[fact_words])
             for fact_words, wanted_value in part.goal.items()
@@ -189,7 +189,7 @@ class OwnClusterRoutes(ClusterNoun):
         that was loaded from disks still sends the markers that its coordinators owe.
         """
         for _ in range(int(NEEDS_WAIT_S / NEEDS_POLL_S)):
-            found_facts, _ = await self._facts(lesson, needed_facts)
+            found_facts, _ = await self._read_facts(lesson, needed_facts)
             unmet_needs = {
                 fact_words: wanted_value
                 for fact_words, wanted_value in needed_facts.items()
@@ -200,7 +200,7 @@ class OwnClusterRoutes(ClusterNoun):
             await asyncio.sleep(NEEDS_POLL_S)
         return unmet_needs
 
-    async def _facts(
+    async def _read_facts(
         self, lesson: Lesson, asked_facts: Iterable[str]
     ) -> tuple[Mapping[str, str], tuple[str, ...]]:
         """Facts by name, or the reason why one is unknown; and the findings of the judges."""
@@ -227,8 +227,8 @@ class OwnClusterRoutes(ClusterNoun):
         environment = self._cluster.environment
         look_recorder = recorder.Recorder(environment.clock)
         partitions = [
-            self.partition(fact_place.topic, fact_place.partition)
-            for fact_place in places_of_facts(fact_names)
+            self.partition(fact_partition.topic, fact_partition.partition)
+            for fact_partition in places_of_facts(fact_names)
         ]
         client_settings = ClientSettings(
             client_id=outside_view.ONLOOKER_NAME, api_timeout_ms=LOOK_TIMEOUT_MS

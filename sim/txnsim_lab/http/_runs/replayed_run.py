@@ -30,7 +30,7 @@ class _Replay:
     """One repetition of a run: both ends of ``DriverChannel``, and its ``CheckpointStore``."""
 
     def __init__(self, messages: list[bytes]) -> None:
-        self._orders = iter(messages)
+        self._messages = iter(messages)
         self.last_answer = b""
         """The last answer: the present stop, or why the run went back."""
         self.checkpoint_count = 0
@@ -39,7 +39,7 @@ class _Replay:
         self.last_answer = message
 
     def hear(self) -> bytes:
-        message = next(self._orders, None)
+        message = next(self._messages, None)
         if message is None:
             raise _CommandsDone
         return message
@@ -85,11 +85,11 @@ class ReplayedRun:
                 self._obeyed_commands += new_messages
             return [replay.last_answer]
         except _GoBack as going_back:
-            refusal = [] if _is_back_command(new_messages) else [replay.last_answer]
+            refusal_messages = [] if _is_back_command(new_messages) else [replay.last_answer]
             self._obeyed_commands = [*self._obeyed_commands, *new_messages][
                 : replay.checkpoint_count - going_back.moments_back
             ]
-            return [*refusal, *self._replay_with([])]
+            return [*refusal_messages, *self._replay_with([])]
         return [replay.last_answer]
 
 

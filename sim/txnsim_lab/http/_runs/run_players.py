@@ -44,18 +44,18 @@ class ReplayedPlayer:
     def __init__(self, thread: WorkThread) -> None:
         self._thread = thread
         self._replayed_run: replayed_run.ReplayedRun | None = None
-        self._answers: deque[bytes] = deque()
+        self._pending_answers: deque[bytes] = deque()
         self._is_killed = False
 
     async def send(self, message: bytes) -> None:
         """Send the order or a command, and wait until it is obeyed."""
-        self._answers += await self._thread.do(partial(self._send_message, message))
+        self._pending_answers += await self._thread.do(partial(self._send_message, message))
 
     async def hear(self) -> bytes:
         """The next answer, which ``send`` has stored."""
-        if self._is_killed or not self._answers:
+        if self._is_killed or not self._pending_answers:
             raise ProcessEndedError("the run has ended")
-        return self._answers.popleft()
+        return self._pending_answers.popleft()
 
     def kill(self) -> None:
         """Mark the run as ended. A command that is being obeyed goes on to its end."""

@@ -79,7 +79,7 @@ class RunRequest:
         self.results: list[RunResult] = []
         self.error: str | None = None
         self.has_ended = False
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiting_futures: list[asyncio.Future[None]] = []
 
     @property
     def is_over(self) -> bool:
@@ -88,7 +88,7 @@ class RunRequest:
     def end(self) -> None:
         """Mark the request as ended, and wake those who wait for it."""
         self.has_ended = True
-        for waiter in self._waiters:
+        for waiter in self._waiting_futures:
             if not waiter.done():
                 waiter.set_result(None)
 
@@ -125,12 +125,12 @@ class RunRequest:
         wait_timer = clock.call_later(
             wait_ms, lambda: None if waiter.done() else waiter.set_result(None)
         )
-        self._waiters.append(waiter)
+        self._waiting_futures.append(waiter)
         try:
             await waiter
         finally:
             wait_timer.cancel()
-            self._waiters.remove(waiter)
+            self._waiting_futures.remove(waiter)
 
     @property
     def state(self) -> str:
@@ -161,15 +161,15 @@ class RunRequest:
 
 
 def _run_view(result: RunResult) -> RunView:
-    verdict: JudgesResult = result.verdict
+    judges_result: JudgesResult = result.verdict
     return RunView(
         run=result.run,
         mode=result.mode,
         take=result.take,
-        expected=words_of(verdict.expected),
-        observed=words_of(verdict.observed),
-        verdict=verdict.observed,
-        because=verdict.because,
+        expected=words_of(judges_result.expected),
+        observed=words_of(judges_result.observed),
+        verdict=judges_result.observed,
+        because=judges_result.because,
         cured=None if result.cured is None else words_of(result.cured.observed),
         as_declared=result.as_declared,
         duration_ms=result.duration_ms,

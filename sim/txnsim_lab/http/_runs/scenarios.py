@@ -104,7 +104,7 @@ class DrivenRun(RunRequest):
     """A request for a driven run. ``has_ended`` tells that it waits at a step, or at its end."""
 
     _player: RunPlayer | None = None
-    _state: RunStopped | RunEnded | None = None
+    _run_state: RunStopped | RunEnded | None = None
     _refusal: str | None = None
     is_cancelled = False
 
@@ -123,27 +123,27 @@ class DrivenRun(RunRequest):
         if self.is_cancelled:
             return "cancelled"
         state = super().state
-        return "paused" if state == "done" and isinstance(self._state, RunStopped) else state
+        return "paused" if state == "done" and isinstance(self._run_state, RunStopped) else state
 
     @property
     def stop(self) -> Stop | None:
         """As ``RunsView.at``."""
-        if self._state is None:
+        if self._run_state is None:
             return None
         return Stop(
-            next=self._state.next if isinstance(self._state, RunStopped) else None,
-            back=self._state.back,
-            inputs=self._state.inputs,
-            error=self._refusal or self._state.error,
+            next=self._run_state.next if isinstance(self._run_state, RunStopped) else None,
+            back=self._run_state.back,
+            inputs=self._run_state.inputs,
+            error=self._refusal or self._run_state.error,
         )
 
     def trace_of(self, label: str | None, take: str) -> bytes:
         """The trace up to the present step."""
-        if isinstance(self._state, RunStopped):
+        if isinstance(self._run_state, RunStopped):
             (scenario_run,) = self.plan
             if label not in (None, scenario_run.run) or take != scenario_run.take:
                 raise RefusedError(422, f"the run is {scenario_run.run} {scenario_run.take}")
-            return self._state.trace
+            return self._run_state.trace
         return super().trace_of(label, take)
 
     async def begin(
@@ -175,7 +175,7 @@ class DrivenRun(RunRequest):
                 self.error = refusal or str(process_ended)
             self.end()
             return
-        self._refusal, self._state = refusal, state
+        self._refusal, self._run_state = refusal, state
         self.results = [] if isinstance(state, RunStopped) else [result_of(state.result)]
         self.end()
 
@@ -319,13 +319,15 @@ class ScenarioRoutes(Noun):
         """Run a scenario in virtual time, in a cluster of its own."""
         wait_ms = number_of(request, "wait_ms", default=WAIT_MS, minimum=0, maximum=WAIT_MS_MAX)
         asked_run = await body.read()
-        plan = await self._read_files(partial(_plan_runs, asked_run))
+        planned_runs = await self._read_files(partial(_plan_runs, asked_run))
         if not 0 <= asked_run.seed <= SEED_MAX:
             raise RefusedError(422, f"seed is {asked_run.seed}, expected 0 to {SEED_MAX}")
         self._make_room()
         if asked_run.paused or asked_run.inputs:
-            return await self._answer_with_view(await self._begin_driven(plan, asked_run), wait_ms)
-        posted_run = PostedRun(str(next(self._run_ids)), plan, asked_run.seed)
+            return await self._answer_with_view(
+                await self._begin_driven(planned_runs, asked_run), wait_ms
+            )
+        posted_run = PostedRun(str(next(self._run_ids)), planned_runs, asked_run.seed)
         self._requests[posted_run.id] = posted_run
         story_yaml = await self._read_files(partial(_yaml_of, asked_run))
         self._environment.tasks.spawn(
@@ -651,17 +653,17 @@ def _plan_runs(asked_run: RunScenario) -> list[ScenarioRun]:
     for take in asked_run.takes:
         if take not in TAKES:
             raise RefusedError(422, f"take is {take!r}, expected one of {', '.join(TAKES)}")
-    plan = [
+    planned_runs = [
         ScenarioRun(scenario=scenario, run=run_label, take=take)
         for run_label in dict.fromkeys(asked_run.runs or scenario.runs)
         for take in dict.fromkeys(asked_run.takes)
         if take in scenario.takes
     ]
-    if not plan:
+    if not planned_runs:
         raise RefusedError(
             422, f"{scenario.name} has no {' or '.join(asked_run.takes) or 'take'} to run"
         )
-    return plan
+    return planned_runs
 
 
 def _scenario_of(asked_run: RunScenario) -> Scenario:

@@ -62,37 +62,42 @@ def one_file(
     Raises:
         ConfigError: A run has more events than the page can hold.
     """
-    for title, run in runs:
-        if len(run.events) > EVENTS_MAX:
+    for title, recording in runs:
+        if len(recording.events) > EVENTS_MAX:
             raise ConfigError(
-                f"{title}: {len(run.events):,} events, and the page holds at most {EVENTS_MAX:,}:"
-                " read it with `txnsim trace brief` or `txnsim trace export`, or record less"
+                f"{title}: {len(recording.events):,} events, and the page holds at most"
+                f" {EVENTS_MAX:,}: read it with `txnsim trace brief` or"
+                " `txnsim trace export`, or record less"
             )
-    titled_runs = [(title, redact_run(run) if redacts else run) for title, run in runs]
+    titled_runs = [
+        (title, redact_run(recording) if redacts else recording) for title, recording in runs
+    ]
     remark_text = remark(redacts=redacts)
     run_list = _RunList(
         remark=remark_text,
         runs=tuple(
             _PageRun(
                 title=title,
-                moments=tuple(moments(run, report_progress=_run_progress(report_progress, title))),
-                findings=findings(run),
+                moments=tuple(
+                    moments(recording, report_progress=_run_progress(report_progress, title))
+                ),
+                findings=findings(recording),
             )
-            for title, run in titled_runs
+            for title, recording in titled_runs
         ),
     )
     report_progress("packing the events …")
     packed_elements = [
         _packed_element("runs", msgspec.json.encode(run_list)),
         *(
-            _packed_element(f"trace-{run_index}", run.to_lines())
-            for run_index, (_, run) in enumerate(titled_runs)
+            _packed_element(f"trace-{run_index}", recording.to_lines())
+            for run_index, (_, recording) in enumerate(titled_runs)
         ),
     ]
-    css = files()["app.css"]
+    style_sheet = files()["app.css"]
     icon_url = f"data:image/svg+xml;base64,{base64.b64encode(files()['icon.svg']).decode()}"
     security_policy = (
-        f"default-src 'none'; script-src {digest(script())}; style-src {digest(css)};"
+        f"default-src 'none'; script-src {digest(script())}; style-src {digest(style_sheet)};"
         " img-src data:; base-uri 'none'; form-action 'none'"
     )
     title = html.escape(runs[0][0] if runs else "no run")
@@ -107,7 +112,7 @@ def one_file(
 <title>txnsim: {title}</title>
 <!-- {remark_text} -->
 <link rel="icon" href="{icon_url}" type="image/svg+xml">
-<style>{css.decode()}</style>
+<style>{style_sheet.decode()}</style>
 </head>
 <body>
 <noscript>This page needs JavaScript. {remark_text}</noscript>

@@ -87,7 +87,7 @@ class OpenTraceRoutes(Noun):
     """The route that opens a trace."""
 
     def __init__(self) -> None:
-        self._traces: list[bytes] = []
+        self._opened_traces: list[bytes] = []
 
     @Operation("post", f"{PREFIX}/traces", refusals=("422",))
     async def open(self, _request: Request, body: Body[OpenTrace]) -> OpenedTrace:
@@ -102,9 +102,9 @@ class OpenTraceRoutes(Noun):
                 trace_findings = findings(recording)
         except BadInputError as error:
             raise RefusedError(422, str(error)) from error
-        self._traces.append(trace_bytes)
+        self._opened_traces.append(trace_bytes)
         return OpenedTrace(
-            id=f"{_OPENED_ID_START}{len(self._traces)}",
+            id=f"{_OPENED_ID_START}{len(self._opened_traces)}",
             events=len(recording.events),
             findings=trace_findings,
         )
@@ -120,6 +120,6 @@ class OpenTraceRoutes(Noun):
         if not trace_id.startswith(_OPENED_ID_START):
             return None
         trace_number = trace_id.removeprefix(_OPENED_ID_START)
-        if not trace_number.isdecimal() or not 1 <= int(trace_number) <= len(self._traces):
+        if not trace_number.isdecimal() or not 1 <= int(trace_number) <= len(self._opened_traces):
             raise RefusedError(404, f"no trace {trace_id!r} was opened")
-        return self._traces[int(trace_number) - 1]
+        return self._opened_traces[int(trace_number) - 1]

@@ -236,18 +236,18 @@ def _make_files(work_folder: Path, parts_folder: Path, named_parts: Parts) -> di
         name: (work_folder / name).read_bytes() for name in (*archive_names, "known.json")
     }
     site_files[PACKED[_WASM]] = gzip.compress((pyodide_folder / _WASM).read_bytes(), 9, mtime=0)
-    digests = {name: digest(content) for name, content in site_files.items()}
-    worker_constants = {"FILES": digests, "LOCK": pyodide_lock["info"], "PACKED": PACKED}
+    digest_by_file = {name: digest(content) for name, content in site_files.items()}
+    worker_constants = {"FILES": digest_by_file, "LOCK": pyodide_lock["info"], "PACKED": PACKED}
     site_files["site_worker.js"] = _with_constants("site_worker.js", worker_constants)
-    site_files["index.html"] = _index_html(page_parts["index.html"].decode(), digests)
-    digests |= {name: digest(site_files[name]) for name in ("site_worker.js", "index.html")}
+    site_files["index.html"] = _index_html(page_parts["index.html"].decode(), digest_by_file)
+    digest_by_file |= {name: digest(site_files[name]) for name in ("site_worker.js", "index.html")}
     site_files |= {
         "LICENSE.txt": licence(),
         "source.tar.xz": source(),
     }  # not kept in the cache: a visit needs neither
-    build_id = hashlib.sha256(msgspec.json.encode(digests)).hexdigest()[:12]
+    build_id = hashlib.sha256(msgspec.json.encode(digest_by_file)).hexdigest()[:12]
     site_files["sw.js"] = _with_constants(
-        "sw.js", {"FILES": digests, "PACKED": PACKED, "BUILD": build_id}
+        "sw.js", {"FILES": digest_by_file, "PACKED": PACKED, "BUILD": build_id}
     )
     return site_files
 
@@ -276,7 +276,9 @@ def own_files() -> Iterator[tuple[str, bytes]]:
     for package in (Path(txnsim.__file__).parent, Path(txnsim_lab.__file__).parent):
         for path in package.rglob("*.py"):
             path_in_package = path.relative_to(package)
-            path_parts = tuple(_PRIVATE_MARK.sub("", part) for part in path_in_package.parts)
+            path_parts = tuple(
+                _PRIVATE_MARK.sub("", path_part) for path_part in path_in_package.parts
+            )
             top_folder = path_parts[0]
             if (
                 top_folder in UNUSED_PACKAGES
@@ -345,7 +347,7 @@ def _with_constants(script_name: str, constants: dict[str, Any]) -> bytes:
     return ("".join(constant_lines) + script).encode()
 
 
-def _index_html(page_html: str, digests: dict[str, str]) -> bytes:
+def _index_html(page_html: str, digest_by_file: dict[str, str]) -> bytes:
     """The page's HTML, marked as a page without a server."""
     policy_element = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     page_html = page_html.replace('<html lang="en">', '<html lang="en" data-site>')
@@ -355,7 +357,7 @@ def _index_html(page_html: str, digests: dict[str, str]) -> bytes:
     for file_name in ("icon.svg", "app.css", "page.js"):
         html_before, _, behind_name = page_html.partition(f'"/ui/{file_name}')
         _, _, html_after = behind_name.partition('"')
-        integrity = "" if file_name == "icon.svg" else f' integrity="{digests[file_name]}"'
+        integrity = "" if file_name == "icon.svg" else f' integrity="{digest_by_file[file_name]}"'
         page_html = f'{html_before}"./{file_name}"{integrity}{html_after}'
     return page_html.encode()
 

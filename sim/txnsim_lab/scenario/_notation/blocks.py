@@ -34,16 +34,16 @@ class StepOrigins:
     """The place in the file of each step of the expanded document."""
 
     def __init__(self) -> None:
-        self._places: dict[tuple[str, int], DocumentPath] = {}
-        self._only: dict[tuple[str, int], tuple[DocumentPath, ...]] = {}
+        self._path_by_step: dict[tuple[str, int], DocumentPath] = {}
+        self._only_paths_by_step: dict[tuple[str, int], tuple[DocumentPath, ...]] = {}
         self.units: dict[tuple[str, int], StepGroup] = {}
         """The ``any-order`` block and part of each step that stands in one."""
 
     def note(
         self, part: str, index: int, path_in_file: DocumentPath, only: tuple[DocumentPath, ...]
     ) -> None:
-        self._places[part, index] = path_in_file
-        self._only[part, index] = only
+        self._path_by_step[part, index] = path_in_file
+        self._only_paths_by_step[part, index] = only
 
     def place_in_file(self, path: DocumentPath) -> DocumentPath:
         """The path in the file for a path in the expanded document; the same if no block was
@@ -52,9 +52,9 @@ class StepOrigins:
         if len(path) < 2 or not isinstance(path[1], int):
             return path
         step = (str(path[0]), path[1])
-        origin = self._places.get(step, path[:2])
+        origin = self._path_by_step.get(step, path[:2])
         if path[2:3] == (ONLY_KEY,) and len(path) > 3 and isinstance(path[3], int):
-            only_places = self._only.get(step) or ((*origin, ONLY_KEY),)
+            only_places = self._only_paths_by_step.get(step) or ((*origin, ONLY_KEY),)
             return (*only_places[min(path[3], len(only_places) - 1)], *path[4:])
         return (*origin, *path[2:])
 
@@ -104,45 +104,56 @@ class _Unroller:
 
     def __init__(self, part: str, origins: StepOrigins) -> None:
         self.steps: list[Any] = []
-        self._part = part
+        self._steps_key = part
         self._origins = origins
-        self._blocks = 0
+        self._block_count = 0
 
-    def take(self, step_or_block: Any, path: DocumentPath, enclosing: _EnclosingBlocks) -> None:
+    def take(
+        self, step_or_block: Any, path: DocumentPath, enclosing_blocks: _EnclosingBlocks
+    ) -> None:
         """Add a step, or the steps of a block.
 
         Raises:
             _WrongBlockError: A block is malformed.
         """
         if not _is_block(step_or_block):
-            self._add_step(step_or_block, path, enclosing)
+            self._add_step(step_or_block, path, enclosing_blocks)
             return
         list_key = ANY_ORDER_KEY if ANY_ORDER_KEY in step_or_block else STEPS_KEY
-        _check_block(path, step_or_block, list_key, enclosing)
+        _check_block(path, step_or_block, list_key, enclosing_blocks)
         if ONLY_KEY in step_or_block:
-            enclosing = enclosing._replace(
-                only=(*enclosing.only, step_or_block[ONLY_KEY]),
-                only_places=(*enclosing.only_places, (*path, ONLY_KEY)),
+            enclosing_blocks = enclosing_blocks._replace(
+                only=(*enclosing_blocks.only, step_or_block[ONLY_KEY]),
+                only_places=(*enclosing_blocks.only_places, (*path, ONLY_KEY)),
             )
         repeat_count = step_or_block.get(REPEAT_KEY, 1)
-        enclosing = enclosing._replace(repeated=enclosing.repeated or REPEAT_KEY in step_or_block)
-        for repetition in range(1, repeat_count + 1):
-            self._blocks += 1
-            block = self._blocks  # others may stand in it
+        enclosing_blocks = enclosing_blocks._replace(
+            repeated=enclosing_blocks.repeated or REPEAT_KEY in step_or_block
+        )
+        for repetition_number in range(1, repeat_count + 1):
+            self._block_count += 1
+            block_number = self._block_count  # others may stand in it
             for step_index, step in enumerate(step_or_block[list_key]):
                 if list_key == ANY_ORDER_KEY:
-                    enclosing = enclosing._replace(unit=StepGroup(block, step_index))
+                    enclosing_blocks = enclosing_blocks._replace(
+                        unit=StepGroup(block_number, step_index)
+                    )
                 numbered_step = (
-                    _fill_repetition(step, str(repetition)) if REPEAT_KEY in step_or_block else step
+                    _fill_repetition(step, str(repetition_number))
+                    if REPEAT_KEY in step_or_block
+                    else step
                 )
-                self.take(numbered_step, (*path, list_key, step_index), enclosing)
+                self.take(numbered_step, (*path, list_key, step_index), enclosing_blocks)
 
-    def _add_step(self, step: Any, path: DocumentPath, enclosing: _EnclosingBlocks) -> None:
+    def _add_step(self, step: Any, path: DocumentPath, enclosing_blocks: _EnclosingBlocks) -> None:
         if len(self.steps) == COUNT_MAX:
             message = f"a story has at most {COUNT_MAX} steps, repeated ones included"
             raise _WrongBlockError(path, message)
-        if enclosing.only and isinstance(step, dict):
-            word_groups, only_places = list(enclosing.only), list(enclosing.only_places)
+        if enclosing_blocks.only and isinstance(step, dict):
+            word_groups, only_places = (
+                list(enclosing_blocks.only),
+                list(enclosing_blocks.only_places),
+            )
             if ONLY_KEY in step:
                 word_groups.append(step[ONLY_KEY])
                 only_places.append((*path, ONLY_KEY))
@@ -153,11 +164,11 @@ class _Unroller:
                     for word_group in word_groups
                 ],
             }
-            self._origins.note(self._part, len(self.steps), path, tuple(only_places))
+            self._origins.note(self._steps_key, len(self.steps), path, tuple(only_places))
         else:
-            self._origins.note(self._part, len(self.steps), path, ())
-        if enclosing.unit is not None:
-            self._origins.units[self._part, len(self.steps)] = enclosing.unit
+            self._origins.note(self._steps_key, len(self.steps), path, ())
+        if enclosing_blocks.unit is not None:
+            self._origins.units[self._steps_key, len(self.steps)] = enclosing_blocks.unit
         self.steps.append(step)
 
 
@@ -168,29 +179,32 @@ def _is_block(step: object) -> bool:
 
 
 def _check_block(
-    path: DocumentPath, block: Mapping[Any, Any], list_key: str, enclosing: _EnclosingBlocks
+    path: DocumentPath,
+    block_fields: Mapping[Any, Any],
+    list_key: str,
+    enclosing_blocks: _EnclosingBlocks,
 ) -> None:
     """Checks that a block is well-formed; raises ``_WrongBlockError`` if not."""
-    for field_name in block:
+    for field_name in block_fields:
         if field_name != list_key and field_name not in KEYS_BESIDE[list_key]:
             further_keys = " and ".join(KEYS_BESIDE[list_key])
             message = f"a block has {list_key}, beside it {further_keys}, and nothing else"
             raise _WrongBlockError((*path, str(field_name)), message)
-    steps = block.get(list_key)
-    if REPEAT_KEY in block:
-        repeat_count = block[REPEAT_KEY]
+    steps = block_fields.get(list_key)
+    if REPEAT_KEY in block_fields:
+        repeat_count = block_fields[REPEAT_KEY]
         if not isinstance(repeat_count, int) or isinstance(repeat_count, bool) or repeat_count < 1:
             raise _WrongBlockError((*path, REPEAT_KEY), "expected how many times, from 1 on")
-        if enclosing.repeated:
+        if enclosing_blocks.repeated:
             raise _WrongBlockError((*path, REPEAT_KEY), "a repeat can't stand in another one")
         if not isinstance(steps, list) or not steps:
             message = "expected steps beside it: {repeat: 3, steps: [...]}"
             raise _WrongBlockError((*path, REPEAT_KEY), message)
     if not isinstance(steps, list) or not steps:
         raise _WrongBlockError((*path, list_key), "expected a list of steps")
-    if list_key == STEPS_KEY and block.keys() == {STEPS_KEY}:
+    if list_key == STEPS_KEY and block_fields.keys() == {STEPS_KEY}:
         raise _WrongBlockError((*path, STEPS_KEY), "expected repeat or only beside it")
-    if list_key == ANY_ORDER_KEY and enclosing.unit is not None:
+    if list_key == ANY_ORDER_KEY and enclosing_blocks.unit is not None:
         raise _WrongBlockError((*path, ANY_ORDER_KEY), "it can't stand in another one")
 
 

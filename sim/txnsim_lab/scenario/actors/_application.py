@@ -26,11 +26,11 @@ class ApplicationActor:
     ) -> None:
         self.name = name
         self.player = player
-        self._id = transactional_id
-        self._around = surroundings
+        self._transactional_id = transactional_id
+        self._surroundings = surroundings
         self._recorder = surroundings.recorder
         self._transaction: str | None = None
-        self._begun = 0
+        self._begun_count = 0
         self._sent: list[SentBatch] = []
         """Records neither acknowledged nor given up."""
         self._has_sent = False
@@ -55,9 +55,9 @@ class ApplicationActor:
         match call.do:
             case "begin":
                 await player.begin()
-                self._begun += 1
-                self._transaction = call.transaction or f"{self.name}.T{self._begun}"
-                self._recorder.note_begin(self.name, self._id, self._transaction)
+                self._begun_count += 1
+                self._transaction = call.transaction or f"{self.name}.T{self._begun_count}"
+                self._recorder.note_begin(self.name, self._transactional_id, self._transaction)
             case "send":
                 self._has_sent = True
                 partition = required(call.partition)
@@ -68,7 +68,7 @@ class ApplicationActor:
                         values=call.records,
                         item=call.item,
                         of=call.inputs,
-                        asked_ms=self._around.environment.clock.now_ms(),
+                        asked_ms=self._surroundings.environment.clock.now_ms(),
                     )
                 )
             case "await-ack":

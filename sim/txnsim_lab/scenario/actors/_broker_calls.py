@@ -50,7 +50,7 @@ class BrokerCalls:
         """The last answer."""
         self._cluster = cluster
         self._call = call
-        self._wanted = expected_code
+        self._expected_code = expected_code
         self._sent = on_sent
         self._is_unsaid = False
         """Whether an attempt may have taken effect without saying so."""
@@ -107,7 +107,9 @@ class BrokerCalls:
                 return failure(error)  # who asks by hand decides by hand what follows from that
             except ClientError as error:
                 answer = failure(error)
-            is_final = without_retries or self._call.once or self._wanted in (answer.error, ANY)
+            is_final = (
+                without_retries or self._call.once or self._expected_code in (answer.error, ANY)
+            )
             if is_final or answer.error not in RETRIED_ERRORS or deadline.has_passed:
                 return msgspec.structs.replace(answer, is_in_doubt=self._is_unsaid)
             forget_broker()
@@ -117,8 +119,8 @@ class BrokerCalls:
         connection = await self._cluster.connection(
             broker_id, lane=self._call.connection or MAIN_CONNECTION
         )
-        patience = PATIENCE_MS if self._call.background is None else BACKGROUND_PATIENCE_MS
-        response = connection.send(msgspec.structs.replace(request, timeout_ms=patience))
+        patience_ms = PATIENCE_MS if self._call.background is None else BACKGROUND_PATIENCE_MS
+        response = connection.send(msgspec.structs.replace(request, timeout_ms=patience_ms))
         self._sent()
         self.message = await response
         answer = read_answer(self.message)

@@ -31,7 +31,7 @@ class BystanderActor(ClientActor):
     ) -> CallResult:
         """Append the records; the result has the offset of the first one."""
         del expected_code  # a client's own retries are what a bystander does
-        producer = await self._writer()
+        producer = await self._open_writer()
         on_sent()
         call_results: list[CallResult] = []
         pending_batches: list[tuple[SentBatch, asyncio.Future[RecordMetadata]]] = []
@@ -56,16 +56,16 @@ class BystanderActor(ClientActor):
         self, pending_batches: Iterable[tuple[SentBatch, asyncio.Future[RecordMetadata]]]
     ) -> list[CallResult]:
         call_results = []
-        for batch, acknowledgement in pending_batches:
+        for batch, acknowledgement_future in pending_batches:
             try:
-                answer = CallResult(offset=(await acknowledgement).offset)
+                answer = CallResult(offset=(await acknowledgement_future).offset)
             except ClientError as error:
                 answer = failure(error)
-            self._around.recorder.note_write(self.name, None, batch, answer)
+            self._surroundings.recorder.note_write(self.name, None, batch, answer)
             call_results.append(answer)
         return call_results
 
-    async def _writer(self) -> Producer:
+    async def _open_writer(self) -> Producer:
         if self._producer is None:
             self._producer = Producer(await self._ready(), idempotent=True)
         return self._producer
@@ -78,7 +78,7 @@ class BystanderActor(ClientActor):
             summary = f"{len(values)} records acknowledged, the last at {offsets[-1]}"
         else:
             summary = f"{values_text(values)} acknowledged at {', '.join(map(str, offsets))}"
-        self._around.tell(self.name, summary)
+        self._surroundings.tell(self.name, summary)
 
     async def close(self) -> None:
         if self._producer is not None:

@@ -38,8 +38,8 @@ class MemberActor(ClientActor):
 
     def __init__(self, name: str, declaration: Actor, surroundings: Surroundings) -> None:
         super().__init__(name, surroundings, declaration.client_id)
-        self._part = declaration
-        self._lives = 0
+        self._declaration = declaration
+        self._life_count = 0
         self._isolation = (
             IsolationLevel.READ_UNCOMMITTED
             if declaration.uncommitted
@@ -65,8 +65,8 @@ class MemberActor(ClientActor):
             return failure(error)
         if isinstance(call.generation, str):
             metadata = self._live_member.metadata
-            self._around.generations[call.generation] = metadata.generation
-            self._around.member_ids[call.generation] = metadata.member_id
+            self._surroundings.generations[call.generation] = metadata.generation
+            self._surroundings.member_ids[call.generation] = metadata.member_id
         return CallResult()
 
     async def _make_call(self, call: Call, *, expected_code: str) -> None:
@@ -80,13 +80,13 @@ class MemberActor(ClientActor):
                 self._trace_assignment(member)
             case "poll":
                 member = self._live_member
-                polled = await member.poll(
+                poll_result = await member.poll(
                     until=awaited_partitions,
                     stable=call.require_stable is not False,
                     waits=expected_code != UNSTABLE_ERROR,
                     timeout_ms=PATIENCE_MS,
                 )
-                self._note_poll(call, member, polled)
+                self._note_poll(call, member, poll_result)
             case "seek":
                 self._live_member.seek(required(call.partition), call.from_ or 0)
             case "stand-still":
@@ -102,8 +102,8 @@ class MemberActor(ClientActor):
     async def _commit(
         self, call: Call, *, expected_code: str, on_sent: Callable[[], object]
     ) -> CallResult:
-        member, group = self._live_member, self._part.group or ""
-        metadata = group_metadata(call, member.metadata, self._around)
+        member, group = self._live_member, self._declaration.group or ""
+        metadata = group_metadata(call, member.metadata, self._surroundings)
         assert self._cluster is not None
         assert metadata is not None
         offsets = dict(member.positions) if call.offsets is None else call.offsets
@@ -113,48 +113,48 @@ class MemberActor(ClientActor):
         answer = await broker_calls.group_coordinator(
             group, offset_commit(group, metadata, offsets)
         )
-        self._around.recorder.note_sent_offsets(self.name, None, group, offsets, answer, None)
+        self._surroundings.recorder.note_sent_offsets(self.name, None, group, offsets, answer, None)
         return answer
 
     # Life
 
     async def _create_member(self) -> GroupMember:
         """Start the consumer in a new process, with a new member id."""
-        self._lives += 1
-        declaration = self._part
-        ids = self._around.environment.rng.stream(f"member {self.name}")
+        self._life_count += 1
+        declaration = self._declaration
+        id_bits = self._surroundings.environment.rng.stream(f"member {self.name}")
         member = GroupMember(
             await self._ready(),
             MemberOptions(
                 group_id=declaration.group or "",
                 protocol=declaration.group_protocol,
-                member_id=f"{self.name}-{self._lives}-{ids.getrandbits(64):016x}",
+                member_id=f"{self.name}-{self._life_count}-{id_bits.getrandbits(64):016x}",
                 instance_id=declaration.instance_id,
                 session_timeout_ms=declaration.session_timeout,
                 rebalance_timeout_ms=declaration.rebalance_timeout,
                 isolation=self._isolation,
             ),
         )
-        self._around.members[self.name] = member
+        self._surroundings.members[self.name] = member
         return member
 
     @property
     def _live_member(self) -> GroupMember:
         if self._cluster is None:
             raise StoryFailedError(f"{self.name} is no member now: it has to subscribe")
-        return self._around.member(self.name)
+        return self._surroundings.member(self.name)
 
     async def _end(self) -> None:
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
-            member = self._around.members.get(self.name)
+            member = self._surroundings.members.get(self.name)
             if member is not None:
                 await member.close()
             await cluster.close()
 
     async def close(self) -> None:
         """Leave the group, as a program does that ends."""
-        if self._cluster is not None and self.name in self._around.members:
+        if self._cluster is not None and self.name in self._surroundings.members:
             # The story is over: where the coordinator is gone, or never took it, nothing is lost.
             with contextlib.suppress(ClientError, TimeoutError):
                 async with asyncio.timeout(LEAVE_ANSWER_LIMIT_S):
@@ -166,27 +166,29 @@ class MemberActor(ClientActor):
     def _trace_assignment(self, member: GroupMember) -> None:
         assigned_text = ", ".join(map(str, sorted(member.assigned))) or "nothing"
         generation = member.metadata.generation
-        epoch_name = "generation" if self._part.group_protocol == "classic" else "member epoch"
+        epoch_name = (
+            "generation" if self._declaration.group_protocol == "classic" else "member epoch"
+        )
         group = member.options.group_id
-        self._around.tell(
+        self._surroundings.tell(
             self.name, f"{epoch_name} {generation} of group {group}: assigned is {assigned_text}"
         )
 
-    def _note_poll(self, call: Call, member: GroupMember, polled: PollResult) -> None:
-        recorder = self._around.recorder
-        if polled.positions:
+    def _note_poll(self, call: Call, member: GroupMember, poll_result: PollResult) -> None:
+        recorder = self._surroundings.recorder
+        if poll_result.positions:
             self._trace_assignment(member)
-            recorder.note_positions(self.name, member.options.group_id, polled.positions)
-        values: list[str | None] = []
-        for fetch_offset, fetch_result in polled.fetched:
+            recorder.note_positions(self.name, member.options.group_id, poll_result.positions)
+        values_read: list[str | None] = []
+        for fetch_offset, fetch_result in poll_result.fetched:
             recorder.note_fetch(
                 self.name, fetch_offset, self._isolation, fetch_result, transaction=call.transaction
             )
-            values += [decode_value(record.value) for record in fetch_result.records]
-        read_text = values_text(values)
-        self._around.tell(self.name, f"polls {read_text}")
-        expected_read = expected_values(call.reads, self._around.run_selection)
-        if expected_read not in (None, tuple(values)):
+            values_read += [decode_value(record.value) for record in fetch_result.records]
+        read_text = values_text(values_read)
+        self._surroundings.tell(self.name, f"polls {read_text}")
+        expected_read = expected_values(call.reads, self._surroundings.run_selection)
+        if expected_read not in (None, tuple(values_read)):
             raise StoryFailedError(
                 f"{self.name} polls {read_text}, expected {values_text(expected_read)}"
             )

@@ -78,12 +78,12 @@ class OperatorActor(ClientActor):
                 await (await self.admin()).set_group_config(
                     required(call.group), required(call.name), config_value
                 )
-                self._around.tell(
+                self._surroundings.tell(
                     self.name, f"sets {call.name} of group {call.group} to {config_value}"
                 )
                 return CallResult()
             case "producers":
-                return await self._producers(call, required(call.partition))
+                return await self._describe_producers(call, required(call.partition))
         raise InvariantViolation(f"{self.name} can't {call.do!r}, and the file was accepted")
 
     async def admin(self) -> Admin:
@@ -105,32 +105,36 @@ class OperatorActor(ClientActor):
             covers_internal_topics: Whether internal topics are searched too, as Kafka's tool does
                 since 3.1 (KAFKA-13288).
         """
-        hanging = await (await self.admin()).find_hanging(
-            now_ms=self._around.environment.clock.now_ms()
+        hanging_transactions = await (await self.admin()).find_hanging(
+            now_ms=self._surroundings.environment.clock.now_ms()
         )
-        hanging = tuple(
-            transaction for transaction in hanging if self._around.is_ours(transaction.partition)
+        hanging_transactions = tuple(
+            transaction
+            for transaction in hanging_transactions
+            if self._surroundings.is_ours(transaction.partition)
         )
         if not covers_internal_topics:
-            hanging = tuple(
+            hanging_transactions = tuple(
                 transaction
-                for transaction in hanging
+                for transaction in hanging_transactions
                 if transaction.partition.topic not in INTERNAL_TOPICS
             )
         self._hanging_transactions = tuple(
-            (transaction.partition, transaction.producer) for transaction in hanging
+            (transaction.partition, transaction.producer) for transaction in hanging_transactions
         )
-        self._around.recorder.note_search(
+        self._surroundings.recorder.note_search(
             self.name, [_named_hanging(*transaction) for transaction in self._hanging_transactions]
         )
         for partition, producer in self._hanging_transactions:
-            self._around.tell(
+            self._surroundings.tell(
                 self.name,
                 f"find-hanging names {partition}: producer {producer.producer_id}, epoch "
                 f"{producer.producer_epoch}, open since offset {producer.txn_start_offset}",
             )
-        if not hanging:
-            self._around.tell(self.name, "find-hanging names nothing: there is nothing to abort")
+        if not hanging_transactions:
+            self._surroundings.tell(
+                self.name, "find-hanging names nothing: there is nothing to abort"
+            )
         hanging_partitions = tuple(partition for partition, _ in self._hanging_transactions)
         if expected_partitions is not None and sorted(expected_partitions, key=str) != sorted(
             hanging_partitions, key=str
@@ -149,7 +153,7 @@ class OperatorActor(ClientActor):
         else:
             answer = CallResult()
         start_offset = producer.txn_start_offset
-        self._around.recorder.note_operator_abort(
+        self._surroundings.recorder.note_operator_abort(
             self.name,
             partition,
             answer,
@@ -203,14 +207,14 @@ class OperatorActor(ClientActor):
         marker_error = (await (await self.admin()).write_txn_marker(marker))[partition]
         answer = CallResult() if marker_error is None else failure(marker_error)
         decision = "COMMIT" if marker.committed else "ABORT"
-        self._around.tell(
+        self._surroundings.tell(
             self.name,
             f"{decision} of producer {producer_id}, epoch {epoch}, for {partition} is answered "
             f"{answer.error}",
         )
         if not marker.committed:
             start_offset = -1 if call.start_offset is None else call.start_offset
-            self._around.recorder.note_operator_abort(
+            self._surroundings.recorder.note_operator_abort(
                 self.name, partition, answer, producer_id=producer_id, start_offset=start_offset
             )
         return answer
@@ -220,7 +224,7 @@ class OperatorActor(ClientActor):
         refusal without an answer of a broker is INVALID_TXN_STATE.
         """
         producer = required(call.first_identity_of)
-        known_identity = self._around.first_identities.get(producer)
+        known_identity = self._surroundings.first_identities.get(producer)
         if known_identity is None:
             raise StoryFailedError(f"{producer} has no identity yet")
         decision = PastDecision.COMMITTED if call.decision == "commit" else PastDecision.ABORTED
@@ -230,19 +234,21 @@ class OperatorActor(ClientActor):
             producer_epoch=known_identity.producer_epoch,
         )
         admin = await self.admin()
-        attempt = await ending.look_at(admin, identity, decision)
-        if attempt.outcome is EndOutcome.WOULD_END:
-            attempt = await ending.end(admin, attempt, decision)
-        self._around.tell(
+        transaction_end = await ending.look_at(admin, identity, decision)
+        if transaction_end.outcome is EndOutcome.WOULD_END:
+            transaction_end = await ending.end(admin, transaction_end, decision)
+        self._surroundings.tell(
             self.name,
-            f"{attempt.marker} of {identity.transactional_id}, {identity}: {attempt.outcome}:"
-            f" {attempt.reason}",
+            f"{transaction_end.marker} of {identity.transactional_id}, {identity}:"
+            f" {transaction_end.outcome}: {transaction_end.reason}",
         )
-        is_refused = attempt.outcome is EndOutcome.REFUSED
+        is_refused = transaction_end.outcome is EndOutcome.REFUSED
         answer = (
-            CallResult(error=REFUSED_END, because=attempt.reason) if is_refused else CallResult()
+            CallResult(error=REFUSED_END, because=transaction_end.reason)
+            if is_refused
+            else CallResult()
         )
-        self._around.recorder.note_end(
+        self._surroundings.recorder.note_end(
             self.name,
             call.transaction,
             answer,
@@ -257,14 +263,14 @@ class OperatorActor(ClientActor):
         return CallResult(error=code_name(error))
 
     async def _fence_producer(self, transactional_id: str) -> CallResult:
-        outcomes = await (await self.admin()).fence_producers([transactional_id])
-        outcome = outcomes[transactional_id]
+        outcome_by_id = await (await self.admin()).fence_producers([transactional_id])
+        identity_or_error = outcome_by_id[transactional_id]
         identity, answer = ProducerIdAndEpoch.NONE, CallResult()
-        if isinstance(outcome, ClientError):
-            answer = failure(outcome)
+        if isinstance(identity_or_error, ClientError):
+            answer = failure(identity_or_error)
         else:
-            identity = outcome
-        self._around.recorder.note_init(self.name, transactional_id, identity, answer)
+            identity = identity_or_error
+        self._surroundings.recorder.note_init(self.name, transactional_id, identity, answer)
         return answer
 
     async def _update_feature(self, feature_name: str, level: int) -> None:
@@ -273,14 +279,14 @@ class OperatorActor(ClientActor):
         old_level = (await admin.cluster.refresh_features()).level(feature_name)
         upgrade_type = UPGRADE if level >= old_level else SAFE_DOWNGRADE
         await admin.update_features({feature_name: level}, upgrade_type=upgrade_type)
-        self._around.tell(
+        self._surroundings.tell(
             self.name, f"feature {feature_name} is at level {level}, it was at {old_level}"
         )
 
     async def _delete_group(self, group: str) -> CallResult:
         answer = CallResult(error=code_name(await (await self.admin()).delete_group(group)))
         if answer.error == NONE:
-            self._around.tell(self.name, f"group {group} is deleted")
+            self._surroundings.tell(self.name, f"group {group} is deleted")
         return answer
 
     # Looks
@@ -288,23 +294,23 @@ class OperatorActor(ClientActor):
     async def _describe(self, call: Call) -> CallResult:
         transactional_id = call.transactional_id or ""
         description = await (await self.admin()).describe_transaction(transactional_id)
-        self._around.recorder.note_description(self.name, description)
+        self._surroundings.recorder.note_description(self.name, description)
         partition_list = ", ".join(map(str, description.partitions)) or "no partition"
-        self._around.tell(
+        self._surroundings.tell(
             self.name,
             f"DescribeTransactions says that {transactional_id} is {description.state} with"
             f" {partition_list}",
         )
         start_time = "none" if description.start_time_ms is None else "known"
-        for field_name, expected, actual in (
+        for field_name, expected_value, actual_value in (
             ("", call.state, description.state),
             ("with ", _partition_list(call.partitions), _partition_list(description.partitions)),
             ("at epoch ", call.epoch, description.producer_epoch),
             ("begun at a time that is ", call.start, start_time),
         ):
-            if expected not in (None, actual):
+            if expected_value not in (None, actual_value):
                 raise StoryFailedError(
-                    f"{transactional_id} is {field_name}{actual}, expected {expected}"
+                    f"{transactional_id} is {field_name}{actual_value}, expected {expected_value}"
                 )
         return CallResult()
 
@@ -313,22 +319,24 @@ class OperatorActor(ClientActor):
         admin = await self.admin()
         answer_by_broker = await admin.list_transactions()
         listings_of_brokers = [
-            answer for answer in answer_by_broker.values() if not isinstance(answer, ClientError)
+            listings
+            for listings in answer_by_broker.values()
+            if not isinstance(listings, ClientError)
         ]
         listing_rows = [
             listing
-            for answer in listings_of_brokers
-            for listing in answer
-            if listing.transactional_id.startswith(self._around.prefix)
+            for listings in listings_of_brokers
+            for listing in listings
+            if listing.transactional_id.startswith(self._surroundings.prefix)
         ]
         if len(listings_of_brokers) == len(answer_by_broker):
-            self._around.recorder.note_listing(self.name, listing_rows)
-        ids = sorted({listing.transactional_id for listing in listing_rows})
-        for answer in (await admin.describe_transactions(ids)).values():
-            if not isinstance(answer, ClientError):
-                self._around.recorder.note_description(self.name, answer)
+            self._surroundings.recorder.note_listing(self.name, listing_rows)
+        ids_to_describe = sorted({listing.transactional_id for listing in listing_rows})
+        for description in (await admin.describe_transactions(ids_to_describe)).values():
+            if not isinstance(description, ClientError):
+                self._surroundings.recorder.note_description(self.name, description)
 
-    async def _producers(self, call: Call, partition: TopicPartition) -> CallResult:
+    async def _describe_producers(self, call: Call, partition: TopicPartition) -> CallResult:
         """Ask the leader, or the named replica, for the producers of a partition."""
         producers = await self.producers(partition, broker_id=call.broker)
         start_offsets = tuple(
@@ -340,7 +348,7 @@ class OperatorActor(ClientActor):
         open_text = (
             f"open since {', '.join(map(str, start_offsets))}" if start_offsets else "nothing open"
         )
-        self._around.tell(
+        self._surroundings.tell(
             self.name, f"{replica} tells of {len(producers)} producers of {partition}: {open_text}"
         )
         if call.open_since is not None and sorted(call.open_since) != sorted(start_offsets):
@@ -365,7 +373,7 @@ class OperatorActor(ClientActor):
         """
         producers = await (await self.admin()).producers_of(partition, broker_id=broker_id)
         if broker_id is None:
-            self._around.recorder.note_producers(self.name, partition, producers)
+            self._surroundings.recorder.note_producers(self.name, partition, producers)
         return producers
 
 

@@ -34,9 +34,9 @@ class ReaderActor(ClientActor):
 
     def __init__(self, name: str, declaration: Actor, surroundings: Surroundings) -> None:
         super().__init__(name, surroundings, declaration.client_id)
-        self._part = declaration
+        self._declaration = declaration
         self._near = None if declaration.rack is None else NearReplicas(declaration.rack)
-        self._positions: dict[tuple[TopicPartition, IsolationLevel], int] = {}
+        self._position_by_partition: dict[tuple[TopicPartition, IsolationLevel], int] = {}
 
     async def call(
         self, call: Call, *, expected_code: str, on_sent: Callable[[], object]
@@ -48,7 +48,7 @@ class ReaderActor(ClientActor):
             return await self._read_positions(call)
         partition = required(call.partition)
         isolation = IsolationLevel.READ_COMMITTED
-        if call.uncommitted or self._part.uncommitted:
+        if call.uncommitted or self._declaration.uncommitted:
             isolation = IsolationLevel.READ_UNCOMMITTED
         max_bytes = call.max_bytes or READ_BYTES_MAX
         values, last_fetch = await self.read(
@@ -60,13 +60,15 @@ class ReaderActor(ClientActor):
             and last_fetch.last_stable_offset < call.stable_offset
             and not deadline.has_passed
         ):
-            await pause(self._around.environment.clock, POLL_MS)
+            await pause(self._surroundings.environment.clock, POLL_MS)
             more_values, next_fetch = await self.read(partition, isolation, max_bytes=max_bytes)
             values += more_values
             aborted = (*(last_fetch.aborted or ()), *(next_fetch.aborted or ()))
             last_fetch = replace(next_fetch, aborted=aborted)
-        self._around.tell(self.name, _sentence_of_read(partition, isolation, values, last_fetch))
-        wanted_values = expected_values(call.reads, self._around.run_selection)
+        self._surroundings.tell(
+            self.name, _sentence_of_read(partition, isolation, values, last_fetch)
+        )
+        wanted_values = expected_values(call.reads, self._surroundings.run_selection)
         if wanted_values not in (None, values):
             raise StoryFailedError(
                 f"{self.name} reads {values_text(values)} from {partition}, expected"
@@ -74,7 +76,7 @@ class ReaderActor(ClientActor):
             )
         if last_fetch.error != ErrorCode.none:
             return CallResult(error=last_fetch.error.name.upper())
-        if answer_text := _unexpected(call, last_fetch):
+        if answer_text := _unexpected_text(call, last_fetch):
             raise StoryFailedError(f"{self.name} reads {partition}: {answer_text}")
         return CallResult()
 
@@ -92,7 +94,9 @@ class ReaderActor(ClientActor):
             The values of the records, and the last answer to a Fetch, with the aborted transactions
             of all answers.
         """
-        trace = ClientTrace(self._around.environment.tracer, self._part.client_id or self.name)
+        trace = ClientTrace(
+            self._surroundings.environment.tracer, self._declaration.client_id or self.name
+        )
         with trace.call(
             "read", tp=str(partition), isolation=isolation.name.lower(), start=start_offset
         ):
@@ -109,18 +113,22 @@ class ReaderActor(ClientActor):
         max_bytes: int,
     ) -> tuple[Values, FetchResult]:
         position_key = (partition, isolation)
-        offset = self._positions.get(position_key, 0) if start_offset is None else start_offset
+        offset = (
+            self._position_by_partition.get(position_key, 0)
+            if start_offset is None
+            else start_offset
+        )
         values: list[str | None] = []
         aborted: list[AbortedTransaction] = []
         while True:
             fetch_result = await self._fetch_records(partition, offset, isolation, max_bytes)
-            self._around.recorder.note_fetch(self.name, offset, isolation, fetch_result)
+            self._surroundings.recorder.note_fetch(self.name, offset, isolation, fetch_result)
             if fetch_result.error == ErrorCode.offset_out_of_range and start_offset is None:
-                offset = await self._earliest(partition)  # auto.offset.reset=earliest
+                offset = await self._earliest_offset(partition)  # auto.offset.reset=earliest
                 continue
             values += [decode_value(record.value) for record in fetch_result.records]
             aborted += fetch_result.aborted or ()
-            self._positions[position_key] = fetch_result.next_offset
+            self._position_by_partition[position_key] = fetch_result.next_offset
             if fetch_result.next_offset == offset:
                 return tuple(values), replace(fetch_result, aborted=tuple(aborted))
             offset = fetch_result.next_offset
@@ -144,7 +152,7 @@ class ReaderActor(ClientActor):
                 raise
             return FetchResult(partition=partition, error=error.error, next_offset=offset)
 
-    async def _earliest(self, partition: TopicPartition) -> int:
+    async def _earliest_offset(self, partition: TopicPartition) -> int:
         return await Admin(await self._ready()).earliest_offset(partition)
 
     async def _read_positions(self, call: Call) -> CallResult:
@@ -156,31 +164,37 @@ class ReaderActor(ClientActor):
             )
         except ClientError as error:
             answer = failure(error)
-            self._around.recorder.note_positions(self.name, group, {}, error=answer.error)
+            self._surroundings.recorder.note_positions(self.name, group, {}, error=answer.error)
             return answer
-        self._around.recorder.note_positions(self.name, group, offsets)
+        self._surroundings.recorder.note_positions(self.name, group, offsets)
         positions = ", ".join(f"{partition} at {offset}" for partition, offset in offsets.items())
-        self._around.tell(self.name, f"group {group} stands on {positions}")
+        self._surroundings.tell(self.name, f"group {group} stands on {positions}")
         if call.positions is not None and call.positions != offsets:
             raise StoryFailedError(f"group {group} stands on {offsets}, expected {call.positions}")
         return CallResult()
 
 
-def _unexpected(call: Call, last_fetch: FetchResult) -> str:
+def _unexpected_text(call: Call, last_fetch: FetchResult) -> str:
     """What a step expects otherwise of the last answer; empty if nothing."""
     if call.at_follower is not None and call.at_follower != last_fetch.follower_id:
-        broker_words = (
+        brokers_phrase = (
             "the leader" if last_fetch.follower_id < 0 else f"broker {last_fetch.follower_id}"
         )
-        return f"{broker_words} answers, expected broker {call.at_follower}"
+        return f"{brokers_phrase} answers, expected broker {call.at_follower}"
     if call.stable_offset not in (None, last_fetch.last_stable_offset):
         return (
             f"the last stable offset is {last_fetch.last_stable_offset}, expected"
             f" {call.stable_offset}"
         )
-    aborted = tuple(dict.fromkeys(txn.first_offset for txn in last_fetch.aborted or ()))
-    if call.aborted not in (None, aborted):
-        return f"the answers name aborted transactions at {aborted}, expected {call.aborted}"
+    aborted_offsets = tuple(
+        dict.fromkeys(
+            aborted_transaction.first_offset for aborted_transaction in last_fetch.aborted or ()
+        )
+    )
+    if call.aborted not in (None, aborted_offsets):
+        return (
+            f"the answers name aborted transactions at {aborted_offsets}, expected {call.aborted}"
+        )
     return ""
 
 

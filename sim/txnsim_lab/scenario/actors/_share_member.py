@@ -34,9 +34,9 @@ class ShareMemberActor(ClientActor):
     def __init__(self, name: str, declaration: Actor, surroundings: Surroundings) -> None:
         super().__init__(name, surroundings, declaration.client_id)
         self._group = declaration.group or ""
-        self._lives = 0
+        self._life_count = 0
         self._member: ShareMember | None = None
-        self._held: dict[str | None, tuple[TopicPartition, int]] = {}
+        self._place_by_held_value: dict[str | None, tuple[TopicPartition, int]] = {}
         """Acquired records that are not acknowledged yet, by value."""
         self._isolation = Isolation.READ_UNCOMMITTED
         self._delivery_limit: int | None = None
@@ -95,13 +95,13 @@ class ShareMemberActor(ClientActor):
 
     async def _acknowledge(self, call: Call) -> CallResult:
         member = self._live_member
-        values = (*self._held,) if call.values is None else call.values
+        values = (*self._place_by_held_value,) if call.values is None else call.values
         for value in values:
-            if value not in self._held:
+            if value not in self._place_by_held_value:
                 raise StoryFailedError(f"{self.name} does not hold {value!r}")
-            partition, offset = self._held[value]
+            partition, offset = self._place_by_held_value[value]
             if call.as_ != "renew":
-                del self._held[value]
+                del self._place_by_held_value[value]
             member.acknowledge(partition, [offset], call.as_)
         return self._note_answers(await member.commit())
 
@@ -109,9 +109,9 @@ class ShareMemberActor(ClientActor):
 
     async def _create_member(self) -> ShareMember:
         """Start the consumer in a new process, with a new member id."""
-        self._lives += 1
-        ids = self._around.environment.rng.stream(f"member {self.name}")
-        member_id = f"{self.name}-{self._lives}-{ids.getrandbits(64):016x}"
+        self._life_count += 1
+        id_bits = self._surroundings.environment.rng.stream(f"member {self.name}")
+        member_id = f"{self.name}-{self._life_count}-{id_bits.getrandbits(64):016x}"
         options = MemberOptions(group_id=self._group, member_id=member_id)
         self._member = ShareMember(await self._ready(), options)
         return self._member
@@ -135,9 +135,9 @@ class ShareMemberActor(ClientActor):
     async def _end(self) -> None:
         member, self._member = self._member, None
         cluster, self._cluster = self._cluster, None
-        self._held.clear()
+        self._place_by_held_value.clear()
         if member is not None:
-            self._around.recorder.note_share_leave(self.name, self._group)
+            self._surroundings.recorder.note_share_leave(self.name, self._group)
             await member.close()
         if cluster is not None:
             await cluster.close()
@@ -156,22 +156,22 @@ class ShareMemberActor(ClientActor):
     def _trace_assignment(self, member: ShareMember) -> None:
         assigned_text = ", ".join(map(str, sorted(member.assigned))) or "nothing"
         epoch = member.metadata.generation
-        self._around.tell(
+        self._surroundings.tell(
             self.name,
             f"member epoch {epoch} of share group {self._group}: assigned is {assigned_text}",
         )
 
     def _note_acquired(self, call: Call, poll_result: ShareAnswers) -> CallResult:
         values: list[str | None] = []
-        for acquired_batches in poll_result.acquired:
-            for record, _ in acquired_batches.records:
+        for acquired_records in poll_result.acquired:
+            for record, _ in acquired_records.records:
                 value = decode_value(record.value)
-                self._held[value] = (acquired_batches.topic_partition, record.offset)
+                self._place_by_held_value[value] = (acquired_records.topic_partition, record.offset)
                 values.append(value)
         answer = self._note_answers(poll_result)
         read_text = values_text(values)
-        self._around.tell(self.name, f"is given {read_text}")
-        expected_read = expected_values(call.reads, self._around.run_selection)
+        self._surroundings.tell(self.name, f"is given {read_text}")
+        expected_read = expected_values(call.reads, self._surroundings.run_selection)
         if expected_read not in (None, tuple(values)):
             raise StoryFailedError(
                 f"{self.name} is given {read_text}, expected {values_text(expected_read)}"
@@ -180,7 +180,7 @@ class ShareMemberActor(ClientActor):
 
     def _note_answers(self, poll_result: ShareAnswers) -> CallResult:
         """Note the answers of the leaders; returns the first error."""
-        self._around.recorder.note_share_answers(
+        self._surroundings.recorder.note_share_answers(
             self.name,
             self._group,
             poll_result,

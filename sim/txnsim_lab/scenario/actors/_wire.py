@@ -49,19 +49,19 @@ class WireActor(ClientActor):
         super().__init__(name, surroundings, declaration.client_id)
         self.identity = ProducerIdAndEpoch.NONE
         """Producer id and epoch from the coordinator's last answer."""
-        self._part = declaration
+        self._declaration = declaration
         self._recorder = surroundings.recorder
-        self._id = declaration.transactional_id or name
+        self._transactional_id = declaration.transactional_id or name
         uses_v2 = (
             surroundings.has_transactions_v2
             if declaration.protocol is None
             else declaration.protocol == 2
         )
         self._protocol = TxnProtocol.V2 if uses_v2 else TxnProtocol.V1
-        self._sequences: dict[TopicPartition, int] = {}
+        self._sequence_by_partition: dict[TopicPartition, int] = {}
         self._transaction: str | None = None
-        self._begun = 0
-        self._unanswered: dict[int, tuple[Call, NoteAnswer]] = {}
+        self._begun_count = 0
+        self._unanswered_calls: dict[int, tuple[Call, NoteAnswer]] = {}
         """Calls neither answered nor given up, by ``id(call)``."""
 
     async def call(
@@ -87,7 +87,7 @@ class WireActor(ClientActor):
 
     async def give_up(self, call: Call) -> None:
         """Close the connection of a call whose answer is no longer awaited."""
-        _, note_answer = self._unanswered.pop(id(call), (call, None))
+        _, note_answer = self._unanswered_calls.pop(id(call), (call, None))
         if note_answer is not None:
             note_answer(GIVEN_UP)
         if self._cluster is not None:
@@ -95,17 +95,17 @@ class WireActor(ClientActor):
 
     async def close(self) -> None:
         """Close the connections; calls without an answer are noted with an unknown outcome."""
-        unanswered, self._unanswered = self._unanswered, {}
-        for _, note_answer in unanswered.values():
+        unanswered_calls, self._unanswered_calls = self._unanswered_calls, {}
+        for _, note_answer in unanswered_calls.values():
             note_answer(GIVEN_UP)
         await super().close()
 
     # Requests
 
     def _begin_transaction(self, call: Call) -> CallResult:
-        self._begun += 1
-        self._transaction = call.transaction or f"{self.name}.T{self._begun}"
-        self._recorder.note_begin(self.name, self._id, self._transaction)
+        self._begun_count += 1
+        self._transaction = call.transaction or f"{self.name}.T{self._begun_count}"
+        self._recorder.note_begin(self.name, self._transactional_id, self._transaction)
         return CallResult()
 
     async def _init_producer(self, call: Call, broker_calls: BrokerCalls) -> CallResult:
@@ -114,19 +114,19 @@ class WireActor(ClientActor):
         )
         expected_identity = self._identity_of(call) if has_identity else ProducerIdAndEpoch.NONE
         request = TxnRequests(
-            self._id,
+            self._transactional_id,
             producer_id=expected_identity.producer_id,
             producer_epoch=expected_identity.producer_epoch,
-        ).init(timeout_ms=self._part.transaction_timeout, two_phase=bool(call.two_phase))
-        answer = await broker_calls.coordinator(self._id, request)
+        ).init(timeout_ms=self._declaration.transaction_timeout, two_phase=bool(call.two_phase))
+        answer = await broker_calls.coordinator(self._transactional_id, request)
         if answer.error == NONE:
             self._adopt_identity(broker_calls.message)
         self._recorder.note_init(
             self.name,
-            self._id,
+            self._transactional_id,
             self.identity,
             answer,
-            timeout_ms=self._part.transaction_timeout,
+            timeout_ms=self._declaration.transaction_timeout,
         )
         return answer
 
@@ -140,13 +140,13 @@ class WireActor(ClientActor):
         producer_id, epoch = identity.producer_id, identity.producer_epoch
         if group is None:
             request = TxnRequests(
-                self._id, producer_id=producer_id, producer_epoch=epoch
+                self._transactional_id, producer_id=producer_id, producer_epoch=epoch
             ).add_partitions(partitions=partitions)
         else:
             request = TxnRequests(
-                self._id, producer_id=producer_id, producer_epoch=epoch
+                self._transactional_id, producer_id=producer_id, producer_epoch=epoch
             ).add_offsets(group_id=group)
-        answer = await broker_calls.coordinator(self._id, request)
+        answer = await broker_calls.coordinator(self._transactional_id, request)
         self._recorder.note_partitions_added(self.name, transaction, partitions, answer, identity)
         return answer
 
@@ -154,11 +154,11 @@ class WireActor(ClientActor):
         partition_of_call = required(call.partition)
         values_elsewhere = call.beside or {}
         batches = [
-            self._batch(
+            self._next_batch(
                 call, partition_of_call, call.records, first_sequence=call.sequence, item=call.item
             ),
             *(
-                self._batch(call, partition, (value,))
+                self._next_batch(call, partition, (value,))
                 for partition, value in values_elsewhere.items()
             ),
         ]
@@ -170,7 +170,7 @@ class WireActor(ClientActor):
                 partition_answer = result_by_partition.get(batch.partition, answer)
                 self._recorder.note_write(self.name, transaction, batch, partition_answer)
 
-        self._unanswered[id(call)] = call, note
+        self._unanswered_calls[id(call)] = call, note
         request = self._produce_request(call, batches)
         answer = await broker_calls.leader(
             partition_of_call, request, without_retries=bool(values_elsewhere)
@@ -225,62 +225,68 @@ class WireActor(ClientActor):
                 for batch in batches
             },
             topic_ids={},
-            transactional_id=None if is_plain else self._id,
+            transactional_id=None if is_plain else self._transactional_id,
             accepted_versions=self._protocol.produce_versions,
         )
 
     async def _commit_offsets(self, call: Call, broker_calls: BrokerCalls) -> CallResult:
         identity, transaction = self._identity_of(call), self._transaction
-        member = None if call.member is None else self._around.member(call.member)
+        member = None if call.member is None else self._surroundings.member(call.member)
         group = call.group or ("" if member is None else member.options.group_id)
-        polled = {} if member is None else dict(member.positions)
-        offsets = polled if call.offsets is None else call.offsets
-        self._unanswered[id(call)] = (
+        polled_offsets = {} if member is None else dict(member.positions)
+        offsets = polled_offsets if call.offsets is None else call.offsets
+        self._unanswered_calls[id(call)] = (
             call,
             lambda answer: self._recorder.note_sent_offsets(
                 self.name, transaction, group, offsets, answer, identity, member=call.member
             ),
         )
         request = TxnRequests(
-            self._id, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
+            self._transactional_id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
         ).commit_offsets(
             group_id=group,
             offsets=offsets,
             accepted_versions=_OFFSET_COMMIT_VERSIONS[self._protocol],
-            member=group_metadata(call, None if member is None else member.metadata, self._around),
+            member=group_metadata(
+                call, None if member is None else member.metadata, self._surroundings
+            ),
         )
         return self._note_answer(call, await broker_calls.group_coordinator(group, request))
 
     async def _end_transaction(self, call: Call, broker_calls: BrokerCalls) -> CallResult:
         identity, transaction = self._identity_of(call), self._transaction
-        committed, asked_ms = call.do == "commit", self._around.environment.clock.now_ms()
-        self._unanswered[id(call)] = (
+        is_commit, asked_ms = call.do == "commit", self._surroundings.environment.clock.now_ms()
+        self._unanswered_calls[id(call)] = (
             call,
             lambda answer: self._recorder.note_end(
                 self.name,
                 transaction,
                 answer,
-                is_commit=committed,
+                is_commit=is_commit,
                 asked_ms=asked_ms,
                 sent_identity=identity,
                 next_identity=self.identity if answer.error == NONE else None,
             ),
         )
         request = TxnRequests(
-            self._id, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
-        ).end(committed=committed, accepted_versions=self._protocol.end_versions)
-        answer = await broker_calls.coordinator(self._id, request)
+            self._transactional_id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+        ).end(committed=is_commit, accepted_versions=self._protocol.end_versions)
+        answer = await broker_calls.coordinator(self._transactional_id, request)
         if answer.error == "INVALID_TXN_STATE":  # the transaction has not had this end
             answer = msgspec.structs.replace(answer, is_in_doubt=False)
         # A producer that has given up this call has gone on, and does not use the answer.
-        listens = id(call) in self._unanswered
-        if listens and answer.error == NONE and broker_calls.message.__version__ >= 5:
+        is_awaited = id(call) in self._unanswered_calls
+        if is_awaited and answer.error == NONE and broker_calls.message.__version__ >= 5:
             self._adopt_identity(broker_calls.message)
         return self._note_answer(call, answer)
 
     def _note_answer(self, call: Call, answer: CallResult) -> CallResult:
         """Record the result of a call, unless it was given up."""
-        _, note_answer = self._unanswered.pop(id(call), (call, None))
+        _, note_answer = self._unanswered_calls.pop(id(call), (call, None))
         if note_answer is not None:
             note_answer(answer)
         return answer
@@ -297,15 +303,15 @@ class WireActor(ClientActor):
             producer_id=ProducerId(response.producer_id),
             producer_epoch=ProducerEpoch(response.producer_epoch),
         )
-        self._around.first_identities.setdefault(self.name, new_identity)
+        self._surroundings.first_identities.setdefault(self.name, new_identity)
         if new_identity != self.identity:
             self.identity = new_identity
-            self._sequences.clear()
+            self._sequence_by_partition.clear()
 
     def _identity_of(self, call: Call) -> ProducerIdAndEpoch:
         identity = self.identity
         if call.first_identity_of is not None:
-            first_identity = self._around.first_identities.get(call.first_identity_of)
+            first_identity = self._surroundings.first_identities.get(call.first_identity_of)
             if first_identity is None:
                 raise StoryFailedError(f"{call.first_identity_of} was not given an identity yet")
             identity = first_identity
@@ -318,7 +324,7 @@ class WireActor(ClientActor):
             else ProducerEpoch(call.epoch),
         )
 
-    def _batch(
+    def _next_batch(
         self,
         call: Call,
         partition: TopicPartition,
@@ -329,9 +335,11 @@ class WireActor(ClientActor):
     ) -> SentBatch:
         """The next batch for a partition; ``first_sequence`` replaces the next sequence."""
         first_sequence = (
-            self._sequences.get(partition, 0) if first_sequence is None else first_sequence
+            self._sequence_by_partition.get(partition, 0)
+            if first_sequence is None
+            else first_sequence
         )
-        self._sequences[partition] = (first_sequence + len(values)) % _SEQUENCE_COUNT
+        self._sequence_by_partition[partition] = (first_sequence + len(values)) % _SEQUENCE_COUNT
         return SentBatch(
             partition=partition,
             values=values,
@@ -343,7 +351,7 @@ class WireActor(ClientActor):
         )
 
     def _encode_batch(self, batch: SentBatch, *, is_transactional: bool) -> bytes:
-        now_ms = self._around.environment.clock.now_ms()
+        now_ms = self._surroundings.environment.clock.now_ms()
         assert batch.identity is not None
         assert batch.sequence is not None
         return build_batch(

@@ -104,13 +104,13 @@ class ClientActor:
 
     def __init__(self, name: str, surroundings: Surroundings, client_id: str | None = None) -> None:
         self.name = name
-        self._around = surroundings
+        self._surroundings = surroundings
         self._client_id = client_id or name
         self._cluster: Cluster | None = None
 
     async def _ready(self) -> Cluster:
         if self._cluster is None:
-            self._cluster = self._around.client(self._client_id)
+            self._cluster = self._surroundings.client(self._client_id)
             await self._cluster.connect()
         return self._cluster
 

@@ -95,10 +95,10 @@ class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
             return True
         if self.real is None:  # it could be played, and the brokers did not let it begin
             return False
-        return _verdicts(self.simulated) == _verdicts(self.real)
+        return _verdict_pair(self.simulated) == _verdict_pair(self.real)
 
 
-def _verdicts(result: RunResult) -> tuple[object, object]:
+def _verdict_pair(result: RunResult) -> tuple[object, object]:
     return result.verdict.observed, None if result.cured is None else result.cured.observed
 
 
@@ -217,9 +217,11 @@ def simulated_counterpart(scenario_run: ScenarioRun, version: str) -> ScenarioRu
     """The same run, on the simulated release that is compared with a real release."""
     counterpart = counterpart_of(version)
     scenario, run = scenario_run.scenario, scenario_run.scenario.runs[scenario_run.run]
-    strict_markers = counterpart.effective.v2_markers_need_higher_epoch
-    rules = {**counterpart.rules, STRICT_MARKERS: strict_markers}
-    compared_run = run.model_copy(update={"as_version": counterpart.release.name, "rules": rules})
+    has_strict_markers = counterpart.effective.v2_markers_need_higher_epoch
+    rule_settings = {**counterpart.rules, STRICT_MARKERS: has_strict_markers}
+    compared_run = run.model_copy(
+        update={"as_version": counterpart.release.name, "rules": rule_settings}
+    )
     runs = {**scenario.runs, scenario_run.run: compared_run}
     return msgspec.structs.replace(
         scenario_run, scenario=scenario.model_copy(update={"runs": runs})
@@ -311,7 +313,7 @@ async def _compare_run(
     """Play a story, and again while its brokers are in trouble. Topics and groups that can't be
     removed are added to ``leftovers``, even if the story is cancelled.
     """
-    broker_error = ""
+    error_of_brokers = ""
     for try_number in range(1, TRIES_MAX + 1):
         prefix_of_try = prefix if try_number == 1 else f"{prefix}{try_number}-"
         compared_run = await _compare_run_once(
@@ -320,11 +322,13 @@ async def _compare_run(
         if brokers.cluster.brokers is not None:
             compared_run = _strip_prefix(prefix_of_try, compared_run)
             await brokers.cluster.brokers.mend()
-        broker_error = "" if compared_run.real is None else compared_run.real.answered
-        if broker_error not in TRANSIENT_ERRORS:
+        error_of_brokers = "" if compared_run.real is None else compared_run.real.answered
+        if error_of_brokers not in TRANSIENT_ERRORS:
             return compared_run
-        brokers.say(f"{scenario_run} on {brokers.on}: no verdict, brokers answer {broker_error}")
-    reason = f"no verdict: brokers answer {broker_error}, {TRIES_MAX} times"
+        brokers.say(
+            f"{scenario_run} on {brokers.on}: no verdict, brokers answer {error_of_brokers}"
+        )
+    reason = f"no verdict: brokers answer {error_of_brokers}, {TRIES_MAX} times"
     return ComparedRun(
         scenario_run=scenario_run, on=brokers.on, why_not=reason, left=tuple(leftovers)
     )
@@ -373,18 +377,20 @@ def target_of(
     """The target for one story on real brokers; what the story created is removed at the end."""
     story_steps = (*scenario.steps, *scenario.cure)
     actors = scenario.actors.values()
-    groups = {step.call.group for step in story_steps if step.call is not None}
-    ids = {step.call.transactional_id for step in story_steps if step.call is not None}
-    groups |= {actor.group for actor in actors}
-    ids |= {actor.transactional_id for actor in actors}
+    group_names = {step.call.group for step in story_steps if step.call is not None}
+    transactional_ids = {
+        step.call.transactional_id for step in story_steps if step.call is not None
+    }
+    group_names |= {actor.group for actor in actors}
+    transactional_ids |= {actor.transactional_id for actor in actors}
     return RealTarget(
         environment,
         proxy,
         prefix=prefix,
         settings=Settings(),
         processes=processes,
-        groups={name for name in groups if name},
-        transactional_ids={name for name in ids if name},
+        groups={name for name in group_names if name},
+        transactional_ids={name for name in transactional_ids if name},
     )
 
 
@@ -508,7 +514,7 @@ def _prefixed_actor(actor_name: str, actor: Actor, prefix: str, ordinary_ms: int
 
 
 def _prefix_names(steps: tuple[Step, ...], prefix: str) -> Any:
-    def change(part: Model | None, field: str, value: Any) -> Any:
+    def change(model: Model | None, field: str, value: Any) -> Any:
         if isinstance(value, TopicPartition):
             return _prefixed_partition(value, prefix)
         if isinstance(value, FaultRule):
@@ -522,7 +528,7 @@ def _prefix_names(steps: tuple[Step, ...], prefix: str) -> Any:
                 if unprefixed_name is not None
             }
             return msgspec.structs.replace(value, **prefixed_fields)
-        is_name = field in NAME_FIELDS or (field == "id" and isinstance(part, TransactionIs))
+        is_name = field in NAME_FIELDS or (field == "id" and isinstance(model, TransactionIs))
         return _prefixed_name(value, prefix) if is_name and isinstance(value, str) else value
 
     return map_values(steps, change)
@@ -588,12 +594,12 @@ def counterpart_of(version: str) -> Counterpart:
         key=Release.line_of,
     )
     release = RELEASES[newest_name]
-    later_changes = {
+    rules_undone = {
         release_name: False
         for release_name in Release.newer_than(version)
         if getattr(release.rules, release_name)
     }
-    return Counterpart(release=release, rules=later_changes)
+    return Counterpart(release=release, rules=rules_undone)
 
 
 def why_not_there(scenario: Scenario, run_name: str, version: str) -> str | None:
@@ -647,18 +653,18 @@ def markers_matter(scenario: Scenario, run_name: str) -> bool:
 
 def _differing_rule(scenario: Scenario, run: Run, counterpart: Counterpart) -> str | None:
     """A switch that the release sets otherwise, of those in which the runs of this mode differ."""
-    rules_there = counterpart.effective
+    effective_rules = counterpart.effective
     release_rules = LATEST_RULES if run.as_version is None else RELEASES[run.as_version].rules
     run_rules = msgspec.structs.replace(release_rules, **run.rules)
-    differing_rules = [
+    differing_rule_names = [
         rule_name
         for other_run in scenario.runs.values()
         if other_run.mode == run.mode
         for rule_name in other_run.rules
     ]
-    for rule_name in dict.fromkeys(differing_rules):
+    for rule_name in dict.fromkeys(differing_rule_names):
         is_set = getattr(run_rules, rule_name)
-        if rule_name == STRICT_MARKERS or getattr(rules_there, rule_name) is is_set:
+        if rule_name == STRICT_MARKERS or getattr(effective_rules, rule_name) is is_set:
             continue
         switch_text = Rules.documentation()[rule_name]
         release_text = switch_text.came(REFERENCE.patch_release)
@@ -667,8 +673,8 @@ def _differing_rule(scenario: Scenario, run: Run, counterpart: Counterpart) -> s
                 f"{switch_text.ticket}: {release_text} {switch_text.behaviour_after}; elsewhere"
                 f" {switch_text.behaviour_before}"
             )
-        behaviour = switch_text.behaviour_after if is_set else switch_text.behaviour_before
-        return f"{switch_text.ticket} came with {release_text}: {behaviour}"
+        behaviour_sentence = switch_text.behaviour_after if is_set else switch_text.behaviour_before
+        return f"{switch_text.ticket} came with {release_text}: {behaviour_sentence}"
     return None
 
 
@@ -685,7 +691,7 @@ def only_simulated(
     """
     run_selection = RunSelection(run=run_name, mode=scenario.runs[run_name].mode, take=take)
     steps = (*scenario.steps_of(run_selection), *scenario.cure_of(run_selection))
-    timeouts = [
+    timeouts_ms = [
         actor.transaction_timeout
         for actor in scenario.actors.values()
         if actor.plays in ("wire", "application")
@@ -699,7 +705,9 @@ def only_simulated(
             and (step.advance or 0) >= DELETE_RETENTION_MS
         ):
             continue  # what the cleaner keeps for that long it keeps for some seconds there
-        for obstacle in _obstacles(step, timeouts, passed_ms=passed_ms, abilities=abilities):
+        for obstacle in _find_obstacles(
+            step, timeouts_ms, passed_ms=passed_ms, abilities=abilities
+        ):
             return f"{_step_number_text(step)}: {obstacle}"
         passed_ms += step.advance or 0
     return None
@@ -713,8 +721,8 @@ def _step_number_text(step: Step) -> str:
     return f"{step_noun} {int(step_index) + 1}" if step_index.isdigit() else step_noun
 
 
-def _obstacles(
-    step: Step, timeouts: list[int], *, passed_ms: int, abilities: frozenset[Ability]
+def _find_obstacles(
+    step: Step, timeouts_ms: list[int], *, passed_ms: int, abilities: frozenset[Ability]
 ) -> Iterator[str]:
     if step.rule is not None:
         refusal = meanings.refusal(step.rule, has_peers=Ability.PEERS in abilities)
@@ -732,7 +740,7 @@ def _obstacles(
     if step.cluster is not None:
         yield from _cluster_obstacles(step.cluster, abilities=abilities)
     if step.advance is not None:
-        yield from _time_obstacles(step.advance, timeouts, passed_ms=passed_ms)
+        yield from _time_obstacles(step.advance, timeouts_ms, passed_ms=passed_ms)
     if step.call is not None:
         if step.call.producer_id is not None:
             yield "it names a producer id, which a real cluster chooses itself"
@@ -763,12 +771,12 @@ def _cluster_obstacles(cluster_act: ClusterAct, *, abilities: frozenset[Ability]
         yield f"it moves a leader of {cluster_act.partition.topic.partition(ID_SEPARATOR)[0]}"
 
 
-def _time_obstacles(ms: int, timeouts: list[int], *, passed_ms: int) -> Iterator[str]:
+def _time_obstacles(ms: int, timeouts_ms: list[int], *, passed_ms: int) -> Iterator[str]:
     """Why real brokers can't advance the clock by this time. Short times are really waited for, and
     so is a long one after which only its transactions time out; a long time in which nothing is due
     is skipped.
     """
-    if ms <= REAL_WAIT_MAX_MS or (timeouts and passed_ms + ms < min(timeouts)):
+    if ms <= REAL_WAIT_MAX_MS or (timeouts_ms and passed_ms + ms < min(timeouts_ms)):
         return
     if ms > REAL_ADVANCE_MAX_MS:
         yield f"it moves the clock by {ms // 60_000} minutes"

@@ -33,7 +33,7 @@ class LogCollector(logging.Handler):
     each other's lines.
     """
 
-    _listening: Final[list[LogCollector]] = []
+    _listening_collectors: Final[list[LogCollector]] = []
     _logger: Final = logging.getLogger("kafka")
 
     def __init__(self) -> None:
@@ -46,16 +46,16 @@ class LogCollector(logging.Handler):
 
     def open(self) -> None:
         """Starts collecting."""
-        self._listening.append(self)
+        self._listening_collectors.append(self)
         self._logger.addHandler(self)
         self._logger.propagate = False
 
     def close(self) -> None:
         """Stops collecting; may be called at any time."""
-        if self in self._listening:
-            self._listening.remove(self)
+        if self in self._listening_collectors:
+            self._listening_collectors.remove(self)
             self._logger.removeHandler(self)
-            self._logger.propagate = not self._listening
+            self._logger.propagate = not self._listening_collectors
         super().close()
 
 
@@ -67,7 +67,7 @@ class KafkaPythonPlayer(ApplicationPlayer):
     def __init__(self, part: PlayerPart) -> None:
         self._part = part
         self._producer: Any = None
-        self._sent: Any = None
+        self._metadata_future: Any = None
         self._log_collector = LogCollector()
         self._log_collector.open()
 
@@ -95,7 +95,7 @@ class KafkaPythonPlayer(ApplicationPlayer):
         self._producer.partitions_for(part.topic)
 
     async def send(self, value: str, partition: TopicPartition) -> None:
-        self._sent = await _in_thread(
+        self._metadata_future = await _in_thread(
             lambda: self._producer.send(
                 partition.topic, value.encode(), partition=partition.partition
             )
@@ -103,7 +103,7 @@ class KafkaPythonPlayer(ApplicationPlayer):
 
     async def await_ack(self) -> int:
         """Wait until the last record is acknowledged; returns its offset."""
-        record_metadata = await _in_thread(lambda: self._sent.get(WAIT_SECONDS))
+        record_metadata = await _in_thread(lambda: self._metadata_future.get(WAIT_SECONDS))
         return int(record_metadata.offset)
 
     async def commit(self) -> None:
@@ -132,7 +132,7 @@ def explain(records: list[logging.LogRecord]) -> tuple[str, ...]:
     if len(first_line) > LINE_CHARACTERS_MAX:
         first_line = first_line[:LINE_CHARACTERS_MAX] + "…"
     lines = [f"kafka-python logged what happened to it, beginning with: {first_line}"]
-    if any("reset_producer_id" in _text(record) for record in records):
+    if any("reset_producer_id" in _log_text(record) for record in records):
         lines.append(
             "its traceback through reset_producer_id is its own affair: after a timed-out batch it "
             "wants to reset its producer id, may not as it is transactional, and goes on"
@@ -140,7 +140,7 @@ def explain(records: list[logging.LogRecord]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _text(log_record: logging.LogRecord) -> str:
+def _log_text(log_record: logging.LogRecord) -> str:
     formatter = logging.Formatter()
     stack_trace = formatter.formatException(log_record.exc_info) if log_record.exc_info else ""
     return log_record.getMessage() + stack_trace

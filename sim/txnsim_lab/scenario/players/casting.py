@@ -71,23 +71,23 @@ def cast(able_players: tuple[str, ...], casting: Casting, *, run_name: str) -> C
         raise ConfigError(
             f"{casting.player} can't play in {run_name}; {', '.join(able_players)} can"
         )
-    player = _player_named(casting.player)
-    if player is None:
+    player_name = _player_named(casting.player)
+    if player_name is None:
         raise MissingExtraError(f"{casting.player} is not installed: {PIP_LINE}")
-    return player
+    return player_name
 
 
-def _first_installed_player(able: tuple[str, ...]) -> Cast:
+def _first_installed_player(able_players: tuple[str, ...]) -> Cast:
     missing_players: list[str] = []
-    for name in able:
-        player = _player_named(name)
-        if player is None:
-            missing_players.append(name)
+    for player_name in able_players:
+        player_cast = _player_named(player_name)
+        if player_cast is None:
+            missing_players.append(player_name)
         elif missing_players:
             remark = f"{', '.join(missing_players)} would play if installed: {PIP_LINE}"
-            return msgspec.structs.replace(player, remark=remark)
+            return msgspec.structs.replace(player_cast, remark=remark)
         else:
-            return player
+            return player_cast
     raise MissingExtraError(f"no client library that can play is installed: {PIP_LINE}")
 
 
@@ -128,7 +128,7 @@ class OwnPlayer(ApplicationPlayer):
             delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
         )
-        self._sent: asyncio.Future[RecordMetadata] | None = None
+        self._metadata_future: asyncio.Future[RecordMetadata] | None = None
 
     async def begin(self) -> None:
         if not self._producer.is_initialized:
@@ -137,12 +137,14 @@ class OwnPlayer(ApplicationPlayer):
         self._producer.begin()
 
     async def send(self, value: str, partition: TopicPartition) -> None:
-        self._sent = self._producer.send(partition.topic, partition.partition, value.encode())
+        self._metadata_future = self._producer.send(
+            partition.topic, partition.partition, value.encode()
+        )
 
     async def await_ack(self) -> int:
         """Wait until the last record is acknowledged; returns its offset."""
-        assert self._sent is not None
-        return (await self._sent).offset
+        assert self._metadata_future is not None
+        return (await self._metadata_future).offset
 
     async def commit(self) -> None:
         await self._producer.commit()
@@ -183,12 +185,12 @@ def words(command: str) -> tuple[str, ...]:
         ConfigError: There is no such program.
     """
     try:
-        split = tuple(shlex.split(command))
+        command_words = tuple(shlex.split(command))
     except ValueError as error:
         raise ConfigError(f"program {command!r}: {error}") from None
-    if not split or shutil.which(split[0]) is None:
+    if not command_words or shutil.which(command_words[0]) is None:
         raise ConfigError(f"program {command!r}: there is no such program to run")
-    return split
+    return command_words
 
 
 class ProgramPlayer(ApplicationPlayer):
@@ -203,7 +205,7 @@ class ProgramPlayer(ApplicationPlayer):
     async def begin(self) -> None:
         """Do nothing: a program starts, and does everything, with its first record."""
 
-    async def send(self, _value: str, _place: TopicPartition) -> None:
+    async def send(self, _value: str, _partition: TopicPartition) -> None:
         """Start the program; it sends ``late`` as its record's value, not the given value."""
         assert self._process is None, "a program plays the whole part in one go"
         part = self._part
@@ -268,16 +270,16 @@ class ProgramPlayer(ApplicationPlayer):
         assert self._process is not None
         assert self._process.stdout is not None
         try:
-            raw_line = await asyncio.wait_for(
+            line_bytes = await asyncio.wait_for(
                 self._process.stdout.readline(), timeout=LINE_TIMEOUT_SECONDS
             )
         except TimeoutError:
             raise ClientError(
                 f"{self.name} did not say {awaited_event!r} within {LINE_TIMEOUT_SECONDS} s"
             ) from None
-        if not raw_line:
+        if not line_bytes:
             raise ClientError(f"{self.name} ended before it said {awaited_event!r}")
         try:
-            return msgspec.json.decode(raw_line, type=OutputLine)
+            return msgspec.json.decode(line_bytes, type=OutputLine)
         except (msgspec.MsgspecError, RecursionError) as error:
-            raise ClientError(f"{self.name} said {raw_line[:200]!r}: {error}") from None
+            raise ClientError(f"{self.name} said {line_bytes[:200]!r}: {error}") from None

@@ -75,16 +75,16 @@ class _Solver:
 
     def __init__(self, lesson: Lesson, parts: dict[int, PlayedPart]) -> None:
         self._lesson = lesson
-        self._found = parts
-        self._first = len(parts)
+        self._part_by_number = parts
+        self._first_part = len(parts)
 
     async def wait_before_step(self, running_story: RunningStory, step: PlannedStep) -> None:
         """Play the parts that end before this step."""
         parts = self._lesson.parts
-        while (part_number := len(self._found)) < len(parts):
+        while (part_number := len(self._part_by_number)) < len(parts):
             if parts[part_number].until > step.number:
                 return
-            if self._lesson.story_of(part_number)[1] != self._first:
+            if self._lesson.story_of(part_number)[1] != self._first_part:
                 break
             part = parts[part_number]
             was_reached = bool(part.goal) and reaches_goal(part, recording_so_far(running_story))
@@ -96,7 +96,7 @@ class _Solver:
             for step_data in steps:
                 await do_input(running_story, read_step(step_data))
             recording = recording_so_far(running_story)
-            self._found[part_number] = PlayedPart(
+            self._part_by_number[part_number] = PlayedPart(
                 answer=fact(recording, part.fact) if part.fact else "",
                 was_reached=was_reached,
                 is_reached=bool(part.goal) and reaches_goal(part, recording),

@@ -248,7 +248,7 @@ def read(path: Path, yaml_text: str) -> Lesson:
 
     document, line_by_path = parse_document(str(path), yaml_text)
     try:
-        converted = msgspec.convert(document, Lesson)
+        converted_lesson = msgspec.convert(document, Lesson)
     except msgspec.ValidationError as error:
         message, _, error_place = str(error).partition(" - at `$")
         field_path = tuple(
@@ -256,11 +256,11 @@ def read(path: Path, yaml_text: str) -> Lesson:
             for key_text, index_text in _PATH_PART_RE.findall(error_place.rstrip("`"))
         )
         raise place_error(str(path), line_by_path, [(field_path, message)]) from None
-    problems = list(_problems(converted))
+    problems = list(_find_problems(converted_lesson))
     if problems:
         raise place_error(str(path), line_by_path, problems)
-    parts = tuple(map(_with_watch, converted.parts))
-    return msgspec.structs.replace(converted, parts=parts)
+    parts = tuple(map(_with_watch, converted_lesson.parts))
+    return msgspec.structs.replace(converted_lesson, parts=parts)
 
 
 def _with_watch(part: Part) -> Part:
@@ -270,7 +270,7 @@ def _with_watch(part: Part) -> Part:
     return msgspec.structs.replace(part, watch=fact_text(part.fact))
 
 
-def _problems(lesson_read: Lesson) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _find_problems(lesson_read: Lesson) -> Iterator[tuple[tuple[str | int, ...], str]]:
     step = 0
     if (lesson_read.story is None) == (lesson_read.cluster is None):
         yield ("id",), "a lesson has a story, or its own cluster"

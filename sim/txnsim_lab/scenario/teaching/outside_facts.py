@@ -58,7 +58,7 @@ def judge_topic(history: History, topic: str) -> judges.Verdict:
     )
 
 
-def _verdict(history: History, partition: TopicPartition) -> str:
+def _verdict_text(history: History, partition: TopicPartition) -> str:
     return str(judge_topic(history, partition.topic))
 
 
@@ -87,7 +87,7 @@ def _unanswered_transactions(history: History, partition: TopicPartition) -> str
 
 
 OUTSIDE_FACTS: Final[Mapping[str, tuple[str, Callable[[History, TopicPartition], str]]]] = {
-    "verdict": ("what txnsim check says of", _verdict),
+    "verdict": ("what txnsim check says of", _verdict_text),
     "reads": ("what a consumer reads of", _reads),
     "unanswered": ("transactions without an answer to their end on", _unanswered_transactions),
 }

@@ -48,52 +48,52 @@ def is_fact(fact_words: str) -> bool:
     return fact_name in TRACE_FACTS and bool(subject)
 
 
-def _trace_state(run: Recording) -> TraceState:
-    return state_at(run.events, run.nodes, level=run.level)
+def _trace_state(recording: Recording) -> TraceState:
+    return state_at(recording.events, recording.nodes, level=recording.level)
 
 
-def _lso(run: Recording, partition: str) -> str:
-    lso_answer = lso_of(FollowedTrace.of_recording(run), partition)
+def _read_lso(recording: Recording, partition: str) -> str:
+    lso_answer = lso_of(FollowedTrace.of_recording(recording), partition)
     return str(lso_answer.last_stable_offset)
 
 
-def _withheld_records(run: Recording, partition: str) -> str:
-    lso_answer = lso_of(FollowedTrace.of_recording(run), partition)
+def _withheld_records(recording: Recording, partition: str) -> str:
+    lso_answer = lso_of(FollowedTrace.of_recording(recording), partition)
     return str(lso_answer.high_watermark - lso_answer.last_stable_offset)
 
 
-def _lso_cause(run: Recording, partition: str) -> str:
-    return lso_of(FollowedTrace.of_recording(run), partition).cause
+def _lso_cause(recording: Recording, partition: str) -> str:
+    return lso_of(FollowedTrace.of_recording(recording), partition).cause
 
 
-def _at_coordinator(run: Recording, transactional_id: str) -> EventPayload:
-    transaction_entry = _trace_state(run).transactions.get(transactional_id)
+def _at_coordinator(recording: Recording, transactional_id: str) -> EventPayload:
+    transaction_entry = _trace_state(recording).transactions.get(transactional_id)
     if transaction_entry is None:
         raise BadInputError(f"the trace tells nothing of {transactional_id}")
     return transaction_entry
 
 
-def _last_refusal(run: Recording, partition: str) -> str:
+def _last_refusal(recording: Recording, partition: str) -> str:
     """The error of the last batch that the log or the verification refused."""
-    return _last_error(run, ("log.reject", "verify.answer"), partition)
+    return _last_error(recording, ("log.reject", "verify.answer"), partition)
 
 
-def _marker_refused(run: Recording, partition: str) -> str:
-    return _last_error(run, ("marker.refused",), partition)
+def _marker_refused(recording: Recording, partition: str) -> str:
+    return _last_error(recording, ("marker.refused",), partition)
 
 
-def _last_error(run: Recording, kinds: Sequence[str], partition: str) -> str:
-    errors = [
+def _last_error(recording: Recording, kinds: Sequence[str], partition: str) -> str:
+    error_texts = [
         str(payload["error"])
-        for payload in _payloads_of(run, kinds, partition)
+        for payload in _payloads_of(recording, kinds, partition)
         if payload.get("error")
     ]
-    return errors[-1] if errors else NOTHING_TEXT
+    return error_texts[-1] if error_texts else NOTHING_TEXT
 
 
-def _known_epoch(run: Recording, partition: str) -> str:
+def _known_epoch(recording: Recording, partition: str) -> str:
     """The highest epoch that a partition has for the producer of the transactional id."""
-    state = _trace_state(run)
+    state = _trace_state(recording)
     log = state.logs.get(partition)
     producer_ids = {
         str(transaction_entry["pid"]) for transaction_entry in state.transactions.values()
@@ -112,31 +112,32 @@ def _known_epoch(run: Recording, partition: str) -> str:
     return str(max(epochs))
 
 
-def _markers(run: Recording, partition: str) -> str:
+def _read_markers(recording: Recording, partition: str) -> str:
     """Decisions of the markers in the log, in order."""
     decisions = (
         "COMMIT" if payload["committed"] else "ABORT"
-        for payload in _markers_by_offset(run, partition)
+        for payload in _markers_by_offset(recording, partition)
     )
     return ", ".join(decisions) or NOTHING_TEXT
 
 
-def _markers_by_offset(run: Recording, partition: str) -> Sequence[EventPayload]:
+def _markers_by_offset(recording: Recording, partition: str) -> Sequence[EventPayload]:
     """Markers of a partition by offset, once each: replicas report the same ones."""
     by_offset = {
-        payload["offset"]: payload for payload in _payloads_of(run, ("marker.written",), partition)
+        payload["offset"]: payload
+        for payload in _payloads_of(recording, ("marker.written",), partition)
     }
     return [by_offset[offset] for offset in sorted(by_offset)]
 
 
-def _readable_offsets(run: Recording, partition: str) -> str:
+def _readable_offsets(recording: Recording, partition: str) -> str:
     """Offsets of the records that a read_committed consumer gets from the start."""
-    log = _trace_state(run).logs.get(partition)
+    log = _trace_state(recording).logs.get(partition)
     if log is None:
         raise BadInputError(f"the trace tells nothing of {partition}")
-    markers = _markers_by_offset(run, partition)
+    markers = _markers_by_offset(recording, partition)
     batches = {
-        payload["base"]: payload for payload in _payloads_of(run, ("log.append",), partition)
+        payload["base"]: payload for payload in _payloads_of(recording, ("log.append",), partition)
     }
     offsets_given: list[str] = []
     for base_offset, payload in sorted(batches.items()):
@@ -154,11 +155,11 @@ def _readable_offsets(run: Recording, partition: str) -> str:
     return ", ".join(offsets_given) or NOTHING_TEXT
 
 
-def _last_call_error(run: Recording, call_name: str) -> str:
+def _last_call_error(recording: Recording, call_name: str) -> str:
     """The error of the last answered call of that name; NONE if it succeeded."""
     error_payloads = [
         payload
-        for _, payload in _payloads(run, ("client.result",))
+        for _, payload in _payloads_of_kinds(recording, ("client.result",))
         if payload.get("call") == call_name
     ]
     if not error_payloads:
@@ -166,10 +167,10 @@ def _last_call_error(run: Recording, call_name: str) -> str:
     return str(error_payloads[-1].get("error", "NONE"))
 
 
-def _delivered_records(run: Recording, partition: str) -> str:
+def _delivered_records(recording: Recording, partition: str) -> str:
     """Number of records that the last read_uncommitted reader of a partition got."""
     record_count, is_wanted_read = 0, False
-    for kind, payload in _payloads(run, ("client.call", "client.deliver")):
+    for kind, payload in _payloads_of_kinds(recording, ("client.call", "client.deliver")):
         if kind == "client.deliver":
             record_count += is_wanted_read and payload["tp"] == partition
         elif payload["call"] == "read":
@@ -181,32 +182,38 @@ def _delivered_records(run: Recording, partition: str) -> str:
     return str(record_count)
 
 
-def _strike_count(run: Recording, rule: str) -> str:
+def _strike_count(recording: Recording, rule_id: str) -> str:
     """How often an armed rule has struck."""
-    rule_state = _trace_state(run).faults.get(rule)
+    rule_state = _trace_state(recording).faults.get(rule_id)
     if rule_state is None:
-        raise BadInputError(f"no rule {rule} is armed")
+        raise BadInputError(f"no rule {rule_id} is armed")
     return str(rule_state["struck"])
 
 
-def _payloads_of(run: Recording, kinds: Sequence[str], partition: str) -> Iterator[EventPayload]:
-    return (payload for _, payload in _payloads(run, kinds) if payload["tp"] == partition)
+def _payloads_of(
+    recording: Recording, kinds: Sequence[str], partition: str
+) -> Iterator[EventPayload]:
+    return (
+        payload for _, payload in _payloads_of_kinds(recording, kinds) if payload["tp"] == partition
+    )
 
 
-def _payloads(run: Recording, kinds: Sequence[str]) -> Iterator[tuple[str, EventPayload]]:
+def _payloads_of_kinds(
+    recording: Recording, kinds: Sequence[str]
+) -> Iterator[tuple[str, EventPayload]]:
     """Kind and payload of the events of the given kinds."""
-    for event in run.events:
+    for event in recording.events:
         if event.k in kinds and isinstance(event.d, Mapping):
             yield event.k, event.d
 
 
 TRACE_FACTS: Final[Mapping[str, tuple[str, Callable[[Recording, str], str]]]] = {
-    "lso": ("last stable offset of", _lso),
+    "lso": ("last stable offset of", _read_lso),
     "withheld": ("offsets withheld at the end of", _withheld_records),
     "cause": ("what holds readers back on", _lso_cause),
     "gets": ("what consumers get of", _readable_offsets),
     "delivered": ("records that the last reader got of", _delivered_records),
-    "markers": ("markers of", _markers),
+    "markers": ("markers of", _read_markers),
     "known-epoch": ("epoch known to", _known_epoch),
     "refused": ("what is refused on", _last_refusal),
     "marker-refused": ("marker that is refused on", _marker_refused),

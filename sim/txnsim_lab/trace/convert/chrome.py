@@ -25,9 +25,14 @@ BOUND_NAMES: Final = {"log.lso": "last stable offset", "log.hw": "high watermark
 Row = dict[str, Any]
 
 
-def convert(run: Recording) -> str:
+def convert(recording: Recording) -> str:
     """The trace as JSON text."""
-    rows = [*_name_rows(run), *_message_rows(run), *_state_rows(run), *_counter_rows(run)]
+    rows = [
+        *_name_rows(recording),
+        *_message_rows(recording),
+        *_state_rows(recording),
+        *_counter_rows(recording),
+    ]
     return msgspec.json.encode({"traceEvents": rows, "displayTimeUnit": "ms"}).decode()
 
 
@@ -35,32 +40,34 @@ class _ThreadNumbers:
     """Numbers of processes and threads."""
 
     def __init__(self, nodes: tuple[str, ...]) -> None:
-        self.processes: dict[str, int] = {}
-        self.threads: dict[tuple[int, str], int] = {}
-        self.nodes = [self.ids_of(_process_name(node), node) for node in nodes]
+        self.process_number_by_node: dict[str, int] = {}
+        self.thread_number_by_name: dict[tuple[int, str], int] = {}
+        self.process_and_thread_of_node = [self.ids_of(_process_name(node), node) for node in nodes]
 
     def ids_of(self, process: str, thread: str) -> tuple[int, int]:
-        pid = self.processes.setdefault(process, len(self.processes) + 1)
-        return pid, self.threads.setdefault((pid, thread), len(self.threads) + 1)
+        pid = self.process_number_by_node.setdefault(process, len(self.process_number_by_node) + 1)
+        return pid, self.thread_number_by_name.setdefault(
+            (pid, thread), len(self.thread_number_by_name) + 1
+        )
 
 
 def _process_name(node: str) -> str:
     return "/".join(node.split("/")[:2])
 
 
-def _name_rows(run: Recording) -> Iterator[Row]:
-    thread_numbers = _thread_numbers_of(run)
-    for name, pid in thread_numbers.processes.items():
+def _name_rows(recording: Recording) -> Iterator[Row]:
+    thread_numbers = _thread_numbers_of(recording)
+    for name, pid in thread_numbers.process_number_by_node.items():
         yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}
-    for (pid, name), tid in thread_numbers.threads.items():
+    for (pid, name), tid in thread_numbers.thread_number_by_name.items():
         yield {"ph": "M", "pid": pid, "tid": tid, "name": "thread_name", "args": {"name": name}}
 
 
-def _thread_numbers_of(run: Recording) -> _ThreadNumbers:
-    thread_numbers = _ThreadNumbers(run.nodes)
-    for event in run.events:
+def _thread_numbers_of(recording: Recording) -> _ThreadNumbers:
+    thread_numbers = _ThreadNumbers(recording.nodes)
+    for event in recording.events:
         if event.k == "txn.complete":
-            thread_numbers.ids_of(_process_name(run.nodes[event.n]), _thread_of(event))
+            thread_numbers.ids_of(_process_name(recording.nodes[event.n]), _thread_of(event))
     return thread_numbers
 
 
@@ -68,11 +75,11 @@ def _thread_of(event: Event) -> str:
     return f"transactional id {event.tx.rpartition('/')[0]}"
 
 
-def _message_rows(run: Recording) -> Iterator[Row]:
-    thread_numbers = _thread_numbers_of(run)
-    events = by_position(run.events)
-    for event in run.events:
-        pid, tid = thread_numbers.nodes[event.n]
+def _message_rows(recording: Recording) -> Iterator[Row]:
+    thread_numbers = _thread_numbers_of(recording)
+    events = by_position(recording.events)
+    for event in recording.events:
+        pid, tid = thread_numbers.process_and_thread_of_node[event.n]
         common_fields = {"ts": event.t, "pid": pid, "tid": tid, "cat": event.k.partition(".")[0]}
         name = _event_name(event)
         event_args = {"event": event.i, "payload": brief_payload(event), "causes": list(event.p)}
@@ -82,7 +89,7 @@ def _message_rows(run: Recording) -> Iterator[Row]:
         yield {**common_fields, "ph": "X", "dur": 1, "name": name, "args": event_args}
         cause = events.get(event.p[0]) if event.p else None
         if event.k == "msg.recv" and cause is not None and cause.k == "msg.send":
-            sender_pid, sender_tid = thread_numbers.nodes[cause.n]
+            sender_pid, sender_tid = thread_numbers.process_and_thread_of_node[cause.n]
             arrow_fields = {"cat": common_fields["cat"], "name": "message", "id": event.i}
             yield {**arrow_fields, "ph": "s", "ts": cause.t, "pid": sender_pid, "tid": sender_tid}
             yield {**arrow_fields, "ph": "f", "bp": "e", "ts": event.t, "pid": pid, "tid": tid}
@@ -93,27 +100,34 @@ def _event_name(event: Event) -> str:
     return f"{event.k} {api}" if api else event.k
 
 
-def _state_rows(run: Recording) -> Iterator[Row]:
-    thread_numbers = _thread_numbers_of(run)
-    open_states: dict[str, tuple[Event, str]] = {}
-    end_us = run.events[-1].t if run.events else 0
-    for event in run.events:
+def _state_rows(recording: Recording) -> Iterator[Row]:
+    thread_numbers = _thread_numbers_of(recording)
+    open_state_by_thread: dict[str, tuple[Event, str]] = {}
+    end_us = recording.events[-1].t if recording.events else 0
+    for event in recording.events:
         if event.k != "txn.complete" or not isinstance(event.d, Mapping):
             continue
         thread = _thread_of(event)
-        if thread in open_states:
-            yield _state_slice(run, thread_numbers, *open_states.pop(thread), end_us=event.t)
+        if thread in open_state_by_thread:
+            yield _state_slice(
+                recording, thread_numbers, *open_state_by_thread.pop(thread), end_us=event.t
+            )
         if event.d["state"] not in ENDED_STATES:
-            open_states[thread] = event, event.d["state"]
-    for opening_event in open_states.values():
-        yield _state_slice(run, thread_numbers, *opening_event, end_us=end_us)
+            open_state_by_thread[thread] = event, event.d["state"]
+    for opening_event in open_state_by_thread.values():
+        yield _state_slice(recording, thread_numbers, *opening_event, end_us=end_us)
 
 
 def _state_slice(
-    run: Recording, thread_numbers: _ThreadNumbers, opening_event: Event, state: str, *, end_us: int
+    recording: Recording,
+    thread_numbers: _ThreadNumbers,
+    opening_event: Event,
+    state: str,
+    *,
+    end_us: int,
 ) -> Row:
     pid, tid = thread_numbers.ids_of(
-        _process_name(run.nodes[opening_event.n]), _thread_of(opening_event)
+        _process_name(recording.nodes[opening_event.n]), _thread_of(opening_event)
     )
     return {
         "ph": "X", "cat": "transaction", "name": state, "ts": opening_event.t,
@@ -122,11 +136,11 @@ def _state_slice(
     }  # fmt: skip
 
 
-def _counter_rows(run: Recording) -> Iterator[Row]:
-    thread_numbers = _thread_numbers_of(run)
-    for event in run.events:
+def _counter_rows(recording: Recording) -> Iterator[Row]:
+    thread_numbers = _thread_numbers_of(recording)
+    for event in recording.events:
         if event.k in BOUND_NAMES and isinstance(event.d, Mapping):
-            pid, _ = thread_numbers.nodes[event.n]
+            pid, _ = thread_numbers.process_and_thread_of_node[event.n]
             yield {
                 "ph": "C", "ts": event.t, "pid": pid,
                 "name": f"{BOUND_NAMES[event.k]} {event.d['tp']}",

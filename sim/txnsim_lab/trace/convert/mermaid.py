@@ -23,12 +23,12 @@ NOTED_KINDS: Final = frozenset(
 _SPECIAL_CHARACTERS: Final = re.compile(r"[;#<>{}]")
 
 
-def convert(run: Recording) -> str:
+def convert(recording: Recording) -> str:
     """The trace as Mermaid's text."""
-    nodes = run.nodes
-    events = by_position(run.events)
+    nodes = recording.nodes
+    events = by_position(recording.events)
     message_steps: list[tuple[str, ...]] = []
-    for event in run.events:
+    for event in recording.events:
         cause = events.get(event.p[0]) if event.p else None
         if event.k == "msg.send" or (
             event.k == "msg.recv" and cause is not None and not _is_message_start(cause)
@@ -42,15 +42,17 @@ def convert(run: Recording) -> str:
             message_steps.append((node_name, _event_text(event)))
     last_steps = message_steps[-ARROWS_MAX:]
     diagram_lines = ["sequenceDiagram"]
-    participants = dict.fromkeys(
+    participant_by_role = dict.fromkeys(
         participant
         for step in last_steps
         for participant in ((step[0], step[2]) if len(step) == 4 else step[:1])
     )
-    participant_ids = {participant: f"n{number}" for number, participant in enumerate(participants)}
+    participant_ids = {
+        participant: f"n{number}" for number, participant in enumerate(participant_by_role)
+    }
     diagram_lines += [
         f"    participant {participant_ids[participant]} as {_escape(participant)}"
-        for participant in participants
+        for participant in participant_by_role
     ]
     if len(message_steps) > len(last_steps) and last_steps:
         diagram_lines.append(

@@ -20,18 +20,18 @@ PARSER: Final = r"(?<host>\S+) (?<clock>{.*})\n(?<event>.*)"
 """The regular expression to give to ShiViz."""
 
 
-def convert(run: Recording) -> str:
+def convert(recording: Recording) -> str:
     """The trace as text."""
-    nodes = [_host_name(node_name) for node_name in run.nodes]
+    host_names = [_host_name(node_name) for node_name in recording.nodes]
     clocks_by_node: dict[int, dict[str, int]] = {}
     clocks_by_event: dict[int, dict[str, int]] = {}
     lines = []
-    for event in run.events:
+    for event in recording.events:
         clock = clocks_by_node.setdefault(event.n, {})
-        for parent in event.p:
-            for host, event_count in clocks_by_event.get(parent, {}).items():
+        for cause_position in event.p:
+            for host, event_count in clocks_by_event.get(cause_position, {}).items():
                 clock[host] = max(clock.get(host, 0), event_count)
-        node_name = nodes[event.n]
+        node_name = host_names[event.n]
         clock[node_name] = clock.get(node_name, 0) + 1
         clocks_by_event[event.i] = dict(clock)
         lines.append(f"{node_name} {msgspec.json.encode(clock).decode()}\n{_event_text(event)}\n")

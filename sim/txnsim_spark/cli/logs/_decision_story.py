@@ -74,38 +74,41 @@ def run(args: argparse.Namespace, facts: FindingFacts) -> int:
     if args.json:
         TERMINAL.json(report)
     else:
-        _print(report)
+        _print_story(report)
     return report.status
 
 
 def report_of(facts: FindingFacts) -> StoryReport:
     """Write, play and judge the story of a finding."""
-    stories: Any = borrowed("txnsim_lab.scenario.finding_story", FEATURE)
-    story = stories.story_of(facts)
-    if isinstance(story, stories.NoStory):
+    finding_story: Any = borrowed("txnsim_lab.scenario.finding_story", FEATURE)
+    story = finding_story.story_of(facts)
+    if isinstance(story, finding_story.NoStory):
         return StoryReport(finding=facts.finding, why_no_story=story.why)
-    disks: Any = borrowed("txnsim_lab.scenario.story_disks", FEATURE)
-    with tempfile.TemporaryDirectory(prefix="txnsim-") as folder, working_in(Path(folder)):
-        played_story = disks.play_finding_story(story, Path(folder))
+    story_disks: Any = borrowed("txnsim_lab.scenario.story_disks", FEATURE)
+    with (
+        tempfile.TemporaryDirectory(prefix="txnsim-") as scratch_folder,
+        working_in(Path(scratch_folder)),
+    ):
+        played_story = story_disks.play_finding_story(story, Path(scratch_folder))
         findings = _findings_of(played_story.directories, played_story.stopped_at_ms)
     same_findings = [finding for finding in findings if _key_of(finding) == _key_of(facts.finding)]
-    differences: tuple[str, ...]
+    difference_texts: tuple[str, ...]
     if played_story.failure:
-        differences = (f"the story did not come to its end: {played_story.failure}",)
+        difference_texts = (f"the story did not come to its end: {played_story.failure}",)
     elif same_findings:
-        differences = min(
+        difference_texts = min(
             (differences_between(facts.finding, finding) for finding in same_findings), key=len
         )
     else:
         finding_ids = ", ".join(finding.id for finding in findings) or "nothing"
-        differences = (f"on the disks of the story there is {finding_ids}",)
+        difference_texts = (f"on the disks of the story there is {finding_ids}",)
     return StoryReport(
         finding=facts.finding,
         story=played_story.yaml_text,
         guesses=story.guesses,
         verdict=played_story.verdict,
         is_same=bool(same_findings) and not played_story.failure,
-        differences=differences,
+        differences=difference_texts,
     )
 
 
@@ -156,7 +159,7 @@ def _without_numbers(text: str) -> str:
     return re.sub(r"\d+", "N", text)
 
 
-def _print(report: StoryReport) -> None:
+def _print_story(report: StoryReport) -> None:
     if report.story is None:
         TERMINAL.complain(f"{report.finding.id}: no story: {report.why_no_story}")
         return

@@ -46,14 +46,14 @@ def run(args: argparse.Namespace) -> int:
     """Print the transactions in the text."""
     from txnsim_spark.forensics.dumped import judge_dump
 
-    dump = judge_dump(*map(_lines_of_dump, args.file))
+    dumped_answer = judge_dump(*map(_lines_of_dump, args.file))
     if args.json:
-        TERMINAL.line(msgspec.json.encode(dump).decode())
+        TERMINAL.line(msgspec.json.encode(dumped_answer).decode())
     else:
-        _print_dump(dump)
-    if dump.worst is OpenTxnStatus.HANGING:
+        _print_dump(dumped_answer)
+    if dumped_answer.worst is OpenTxnStatus.HANGING:
         return HANGING_STATUS
-    return 0 if dump.worst is None and dump.understood else UNJUDGED_STATUS
+    return 0 if dumped_answer.worst is None and dumped_answer.understood else UNJUDGED_STATUS
 
 
 def _lines_of_dump(file_name: str) -> Iterator[str]:
@@ -97,8 +97,8 @@ def _offsets_text(partition: DumpedPartition) -> str:
     )
 
 
-def _print_dump(dump: DumpedAnswer) -> None:
-    for partition in dump.partitions:
+def _print_dump(dumped_answer: DumpedAnswer) -> None:
+    for partition in dumped_answer.partitions:
         replicas_text = f", {partition.replicas} replicas" if partition.replicas > 1 else ""
         offsets_text = _offsets_text(partition)
         unread_text = (
@@ -121,11 +121,11 @@ def _print_dump(dump: DumpedAnswer) -> None:
             )
             if txn.verdict is OpenTxnStatus.HANGING:
                 TERMINAL.line(f"  once the brokers run: {why_command(partition.partition)}")
-    for txn_entry in dump.entries:
+    for txn_entry in dumped_answer.entries:
         partitions_text = ", ".join(sorted(map(str, txn_entry.partitions))) or "no partition"
         TERMINAL.line(
             f"transactional id {txn_entry.transactional_id}: {txn_entry.state}, producer"
             f" {txn_entry.producer_id}, epoch {txn_entry.producer_epoch}, {partitions_text}"
         )
-    for sentence in dump.missing:
+    for sentence in dumped_answer.missing:
         TERMINAL.line(f"missing: {sentence}")

@@ -154,7 +154,7 @@ def _print_report(report: Report, *, prints_all: bool) -> None:
         OpenTxnStatus.RECENT,
     )
     findings = report.findings if prints_all else bad_findings
-    summarize(report)
+    print_summary(report)
     columns = {**FINDING_COLUMNS, "Verdict": _verdict_of} if prints_all else FINDING_COLUMNS
     TERMINAL.text(FormattedTable.of(columns, findings))
     for finding in findings:
@@ -187,7 +187,7 @@ def _lines_below(finding: Finding) -> Iterator[str]:
         yield "no command on this evidence; --accept-damage prints it all the same"
 
 
-def summarize(report: Report) -> None:
+def print_summary(report: Report) -> None:
     from txnsim.text import time_text
     from txnsim.txn.open_txn_verdict import OpenTxnStatus
     from txnsim_spark.forensics.identity import stale_words

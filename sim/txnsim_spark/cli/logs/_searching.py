@@ -113,11 +113,11 @@ def make_run(
     """Make the ``run`` of an action: reads, prints, and returns the exit status."""
 
     def run(args: argparse.Namespace) -> int:
-        answer = read_answer(args)
+        search_result = read_answer(args)
         if args.json:
-            TERMINAL.json(answer)
+            TERMINAL.json(search_result)
         else:
-            print_answer(answer)
-        return status_of(answer)
+            print_answer(search_result)
+        return status_of(search_result)
 
     return run

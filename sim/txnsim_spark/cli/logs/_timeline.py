@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON: docs/logs-reference.md")
 
 
-def _status(timeline: Timeline) -> int:
+def _exit_status(timeline: Timeline) -> int:
     if timeline.problems and not timeline.disagreements:
         return INCOMPLETE_STATUS
     return DISAGREEMENT_STATUS if timeline.disagreements or not timeline.events else 0
@@ -102,4 +102,4 @@ def _time_of_event(timestamp_ms: int) -> str:
     return f"{timestamp:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1_000:03d}Z"
 
 
-run = make_run(_search_timeline, _print_timeline, _status)
+run = make_run(_search_timeline, _print_timeline, _exit_status)

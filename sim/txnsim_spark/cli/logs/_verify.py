@@ -64,13 +64,13 @@ def run(args: argparse.Namespace) -> int:
             show_progress,
             with_spark=args.master is not None,
         )
-        for finding in verify(
+        for violation in verify(
             engine, verification_plan, engine.kind_for(cost_of_verification(verification_plan))
         ):
-            violations.append(finding)
+            violations.append(violation)
             if not args.json:
-                TERMINAL.line(_violation_line(finding))
-    severity_counts = Counter(finding.severity.value for finding in violations)
+                TERMINAL.line(_violation_line(violation))
+    severity_counts = Counter(violation.severity.value for violation in violations)
     if args.json:
         TERMINAL.json(_as_json(verification_plan, violations))
     else:
@@ -78,25 +78,25 @@ def run(args: argparse.Namespace) -> int:
     if severity_counts["error"] or (args.strict and violations):
         return UNSOUND_STATUS
     has_unjudged = any(
-        finding.rule in (Invariant.NO_BATCH, Invariant.FOREIGN_FOLDER, Invariant.ABSENT_REPLICA)
-        for finding in violations
+        violation.rule in (Invariant.NO_BATCH, Invariant.FOREIGN_FOLDER, Invariant.ABSENT_REPLICA)
+        for violation in violations
     )
     return INCOMPLETE_STATUS if has_unjudged or not verification_plan.replica_count else 0
 
 
-def _violation_line(finding: Violation) -> str:
-    location_text = f"{finding.topic}-{finding.partition}/{finding.file}"
-    if finding.partition < 0:
-        location_text = finding.file
-    broker_text = f"broker {finding.broker}" if finding.broker >= 0 else finding.log_dir
-    if finding.position is not None:
-        location_text += f", byte {finding.position}"
-    if finding.offset is not None:
-        location_text += f", offset {finding.offset}"
+def _violation_line(violation: Violation) -> str:
+    location_text = f"{violation.topic}-{violation.partition}/{violation.file}"
+    if violation.partition < 0:
+        location_text = violation.file
+    broker_text = f"broker {violation.broker}" if violation.broker >= 0 else violation.log_dir
+    if violation.position is not None:
+        location_text += f", byte {violation.position}"
+    if violation.offset is not None:
+        location_text += f", offset {violation.offset}"
     return (
-        f"{finding.severity} {finding.rule}: {broker_text}, {location_text}: {finding.found};"
+        f"{violation.severity} {violation.rule}: {broker_text}, {location_text}: {violation.found};"
         " expected:"
-        f" {finding.expected}"
+        f" {violation.expected}"
     )
 
 

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON: docs/logs-reference.md")
 
 
-def _status(waiting: WaitingGroups) -> int:
+def _exit_status(waiting: WaitingGroups) -> int:
     if waiting.waiters:
         return HANGING_STATUS
     return INCOMPLETE_STATUS if waiting.problems or not waiting.offsets_partitions else 0
@@ -68,4 +68,4 @@ def _print_groups(waiting: WaitingGroups) -> None:
         TERMINAL.line(f"{partition}: records are withheld, and no group has a position there")
 
 
-run = make_run(_search_groups, _print_groups, _status)
+run = make_run(_search_groups, _print_groups, _exit_status)

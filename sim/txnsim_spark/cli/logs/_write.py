@@ -171,10 +171,10 @@ def _write_log_dirs(
         tarfile.open(fileobj=cast("IO[bytes]", answer), mode="r|") as archive,
     ):
         for archive_member in archive:
-            name_parts = _MEMBER_RE.fullmatch(archive_member.name)
-            broker_id = -1 if name_parts is None else int(name_parts[1])
+            name_match = _MEMBER_RE.fullmatch(archive_member.name)
+            broker_id = -1 if name_match is None else int(name_match[1])
             if (
-                name_parts is None
+                name_match is None
                 or broker_id not in folder_by_broker
                 or not archive_member.isfile()
             ):
@@ -184,17 +184,17 @@ def _write_log_dirs(
                 )
             size = size_by_broker[broker_id]
             with working_in(folder_by_broker[broker_id]):
-                file = archive_member.replace(name=name_parts[2])
+                file = archive_member.replace(name=name_match[2])
                 archive.extract(file, folder_by_broker[broker_id], filter="data")
             size["files"] += 1
             size["bytes"] += archive_member.size
     return size_by_broker
 
 
-def _directory_lines(directories: Sequence[dict[str, object]]) -> list[str]:
+def _directory_lines(directory_fields: Sequence[dict[str, object]]) -> list[str]:
     return [
         f"{directory['directory']}: {directory['files']} files, {directory['bytes']} bytes"
-        for directory in directories
+        for directory in directory_fields
     ]
 
 
@@ -211,20 +211,17 @@ def _fill_directories(args: argparse.Namespace, port: ControlPort) -> list[Insta
                 raise ConfigError(
                     f"{target.replica.path}: there are records already; --replace throws them away"
                 )
-    targets_by_leader_sorted = sorted(_targets_by_leader(args, port, targets).items())
+    brokers_and_targets = sorted(_targets_by_leader(args, port, targets).items())
     with tempfile.TemporaryDirectory(prefix="txnsim-") as scratch_folder:
         with working_in(Path(scratch_folder)):
             _write_log_dirs(
                 port,
-                {
-                    broker: Path(scratch_folder) / str(broker)
-                    for broker, _ in targets_by_leader_sorted
-                },
+                {broker: Path(scratch_folder) / str(broker) for broker, _ in brokers_and_targets},
             )
         installed = install(
             {
                 Path(scratch_folder) / str(broker): broker_targets
-                for broker, broker_targets in targets_by_leader_sorted
+                for broker, broker_targets in brokers_and_targets
             },
             on_folder=lambda target: TERMINAL.progress(f"writing {target.replica.path}"),
         )

@@ -111,10 +111,12 @@ def session(master: str | None, *, is_short: bool = False) -> Iterator[SparkSess
     except KeyboardInterrupt as interrupt:
         kill_starting_java(interrupt)
         raise
-    has_ended = threading.Event()
-    watcher = threading.Thread(target=_show_stage_progress, args=(spark, has_ended), daemon=True)
+    has_ended_event = threading.Event()
+    watching_thread = threading.Thread(
+        target=_show_stage_progress, args=(spark, has_ended_event), daemon=True
+    )
     if TERMINAL.may_move_cursor():
-        watcher.start()
+        watching_thread.start()
     is_ended = is_foreign_session
     try:
         yield spark
@@ -123,9 +125,9 @@ def session(master: str | None, *, is_short: bool = False) -> Iterator[SparkSess
             is_ended = end_java(spark)
         raise
     finally:
-        has_ended.set()
-        if watcher.ident is not None:
-            watcher.join()
+        has_ended_event.set()
+        if watching_thread.ident is not None:
+            watching_thread.join()
             TERMINAL.progress("")
         if not is_ended:
             spark.stop()
@@ -174,10 +176,10 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     return record.msg not in PY4J_MESSAGES
 
 
-def _show_stage_progress(spark: SparkSession, has_ended: threading.Event) -> None:
+def _show_stage_progress(spark: SparkSession, has_ended_event: threading.Event) -> None:
     """Show how many tasks of the running stage are done."""
     status_tracker = spark.sparkContext.statusTracker()
-    while not has_ended.wait(POLL_SECONDS):
+    while not has_ended_event.wait(POLL_SECONDS):
         for stage_id in status_tracker.getActiveStageIds():
             stage_info = status_tracker.getStageInfo(stage_id)
             if stage_info is not None and stage_info.numTasks:
