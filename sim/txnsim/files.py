@@ -111,8 +111,8 @@ def write_whole(
     resolved_path = path.resolve()
     try:
         if resolved_path.exists() and not resolved_path.is_file():
-            with resolved_path.open("wb", buffering=0) as device:
-                device.write(content_bytes)
+            with resolved_path.open("wb", buffering=0) as output_file:
+                output_file.write(content_bytes)
             return
     except OSError as error:
         raise _not_written_error(path, error, error_prefix) from error

@@ -86,7 +86,7 @@ def _instrument_generated() -> Callable[..., Any]:
     compiled = codegen.CodeSource.function
 
     def function(self: codegen.CodeSource, name: str, *, origin: str) -> Any:
-        return atheris.instrument_func(compiled(self, name, origin=origin))
+        return atheris.instrument_func(compiled(self, name, code_name=origin))
 
     codegen.CodeSource.function = function  # type: ignore[method-assign]
     return compiled

@@ -262,9 +262,9 @@ class DeadLetters:
                 name=self._configs(group_id).topic,
                 configs={ENABLED: "true", "message.timestamp.type": "CreateTime"},
             )
-            creation = self._make_topic(new_topic)
-            if isinstance(creation, Rejection):
-                return creation.error
+            creation_outcome = self._make_topic(new_topic)
+            if isinstance(creation_outcome, Rejection):
+                return creation_outcome.error
             # It is written to once this broker knows it, too.
             return (
                 ErrorCode.topic_already_exists

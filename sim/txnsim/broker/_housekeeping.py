@@ -78,7 +78,7 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
                 return
             expired_producers = log.expire_producers(now_ms)
             if expired_producers and self.log_events.tracer.on:
-                self.log_events.timer(
+                self.log_events.trace_timer(
                     "producer.id.expiration",
                     self.settings().producer_id_expiration_check_interval_ms,
                 )

@@ -64,10 +64,10 @@ class ShareHost(CoordinatorHost):
         self._deletions = deletions
         self._partitions = partition_count
         self._timers = timer_gate(fault_points)
-        self._jobs: dict[str, TimerHandle] = {}
+        self._job_timers: dict[str, TimerHandle] = {}
         self._started_ms: int | None = None
         """When the broker started; None while it does not run."""
-        self._made: ShareCoordinator | None = None
+        self._made_coordinator: ShareCoordinator | None = None
         self._image = replicas.image
 
     def _make_coordinator(self) -> ShareCoordinator:
@@ -77,7 +77,7 @@ class ShareHost(CoordinatorHost):
         from txnsim.coordinators.share.service import ShareCoordinator
 
         environment = self._environment
-        self._made = ShareCoordinator(
+        self._made_coordinator = ShareCoordinator(
             broker_id=self._broker_id,
             clock=environment.clock,
             settings=self._settings,
@@ -89,7 +89,7 @@ class ShareHost(CoordinatorHost):
             partition_count=self._partitions,
         )
         self._start_jobs()
-        return self._made
+        return self._made_coordinator
 
     # Life
 
@@ -101,15 +101,15 @@ class ShareHost(CoordinatorHost):
     def stop(self) -> None:
         """Release all states, stop the jobs."""
         self._started_ms = None
-        for job in self._jobs.values():
+        for job in self._job_timers.values():
             job.cancel()
-        if self._made is not None:
-            self._made.stop()
+        if self._made_coordinator is not None:
+            self._made_coordinator.stop()
 
     def _start_jobs(self) -> None:
-        if self._made is None or self._started_ms is None:
+        if self._made_coordinator is None or self._started_ms is None:
             return
-        coordinator, settings = self._made, self._settings
+        coordinator, settings = self._made_coordinator, self._settings
         coordinator.is_running = True
         self._arm_job(
             "share-state-pruning",
@@ -137,7 +137,7 @@ class ShareHost(CoordinatorHost):
             if self._replicas.image.features.get(SHARE_VERSION, 0):
                 job()
 
-        self._jobs[timer_kind] = clock.call_at(
+        self._job_timers[timer_kind] = clock.call_at(
             self._started_ms + next_interval * interval_ms,
             lambda: self._timers(timer_kind, run, run_again),
         )
@@ -148,16 +148,18 @@ class ShareHost(CoordinatorHost):
         """Like ``CoordinatorHost.apply``; also drop the states of deleted topics."""
         super().apply(leadership_changes, image)
         old_image, self._image = self._image, image
-        if self._made is not None:
+        if self._made_coordinator is not None:
             deleted_topics = image.deleted_topics(old_image)
             if deleted_topics:
-                self._made.topics_deleted({uuid_text(topic.topic_id) for topic in deleted_topics})
+                self._made_coordinator.topics_deleted(
+                    {uuid_text(topic.topic_id) for topic in deleted_topics}
+                )
 
     # Log
 
     async def _delete_records(self, partition_index: int, offset: int) -> Rejection | None:
         """Delete the records below an offset, on all replicas."""
-        log = self._led.get(partition_index)
+        log = self._led_logs.get(partition_index)
         if log is None:
             return Rejection(
                 error=ErrorCode.not_leader_or_follower,

@@ -17,8 +17,8 @@ from txnsim.broker._peer_requests import PeerRequests
 from txnsim.broker._share_host import ShareHost
 from txnsim.broker._share_persister import SharePersister
 from txnsim.broker.coordinator_host import CoordinatorHost, GroupHost
-from txnsim.broker.fetch import Fetching
-from txnsim.broker.produce import Producing
+from txnsim.broker.fetch import FetchPath
+from txnsim.broker.produce import ProducePath
 from txnsim.broker.verification import VerificationQueues
 from txnsim.controller.controller import TopicToCreate
 from txnsim.coordinators.txn.service import TransactionCoordinator
@@ -66,7 +66,7 @@ from txnsim.types import (
 
 if TYPE_CHECKING:
     from txnsim.broker._share_partitions import Watched
-    from txnsim.broker.share_fetch import ShareFetching
+    from txnsim.broker.share_fetch import ShareFetchPath
     from txnsim.coordinators.group.service import GroupCoordinator
 
 
@@ -298,7 +298,7 @@ class Broker:
             groups=self.group_host,
             rules=self.release.rules,
         )
-        self.producing = Producing(
+        self.producing = ProducePath(
             clock=environment.clock,
             tasks=environment.tasks,
             replicas=self.replicas,
@@ -308,7 +308,7 @@ class Broker:
             log_events=self.log_events,
             rules=self.release.rules,
         )
-        self.fetching = Fetching(
+        self.fetching = FetchPath(
             settings=lambda: self.settings,
             replicas=self.replicas,
             purgatory=self.purgatory,
@@ -367,8 +367,8 @@ class Broker:
         self.coordinator.stop()
         self.group_host.stop()
         self.share_persister.stop()
-        if self.shares_made is not None:
-            self.shares_made.stop()
+        if self.made_share_fetching is not None:
+            self.made_share_fetching.stop()
         self.share_host.stop()
         self.isr_changes.stop()
         self.replica_fetchers.stop()
@@ -412,8 +412,8 @@ class Broker:
                 + len(leadership_changes.lost_partitions)
                 + len(leadership_changes.deleted_partitions)
             ) // CHANGES_PER_STEP
-        if self.shares_made is not None:
-            self.shares_made.apply(leadership_changes, image)
+        if self.made_share_fetching is not None:
+            self.made_share_fetching.apply(leadership_changes, image)
         for partition in leadership_changes.regrouped_partitions:
             self.watermarks.advance(partition)
             yield 1
@@ -435,14 +435,14 @@ class Broker:
         self.transaction_host.directory_failed()
         self.group_host.directory_failed()
         self.share_host.directory_failed()
-        if self.shares_made is not None:
-            self.shares_made.shares.forget_partitions(led_partitions)
+        if self.made_share_fetching is not None:
+            self.made_share_fetching.shares.forget_partitions(led_partitions)
         for topic_partition in led_partitions:
             self.purgatory.release(topic_partition)
         self.on_directory_failure()
 
-    async def up_to_date(self) -> None:
-        await self._intake.up_to_date()
+    async def wait_until_up_to_date(self) -> None:
+        await self._intake.wait_until_up_to_date()
 
     # Queries
 
@@ -451,16 +451,16 @@ class Broker:
         return self.group_host.coordinator
 
     @cached_property
-    def share_fetching(self) -> ShareFetching:
+    def share_fetching(self) -> ShareFetchPath:
         """ShareFetch and ShareAcknowledge at this leader; created by the first request."""
         from txnsim.broker._dead_letters import DeadLetters
         from txnsim.broker._share_meters import ShareMeter
         from txnsim.broker._share_partitions import SharePartitions
-        from txnsim.broker.share_fetch import ShareFetching
+        from txnsim.broker.share_fetch import ShareFetchPath
 
         environment = self.environment
         purgatory = cast("Purgatory[Watched]", self.purgatory)
-        return ShareFetching(
+        return ShareFetchPath(
             settings=lambda: self.settings,
             replicas=self.replicas,
             fetching=self.fetching,
@@ -492,7 +492,7 @@ class Broker:
         )
 
     @property
-    def shares_made(self) -> ShareFetching | None:
+    def made_share_fetching(self) -> ShareFetchPath | None:
         """``share_fetching``, or None before the first request of a share group."""
         return self.__dict__.get("share_fetching")
 

@@ -122,8 +122,8 @@ class CoordinatorHost:
         self._commits = commits
         self._loading = loading
         self._is_count_fixed = is_count_fixed
-        self._led: dict[int, PartitionLog] = {}
-        self._loaded: dict[int, CoordinatorEpoch] = {}
+        self._led_logs: dict[int, PartitionLog] = {}
+        self._loaded_epochs: dict[int, CoordinatorEpoch] = {}
         """Partition -> epoch of its last load."""
 
     @cached_property
@@ -141,7 +141,7 @@ class CoordinatorHost:
             *((topic_partition, 0) for topic_partition in leadership_changes.deleted_partitions),
         )
         if any(topic_partition.topic == self._topic for topic_partition, _ in changed_partitions):
-            self._led = {
+            self._led_logs = {
                 topic_partition.partition: log
                 for topic_partition, log in self._replicas.led.items()
                 if topic_partition.topic == self._topic
@@ -158,7 +158,7 @@ class CoordinatorHost:
 
     def directory_failed(self) -> None:
         """Fail all appends, because the log directory has failed."""
-        self._led = {}
+        self._led_logs = {}
 
     def coordinator_of(self, key: str) -> BrokerId | None:
         """The live broker that coordinates a transactional id or group; None if there is none
@@ -180,7 +180,7 @@ class CoordinatorHost:
         partition = topic_partition.partition
 
         def unload_if_current(_verdict: FaultEffect | None) -> None:
-            if self._loaded.get(partition, epoch) <= epoch:
+            if self._loaded_epochs.get(partition, epoch) <= epoch:
                 self.coordinator.unload(partition, epoch)
 
         self._loading.fault_points.go_on(
@@ -192,7 +192,7 @@ class CoordinatorHost:
     ) -> None:
         log = self._replicas.hosted[topic_partition]
         partition = topic_partition.partition
-        self._loaded[partition] = CoordinatorEpoch(epoch)
+        self._loaded_epochs[partition] = CoordinatorEpoch(epoch)
         self.coordinator.begin_load(partition, CoordinatorEpoch(epoch))
         if self._is_count_fixed:
             partition_count = len(image.topics[self._topic].partitions)
@@ -228,7 +228,7 @@ class CoordinatorHost:
             return
 
         def load_if_wanted(replication: Pending[ErrorCode]) -> None:
-            is_wanted = self._loaded.get(topic_partition.partition) == epoch
+            is_wanted = self._loaded_epochs.get(topic_partition.partition) == epoch
             if is_wanted and replication.value in (_NO_ERROR, ErrorCode.request_timed_out):
                 self._load_once_replicated(log, epoch, load)
 
@@ -245,7 +245,7 @@ class CoordinatorHost:
         gate = self._appends.gate
         if (
             not (gate.fault_points.network.interceptor.is_armed or gate.disk.is_full)
-            or partition_index not in self._led
+            or partition_index not in self._led_logs
         ):
             return None
         topic_partition = TopicPartition(self._topic, partition_index)
@@ -255,7 +255,7 @@ class CoordinatorHost:
         self, partition_index: int, batch: bytes, *, guard: int = SENTINEL
     ) -> Appended | Rejection:
         """Append a batch to a partition that this broker leads."""
-        log = self._led.get(partition_index)
+        log = self._led_logs.get(partition_index)
         if log is None:
             return _NOT_LED
         append_batch = partial(append_coordinator, batch=batch, guard=guard)
@@ -271,7 +271,7 @@ class CoordinatorHost:
         now_ms: int,
     ) -> ErrorCode | Awaitable[ErrorCode]:
         """Append a batch and wait for replication. Return the error code, or an awaitable of it."""
-        log, gate = self._led.get(partition_index), self._appends.gate
+        log, gate = self._led_logs.get(partition_index), self._appends.gate
         if log is None:
             return _NOT_LED.error
         if gate.fault_points.network.interceptor.is_armed or gate.disk.is_full:
@@ -309,17 +309,17 @@ class CoordinatorHost:
         """Whether this broker leads the partition under this leader epoch, as far as it knows
         (TransactionStateManager.isCoordinatorFor).
         """
-        log = self._led.get(partition_index)
+        log = self._led_logs.get(partition_index)
         return log is not None and log.leader_epoch == coordinator_epoch
 
     def batch_bytes_max(self, partition_index: int) -> int:
         """The topic's ``max.message.bytes``; 0 where the partition is not led any more."""
-        log = self._led.get(partition_index)
+        log = self._led_logs.get(partition_index)
         return 0 if log is None else log.config.max_message_bytes
 
     def high_watermark_of(self, partition_index: int) -> int:
         """The high watermark; 0 where the partition is not led any more."""
-        log = self._led.get(partition_index)
+        log = self._led_logs.get(partition_index)
         return 0 if log is None else log.high_watermark
 
     def wait_for_commit(
@@ -328,7 +328,7 @@ class CoordinatorHost:
         """None if everything up to and including ``offset`` is replicated; else an awaitable of the
         outcome.
         """
-        log = self._led.get(partition_index)
+        log = self._led_logs.get(partition_index)
         if log is None:
             return ready_value(_NOT_LED.error)
         if log.high_watermark > offset:
@@ -381,12 +381,12 @@ class GroupHost(CoordinatorHost):
         self._partitions = partition_count
         self._static_settings = settings()
         self._is_running = False
-        self._made: GroupCoordinator | None = None
-        self._expiry: TimerHandle | None = None
+        self._made_coordinator: GroupCoordinator | None = None
+        self._expiry_timer: TimerHandle | None = None
         self._timers = timer_gate(fault_points)
         self._tasks = environment.tasks
         self._fault_points = fault_points
-        self._completions: dict[Pending[ErrorCode], None] = {}
+        self._pending_completions: dict[Pending[ErrorCode], None] = {}
         """Completions of ended transactions whose positions a fault keeps from their groups."""
         self._clock = environment.clock
         self._settings = settings
@@ -403,7 +403,7 @@ class GroupHost(CoordinatorHost):
 
         environment, replicas = self._environment, self._replicas
         new_id = _ids(environment.rng.stream(f"member-ids.b{self._broker_id}").getrandbits)
-        self._made = coordinator = GroupCoordinator(
+        self._made_coordinator = coordinator = GroupCoordinator(
             broker_id=self._broker_id,
             clock=environment.clock,
             settings=self._static_settings,
@@ -423,39 +423,39 @@ class GroupHost(CoordinatorHost):
         return coordinator
 
     @property
-    def made(self) -> GroupCoordinator | None:
+    def made_coordinator(self) -> GroupCoordinator | None:
         """The coordinator; None if no request has needed it yet."""
-        return self._made
+        return self._made_coordinator
 
     # Life
 
     def start(self) -> None:
         """Arm the expiry timer and accept requests about groups."""
         self._is_running = True
-        if self._made is not None:
-            self._made.is_running = True
+        if self._made_coordinator is not None:
+            self._made_coordinator.is_running = True
         self._arm_expiry()
 
     def _arm_expiry(self) -> None:
         interval_ms = self._static_settings.offsets_retention_check_interval_ms
-        self._expiry = self._clock.call_at(
+        self._expiry_timer = self._clock.call_at(
             self._clock.now_ms() + interval_ms,
             lambda: self._timers("offsets-expiration", self._expire, self._arm_expiry),
         )
 
     def _expire(self) -> None:
         self._arm_expiry()
-        if self._made is not None:
-            self._made.expire()
+        if self._made_coordinator is not None:
+            self._made_coordinator.expire()
 
     def stop(self) -> None:
         """Release all groups; answer every request that waits for positions."""
         self._is_running = False
-        if self._expiry is not None:
-            self._expiry.cancel()
-        if self._made is not None:
-            self._made.stop()
-        for completion in tuple(self._completions):
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
+        if self._made_coordinator is not None:
+            self._made_coordinator.stop()
+        for completion in tuple(self._pending_completions):
             completion.resolve(ErrorCode.not_leader_or_follower)
 
     # Leadership
@@ -465,8 +465,8 @@ class GroupHost(CoordinatorHost):
         super().apply(leadership_changes, image)
         old_image, self._image = self._image, image
         deleted_topics = {topic.name: topic.topic_id for topic in image.deleted_topics(old_image)}
-        if deleted_topics and self._made is not None:
-            self._made.topics_deleted(deleted_topics)
+        if deleted_topics and self._made_coordinator is not None:
+            self._made_coordinator.topics_deleted(deleted_topics)
 
     # Transactions
 
@@ -487,7 +487,7 @@ class GroupHost(CoordinatorHost):
             and log.config.rules.offset_commits_are_verified  # KAFKA-15449
         ):
             return SENTINEL
-        guard = start_verification(
+        guard_or_rejection = start_verification(
             log,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
@@ -495,8 +495,8 @@ class GroupHost(CoordinatorHost):
             supports_epoch_bump=adds_partition,
             now_ms=self._clock.now_ms(),
         )
-        if isinstance(guard, Rejection) or guard == SENTINEL:
-            return guard
+        if isinstance(guard_or_rejection, Rejection) or guard_or_rejection == SENTINEL:
+            return guard_or_rejection
         topic_partition = log.topic_partition
         errors = await self._verification.ask(
             transactional_id=producer.transactional_id,
@@ -507,7 +507,7 @@ class GroupHost(CoordinatorHost):
         )
         error = errors.get(topic_partition)
         if error is None:
-            return guard
+            return guard_or_rejection
         return Rejection(
             error=error,
             reason=f"{topic_partition} is not part of transaction {producer.transactional_id}",
@@ -535,8 +535,8 @@ class GroupHost(CoordinatorHost):
             self.coordinator.marker_written(topic_partition.partition, marker, offset)
             return None
         completion: Pending[ErrorCode] = Pending(self._tasks)
-        self._completions[completion] = None
-        completion.on_done(lambda finished: self._completions.pop(finished, None))
+        self._pending_completions[completion] = None
+        completion.on_done(lambda finished: self._pending_completions.pop(finished, None))
 
         def complete(verdict: FaultEffect | None) -> None:
             error = ErrorCode(error_in(verdict))

@@ -101,13 +101,13 @@ class _EnoughBytes(msgspec.Struct, eq=False):
 
     _command: FetchCommand
     _available: Callable[[FetchCommand, FetchPartition], int | None]
-    _known: dict[TopicPartition, int] = {}
+    _known_bytes: dict[TopicPartition, int] = {}
     """Available bytes of the partitions that have any."""
     by_partition: dict[TopicPartition, FetchPartition | list[FetchPartition]] = {}
     _is_ready: bool = False
     _is_wrong: bool = False
-    _total: int = 0
-    _touched: dict[TopicPartition, None] = {}
+    _total_bytes: int = 0
+    _touched_partitions: dict[TopicPartition, None] = {}
 
     @property
     def client_id(self) -> str:
@@ -146,19 +146,19 @@ class _EnoughBytes(msgspec.Struct, eq=False):
             if pace is not None and pace.has_done(1):
                 await pace.yield_turn()
         self._is_ready = True
-        for topic_partition in self._touched:
+        for topic_partition in self._touched_partitions:
             self._measure(topic_partition)
-        return self._is_wrong or self._total >= self._command.min_bytes
+        return self._is_wrong or self._total_bytes >= self._command.min_bytes
 
     def __call__(self, topic_partition: TopicPartition) -> bool:
         """Whether the fetch is complete after a change of this partition."""
         if not self._is_ready:
-            self._touched[topic_partition] = None
+            self._touched_partitions[topic_partition] = None
             return False
         if self._is_wrong:
             return True
         self._measure(topic_partition)
-        return self._is_wrong or self._total >= self._command.min_bytes
+        return self._is_wrong or self._total_bytes >= self._command.min_bytes
 
     def _measure(self, topic_partition: TopicPartition) -> None:
         fetched_partitions = self.by_partition[topic_partition]
@@ -171,13 +171,13 @@ class _EnoughBytes(msgspec.Struct, eq=False):
                 self._is_wrong = True
                 return
             available_bytes += partition_bytes
-        known_bytes = self._known.get(topic_partition, 0)
+        known_bytes = self._known_bytes.get(topic_partition, 0)
         if available_bytes != known_bytes:
-            self._known[topic_partition] = available_bytes
-            self._total += available_bytes - known_bytes
+            self._known_bytes[topic_partition] = available_bytes
+            self._total_bytes += available_bytes - known_bytes
 
 
-class Fetching(msgspec.Struct, kw_only=True, eq=False):
+class FetchPath(msgspec.Struct, kw_only=True, eq=False):
     """The fetch path of one broker."""
 
     fault_points: BrokerFaultPoints
@@ -255,7 +255,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         return not has_answer or total_bytes >= command.min_bytes
 
     async def _wait_for_records(self, command: FetchCommand, pace: Pace | None) -> None:
-        enough_check = _EnoughBytes(command, self._available)
+        enough_check = _EnoughBytes(command, self._available_bytes)
         partitions = command.partitions
         if pace is None:
             enough_check.add(partitions)
@@ -301,7 +301,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         event_data = {"partitions": held_partitions, "client": command.client_id or ""}
         return self.tracer.emit("reader.wait", self.node, data=event_data)
 
-    def _available(self, command: FetchCommand, partition: FetchPartition) -> int | None:
+    def _available_bytes(self, command: FetchCommand, partition: FetchPartition) -> int | None:
         """Available bytes of one partition; None for an error, which completes the fetch."""
         log = self._log(command, partition)
         if isinstance(log, Rejection):
@@ -340,8 +340,10 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         log = self._log(command, partition)
         if isinstance(log, Rejection):
             return FetchOutcome(error=log.error)
-        divergence = _divergence(log, partition) if partition.last_fetched_epoch >= 0 else None
-        return log if divergence is None else divergence
+        divergence_outcome = (
+            _divergence(log, partition) if partition.last_fetched_epoch >= 0 else None
+        )
+        return log if divergence_outcome is None else divergence_outcome
 
     async def _find_log_after_fault(
         self, command: FetchCommand, partition: FetchPartition

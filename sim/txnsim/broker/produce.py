@@ -27,7 +27,7 @@ from txnsim.faults.subjects import Subject
 from txnsim.log.answers import Appended, AppendRejection
 from txnsim.log.leader_append import append_client, start_verification
 from txnsim.log.partition_log import PartitionLog
-from txnsim.log.validation import Reread, check_size, is_heavy_to_check, reread
+from txnsim.log.validation import RereadBatch, check_size, is_heavy_to_check, reread
 from txnsim.log.verification import SENTINEL
 from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import Replicas
@@ -83,12 +83,12 @@ class ProduceOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 Outcomes = dict[TopicPartition, ProduceOutcome]
 _header_of: Final = attrgetter("header")
 _partition_of: Final = attrgetter("topic_partition")
-ScanResults = Mapping[TopicPartition, AppendRejection | Reread | int]
+ScanResults = Mapping[TopicPartition, AppendRejection | RereadBatch | int]
 """The result of scanning each heavy batch, before anything is decided."""
 NO_SCAN_RESULTS: Final[ScanResults] = {}
 
 
-class Producing(msgspec.Struct, kw_only=True, eq=False):
+class ProducePath(msgspec.Struct, kw_only=True, eq=False):
     """The produce path of one broker."""
 
     rules: Rules
@@ -105,10 +105,10 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         partitions if given a pace.
         """
         outcome_by_partition: Outcomes = {}
-        guards: dict[TopicPartition, int] = {}
-        newest = NO_SCAN_RESULTS
+        guard_by_partition: dict[TopicPartition, int] = {}
+        newest_by_partition = NO_SCAN_RESULTS
         if is_heavy_to_check(map(_header_of, command.partitions)):
-            newest = await self._look_ahead(command)
+            newest_by_partition = await self._look_ahead(command)
         transactional_parts = []
         for partition_batch in command.partitions:
             # ReplicaManager: a batch without a producer is of no transaction, whatever it says.
@@ -129,7 +129,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                 or self.replicas.dynamic_settings.transaction_partition_verification_enable
             ):
                 unverified_batches = self._take_guards(
-                    command, transactional_parts, guards, outcome_by_partition
+                    command, transactional_parts, guard_by_partition, outcome_by_partition
                 )
                 if unverified_batches:
                     assert command.transactional_id is not None
@@ -149,7 +149,9 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                         outcome_by_partition[partition] = _unverified_outcome(
                             error, command.operation, self.rules
                         )
-        appends = await self._append(command, guards, outcome_by_partition, newest, pace)
+        appends = await self._append(
+            command, guard_by_partition, outcome_by_partition, newest_by_partition, pace
+        )
         if command.acks == ACKS_ALL and self.commits.are_late(appends):
             replication_errors = await self.commits.wait(appends, timeout_ms=command.timeout_ms)
             for partition, error in replication_errors.items():
@@ -162,7 +164,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
     async def _look_ahead(self, command: ProduceCommand) -> ScanResults:
         """Scan the records before anything is decided, in slices between which requests run."""
         look_ahead = LookAhead(self.tasks)
-        newest_by_partition: dict[TopicPartition, AppendRejection | Reread | int] = {}
+        newest_by_partition: dict[TopicPartition, AppendRejection | RereadBatch | int] = {}
         for partition_batch in command.partitions:
             try:
                 newest_by_partition[partition_batch.topic_partition] = await self._look_at_records(
@@ -174,7 +176,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
 
     async def _look_at_records(
         self, look_ahead: LookAhead, partition_batch: ProducePartition
-    ) -> AppendRejection | Reread | int:
+    ) -> AppendRejection | RereadBatch | int:
         log = self.replicas.leader(partition_batch.topic_partition)
         if (
             isinstance(log, PartitionLog)
@@ -183,15 +185,19 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
             size_rejection = check_size(partition_batch.header.size, log.config)
             assert size_rejection is not None
             return size_rejection
-        newest = await look_ahead.newest(partition_batch.header, partition_batch.batch)
+        newest_timestamp = await look_ahead.newest(partition_batch.header, partition_batch.batch)
         log = self.replicas.leader(partition_batch.topic_partition)
-        if not look_ahead.was_heavy or not isinstance(newest, int) or isinstance(log, Rejection):
-            return newest
+        if (
+            not look_ahead.was_heavy
+            or not isinstance(newest_timestamp, int)
+            or isinstance(log, Rejection)
+        ):
+            return newest_timestamp
         reread_batch = partial(
             reread,
             partition_batch.header,
             partition_batch.batch,
-            newest,
+            newest_timestamp,
             topic_partition=partition_batch.topic_partition,
             config=log.config,
             now_ms=self.clock.now_ms(),
@@ -200,7 +206,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         )
         reread_result = await look_ahead.do_beside_loop(reread_batch)
         if reread_result is None:
-            return newest
+            return newest_timestamp
         return msgspec.structs.replace(reread_result, read_at_ms=self.clock.now_ms())
 
     # Verification
@@ -209,7 +215,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         self,
         command: ProduceCommand,
         transactional_batches: list[ProducePartition],
-        guards: dict[TopicPartition, int],
+        guard_by_partition: dict[TopicPartition, int],
         outcome_by_partition: Outcomes,
     ) -> list[ProducePartition]:
         """Record each partition's guard or error; return the partitions that the coordinator must
@@ -222,7 +228,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
             header = partition_batch.header
             topic_partition = partition_batch.topic_partition
             log = self.replicas.led.get(topic_partition) or self.replicas.leader(topic_partition)
-            guard = (
+            guard_or_rejection = (
                 log
                 if isinstance(log, Rejection)
                 else start_verification(
@@ -234,15 +240,17 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                     now_ms=now_ms,
                 )
             )
-            if isinstance(guard, Rejection):
-                outcome_by_partition[topic_partition] = ProduceOutcome(error=guard.error)
+            if isinstance(guard_or_rejection, Rejection):
+                outcome_by_partition[topic_partition] = ProduceOutcome(
+                    error=guard_or_rejection.error
+                )
                 if self.log_events.tracer.on:
                     self.log_events.trace_refusal(
-                        topic_partition, header, guard, command.transactional_id
+                        topic_partition, header, guard_or_rejection, command.transactional_id
                     )
             else:
-                guards[topic_partition] = guard
-                if guard != SENTINEL:
+                guard_by_partition[topic_partition] = guard_or_rejection
+                if guard_or_rejection != SENTINEL:
                     unverified_batches.append(partition_batch)
         return unverified_batches
 
@@ -281,7 +289,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
     async def _append(
         self,
         command: ProduceCommand,
-        guards: dict[TopicPartition, int],
+        guard_by_partition: dict[TopicPartition, int],
         outcome_by_partition: Outcomes,
         newest_by_partition: ScanResults,
         pace: Pace | None,
@@ -297,7 +305,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                     partial(
                         append_client,
                         batch=partition_batch.batch,
-                        guard=guards.get(topic_partition, SENTINEL),
+                        guard=guard_by_partition.get(topic_partition, SENTINEL),
                         header=partition_batch.header,
                         timestamp_check=newest_by_partition.get(topic_partition),
                     ),

@@ -68,7 +68,7 @@ class _PendingTxn(msgspec.Struct):
     """Trace events of the verification, by partition; empty if the trace level leaves them out."""
 
 
-class _Queue:
+class _VerificationQueue:
     """The next request to one coordinator."""
 
     __slots__ = ("in_flight", "is_old", "operation", "waiting")
@@ -157,7 +157,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
     node: str
     peers: Peers
     coordinator_of: Callable[[TransactionalId], BrokerId | None]
-    _queues: dict[BrokerId, _Queue] = {}
+    _queues: dict[BrokerId, _VerificationQueue] = {}
     _stopwatch_ns: Callable[[], int] = lambda: 0
     verified: int = 0
     failed: int = 0
@@ -208,7 +208,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
             return answer
         queue = self._queues.get(node)
         if queue is None:
-            queue = self._queues[node] = _Queue()
+            queue = self._queues[node] = _VerificationQueue()
         waiting_txns = queue.waiting
         if not waiting_txns:
             # Kafka maps TRANSACTION_ABORTABLE for a whole batch by the operation of the transaction
@@ -261,7 +261,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         )
         return True
 
-    def _send_verification(self, broker_id: BrokerId, queue: _Queue) -> None:
+    def _send_verification(self, broker_id: BrokerId, queue: _VerificationQueue) -> None:
         sent_txns, queue.waiting = queue.waiting, {}
         version = self.peers.version(broker_id, ADD_PARTITIONS_TO_TXN)
         if version < VERIFICATION_FROM:
@@ -275,7 +275,10 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _skip_old_coordinator(
-        self, broker_id: BrokerId, queue: _Queue, unsent_txns: dict[TransactionalId, _PendingTxn]
+        self,
+        broker_id: BrokerId,
+        queue: _VerificationQueue,
+        unsent_txns: dict[TransactionalId, _PendingTxn],
     ) -> None:
         """The coordinator's broker is older than verification: all partitions count as verified,
         including those to add (AddPartitionsToTxnHandler, ``versionMismatch``). A leader that does
@@ -304,7 +307,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
     def _on_answer(
         self,
         broker_id: BrokerId,
-        queue: _Queue,
+        queue: _VerificationQueue,
         sent_txns: dict[TransactionalId, _PendingTxn],
         operation: TransactionOperation,
         answer: Pending[AddPartitionsToTxnReply],

@@ -123,10 +123,10 @@ async def _run(args: argparse.Namespace) -> int:
                 await _reset_offsets(args, admin)
             case _:
                 await groups.delete_share_positions(admin, args.group, args.topic)
-                deleted_offsets = {"group_id": args.group, "topic": args.topic}
+                deletion_fields = {"group_id": args.group, "topic": args.topic}
                 TERMINAL.tell(
                     args,
-                    deleted_offsets,
+                    deletion_fields,
                     lambda _: [f"deleted offsets of {args.topic} in {args.group}"],
                 )
     return 0

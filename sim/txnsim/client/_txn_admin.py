@@ -30,7 +30,7 @@ from txnsim.client._requests_by_key import (
 from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, ConnectionLostError, or_raised
-from txnsim.client.inspection.coordinators_asked import asked_while_all_serve, check_sight
+from txnsim.client.inspection.coordinators_asked import ask_while_all_serve, check_sight
 from txnsim.client.inspection.hanging import (
     MAX_TRANSACTION_TIMEOUT_MS,
     OpenTransaction,
@@ -306,7 +306,7 @@ class TransactionAdmin:
             await check_sight(self.cluster)
             hanging_candidates = OpenTransaction.hanging(
                 hanging_candidates,
-                *await asked_while_all_serve(self, producer_ids(hanging_candidates)),
+                *await ask_while_all_serve(self, producer_ids(hanging_candidates)),
             )
         return hanging_candidates
 
@@ -322,9 +322,9 @@ class TransactionAdmin:
         Raises:
             ClientError: A coordinator did not answer, so the result would be incomplete.
         """
-        ids = await self._transactional_ids(producer_ids)
+        transactional_id_by_producer = await self._transactional_ids(producer_ids)
         descriptions: dict[str, TransactionDescription | None] = {}
-        for batch in batches(tuple(ids.values())):
+        for batch in batches(tuple(transactional_id_by_producer.values())):
             for transactional_id, outcome in (await self.describe_transactions(batch)).items():
                 if not isinstance(outcome, ClientError):
                     descriptions[transactional_id] = outcome
@@ -332,10 +332,11 @@ class TransactionAdmin:
                     descriptions[transactional_id] = None
                 else:
                     raise ClientError(
-                        f"Failed to describe {len(ids)} transactions: {outcome}",
+                        f"Failed to describe {len(transactional_id_by_producer)} transactions:"
+                        f" {outcome}",
                         error=outcome.error,
                     )
-        return ids, descriptions
+        return transactional_id_by_producer, descriptions
 
     async def search_targets(
         self, topic: str | None = None, partition: int | None = None, broker_id: int | None = None
@@ -356,13 +357,13 @@ class TransactionAdmin:
             topic_names = [topic]
         else:
             topic_names = []
-            all_topics = await self.cluster.refresh(None)
-            if all_topics.error:
+            topics_metadata = await self.cluster.refresh(None)
+            if topics_metadata.error:
                 raise ClientError(
-                    f"Failed to list topics: {message_of(all_topics.error)}",
-                    error=_E(all_topics.error),
+                    f"Failed to list topics: {message_of(topics_metadata.error)}",
+                    error=_E(topics_metadata.error),
                 )
-            for topic_view in all_topics.topics:
+            for topic_view in topics_metadata.topics:
                 failure = _listing_failure(topic_view)
                 if failure is None:
                     topic_names.append(topic_view.name)

@@ -137,17 +137,17 @@ class Consumer:
         polled_partitions = {partition for poll in self._polls for partition in poll.positions}
         if self._polls and deadline.has_passed:
             return
-        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        positions_by_leader: dict[int, dict[TopicPartition, int]] = {}
         for partition, offset in self._positions.items():
             if partition not in polled_partitions:
                 leader = await self._cluster.leader(partition)
-                by_leader.setdefault(leader.leader_id, {})[partition] = offset
+                positions_by_leader.setdefault(leader.leader_id, {})[partition] = offset
         fetch_options = FetchOptions(
             isolation=self._isolation,
             max_wait_ms=min(self._fetch_wait_ms, int(deadline.left_ms)),
             min_bytes=self._min_bytes,
         )
-        for broker_id, positions in by_leader.items():
+        for broker_id, positions in positions_by_leader.items():
             task = self._cluster.tasks.spawn(
                 self._fetch_from_leader(broker_id, positions, fetch_options),
                 name=f"fetch from broker {broker_id}",

@@ -128,13 +128,13 @@ def _parse_topic(topic_row: Any) -> TopicMetadata:
     )
 
 
-def merge(earlier_view: ClusterMetadata, newer_view: ClusterMetadata) -> ClusterMetadata:
+def merge(earlier_metadata: ClusterMetadata, newer_view: ClusterMetadata) -> ClusterMetadata:
     """The metadata after another answer: its brokers and topics, plus the known topics that were
     not requested.
 
     A partition of the same topic id whose leader epoch went back keeps its known state.
     """
-    topics_by_name = {topic.name: topic for topic in earlier_view.topics}
+    topics_by_name = {topic.name: topic for topic in earlier_metadata.topics}
     for topic in newer_view.topics:
         topic_before = topics_by_name.get(topic.name)
         topics_by_name[topic.name] = (

@@ -130,12 +130,12 @@ class Producer:
         )
         self._batch_bytes = batch_bytes
         self._lanes: dict[TopicPartition, _Lane] = {}
-        self._coordinated = CoordinatorRequests(
+        self._coordinator_requests = CoordinatorRequests(
             cluster, self.session, transactional_id or "", transaction_timeout_ms
         )
         self._identity_lock = asyncio.Lock()
         self._is_aborting = False
-        self._fatal: ClientError | None = None
+        self._fatal_error: ClientError | None = None
 
     async def __aenter__(self) -> Producer:
         return self
@@ -174,7 +174,7 @@ class Producer:
         if self.session.state is not SessionState.UNINITIALIZED:
             raise IllegalUseError("init_transactions may be called once")
         with self._cluster.trace.call("init-transactions", id=self.transactional_id):
-            await self._coordinated.init_producer_id(ProducerIdAndEpoch.NONE)
+            await self._coordinator_requests.init_producer_id(ProducerIdAndEpoch.NONE)
         return self.session.identity
 
     def begin(self) -> None:
@@ -200,7 +200,7 @@ class Producer:
         self._need_transactional()
         with self._cluster.trace.call("commit", id=self.transactional_id):
             await self.flush()
-            await self._coordinated.end(committed=True)
+            await self._coordinator_requests.end(committed=True)
 
     async def abort(self) -> None:
         """Drop unsent records, wait for those in flight, then abort.
@@ -218,7 +218,7 @@ class Producer:
                 await self.flush()
             finally:
                 self._is_aborting = False
-            await self._coordinated.end(committed=False)
+            await self._coordinator_requests.end(committed=False)
 
     def _need_transactional(self) -> None:
         if self.transactional_id is None:
@@ -259,10 +259,10 @@ class Producer:
             IllegalUseError: Transactional, but no transaction is open.
         """
         topic_partition = TopicPartition(topic, partition)
-        if self._fatal is not None:
-            raise self._fatal
+        if self._fatal_error is not None:
+            raise self._fatal_error
         if self.transactional_id is not None and self.session.touch(topic_partition):
-            self._coordinated.want(topic_partition)
+            self._coordinator_requests.want(topic_partition)
         clock = self._cluster.clock
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         # The failure reaches the caller through commit, even if it does not look at this future.
@@ -306,10 +306,10 @@ class Producer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _drop_queued(self, reason: ClientError) -> None:
+    def _drop_queued(self, failure: ClientError) -> None:
         for lane in self._lanes.values():
             while lane.queue:
-                _fail_record(lane.queue.popleft(), reason)
+                _fail_record(lane.queue.popleft(), failure)
 
     # Delivery
 
@@ -358,7 +358,7 @@ class Producer:
         if self.transactional_id is not None:
             self.session.raise_error()
             if not self.session.has(topic_partition):
-                await self._coordinated.add_partition(
+                await self._coordinator_requests.add_partition(
                     topic_partition, lambda: self._is_aborting, deadline
                 )
         elif self._is_idempotent and self.session.identity == ProducerIdAndEpoch.NONE:
@@ -479,16 +479,16 @@ class Producer:
         unusable.
         """
         if self.transactional_id is not None:
-            return self.session.abortable(error)
+            return self.session.enter_abortable_error(error)
         if self._is_idempotent:
             self._bump_locally()
         return error
 
     def _fail_session(self, error: ClientError) -> ClientError:
         if self.transactional_id is not None:
-            return self.session.fatal(error)
-        self._fatal = FatalError(str(error), error=error.error)
-        return self._fatal
+            return self.session.enter_fatal_error(error)
+        self._fatal_error = FatalError(str(error), error=error.error)
+        return self._fatal_error
 
     # Identity of an idempotent producer
 

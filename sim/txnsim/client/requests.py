@@ -391,8 +391,10 @@ def create_topics(
             num_partitions=topic.partitions,
             replication_factor=topic.replication_factor,
             assignments=[
-                MessageRow("CreatableReplicaAssignment", partition_index=index, broker_ids=ids)
-                for index, ids in enumerate(topic.assignments)
+                MessageRow(
+                    "CreatableReplicaAssignment", partition_index=index, broker_ids=broker_ids
+                )
+                for index, broker_ids in enumerate(topic.assignments)
             ],
             configs=[
                 MessageRow("CreatableTopicConfig", name=config_name, value=config_value)

@@ -79,11 +79,11 @@ class _SecurityReader:
     """Reads the security settings of one file and collects remarks."""
 
     def __init__(self, entries: Mapping[str, Property]) -> None:
-        self._entries = entries
-        self._everybody = PropertyLookup(entries)
-        self._used: set[str] = set()
-        self._refused: list[Remark] = []
-        self._odd: list[Remark] = []
+        self._property_by_name = entries
+        self._common_properties = PropertyLookup(entries)
+        self._used_names: set[str] = set()
+        self._refused_properties: list[Remark] = []
+        self._odd_remarks: list[Remark] = []
         self._scram_users: dict[str, dict[str, str]] = {}
 
     def read(self, listeners: tuple[FileListener, ...]) -> FileSecurity:
@@ -94,7 +94,7 @@ class _SecurityReader:
             if listener is not plain_file_listener
             and (secured_listener := self._listener(listener)) is not None
         )
-        properties = self._everybody
+        properties = self._common_properties
         self._value_or_remark(
             lambda: _refuse_foreign_class(properties.get("principal.builder.class")), None
         )
@@ -131,9 +131,9 @@ class _SecurityReader:
         )
         return FileSecurity(
             options=security_options,
-            used_names=frozenset(self._used | properties.used_names),
-            refusals=tuple(self._refused),
-            odd_remarks=tuple(self._odd),
+            used_names=frozenset(self._used_names | properties.used_names),
+            refusals=tuple(self._refused_properties),
+            odd_remarks=tuple(self._odd_remarks),
         )
 
     def _value_or_remark(self, read_value: Callable[[], T], fallback: T) -> T:
@@ -143,17 +143,19 @@ class _SecurityReader:
         try:
             return read_value()
         except WrongPropertyError as error:
-            self._refused.append((error.entry, error.message))
+            self._refused_properties.append((error.entry, error.message))
             return fallback
 
     # A listener
 
     def _listener(self, listener: FileListener) -> SecureListener | None:
-        properties = PropertyLookup(self._entries, prefix=f"listener.name.{listener.name.lower()}.")
+        properties = PropertyLookup(
+            self._property_by_name, prefix=f"listener.name.{listener.name.lower()}."
+        )
         secured_listener = self._value_or_remark(
             lambda: self._secure_listener(listener, properties), None
         )
-        self._used |= properties.used_names
+        self._used_names |= properties.used_names
         return secured_listener
 
     def _secure_listener(
@@ -226,24 +228,26 @@ class _SecurityReader:
         self, properties: PropertyLookup, listener: FileListener, mechanism: str
     ) -> tuple[Property, LoginModule] | None:
         property_name = f"{mechanism.lower()}.sasl.jaas.config"
-        jaas_entry = properties.own_entry(property_name)
-        if jaas_entry is None:
+        jaas_property = properties.own_entry(property_name)
+        if jaas_property is None:
             full_name = f"listener.name.{listener.name.lower()}.{property_name}"
             if mechanism == PLAIN:
                 raise WrongPropertyError(
                     listener.entry,
                     f'listener {listener.name}: PLAIN needs {full_name} with user_NAME="PASSWORD"',
                 )
-            self._odd.append(
+            self._odd_remarks.append(
                 (listener.entry, f"Apache Kafka wants {full_name} too, unless a JAAS file has it")
             )
             return None
         try:
-            return jaas_entry, parse_login(jaas_entry.value)
+            return jaas_property, parse_login(jaas_property.value)
         except ValueError as error:
-            raise WrongPropertyError(jaas_entry, str(error)) from None
+            raise WrongPropertyError(jaas_property, str(error)) from None
 
-    def _add_scram_users(self, mechanism: str, jaas_entry: Property, module: LoginModule) -> None:
+    def _add_scram_users(
+        self, mechanism: str, jaas_property: Property, module: LoginModule
+    ) -> None:
         """Create the broker's own user, without which it could not log in to other brokers. In
         Kafka the users of clients are created by other means. Each mechanism has its own
         credentials.
@@ -254,9 +258,9 @@ class _SecurityReader:
             users[module_options["username"]] = module_options["password"]
         if listed_users:
             users.update(listed_users)
-            self._odd.append(
+            self._odd_remarks.append(
                 (
-                    jaas_entry,
+                    jaas_property,
                     "these users exist here; in Apache Kafka they are made by kafka-storage.sh "
                     f"format --add-scram or kafka-configs.sh: {', '.join(listed_users)}",
                 )
@@ -272,11 +276,11 @@ class _SecurityReader:
         )
 
     def _has_authorizer(self) -> bool:
-        entry = self._everybody.get("authorizer.class.name")
+        entry = self._common_properties.get("authorizer.class.name")
         if entry is None or not entry.value.strip():
             return False
         if entry.value.strip() in ZOOKEEPER_AUTHORIZERS:
-            self._odd.append((entry, f"its rights are those of {STANDARD_AUTHORIZER} here"))
+            self._odd_remarks.append((entry, f"its rights are those of {STANDARD_AUTHORIZER} here"))
             return True
         if entry.value.strip() != STANDARD_AUTHORIZER:
             raise WrongPropertyError(
@@ -285,7 +289,7 @@ class _SecurityReader:
         return True
 
     def _super_users(self) -> frozenset[str]:
-        entry = self._everybody.get("super.users")
+        entry = self._common_properties.get("super.users")
         if entry is None:
             return frozenset()
         try:

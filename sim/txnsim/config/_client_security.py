@@ -92,19 +92,21 @@ def _login_credential(properties: PropertyLookup) -> tuple[str, Credential]:
             raise WrongPropertyError(
                 entry, "credentials come from sasl.jaas.config alone here; a token is unsecured"
             )
-    protocol = properties.get("security.protocol")
-    assert protocol is not None, "SASL was asked for"
+    protocol_property = properties.get("security.protocol")
+    assert protocol_property is not None, "SASL was asked for"
     mechanism = properties.text("sasl.mechanism") or _GSSAPI
     if mechanism not in MECHANISMS:
         default_mechanism = ", the default," if properties.text("sasl.mechanism") is None else ""
         raise WrongPropertyError(
-            properties.get("sasl.mechanism") or protocol,
+            properties.get("sasl.mechanism") or protocol_property,
             f"the mechanism {mechanism}{default_mechanism} is not spoken here; name one of"
             f" sasl.mechanism=" + ", ".join(MECHANISMS),
         )
     jaas_module = properties.get("sasl.jaas.config")
     if jaas_module is None:
-        raise WrongPropertyError(protocol, "it needs sasl.jaas.config, which says who logs in")
+        raise WrongPropertyError(
+            protocol_property, "it needs sasl.jaas.config, which says who logs in"
+        )
     try:
         return mechanism, credential_from(mechanism, parse_login(jaas_module.value))
     except ValueError as error:

@@ -143,12 +143,14 @@ class _Problems:
                 known_path = known_path[:-1]  # a missing field has no line of its own
             self.add(line_by_path.get(known_path, 1), ".".join(path), in_words(detail, model=model))
 
-    def add_settings(self, settings: Mapping[str, object], origins: Mapping[str, Property]) -> bool:
+    def add_settings(
+        self, settings: Mapping[str, object], property_by_name: Mapping[str, Property]
+    ) -> bool:
         """Add the errors of settings that one of the releases refuses.
 
         Args:
             settings: Field of ``Settings`` -> its value.
-            origins: Field -> where it stands, as the file may give it under Kafka's name.
+            property_by_name: Field -> where it stands, as the file may give it under Kafka's name.
 
         Returns:
             Whether there are any.
@@ -165,11 +167,13 @@ class _Problems:
             except ValidationError as error:
                 has_errors = True
                 for detail in error.errors(include_url=False):
-                    entry = origins[str(detail["loc"][0])]
+                    entry = property_by_name[str(detail["loc"][0])]
                     self.add(entry.line, entry.name, in_words(detail, model=model))
         return has_errors
 
-    def add_disagreements(self, settings: Settings, origins: Mapping[str, Property]) -> None:
+    def add_disagreements(
+        self, settings: Settings, property_by_name: Mapping[str, Property]
+    ) -> None:
         """Add an error for settings that are valid separately but with which a broker does not
         start.
         """
@@ -177,7 +181,9 @@ class _Problems:
 
         reported_names: set[str] = set()
         for disagreeing_names, complaint in settings_complaints(settings):
-            disagreeing_entries = (origins.get(_our_name(name) or "") for name in disagreeing_names)
+            disagreeing_entries = (
+                property_by_name.get(_our_name(name) or "") for name in disagreeing_names
+            )
             entry = next(entry for entry in disagreeing_entries if entry is not None)
             if entry.name not in reported_names:  # a broker tells the first
                 reported_names.add(entry.name)
@@ -195,8 +201,8 @@ class _Problems:
         return ConfigError(f"{self.error()}\n{too_many_text}")
 
     def _problem_line(self, line: int, field: str, message: str) -> tuple[int, str]:
-        location = f"{self._file}:{line}" if self._has_lines else self._file
-        return line, f"{location}: {field}: {message}"
+        file_location = f"{self._file}:{line}" if self._has_lines else self._file
+        return line, f"{file_location}: {field}: {message}"
 
 
 def load(path: Path, *, as_version: Sequence[str] = ()) -> Configuration:
@@ -226,12 +232,12 @@ def load(path: Path, *, as_version: Sequence[str] = ()) -> Configuration:
             return _from_yaml(file_bytes, path=path, as_version=as_version)
         case ".properties":
             pass
-        case _ if (first_entry := _FIRST_ENTRY.search(file_bytes)) is None:
+        case _ if (first_entry_match := _FIRST_ENTRY.search(file_bytes)) is None:
             raise ConfigError(
                 f"{path}: neither NAME=VALUE, as in a broker's properties, nor NAME: VALUE, as in"
                 " our YAML, is in it"
             )
-        case _ if first_entry["sign"] == b":":
+        case _ if first_entry_match["sign"] == b":":
             return _from_yaml(file_bytes, path=path, as_version=as_version)
     properties = parse_properties(file_bytes, file=str(path))
     return _from_properties(properties, file=str(path), readers=file_readers(as_version))
@@ -342,14 +348,14 @@ def _named_settings(
     Unknown names are allowed if the settings may be copied from a broker's file.
     """
     settings: dict[str, object] = {}
-    origins: dict[str, Property] = {}
+    property_by_name: dict[str, Property] = {}
     warned: list[tuple[str, Property]] = []
-    preset: Mapping[str, int] = {}
+    preset_values: Mapping[str, int] = {}
     for setting_label, setting_value in named_values.items():
         line_number = line_by_path["settings", setting_label]
         if setting_label == PRESET:
             try:
-                preset = preset_named(setting_value)
+                preset_values = preset_named(setting_value)
             except ConfigError as error:
                 problems.add(line_number, f"settings.{setting_label}", str(error))
             continue
@@ -381,14 +387,14 @@ def _named_settings(
             )
         else:
             settings[name] = setting_value
-            origins[name] = Property(
+            property_by_name[name] = Property(
                 line=line_number, name=f"settings.{setting_label}", value=str(setting_value)
             )
-    if problems.add_settings(settings, origins):
+    if problems.add_settings(settings, property_by_name):
         return DEFAULTS, warned
     described_values = _described_values((entry for _, entry in warned), readers)
-    combined_settings = settings_from_values({**preset, **settings}, described_values)
-    problems.add_disagreements(combined_settings, origins)
+    combined_settings = settings_from_values({**preset_values, **settings}, described_values)
+    problems.add_disagreements(combined_settings, property_by_name)
     return combined_settings, warned
 
 
@@ -407,7 +413,7 @@ def _from_properties(
     provided_entries = provided_properties(entry_by_name)
     used_entries = {key: entry_by_name[key] for key in entry_by_name if key not in provided_entries}
     settings: dict[str, object] = {}
-    origins: dict[str, Property] = {}
+    property_by_name: dict[str, Property] = {}
     for entry in used_entries.values():
         name = _our_name(entry.name) if entry.name in known_properties(readers) else None
         if name is not None:
@@ -415,17 +421,19 @@ def _from_properties(
                 settings[name] = _parse_value(name, entry.value)
             except ValueError as error:
                 problems.add(entry.line, entry.name, str(error))
-            origins[name] = entry
-    if not problems.add_settings(settings, origins):
-        problems.add_disagreements(msgspec.convert(settings, Settings), origins)
+            property_by_name[name] = entry
+    if not problems.add_settings(settings, property_by_name):
+        problems.add_disagreements(msgspec.convert(settings, Settings), property_by_name)
     listeners = without_unopenable(read_listeners(used_entries), used_entries, provided_entries)
     security = read_security(used_entries, listeners.clients)
     file_node = read_node(used_entries)
     used_names = security.used_names | file_node.used_names
-    plugins = plugin_prefixes({name: entry.value for name, entry in used_entries.items()})
+    prefixes_of_plugins = plugin_prefixes(
+        {name: entry.value for name, entry in used_entries.items()}
+    )
     idle_entries = [(FROM_A_PROVIDER, entry) for entry in provided_entries.values()]
     for entry in used_entries.values():
-        match _fate_of_property(entry, used_names, listeners, plugins, readers):
+        match _fate_of_property(entry, used_names, listeners, prefixes_of_plugins, readers):
             case _RefusedProperty(message=message):
                 problems.add(entry.line, entry.name, message)
             case _IgnoredProperty():
@@ -505,7 +513,7 @@ def _fate_of_listeners(
     """Why a property of a listener has no effect."""
     listener, _, suffix = name.removeprefix(_LISTENER_PREFIX).partition(".")
     client_names = {client_listener.name for client_listener in listeners.clients}
-    if listener.upper() in listeners.controllers:
+    if listener.upper() in listeners.controller_names:
         return ONE_PROCESS
     if listener.upper() in listeners.closed_names:
         return NOT_OPENED
@@ -571,9 +579,9 @@ def _fate_of_unknown_label(
     """
     if setting_label.startswith(CONFLUENT):
         return _IgnoredProperty()
-    documented_name = documentation()
-    similar_name = nearest(setting_label, documented_name if is_ours else (), readers=readers)
-    is_misplaced = setting_label in documented_name or (is_ours and "." not in setting_label)
+    setting_by_name = documentation()
+    similar_name = nearest(setting_label, setting_by_name if is_ours else (), readers=readers)
+    is_misplaced = setting_label in setting_by_name or (is_ours and "." not in setting_label)
     return (
         _IgnoredProperty()
         if similar_name is None and not is_misplaced

@@ -45,14 +45,16 @@ def read_keystore(properties: PropertyLookup) -> KeyPem | None:
     Raises:
         WrongPropertyError: A store can't be read, or the properties don't fit together.
     """
-    store_type, location, password = _store_properties(properties, _KEYSTORE_PREFIX)
+    store_type, location_property, password = _store_properties(properties, _KEYSTORE_PREFIX)
     chain_entry, key_entry = (
         properties.get(_KEYSTORE_PREFIX + "certificate.chain"),
         properties.get(_KEYSTORE_PREFIX + "key"),
     )
     key_password = properties.text("ssl.key.password")
     if key_entry is not None:
-        _check_inline(properties, key_entry, store_type, location, password, "ssl.keystore")
+        _check_inline(
+            properties, key_entry, store_type, location_property, password, "ssl.keystore"
+        )
         if chain_entry is None:
             raise WrongPropertyError(key_entry, "a key without ssl.keystore.certificate.chain")
         return KeyPem(
@@ -62,23 +64,27 @@ def read_keystore(properties: PropertyLookup) -> KeyPem | None:
         )
     if chain_entry is not None:
         raise WrongPropertyError(chain_entry, "a certificate without ssl.keystore.key")
-    if location is None:
+    if location_property is None:
         if password is not None:
             raise WrongPropertyError(password, "a password without ssl.keystore.location")
         return None
     if store_type == "PEM":
         _check_no_password(password)
-        pem_text = _file_text(location)
+        pem_text = _file_text(location_property)
         return KeyPem(
-            certificate=_pem_blocks(location, pem_text, "CERTIFICATE"),
-            key=_private_key(location, pem_text),
+            certificate=_pem_blocks(location_property, pem_text, "CERTIFICATE"),
+            key=_private_key(location_property, pem_text),
             key_password=key_password,
         )
     if password is None:
-        raise WrongPropertyError(location, "a store without ssl.keystore.password")
-    private_key, certificates = _read_pkcs12(location, password, store_property="ssl.keystore")
+        raise WrongPropertyError(location_property, "a store without ssl.keystore.password")
+    private_key, certificates = _read_pkcs12(
+        location_property, password, store_property="ssl.keystore"
+    )
     if private_key is None:
-        raise WrongPropertyError(location, f"{location.value}: there is no key in it")
+        raise WrongPropertyError(
+            location_property, f"{location_property.value}: there is no key in it"
+        )
     return KeyPem(certificate=certificates, key=private_key)
 
 
@@ -88,19 +94,21 @@ def read_truststore(properties: PropertyLookup) -> str | None:
     Raises:
         WrongPropertyError: The store can't be read, or the properties don't fit together.
     """
-    store_type, location, password = _store_properties(properties, _TRUSTSTORE_PREFIX)
+    store_type, location_property, password = _store_properties(properties, _TRUSTSTORE_PREFIX)
     certificates = properties.get(_TRUSTSTORE_PREFIX + "certificates")
     if certificates is not None:
-        _check_inline(properties, certificates, store_type, location, password, "ssl.truststore")
+        _check_inline(
+            properties, certificates, store_type, location_property, password, "ssl.truststore"
+        )
         return _pem_blocks(certificates, certificates.value, "CERTIFICATE")
-    if location is None:
+    if location_property is None:
         if password is not None:
             raise WrongPropertyError(password, "a password without ssl.truststore.location")
         return None
     if store_type == "PEM":
         _check_no_password(password)
-        return _pem_blocks(location, _file_text(location), "CERTIFICATE")
-    return _read_pkcs12(location, password, store_property="ssl.truststore")[1]
+        return _pem_blocks(location_property, _file_text(location_property), "CERTIFICATE")
+    return _read_pkcs12(location_property, password, store_property="ssl.truststore")[1]
 
 
 def _store_properties(
@@ -108,11 +116,11 @@ def _store_properties(
 ) -> tuple[str, Property | None, Property | None]:
     """Type, location and password of a store."""
     store_type = properties.choice(name_prefix + "type", _STORE_TYPES, "JKS")
-    location, password = (
+    location_property, password = (
         properties.get(name_prefix + "location"),
         properties.get(name_prefix + "password"),
     )
-    return store_type, _unless_empty(location), _unless_empty(password)
+    return store_type, _unless_empty(location_property), _unless_empty(password)
 
 
 def _unless_empty(entry: Property | None) -> Property | None:
@@ -123,7 +131,7 @@ def _check_inline(
     properties: PropertyLookup,
     entry: Property,
     store_type: str,
-    location: Property | None,
+    location_property: Property | None,
     password: Property | None,
     store_property: str,
 ) -> None:
@@ -132,8 +140,8 @@ def _check_inline(
             properties.get(f"{store_property}.type") or entry,
             f"{store_property}.type has to be PEM",
         )
-    if location is not None:
-        raise WrongPropertyError(location, f"both a location and {entry.name}")
+    if location_property is not None:
+        raise WrongPropertyError(location_property, f"both a location and {entry.name}")
     _check_no_password(password)
 
 

@@ -28,7 +28,7 @@ class WrongPropertyError(Exception):
 class PropertyLookup(msgspec.Struct, eq=False):
     """The properties of a file, as one listener or client sees them."""
 
-    entries: Mapping[str, Property]
+    property_by_name: Mapping[str, Property]
     prefix: str = ""
     """Prefix of its own properties: ``listener.name.outside.``."""
     used_names: set[str] = set()
@@ -42,8 +42,8 @@ class PropertyLookup(msgspec.Struct, eq=False):
         """The property, with the prefix if it exists so, else the common one. Both count as
         used.
         """
-        common_entry = self._used_entry(property_name)
-        return self.own_entry(property_name) or common_entry
+        common_property = self._used_entry(property_name)
+        return self.own_entry(property_name) or common_property
 
     def text(self, property_name: str) -> str | None:
         """The value; None for a missing or empty one."""
@@ -85,7 +85,7 @@ class PropertyLookup(msgspec.Struct, eq=False):
         return default if entry is None else number_of(entry)
 
     def _used_entry(self, property_name: str) -> Property | None:
-        entry = self.entries.get(property_name)
+        entry = self.property_by_name.get(property_name)
         if entry is not None:
             self.used_names.add(property_name)
         return entry

@@ -312,9 +312,9 @@ class _TopicNames:
                 None,
             )
         name_parts = _SEPARATOR_RE.split(new_name)
-        for chosen_marks in product(_SEPARATORS, repeat=mark_count):
+        for separators in product(_SEPARATORS, repeat=mark_count):
             candidate = "".join(
-                chain.from_iterable(zip(name_parts, (*chosen_marks, ""), strict=True))
+                chain.from_iterable(zip(name_parts, (*separators, ""), strict=True))
             )
             if candidate in self:
                 return candidate
@@ -588,12 +588,12 @@ def altered_broker_configs(
     fixed_names = [name for name, mode in modes.items() if mode is UpdateMode.READ_ONLY]
     if fixed_names:
         return _update_refusal("Cannot update these configs dynamically", fixed_names)
-    of_listeners = [name for name in modes if configs.is_of_listener(name)]
-    if of_listeners:
+    listener_config_names = [name for name in modes if configs.is_of_listener(name)]
+    if listener_config_names:
         return _update_refusal(
             "These security configs can be dynamically updated only per-listener using the "
             "listener prefix",
-            of_listeners,
+            listener_config_names,
         )
     new_configs = changed_configs(current_configs, config_changes, keys)
     if isinstance(new_configs, Rejection):
@@ -607,11 +607,13 @@ def altered_broker_configs(
         config_problem = configs.broker_complaint(change.name, config_value, keys)
         if config_problem is not None:
             return Rejection(error=ErrorCode.invalid_request, reason=config_problem)
-    of_one_broker = [name for name, mode in modes.items() if mode is UpdateMode.PER_BROKER]
-    if is_for_all and of_one_broker:
+    one_broker_config_names = [
+        name for name, mode in modes.items() if mode is UpdateMode.PER_BROKER
+    ]
+    if is_for_all and one_broker_config_names:
         return _update_refusal(
             "Cannot update these configs at default cluster level, broker id must be specified",
-            of_one_broker,
+            one_broker_config_names,
         )
     return new_configs
 

@@ -131,7 +131,7 @@ class WriteOperation(msgspec.Struct, Generic[DecisionT, PreparedT], frozen=True,
         return decision
 
 
-class DecisionLines:
+class DecisionLocks:
     """Locks for decisions that are made in slices, by partition and group or share partition.
     Timers that come due meanwhile wait for them, as a real coordinator handles a shard's events one
     by one (CoordinatorRuntime).
@@ -140,7 +140,7 @@ class DecisionLines:
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
-    def line_of(self, partition_index: int, key: str) -> asyncio.Lock:
+    def lock_of(self, partition_index: int, key: str) -> asyncio.Lock:
         """The lock of a group or share partition."""
         lock = self._locks.get((partition_index, key))
         if lock is None:

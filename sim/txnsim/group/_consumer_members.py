@@ -174,12 +174,12 @@ def _check_epoch(member: ConsumerMember, command: ConsumerHeartbeat) -> Rejectio
         and command.owned_partitions <= set(member.assigned)
     ):
         return None
-    comparison = "greater" if epoch > member.member_epoch else "smaller"
+    comparison_word = "greater" if epoch > member.member_epoch else "smaller"
     return Rejection(
         error=ErrorCode.fenced_member_epoch,
-        reason=f"The consumer group member has a {comparison} member epoch ({epoch}) than the one "
-        f"known by the group coordinator ({member.member_epoch}). The member must abandon all its"
-        " partitions and rejoin.",
+        reason=f"The consumer group member has a {comparison_word} member epoch ({epoch}) than the"
+        f" one known by the group coordinator ({member.member_epoch}). The member must abandon"
+        " all its partitions and rejoin.",
     )
 
 
@@ -241,8 +241,8 @@ def current_assignment_record(group_id: str, member: ConsumerMember) -> CurrentA
     )
 
 
-def _sorted_epochs(assigned: Mapping[TopicIdPartition, int]) -> Epochs:
-    return tuple(sorted((topic, index, epoch) for (topic, index), epoch in assigned.items()))
+def _sorted_epochs(assigned_epochs: Mapping[TopicIdPartition, int]) -> Epochs:
+    return tuple(sorted((topic, index, epoch) for (topic, index), epoch in assigned_epochs.items()))
 
 
 def target_record(

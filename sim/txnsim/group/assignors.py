@@ -155,9 +155,9 @@ class _Takers:
     def __init__(
         self, members: list[AssignableMember], target_assignment: dict[str, set[TopicIdPartition]]
     ) -> None:
-        self._target = target_assignment
+        self._target_assignment = target_assignment
         self._heap_of: dict[str, list[tuple[int, int, str]]] = {}
-        self._order = {
+        self._order_by_member = {
             member.member_id: member_order for member_order, member in enumerate(members)
         }
         heaps_by_topics: dict[frozenset[uuid.UUID], list[tuple[int, int, str]]] = {}
@@ -189,7 +189,7 @@ class _Takers:
 
     def least_loaded(self, topic: uuid.UUID) -> str:
         """The member that gets the topic's next partition."""
-        topic_heaps, target_assignment = self._heaps_by_topic[topic], self._target
+        topic_heaps, target_assignment = self._heaps_by_topic[topic], self._target_assignment
         self.steps += len(topic_heaps)
         least_entry: tuple[int, int, str] | None = None
         for heap in topic_heaps:
@@ -206,12 +206,16 @@ class _Takers:
         return self._first_valid_entry(self._members_by_count)[0]
 
     def give_partition(self, partition: TopicIdPartition, member_id: str) -> None:
-        self._target[member_id].add(partition)
+        self._target_assignment[member_id].add(partition)
         self.update_heaps(member_id)
 
     def update_heaps(self, member_id: str) -> None:
         """Update the heaps after a member's number of partitions has changed."""
-        heap_entry = len(self._target[member_id]), self._order[member_id], member_id
+        heap_entry = (
+            len(self._target_assignment[member_id]),
+            self._order_by_member[member_id],
+            member_id,
+        )
         for heap in (self._heap_of[member_id], self._members_by_count):
             if heap[0][2] == member_id:
                 heapreplace(heap, heap_entry)
@@ -220,7 +224,7 @@ class _Takers:
 
     def _first_valid_entry(self, heap: list[tuple[int, int, str]]) -> tuple[int, int, str]:
         """The first valid entry of a heap; outdated entries stay in it."""
-        target_assignment = self._target
+        target_assignment = self._target_assignment
         while (partition_count := len(target_assignment[heap[0][2]])) != heap[0][0]:
             if partition_count < heap[0][0] and heap[0][2] == self.giver:
                 break
@@ -322,18 +326,18 @@ SIMPLE: Final = "simple"
 
 
 def assign_simple(
-    members: Sequence[AssignableMember], assignable: Mapping[uuid.UUID, Sequence[int]]
+    members: Sequence[AssignableMember], assignable_indexes: Mapping[uuid.UUID, Sequence[int]]
 ) -> TargetAssignment:
     """Assign evenly with few changes.
 
     Args:
         members: Members in the order in which they joined.
-        assignable: Topic -> its initialised partitions.
+        assignable_indexes: Topic -> its initialised partitions.
     """
     topics = sorted({topic for member in members for topic in member.topics})
     owned_by_member = {member.member_id: set(member.previous_partitions) for member in members}
     topic_partitions = {
-        topic: [(topic, index) for index in assignable.get(topic, ())] for topic in topics
+        topic: [(topic, index) for index in assignable_indexes.get(topic, ())] for topic in topics
     }
     if not topics:
         return {member_id: frozenset() for member_id in owned_by_member}
@@ -382,42 +386,44 @@ def _share_evenly(
     """Give members an even number of partitions, each partition to ``sharing`` members."""
     holders_per_partition = -(-len(subscriber_ids) // len(partitions)) if partitions else 0
     partitions_per_member = holders_per_partition * len(partitions) / len(subscriber_ids)
-    quota = dict.fromkeys(owned_by_member, 0)
+    quota_by_member = dict.fromkeys(owned_by_member, 0)
     for index, member_id in enumerate(subscriber_ids):
-        quota[member_id] = ceil(partitions_per_member * (index + 1)) - ceil(
+        quota_by_member[member_id] = ceil(partitions_per_member * (index + 1)) - ceil(
             partitions_per_member * index
         )
     for member_id, member_partitions in owned_by_member.items():
         for partition in sorted(member_partitions)[
-            : max(0, len(member_partitions) - quota[member_id])
+            : max(0, len(member_partitions) - quota_by_member[member_id])
         ]:
             member_partitions.discard(partition)
-    holders: dict[TopicIdPartition, list[str]] = {partition: [] for partition in partitions}
+    members_by_partition: dict[TopicIdPartition, list[str]] = {
+        partition: [] for partition in partitions
+    }
     for member_id, member_partitions in owned_by_member.items():
         for partition in member_partitions:
-            holders.setdefault(partition, []).append(member_id)
-    for partition, holder_ids in holders.items():
+            members_by_partition.setdefault(partition, []).append(member_id)
+    for partition, holder_ids in members_by_partition.items():
         surplus_count = max(0, len(holder_ids) - holders_per_partition)
         for member_id in holder_ids[:surplus_count]:
             owned_by_member[member_id].discard(partition)
         del holder_ids[:surplus_count]
     _fill_quotas(
-        holders,
+        members_by_partition,
         holders_per_partition,
-        quota,
+        quota_by_member,
         [
             member_id
             for member_id in subscriber_ids
-            if len(owned_by_member[member_id]) < quota[member_id]
+            if len(owned_by_member[member_id]) < quota_by_member[member_id]
         ],
         owned_by_member,
     )
 
 
 def _fill_quotas(
-    holders: Mapping[TopicIdPartition, list[str]],
+    members_by_partition: Mapping[TopicIdPartition, list[str]],
     holders_per_partition: int,
-    quota: Mapping[str, int],
+    quota_by_member: Mapping[str, int],
     unfilled_ids: list[str],
     owned_by_member: Mapping[str, set[TopicIdPartition]],
 ) -> None:
@@ -425,7 +431,7 @@ def _fill_quotas(
     remaining partitions stay unassigned (assignRemainingPartitions).
     """
     index, has_given = 0, False
-    for partition, holder_ids in sorted(holders.items()):
+    for partition, holder_ids in sorted(members_by_partition.items()):
         while unfilled_ids and len(holder_ids) < holders_per_partition:
             if index == len(unfilled_ids):
                 if not has_given:
@@ -438,6 +444,6 @@ def _fill_quotas(
             owned_by_member[member_id].add(partition)
             holder_ids.append(member_id)
             has_given = True
-            if len(owned_by_member[member_id]) >= quota[member_id]:
+            if len(owned_by_member[member_id]) >= quota_by_member[member_id]:
                 index -= 1
                 del unfilled_ids[index]

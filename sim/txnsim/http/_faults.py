@@ -98,9 +98,9 @@ class FaultRoutes(Noun):
             )
             raise RefusedError(409, f"{error}{advice}") from error
 
-    def _input_event(self, do: str, **args: object) -> AbstractContextManager[None]:
+    def _input_event(self, action_name: str, **args: object) -> AbstractContextManager[None]:
         """Actions inside are recorded as an input in the trace."""
-        return input_event(self._cluster.environment, do, **args)
+        return input_event(self._cluster.environment, action_name, **args)
 
     @Operation(
         "post",

@@ -43,7 +43,7 @@ def document(
     )
     components = with_clean_descriptions(components)
     references = dict(zip(types, schemas, strict=True))
-    paths: dict[str, dict[str, Any]] = {}
+    operations_by_path: dict[str, dict[str, Any]] = {}
     for operation in operations:
         if operation.body is not None:
             path_refusals = next(
@@ -55,7 +55,7 @@ def document(
                 (),
             )
             operation = replace(operation, refusals=(*operation.refusals, *path_refusals))
-        paths.setdefault(operation.path, {})[operation.method] = _operation_object(
+        operations_by_path.setdefault(operation.path, {})[operation.method] = _operation_object(
             operation, references
         )
     return {
@@ -66,7 +66,7 @@ def document(
             "description": "Brokers, topics, transactions, faults, clock, scenarios and events of "
             "a simulated Kafka cluster. The guide is docs/control-api.md.",
         },
-        "paths": paths,
+        "paths": operations_by_path,
         "components": {
             "schemas": components,
             "securitySchemes": {

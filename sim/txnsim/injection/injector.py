@@ -95,7 +95,7 @@ class Injector:
         tasks: Tasks,
         rng: Rng,
         refuses: Refuses | None = None,
-        doubts: Doubts | None = None,
+        doubt_of: Doubts | None = None,
     ) -> None:
         """Start without rules and without control of the cluster.
 
@@ -105,7 +105,7 @@ class Injector:
             tasks: Runs actions on the cluster.
             rng: Source of chance: each rule has its own stream, ``fault.<id>``.
             refuses: Gives the reason why a rule can't strike here; None if every rule can.
-            doubts: Gives the reason why a rule can't strike in the present cluster.
+            doubt_of: Gives the reason why a rule can't strike in the present cluster.
         """
         self.is_armed = False
         self.cluster_control: ClusterControl | None = None
@@ -113,7 +113,7 @@ class Injector:
         refused.
         """
         self._refuses = refuses
-        self._doubts = doubts
+        self._doubt_of = doubt_of
         self._clock = clock
         self._tracer = tracer
         self._tasks = tasks
@@ -243,7 +243,7 @@ class Injector:
             is_in_hindsight: The rule's time is over: a topic that does not exist yet no longer
                 counts as one that may come.
         """
-        return None if self._doubts is None else self._doubts(rule, not is_in_hindsight)
+        return None if self._doubt_of is None else self._doubt_of(rule, not is_in_hindsight)
 
     def never_struck(self) -> tuple[ArmedRule, ...]:
         """Every rule armed since the start, or since ``forget``, that has not struck: in force or
@@ -393,12 +393,12 @@ class Injector:
                 return DROP
             case DropAnswer():
                 return DROP_ANSWER
-            case Disconnect(reset=reset):
-                return RESET if reset else DISCONNECT
+            case Disconnect(reset=resets_connection):
+                return RESET if resets_connection else DISCONNECT
             case Fail() as fail:
                 return FaultEffect(outcome=SubmitOutcome.ERROR, error=int(fail.code))
-            case Duplicate(times=times):
-                return FaultEffect(outcome=SubmitOutcome.DUPLICATE, times=times)
+            case Duplicate(times=copy_count):
+                return FaultEffect(outcome=SubmitOutcome.DUPLICATE, times=copy_count)
             case Throttle(throttle_ms=throttle_ms):
                 return FaultEffect(outcome=SubmitOutcome.THROTTLE, throttle_ms=throttle_ms)
             case Corrupt(what=damaged_part):
@@ -427,12 +427,12 @@ class Injector:
     async def _wait_for_release(self, future: asyncio.Future[Release]) -> FaultEffect:
         release_event, fate = await future
         if self._tracer.on:
-            self._tracer.caused_by(release_event)  # the cause of what follows in this context
+            self._tracer.set_cause(release_event)  # the cause of what follows in this context
         match fate:
             case Drop():
                 return DROP
-            case Duplicate(times=times):
-                return FaultEffect(outcome=SubmitOutcome.DUPLICATE, times=times)
+            case Duplicate(times=copy_count):
+                return FaultEffect(outcome=SubmitOutcome.DUPLICATE, times=copy_count)
             case _:
                 return PASS
 
@@ -499,7 +499,7 @@ class Injector:
     ) -> FaultEffect:
         await end_future
         if self._tracer.on:
-            self._tracer.caused_by(hit_event)
+            self._tracer.set_cause(hit_event)
         if armed_rule.rule.then is None or armed_rule.failure is not None:
             return PASS
         effect_or_wait = self._effect_of(armed_rule, armed_rule.rule.then, crossing, hit_event)
@@ -559,7 +559,7 @@ class Injector:
                 **({"about": subject_fields} if subject_fields else {}),
             },
         )
-        self._tracer.caused_by(hit_event)
+        self._tracer.set_cause(hit_event)
         return hit_event
 
 

@@ -40,7 +40,7 @@ class ProducerStateManager:
     def __init__(self) -> None:
         self._steps: Steps | None = None
         self.state = PartitionProducers()
-        self.snapshots = Snapshots()
+        self.snapshots = ProducerSnapshots()
         self.verification = VerificationEntries()
 
     # Commands
@@ -122,7 +122,7 @@ class ProducerStateManager:
                 loaded_entries, now_ms=now_ms, expiration_ms=expiration_ms
             )
             yield len(loaded_entries)
-        for segment in segments.between(start_offset, end_offset):
+        for segment in segments.segments_between(start_offset, end_offset):
             batches = segment.slice(segment.index_of(start_offset), len(segment))
             for index in range(0, len(batches), STEP_BATCHES):
                 for batch in batches[index : index + STEP_BATCHES]:
@@ -160,7 +160,7 @@ class ProducerStateManager:
         """
         self._drop_steps()
         self.state = PartitionProducers()
-        self.snapshots = Snapshots()
+        self.snapshots = ProducerSnapshots()
 
     # Queries
 
@@ -201,7 +201,7 @@ OffsetSnapshot = tuple[int, tuple[SnapshotEntry, ...]]
 """(offset, producers as of that offset, exclusive)."""
 
 
-class Snapshots:
+class ProducerSnapshots:
     """Snapshots of one log, by offset (the snapshot files of Kafka's ProducerStateManager).
 
     A reload begins with the newest one at or below the log end and replays only the batches after

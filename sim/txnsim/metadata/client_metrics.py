@@ -97,7 +97,7 @@ class MetricsToPush(msgspec.Struct, frozen=True, kw_only=True):
     interval_ms: int
 
 
-class Push(msgspec.Struct, frozen=True, kw_only=True):
+class MetricsPush(msgspec.Struct, frozen=True, kw_only=True):
     """A client's push of its metrics: identity of the client, and the metrics as it packed them."""
 
     instance_id: uuid.UUID | None
@@ -107,7 +107,7 @@ class Push(msgspec.Struct, frozen=True, kw_only=True):
     metrics: bytes
 
 
-class _Instance(msgspec.Struct, eq=False):
+class _ClientInstance(msgspec.Struct, eq=False):
     """A client instance with its current set of subscriptions."""
 
     requested: MetricsToPush
@@ -144,7 +144,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
     """Greatest size of a push in bytes, also after decompression (``telemetry.max.bytes``)."""
     new_id: Callable[[], uuid.UUID]
     """Returns a random id for a client instance."""
-    _instances: OrderedDict[uuid.UUID, _Instance] = msgspec.field(default_factory=OrderedDict)
+    _instances: OrderedDict[uuid.UUID, _ClientInstance] = msgspec.field(default_factory=OrderedDict)
     """Client instances, the least recently used first."""
     _by_connection: dict[object, uuid.UUID] = {}
     pushes: dict[ErrorCode, int] = {}
@@ -180,7 +180,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
 
     def push(
         self,
-        push: Push,
+        push: MetricsPush,
         client: TelemetryClient,
         subscriptions: Mapping[str, Configs],
         *,
@@ -202,7 +202,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
 
     def _take_push(
         self,
-        push: Push,
+        push: MetricsPush,
         client: TelemetryClient,
         subscriptions: Mapping[str, Configs],
         now_ms: int,
@@ -218,7 +218,9 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         instance.last_error = ErrorCode.none if refusal is None else refusal.error
         return refusal
 
-    def _refusal(self, instance: _Instance, push: Push, now_ms: int) -> Rejection | None:
+    def _refusal(
+        self, instance: _ClientInstance, push: MetricsPush, now_ms: int
+    ) -> Rejection | None:
         """The error for a push that is refused (ClientMetricsManager.validatePushRequest)."""
         instance_id = instance.requested.instance_id
         if instance.has_ended:
@@ -243,7 +245,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
             )
         return None
 
-    def _count_metrics(self, push: Push) -> Rejection | None:
+    def _count_metrics(self, push: MetricsPush) -> Rejection | None:
         metrics = push.metrics
         try:
             if push.compression != NONE:
@@ -259,7 +261,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         client: TelemetryClient,
         subscriptions: Mapping[str, Configs],
         now_ms: int,
-    ) -> Generator[int, None, _Instance]:
+    ) -> Generator[int, None, _ClientInstance]:
         """The client instance; a new one if its subscriptions have changed."""
         instance = self._instances.get(instance_id)
         if instance is not None and instance.expires_ms <= now_ms:
@@ -270,7 +272,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
             metrics_to_push = yield from requested_metrics(
                 instance_id, instance_client, subscriptions
             )
-            instance = _Instance(metrics_to_push, instance_client, subscriptions)
+            instance = _ClientInstance(metrics_to_push, instance_client, subscriptions)
             self._instances[instance_id] = instance
             self._by_connection[client.connection] = instance_id
         self._instances.move_to_end(instance_id)

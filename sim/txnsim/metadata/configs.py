@@ -267,13 +267,13 @@ NO_BROKER: Final = BrokerId(-1)
 
 def effective_settings(settings: Settings, image: ClusterImage, broker_id: BrokerId) -> Settings:
     """The settings of one broker, overridden by its dynamic configs."""
-    changes: dict[str, object] = {}
+    changed_values: dict[str, object] = {}
     for scope in ("", str(broker_id)):
         for config_name, config_value in image.broker_configs.get(scope, {}).items():
             field = _FIELD_OF.get(config_name)
             if field is not None:
-                changes[field] = _parse_value(config_value, getattr(settings, field))
-    return msgspec.structs.replace(settings, **changes) if changes else settings
+                changed_values[field] = _parse_value(config_value, getattr(settings, field))
+    return msgspec.structs.replace(settings, **changed_values) if changed_values else settings
 
 
 def _parse_value(config_value: str, current_value: object) -> object:
@@ -329,9 +329,10 @@ class TopicLookup(msgspec.Struct, frozen=True, kw_only=True):
         """
         config_value = self.value(config_name)
         broker_name = config_key("topic", config_name, self.rules).broker_name
-        stand_ins = _SUBSTITUTE_CONFIGS.get(broker_name or "", {})
+        value_by_stand_in = _SUBSTITUTE_CONFIGS.get(broker_name or "", {})
         if config_value.synonyms or all(
-            _static_value(stand_in, self.settings) is None for stand_in in stand_ins
+            _static_value(stand_in_name, self.settings) is None
+            for stand_in_name in value_by_stand_in
         ):
             return config_value
         return msgspec.structs.replace(config_value, source=ConfigSource.STATIC_BROKER)
@@ -461,19 +462,19 @@ def own_values(image: ClusterImage, broker_id: BrokerId, *, is_kraft: bool) -> M
     broker = image.brokers[broker_id]
     addresses = {CLIENT_LISTENER: (broker.host, broker.port), **broker.addresses}
     listeners = ",".join(f"{name}://{host}:{port}" for name, (host, port) in addresses.items())
-    values = {
+    value_by_config = {
         "advertised.listeners": listeners,
         "broker.id": str(broker_id),
         "listeners": listeners,
     }
     if broker.rack is not None:
-        values["broker.rack"] = broker.rack
+        value_by_config["broker.rack"] = broker.rack
     if is_kraft:
         # The controller runs on the first broker's node.
         is_first = broker_id == min(image.brokers)
-        values["node.id"] = str(broker_id)
-        values["process.roles"] = "broker,controller" if is_first else "broker"
-    return values
+        value_by_config["node.id"] = str(broker_id)
+        value_by_config["process.roles"] = "broker,controller" if is_first else "broker"
+    return value_by_config
 
 
 def source_of(scope: str) -> ConfigSource:
@@ -566,8 +567,8 @@ def log_config(
     ).text
     # Some configs of the log have no topic form.
     broker_settings = effective_settings(settings, image, broker_id)
-    policies = _list_elements(config_text("cleanup.policy"))
-    is_compacted = "compact" in policies
+    policy_names = _list_elements(config_text("cleanup.policy"))
+    is_compacted = "compact" in policy_names
     segment_bytes = roll_bytes = int(
         topic.configs.get(INTERNAL_SEGMENT_BYTES) or config_text("segment.bytes")
     )
@@ -587,7 +588,7 @@ def log_config(
         timestamp_before_max_ms=int(config_text("message.timestamp.before.max.ms")),
         timestamp_after_max_ms=int(config_text("message.timestamp.after.max.ms")),
         is_compacted=is_compacted,
-        is_deleted="delete" in policies,
+        is_deleted="delete" in policy_names,
         segment_bytes=segment_bytes,
         roll_bytes=roll_bytes,
         segment_ms=segment_ms,

@@ -255,7 +255,7 @@ def streams_configs(group_configs: Configs | None, settings: Settings) -> Stream
     tags_text = own_configs.get(
         f"streams.{RACK_TAGS}", settings.group_streams_rack_aware_assignment_tags
     )
-    tags = ",".join(tag.strip() for tag in tags_text.split(","))
+    joined_tags = ",".join(tag.strip() for tag in tags_text.split(","))
     assignor: AssignorConfigs = ((STANDBYS, str(standby_count)),)
     return StreamsConfigs(
         intervals=GroupIntervals(
@@ -273,7 +273,7 @@ def streams_configs(group_configs: Configs | None, settings: Settings) -> Stream
         initial_delay_ms=number(
             "initial.rebalance.delay.ms", settings.group_streams_initial_rebalance_delay_ms
         ),
-        assignor=(*assignor, (RACK_TAGS, tags)) if tags else assignor,
+        assignor=(*assignor, (RACK_TAGS, joined_tags)) if joined_tags else assignor,
     )
 
 
@@ -351,8 +351,10 @@ def _out_of_bounds(
         return None
     names_the_broken_bound = not release_rules.group_configs_tell_bounds
     if names_the_broken_bound:
-        comparison, bound_name = ("greater", minimum_name) if is_too_low else ("less", maximum_name)
-        return f"{config_name} must be {comparison} than or equal to {bound_name}"
+        comparison_word, bound_name = (
+            ("greater", minimum_name) if is_too_low else ("less", maximum_name)
+        )
+        return f"{config_name} must be {comparison_word} than or equal to {bound_name}"
     if minimum is None:
         return f"{config_name} must be less than or equal to {maximum}"
     if maximum is None:
@@ -368,8 +370,8 @@ def _setting_value(config_name: str, settings: Settings) -> int | None:
 _TWICE: Final = "must not contain duplicate tag keys."
 
 
-def _has_duplicates(tags: str) -> bool:
-    tag_names = elements(tags)
+def _has_duplicates(joined_tags: str) -> bool:
+    tag_names = elements(joined_tags)
     return len(set(tag_names)) < len(tag_names)
 
 

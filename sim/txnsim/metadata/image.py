@@ -101,7 +101,7 @@ class Topics(dict[str, TopicImage]):
     from, so that a change of one topic does not require a look at all others (Kafka's TopicsDelta).
     """
 
-    __slots__ = ("_before", "_changed", "_mark")
+    __slots__ = ("_before", "_changed_names", "_mark")
 
     def __init__(
         self,
@@ -114,12 +114,12 @@ class Topics(dict[str, TopicImage]):
         super().__init__(topics)
         self._mark = object()
         self._before = old_topics._mark if isinstance(old_topics, Topics) else None
-        self._changed = changed_names
+        self._changed_names = changed_names
 
     def changed_since(self, old_topics: Mapping[str, TopicImage]) -> tuple[str, ...]:
         """Names of deleted topics, then of new or changed topics in order."""
         if isinstance(old_topics, Topics) and old_topics._mark is self._before:
-            return self._changed
+            return self._changed_names
         return (
             *(topic_name for topic_name in old_topics if topic_name not in self),
             *(
@@ -331,10 +331,10 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         """The image with the quotas of these entities replaced; an entity without quotas is
         removed.
         """
-        quotas = dict(self.client_quotas)
+        limits_by_entity = dict(self.client_quotas)
         for entity in changed_quotas:
-            quotas.pop(entity, None)
-        quotas.update(
+            limits_by_entity.pop(entity, None)
+        limits_by_entity.update(
             {
                 entity: dict(entity_quotas)
                 for entity, entity_quotas in changed_quotas.items()
@@ -342,7 +342,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
             }
         )
         return msgspec.structs.replace(
-            self, offset=self.offset + len(changed_quotas), client_quotas=quotas
+            self, offset=self.offset + len(changed_quotas), client_quotas=limits_by_entity
         )
 
     def with_acls(self, acls: Acls) -> ClusterImage:

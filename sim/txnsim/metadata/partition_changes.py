@@ -165,15 +165,15 @@ def _elect(
     for candidate in candidates:
         if may_lead(candidate):
             return _ElectionResult(leader=candidate)
-    last_elr = partition.last_known_elr
+    last_known_elr = partition.last_known_elr
     if (
         partition_change.has_elr
         and not isr
         and not elr
-        and len(last_elr) == 1
-        and partition_change.is_acceptable(last_elr[0])
+        and len(last_known_elr) == 1
+        and partition_change.is_acceptable(last_known_elr[0])
     ):
-        return _ElectionResult(leader=last_elr[0], is_unclean=True)
+        return _ElectionResult(leader=last_known_elr[0], is_unclean=True)
     if partition_change.election is Election.UNCLEAN:
         for replica in replicas:
             if partition_change.is_acceptable(replica):

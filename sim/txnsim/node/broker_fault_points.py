@@ -48,10 +48,15 @@ class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
         self.is_stopped = True
 
     async def verdict(
-        self, point: FaultPoint, subject: Subject = NO_SUBJECT, *, kind: str = "", role: str = ""
+        self,
+        point: FaultPoint,
+        subject: Subject = NO_SUBJECT,
+        *,
+        kind: str = "",
+        role_name: str = "",
     ) -> FaultEffect | None:
         """Wait for the verdict of the fault rules; None to proceed."""
-        verdict_or_wait = self._cross(point, subject, kind, role)
+        verdict_or_wait = self._cross(point, subject, kind, role_name)
         return (
             verdict_or_wait
             if verdict_or_wait is None or isinstance(verdict_or_wait, FaultEffect)
@@ -65,13 +70,13 @@ class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
         subject: Subject = NO_SUBJECT,
         *,
         kind: str = "",
-        role: str = "",
+        role_name: str = "",
     ) -> None:
         """Call ``on_verdict`` with the verdict, synchronously unless a fault holds the step."""
         if not self.is_armed:
             on_verdict(None)
             return
-        verdict_or_wait = self._cross(point, subject, kind, role)
+        verdict_or_wait = self._cross(point, subject, kind, role_name)
         if verdict_or_wait is None or isinstance(verdict_or_wait, FaultEffect):
             on_verdict(verdict_or_wait)
             return
@@ -82,7 +87,7 @@ class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _cross(
-        self, point: FaultPoint, subject: Subject, kind: str, role: str
+        self, point: FaultPoint, subject: Subject, kind: str, role_name: str
     ) -> FaultEffect | Awaitable[FaultEffect] | None:
         self._number += 1
         return self.network.interceptor.cross(
@@ -95,7 +100,7 @@ class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
                 correlation_id=self._number,
                 subject=subject,
                 kind=kind,
-                role=role,
+                role=role_name,
             )
         )
 

@@ -71,9 +71,9 @@ class Fleet:
             rules = msgspec.structs.replace(
                 release.rules,
                 **{
-                    switch: is_on
-                    for switch, is_on in self._rules.items()
-                    if switch not in _PROPOSED or not release.is_released
+                    rule_name: is_on
+                    for rule_name, is_on in self._rules.items()
+                    if rule_name not in _PROPOSED or not release.is_released
                 },
             )
             adjusted_release = self._adjusted_releases[release.name] = msgspec.structs.replace(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 import msgspec
 
 from txnsim.log.config import LogConfig
-from txnsim.log.local_log import Allowance
+from txnsim.log.local_log import WriteAllowance
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.configs import log_config
 from txnsim.metadata.image import ClusterImage, TopicImage
@@ -31,7 +31,7 @@ class BrokerLogs(msgspec.Struct, eq=False):
     settings: Settings
     rules: Rules
     """Rules of the release that runs on this disk."""
-    allowance: Allowance | None = None
+    allowance: WriteAllowance | None = None
     """Bytes that all logs of the cluster may write until their size is checked."""
     _logs: dict[LogKey, PartitionLog] = {}
     _high_watermarks: dict[LogKey, int] = {}

@@ -250,8 +250,8 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         self.offline.update(self.hosted)
         self._led_offline.update(self.led)
         unfollowed = tuple(self._followed)
-        for partition_map in (self.hosted, self.led, self.replicated, self._followed):
-            partition_map.clear()
+        for value_by_partition in (self.hosted, self.led, self.replicated, self._followed):
+            value_by_partition.clear()
         return unfollowed
 
     # Parts
@@ -368,15 +368,15 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         if self.led.pop(topic_partition, None) is not None:
             self.replicated.pop(topic_partition, None)
             leadership_changes.lost_partitions.append((topic_partition, partition.leader_epoch))
-        following = (partition.leader, partition.leader_epoch)
-        if self._followed.get(topic_partition) == following:
+        leader_and_epoch = (partition.leader, partition.leader_epoch)
+        if self._followed.get(topic_partition) == leader_and_epoch:
             return
         log.become_follower(partition.leader_epoch)
         if partition.leader == NO_LEADER:
             if self._followed.pop(topic_partition, None) is not None:
                 leadership_changes.unfollowed_partitions.append(topic_partition)
             return
-        self._followed[topic_partition] = following
+        self._followed[topic_partition] = leader_and_epoch
         leadership_changes.followed_replicas.append(
             FollowedReplica(
                 topic_id=topic.topic_id,

@@ -14,7 +14,7 @@ import msgspec
 
 from txnsim.errors import ErrorCode, PeerError
 from txnsim.interbroker.replication import AlterPartitionCommand, AlterPartitionReply, IsrChange
-from txnsim.loggers import Logger, Retries
+from txnsim.loggers import FailureLog, Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.peers import Peers
 from txnsim.replica.partition import LeaderPartition
@@ -44,13 +44,13 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
     peers: Peers
     replicas: Replicas
     watermarks: Watermarks
-    _queue: dict[TopicPartition, tuple[LeaderPartition, IsrChange]] = {}
+    _queued_changes: dict[TopicPartition, tuple[LeaderPartition, IsrChange]] = {}
     _is_request_pending: bool = False
     _is_up: bool = False
     _retry_pause_ms: int = RETRY_PAUSE_MS
     _check_timer: TimerHandle | None = None
-    _failures: Retries = msgspec.field(
-        default_factory=lambda: Retries(
+    _failures: FailureLog = msgspec.field(
+        default_factory=lambda: FailureLog(
             _logger, "isr.change.failing", "broker", patience=FAILURES_BEFORE_WARNING
         )
     )
@@ -66,7 +66,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
 
     def stop(self) -> None:
         self._is_up = False
-        self._queue.clear()
+        self._queued_changes.clear()
         if self._check_timer is not None:
             self._check_timer.cancel()
 
@@ -74,7 +74,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
 
     def submit(self, partition: LeaderPartition, change: IsrChange) -> None:
         """Send a change with the next AlterPartition request."""
-        self._queue[partition.topic_partition] = (partition, change)
+        self._queued_changes[partition.topic_partition] = (partition, change)
         self._send_queued()
 
     def check(self) -> None:
@@ -101,10 +101,10 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
         self._check_timer = self.clock.call_later(interval_ms, check)
 
     def _send_queued(self) -> None:
-        if self._is_request_pending or not self._queue or not self._is_up:
+        if self._is_request_pending or not self._queued_changes or not self._is_up:
             return
         self._is_request_pending = True
-        queued_changes, self._queue = self._queue, {}
+        queued_changes, self._queued_changes = self._queued_changes, {}
         command = AlterPartitionCommand(
             broker_id=self.broker_id,
             broker_epoch=self.image().brokers[self.broker_id].epoch,
@@ -142,7 +142,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
                 self._send_queued()
                 return
         # A change that was requested meanwhile is newer than the one to send again.
-        self._queue = {**changes_to_repeat, **self._queue}
+        self._queued_changes = {**changes_to_repeat, **self._queued_changes}
         pause_ms, self._retry_pause_ms = (
             self._retry_pause_ms,
             min(2 * self._retry_pause_ms, RETRY_PAUSE_MAX_MS),

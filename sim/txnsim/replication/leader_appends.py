@@ -186,12 +186,15 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
         if previous_cause is not None:
             if is_committed:
                 events.trace_watermarks(log)
-            events.tracer.caused_by(previous_cause)
+            events.tracer.set_cause(previous_cause)
         if durable_before is not None:
             aborted_producer_id = batch.aborted_producer_id
             aborted_offset = None if aborted_producer_id is None else append_outcome.base_offset
             gate.after_append(
-                log, durable_before, aborted_at=aborted_offset, producer_id=aborted_producer_id
+                log,
+                durable_before,
+                abort_marker_offset=aborted_offset,
+                producer_id=aborted_producer_id,
             )
         return append_outcome
 
@@ -216,11 +219,11 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
         if not tracer.on:
             self.purgatory.touch(topic_partition)
             return True
-        previous_cause = tracer.caused_by(self.log_events.trace_watermarks(partition.log))
+        previous_cause = tracer.set_cause(self.log_events.trace_watermarks(partition.log))
         try:
             self.purgatory.touch(topic_partition)
         finally:
-            tracer.caused_by(previous_cause)
+            tracer.set_cause(previous_cause)
         return True
 
     def max_lag_and_now_ms(self) -> tuple[int, int]:
@@ -280,16 +283,18 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
         """Wait until each append is committed or can't be any more; returns the errors by
         partition.
         """
-        late_appends: dict[TopicPartition, Appends] = {}
+        late_appends_by_partition: dict[TopicPartition, Appends] = {}
         for log, last_offset in appends:
             if log.high_watermark <= last_offset:
-                late_appends.setdefault(log.topic_partition, []).append((log, last_offset))
-        if not late_appends:
+                late_appends_by_partition.setdefault(log.topic_partition, []).append(
+                    (log, last_offset)
+                )
+        if not late_appends_by_partition:
             return {}
         error_by_partition: dict[TopicPartition, ErrorCode] = {}
 
         def is_over(topic_partition: TopicPartition) -> bool:
-            partition_appends = late_appends.get(topic_partition)
+            partition_appends = late_appends_by_partition.get(topic_partition)
             if partition_appends is not None:
                 partition_appends[:] = [
                     append
@@ -297,13 +302,15 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
                     if not self._is_decided(*append, error_by_partition)
                 ]
                 if not partition_appends:
-                    del late_appends[topic_partition]
-            return not late_appends
+                    del late_appends_by_partition[topic_partition]
+            return not late_appends_by_partition
 
-        await self.purgatory.wait(tuple(late_appends), timeout_ms=timeout_ms, check=is_over)
-        for topic_partition in tuple(late_appends):
+        await self.purgatory.wait(
+            tuple(late_appends_by_partition), timeout_ms=timeout_ms, check=is_over
+        )
+        for topic_partition in tuple(late_appends_by_partition):
             is_over(topic_partition)
-        for topic_partition in late_appends:
+        for topic_partition in late_appends_by_partition:
             error_by_partition[topic_partition] = ErrorCode.request_timed_out
         return error_by_partition
 
@@ -343,6 +350,6 @@ class _Commit(ParkedOperation, kw_only=True, eq=False):
     log: PartitionLog
     offset: int
 
-    def answer(self, *, done: bool) -> None:  # noqa: ARG002 - the log says what became of it
+    def answer(self, *, is_done: bool) -> None:  # noqa: ARG002 - the log says what became of it
         outcome = self.commits.outcome(self.log, self.offset)
         self.resolve(ErrorCode.request_timed_out if outcome is None else outcome)

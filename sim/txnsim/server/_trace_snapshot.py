@@ -267,8 +267,8 @@ def _owed_markers(cluster: TracedCluster) -> Iterator[dict[str, object]]:
 
 def _share_partitions(cluster: TracedCluster) -> Iterator[dict[str, object]]:
     for broker in cluster.brokers.values():
-        if broker.shares_made is not None:
-            yield from broker.shares_made.shares.snapshots()
+        if broker.made_share_fetching is not None:
+            yield from broker.made_share_fetching.shares.snapshots()
 
 
 def _streams_members(cluster: TracedCluster) -> Iterator[dict[str, object]]:

@@ -269,7 +269,7 @@ class Passage(msgspec.Struct, eq=False):
                 "response": crossing.point
                 in (FaultPoint.CLIENT_RESPONSE, FaultPoint.PEER_RESPONSE),
             }
-            tracer.caused_by(tracer.emit(event_kind, crossing.target, data=data))
+            tracer.set_cause(tracer.emit(event_kind, crossing.target, data=data))
 
 
 def _instance_text(request: Request) -> str:

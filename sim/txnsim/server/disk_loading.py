@@ -241,11 +241,11 @@ def _without_absent_brokers(
         return tuple(broker_id for broker_id in ids if broker_id in present_ids)
 
     if not present_among(partition.isr) and not present_among(partition.elr):
-        in_sync = partition.isr or partition.elr or partition.last_known_elr
+        candidate_ids = partition.isr or partition.elr or partition.last_known_elr
         raise ConfigError(
             f"{topic_partition}: no directory of a broker that was in sync "
-            f"({', '.join(map(str, in_sync))}) is among those to load; without one it is not known "
-            "what was committed. Give it, too, or load other topics only (--load-topic)"
+            f"({', '.join(map(str, candidate_ids))}) is among those to load; without one it is not"
+            " known what was committed. Give it, too, or load other topics only (--load-topic)"
         )
     return msgspec.structs.replace(
         partition,
@@ -347,19 +347,19 @@ def with_new_leaders(image: ClusterImage, logs: Logs, *, knows_isr: bool) -> Clu
                     *(broker_id.log.epochs.latest for broker_id in stored_replicas.values()),
                 )
             )
-            in_sync = (
+            in_sync_ids = (
                 partition.isr or partition.elr
                 if knows_isr
                 else _brokers_with_longest_logs(stored_replicas)
             )
-            leader = partition.leader if partition.leader in in_sync else in_sync[0]
+            leader = partition.leader if partition.leader in in_sync_ids else in_sync_ids[0]
             changed_partitions[topic_partition] = msgspec.structs.replace(
                 partition,
                 leader=leader,
                 leader_epoch=LeaderEpoch(latest_epoch + 1),
                 partition_epoch=partition.partition_epoch + 1,
-                isr=in_sync,
-                elr=tuple(broker_id for broker_id in partition.elr if broker_id not in in_sync),
+                isr=in_sync_ids,
+                elr=tuple(broker_id for broker_id in partition.elr if broker_id not in in_sync_ids),
                 last_known_elr=(),
                 is_recovering=False,
             )

@@ -281,7 +281,7 @@ def _distinguished_name(common_name: str) -> x509.Name:
 def _with_authority_usage(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
     from cryptography import x509
 
-    usage = dict.fromkeys(
+    other_usages = dict.fromkeys(
         (
             "digital_signature",
             "content_commitment",
@@ -295,7 +295,7 @@ def _with_authority_usage(builder: x509.CertificateBuilder) -> x509.CertificateB
     )
     return builder.add_extension(
         x509.BasicConstraints(ca=True, path_length=0), critical=True
-    ).add_extension(x509.KeyUsage(key_cert_sign=True, crl_sign=True, **usage), critical=True)
+    ).add_extension(x509.KeyUsage(key_cert_sign=True, crl_sign=True, **other_usages), critical=True)
 
 
 def _with_host_names(

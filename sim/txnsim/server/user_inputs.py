@@ -62,14 +62,14 @@ def input_event(environment: Environment, input_name: str, **arguments: object) 
     cause_before = tracer.cause
     if tracer.on:
         data = {"do": input_name, "args": given_arguments, "at": environment.clock.now_ms()}
-        tracer.caused_by(tracer.emit("input", USER_NODE, data=data))
+        tracer.set_cause(tracer.emit("input", USER_NODE, data=data))
     try:
         yield
     except Exception as error:
         _log.info("user.refused", do=input_name, why=str(error))
         raise
     finally:
-        tracer.caused_by(cause_before)
+        tracer.set_cause(cause_before)
 
 
 def _shorten_argument(value: object) -> object:

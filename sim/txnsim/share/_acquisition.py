@@ -89,7 +89,7 @@ class _Acquisition:
         read_start = self._command.batches[0].base_offset
         first_offset = read_start
         _archive_cleaned(records, self._command.fetch_offset, read_start)
-        floor_batch = records.floor(first_offset)
+        floor_batch = records.floor_batch(first_offset)
         if floor_batch is None:
             first_offset = max(first_offset, records.start_offset)
         elif floor_batch.last_offset >= first_offset:
@@ -320,7 +320,7 @@ def _archive_cleaned(records: InFlightBatches, fetch_offset: int, read_start: in
     """
     if fetch_offset >= read_start:
         return
-    floor_batch = records.floor(fetch_offset)
+    floor_batch = records.floor_batch(fetch_offset)
     lowest_offset = fetch_offset
     if floor_batch is not None and floor_batch.last_offset >= fetch_offset:
         lowest_offset = floor_batch.first_offset
@@ -341,7 +341,7 @@ def _archive_aborted(
     aborted_batches = list(_aborted_batches(command.batches, command.aborted))
     for batch in aborted_batches:
         base_offset, last_offset = batch.base_offset, batch.last_offset
-        if records.floor(base_offset) is None:
+        if records.floor_batch(base_offset) is None:
             # The start offset lies inside of this batch. Kafka gives up, and leaves the locks.
             return Rejection(
                 error=ErrorCode.unknown_server_error,

@@ -470,7 +470,7 @@ class SharePartition:
     def _single_records(self, batches: Iterable[StateBatch]) -> Iterator[StateBatch]:
         """Splits batches whose records have states of their own into single records."""
         for batch in batches:
-            in_flight_batch = self._records.floor(batch.first_offset)
+            in_flight_batch = self._records.floor_batch(batch.first_offset)
             if in_flight_batch is None or not in_flight_batch.is_by_offset:
                 yield batch
                 continue

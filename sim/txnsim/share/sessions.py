@@ -66,7 +66,7 @@ def next_session_epoch(session_epoch: int) -> int:
 class ShareSession:
     """The partitions that one member fetches from this broker."""
 
-    __slots__ = ("_must_answer", "connection", "epoch", "topics")
+    __slots__ = ("_partitions_to_answer", "connection", "epoch", "topics")
 
     def __init__(
         self, connection: Hashable, topic_by_partition: Mapping[SharedPartition, str | None]
@@ -80,7 +80,7 @@ class ShareSession:
         They are in the order in which they are fetched: a partition that had records moves to the
         end.
         """
-        self._must_answer: set[SharedPartition] = set()
+        self._partitions_to_answer: set[SharedPartition] = set()
         """Partitions that the next response names even without news: new ones, and those after an
         error.
         """
@@ -93,10 +93,10 @@ class ShareSession:
         for partition, topic_name in topic_by_partition.items():
             if partition not in self.topics:
                 self.topics[partition] = topic_name
-                self._must_answer.add(partition)
+                self._partitions_to_answer.add(partition)
         for partition in forgotten_partitions:
             self.topics.pop(partition, None)
-            self._must_answer.discard(partition)
+            self._partitions_to_answer.discard(partition)
 
     def conclude(
         self, session_epoch: int, news_by_partition: Mapping[SharedPartition, PartitionNews]
@@ -117,14 +117,16 @@ class ShareSession:
         named_partitions = []
         for partition, partition_news in news_by_partition.items():
             if not (
-                partition_news.has_records or partition_news.error or partition in self._must_answer
+                partition_news.has_records
+                or partition_news.error
+                or partition in self._partitions_to_answer
             ):
                 continue
             named_partitions.append(partition)
             if partition_news.error:
-                self._must_answer.add(partition)
+                self._partitions_to_answer.add(partition)
             else:
-                self._must_answer.discard(partition)
+                self._partitions_to_answer.discard(partition)
             if partition_news.has_records:
                 self.topics[partition] = self.topics.pop(partition)
         return named_partitions

@@ -219,8 +219,8 @@ def _folders_by_broker(
     folders_by_broker: dict[BrokerId, dict[TopicPartition, StoredFolder]] = {}
     for directory in directories:
         broker_id = BrokerId(directory.meta.node_id)
-        is_broker = directory.folders or metadata is None or broker_id in metadata.broker_ids
-        if not is_broker:
+        is_of_broker = directory.folders or metadata is None or broker_id in metadata.broker_ids
+        if not is_of_broker:
             continue
         broker_folders = folders_by_broker.setdefault(broker_id, {})
         for folder in directory.folders:

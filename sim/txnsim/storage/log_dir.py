@@ -132,11 +132,11 @@ def log_dir_files_in_steps(
     for checkpoint_name, checkpoint_offsets in checkpoints.items():
         files.append(StoredFile.of(checkpoint_name, encode_offsets(checkpoint_offsets).encode()))
         yield len(checkpoint_offsets)
-    clean_shutdown = {"version": CLEAN_SHUTDOWN_VERSION, "brokerEpoch": broker_epoch}
+    clean_shutdown_fields = {"version": CLEAN_SHUTDOWN_VERSION, "brokerEpoch": broker_epoch}
     return [
         *files,
         StoredFile.of(FileName.META_PROPERTIES, encode_meta_properties(meta).encode()),
-        StoredFile.of(FileName.CLEAN_SHUTDOWN, msgspec.json.encode(clean_shutdown)),
+        StoredFile.of(FileName.CLEAN_SHUTDOWN, msgspec.json.encode(clean_shutdown_fields)),
     ]
 
 

@@ -86,7 +86,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
             raise BadInputError(f"{path}: {problem_of(error)}") from None
 
     @classmethod
-    def from_lines(cls, source_name: str, lines: Iterable[bytes]) -> Recording:
+    def from_lines(cls, source_name: str, event_lines: Iterable[bytes]) -> Recording:
         """Decode the lines of a trace; ``source_name`` stands for their source in errors.
 
         Raises:
@@ -96,7 +96,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         trailer: dict[str, Any] = {}
         events: list[Event] = []
         node_count = 0
-        for line_number, line in enumerate(lines, 1):
+        for line_number, line in enumerate(event_lines, 1):
             if not line.strip():
                 continue
             line_label = f"{source_name}, line {line_number}"

@@ -176,7 +176,9 @@ def encode_value(
         transition.txn_timeout_ms,
         transition.state,
     )
-    times = _VALUE_TIMES.pack(transition.last_update_timestamp_ms, transition.start_timestamp_ms)
+    encoded_times = _VALUE_TIMES.pack(
+        transition.last_update_timestamp_ms, transition.start_timestamp_ms
+    )
     if transition.state is _EMPTY:
         partitions = b"\x00" if is_flexible else b"\xff\xff\xff\xff"
     else:
@@ -184,7 +186,7 @@ def encode_value(
         encode = _cached_partitions_field if is_cached else _encode_partitions
         partitions = encode(transition.partitions, is_flexible=is_flexible)
     if not is_flexible:
-        return fixed_fields + partitions + times
+        return fixed_fields + partitions + encoded_times
     # Tagged fields; one at its default is left out.
     tagged_fields = b""
     tag_count = 0
@@ -205,7 +207,9 @@ def encode_value(
         tagged_fields += _TAG_INT16.pack(
             _TAG_NEXT_PRODUCER_EPOCH, 2, transition.next_producer_epoch
         )
-    return fixed_fields + partitions + times + _ENCODED_TAG_COUNTS[tag_count] + tagged_fields
+    return (
+        fixed_fields + partitions + encoded_times + _ENCODED_TAG_COUNTS[tag_count] + tagged_fields
+    )
 
 
 def _encode_partitions(partitions: frozenset[TopicPartition], *, is_flexible: bool) -> bytes:

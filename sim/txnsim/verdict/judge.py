@@ -346,7 +346,7 @@ class _ClusterView:
             self._judge_open(open_txn, partition, is_holder=open_txn is blocking_txn)
             for open_txn in sorted(partition.open_txns, key=lambda txn: txn.first_offset)
         )
-        holder = next(
+        blocking_verdict = next(
             (
                 verdict
                 for verdict in open_txns
@@ -354,11 +354,13 @@ class _ClusterView:
             ),
             None,
         )
-        cause = cause_of_standing(partition, None if holder is None else holder.status)
-        is_held = holder is not None
+        cause = cause_of_standing(
+            partition, None if blocking_verdict is None else blocking_verdict.status
+        )
+        is_held = blocking_verdict is not None
         gravest_verdict = max(open_txns, key=lambda verdict: verdict.state.gravity, default=None)
         state, headline, ending = _partition_state(partition, cause, gravest_verdict, wrong_data)
-        standing = self._standing(partition, cause, blocking_txn, holder, len(open_txns))
+        standing = self._standing(partition, cause, blocking_txn, blocking_verdict, len(open_txns))
         return PartitionVerdict(
             partition=str(partition.partition),
             state=state,
@@ -370,7 +372,7 @@ class _ClusterView:
             log_start=partition.log_start,
             high_watermark=partition.high_watermark,
             records_behind=max(0, partition.high_watermark - partition.last_stable_offset),
-            holder=holder,
+            holder=blocking_verdict,
             open_txns=open_txns,
             readers=partition.readers if is_held or partition.readers is None else (),
             share_groups=(
@@ -378,14 +380,14 @@ class _ClusterView:
             ),
             wrong_data=wrong_data,
             ends=ending,
-            standing=self._standing_word(partition, state, cause, holder),
+            standing=self._standing_word(partition, state, cause, blocking_verdict),
             holder_mark=(
                 ""
-                if holder is None
-                else words.holder_mark(is_hanging=holder.status is OpenTxnStatus.HANGING)
+                if blocking_verdict is None
+                else words.holder_mark(is_hanging=blocking_verdict.status is OpenTxnStatus.HANGING)
             ),
-            reader_mark="" if holder is None else words.reader_mark(partition.readers),
-            summary="" if holder is None else self._summary(partition, holder),
+            reader_mark="" if blocking_verdict is None else words.reader_mark(partition.readers),
+            summary="" if blocking_verdict is None else self._summary(partition, blocking_verdict),
             sentences=(
                 *(f"{words.wrong_data_headline(contradiction)}." for contradiction in wrong_data),
                 *((words.WRONG_DATA_ENDS,) if wrong_data else ()),
@@ -399,19 +401,20 @@ class _ClusterView:
         partition: PartitionFacts,
         state: VerdictState,
         cause: Cause,
-        holder: OpenTxnVerdict | None,
+        blocking_verdict: OpenTxnVerdict | None,
     ) -> str:
-        since_ms = None if holder is None else holder.since_ms
+        since_ms = None if blocking_verdict is None else blocking_verdict.since_ms
         return words.standing_word(
             state=state,
             is_led=True,
             holder_age_ms=None if since_ms is None else self._facts.now_ms - since_ms,
-            is_alive=holder is not None and holder.status is OpenTxnStatus.ALIVE,
+            is_alive=blocking_verdict is not None
+            and blocking_verdict.status is OpenTxnStatus.ALIVE,
             stands_at=None if cause is Cause.NOTHING else partition.last_stable_offset,
         )
 
-    def _summary(self, partition: PartitionFacts, holder: OpenTxnVerdict) -> str:
-        since_ms, groups = holder.since_ms, partition.share_groups
+    def _summary(self, partition: PartitionFacts, blocking_verdict: OpenTxnVerdict) -> str:
+        since_ms, groups = blocking_verdict.since_ms, partition.share_groups
         return words.standing_summary(
             age_ms=None if since_ms is None else self._facts.now_ms - since_ms,
             records_behind=max(0, partition.high_watermark - partition.last_stable_offset),
@@ -495,23 +498,23 @@ class _ClusterView:
         partition: PartitionFacts,
         cause: Cause,
         open_txn: OpenTxnFacts | None,
-        holder: OpenTxnVerdict | None,
+        blocking_verdict: OpenTxnVerdict | None,
         open_count: int,
     ) -> ReaderStanding:
         blocking_txn = None
-        if open_txn is not None and holder is not None:
+        if open_txn is not None and blocking_verdict is not None:
             blocking_txn = BlockingTxn(
                 producer_id=open_txn.producer_id,
                 producer_epoch=open_txn.producer_epoch,
                 quiet_ms=self._facts.now_ms - open_txn.last_write_ms,
-                verdict=holder.status,
-                reason=holder.reason,
-                transactional_id=holder.transactional_id,
-                coordinator_id=holder.coordinator_id,
-                is_two_phase=holder.is_two_phase,
-                decided=holder.decided,
+                verdict=blocking_verdict.status,
+                reason=blocking_verdict.reason,
+                transactional_id=blocking_verdict.transactional_id,
+                coordinator_id=blocking_verdict.coordinator_id,
+                is_two_phase=blocking_verdict.is_two_phase,
+                decided=blocking_verdict.decided,
                 owed_marker=self._owed_markers.get(
-                    (holder.transactional_id or "", partition.partition)
+                    (blocking_verdict.transactional_id or "", partition.partition)
                 ),
                 is_beginning_deleted=open_txn.first_offset < partition.log_start,
             )

@@ -81,8 +81,8 @@ def hanging_headline(
     )
     deleted_text = _deleted_text(first_offset, log_start)
     # The transaction hangs: the name of an application alone reads as if the application hung.
-    owner = f"producer {producer_id}" if transactional_id is None else transactional_id
-    return f"A transaction of {owner} hangs on {partition}: {effect}{deleted_text}"
+    owner_name = f"producer {producer_id}" if transactional_id is None else transactional_id
+    return f"A transaction of {owner_name} hangs on {partition}: {effect}{deleted_text}"
 
 
 def open_headline(
@@ -497,11 +497,11 @@ REPLICATION_ENDS: Final = "Replication ends it."
 
 
 def _unserved_text(unserved_coordinators: Sequence[int]) -> str:
-    names = ", ".join(
+    name_list_text = ", ".join(
         f"{TRANSACTION_STATE_TOPIC}-{index}" for index in unserved_coordinators[:NAMED_GROUPS_MAX]
     )
     more_count = len(unserved_coordinators) - NAMED_GROUPS_MAX
-    return f"no broker serves {names}{f' and {more_count} more' if more_count > 0 else ''}"
+    return f"no broker serves {name_list_text}{f' and {more_count} more' if more_count > 0 else ''}"
 
 
 def unserved_reason(producer_id: int, unserved_coordinators: Sequence[int]) -> str:
@@ -617,14 +617,14 @@ def standing_sentences(standing: ReaderStanding) -> tuple[str, ...]:
             *_delay_causes(standing),
         )
     withheld_text = withheld_sentence(standing.last_stable_offset, standing.high_watermark)
-    holder = standing.blocking_txn
+    blocking_txn = standing.blocking_txn
     if standing.cause is Cause.WRITTEN:
         return (
             withheld_text,
             "No transaction is open there. What was written last is at the leader and not yet"
             " on all replicas that are in sync. It is a matter of replication.",
         )
-    if holder is None or standing.cause is Cause.UNREPLICATED:
+    if blocking_txn is None or standing.cause is Cause.UNREPLICATED:
         return (
             withheld_text,
             "No transaction is open there any more: the marker that ended it is written at the"
@@ -645,8 +645,8 @@ def standing_sentences(standing: ReaderStanding) -> tuple[str, ...]:
     )
     return (
         withheld_text,
-        _open_txn_sentence(holder),
-        _advice_with_command(standing, holder),
+        _open_txn_sentence(blocking_txn),
+        _advice_with_command(standing, blocking_txn),
         *later_txns,
         *waiters,
         *share_groups,
@@ -724,16 +724,16 @@ def _share_groups_sentence(share_groups: Sequence[tuple[str, int | None]]) -> st
     )
 
 
-def _open_txn_sentence(holder: BlockingTxn) -> str:
-    beginning = (
+def _open_txn_sentence(blocking_txn: BlockingTxn) -> str:
+    beginning_words = (
         "began, and its first records are deleted; it is open here"
-        if holder.is_beginning_deleted
+        if blocking_txn.is_beginning_deleted
         else "begins, which is open here"
     )
     return (
-        f"That is where the transaction of producer id {holder.producer_id}, epoch"
-        f" {holder.producer_epoch}, {beginning}; its newest record is stamped"
-        f" {max(0, holder.quiet_ms) // 1000} s ago; {holder.reason}."
+        f"That is where the transaction of producer id {blocking_txn.producer_id}, epoch"
+        f" {blocking_txn.producer_epoch}, {beginning_words}; its newest record is stamped"
+        f" {max(0, blocking_txn.quiet_ms) // 1000} s ago; {blocking_txn.reason}."
     )
 
 
@@ -741,55 +741,58 @@ def standing_advice(standing: ReaderStanding) -> str:
     """What to do about the transaction that holds readers, without the command that ends it if it
     hangs. It is the beginning of one of ``standing_sentences``; empty if no transaction holds them.
     """
-    holder = standing.blocking_txn
-    if holder is None or standing.cause in (Cause.NOTHING, Cause.WRITTEN, Cause.UNREPLICATED):
+    blocking_txn = standing.blocking_txn
+    if blocking_txn is None or standing.cause in (Cause.NOTHING, Cause.WRITTEN, Cause.UNREPLICATED):
         return ""
-    return _advice(standing, holder)
+    return _advice(standing, blocking_txn)
 
 
-def _advice_with_command(standing: ReaderStanding, holder: BlockingTxn) -> str:
-    advice = _advice(standing, holder)
-    command = holder.verdict.repair_command(standing.partition, program=standing.program)
+def _advice_with_command(standing: ReaderStanding, blocking_txn: BlockingTxn) -> str:
+    advice = _advice(standing, blocking_txn)
+    command = blocking_txn.verdict.repair_command(standing.partition, program=standing.program)
     if command is None:
         return advice
-    return f"{advice} To end it: {DecisionEvidence.with_guess(command, holder.decided)}"
+    return f"{advice} To end it: {DecisionEvidence.with_guess(command, blocking_txn.decided)}"
 
 
-def _advice(standing: ReaderStanding, holder: BlockingTxn) -> str:
-    if holder.verdict is OpenTxnStatus.HANGING:
-        return "It hangs." if holder.decided is None else f"It hangs. {holder.decided}."
-    if holder.verdict is OpenTxnStatus.DECIDED:
-        return _marker_advice(holder)
-    if holder.verdict is OpenTxnStatus.UNKNOWN:
+def _advice(standing: ReaderStanding, blocking_txn: BlockingTxn) -> str:
+    if blocking_txn.verdict is OpenTxnStatus.HANGING:
+        return "It hangs." if blocking_txn.decided is None else f"It hangs. {blocking_txn.decided}."
+    if blocking_txn.verdict is OpenTxnStatus.DECIDED:
+        return _marker_advice(blocking_txn)
+    if blocking_txn.verdict is OpenTxnStatus.UNKNOWN:
         return "Whether it hangs is not known until that coordinator serves."
-    if holder.is_two_phase:
+    if blocking_txn.is_two_phase:
         return (
             "It does not hang: its external coordinator ends it. Ask that one first: fencing its"
             f" producer aborts it, even if it was decided to commit, and {DISCARD_WARNING}:"
-            f" {_terminate_command(standing.program, holder)}"
+            f" {_terminate_command(standing.program, blocking_txn)}"
         )
     return (
         "It does not hang. See first whether its application runs, or will start again with this"
         " transactional id and end it itself, and what its last checkpoint says of it. To end it"
         f" now, fence its producer, which aborts it; {DISCARD_WARNING}:"
-        f" {_terminate_command(standing.program, holder)}"
+        f" {_terminate_command(standing.program, blocking_txn)}"
     )
 
 
-def _marker_advice(holder: BlockingTxn) -> str:
-    if holder.owed_marker is not None and holder.owed_marker.sending in (
+def _marker_advice(blocking_txn: BlockingTxn) -> str:
+    if blocking_txn.owed_marker is not None and blocking_txn.owed_marker.sending in (
         MarkerSending.ABANDONED,
         MarkerSending.HELD,
     ):
-        return f"It does not hang, and does not heal by itself. {marker_ends(holder.owed_marker)}"
+        return (
+            "It does not hang, and does not heal by itself."
+            f" {marker_ends(blocking_txn.owed_marker)}"
+        )
     return (
         "It does not hang: the marker comes as soon as its coordinator reaches the leader."
-        f" Look at broker {holder.coordinator_id} and at its way to the leader."
+        f" Look at broker {blocking_txn.coordinator_id} and at its way to the leader."
     )
 
 
-def _terminate_command(program: ShellText, holder: BlockingTxn) -> ShellText:
-    id_option = option("--transactionalId", holder.transactional_id)
+def _terminate_command(program: ShellText, blocking_txn: BlockingTxn) -> ShellText:
+    id_option = option("--transactionalId", blocking_txn.transactional_id)
     return continued(program, "forceTerminateTransaction", *id_option)
 
 

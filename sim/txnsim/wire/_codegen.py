@@ -42,9 +42,9 @@ class CodeSource:
         self.names[name] = bound_object
         return name
 
-    def function(self, name: str, *, origin: str) -> Any:
+    def function(self, name: str, *, code_name: str) -> Any:
         """Compile the source and return the function called ``name``."""
-        exec(compile("\n".join(self._lines), f"<{origin}>", "exec"), self.names)
+        exec(compile("\n".join(self._lines), f"<{code_name}>", "exec"), self.names)
         return self.names[name]
 
 

@@ -151,7 +151,7 @@ def _compile_reader(rows: EntityRows, kind: _ReaderKind) -> Reader:
     source.enter("def read(b, p, end):")
     _emit_message(source, rows, "o")
     source.line("return o, p")
-    read_message: Reader = source.function("read", origin=f"decoder of {class_name}")
+    read_message: Reader = source.function("read", code_name=f"decoder of {class_name}")
     return read_message
 
 
@@ -230,17 +230,17 @@ def _emit_run(source: _DecoderSource, fixed_width_rows: list[FieldRow], target: 
     if not fixed_width_rows:
         return
     struct = Struct(">" + "".join(FIXED_WIDTH_CODES[row.kind][0] for row in fixed_width_rows))
-    unpack = source.bind(struct.unpack_from, "unpack")
+    unpack_name = source.bind(struct.unpack_from, "unpack")
     targets = [
         f"v{index}" if row.kind in _CONVERTERS else f"{target}.{row.name}"
         for index, row in enumerate(fixed_width_rows)
     ]
-    source.line(f"{', '.join(targets)}, = {unpack}(b, p)")
+    source.line(f"{', '.join(targets)}, = {unpack_name}(b, p)")
     source.line(f"p += {struct.size}")
     for target_variable, row in zip(targets, fixed_width_rows, strict=True):
         if row.kind in _CONVERTERS:
-            convert = source.bind(_CONVERTERS[row.kind], "convert")
-            source.line(f"{target}.{row.name} = {convert}({target_variable})")
+            converter_name = source.bind(_CONVERTERS[row.kind], "convert")
+            source.line(f"{target}.{row.name} = {converter_name}({target_variable})")
 
 
 def _emit_field(source: _DecoderSource, row: FieldRow, target: str, *, is_flexible: bool) -> None:
@@ -326,20 +326,20 @@ def _emit_array(source: _DecoderSource, row: FieldRow, target: str, *, is_flexib
         source.line(f"{target} = tuple({element_variable}s)")
         return
     if row.kind == ENTITY:
-        read = source.reads(row.entity)
+        reader_name = source.reads(row.entity)
     else:
         element = _value_reader(source.kind, row.element, is_flexible=is_flexible)
-        read = source.bind(element, "read")
+        reader_name = source.bind(element, "read")
     # One element is the commonest number of all.
     source.enter("if n == 1:")
-    source.line(f"item, p = {read}(b, p, end)")
+    source.line(f"item, p = {reader_name}(b, p, end)")
     source.line(f"{target} = (item,)")
     source.leave()
     source.enter("else:")
     source.line("items = []")
     has_steps = source.kind is _ReaderKind.STEPS
     source.enter("for at in range(1, n + 1):" if has_steps else "for _ in range(n):")
-    source.line(f"item, p = {read}(b, p, end)")
+    source.line(f"item, p = {reader_name}(b, p, end)")
     source.line("items.append(item)")
     if has_steps:
         source.enter(f"if not at % {STEP_ELEMENTS}:")
@@ -365,7 +365,7 @@ def _value_reader(reader_kind: _ReaderKind, row: FieldRow, *, is_flexible: bool)
     else:
         _emit_field(source, row, "v", is_flexible=is_flexible)
     source.line("return v, p")
-    read_value: Reader = source.function("read", origin=f"decoder of {row.name}")
+    read_value: Reader = source.function("read", code_name=f"decoder of {row.name}")
     return read_value
 
 

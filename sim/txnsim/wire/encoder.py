@@ -42,10 +42,10 @@ _step_writers: dict[Any, StepWriter] = {}
 
 def writer(cls: Any) -> Writer:
     """The encoder of a message class."""
-    compiled = _writers.get(cls)
-    if compiled is None:
-        compiled = _writers[cls] = _compile_writer(describe(cls), has_steps=False)
-    return compiled
+    compiled_writer = _writers.get(cls)
+    if compiled_writer is None:
+        compiled_writer = _writers[cls] = _compile_writer(describe(cls), has_steps=False)
+    return compiled_writer
 
 
 def write_in_steps(message: Any, write_bytes: PutBytes) -> Generator[int, None, None]:
@@ -60,8 +60,8 @@ def write_in_steps(message: Any, write_bytes: PutBytes) -> Generator[int, None, 
 def _step_writer(cls: Any) -> StepWriter:
     step_writer = _step_writers.get(cls)
     if step_writer is None:
-        compiled = _compile_writer(describe(cls), has_steps=True)
-        step_writer = _step_writers[cls] = cast(StepWriter, compiled)
+        compiled_writer = _compile_writer(describe(cls), has_steps=True)
+        step_writer = _step_writers[cls] = cast(StepWriter, compiled_writer)
     return step_writer
 
 
@@ -93,13 +93,12 @@ def maker(cls: Any, on_dropped: Callable[[Any, dict[str, object]], None]) -> Cal
     source = CodeSource()
     source.names |= {"Twin": twin_of(cls), "Cls": cls, "on_dropped": on_dropped}
     field_rows = (*rows.plain, *rows.tagged)
-    parameters = [
+    parameter_texts = [
         row.name if row.default is REQUIRED else f"{row.name}={source.bind(row.default, 'default')}"
         for row in field_rows
     ]
-    source.enter(
-        f"def make({', '.join(['*', *parameters, '**dropped'] if field_rows else ['**dropped'])}):"
-    )
+    keyword_only = ["*", *parameter_texts] if field_rows else []
+    source.enter(f"def make({', '.join([*keyword_only, '**dropped'])}):")
     source.line("o = Twin()")
     for row in field_rows:
         source.line(f"o.{row.name} = {row.name}")
@@ -108,7 +107,7 @@ def maker(cls: Any, on_dropped: Callable[[Any, dict[str, object]], None]) -> Cal
     source.leave()
     source.line("o.__class__ = Cls")
     source.line("return o")
-    make: Callable[..., Any] = source.function("make", origin=f"constructor of {cls.__name__}")
+    make: Callable[..., Any] = source.function("make", code_name=f"constructor of {cls.__name__}")
     return make
 
 
@@ -132,8 +131,8 @@ class _FixedWidthRun:
             return
         struct_codes = "".join(self._codes)
         if self._values:
-            pack = self._source.bind(Struct(">" + struct_codes).pack, "pack")
-            self._source.line(f"put({pack}({', '.join(self._values)}))")
+            pack_name = self._source.bind(Struct(">" + struct_codes).pack, "pack")
+            self._source.line(f"put({pack_name}({', '.join(self._values)}))")
         else:
             self._source.line(f"put({bytes(len(struct_codes))!r})")
         self._codes.clear()
@@ -162,12 +161,12 @@ def _compile_writer(rows: EntityRows, *, has_steps: bool) -> Writer:
         _emit_field(source, run, row, f"o.{row.name}", is_flexible=rows.flexible)
     if rows.tagged:
         run.flush()
-        defaults = [source.bind(row.default, "default") for row in rows.tagged]
+        default_expressions = [source.bind(row.default, "default") for row in rows.tagged]
         source.enter(
             "if "
             + " and ".join(
                 f"(o.{row.name} is {default} or o.{row.name} == {default})"
-                for row, default in zip(rows.tagged, defaults, strict=True)
+                for row, default in zip(rows.tagged, default_expressions, strict=True)
             )
             + ":"
         )
@@ -175,7 +174,7 @@ def _compile_writer(rows: EntityRows, *, has_steps: bool) -> Writer:
         source.leave()
         source.enter("else:")
         source.line("tags = []")
-        for row, default in zip(rows.tagged, defaults, strict=True):
+        for row, default in zip(rows.tagged, default_expressions, strict=True):
             source.enter(f"if o.{row.name} != {default}:")
             write_tag = source.bind(_value_writer(row, is_flexible=True), "write")
             source.line(f"tags.append(({row.tag}, o.{row.name}, {write_tag}))")
@@ -186,7 +185,7 @@ def _compile_writer(rows: EntityRows, *, has_steps: bool) -> Writer:
         run.add("x", None)
     run.flush()
     source.line("pass")
-    write_message: Writer = source.function("write", origin=f"encoder of {rows.cls.__name__}")
+    write_message: Writer = source.function("write", code_name=f"encoder of {rows.cls.__name__}")
     return write_message
 
 
@@ -279,8 +278,8 @@ def _emit_sized(
         return
     source.enter(f"if {variable}:")
     if _is_packed(row):
-        code = FIXED_WIDTH_CODES[row.kind][0]
-        source.line(f"put(pack_values(f'>{{len({variable})}}{code}', *{variable}))")
+        format_letter = FIXED_WIDTH_CODES[row.kind][0]
+        source.line(f"put(pack_values(f'>{{len({variable})}}{format_letter}', *{variable}))")
         source.leave()
         return
     if row.kind == ENTITY:
@@ -320,7 +319,7 @@ def _value_writer(row: FieldRow, *, is_flexible: bool) -> Writer:
     run = _FixedWidthRun(source)
     _emit_field(source, run, row, "o", is_flexible=is_flexible)
     run.flush()
-    write_value: Writer = source.function("write", origin=f"encoder of {row.name}")
+    write_value: Writer = source.function("write", code_name=f"encoder of {row.name}")
     return write_value
 
 

@@ -52,7 +52,9 @@ def _compile_teller(cls: Any) -> ErrorTeller | None:
     source.enter("def tell_errors(o, tell):")
     if not _emit_error_lines(source, cls, "o"):
         return None
-    error_teller: ErrorTeller = source.function("tell_errors", origin=f"errors of {cls.__name__}")
+    error_teller: ErrorTeller = source.function(
+        "tell_errors", code_name=f"errors of {cls.__name__}"
+    )
     return error_teller
 
 

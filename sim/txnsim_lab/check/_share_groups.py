@@ -252,13 +252,16 @@ def starving_groups(history: History) -> tuple[Anomaly, ...]:
     } | stuck_partitions(history)
     anomalies = []
     for consumption in history.derived(_consumptions):
-        in_vain = _fetches_in_vain(consumption)
+        waited_in_vain_text = _fetches_in_vain(consumption)
         is_known = _is_fully_observed(
             consumption
         ) and consumption.topic_partition.topic not in deleted_topics(history)
-        if not in_vain or not is_known or consumption.topic_partition in explained:
+        if not waited_in_vain_text or not is_known or consumption.topic_partition in explained:
             continue
-        (first_at, first_fetch), (last_at, last_fetch) = in_vain[0], in_vain[-1]
+        (first_at, first_fetch), (last_at, last_fetch) = (
+            waited_in_vain_text[0],
+            waited_in_vain_text[-1],
+        )
         for commit_index, write in _undelivered_writes(history, consumption):
             was_before = _started_at_or_below(consumption, write.offset, first_at)
             waited_ms = last_fetch.at_ms - first_fetch.at_ms

@@ -520,14 +520,14 @@ def record(record_value: bytes | None) -> ConsumedRecord:
 
 def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
     tracer, trace = client_tracer()
-    tracer.caused_by(tracer.emit("note", "x"))
+    tracer.set_cause(tracer.emit("note", "x"))
     with trace.call("commit", id="app", group=None) as call:
         assert call is ClientTrace.current_call()
-        sent_event = trace.sent(LINE, "broker/1", 26, 5, 9, 80)
+        sent_event = trace.trace_sent(LINE, "broker/1", 26, 5, 9, 80)
         assert tracer.take((LINE, 9, False)) == sent_event
         answer = tracer.emit("msg.send", "broker/1")
         tracer.post((LINE, 9, True), answer)
-        trace.received(LINE, "broker/1", 26, 5, 9, 20, sent_event=sent_event, call=call)
+        trace.trace_received(LINE, "broker/1", 26, 5, 9, 20, sent_event=sent_event, call=call)
         trace.trace_delivery(T_0, [record(b"v" * 200), record(None)])
     _, call_event, request, answer_event, receive_event, *delivery_events, result = tracer.events()
     assert (call_event.k, call_event.p, data(call_event)) == (
@@ -554,8 +554,8 @@ def test_at_brief_the_broker_stands_for_the_messages() -> None:
     tracer, trace = client_tracer(TraceLevel.BRIEF)
     with trace.call("commit") as call:
         assert call is not None
-        assert trace.sent(LINE, "broker/1", 26, 5, 9, 80) == call.event
-        trace.received(LINE, "broker/1", 26, 5, 9, 20, sent_event=call.event, call=call)
+        assert trace.trace_sent(LINE, "broker/1", 26, 5, 9, 80) == call.event
+        trace.trace_received(LINE, "broker/1", 26, 5, 9, 20, sent_event=call.event, call=call)
     assert [event.k for event in tracer.events()] == ["client.call", "client.result"]
 
 
@@ -584,7 +584,7 @@ def test_a_failure_is_traced_by_its_name(error: ClientError, expected_error: str
 def test_records_outside_of_a_call_are_due_to_what_happens_now() -> None:
     tracer, trace = client_tracer()
     note = tracer.emit("note", "x")
-    tracer.caused_by(note)
+    tracer.set_cause(note)
     trace.trace_delivery(T_0, [record(b"a")])
     assert list(tracer.events())[-1].p == (note,)
 

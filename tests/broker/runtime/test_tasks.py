@@ -528,9 +528,9 @@ def test_what_is_due_soon_has_the_cause_of_its_caller() -> None:
         causes = [tracer.emit("note", "x") for _ in range(2)]
         causes_seen: list[int] = []
         for cause in causes:
-            tracer.caused_by(cause)
+            tracer.set_cause(cause)
             env.tasks.soon(lambda: causes_seen.append(tracer.cause))
-        tracer.caused_by(NO_CAUSE)
+        tracer.set_cause(NO_CAUSE)
         await asyncio.sleep(0)
         assert causes_seen == causes
         return causes_seen
@@ -557,7 +557,7 @@ async def test_what_a_driven_coroutine_leaves_to_the_loop_keeps_its_cause(
 
     async def drive_and_note() -> None:
         note("given")
-        tracer.caused_by(first_event)
+        tracer.set_cause(first_event)
         env.tasks.spawn(note_spawned(), name="spawned")
         env.clock.call_later(5, lambda: note("timer"))
         env.clock.call_at(env.clock.now_ms() + 5, lambda: note("deadline"))
@@ -590,7 +590,7 @@ async def test_what_is_switched_off_and_on_between_two_steps_has_no_cause_left_b
     causes_seen: list[int] = []
 
     async def drive_through_answers() -> None:
-        tracer.caused_by(first_event)
+        tracer.set_cause(first_event)
         for answer in answers:
             await answer
             causes_seen.append(tracer.cause)
@@ -614,10 +614,10 @@ async def test_what_follows_from_a_driven_coroutine_is_due_to_what_it_came_to(
     causes_and_wakers: list[tuple[int, int]] = []
 
     async def take_first_cause() -> None:
-        tracer.caused_by(first_event)
+        tracer.set_cause(first_event)
 
     async def later() -> None:
-        tracer.caused_by(first_event)
+        tracer.set_cause(first_event)
         await answer
         causes_and_wakers.append((tracer.cause, tracer.waker))
         raise ValueError
@@ -627,7 +627,7 @@ async def test_what_follows_from_a_driven_coroutine_is_due_to_what_it_came_to(
 
     env.tasks.drive(take_first_cause(), note_cause, name="at once")
     env.tasks.drive(later(), note_cause, name="later")
-    tracer.caused_by(second_event)
+    tracer.set_cause(second_event)
     answer.resolve(None)
     assert causes_and_wakers == [
         (first_event, NO_CAUSE),

@@ -684,7 +684,7 @@ def test_source_becomes_a_function_with_bound_names() -> None:
     source.line(f"return {source.bind('nothing', 'value')}")
     source.leave()
     source.line("return 2 * x")
-    double = source.function("double", origin="a test")
+    double = source.function("double", code_name="a test")
     assert double(21) == 42
     assert double(None) == "nothing"
 
@@ -702,7 +702,7 @@ def test_leaving_several_blocks_at_once() -> None:
     source.line("return item")
     source.leave(2)
     source.line("return None")
-    assert source.function("first", origin="a test")([0, 3]) == 3
+    assert source.function("first", code_name="a test")([0, 3]) == 3
 
 
 @pytest.mark.parametrize(("api_key", "version"), [(26, 5), (18, 0)])

@@ -120,7 +120,7 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
     )
     if isinstance(outcome, Rejection):
         return _refuse_group(request, group, outcome.error)
-    request.answers(len(outcome))
+    request.announce_answer(len(outcome))
     positions_by_topic: dict[str, list[FetchedPosition]] = {
         topic_name: [] for topic_name in topics_by_name
     }

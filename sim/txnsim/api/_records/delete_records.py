@@ -39,7 +39,7 @@ async def handle(request: Request) -> Reply:
             outcome_by_partition[topic_partition] = log_start
             if not isinstance(log_start, ErrorCode):
                 low_watermarks[topic_partition] = log_start
-            await request.have_done(1)
+            await request.note_done(1)
     timeout_ms = duration_ms(request.message.timeout)
     outcome_by_partition.update(
         await request.broker.deletions.wait(low_watermarks, timeout_ms=timeout_ms)

@@ -74,7 +74,7 @@ async def handle(request: Request) -> Reply:
         request.subject = _subject_of([*requested_partitions.values(), *fetch_plan.partitions])
     del requested_partitions  # the plan has what is needed of it, and the request may wait for long
     request.expect(len(fetch_plan.partitions))
-    await request.have_done(len(fetch_plan.partitions))
+    await request.note_done(len(fetch_plan.partitions))
     fetch_outcomes = await _read_partitions(request, fetch_plan)
     session_answer = broker.fetch_sessions.conclude(fetch_plan, fetch_outcomes, now_ms=now_ms())
     leaders, keys_and_outcomes = CurrentLeaders(request), session_answer.results
@@ -240,9 +240,9 @@ async def _requested_in_slices(request: Request) -> dict[PartitionKey, FetchPart
             slice_of_partitions = remaining_partitions[-LOOK_ELEMENTS:]
             del remaining_partitions[-LOOK_ELEMENTS:]
             requested_partitions.update(map(parse_partition, reversed(slice_of_partitions)))
-            await request.have_done(len(slice_of_partitions))
+            await request.note_done(len(slice_of_partitions))
     request.subject = _subject_of(requested_partitions.values())
-    await request.have_done(len(requested_partitions))
+    await request.note_done(len(requested_partitions))
     return requested_partitions
 
 

@@ -86,7 +86,7 @@ async def handle(request: Request) -> Reply:
             if topic_partition not in repeated_partitions:
                 found_offset = await _find_offset(request, look_ahead, topic_partition, partition)
             topic_rows[-1][1].append(_partition_answer(request, partition, found_offset))
-            await request.have_done(1)
+            await request.note_done(1)
     return _answer(request, topic_rows)
 
 
@@ -196,7 +196,7 @@ async def _look_up(
     reads_to_end = not is_consumer
     if target_timestamp == LATEST_TIMESTAMP:
         return ListedOffset(
-            offset=log.latest(isolation, reads_to_log_end=reads_to_end),
+            offset=log.latest_offset(isolation, reads_to_log_end=reads_to_end),
             leader_epoch=log.leader_epoch,
         )
     if target_timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL):

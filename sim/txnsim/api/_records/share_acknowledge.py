@@ -41,13 +41,13 @@ async def handle(request: Request) -> Reply:
     acknowledging = await begin_acknowledging(request)
     if acknowledging.has_tripped:
         return refuse(request, ErrorCode.unknown_server_error)
-    acknowledged = await acknowledging.answers()
+    rejection_by_partition = await acknowledging.answers()
     if session_epoch == FINAL_EPOCH:
         fetching.end(member)
     leaders = CurrentLeaders(request)
     schema = request.schema
     rows_by_topic: dict[str, list[Any]] = {}
-    for partition, partition_rejection in acknowledged.items():
+    for partition, partition_rejection in rejection_by_partition.items():
         error_code = (
             ErrorCode.none if partition_rejection is None else ErrorCode(partition_rejection.error)
         )
@@ -63,7 +63,7 @@ async def handle(request: Request) -> Reply:
                 ),
             )
         )
-        await request.have_done(1)
+        await request.note_done(1)
     settings = fetching.shares.settings_of(member.group_id)
     return request.answer(
         error_code=ErrorCode.none,

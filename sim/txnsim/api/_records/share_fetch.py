@@ -69,7 +69,7 @@ async def handle(request: Request) -> Reply:
     answer_by_partition: Outcomes | None = {}
     if session_epoch != FINAL_EPOCH and not is_renewal(request):
         answer_by_partition = await _fetch_partitions(request, dict(session.topics))
-    acknowledged = {} if acknowledging is None else await acknowledging.answers()
+    acknowledged_partitions = {} if acknowledging is None else await acknowledging.answers()
     if answer_by_partition is None:
         return refuse(request, ErrorCode.unknown_server_error)
     listed_partitions = session.conclude(
@@ -80,12 +80,12 @@ async def handle(request: Request) -> Reply:
         },
     )
     if isinstance(listed_partitions, Rejection):
-        reply = await _answer(request, listed_partitions.error, {}, acknowledged)
+        reply = await _answer(request, listed_partitions.error, {}, acknowledged_partitions)
     else:
         listed_outcomes = {
             partition: answer_by_partition[partition] for partition in listed_partitions
         }
-        reply = await _answer(request, ErrorCode.none, listed_outcomes, acknowledged)
+        reply = await _answer(request, ErrorCode.none, listed_outcomes, acknowledged_partitions)
     if session_epoch == FINAL_EPOCH:
         fetching.end(member_of(request))
     return reply
@@ -121,11 +121,11 @@ def subject(request: Request) -> Subject:
 def _renewal_complaint(request: Request) -> ErrorCode | None:
     """The error of a request that renews locks and fetches as well."""
     message = request.message
-    limits = (
+    limit_values = (
         *(message.max_bytes, message.min_bytes, message.max_records),
         duration_ms(message.max_wait),
     )
-    return ErrorCode.invalid_request if is_renewal(request) and any(limits) else None
+    return ErrorCode.invalid_request if is_renewal(request) and any(limit_values) else None
 
 
 def _has_acknowledgements(request: Request) -> bool:
@@ -158,8 +158,8 @@ def _session(request: Request) -> ShareSession | Rejection:
             f"{new_count} are new",
         )
     if epoch == INITIAL_EPOCH:
-        request.link.at_close(fetching.forget_connection)
-        fetching.begins(member_key)
+        request.link.call_at_close(fetching.forget_connection)
+        fetching.begin_session(member_key)
         return sessions.open(
             member_key,
             request.link,
@@ -257,7 +257,7 @@ async def _answer(
                 ),
             )
         )
-        await request.have_done(1)
+        await request.note_done(1)
     shares = request.broker.share_fetching.shares
     settings = shares.settings_of(request.message.group_id)
     return request.answer(

@@ -102,13 +102,13 @@ def access_error(
     return None
 
 
-class Acknowledging:
+class RequestAcknowledgements:
     """The acknowledgements of one request on their way to the share coordinator."""
 
     def __init__(self) -> None:
-        self._refused: Answers = {}
-        self._waiting: dict[SharedPartition, Pending[Rejection | None]] = {}
-        self._empty: Answers = {}
+        self._rejection_by_partition: Answers = {}
+        self._pending_by_partition: dict[SharedPartition, Pending[Rejection | None]] = {}
+        self._answer_by_empty_partition: Answers = {}
         self.has_tripped = False
         """True if Kafka would answer the whole request with UNKNOWN_SERVER_ERROR."""
 
@@ -137,28 +137,30 @@ class Acknowledging:
         )
         error = error or access_error(request, topic_name, partition.partition)
         if error is not None:
-            self._refused[partition] = Rejection(error=error, reason="")
+            self._rejection_by_partition[partition] = Rejection(error=error, reason="")
         elif acknowledgements:
             shares = request.broker.share_fetching
             outcome = shares.acknowledge(member_of(request), partition, acknowledgements)
             self.has_tripped = outcome.is_done and outcome.result() is NULL_POINTER_REJECTION
-            self._waiting[partition] = outcome
+            self._pending_by_partition[partition] = outcome
         else:
-            self._empty[partition] = None
+            self._answer_by_empty_partition[partition] = None
 
     async def answers(self) -> Answers:
         """Wait until the share coordinator has persisted the acknowledgements. Partitions without
         acknowledgement batches are in the result only if another partition has some.
         """
-        if not self._waiting:
-            return self._refused
-        outcomes = {partition: await outcome for partition, outcome in self._waiting.items()}
-        return {**outcomes, **self._refused, **self._empty}
+        if not self._pending_by_partition:
+            return self._rejection_by_partition
+        outcomes = {
+            partition: await outcome for partition, outcome in self._pending_by_partition.items()
+        }
+        return {**outcomes, **self._rejection_by_partition, **self._answer_by_empty_partition}
 
 
-async def begin_acknowledging(request: Request) -> Acknowledging:
+async def begin_acknowledging(request: Request) -> RequestAcknowledgements:
     """Start the acknowledgements of each partition of the request."""
-    acknowledging = Acknowledging()
+    acknowledging = RequestAcknowledgements()
 
     def begin(named_part: tuple[SharedPartition, tuple[str | None, Any]]) -> None:
         partition, (topic_name, partition_row) = named_part

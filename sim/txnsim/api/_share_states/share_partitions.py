@@ -56,7 +56,7 @@ def handler_of(
                     await request.map_each(state_batch, partition_row.state_batches)
                 )
             commands.append(command_class(key=share_key, **command_fields))
-            await request.have_done(1)
+            await request.note_done(1)
         share_answers = await request.broker.peer_requests.share_state(request.api_key, commands)
         # Of what is named twice the last answer counts.
         results_by_topic: dict[Any, dict[int, Any]] = {}
@@ -67,7 +67,7 @@ def handler_of(
                 _partition_result(request, share_answer)
             )
             request.expect(len(getattr(share_answer, "batches", ())))
-            await request.have_done(1)
+            await request.note_done(1)
         return _answer(request, results_by_topic)
 
     return handle

@@ -62,7 +62,7 @@ async def _describe_partition(request: Request, name_and_index: tuple[str, int])
             request, partition_index, log.error, message=None if is_known_topic else _NO_SUCH_TOPIC
         )
     producers = log.producers.all_producers()
-    request.answers(len(producers))
+    request.announce_answer(len(producers))
     producer_rows = await request.map_each(
         partial(_producer_row, request.schema.ProducerState), producers
     )

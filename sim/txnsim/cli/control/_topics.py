@@ -31,15 +31,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     describe_parser = actions.add_parser("describe", help="the offsets of every replica of a topic")
     delete_parser = actions.add_parser("delete", help="delete a topic with its records")
-    for action in (describe_parser, delete_parser):
-        action.add_argument("topic", metavar="NAME")
+    for action_parser in (describe_parser, delete_parser):
+        action_parser.add_argument("topic", metavar="NAME")
     move_parser = actions.add_parser(
         "move-leader", help="hand a partition to another in-sync replica"
     )
     move_parser.add_argument("partition", type=topic_partition, metavar="TOPIC-PARTITION")
     move_parser.add_argument("broker", type=int, metavar="BROKER", help="the next leader")
-    for action in (list_parser, create_parser, describe_parser, delete_parser, move_parser):
-        add_port(action)
+    for action_parser in (list_parser, create_parser, describe_parser, delete_parser, move_parser):
+        add_port(action_parser)
 
 
 def run(args: argparse.Namespace) -> int:

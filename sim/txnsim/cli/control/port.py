@@ -181,8 +181,8 @@ class ControlPort:
             return ControlPortError(
                 f"{self.url} answers {error.code} {error.reason}: is it a control port of txnsim?"
             )
-        for their_word, own_word in _IN_COMMANDS.items():
-            reason = reason.replace(their_word, own_word)
+        for their_word, command_word in _IN_COMMANDS.items():
+            reason = reason.replace(their_word, command_word)
         return ControlPortError(reason)
 
     def _absent_error(self, reason: object) -> ControlPortError:

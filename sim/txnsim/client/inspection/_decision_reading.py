@@ -134,7 +134,7 @@ class DecisionReading:
     def __init__(
         self,
         cluster: Cluster,
-        coordinators: Sequence[int],
+        coordinator_ids: Sequence[int],
         partitions: Sequence[TopicPartition],
         *,
         topic: str | None,
@@ -146,7 +146,9 @@ class DecisionReading:
         self._topic = topic
         self._progress = progress
         self._entries_per_round = entries_per_round
-        self.coordinators: Final = {number: CoordinatorLogReading() for number in coordinators}
+        self.coordinators: Final = {
+            broker_id: CoordinatorLogReading() for broker_id in coordinator_ids
+        }
         self.logs: Final[dict[TopicPartition, PartitionLogReading]] = {}
         self.unread: Final[dict[TopicPartition, str]] = {}
         """Partition -> why it could not be read."""
@@ -233,9 +235,9 @@ class DecisionReading:
             partition_reach = LogReach.absent(reason)
         else:
             partition_reach = log.reach(epoch_place.partition)
-        owner = self.owners.get(epoch_place.producer_id)
-        if owner is not None:
-            return partition_reach, self.coordinators[owner[1]].reach
+        id_and_coordinator = self.owners.get(epoch_place.producer_id)
+        if id_and_coordinator is not None:
+            return partition_reach, self.coordinators[id_and_coordinator[1]].reach
         if not self.coordinators:
             return partition_reach, LogReach.absent("there is no __transaction_state")
         reaches = [log.reach for log in self.coordinators.values()]
@@ -440,9 +442,9 @@ class DecisionReading:
             for producer_id, marker_offset in log.judged_until.items():
                 if producer_id in log.epochs_back:
                     continue
-                epochs = unmarked_epochs.get((producer_id, partition), frozenset())
+                kept_epochs = unmarked_epochs.get((producer_id, partition), frozenset())
                 log.batches[producer_id] = [
-                    *_batches_of_epochs(log.batches[producer_id], epochs, marker_offset),
+                    *_batches_of_epochs(log.batches[producer_id], kept_epochs, marker_offset),
                     *(
                         batch
                         for batch in log.batches[producer_id]

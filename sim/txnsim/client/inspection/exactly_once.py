@@ -62,22 +62,22 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 def compare(
     owed_values: Iterable[Value],
-    read: Iterable[Value],
+    read_values: Iterable[Value],
     *,
-    aborted: Iterable[Value] = (),
+    aborted_values: Iterable[Value] = (),
     remarks: Mapping[Value, str] | None = None,
 ) -> Comparison:
     """Compare the values that were read with those that are owed.
 
     Args:
         owed_values: The values that must be in the output; a value may occur several times.
-        read: The values that were read, in any order.
-        aborted: The values derived from aborted input.
+        read_values: The values that were read, in any order.
+        aborted_values: The values derived from aborted input.
         remarks: Remarks on values.
     """
-    owed_counts, read_counts = Counter(owed_values), Counter(read)
+    owed_counts, read_counts = Counter(owed_values), Counter(read_values)
     surplus_counts = read_counts - owed_counts
-    never_owed = set(aborted) - owed_counts.keys()
+    never_owed = set(aborted_values) - owed_counts.keys()
     return Comparison(
         missing=dict(owed_counts - read_counts),
         repeated={value: count for value, count in surplus_counts.items() if value in owed_counts},

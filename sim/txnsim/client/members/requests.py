@@ -149,15 +149,15 @@ def streams_group_heartbeat(
         tasks: Its active tasks, by partition; None if they have not changed.
     """
     topics, timeout_ms = (None, -1) if joining is None else joining
-    active = None
+    active_task_rows = None
     if tasks is not None:
         partition_indexes = tuple(sorted(tasks))
-        active = (
+        active_task_rows = (
             [MessageRow("TaskIds", subtopology_id=PART, partitions=partition_indexes)]
             if partition_indexes
             else []
         )
-    no_tasks = None if tasks is None else ()
+    empty_tasks = None if tasks is None else ()
     return asks(
         ClientApi.STREAMS_GROUP_HEARTBEAT,
         group_id=group_id,
@@ -168,9 +168,9 @@ def streams_group_heartbeat(
         rack_id=None,
         rebalance_timeout=timeout_ms,
         topology=None if topics is None else _topology(topics),
-        active_tasks=active,
-        standby_tasks=no_tasks,
-        warmup_tasks=no_tasks,
+        active_tasks=active_task_rows,
+        standby_tasks=empty_tasks,
+        warmup_tasks=empty_tasks,
         process_id=None if topics is None else member.member_id,
         user_endpoint=None,
         client_tags=None if topics is None else (),

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from txnsim.coordinators._write_operation import DecisionLines, WriteOperation
+from txnsim.coordinators._write_operation import DecisionLocks, WriteOperation
 from txnsim.coordinators.group._writer import GroupWriter, coordinator_error, encode_records
 from txnsim.errors import Rejection
 from txnsim.faults.subjects import Subject
@@ -41,7 +41,7 @@ class GroupWrites(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     image: Callable[[], ClusterImage]
     refuse_moved: Callable[[GroupShard], Rejection | None]
     """The rejection if this broker coordinates the groups of a shard no more."""
-    lines: DecisionLines
+    lines: DecisionLocks
 
 
 def _no_other_inputs() -> None:
@@ -106,7 +106,7 @@ class GroupWrite(WriteOperation[DecisionT, EncodedRecords], frozen=True, kw_only
         return self.writes.refuse_moved(self.shard)
 
     def lock(self) -> asyncio.Lock:
-        return self.writes.lines.line_of(self.shard.partition, self.group_id)
+        return self.writes.lines.lock_of(self.shard.partition, self.group_id)
 
 
 def _subject(producer: CommittingProducer | None, topic_partition: TopicPartition) -> Subject:

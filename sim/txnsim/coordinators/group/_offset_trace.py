@@ -30,7 +30,7 @@ class OffsetTrace(msgspec.Struct, eq=False):
     tracer: Tracer
     ownership: Ownership[GroupShard]
 
-    def pending(
+    def trace_pending(
         self,
         shard: GroupShard,
         command: CommitOffsets,

@@ -76,7 +76,7 @@ from txnsim.group.streams.commands import StreamsHeartbeat, StreamsReply
 from txnsim.group.streams.group import StreamsGroup
 from txnsim.group.streams.protocol import StreamsProtocol
 from txnsim.interbroker.transactions import TxnMarker
-from txnsim.loggers import Logger, Retries
+from txnsim.loggers import FailureLog, Logger
 from txnsim.metadata.group_configs import group_intervals, share_intervals, streams_configs
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases.rules import Rules
@@ -185,7 +185,7 @@ class GroupCoordinator:
             dynamic_settings=dynamic_settings,
             shares_out=release_rules.cleanup_takes_many_batches,
         )
-        self._refused_cleanups = Retries(_log, "group.cleanup-refused", "partition")
+        self._refused_cleanups = FailureLog(_log, "group.cleanup-refused", "partition")
         self.load_problems_total = 0  # logs that could be read in part only
         self._group_timers = GroupTimers(clock=clock, tasks=tasks)
         self._writes = GroupWrites(
@@ -194,12 +194,14 @@ class GroupCoordinator:
             refuse_moved=self._ownership.refuse_moved,
             lines=self._group_timers.lines,
         )
-        self.members = self._classic(new_id)
-        self.consumers = self._consumers(dynamic_settings, image, new_short_id)
-        self.shares = self._shares(dynamic_settings, image, share_coordinators, latest_offset)
-        self.streams = self._streams(dynamic_settings, image)
+        self.members = self._make_classic_groups(new_id)
+        self.consumers = self._make_consumer_groups(dynamic_settings, image, new_short_id)
+        self.shares = self._make_share_groups(
+            dynamic_settings, image, share_coordinators, latest_offset
+        )
+        self.streams = self._make_streams_groups(dynamic_settings, image)
 
-    def _classic(self, new_id: Callable[[], str]) -> ClassicGroups:
+    def _make_classic_groups(self, new_id: Callable[[], str]) -> ClassicGroups:
         return ClassicGroups(
             clock=self._clock,
             tasks=self._tasks,
@@ -209,7 +211,7 @@ class GroupCoordinator:
             writes=self._writes,
         )
 
-    def _shares(
+    def _make_share_groups(
         self,
         dynamic_settings: Callable[[], Settings],
         image: Callable[[], ClusterImage],
@@ -236,7 +238,7 @@ class GroupCoordinator:
             new_group=lambda group_id: ShareGroup(group_id, self._rules),
         )
 
-    def _streams(
+    def _make_streams_groups(
         self, dynamic_settings: Callable[[], Settings], image: Callable[[], ClusterImage]
     ) -> StreamsGroups:
         return StreamsGroups(
@@ -256,7 +258,7 @@ class GroupCoordinator:
             trace=StreamsTrace(self.trace.tracer, self._ownership),
         )
 
-    def _consumers(
+    def _make_consumer_groups(
         self,
         dynamic_settings: Callable[[], Settings],
         image: Callable[[], ClusterImage],
@@ -336,7 +338,7 @@ class GroupCoordinator:
             self._group_timers.forget(shard, group_id)
             return self._writer.append(shard, records)
 
-        append_outcome = await self._deletion(shard, group_id, decide, append).run()
+        append_outcome = await self._make_deletion_write(shard, group_id, decide, append).run()
         return append_outcome if isinstance(append_outcome, Rejection) else None
 
     async def sync(self, command: SyncGroup) -> SyncReply | None:
@@ -471,9 +473,11 @@ class GroupCoordinator:
         shard = self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
-        guard = await verify(shard.partition, producer)
-        if isinstance(guard, Rejection):
-            return Rejection(error=coordinator_error(guard.error), reason=guard.reason)
+        guard_or_rejection = await verify(shard.partition, producer)
+        if isinstance(guard_or_rejection, Rejection):
+            return Rejection(
+                error=coordinator_error(guard_or_rejection.error), reason=guard_or_rejection.reason
+            )
         if not self._ownership.is_current(shard):
             return self._ownership.refuse(shard.partition)
         pending_count = shard.offsets.pending_counts.get(producer.producer_id, 0)
@@ -489,7 +493,7 @@ class GroupCoordinator:
             decide=partial(self._decide_commit, command, shard),
             element_count=len(command.positions),
             append=lambda _, records: (
-                self._writer.append(shard, records, producer=producer, guard=guard)
+                self._writer.append(shard, records, producer=producer, guard=guard_or_rejection)
                 if records
                 else None
             ),
@@ -498,7 +502,7 @@ class GroupCoordinator:
         if isinstance(decision, Rejection):
             return decision
         if decision.records and self.trace.tracer.on and producer.producer_id != NO_PRODUCER_ID:
-            self.trace.pending(shard, command, producer, decision.reply)
+            self.trace.trace_pending(shard, command, producer, decision.reply)
         return decision.reply
 
     async def fetch(self, command: FetchOffsets) -> tuple[FetchedPosition, ...] | Rejection:
@@ -593,7 +597,7 @@ class GroupCoordinator:
             self._group_timers.forget(shard, group_id)
             return self._delete_on_request(shard, records)
 
-        deletion = await self._deletion(shard, group_id, decide, append).run_and_wait()
+        deletion = await self._make_deletion_write(shard, group_id, decide, append).run_and_wait()
         return deletion if isinstance(deletion, Rejection) else None
 
     # Transactions
@@ -654,7 +658,7 @@ class GroupCoordinator:
 
     def topics_deleted(self, topics: Mapping[str, uuid.UUID]) -> None:
         """Delete the positions on deleted topics (name -> id), and their share state."""
-        self.shares.topics_gone(self._ownership, frozenset(topics.values()))
+        self.shares.forget_deleted_topics(self._ownership, frozenset(topics.values()))
         position_count = 0
         late_shards: list[GroupShard] = []
         for shard in self._ownership:
@@ -753,7 +757,7 @@ class GroupCoordinator:
             group_id: The group; empty for several.
             decide: Returns the tombstones by the present state.
         """
-        operation = self._deletion(
+        operation = self._make_deletion_write(
             shard,
             group_id,
             lambda: _Deletion(records=decide()),
@@ -765,7 +769,7 @@ class GroupCoordinator:
             return 0
         return len(append_outcome[0].records)
 
-    def _deletion(
+    def _make_deletion_write(
         self,
         shard: GroupShard,
         group_id: str,
@@ -806,9 +810,12 @@ class GroupCoordinator:
                 slices: Sequence[Sequence[TopicPartition] | None] = (None,)
                 if position_count > SLICE_POSITIONS:
                     topic_partitions = shard.offsets.partitions_of_group(group.group_id)
-                    starts = range(0, len(topic_partitions), EXPIRED_AT_ONCE)
+                    slice_starts = range(0, len(topic_partitions), EXPIRED_AT_ONCE)
                     slices = (
-                        *(topic_partitions[start : start + EXPIRED_AT_ONCE] for start in starts),
+                        *(
+                            topic_partitions[start : start + EXPIRED_AT_ONCE]
+                            for start in slice_starts
+                        ),
                         None,
                     )
                 for topic_partitions_of_slice in slices:
@@ -836,8 +843,8 @@ class GroupCoordinator:
         """
         if shard.groups.get(group.group_id) is not group:
             return ()
-        too_many = shard.offsets.count_of_group(group.group_id) > SLICE_POSITIONS
-        if topic_partitions is None and too_many:
+        has_too_many_positions = shard.offsets.count_of_group(group.group_id) > SLICE_POSITIONS
+        if topic_partitions is None and has_too_many_positions:
             return ()  # what is left is not due, or has come since: the next scan sees to it
         return expire_offsets(
             shard,

@@ -134,16 +134,16 @@ def uninitialized_topics(
 
 def with_initializing(group: ShareGroup, topics: ShareTopics, *, now_ms: int) -> ShareTopicsStored:
     """The record that initialises topics; such a topic is no longer being deleted."""
-    initializing = _combine_topics(group.initializing, topics)
+    initializing_topics = _combine_topics(group.initializing, topics)
     deleting = {
         topic_id: topic
         for topic_id, topic in group.deleting.items()
-        if topic_id not in initializing
+        if topic_id not in initializing_topics
     }
-    return _topics_record(group, now_ms, initializing=initializing, deleting=deleting)
+    return _topics_record(group, now_ms, initializing_topics=initializing_topics, deleting=deleting)
 
 
-def to_initialize(
+def states_to_initialize(
     group: ShareGroup, share_topics: ShareTopics, state_epoch: int
 ) -> tuple[InitializeShareState, ...]:
     """The commands that initialise share state. New partitions of a known topic begin at offset 0,
@@ -184,7 +184,7 @@ def records_of_initialized(
         _topics_record(
             group,
             now_ms,
-            initializing=_without_partitions(group.initializing, initialized_indexes),
+            initializing_topics=_without_partitions(group.initializing, initialized_indexes),
             initialized=_combine_topics(group.initialized, initialized_topics),
         ),
     )
@@ -200,7 +200,9 @@ def records_of_refused(
         return ()
     return (
         _topics_record(
-            group, now_ms, initializing=_without_partitions(group.initializing, refused_indexes)
+            group,
+            now_ms,
+            initializing_topics=_without_partitions(group.initializing, refused_indexes),
         ),
     )
 
@@ -219,7 +221,7 @@ def alter_offsets(
         error=ErrorCode.unknown_topic_or_partition, message=_UNKNOWN_TOPIC
     )
     topic_outcomes: list[TopicOutcome] = []
-    initializing: dict[uuid.UUID, ShareTopic] = {}
+    initializing_topics: dict[uuid.UUID, ShareTopic] = {}
     start_offsets: dict[ShareKey, int] = {}
     for topic_name, new_offsets in topics:
         topic = image.topics.get(topic_name)
@@ -243,7 +245,7 @@ def alter_offsets(
             )
         )
         if topic is not None:
-            initializing[topic.topic_id] = ShareTopic(
+            initializing_topics[topic.topic_id] = ShareTopic(
                 topic_id=topic.topic_id,
                 topic_name=topic_name,
                 partitions=tuple(sorted(existing_offsets)),
@@ -252,7 +254,9 @@ def alter_offsets(
             for index, offset in existing_offsets.items():
                 start_offsets[ShareKey(group.group_id, topic_id_text, index)] = offset
     return ShareAlteration(
-        records=(with_initializing(group, initializing, now_ms=now_ms),) if initializing else (),
+        records=(with_initializing(group, initializing_topics, now_ms=now_ms),)
+        if initializing_topics
+        else (),
         topics=tuple(topic_outcomes),
         states_to_initialize=tuple(
             InitializeShareState(key=share_key, state_epoch=group.epoch, start_offset=offset)
@@ -329,7 +333,9 @@ def delete_all_topics(group: ShareGroup, *, image: ClusterImage, now_ms: int) ->
         topic_id: DeletingTopic(topic_id=topic_id, topic_name=topic.topic_name)
         for topic_id, topic in topics.items()
     }
-    record = _topics_record(group, now_ms, initializing={}, initialized={}, deleting=deleting)
+    record = _topics_record(
+        group, now_ms, initializing_topics={}, initialized={}, deleting=deleting
+    )
     return ShareDeletion(
         records=(record,),
         states_to_delete=tuple(
@@ -355,7 +361,7 @@ def records_without_topics(
         _topics_record(
             group,
             now_ms,
-            initializing=_without_topics(group.initializing, topic_ids),
+            initializing_topics=_without_topics(group.initializing, topic_ids),
             initialized=_without_topics(group.initialized, topic_ids),
             deleting=_without_topics(group.deleting, topic_ids),
         ),
@@ -383,7 +389,7 @@ def _topics_record(
     group: ShareGroup,
     now_ms: int,
     *,
-    initializing: ShareTopics | None = None,
+    initializing_topics: ShareTopics | None = None,
     initialized: ShareTopics | None = None,
     deleting: Mapping[uuid.UUID, DeletingTopic] | None = None,
 ) -> ShareTopicsStored:
@@ -394,7 +400,7 @@ def _topics_record(
 
     return ShareTopicsStored(
         group_id=group.group_id,
-        initializing=topics(initializing, group.initializing),
+        initializing=topics(initializing_topics, group.initializing),
         initialized=topics(initialized, group.initialized),
         deleting=tuple(sorted((group.deleting if deleting is None else deleting).values())),
         stored_at_ms=now_ms,

@@ -90,10 +90,10 @@ def slots_for(key_count: int, slot_count: int) -> int:
 
 def timeline_order(names: Iterable[str], slot_count: int) -> list[str]:
     """Keys in a TimelineHashMap's iteration order; the newest first within a slot."""
-    shift = _LONG_BITS - (slot_count.bit_length() - 1)
+    shift_bits = _LONG_BITS - (slot_count.bit_length() - 1)
     newest_first = [*names][::-1]
     product = _quickest_function(newest_first, _cached_product, _product_of)
-    return sorted(newest_first, key=lambda name: product(name) >> shift)
+    return sorted(newest_first, key=lambda name: product(name) >> shift_bits)
 
 
 def _product_of(name: str) -> int:
@@ -126,13 +126,13 @@ class JavaQueue(Generic[T]):
 
     def add(self, item: T) -> None:
         """Insert an item (offer)."""
-        heap, load = self._heap, self._load(item)
-        entry = load, item
+        heap, priority = self._heap, self._load(item)
+        entry = priority, item
         heap.append(entry)
         index = len(heap) - 1
         while index > 0:
             parent = (index - 1) // 2
-            if load >= heap[parent][0]:
+            if priority >= heap[parent][0]:
                 break
             heap[index] = heap[parent]
             index = parent
@@ -148,13 +148,13 @@ class JavaQueue(Generic[T]):
 
     def _sink(self, entry: tuple[float, T]) -> None:
         """Move an entry down from the top to its place."""
-        heap, load, index = self._heap, entry[0], 0
+        heap, priority, index = self._heap, entry[0], 0
         size = len(heap)
         while (child := 2 * index + 1) < size:
             right_child = child + 1
             if right_child < size and heap[child][0] > heap[right_child][0]:
                 child = right_child
-            if load <= heap[child][0]:
+            if priority <= heap[child][0]:
                 break
             heap[index] = heap[child]
             index = child

@@ -84,21 +84,21 @@ class _Pipe(msgspec.Struct, eq=False):
     """One direction of a connection: delays data, and keeps its order."""
 
     loop: asyncio.AbstractEventLoop
-    chance: random.Random
+    random_source: random.Random
     latency_us: tuple[int, int]
     target: VirtualTransport
     _last_s: float = 0.0
-    _in_flight: deque[bytes | _Signal] = msgspec.field(default_factory=deque)
+    _items_in_flight: deque[bytes | _Signal] = msgspec.field(default_factory=deque)
 
     def send(self, item: bytes | _Signal) -> None:
-        latency_s = self.chance.randint(*self.latency_us) / 1e6
+        latency_s = self.random_source.randint(*self.latency_us) / 1e6
         self._last_s = max(self._last_s, self.loop.time() + latency_s)
-        self._in_flight.append(item)
+        self._items_in_flight.append(item)
         # Each timer takes the oldest item: equal deadlines fire in no promised order.
         self.loop.call_at(self._last_s, self._arrive, context=self.target.context)
 
     def _arrive(self) -> None:
-        self.target.arrive(self._in_flight.popleft())
+        self.target.arrive(self._items_in_flight.popleft())
 
 
 class VirtualTransport(asyncio.Transport):

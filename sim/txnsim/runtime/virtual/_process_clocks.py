@@ -173,31 +173,33 @@ def bindings_in(module: types.ModuleType, patches: Patches) -> Iterator[Binding]
             yield from _bindings_of_class(bound_object, patches, seen_ids)
 
 
-def _bindings_of_class(owner: type, patches: Patches, seen_ids: set[int]) -> Iterator[Binding]:
-    if id(owner) in seen_ids:
+def _bindings_of_class(
+    owner_class: type, patches: Patches, seen_ids: set[int]
+) -> Iterator[Binding]:
+    if id(owner_class) in seen_ids:
         return
-    seen_ids.add(id(owner))
-    for attribute_name, bound_object in list(vars(owner).items()):
+    seen_ids.add(id(owner_class))
+    for attribute_name, bound_object in list(vars(owner_class).items()):
         if (patch := patches.get(id(bound_object))) is not None:
-            yield Binding(partial(setattr, owner, attribute_name), bound_object, patch.answer)
+            yield Binding(partial(setattr, owner_class, attribute_name), bound_object, patch.answer)
             continue
-        inner = bound_object
-        if isinstance(inner, staticmethod | classmethod):
-            inner = inner.__func__
-            if (patch := patches.get(id(inner))) is not None:
+        unwrapped_object = bound_object
+        if isinstance(unwrapped_object, staticmethod | classmethod):
+            unwrapped_object = unwrapped_object.__func__
+            if (patch := patches.get(id(unwrapped_object))) is not None:
                 yield Binding(
-                    partial(setattr, owner, attribute_name),
+                    partial(setattr, owner_class, attribute_name),
                     bound_object,
                     type(bound_object)(patch.answer),
                 )
                 continue
-        if isinstance(inner, types.FunctionType):
-            yield from _bindings_of_function(inner, patches, seen_ids)
+        if isinstance(unwrapped_object, types.FunctionType):
+            yield from _bindings_of_function(unwrapped_object, patches, seen_ids)
         elif (
-            isinstance(inner, type)
-            and inner.__qualname__ == f"{owner.__qualname__}.{attribute_name}"
+            isinstance(unwrapped_object, type)
+            and unwrapped_object.__qualname__ == f"{owner_class.__qualname__}.{attribute_name}"
         ):
-            yield from _bindings_of_class(inner, patches, seen_ids)
+            yield from _bindings_of_class(unwrapped_object, patches, seen_ids)
 
 
 def _bindings_of_function(
@@ -268,9 +270,9 @@ def _sources() -> tuple[_Source, ...]:
         for function_name in function_names
         if hasattr(module, function_name)
     ]
-    by_function = {id(source.patch.function): source.patch for source in sources}
+    patch_by_function = {id(source.patch.function): source.patch for source in sources}
     # What random.SystemRandom, and with it secrets, draws from.
-    sources.append(_Source(random, "_urandom", by_function[id(os.urandom)]))
+    sources.append(_Source(random, "_urandom", patch_by_function[id(os.urandom)]))
     return tuple(sources)
 
 
@@ -336,25 +338,25 @@ class _VirtualRandom:
 
 
 def _virtual_functions(
-    monotonic_ns: Nanoseconds, wall_ns: Nanoseconds, chance: _VirtualRandom
+    monotonic_ns: Nanoseconds, wall_ns: Nanoseconds, random_source: _VirtualRandom
 ) -> dict[str, Function]:
-    virtual_functions = {name: getattr(chance.random, name) for name in _RANDOM_FUNCTIONS}
+    virtual_functions = {name: getattr(random_source.random, name) for name in _RANDOM_FUNCTIONS}
     virtual_functions |= _virtual_clocks(monotonic_ns, wall_ns)
     real_uuid1 = uuid.uuid1
 
     def uuid1(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
         # Given both it asks time.time_ns, and no library of the system.
         return real_uuid1(
-            chance.entropy.getrandbits(_NODE_BITS) if node is None else node,
-            chance.entropy.getrandbits(_CLOCK_BITS) if clock_seq is None else clock_seq,
+            random_source.entropy.getrandbits(_NODE_BITS) if node is None else node,
+            random_source.entropy.getrandbits(_CLOCK_BITS) if clock_seq is None else clock_seq,
         )
 
     return virtual_functions | {
-        "urandom": chance.entropy.randbytes,
-        "_urandom": chance.entropy.randbytes,
-        "getrandom": lambda size, flags=0: chance.entropy.randbytes(size),  # noqa: ARG005 - os.getrandom's arguments
+        "urandom": random_source.entropy.randbytes,
+        "_urandom": random_source.entropy.randbytes,
+        "getrandom": lambda size, flags=0: random_source.entropy.randbytes(size),  # noqa: ARG005 - os.getrandom's arguments
         "uuid1": uuid1,
-        "seeds": lambda: chance.seeds.getrandbits(128),
+        "seeds": lambda: random_source.seeds.getrandbits(128),
     }
 
 
@@ -545,12 +547,12 @@ class Libraries:
 _PYTHON_API: Final = getattr(ctypes, "pythonapi", None)
 
 
-def native_attribute(owner: type, name: str) -> Any:
-    """Unbound value in the namespace of ``owner``; None if the name is missing."""
-    return vars(owner).get(name)
+def native_attribute(owner_class: type, name: str) -> Any:
+    """Unbound value in the namespace of ``owner_class``; None if the name is missing."""
+    return vars(owner_class).get(name)
 
 
-def put_native_attribute(owner: type, name: str, replacement: object) -> bool:
+def put_native_attribute(owner_class: type, name: str, replacement: object) -> bool:
     """Replace an attribute of a compiled class.
 
     ``datetime.datetime`` and the classes of C extensions refuse ``setattr``, and a class in their
@@ -563,12 +565,12 @@ def put_native_attribute(owner: type, name: str, replacement: object) -> bool:
     """
     namespaces = [
         members
-        for members in gc.get_referents(vars(owner))
+        for members in gc.get_referents(vars(owner_class))
         if isinstance(members, dict) and name in members
     ]
     if _PYTHON_API is None or len(namespaces) != 1:
         return False
     namespaces[0][name] = replacement
     # Lookups of attributes are cached per class.
-    _PYTHON_API.PyType_Modified(ctypes.py_object(owner))
+    _PYTHON_API.PyType_Modified(ctypes.py_object(owner_class))
     return True

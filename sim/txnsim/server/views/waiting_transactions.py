@@ -103,11 +103,11 @@ async def until_state(
         if coordinated_txn is not None and coordinated_txn[1].state.wire_name in states:
             return coordinated_txn
         if clock.monotonic_ms() >= deadline_ms:
-            raise TimeoutError(in_vain(cluster, transactional_id, states, timeout_ms))
+            raise TimeoutError(waited_in_vain_text(cluster, transactional_id, states, timeout_ms))
         await asyncio.sleep(POLL_MS / 1_000)
 
 
-def in_vain(
+def waited_in_vain_text(
     cluster: SimCluster, transactional_id: str, states: tuple[str, ...], waited_ms: int
 ) -> str:
     """Error message after ``waited_ms`` milliseconds of waiting for one of the states."""
@@ -176,7 +176,10 @@ def _state_reasons(cluster: SimCluster, txn: TxnMetadata) -> Iterator[str]:
 def _concerns(subject: Subject, transactional_id: str, txn: TxnMetadata | None) -> bool:
     producer_id = None if txn is None else txn.producer_id
     return any(
-        concerned.transactional_id == transactional_id
-        or (concerned.producer_id is not None and concerned.producer_id == producer_id)
-        for concerned in (subject, *subject.other_subjects)
+        concerned_subject.transactional_id == transactional_id
+        or (
+            concerned_subject.producer_id is not None
+            and concerned_subject.producer_id == producer_id
+        )
+        for concerned_subject in (subject, *subject.other_subjects)
     )

@@ -618,7 +618,7 @@ def test_a_value_that_is_owed_twice_has_to_be_there_twice() -> None:
 
 def test_each_kind_of_complaint() -> None:
     comparison = compare(
-        [b"a", b"b", b"c"], [b"a", b"a", b"a", b"x", b"y", b"b"], aborted=[b"x", b"a"]
+        [b"a", b"b", b"c"], [b"a", b"a", b"a", b"x", b"y", b"b"], aborted_values=[b"x", b"a"]
     )
     assert not comparison.is_exact
     assert dict(comparison.missing) == {b"c": 1}
@@ -628,14 +628,14 @@ def test_each_kind_of_complaint() -> None:
 
 
 def test_an_aborted_value_that_was_not_read_is_no_complaint() -> None:
-    assert compare([b"a"], [b"a"], aborted=[b"x"]).is_exact
+    assert compare([b"a"], [b"a"], aborted_values=[b"x"]).is_exact
 
 
 def test_the_words() -> None:
     comparison = compare(
         [b"a", b"b", None],
         [b"a", b"a", b"a", b"x", b"\xff"],
-        aborted=[b"x"],
+        aborted_values=[b"x"],
         remarks={b"b": "written there in a transaction that is aborted"},
     )
     assert str(comparison).splitlines() == [

@@ -738,7 +738,7 @@ def test_a_snapshot_has_positions_and_what_waits() -> None:
 def test_positions_wait_for_the_marker_that_decides_them() -> None:
     tracer = Tracer(lambda: 0, level=TraceLevel.FULL, is_strict=True)
     trace, shard = OffsetTrace(tracer, owner()), GroupShard(partition=5, coordinator_epoch=0)
-    trace.pending(
+    trace.trace_pending(
         shard,
         CommitOffsets(
             group_id="g",
@@ -918,7 +918,7 @@ async def test_timers_wait_for_a_decision_about_their_group_that_takes_slices(
     for member in members:
         armed.arm(member, 10)
     armed.arm("other", 10, group_id="h")
-    async with armed.timers.lines.line_of(3, "g"):
+    async with armed.timers.lines.lock_of(3, "g"):
         await asyncio.sleep(0.02)
         assert armed.fired == ["other"]
         armed.disarm(members[0])
@@ -928,7 +928,7 @@ async def test_timers_wait_for_a_decision_about_their_group_that_takes_slices(
     assert armed.together == [1] + [DECIDED_TOGETHER] * 3
     await asyncio.sleep(0.05)
     assert armed.fired[-1] == members[1]
-    async with armed.timers.lines.line_of(3, "g"):
+    async with armed.timers.lines.lock_of(3, "g"):
         armed.arm("last", 10)
         await asyncio.sleep(0.02)
         armed.disarm("last")
