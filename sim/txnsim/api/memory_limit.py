@@ -78,13 +78,13 @@ class MemoryMark:
         self,
         limit_bytes: int,
         clock: Clock,
-        listeners: Callable[[], Iterable[GrowthListener]],
-        resident_bytes: Callable[[], int],
+        find_listeners: Callable[[], Iterable[GrowthListener]],
+        read_resident_bytes: Callable[[], int],
     ) -> None:
         self._limit_bytes = limit_bytes
         self._clock = clock
-        self._listeners = listeners
-        self._resident_bytes = resident_bytes
+        self._listeners = find_listeners
+        self._resident_bytes = read_resident_bytes
         self.is_over = False
 
     def look(self) -> None:

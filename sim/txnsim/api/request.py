@@ -204,13 +204,13 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
         return mapped_elements
 
     async def _map_weighed(
-        self, call: Callable[[T], R], elements: Collection[T], weight: Callable[[T], int]
+        self, call: Callable[[T], R], elements: Collection[T], weight_of: Callable[[T], int]
     ) -> list[R]:
         """Like ``map_each``, for elements of different weights."""
         self.expect(len(elements))
         mapped_elements = []
         for element in elements:
-            weight_done = weight(element)
+            weight_done = weight_of(element)
             if self.pace is None:
                 self.expect(weight_done)
             mapped_elements.append(call(element))

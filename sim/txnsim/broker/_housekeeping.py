@@ -44,7 +44,6 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
     _is_stopped: bool = False
 
     def start(self) -> None:
-        """Start the timers."""
         self._arm_expiry()
         self._arm_checkpoint()
 

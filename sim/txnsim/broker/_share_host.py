@@ -51,7 +51,7 @@ class ShareHost(CoordinatorHost):
     ) -> None:
         super().__init__(
             topic=SHARE_STATE_TOPIC,
-            coordinator=self._make_coordinator,
+            make_coordinator=self._make_coordinator,
             replicas=replicas,
             appends=appends,
             commits=commits,
@@ -84,7 +84,7 @@ class ShareHost(CoordinatorHost):
             release_rules=self._rules,
             tasks=environment.tasks,
             log=self,
-            image=lambda: self._replicas.image,
+            read_image=lambda: self._replicas.image,
             delete_records=self._delete_records,
             partition_count=self._partitions,
         )
@@ -101,8 +101,8 @@ class ShareHost(CoordinatorHost):
     def stop(self) -> None:
         """Release all states, stop the jobs."""
         self._started_ms = None
-        for job in self._job_timers.values():
-            job.cancel()
+        for job_timer in self._job_timers.values():
+            job_timer.cancel()
         if self._made_coordinator is not None:
             self._made_coordinator.stop()
 
@@ -122,23 +122,23 @@ class ShareHost(CoordinatorHost):
             coordinator.snapshot_cold,
         )
 
-    def _arm_job(self, timer_kind: str, interval_ms: int, job: Callable[[], None]) -> None:
+    def _arm_job(self, timer_kind: str, interval_ms: int, run_job: Callable[[], None]) -> None:
         """Run a job at the next multiple of its interval since the broker's start, and again."""
         if self._started_ms is None:
             return
         clock = self._environment.clock
-        next_interval = (clock.now_ms() - self._started_ms) // interval_ms + 1
+        next_interval_number = (clock.now_ms() - self._started_ms) // interval_ms + 1
 
         def run_again() -> None:
-            self._arm_job(timer_kind, interval_ms, job)
+            self._arm_job(timer_kind, interval_ms, run_job)
 
         def run() -> None:
             run_again()
             if self._replicas.image.features.get(SHARE_VERSION, 0):
-                job()
+                run_job()
 
         self._job_timers[timer_kind] = clock.call_at(
-            self._started_ms + next_interval * interval_ms,
+            self._started_ms + next_interval_number * interval_ms,
             lambda: self._timers(timer_kind, run, run_again),
         )
 
@@ -169,10 +169,10 @@ class ShareHost(CoordinatorHost):
         if isinstance(log_start, Rejection):
             return log_start
         topic_partition = TopicPartition(SHARE_STATE_TOPIC, partition_index)
-        deletion_outcomes = await self._deletions.wait(
+        outcome_by_partition = await self._deletions.wait(
             {topic_partition: log_start}, timeout_ms=PRUNING_TIMEOUT_MS
         )
-        if isinstance(deletion_outcomes[topic_partition], int):
+        if isinstance(outcome_by_partition[topic_partition], int):
             return None
         return Rejection(
             error=ErrorCode.request_timed_out, reason="replicas did not follow in time"

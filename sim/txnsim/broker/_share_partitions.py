@@ -47,11 +47,11 @@ from txnsim.runtime.trace import Tracer
 from txnsim.settings import Settings
 from txnsim.share.commands import (
     AcknowledgementBatch,
-    Acquire,
-    Acquired,
+    AcquireCommand,
+    AcquireResult,
     DeadLetter,
     SharePartitionSettings,
-    Write,
+    StateWrite,
 )
 from txnsim.share.partition import FENCING_ERRORS, Phase, SharePartition
 from txnsim.types import IsolationLevel, TopicPartition
@@ -83,7 +83,7 @@ class SharePartitions:
         *,
         clock: Clock,
         tasks: Tasks,
-        settings: Callable[[], Settings],
+        read_settings: Callable[[], Settings],
         replicas: Replicas,
         persister: SharePersister,
         letters: DeadLetters,
@@ -97,7 +97,7 @@ class SharePartitions:
         self._rules = release_rules
         self._clock = clock
         self._tasks = tasks
-        self._settings = settings
+        self._settings = read_settings
         self._replicas = replicas
         self._persister = persister
         self._letters = letters
@@ -161,7 +161,7 @@ class SharePartitions:
         """
         led_share = self._led.get(key)
         if led_share is None:
-            log = self._replicas.leader(topic_partition)
+            log = self._replicas.leader_log(topic_partition)
             if isinstance(log, Rejection):
                 return log
             meter = self.meter.meter_of(key.group_id)
@@ -201,7 +201,7 @@ class SharePartitions:
     def _on_loaded(self, result: object, error: BaseException | None) -> None:
         self._loading_count -= 1
         ignore_end(result, error)
-        self._tasks.soon(self._load_more)
+        self._tasks.run_soon(self._load_more)
 
     async def _load(
         self, led_share: LedShare, state_request: ReadShareState, refuse: Refuse
@@ -247,7 +247,7 @@ class SharePartitions:
         (startOffsetDuringInitialization).
         """
         share_partition = led_share.share_partition
-        log = self._replicas.leader(
+        log = self._replicas.leader_log(
             led_share.topic_partition, current_leader_epoch=share_partition.leader_epoch
         )
         if isinstance(log, Rejection):
@@ -264,7 +264,7 @@ class SharePartitions:
             return log.high_watermark
         look_ahead = LookAhead(self._tasks)
         try:
-            found_offset = await look_ahead.take(
+            found_offset = await look_ahead.run_steps(
                 log.offset_for_timestamp(target_timestamp, IsolationLevel.READ_UNCOMMITTED)
             )
         finally:
@@ -288,15 +288,15 @@ class SharePartitions:
         write = led_share.share_partition.acknowledge(
             member_id, batches, self.settings_of(key.group_id), now_ms
         )
-        outcome = (
+        pending_outcome = (
             self._persist(led_share, write)
-            if isinstance(write, Write)
+            if isinstance(write, StateWrite)
             else self._resolved_answer(write)
         )
         self._time_locks(led_share)
         self._purgatory.touch(key)
-        outcome.on_done(partial(self._on_acknowledged, led_share, member_id, batches))
-        return outcome
+        pending_outcome.on_done(partial(self._on_acknowledged, led_share, member_id, batches))
+        return pending_outcome
 
     def _on_acknowledged(
         self,
@@ -325,42 +325,44 @@ class SharePartitions:
             self._persist(led_share, write)
         self._purgatory.touch(key)
 
-    def acquire(self, led_share: LedShare, command: Acquire) -> Acquired | Rejection:
+    def acquire(self, led_share: LedShare, command: AcquireCommand) -> AcquireResult | Rejection:
         """Acquire records that were read for a member."""
         settings = self.settings_of(led_share.share_partition.key.group_id)
         share_partition = led_share.share_partition
         state_before = share_partition.end_offset, share_partition.delivery_complete_count
-        acquired = share_partition.acquire(command, settings, self._clock.elapsed_ms())
+        acquisition_outcome = share_partition.acquire(command, settings, self._clock.elapsed_ms())
         self._time_locks(led_share)
-        if isinstance(acquired, Acquired):
+        if isinstance(acquisition_outcome, AcquireResult):
             has_state_changed = state_before != (
                 share_partition.end_offset,
                 share_partition.delivery_complete_count,
             )
-            if acquired.ranges or has_state_changed:  # aborted records have no owner
-                self.trace.trace_acquisition(led_share, command.member_id, acquired.ranges)
-        return acquired
+            if acquisition_outcome.ranges or has_state_changed:  # aborted records have no owner
+                self.trace.trace_acquisition(
+                    led_share, command.member_id, acquisition_outcome.ranges
+                )
+        return acquisition_outcome
 
     def _resolved_answer(self, rejection: Rejection | None) -> Pending[Rejection | None]:
-        outcome: Pending[Rejection | None] = Pending(self._tasks)
-        outcome.resolve(rejection)
-        return outcome
+        pending_outcome: Pending[Rejection | None] = Pending(self._tasks)
+        pending_outcome.resolve(rejection)
+        return pending_outcome
 
     # Persisting
 
-    def _persist(self, led_share: LedShare, write: Write) -> Pending[Rejection | None]:
+    def _persist(self, led_share: LedShare, write: StateWrite) -> Pending[Rejection | None]:
         """Write a state change to the share coordinator. The outcome is None, or the error for
         which the change was rolled back.
         """
         pending_refusal: Pending[Rejection | None] = Pending(self._tasks)
 
-        def write_unless_faulty(verdict: FaultEffect | None) -> None:
-            error = error_in(verdict)
+        def write_unless_faulty(fault_effect: FaultEffect | None) -> None:
+            error = error_in(fault_effect)
             if error:
                 self._conclude(led_share, write, pending_refusal, error, None)
                 return
-            (answer,) = self._persister.write((write.state,))
-            answer.on_done(
+            (pending_answer,) = self._persister.write((write.state,))
+            pending_answer.on_done(
                 lambda write_answer: self._conclude(
                     led_share,
                     write,
@@ -381,7 +383,7 @@ class SharePartitions:
     def _conclude(
         self,
         led_share: LedShare,
-        write: Write,
+        write: StateWrite,
         pending_refusal: Pending[Rejection | None],
         error: int,
         message: str | None,

@@ -127,8 +127,8 @@ class SharePersister:
         self._is_stopped = True
         pending_commands = [
             pending_command
-            for groups in self._waiting_commands.values()
-            for group_commands in groups.values()
+            for commands_by_group in self._waiting_commands.values()
+            for group_commands in commands_by_group.values()
             for pending_command in group_commands
         ]
         self._waiting_commands.clear()
@@ -206,21 +206,21 @@ class SharePersister:
             self._request_count_by_target[broker_and_api] = (
                 self._request_count_by_target.get(broker_and_api, 0) + 1
             )
-            reply = self._peers.share_state(
+            pending_reply = self._peers.share_state(
                 broker, api_key, [pending_command.command for pending_command in pending_commands]
             )
-            reply.on_done(partial(self._on_answer, broker_and_api, pending_commands))
+            pending_reply.on_done(partial(self._on_answer, broker_and_api, pending_commands))
 
     def _on_answer(
         self,
         broker_and_api: tuple[BrokerId, int],
         pending_commands: list[_PendingCommand],
-        reply: Pending[Sequence[ShareAnswer]],
+        pending_reply: Pending[Sequence[ShareAnswer]],
     ) -> None:
         self._request_count_by_target[broker_and_api] -= 1
         if not self._request_count_by_target[broker_and_api]:
             del self._request_count_by_target[broker_and_api]
-        resolving_steps = self._resolve_answers(broker_and_api, pending_commands, reply)
+        resolving_steps = self._resolve_answers(broker_and_api, pending_commands, pending_reply)
         if len(pending_commands) <= SHARE_COMMANDS_AT_ONCE:
             run_to_end(resolving_steps)
         else:
@@ -231,13 +231,14 @@ class SharePersister:
         self,
         broker_and_api: tuple[BrokerId, int],
         pending_commands: list[_PendingCommand],
-        reply: Pending[Sequence[ShareAnswer]],
+        pending_reply: Pending[Sequence[ShareAnswer]],
     ) -> Generator[int, None, None]:
         """Pass on the answer of each command; then send the commands that have come meanwhile."""
-        if reply.error is None:
+        if pending_reply.error is None:
             # An answer names topic and partition, and not the group.
             answer_by_key = {
-                (answer.key.topic_id, answer.key.partition): answer for answer in reply.result()
+                (answer.key.topic_id, answer.key.partition): answer
+                for answer in pending_reply.result()
             }
             for pending_command in pending_commands:
                 key = pending_command.command.key
@@ -247,7 +248,7 @@ class SharePersister:
                 yield _ELEMENTS_PER_ANSWER
         else:
             for pending_command in pending_commands:
-                self._handle_failure(pending_command, reply.error)
+                self._handle_failure(pending_command, pending_reply.error)
                 yield _ELEMENTS_PER_ANSWER
         self._send_group_requests(broker_and_api)
 

@@ -218,7 +218,7 @@ class Broker:
         )
         self.transaction_host = CoordinatorHost(
             topic=TRANSACTION_STATE_TOPIC,
-            coordinator=lambda: self.coordinator,
+            make_coordinator=lambda: self.coordinator,
             replicas=self.replicas,
             appends=self.appends,
             commits=self.commits,
@@ -237,7 +237,7 @@ class Broker:
         self.group_host = GroupHost(
             broker_id=self.broker_id,
             environment=environment,
-            settings=lambda: self.settings,
+            read_settings=lambda: self.settings,
             release_rules=self.release.rules,
             replicas=self.replicas,
             appends=self.appends,
@@ -246,7 +246,7 @@ class Broker:
             loading=self.loading,
             fault_points=self.fault_points,
             share_coordinators=lambda: self.share_persister,
-            latest_offset=self._latest_offset,
+            find_latest_offset=self._latest_offset,
             partition_count=_partitions_of(metadata.image, CONSUMER_OFFSETS_TOPIC),
         )
         self.coordinator = TransactionCoordinator(
@@ -260,7 +260,7 @@ class Broker:
             leader_of=self._leader_of,
             allocate_producer_ids=self._allocate_producer_ids,
             partition_count=_partitions_of(metadata.image, TRANSACTION_STATE_TOPIC),
-            timers=self._timers,
+            timer_gate=self._timers,
             release_rules=self.release.rules,
         )
         self.coordinator.level = _transaction_version(metadata.image)
@@ -327,10 +327,10 @@ class Broker:
             producing=self.producing,
             share_host=self.share_host,
         )
-        new_bits = environment.rng.stream(f"client-instances.b{self.broker_id}").getrandbits
+        draw_bits = environment.rng.stream(f"client-instances.b{self.broker_id}").getrandbits
         self.client_metrics = ClientMetrics(
             max_bytes=self.metadata.settings.telemetry_max_bytes,
-            new_id=lambda: uuid.UUID(int=new_bits(128), version=4),
+            new_id=lambda: uuid.UUID(int=draw_bits(128), version=4),
         )
         self.fetch_sessions = FetchSessions(
             slot_count=self.metadata.settings.max_incremental_fetch_session_cache_slots,
@@ -397,8 +397,8 @@ class Broker:
                 self.log_events.trace_leadership(
                     log, epoch, self.replicas.replica_count(topic_partition)
                 )
-            for partition in leadership_changes.regrouped_partitions:
-                self.log_events.trace_replicas(partition.log, len(partition.replicas))
+            for leader_partition in leadership_changes.regrouped_partitions:
+                self.log_events.trace_replicas(leader_partition.log, len(leader_partition.replicas))
         for topic_partition, _ in leadership_changes.lost_partitions:
             self.purgatory.release(topic_partition)
         for topic_partition in leadership_changes.deleted_partitions:
@@ -414,8 +414,8 @@ class Broker:
             ) // CHANGES_PER_STEP
         if self.made_share_fetching is not None:
             self.made_share_fetching.apply(leadership_changes, image)
-        for partition in leadership_changes.regrouped_partitions:
-            self.watermarks.advance(partition)
+        for leader_partition in leadership_changes.regrouped_partitions:
+            self.watermarks.advance(leader_partition)
             yield 1
         if leadership_changes.followed_replicas or leadership_changes.unfollowed_partitions:
             self.replica_fetchers.apply(
@@ -461,20 +461,20 @@ class Broker:
         environment = self.environment
         purgatory = cast("Purgatory[Watched]", self.purgatory)
         return ShareFetchPath(
-            settings=lambda: self.settings,
+            read_settings=lambda: self.settings,
             replicas=self.replicas,
-            fetching=self.fetching,
+            fetch_path=self.fetching,
             purgatory=purgatory,
             shares=SharePartitions(
                 clock=environment.clock,
                 tasks=environment.tasks,
-                settings=lambda: self.settings,
+                read_settings=lambda: self.settings,
                 replicas=self.replicas,
                 persister=self.share_persister,
                 letters=DeadLetters(
                     replicas=self.replicas,
                     peers=self.peers,
-                    settings=lambda: self.settings,
+                    read_settings=lambda: self.settings,
                     leader_of=self._leader_or_none,
                     make_topic=self._make_topic,
                     clock=environment.clock,

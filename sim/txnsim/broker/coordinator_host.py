@@ -96,7 +96,7 @@ class CoordinatorHost:
         self,
         *,
         topic: str,
-        coordinator: Callable[[], HostedCoordinator],
+        make_coordinator: Callable[[], HostedCoordinator],
         replicas: Replicas,
         appends: LeaderAppends,
         commits: Commits,
@@ -107,7 +107,7 @@ class CoordinatorHost:
 
         Args:
             topic: Topic of the coordinator's log.
-            coordinator: Makes the coordinator; called once, when first needed.
+            make_coordinator: Makes the coordinator; called once, when first needed.
             replicas: The broker's replicas.
             appends: Appends to the logs that the broker leads.
             commits: Tells when appended records are replicated.
@@ -116,7 +116,7 @@ class CoordinatorHost:
                 changed.
         """
         self._topic = topic
-        self._coordinator = coordinator
+        self._coordinator = make_coordinator
         self._replicas = replicas
         self._appends = appends
         self._commits = commits
@@ -216,7 +216,7 @@ class CoordinatorHost:
         )
 
     def _load_once_replicated(
-        self, log: PartitionLog, epoch: CoordinatorEpoch, load: Callable[[], None]
+        self, log: PartitionLog, epoch: CoordinatorEpoch, begin_load: Callable[[], None]
     ) -> None:
         """Load at once, as Kafka up to 4.4 does, although records of the log may still be lost. If
         the switch is on, first wait until the whole log is replicated.
@@ -224,13 +224,13 @@ class CoordinatorHost:
         log_end, topic_partition = log.log_end_offset, log.topic_partition
         must_wait = log.config.rules.loads_wait_for_replication and log.high_watermark < log_end
         if not must_wait:
-            load()
+            begin_load()
             return
 
-        def load_if_wanted(replication: Pending[ErrorCode]) -> None:
+        def load_if_wanted(pending_replication: Pending[ErrorCode]) -> None:
             is_wanted = self._loaded_epochs.get(topic_partition.partition) == epoch
-            if is_wanted and replication.value in (_NO_ERROR, ErrorCode.request_timed_out):
-                self._load_once_replicated(log, epoch, load)
+            if is_wanted and pending_replication.value in (_NO_ERROR, ErrorCode.request_timed_out):
+                self._load_once_replicated(log, epoch, begin_load)
 
         self._commits.wait_for_commit(log, log_end - 1, timeout_ms=REPLICATION_CHECK_MS).on_done(
             load_if_wanted
@@ -239,7 +239,7 @@ class CoordinatorHost:
     # Log
 
     def admit(
-        self, partition_index: int, subject: Callable[[TopicPartition], Subject]
+        self, partition_index: int, subject_of: Callable[[TopicPartition], Subject]
     ) -> Awaitable[Rejection | None] | None:
         """Check before records are appended; None where nothing can delay or refuse them."""
         gate = self._appends.gate
@@ -249,7 +249,7 @@ class CoordinatorHost:
         ):
             return None
         topic_partition = TopicPartition(self._topic, partition_index)
-        return self._appends.admit(subject(topic_partition), COORDINATOR)
+        return self._appends.admit(subject_of(topic_partition), COORDINATOR)
 
     def append(
         self, partition_index: int, batch: bytes, *, guard: int = SENTINEL
@@ -266,7 +266,7 @@ class CoordinatorHost:
         partition_index: int,
         batch: bytes,
         *,
-        subject: Callable[[TopicPartition], Subject],
+        subject_of: Callable[[TopicPartition], Subject],
         timeout_ms: int,
         now_ms: int,
     ) -> ErrorCode | Awaitable[ErrorCode]:
@@ -275,7 +275,7 @@ class CoordinatorHost:
         if log is None:
             return _NOT_LED.error
         if gate.fault_points.network.interceptor.is_armed or gate.disk.is_full:
-            return self._write_once_admitted(partition_index, batch, subject, timeout_ms)
+            return self._write_once_admitted(partition_index, batch, subject_of, timeout_ms)
         append_batch = partial(append_coordinator, batch=batch)
         append_outcome = self._appends.append_admitted(
             log, Batch(append_batch), now_ms=now_ms, needs_isr=True
@@ -290,20 +290,20 @@ class CoordinatorHost:
         self,
         partition_index: int,
         batch: bytes,
-        subject: Callable[[TopicPartition], Subject],
+        subject_of: Callable[[TopicPartition], Subject],
         timeout_ms: int,
     ) -> ErrorCode:
         topic_partition = TopicPartition(self._topic, partition_index)
-        rejection = await self._appends.admit(subject(topic_partition), COORDINATOR)
+        rejection = await self._appends.admit(subject_of(topic_partition), COORDINATOR)
         if rejection is not None:
             return rejection.error
         append_outcome = self.append(partition_index, batch)
         if isinstance(append_outcome, Rejection):
             return append_outcome.error
-        replication = self.wait_for_commit(
+        pending_replication = self.wait_for_commit(
             partition_index, append_outcome.last_offset, timeout_ms=timeout_ms
         )
-        return _NO_ERROR if replication is None else await replication
+        return _NO_ERROR if pending_replication is None else await pending_replication
 
     def leads(self, partition_index: int, coordinator_epoch: CoordinatorEpoch) -> bool:
         """Whether this broker leads the partition under this leader epoch, as far as it knows
@@ -355,7 +355,7 @@ class GroupHost(CoordinatorHost):
         *,
         broker_id: BrokerId,
         environment: Environment,
-        settings: Callable[[], Settings],
+        read_settings: Callable[[], Settings],
         release_rules: Rules,
         replicas: Replicas,
         appends: LeaderAppends,
@@ -364,12 +364,12 @@ class GroupHost(CoordinatorHost):
         loading: CoordinatorLoading,
         fault_points: BrokerFaultPoints,
         share_coordinators: Callable[[], SharePersister],
-        latest_offset: Callable[[TopicPartition], Awaitable[int | Rejection]],
+        find_latest_offset: Callable[[TopicPartition], Awaitable[int | Rejection]],
         partition_count: int | None = None,
     ) -> None:
         super().__init__(
             topic=CONSUMER_OFFSETS_TOPIC,
-            coordinator=self._make_coordinator,
+            make_coordinator=self._make_coordinator,
             replicas=replicas,
             appends=appends,
             commits=commits,
@@ -379,7 +379,7 @@ class GroupHost(CoordinatorHost):
         self._environment = environment
         self._rules = release_rules
         self._partitions = partition_count
-        self._static_settings = settings()
+        self._static_settings = read_settings()
         self._is_running = False
         self._made_coordinator: GroupCoordinator | None = None
         self._expiry_timer: TimerHandle | None = None
@@ -389,10 +389,10 @@ class GroupHost(CoordinatorHost):
         self._pending_completions: dict[Pending[ErrorCode], None] = {}
         """Completions of ended transactions whose positions a fault keeps from their groups."""
         self._clock = environment.clock
-        self._settings = settings
+        self._settings = read_settings
         self._verification = verification
         self._share_coordinators = share_coordinators
-        self._latest_offset = latest_offset
+        self._latest_offset = find_latest_offset
         self._image = replicas.image
 
     def _make_coordinator(self) -> GroupCoordinator:
@@ -402,22 +402,22 @@ class GroupHost(CoordinatorHost):
         from txnsim.coordinators.group.service import GroupCoordinator
 
         environment, replicas = self._environment, self._replicas
-        new_id = _ids(environment.rng.stream(f"member-ids.b{self._broker_id}").getrandbits)
+        make_id = _ids(environment.rng.stream(f"member-ids.b{self._broker_id}").getrandbits)
         self._made_coordinator = coordinator = GroupCoordinator(
             broker_id=self._broker_id,
             clock=environment.clock,
             settings=self._static_settings,
             release_rules=self._rules,
-            dynamic_settings=self._settings,
+            read_settings=self._settings,
             tasks=environment.tasks,
             log=self,
-            image=lambda: replicas.image,
-            new_id=lambda: str(new_id()),
-            new_short_id=lambda: short_id(new_id),
+            read_image=lambda: replicas.image,
+            make_id=lambda: str(make_id()),
+            make_short_id=lambda: short_id(make_id),
             partition_count=self._partitions,
             tracer=environment.tracer,
             share_coordinators=self._share_coordinators(),
-            latest_offset=self._latest_offset,
+            find_latest_offset=self._latest_offset,
         )
         coordinator.is_running = self._is_running
         return coordinator
@@ -455,8 +455,8 @@ class GroupHost(CoordinatorHost):
             self._expiry_timer.cancel()
         if self._made_coordinator is not None:
             self._made_coordinator.stop()
-        for completion in tuple(self._pending_completions):
-            completion.resolve(ErrorCode.not_leader_or_follower)
+        for pending_completion in tuple(self._pending_completions):
+            pending_completion.resolve(ErrorCode.not_leader_or_follower)
 
     # Leadership
 
@@ -479,7 +479,7 @@ class GroupHost(CoordinatorHost):
             The guard to pass with the append, or why the coordinator refused.
         """
         adds_partition = operation is TransactionOperation.ADD_PARTITION
-        log = self._replicas.leader(TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_index))
+        log = self._replicas.leader_log(TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_index))
         if isinstance(log, Rejection):
             return log
         if not adds_partition and not (
@@ -498,14 +498,14 @@ class GroupHost(CoordinatorHost):
         if isinstance(guard_or_rejection, Rejection) or guard_or_rejection == SENTINEL:
             return guard_or_rejection
         topic_partition = log.topic_partition
-        errors = await self._verification.ask(
+        error_by_partition = await self._verification.ask(
             transactional_id=producer.transactional_id,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             partitions=(topic_partition,),
             operation=operation,
         )
-        error = errors.get(topic_partition)
+        error = error_by_partition.get(topic_partition)
         if error is None:
             return guard_or_rejection
         return Rejection(
@@ -534,18 +534,18 @@ class GroupHost(CoordinatorHost):
         if not self._fault_points.is_armed:
             self.coordinator.marker_written(topic_partition.partition, marker, offset)
             return None
-        completion: Pending[ErrorCode] = Pending(self._tasks)
-        self._pending_completions[completion] = None
-        completion.on_done(lambda finished: self._pending_completions.pop(finished, None))
+        pending_completion: Pending[ErrorCode] = Pending(self._tasks)
+        self._pending_completions[pending_completion] = None
+        pending_completion.on_done(lambda finished: self._pending_completions.pop(finished, None))
 
-        def complete(verdict: FaultEffect | None) -> None:
-            error = ErrorCode(error_in(verdict))
-            if not error and not is_lost(verdict):
+        def complete(fault_effect: FaultEffect | None) -> None:
+            error = ErrorCode(error_in(fault_effect))
+            if not error and not is_lost(fault_effect):
                 if self.coordinator.owns(topic_partition.partition):
                     self.coordinator.marker_written(topic_partition.partition, marker, offset)
                 else:
                     error = ErrorCode.not_leader_or_follower
-            completion.resolve(error)
+            pending_completion.resolve(error)
 
         self._fault_points.go_on(
             complete,
@@ -556,18 +556,18 @@ class GroupHost(CoordinatorHost):
                 committed=marker.committed,
             ),
         )
-        return completion
+        return pending_completion
 
 
-def short_id(new_id: Callable[[], uuid.UUID]) -> str:
+def short_id(make_id: Callable[[], uuid.UUID]) -> str:
     """A new id in Kafka's form, for members of the consumer protocol. It does not begin with a dash
     (Uuid.randomUuid), which a command line would take for an option.
     """
     while True:
-        id_text = uuid_text(new_id())
+        id_text = uuid_text(make_id())
         if not id_text.startswith("-"):
             return id_text
 
 
-def _ids(random_bits: Callable[[int], int]) -> Callable[[], uuid.UUID]:
-    return lambda: uuid.UUID(int=random_bits(128), version=4)
+def _ids(draw_bits: Callable[[int], int]) -> Callable[[], uuid.UUID]:
+    return lambda: uuid.UUID(int=draw_bits(128), version=4)

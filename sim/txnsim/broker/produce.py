@@ -142,10 +142,12 @@ class ProducePath(msgspec.Struct, kw_only=True, eq=False):
                         partitions=tuple(map(_partition_of, unverified_batches)),
                         operation=command.operation,
                     )
-                    errors = await ask_coordinator()
-                    if ErrorCode.concurrent_transactions in errors.values():
-                        errors = await self._ask_again(command, ask_coordinator, errors)
-                    for partition, error in errors.items():
+                    error_by_partition = await ask_coordinator()
+                    if ErrorCode.concurrent_transactions in error_by_partition.values():
+                        error_by_partition = await self._ask_again(
+                            command, ask_coordinator, error_by_partition
+                        )
+                    for partition, error in error_by_partition.items():
                         outcome_by_partition[partition] = _unverified_outcome(
                             error, command.operation, self.rules
                         )
@@ -177,7 +179,7 @@ class ProducePath(msgspec.Struct, kw_only=True, eq=False):
     async def _look_at_records(
         self, look_ahead: LookAhead, partition_batch: ProducePartition
     ) -> AppendRejection | RereadBatch | int:
-        log = self.replicas.leader(partition_batch.topic_partition)
+        log = self.replicas.leader_log(partition_batch.topic_partition)
         if (
             isinstance(log, PartitionLog)
             and partition_batch.header.size > log.config.max_message_bytes
@@ -185,8 +187,10 @@ class ProducePath(msgspec.Struct, kw_only=True, eq=False):
             size_rejection = check_size(partition_batch.header.size, log.config)
             assert size_rejection is not None
             return size_rejection
-        newest_timestamp = await look_ahead.newest(partition_batch.header, partition_batch.batch)
-        log = self.replicas.leader(partition_batch.topic_partition)
+        newest_timestamp = await look_ahead.find_newest_timestamp(
+            partition_batch.header, partition_batch.batch
+        )
+        log = self.replicas.leader_log(partition_batch.topic_partition)
         if (
             not look_ahead.was_heavy
             or not isinstance(newest_timestamp, int)
@@ -227,7 +231,9 @@ class ProducePath(msgspec.Struct, kw_only=True, eq=False):
         for partition_batch in transactional_batches:
             header = partition_batch.header
             topic_partition = partition_batch.topic_partition
-            log = self.replicas.led.get(topic_partition) or self.replicas.leader(topic_partition)
+            log = self.replicas.led.get(topic_partition) or self.replicas.leader_log(
+                topic_partition
+            )
             guard_or_rejection = (
                 log
                 if isinstance(log, Rejection)
@@ -258,7 +264,7 @@ class ProducePath(msgspec.Struct, kw_only=True, eq=False):
         self,
         command: ProduceCommand,
         ask_coordinator: Callable[[], Pending[Errors]],
-        errors: Errors,
+        error_by_partition: Errors,
     ) -> Errors:
         """Repeat an implicit add while the previous transaction is still ending (KAFKA-18654)."""
         settings = self.replicas.dynamic_settings
@@ -269,12 +275,12 @@ class ProducePath(msgspec.Struct, kw_only=True, eq=False):
         while (
             command.operation is TransactionOperation.ADD_PARTITION
             and self.rules.implicit_add_is_repeated
-            and ErrorCode.concurrent_transactions in errors.values()
+            and ErrorCode.concurrent_transactions in error_by_partition.values()
             and self.clock.monotonic_ms() - started_ms < patience_ms
         ):
             await self._pause(settings.add_partitions_to_txn_retry_backoff_ms)
-            errors = await ask_coordinator()
-        return errors
+            error_by_partition = await ask_coordinator()
+        return error_by_partition
 
     async def _pause(self, pause_ms: int) -> None:
         pause_end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -339,7 +345,7 @@ class ProducePath(msgspec.Struct, kw_only=True, eq=False):
         replicas = self.replicas
         log = replicas.led.get(partition)
         if log is None:
-            return replicas.leader(partition)
+            return replicas.leader_log(partition)
         replicated_log = replicas.replicated.get(partition)
         if (
             replicated_log is not None

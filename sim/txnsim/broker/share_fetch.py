@@ -31,7 +31,7 @@ from txnsim.settings import Settings
 from txnsim.share.commands import (
     AbortedRange,
     AcknowledgementBatch,
-    Acquire,
+    AcquireCommand,
     AcquiredRange,
     AcquireMode,
     ReadBatch,
@@ -83,9 +83,9 @@ class ShareFetchPath:
     def __init__(
         self,
         *,
-        settings: Callable[[], Settings],
+        read_settings: Callable[[], Settings],
         replicas: Replicas,
-        fetching: FetchPath,
+        fetch_path: FetchPath,
         purgatory: Purgatory[Watched],
         shares: SharePartitions,
         draw: Callable[[int], int],
@@ -93,16 +93,16 @@ class ShareFetchPath:
         """Begin without members.
 
         Args:
-            settings: Returns the broker's current settings.
+            read_settings: Returns the broker's current settings.
             replicas: The logs that the broker hosts.
-            fetching: Reads the logs.
+            fetch_path: Reads the logs.
             purgatory: Where fetches wait.
             shares: The share partitions that the broker leads.
             draw: Draws a random number below a given one.
         """
-        self.settings = settings
+        self.settings = read_settings
         self.replicas = replicas
-        self.fetching = fetching
+        self.fetching = fetch_path
         self.purgatory = purgatory
         self.shares = shares
         self.draw = draw
@@ -123,8 +123,8 @@ class ShareFetchPath:
         if not command.partitions or not command.max_records or not command.max_bytes:
             return {}
         fetch = _ShareFetch(self, command)
-        for partition in rotate_partitions(tuple(command.partitions), command.session_epoch):
-            fetch.begin(partition)
+        for shared_partition in rotate_partitions(tuple(command.partitions), command.session_epoch):
+            fetch.begin(shared_partition)
             if pace is not None and pace.has_done(1):
                 await pace.yield_turn()
         if not fetch.shares:
@@ -138,13 +138,13 @@ class ShareFetchPath:
     def acknowledge(
         self,
         member: SessionKey,
-        partition: SharedPartition,
+        shared_partition: SharedPartition,
         batches: Sequence[AcknowledgementBatch],
     ) -> Pending[Rejection | None]:
         """Acknowledge records of a partition; the outcome is None once the share coordinator has
         persisted it.
         """
-        return self.shares.acknowledge(_key(member, partition), member.member_id, batches)
+        return self.shares.acknowledge(_key(member, shared_partition), member.member_id, batches)
 
     async def refuse_after_wait(self, error: ErrorCode, max_wait_ms: int) -> ErrorCode:
         """Return the error after ``max_wait_ms``, because a member repeats a refused fetch at
@@ -161,8 +161,8 @@ class ShareFetchPath:
         """End a member's session and release its acquired records."""
         partitions = self.sessions.end(member)
         if not isinstance(partitions, Rejection):
-            release_of_records = self._release_records(member, partitions, self.purgatory.pace())
-            self.purgatory.tasks.drive(release_of_records, ignore_end, name="share.ended")
+            release_coroutine = self._release_records(member, partitions, self.purgatory.pace())
+            self.purgatory.tasks.drive(release_coroutine, ignore_end, name="share.ended")
 
     def begin_session(self, member: SessionKey) -> None:
         """Start a member's session; first release what it acquired in an earlier one."""
@@ -176,8 +176,8 @@ class ShareFetchPath:
         """
         self._closed_connections.append(connection)
         if len(self._closed_connections) == 1:
-            removal_of_members = self._remove_members(self.purgatory.pace())
-            self.purgatory.tasks.drive(removal_of_members, ignore_end, name="share.disconnected")
+            removal_coroutine = self._remove_members(self.purgatory.pace())
+            self.purgatory.tasks.drive(removal_coroutine, ignore_end, name="share.disconnected")
 
     async def _remove_members(self, pace: Pace) -> None:
         try:
@@ -217,8 +217,8 @@ class ShareFetchPath:
             del self._leaving[member]
 
 
-def _key(member: SessionKey, partition: SharedPartition) -> ShareKey:
-    return ShareKey(member.group_id, partition.topic_id, partition.partition)
+def _key(member: SessionKey, shared_partition: SharedPartition) -> ShareKey:
+    return ShareKey(member.group_id, shared_partition.topic_id, shared_partition.partition)
 
 
 class _ShareFetch:
@@ -241,22 +241,25 @@ class _ShareFetch:
         self._locked_shares: dict[ShareKey, LedShare] = {}
         """Share partitions whose fetch lock this fetch holds."""
 
-    def begin(self, partition: SharedPartition) -> None:
+    def begin(self, shared_partition: SharedPartition) -> None:
         """Find a share partition, or have it created and loaded."""
         command = self._command
-        key, topic_partition = _key(command.member, partition), command.partitions[partition]
+        key, topic_partition = (
+            _key(command.member, shared_partition),
+            command.partitions[shared_partition],
+        )
         led_share = self._share_fetching.shares.begin(
-            key, topic_partition, partial(self._refuse_partition, partition)
+            key, topic_partition, partial(self._refuse_partition, shared_partition)
         )
         if isinstance(led_share, Rejection):
-            self._refuse_partition(partition, led_share)
+            self._refuse_partition(shared_partition, led_share)
             return
-        self.shares[partition] = led_share
+        self.shares[shared_partition] = led_share
         for watched_key in (key, topic_partition):
             self._shares_by_key.setdefault(watched_key, []).append(led_share)
 
-    def _refuse_partition(self, partition: SharedPartition, rejection: Rejection) -> None:
-        self.refused[partition] = ShareFetchAnswer(error=rejection.error)
+    def _refuse_partition(self, shared_partition: SharedPartition, rejection: Rejection) -> None:
+        self.refused[shared_partition] = ShareFetchAnswer(error=rejection.error)
 
     # Waiting
 
@@ -316,7 +319,7 @@ class _ShareFetch:
 
     def _available_bytes(self, led_share: LedShare) -> int | None:
         """Bytes that could be read; None if a read fails or is beyond the end."""
-        log = self._share_fetching.replicas.leader(led_share.topic_partition)
+        log = self._share_fetching.replicas.leader_log(led_share.topic_partition)
         if isinstance(log, Rejection):
             return None
         offset = led_share.share_partition.next_fetch_offset()
@@ -405,11 +408,11 @@ class _ShareFetch:
                 isolation=self._isolation,
                 partitions=tuple(
                     FetchPartition(
-                        topic_partition=self.shares[partition].topic_partition,
+                        topic_partition=self.shares[shared_partition].topic_partition,
                         fetch_offset=offset,
                         max_bytes=byte_limit,
                     )
-                    for (partition, offset), byte_limit in zip(
+                    for (shared_partition, offset), byte_limit in zip(
                         fetch_offsets.items(), byte_limits, strict=True
                     )
                 ),
@@ -447,14 +450,18 @@ class _ShareFetch:
                 continue
             batches = await self._batches(led_share, offset, fetch_outcome, pace)
             command = self._acquisition(batches, offset, records_left, fetch_outcome)
-            acquired = self._share_fetching.shares.acquire(led_share, command)
-            if isinstance(acquired, Rejection):  # an exception in Kafka, which ends it for all
+            acquisition_outcome = self._share_fetching.shares.acquire(led_share, command)
+            if isinstance(
+                acquisition_outcome, Rejection
+            ):  # an exception in Kafka, which ends it for all
                 return {
-                    shared_partition: ShareFetchAnswer(error=acquired.error)
+                    shared_partition: ShareFetchAnswer(error=acquisition_outcome.error)
                     for shared_partition in fetch_offsets
                 }, keys_with_data
-            records_left -= acquired.count
-            answer_by_partition[partition] = _share_outcome(acquired.ranges, batches, fetch_outcome)
+            records_left -= acquisition_outcome.count
+            answer_by_partition[partition] = _share_outcome(
+                acquisition_outcome.ranges, batches, fetch_outcome
+            )
         return answer_by_partition, keys_with_data
 
     async def _batches(
@@ -486,9 +493,9 @@ class _ShareFetch:
         offset: int,
         records_left: int,
         fetch_outcome: FetchOutcome,
-    ) -> Acquire:
+    ) -> AcquireCommand:
         command = self._command
-        return Acquire(
+        return AcquireCommand(
             member_id=command.member.member_id,
             mode=command.mode,
             batch_size=command.batch_size,
@@ -507,7 +514,7 @@ class _ShareFetch:
         """The answer for a read below the log start: the share partition drops the deleted
         records.
         """
-        log = self._share_fetching.replicas.leader(
+        log = self._share_fetching.replicas.leader_log(
             led_share.topic_partition, current_leader_epoch=led_share.share_partition.leader_epoch
         )
         if isinstance(log, Rejection):

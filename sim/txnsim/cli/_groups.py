@@ -182,9 +182,9 @@ _SUBTOPOLOGY_COLUMNS: Final[Columns[DescribedSubtopology]] = {
 
 
 def _member_cell(
-    cell: Callable[[DescribedMember], object],
+    cell_of: Callable[[DescribedMember], object],
 ) -> Callable[[tuple[DescribedMember, StreamsMember]], object]:
-    return lambda pair: cell(pair[0])
+    return lambda pair: cell_of(pair[0])
 
 
 _STREAMS_MEMBER_COLUMNS: Final[Columns[tuple[DescribedMember, StreamsMember]]] = {

@@ -150,9 +150,9 @@ class FloodFilter:
     except events that thousands of transactions cause at once (``REASON_FIELD_BY_EVENT``).
     """
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
-        """``now_ms`` is a monotonic clock."""
-        self._now_ms = now_ms
+    def __init__(self, read_now_ms: Callable[[], int]) -> None:
+        """``read_now_ms`` is a monotonic clock."""
+        self._now_ms = read_now_ms
         self._told_ms: dict[Kind, int] = {}
         self._left_out_counts: dict[Kind, int] = {}
         self._reasons: dict[Kind, tuple[int, set[str]]] = {}

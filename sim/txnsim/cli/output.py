@@ -57,7 +57,7 @@ Columns = Mapping[str, Callable[[T], object]]
 
 def rows_of(columns: Columns[T], values: Iterable[T]) -> tuple[tuple[str, ...], ...]:
     """The cells of a table below its headers: a row for each value."""
-    return tuple(tuple(str(cell(value)) for cell in columns.values()) for value in values)
+    return tuple(tuple(str(cell_of(value)) for cell_of in columns.values()) for value in values)
 
 
 class FormattedTable(str):
@@ -77,15 +77,16 @@ class FormattedTable(str):
         """
         table_rows = [headers, *([printable(cell) for cell in row] for row in rows)]
         widths = [
-            max(_java_length(line[column]) for line in table_rows) for column in range(len(headers))
+            max(_java_length(table_row[column]) for table_row in table_rows)
+            for column in range(len(headers))
         ]
         return "".join(
             "".join(
                 cell + " " * (width - _java_length(cell)) + "\t"
-                for cell, width in zip(line, widths, strict=True)
+                for cell, width in zip(table_row, widths, strict=True)
             )
             + "\n"
-            for line in table_rows
+            for table_row in table_rows
         )
 
 

@@ -266,11 +266,11 @@ def serve(arguments: Sequence[str], *, prepare: Prepare) -> int:
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM; returns the exit status."""
     try:
-        running = LongRunning(args)
+        long_running = LongRunning(args)
         disks = serve_load.disks_of(args)
         options = options_from(args, disks)
         with rare_garbage_collection(), _fork_server(serves_page=args.ui) as args.fork_server:
-            return real_world.run(_serve(running, options, args, disks))
+            return real_world.run(_serve(long_running, options, args, disks))
     except BrokenPipeError:
         raise  # the reader of what we print has gone
     except OSError as error:
@@ -465,12 +465,12 @@ def _parse_size(option: str, size_text: str) -> int:
 
 
 async def _serve(
-    running: LongRunning,
+    long_running: LongRunning,
     options: ClusterOptions,
     args: argparse.Namespace,
     disks: Disks | None = None,
 ) -> int:
-    stop_event = running.stop_of(args)
+    stop_event = long_running.stop_of(args)
     environment = real_world.real_environment(
         trace_level=TraceLevel[args.trace.upper()],
         trace_ring_bytes=options.settings.trace_ring_bytes,
@@ -494,7 +494,7 @@ async def _serve(
                 _address_trouble(error, options.host, option="--port", host_option="--host")
             )
             return 1
-        return await _serve_until(running, stop_event, cluster, args, demo)
+        return await _serve_until(long_running, stop_event, cluster, args, demo)
 
 
 def _with_security(
@@ -526,7 +526,7 @@ def _with_security(
 
 
 async def _serve_until(
-    running: LongRunning,
+    long_running: LongRunning,
     stop_event: asyncio.Event,
     cluster: SimCluster,
     args: argparse.Namespace,
@@ -546,7 +546,7 @@ async def _serve_until(
                     cluster,
                     port=args.http,
                     host=args.http_host or ControlServer.LOOPBACK,
-                    token=running.token,
+                    token=long_running.token,
                     serves_page=args.ui,
                     fork_server=args.fork_server,
                 )
@@ -562,7 +562,7 @@ async def _serve_until(
             exercise_lines: tuple[str, ...] = ()
             if args.prepare is not None:
                 exercise_lines = await args.prepare(cluster, None if server is None else server.url)
-            announce(running, cluster, server, args, demo, exercise_lines=exercise_lines)
+            announce(long_running, cluster, server, args, demo, exercise_lines=exercise_lines)
             freeze_present_objects()
             threading.Thread(
                 target=with_short_switch_interval, args=(_import_log,), daemon=True
@@ -570,9 +570,9 @@ async def _serve_until(
             _watch_memory(cluster)
             await stop_event.wait()
     finally:
-        running.say_ended()
+        long_running.say_ended()
         await cluster.stop()
-        running.end()
+        long_running.end()
     return 0
 
 
@@ -620,7 +620,7 @@ STOCK_CLIENTS_FAIL: Final = (
 
 
 def announce(
-    running: LongRunning,
+    long_running: LongRunning,
     cluster: SimCluster,
     control: ControlServer | None,
     args: argparse.Namespace,
@@ -644,7 +644,7 @@ def announce(
     loaded_cluster = cluster.options.loaded
     if loaded_cluster is not None:
         serve_load.warn_of_losses(loaded_cluster)
-    running.say_ready(args, facts)
+    long_running.say_ready(args, facts)
     if args.json:
         TERMINAL.data(msgspec.json.encode(facts).decode())
         return
@@ -672,12 +672,14 @@ def announce(
     if control_url is not None:
         TERMINAL.line(f"  control port      {control_url}  (OpenAPI: {control_url}/openapi.json)")
         if args.ui:
-            token_fragment = "" if token is None or token == running.token else f"#token={token}"
+            token_fragment = (
+                "" if token is None or token == long_running.token else f"#token={token}"
+            )
             TERMINAL.line(f"  see it            {control_url}/{token_fragment}")
         else:
             TERMINAL.line("  see it            a page shows the transactions: add --ui")
     if token is not None:
-        token_text = running.shown_token(token)
+        token_text = long_running.shown_token(token)
         TERMINAL.line(f"    its token       {token_text}  (Authorization: Bearer TOKEN)")
     is_secured = cluster.options.security != NO_SECURITY
     settings = cluster.options.settings
@@ -784,14 +786,16 @@ def _coordinator_replica_lines(settings: Settings, broker_count: int) -> list[st
             getattr(settings, setting_name),
             setting_docs[setting_name].kafka_default,
         )
-        replicas = replicas_wanted(settings, setting_name, broker_count=broker_count)
-        if setting_value is None and replicas != default:
+        wanted_count = replicas_wanted(settings, setting_name, broker_count=broker_count)
+        if setting_value is None and wanted_count != default:
             if setting_name.startswith("share_"):
                 continue  # most clusters have no share partitions
-            capped_settings.append((f"{setting_docs[setting_name].kafka}={replicas}", str(default)))
-        elif not setting_name.endswith("_min_isr") and replicas > broker_count:
+            capped_settings.append(
+                (f"{setting_docs[setting_name].kafka}={wanted_count}", str(default))
+            )
+        elif not setting_name.endswith("_min_isr") and wanted_count > broker_count:
             lines.append(
-                f"{setting_docs[setting_name].kafka}={replicas} is set, and there "
+                f"{setting_docs[setting_name].kafka}={wanted_count} is set, and there "
                 f"{'is 1 broker' if broker_count == 1 else f'are {broker_count} brokers'}: as of a "
                 "real broker, clients get COORDINATOR_NOT_AVAILABLE"
             )

@@ -66,7 +66,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
         self._partitions_to_add[partition] = None
 
     async def add_partition(
-        self, partition: TopicPartition, reason_given_up: Callable[[], bool], deadline: Deadline
+        self, partition: TopicPartition, is_given_up: Callable[[], bool], deadline: Deadline
     ) -> None:
         """Add the partition to the transaction (old protocol), with all partitions that wait at
         that time.
@@ -76,7 +76,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
             FatalError: The producer is finished.
         """
         async with self._adding_lock:
-            if reason_given_up():
+            if is_given_up():
                 self._partitions_to_add.clear()
                 raise AbortableError("the transaction is being aborted")
             self._session.raise_error()

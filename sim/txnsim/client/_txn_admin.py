@@ -286,11 +286,14 @@ class TransactionAdmin:
         if searched_partitions.unread_topics:
             raise next(iter(searched_partitions.unread_topics.values()))
         candidates: list[OpenTransaction] = []
-        for batch in batches(searched_partitions.partitions):
-            producers_by_partition = await self.describe_producers(batch, broker_id=broker_id)
+        for partition_slice in batches(searched_partitions.partitions):
+            producers_by_partition = await self.describe_producers(
+                partition_slice, broker_id=broker_id
+            )
             replica = "Optional.empty" if broker_id is None else f"Optional[{broker_id}]"
             failure = (
-                f"Failed to describe producers for {len(batch)} partitions on broker {replica}"
+                f"Failed to describe producers for {len(partition_slice)} partitions on broker"
+                f" {replica}"
             )
             candidates += OpenTransaction.candidates(
                 dict(_all_or_raise(producers_by_partition.items(), failure)),
@@ -324,8 +327,8 @@ class TransactionAdmin:
         """
         transactional_id_by_producer = await self._transactional_ids(producer_ids)
         descriptions: dict[str, TransactionDescription | None] = {}
-        for batch in batches(tuple(transactional_id_by_producer.values())):
-            for transactional_id, outcome in (await self.describe_transactions(batch)).items():
+        for id_slice in batches(tuple(transactional_id_by_producer.values())):
+            for transactional_id, outcome in (await self.describe_transactions(id_slice)).items():
                 if not isinstance(outcome, ClientError):
                     descriptions[transactional_id] = outcome
                 elif outcome.error == _E.transactional_id_not_found:
@@ -370,12 +373,12 @@ class TransactionAdmin:
                 else:
                     unread_topics[topic_view.name] = failure
         target_partitions: list[TopicPartition] = []
-        for batch in batches(topic_names):
-            cluster_view = await self.cluster.refresh(batch)
+        for id_slice in batches(topic_names):
+            cluster_view = await self.cluster.refresh(id_slice)
             for view in cluster_view.topics:
                 if view.error:
                     raise ClientError(
-                        f"Failed to describe {len(batch)} topics: {message_of(view.error)}",
+                        f"Failed to describe {len(id_slice)} topics: {message_of(view.error)}",
                         error=_E(view.error),
                     )
                 target_partitions += [

@@ -435,8 +435,8 @@ class Admin(TransactionAdmin):
         change = ConfigChange(
             resource_type=TOPIC_RESOURCE, resource_name=topic, name=name, value=value
         )
-        failures = await self.incremental_alter_configs([change])
-        return only_row(tuple(failures.values()), f"about topic {topic!r}")
+        failure_by_resource = await self.incremental_alter_configs([change])
+        return only_row(tuple(failure_by_resource.values()), f"about topic {topic!r}")
 
     async def config_at(self, broker_id: int, name: str, *, topic: str | None = None) -> str | None:
         """A config of a broker, or of a topic as that broker knows it; None if there is no such

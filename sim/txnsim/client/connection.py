@@ -29,7 +29,7 @@ from txnsim.client.errors import (
     RequestTimeoutError,
     code_name,
 )
-from txnsim.client.requests import asks
+from txnsim.client.requests import versioned_request
 from txnsim.client.tracing import ClientTrace, TracedCall
 from txnsim.client.versions import (
     ClientApi,
@@ -364,7 +364,7 @@ class Connection(asyncio.Protocol):
             )
 
     def _api_versions(self) -> VersionedRequest:
-        return asks(
+        return versioned_request(
             ClientApi.API_VERSIONS,
             client_software_name="txnsim",
             client_software_version=self._settings.software_version,
@@ -389,23 +389,25 @@ class Connection(asyncio.Protocol):
     ) -> None:
         try:
             version = choose_version(request.api, self.versions)
-            answer = self._send_request(request, version, may_overtake=True)
+            pending_answer = self._send_request(request, version, may_overtake=True)
         except ClientError as error:
             authentication_future.set_exception(error)
             return
-        answer.add_done_callback(partial(self._take_answer, authentication, authentication_future))
+        pending_answer.add_done_callback(
+            partial(self._take_answer, authentication, authentication_future)
+        )
 
     def _take_answer(
         self,
         authentication: Authentication,
         authentication_future: asyncio.Future[None],
-        answer: asyncio.Future[Any],
+        pending_answer: asyncio.Future[Any],
     ) -> None:
         if authentication_future.done():  # the waiting task has given up
-            _ = answer.cancelled() or answer.exception()
+            _ = pending_answer.cancelled() or pending_answer.exception()
             return
         try:
-            request = authentication.take(answer.result())
+            request = authentication.take(pending_answer.result())
         except ClientError as error:
             authentication_future.set_exception(error)
             return

@@ -56,7 +56,7 @@ class TopicMetadata(msgspec.Struct, frozen=True, kw_only=True):
         return not self.error and bool(leaders) and min(leaders) >= 0
 
     def partition(self, index: int) -> PartitionMetadata | None:
-        """The partition with that index."""
+        """None if the topic has no partition of that index."""
         for partition in self.partitions:
             if partition.partition == index:
                 return partition

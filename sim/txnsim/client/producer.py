@@ -173,7 +173,7 @@ class Producer:
         self.session.raise_error()
         if self.session.state is not SessionState.UNINITIALIZED:
             raise IllegalUseError("init_transactions may be called once")
-        with self._cluster.trace.call("init-transactions", id=self.transactional_id):
+        with self._cluster.trace.trace_call("init-transactions", id=self.transactional_id):
             await self._coordinator_requests.init_producer_id(ProducerIdAndEpoch.NONE)
         return self.session.identity
 
@@ -198,7 +198,7 @@ class Producer:
             IllegalUseError: No transaction is open.
         """
         self._need_transactional()
-        with self._cluster.trace.call("commit", id=self.transactional_id):
+        with self._cluster.trace.trace_call("commit", id=self.transactional_id):
             await self.flush()
             await self._coordinator_requests.end(committed=True)
 
@@ -211,7 +211,7 @@ class Producer:
             IllegalUseError: No transaction is open.
         """
         self._need_transactional()
-        with self._cluster.trace.call("abort", id=self.transactional_id):
+        with self._cluster.trace.trace_call("abort", id=self.transactional_id):
             self._is_aborting = True
             try:
                 self._drop_queued(AbortableError("the transaction is being aborted"))
@@ -285,7 +285,7 @@ class Producer:
             lane = self._lanes[topic_partition] = _Lane()
         lane.queue.append(outgoing_record)
         if lane.task is None:
-            with self._cluster.trace.call("send", tp=str(topic_partition)):
+            with self._cluster.trace.trace_call("send", tp=str(topic_partition)):
                 lane.task = self._cluster.tasks.spawn(
                     self._run_lane(topic_partition, lane), name=f"produce to {topic_partition}"
                 )
@@ -314,17 +314,17 @@ class Producer:
     # Delivery
 
     async def _run_lane(self, topic_partition: TopicPartition, lane: _Lane) -> None:
-        batch: list[_OutgoingRecord] = []
+        outgoing_records: list[_OutgoingRecord] = []
         try:
             while lane.queue:
-                batch = self._take_batch(lane.queue)
+                outgoing_records = self._take_batch(lane.queue)
                 try:
-                    base_offset = await self._deliver(topic_partition, batch)
+                    base_offset = await self._deliver(topic_partition, outgoing_records)
                 except ClientError as error:
-                    for outgoing_record in batch:
+                    for outgoing_record in outgoing_records:
                         _fail_record(outgoing_record, error)
                 else:
-                    for index, outgoing_record in enumerate(batch):
+                    for index, outgoing_record in enumerate(outgoing_records):
                         offset = base_offset + index if base_offset >= 0 else -1
                         if not outgoing_record.future.done():
                             outgoing_record.future.set_result(
@@ -333,23 +333,25 @@ class Producer:
         finally:
             lane.task = None
             # Left over only where the task was cancelled, or failed by a bug that its owner logs.
-            for outgoing_record in (*batch, *lane.queue):
+            for outgoing_record in (*outgoing_records, *lane.queue):
                 _fail_record(outgoing_record, IllegalUseError("the producer was closed"))
 
     def _take_batch(self, queue: deque[_OutgoingRecord]) -> list[_OutgoingRecord]:
-        batch = [queue.popleft()]
-        batch_bytes = _size(batch[0].record)
-        while queue and len(batch) < BATCH_RECORDS_MAX:
+        outgoing_records = [queue.popleft()]
+        batch_bytes = _size(outgoing_records[0].record)
+        while queue and len(outgoing_records) < BATCH_RECORDS_MAX:
             batch_bytes += _size(queue[0].record)
             if batch_bytes > self._batch_bytes:
                 break
-            batch.append(queue.popleft())
-        return batch
+            outgoing_records.append(queue.popleft())
+        return outgoing_records
 
-    async def _deliver(self, topic_partition: TopicPartition, batch: list[_OutgoingRecord]) -> int:
+    async def _deliver(
+        self, topic_partition: TopicPartition, outgoing_records: list[_OutgoingRecord]
+    ) -> int:
         """Send one batch until it is acknowledged or given up; returns its first offset."""
         deadline = min(
-            (outgoing_record.deadline for outgoing_record in batch),
+            (outgoing_record.deadline for outgoing_record in outgoing_records),
             key=lambda deadline: deadline.left_ms,
         )
         operation = (
@@ -363,7 +365,7 @@ class Producer:
                 )
         elif self._is_idempotent and self.session.identity == ProducerIdAndEpoch.NONE:
             await self._get_identity(deadline)
-        records = [outgoing_record.record for outgoing_record in batch]
+        records = [outgoing_record.record for outgoing_record in outgoing_records]
         batch_data = self._encode(topic_partition, records)
         backoff = self._cluster.backoff()
         is_unsure = False
@@ -444,7 +446,7 @@ class Producer:
         timeout_ms = max(1.0, min(self._request_timeout_ms, deadline.left_ms))
         request = requests.produce(
             {topic_partition: batch_data},
-            topic_ids={topic_partition.topic: topic.topic_id if topic is not None else None},
+            id_by_topic={topic_partition.topic: topic.topic_id if topic is not None else None},
             transactional_id=self.transactional_id,
             acks=self._acks,
             timeout_ms=self._request_timeout_ms,

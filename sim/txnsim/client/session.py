@@ -256,7 +256,6 @@ class TxnSession(msgspec.Struct, eq=False):
 
 
 def identity_in(answer: Any) -> ProducerIdAndEpoch:
-    """The identity in an answer."""
     return ProducerIdAndEpoch(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
 
 

@@ -54,7 +54,7 @@ class ClientTrace:
     # Calls
 
     @contextlib.contextmanager
-    def call(self, call_name: str, **call_args: object) -> Iterator[TracedCall | None]:
+    def trace_call(self, call_name: str, **call_args: object) -> Iterator[TracedCall | None]:
         """Events inside have this call as their cause; yields None if nothing is recorded."""
         tracer = self._tracer
         if tracer is None or not tracer.on or _call.get() is not None:
@@ -82,7 +82,10 @@ class ClientTrace:
             _call.reset(token)
             causes = (call.answer_event, event)
             tracer.emit(
-                "client.result", self.node, parents=causes, data={"call": call_name, **call.result}
+                "client.result",
+                self.node,
+                parents=causes,
+                data={"call": call_name, **call.result},
             )
 
     def trace_delivery(self, partition: TopicPartition, records: Iterable[ConsumedRecord]) -> None:
@@ -114,11 +117,11 @@ class ClientTrace:
         """Trace a sent request. The receiver finds its cause by ``connection_id``."""
         tracer, call = self._tracer, _call.get()
         assert tracer is not None, "asked for only while the trace is on"
-        answer_causes = NO_CAUSE if call is None else call.answer_event
+        answer_event = NO_CAUSE if call is None else call.answer_event
         sent_event = tracer.emit(
             "msg.send",
             self.node,
-            parents=(tracer.cause, answer_causes),
+            parents=(tracer.cause, answer_event),
             importance=0,
             data=_message(peer, api_key, version, correlation_id, size_bytes),
         )

@@ -34,14 +34,14 @@ def parse_properties(file_bytes: bytes, *, file: str) -> list[Property]:
     Raises:
         ConfigError: A ``\\u`` escape without four hexadecimal digits.
     """
-    entries = []
+    file_properties = []
     for line, text in _logical_lines(file_bytes.decode("latin-1")):
         key, value = _split_key_and_value(text)
         try:
-            entries.append(Property(line=line, name=_unescape(key), value=_unescape(value)))
+            file_properties.append(Property(line=line, name=_unescape(key), value=_unescape(value)))
         except ValueError as error:
             raise ConfigError(f"{file}:{line}: {key}: {error}") from None
-    return entries
+    return file_properties
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -70,7 +70,7 @@ def member_of(
     command: ConsumerHeartbeat,
     records: list[ConsumerRecord],
     *,
-    new_id: Callable[[], str],
+    make_id: Callable[[], str],
     release_rules: Rules,
 ) -> ConsumerMember | Rejection:
     """The member; a new one if it joins.
@@ -78,7 +78,7 @@ def member_of(
     A static member that returns takes over the state of its previous instance: the records to write
     first are added to ``records``.
     """
-    member_id = command.member_id or new_id()
+    member_id = command.member_id or make_id()
     instance_id = command.instance_id
     if command.member_epoch != 0:
         member = sender_of(group, member_id, instance_id)

@@ -196,7 +196,7 @@ class MemberTally:
     ) -> set[str]:
         """Existing subscribed topics after members leave and join."""
         source_counts = self._source_counts
-        topics = set(image.existing(source_counts))
+        topics = set(image.existing_topics(source_counts))
         for topic_name, count_change in self._source_count_changes(
             image, leaving_members, joining_members, {}
         ).items():
@@ -223,9 +223,9 @@ class MemberTally:
         )
         count_changes: Counter[str] = Counter()
         for topic_names in added_name_sets:
-            count_changes.update(image.existing(topic_names))
+            count_changes.update(image.existing_topics(topic_names))
         for topic_names in removed_name_sets:
-            count_changes.subtract(image.existing(topic_names))
+            count_changes.subtract(image.existing_topics(topic_names))
         return count_changes
 
     def _name_changes(

@@ -25,7 +25,7 @@ DEVIATIONS: Final = (
 
 def topics_hash(topic_names: Iterable[str], image: ClusterImage) -> int:
     """The hash of these topics; missing ones don't count, and it is 0 without topics."""
-    existing_topics = image.existing(frozenset(topic_names))
+    existing_topics = image.existing_topics(frozenset(topic_names))
     return _to_signed(sum(_summand(image.topics[topic_name]) for topic_name in existing_topics))
 
 
@@ -58,7 +58,7 @@ class TopicsHash:
         ``changed_count`` (1 after their first subscriber joined, 0 after their last one left).
         """
         if self._image is not None:  # else all count as changed at first
-            existing_topics = self._image.existing(topic_names)
+            existing_topics = self._image.existing_topics(topic_names)
             self._changed_topics.update(
                 [
                     topic_name

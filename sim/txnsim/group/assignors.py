@@ -45,30 +45,32 @@ Assignor = Callable[[list[AssignableMember], Mapping[uuid.UUID, int]], TargetAss
 
 
 def assign_uniform(
-    members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]
+    members: list[AssignableMember], partition_counts: Mapping[uuid.UUID, int]
 ) -> TargetAssignment:
     """Assign with balance as the first goal and stickiness as the second (UniformAssignor)."""
     if not members:
         return {}
     if len({member.topics for member in members}) == 1:
-        return _uniform_homogeneous(members, partitions)
-    return _uniform_heterogeneous(members, partitions)
+        return _uniform_homogeneous(members, partition_counts)
+    return _uniform_heterogeneous(members, partition_counts)
 
 
 def _uniform_homogeneous(
-    members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]
+    members: list[AssignableMember], partition_counts: Mapping[uuid.UUID, int]
 ) -> TargetAssignment:
     """All members have the same subscription: their numbers of partitions differ by one at most."""
     topics = sorted(members[0].topics)
     previous_partitions = frozenset[TopicIdPartition]().union(
         *(member.previous_partitions for member in members)
     )
-    free_partitions = [(topic, index) for topic in topics for index in range(partitions[topic])]
+    free_partitions = [
+        (topic, index) for topic in topics for index in range(partition_counts[topic])
+    ]
     if previous_partitions:
         free_partitions = [
             partition for partition in free_partitions if partition not in previous_partitions
         ]
-    partition_count = sum(partitions[topic] for topic in topics)
+    partition_count = sum(partition_counts[topic] for topic in topics)
     quota_min, extra_count = divmod(partition_count, len(members))
     target_assignment: dict[str, list[TopicIdPartition]] = {}
     unfilled_quotas: list[tuple[str, int]] = []
@@ -76,7 +78,7 @@ def _uniform_homogeneous(
         quota = quota_min + (extra_count > 0)
         has_extra = extra_count > 0
         kept_partitions = []
-        for partition in sorted(_keepable_partitions(member, partitions)):
+        for partition in sorted(_keepable_partitions(member, partition_counts)):
             if quota > 0:
                 quota -= 1
                 kept_partitions.append(partition)
@@ -100,19 +102,19 @@ def _uniform_homogeneous(
 
 
 def _uniform_heterogeneous(
-    members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]
+    members: list[AssignableMember], partition_counts: Mapping[uuid.UUID, int]
 ) -> TargetAssignment:
     """Assign if subscriptions differ. Topics with the fewest subscribers come first, and each
     partition goes to the member with the fewest partitions. Then partitions move from the member
     with the most to the one with the fewest, as long as that balances the target assignment.
     """
     target_assignment = {
-        member.member_id: set(_keepable_partitions(member, partitions)) for member in members
+        member.member_id: set(_keepable_partitions(member, partition_counts)) for member in members
     }
     takers = _Takers(members, target_assignment)
     assigned_partitions = frozenset[TopicIdPartition]().union(*target_assignment.values())
     for topic in takers.topics():
-        for index in range(partitions[topic]):
+        for index in range(partition_counts[topic]):
             if (topic, index) not in assigned_partitions:
                 takers.give_partition((topic, index), takers.least_loaded(topic))
     _balance(target_assignment, takers)
@@ -123,7 +125,7 @@ def _uniform_heterogeneous(
 
 
 def _keepable_partitions(
-    member: AssignableMember, partitions: Mapping[uuid.UUID, int]
+    member: AssignableMember, partition_counts: Mapping[uuid.UUID, int]
 ) -> frozenset[TopicIdPartition]:
     """Partitions that a member had and may keep. A large set is checked topic by topic, because
     hashing a UUID is slow in Python.
@@ -134,7 +136,7 @@ def _keepable_partitions(
     for partition in member.previous_partitions:
         if partition[0] is not topic:
             topic = partition[0]
-            partition_count = partitions[topic] if topic in member.topics else 0
+            partition_count = partition_counts[topic] if topic in member.topics else 0
         if partition[1] >= partition_count:
             invalid_partitions.append(partition)
     return (
@@ -271,7 +273,7 @@ def _balance(target_assignment: dict[str, set[TopicIdPartition]], takers: _Taker
 
 
 def assign_range(
-    members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]
+    members: list[AssignableMember], partition_counts: Mapping[uuid.UUID, int]
 ) -> TargetAssignment:
     """Give each subscriber adjacent partitions of a topic: static members first, by instance id,
     then the others by member id (RangeAssignor).
@@ -292,7 +294,7 @@ def assign_range(
             subscribers.setdefault(topic, []).append(ordered_subscribers)
     for topic in sorted(subscribers):
         subscriber_lists = subscribers[topic]
-        quota, extra_count = divmod(partitions[topic], sum(map(len, subscriber_lists)))
+        quota, extra_count = divmod(partition_counts[topic], sum(map(len, subscriber_lists)))
         # Without a quota only the first ones get something: the others are not looked at.
         merged_subscribers = (
             merge(*subscriber_lists) if len(subscriber_lists) > 1 else subscriber_lists[0]

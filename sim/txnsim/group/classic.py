@@ -64,10 +64,10 @@ class ClassicProtocol:
 
     __slots__ = ("_new_id", "_rebalance", "_settings")
 
-    def __init__(self, *, settings: Settings, new_id: Callable[[], str]) -> None:
+    def __init__(self, *, settings: Settings, make_id: Callable[[], str]) -> None:
         self._settings = settings
         self._rebalance = Rebalance(initial_delay_ms=settings.group_initial_rebalance_delay_ms)
-        self._new_id = new_id
+        self._new_id = make_id
         """Returns a random UUID as text."""
 
     # JoinGroup
@@ -322,9 +322,10 @@ class ClassicProtocol:
                 member.awaiting_sync = waiter
                 self._end_sync(group, command.member_id, effects)
                 if group.leader == command.member_id:
-                    assignments = dict(command.assignments)
+                    assignment_by_member = dict(command.assignments)
                     complete_assignments = {
-                        member_id: assignments.get(member_id, b"") for member_id in group.members
+                        member_id: assignment_by_member.get(member_id, b"")
+                        for member_id in group.members
                     }
                     stored_event = AssignmentStored(
                         group_id=group.group_id,

@@ -53,7 +53,6 @@ class ClassicMember(msgspec.Struct, kw_only=True, eq=False):
 
     @classmethod
     def from_join(cls, command: JoinGroup, member_id: str) -> ClassicMember:
-        """A member that joins."""
         return cls(
             member_id=member_id,
             group_instance_id=command.group_instance_id,
@@ -278,7 +277,6 @@ class ClassicGroup:
         member.awaiting_join = waiter
 
     def set_protocols(self, member: ClassicMember, protocols: Protocols) -> None:
-        """Set the protocols that the member supports."""
         self._count_protocols(member, -1)
         member.protocols = protocols
         self._count_protocols(member, 1)
@@ -403,11 +401,11 @@ class ClassicGroup:
         self._subscribed_topics = self._computed_subscription()
         self.move_to(_State.COMPLETING_REBALANCE if self.members else _State.EMPTY, now_ms=now_ms)
 
-    def to_record(self, assignments: dict[str, bytes] | None = None) -> ClassicGroupStored:
+    def to_record(self, assignment_by_member: dict[str, bytes] | None = None) -> ClassicGroupStored:
         """The record for the log.
 
         Args:
-            assignments: Assignments by member id; by default the current ones.
+            assignment_by_member: Assignments by member id; by default the current ones.
         """
         protocol = self.protocol
         return ClassicGroupStored(
@@ -427,8 +425,8 @@ class ClassicGroup:
                     session_timeout_ms=member.session_timeout_ms,
                     subscription=member.metadata(protocol),
                     assignment=member.assignment
-                    if assignments is None
-                    else assignments.get(member.member_id, b""),
+                    if assignment_by_member is None
+                    else assignment_by_member.get(member.member_id, b""),
                 )
                 for member in self.members.values()
             ),

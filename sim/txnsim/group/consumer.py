@@ -110,7 +110,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             )
         records: list[ConsumerRecord] = []
         member = member_of(
-            group, command, records, new_id=self.new_id, release_rules=self.release_rules
+            group, command, records, make_id=self.new_id, release_rules=self.release_rules
         )
         if isinstance(member, Rejection):
             return member
@@ -450,7 +450,7 @@ def _revocation_effect(group_id: str, member: ConsumerMember) -> TimerSet | Time
 def _topic_ids(
     group: ConsumerGroup, member: ConsumerMember, image: ClusterImage
 ) -> frozenset[uuid.UUID]:
-    existing_topics = image.existing(group.topics_of(member))
+    existing_topics = image.existing_topics(group.topics_of(member))
     return frozenset(image.topics[topic_name].topic_id for topic_name in existing_topics)
 
 
@@ -477,10 +477,10 @@ class MemberTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions that the member reports as owned; None means unchanged."""
     owner_of: Callable[[TopicIdPartition], str | None]
 
-    def still_has(self, revoked: Mapping[TopicIdPartition, int]) -> bool:
+    def still_has(self, revoked_partitions: Mapping[TopicIdPartition, int]) -> bool:
         """Whether the member still owns some of the revoked partitions."""
         return self.owned_partitions is None or any(
-            partition in revoked for partition in self.owned_partitions
+            partition in revoked_partitions for partition in self.owned_partitions
         )
 
 
@@ -568,7 +568,6 @@ def _next_step(member: ConsumerMember, member_target: MemberTarget) -> ConsumerM
 def _partitions_of_topics(
     partitions: frozenset[TopicIdPartition], topics: Collection[uuid.UUID]
 ) -> frozenset[TopicIdPartition]:
-    """The partitions of these topics."""
     is_in_topics, topic_id = False, None
     other_partitions = []
     for partition in partitions:

@@ -269,8 +269,12 @@ class ConsumerGroup:
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
         """The names of topics that a member subscribes to."""
-        resolved = self.resolved.get(member.topic_regex or "")
-        return member.topic_names if resolved is None else member.topic_names | resolved.topics
+        resolved_regex = self.resolved.get(member.topic_regex or "")
+        return (
+            member.topic_names
+            if resolved_regex is None
+            else member.topic_names | resolved_regex.topics
+        )
 
     def owner_of(self, partition: TopicIdPartition) -> str | None:
         """The member that owns the partition, or has not released it yet."""

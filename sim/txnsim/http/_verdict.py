@@ -53,16 +53,16 @@ class VerdictRoutes(ClusterNoun):
         self,
         cluster: SimCluster,
         facts_reader: ClusterFactsReader | None = None,
-        traced: TracedCluster | None = None,
+        traced_cluster: TracedCluster | None = None,
     ) -> None:
         """Args:
         cluster: The cluster.
         facts_reader: Reads its facts; another one unless given.
-        traced: Reads its trace; None without the lab.
+        traced_cluster: Reads its trace; None without the lab.
         """
         super().__init__(cluster)
         self._facts_reader: Final = facts_reader or ClusterFactsReader(cluster)
-        self._traced = traced
+        self._traced = traced_cluster
 
     @Operation(
         "get",

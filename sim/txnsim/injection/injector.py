@@ -94,7 +94,7 @@ class Injector:
         tracer: Tracer,
         tasks: Tasks,
         rng: Rng,
-        refuses: Refuses | None = None,
+        refusal_of: Refuses | None = None,
         doubt_of: Doubts | None = None,
     ) -> None:
         """Start without rules and without control of the cluster.
@@ -104,7 +104,7 @@ class Injector:
             tracer: Gets ``fault.arm``, ``fault.hit`` and ``fault.release``.
             tasks: Runs actions on the cluster.
             rng: Source of chance: each rule has its own stream, ``fault.<id>``.
-            refuses: Gives the reason why a rule can't strike here; None if every rule can.
+            refusal_of: Gives the reason why a rule can't strike here; None if every rule can.
             doubt_of: Gives the reason why a rule can't strike in the present cluster.
         """
         self.is_armed = False
@@ -112,7 +112,7 @@ class Injector:
         """Carries out actions on the cluster; while it is None, rules with such actions are
         refused.
         """
-        self._refuses = refuses
+        self._refusal_of = refusal_of
         self._doubt_of = doubt_of
         self._clock = clock
         self._tracer = tracer
@@ -139,7 +139,7 @@ class Injector:
                 it.
             CannotStrikeError: The rule can't strike here.
         """
-        if self._refuses is not None and (refusal_reason := self._refuses(rule)) is not None:
+        if self._refusal_of is not None and (refusal_reason := self._refusal_of(rule)) is not None:
             raise CannotStrikeError(refusal_reason)
         if rule.id in self._rules:
             raise ValueError(f"a rule {rule.id!r} is armed already")
@@ -188,10 +188,10 @@ class Injector:
             armed_rule.held_crossings = {}
             armed_rule.held_by_line = {}
             armed_rule.released += len(held_crossings)
-            for future, crossing in held_crossings.items():
+            for future, held_crossing in held_crossings.items():
                 if not future.done():
                     future.set_result(
-                        (self._trace_release(armed_rule, (crossing.hit_event,)), fate)
+                        (self._trace_release(armed_rule, (held_crossing.hit_event,)), fate)
                     )
         self._update_armed()
         return len(held_crossings) + ended_count
@@ -454,12 +454,14 @@ class Injector:
         """
         armed_rule.passed += 1
         if armed_rule.passed == overtaking_max:
-            future, crossing = next(reversed(armed_rule.held_crossings.items()))
+            future, held_crossing = next(reversed(armed_rule.held_crossings.items()))
             armed_rule.let_go(future)
             if not future.done():
                 armed_rule.released += 1
                 # The loop wakes it after the present callback: the one that passes is ahead.
-                future.set_result((self._trace_release(armed_rule, (crossing.hit_event,)), Pass()))
+                future.set_result(
+                    (self._trace_release(armed_rule, (held_crossing.hit_event,)), Pass())
+                )
 
     def _delay(self, delay_ms: int) -> Awaitable[FaultEffect]:
         future: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()

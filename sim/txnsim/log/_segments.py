@@ -98,7 +98,6 @@ class Segments:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all segments."""
         return sum(segment.size_bytes for segment in self._segments)
 
     @property

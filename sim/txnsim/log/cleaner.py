@@ -151,12 +151,12 @@ def clean(log: PartitionLog, dirty_part: DirtyPart, now_ms: int) -> Pauses[None]
     for segment_group in _segment_groups(
         log.local.inactive_segments(0, key_offsets.end_offset), log, dirty_part.end_offset
     ):
-        rewriting = _SegmentRewriting(log, key_offsets, cleaned_txns, now_ms)
-        for compressed_records in rewriting.rewrite(segment_group):
+        segment_rewriting = _SegmentRewriting(log, key_offsets, cleaned_txns, now_ms)
+        for compressed_records in segment_rewriting.rewrite(segment_group):
             yield compressed_records
             if log.local.generation != generation:
                 return
-        if not log.replace_segments(segment_group, rewriting.cleaned, cleaned_txns.kept):
+        if not log.replace_segments(segment_group, segment_rewriting.cleaned, cleaned_txns.kept):
             return
     log.local.cleaned_until = key_offsets.end_offset
 

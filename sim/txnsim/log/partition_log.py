@@ -512,7 +512,7 @@ class PartitionLog:
             end_offset=self.local.end_offset,
             now_ms=now_ms,
             expiration_ms=self.config.producer_id_expiration_ms,
-            released_below=lambda: self.high_watermark,
+            read_released_below=lambda: self.high_watermark,
         )
 
     # Commands: upkeep

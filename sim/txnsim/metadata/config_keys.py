@@ -208,10 +208,8 @@ def displayed_value(key: ConfigKey, config_value: str) -> str:
 
 
 def invalid_request(reason: str) -> Rejection:
-    """INVALID_REQUEST with this reason."""
     return Rejection(error=ErrorCode.invalid_request, reason=reason)
 
 
 def invalid_config(reason: str) -> Rejection:
-    """INVALID_CONFIG with this reason."""
     return Rejection(error=ErrorCode.invalid_config, reason=reason)

@@ -99,7 +99,6 @@ def group_intervals(group_configs: Configs | None, settings: Settings) -> GroupI
 
 
 def share_intervals(group_configs: Configs | None, settings: Settings) -> GroupIntervals:
-    """The intervals of a share group with these configs."""
     intervals = GroupIntervals(
         settings.group_share_session_timeout_ms,
         settings.group_share_heartbeat_interval_ms,
@@ -192,7 +191,6 @@ class DeadLetterConfigs(NamedTuple):
 
 
 def dead_letter_configs(group_configs: Configs | None) -> DeadLetterConfigs:
-    """The dead letter configs of a share group."""
     if group_configs is None:
         return DeadLetterConfigs()
     return DeadLetterConfigs(
@@ -398,9 +396,10 @@ def settings_complaints(settings: Settings) -> Iterator[tuple[tuple[str, str], s
             yield (lower_name, upper_name), message_text
 
     for group_kind in _GROUP_KINDS:
-        for setting in _OF_MEMBERS:
+        for setting_name in _OF_MEMBERS:
             own_name, minimum_name, maximum_name = (
-                f"group.{group_kind}.{bound_kind}{setting}" for bound_kind in ("", "min.", "max.")
+                f"group.{group_kind}.{bound_kind}{setting_name}"
+                for bound_kind in ("", "min.", "max.")
             )
             yield from at_most(
                 minimum_name, maximum_name, f"{maximum_name} must be {_ABOVE} {minimum_name}"
@@ -412,7 +411,7 @@ def settings_complaints(settings: Settings) -> Iterator[tuple[tuple[str, str], s
                 own_name, maximum_name, f"{own_name} must be {_BELOW} {maximum_name}"
             )
         session_name, heartbeat_name = (
-            f"group.{group_kind}.{setting}" for setting in _OF_MEMBERS[:2]
+            f"group.{group_kind}.{setting_name}" for setting_name in _OF_MEMBERS[:2]
         )
         if int(_setting_value(heartbeat_name, settings) or 0) >= int(
             _setting_value(session_name, settings) or 0
@@ -421,14 +420,17 @@ def settings_complaints(settings: Settings) -> Iterator[tuple[tuple[str, str], s
                 (heartbeat_name, session_name),
                 f"{heartbeat_name} must be less than {session_name}",
             )
-    for setting in _OF_SHARES:
+    for setting_name in _OF_SHARES:
         own_name, minimum_name, maximum_name = (
-            f"group.share.{bound_kind}{setting}" for bound_kind in ("", "min.", "max.")
+            f"group.share.{bound_kind}{setting_name}" for bound_kind in ("", "min.", "max.")
         )
         yield from at_most(minimum_name, own_name, f"{own_name} must be {_ABOVE} {minimum_name}")
         yield from at_most(own_name, maximum_name, f"{maximum_name} must be {_ABOVE} {own_name}")
-    for setting in ("standby.replicas", "warmup.replicas"):
-        own_name, maximum_name = f"group.streams.num.{setting}", f"group.streams.max.{setting}"
+    for setting_name in ("standby.replicas", "warmup.replicas"):
+        own_name, maximum_name = (
+            f"group.streams.num.{setting_name}",
+            f"group.streams.max.{setting_name}",
+        )
         yield from at_most(own_name, maximum_name, f"{own_name} must be {_BELOW} {maximum_name}")
     own_name, minimum_name = (
         f"group.streams.{bound_kind}task.offset.interval.ms" for bound_kind in ("", "min.")

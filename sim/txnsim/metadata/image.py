@@ -166,7 +166,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
             return None
         return topic.partitions[topic_partition.partition]
 
-    def existing(self, topic_names: AbstractSet[str] | Mapping[str, object]) -> list[str]:
+    def existing_topics(self, topic_names: AbstractSet[str] | Mapping[str, object]) -> list[str]:
         """The names that existing topics have; iterates over the smaller side."""
         image_topics = self.topics
         if len(topic_names) > len(image_topics):
@@ -250,11 +250,11 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
 
     def without_topic(self, topic_name: str) -> ClusterImage:
         topics = Topics(self.topics, old_topics=self.topics, changed_names=(topic_name,))
-        topic_names = dict(self.topic_names)
-        del topic_names[topics.pop(topic_name).topic_id]
+        name_by_topic_id = dict(self.topic_names)
+        del name_by_topic_id[topics.pop(topic_name).topic_id]
         return self._next_image(
             topics=topics,
-            topic_names=topic_names,
+            topic_names=name_by_topic_id,
         )
 
     def with_partition(
@@ -352,7 +352,6 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         return self._next_image(acls=acls)
 
     def with_scram(self, scram: Credentials) -> ClusterImage:
-        """The image with those SCRAM credentials."""
         return self._next_image(scram=scram)
 
     def _topics_with(self, topics: Mapping[str, TopicImage]) -> Topics:

@@ -105,11 +105,11 @@ class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _on_release(
-        self, verdict: FaultEffect | None, error: BaseException | None, on_verdict: Then
+        self, fault_effect: FaultEffect | None, error: BaseException | None, on_verdict: Then
     ) -> None:
         if error is None:
             if not self.is_stopped:
-                on_verdict(verdict)
+                on_verdict(fault_effect)
         elif not isinstance(error, asyncio.CancelledError):
             raise error
 
@@ -137,13 +137,13 @@ def timer_gate(fault_points: BrokerFaultPoints) -> TimerGate:
     return gate
 
 
-def is_lost(verdict: FaultEffect | None) -> bool:
+def is_lost(fault_effect: FaultEffect | None) -> bool:
     """Whether a fault drops the step."""
-    return verdict is not None and verdict.outcome is SubmitOutcome.DROP
+    return fault_effect is not None and fault_effect.outcome is SubmitOutcome.DROP
 
 
-def error_in(verdict: FaultEffect | None) -> int:
+def error_in(fault_effect: FaultEffect | None) -> int:
     """The error code that the fault injects; 0 if it injects none."""
-    if verdict is None or verdict.outcome is not SubmitOutcome.ERROR:
+    if fault_effect is None or fault_effect.outcome is not SubmitOutcome.ERROR:
         return 0
-    return verdict.error
+    return fault_effect.error

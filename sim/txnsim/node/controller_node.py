@@ -219,7 +219,7 @@ class ControllerNode:
                 self._fence_expired_brokers, clock.monotonic_ms() + delay_ms, _advanced_ms(clock)
             )
             # Heartbeats that are due as well come first.
-            at_turn_end = self._environment.tasks.at_turn_end
+            at_turn_end = self._environment.tasks.run_at_turn_end
             self._session_timer = clock.call_at(
                 clock.now_ms() + delay_ms, partial(at_turn_end, end_sessions)
             )

@@ -66,9 +66,9 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
         while self._pending_intake is not None:
             await self._pending_intake
 
-    def _on_fault_verdict(self, image: ClusterImage, verdict: FaultEffect | None) -> None:
+    def _on_fault_verdict(self, image: ClusterImage, fault_effect: FaultEffect | None) -> None:
         self._held_image = None
-        if not is_lost(verdict):
+        if not is_lost(fault_effect):
             self._take_up(image)
         self._receive_next()
 

@@ -36,7 +36,7 @@ ABORTED_RANGE: Final = "aborted-range"
 PRODUCER_SNAPSHOT: Final = "producer-snapshot"
 
 
-class Durable(msgspec.Struct, frozen=True, gc=False):
+class DurablePart(msgspec.Struct, frozen=True, gc=False):
     """The flushed part of a log before an append."""
 
     recovery_point: int
@@ -98,14 +98,14 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
 
     # Behind an append
 
-    def durable(self, log: PartitionLog) -> Durable:
+    def durable_part(self, log: PartitionLog) -> DurablePart:
         """The flushed part of the log before an append, to be passed to ``after_append``."""
-        return Durable(log.local.recovery_point, log.producers.newest_snapshot_offset)
+        return DurablePart(log.local.recovery_point, log.producers.newest_snapshot_offset)
 
     def after_append(
         self,
         log: PartitionLog,
-        durable_before: Durable,
+        durable_before: DurablePart,
         *,
         role: str = LEADER,
         abort_marker_offset: int | None = None,
@@ -143,7 +143,7 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
             self._flush(log, topic_partition, durable_before.recovery_point, role)
 
     def after_replication(
-        self, log: PartitionLog, durable_before: Durable, batch: ReplicatedBatch
+        self, log: PartitionLog, durable_before: DurablePart, batch: ReplicatedBatch
     ) -> None:
         """Do the same as ``after_append``, for a follower."""
         is_abort = batch.is_marker and not batch.committed
@@ -161,10 +161,10 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
         flushed_end = log.local.recovery_point
         log.local.lose_flush(recovery_before)
 
-        def flush(verdict: FaultEffect | None) -> None:
-            if error_in(verdict):
+        def flush(fault_effect: FaultEffect | None) -> None:
+            if error_in(fault_effect):
                 self.directory_failed()
-            elif not is_lost(verdict):
+            elif not is_lost(fault_effect):
                 log.local.flush_up_to(flushed_end)
 
         self.fault_points.go_on(

@@ -124,7 +124,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
             topics,
             settings=self.settings,
             new_topic_id=self.new_topic_id,
-            keys=self._topic_configs(),
+            key_by_name=self._topic_configs(),
         )
         return self._publish_created(creation_outcomes, validate_only=validate_only)
 
@@ -144,7 +144,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
                     topics,
                     settings=self.settings,
                     new_topic_id=self.new_topic_id,
-                    keys=self._topic_configs(),
+                    key_by_name=self._topic_configs(),
                 )
             )
             if self.image is image or controller.is_decision_valid(

@@ -306,9 +306,9 @@ class Peers:
             peer_release = (
                 fleet.controller if broker_id == CONTROLLER_ID else fleet.release_of(broker_id)
             )
-            own_version = fleet.highest(self._broker_id, api_key)
+            own_version = fleet.highest_version(self._broker_id, api_key)
             version = self._version_by_peer_and_api[broker_id, api_key] = min(
-                own_version, peer_release.highest(api_key)
+                own_version, peer_release.highest_version(api_key)
             )
         return version
 
@@ -322,9 +322,9 @@ class _NoTaskRunner:
 
 
 def _disconnected_answer(reason: str) -> Pending[Any]:
-    answer: Pending[Any] = Pending(_NoTaskRunner())
-    answer.fail(PeerDisconnectedError(reason))
-    return answer
+    pending_answer: Pending[Any] = Pending(_NoTaskRunner())
+    pending_answer.fail(PeerDisconnectedError(reason))
+    return pending_answer
 
 
 def _without_transaction_versions(command: WriteTxnMarkersCommand) -> WriteTxnMarkersCommand:

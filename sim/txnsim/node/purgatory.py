@@ -168,7 +168,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         return len(indexed_operations) + len(self.wide_operations)
 
     def _finish_operation(
-        self, operation: ParkedOperation, answer: Callable[[], object] | None
+        self, operation: ParkedOperation, give_answer: Callable[[], object] | None
     ) -> None:
         operations_of_timeout = self._by_timeout.get(operation.timeout_ms)
         if operations_of_timeout is not None:
@@ -182,9 +182,9 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
                     operations.pop(operation, None)
                     if not operations:
                         del self.parked[key]
-        if answer is not None and not operation.is_answered:
+        if give_answer is not None and not operation.is_answered:
             operation.is_answered = True
-            self.tasks.soon(answer)
+            self.tasks.run_soon(give_answer)
 
     def _waiting_for(self, key: KeyT) -> list[ParkedOperation]:
         return [
@@ -215,9 +215,9 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
                         self._late_answer(operation, key, is_released=bool(is_released))
                     if pace.has_done(LOOK_ELEMENTS):
                         await pace.yield_turn()
-                touched_meanwhile = self._late_keys.pop(key)
-                if touched_meanwhile is not None:  # touched meanwhile
-                    self._late_keys[key] = touched_meanwhile
+                was_touched = self._late_keys.pop(key)
+                if was_touched is not None:  # touched meanwhile
+                    self._late_keys[key] = was_touched
         finally:
             self._late_keys.clear()
 

@@ -72,19 +72,19 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
 
     # Changes
 
-    def submit(self, partition: LeaderPartition, change: IsrChange) -> None:
+    def submit(self, leader_partition: LeaderPartition, change: IsrChange) -> None:
         """Send a change with the next AlterPartition request."""
-        self._queued_changes[partition.topic_partition] = (partition, change)
+        self._queued_changes[leader_partition.topic_partition] = (leader_partition, change)
         self._send_queued()
 
     def check(self) -> None:
         """Ask for a smaller ISR of each partition with followers that have fallen behind."""
         lag_max_ms = self.settings().replica_lag_time_max_ms
         now_ms = self.clock.monotonic_ms()
-        for partition in self.replicas.replicated.values():
-            isr_change = partition.shrink_isr(lag_max_ms=lag_max_ms, now_ms=now_ms)
+        for leader_partition in self.replicas.replicated.values():
+            isr_change = leader_partition.shrink_isr(lag_max_ms=lag_max_ms, now_ms=now_ms)
             if isr_change is not None:
-                self.submit(partition, isr_change)
+                self.submit(leader_partition, isr_change)
 
     # Parts
 
@@ -117,16 +117,16 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
     def _on_answer(
         self,
         sent_changes: dict[TopicPartition, tuple[LeaderPartition, IsrChange]],
-        answer: Pending[AlterPartitionReply],
+        pending_answer: Pending[AlterPartitionReply],
     ) -> None:
         if not self._is_up:
             return
-        error = answer.exception()
+        error = pending_answer.exception()
         if error is not None and not isinstance(error, PeerError):
             raise error
-        if error is not None or answer.result().error:
+        if error is not None or pending_answer.result().error:
             changes_to_repeat = sent_changes
-            error_code = None if error is not None else ErrorCode(answer.result().error)
+            error_code = None if error is not None else ErrorCode(pending_answer.result().error)
             self._failures.note_failure(
                 self.broker_id,
                 type(error).__name__ if error_code is None else error_code.name.upper(),
@@ -134,7 +134,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
                 f" {', '.join(map(str, sent_changes))[:200]}",
             )
         else:
-            changes_to_repeat = self._take_answers(sent_changes, answer.result())
+            changes_to_repeat = self._take_answers(sent_changes, pending_answer.result())
             if not changes_to_repeat:
                 self._failures.forget_failures(self.broker_id)
                 self._retry_pause_ms = RETRY_PAUSE_MS
@@ -164,12 +164,15 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
             (answer.topic_id, answer.topic_partition.partition): answer
             for answer in reply.partitions
         }
-        for topic_partition, (partition, change) in sent_changes.items():
-            answer = answer_by_partition.get((partition.topic_id, topic_partition.partition))
-            if answer is None or self.replicas.replicated.get(topic_partition) is not partition:
+        for topic_partition, (leader_partition, change) in sent_changes.items():
+            answer = answer_by_partition.get((leader_partition.topic_id, topic_partition.partition))
+            if (
+                answer is None
+                or self.replicas.replicated.get(topic_partition) is not leader_partition
+            ):
                 continue
-            change_to_repeat = partition.take_answer(answer, change)
+            change_to_repeat = leader_partition.take_answer(answer, change)
             if change_to_repeat is not None:
-                changes_to_repeat[topic_partition] = (partition, change_to_repeat)
-            self.watermarks.advance(partition)
+                changes_to_repeat[topic_partition] = (leader_partition, change_to_repeat)
+            self.watermarks.advance(leader_partition)
         return changes_to_repeat

@@ -156,8 +156,8 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
                 checked it.
         """
         gate, events, topic_partition = self.gate, self.log_events, log.topic_partition
-        partition = self.replicas.replicated.get(topic_partition)
-        if needs_isr and partition is not None and partition.is_under_min_isr:
+        leader_partition = self.replicas.replicated.get(topic_partition)
+        if needs_isr and leader_partition is not None and leader_partition.is_under_min_isr:
             refusal = self.refuse_too_few_replicas(log)
             assert refusal is not None
             return refusal
@@ -166,7 +166,7 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
             disk_error = gate.refuse_full()
             if disk_error is not None:
                 return Rejection(error=disk_error, reason="the disk is full")
-            durable_before = gate.durable(log)
+            durable_before = gate.durable_part(log)
         is_traced = events.tracer.on
         append_outcome = batch.append_to_log(
             log, now_ms=self.clock.now_ms() if now_ms is None else now_ms
@@ -176,10 +176,10 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
                 batch.trace_refusal(events, append_outcome)
             return append_outcome
         previous_cause = batch.trace_append(events, log, append_outcome) if is_traced else None
-        if partition is None:
+        if leader_partition is None:
             is_committed = log.advance_high_watermark(log.local.end_offset)
         else:
-            is_committed = partition.note_append(self.watermarks.max_lag_and_now_ms)
+            is_committed = leader_partition.note_append(self.watermarks.max_lag_and_now_ms)
         purgatory = self.watermarks.purgatory
         if is_committed and (topic_partition in purgatory.parked or purgatory.wide_operations):
             purgatory.touch(topic_partition)
@@ -209,17 +209,17 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
     purgatory: Purgatory[TopicPartition]
     log_events: AppendEvents
 
-    def advance(self, partition: LeaderPartition) -> bool:
+    def advance(self, leader_partition: LeaderPartition) -> bool:
         """Move the high watermark as far as possible after a follower or the ISR has changed;
         returns whether it has moved.
         """
-        if not partition.advance_high_watermark(self.max_lag_and_now_ms):
+        if not leader_partition.advance_high_watermark(self.max_lag_and_now_ms):
             return False
-        tracer, topic_partition = self.log_events.tracer, partition.topic_partition
+        tracer, topic_partition = self.log_events.tracer, leader_partition.topic_partition
         if not tracer.on:
             self.purgatory.touch(topic_partition)
             return True
-        previous_cause = tracer.set_cause(self.log_events.trace_watermarks(partition.log))
+        previous_cause = tracer.set_cause(self.log_events.trace_watermarks(leader_partition.log))
         try:
             self.purgatory.touch(topic_partition)
         finally:
@@ -234,14 +234,14 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
 
     def note_raised_log_start(self, log: PartitionLog) -> None:
         """Inform followers and wake waiting requests after records of a led log were deleted."""
-        partition = self.replicas.replicated.get(log.topic_partition)
-        if partition is not None:
-            partition.note_raised_log_start()
+        leader_partition = self.replicas.replicated.get(log.topic_partition)
+        if leader_partition is not None:
+            leader_partition.note_raised_log_start()
         self.purgatory.touch(log.topic_partition)
 
-    def note_deletion(self, partition: LeaderPartition) -> None:
+    def note_deletion(self, leader_partition: LeaderPartition) -> None:
         """Wake waiting requests after a follower has deleted the same records as its leader."""
-        self.purgatory.touch(partition.topic_partition)
+        self.purgatory.touch(leader_partition.topic_partition)
 
 
 class Commits(msgspec.Struct, kw_only=True, eq=False):
@@ -335,8 +335,11 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
             return ErrorCode.kafka_storage_error if is_offline else ErrorCode.not_leader_or_follower
         if log.high_watermark <= last_offset:
             return None
-        partition = self.replicas.replicated.get(topic_partition)
-        if partition is not None and len(partition.maximal_isr) < partition.min_isr:
+        leader_partition = self.replicas.replicated.get(topic_partition)
+        if (
+            leader_partition is not None
+            and len(leader_partition.maximal_isr) < leader_partition.min_isr
+        ):
             # Even the largest ISR that may be true is too small
             # (Partition.checkEnoughReplicasReachOffset).
             return ErrorCode.not_enough_replicas_after_append

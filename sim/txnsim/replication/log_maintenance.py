@@ -58,7 +58,6 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
     # Life
 
     def start(self) -> None:
-        """Start the timers."""
         self._arm_retention(self.settings().log_initial_task_delay_ms)
         self._arm_log_starts_timer(self.settings().log_initial_task_delay_ms)
         if self.settings().log_cleaner_enable:

@@ -107,11 +107,13 @@ class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
     )
 
     def apply(
-        self, followed_replicas: Iterable[FollowedReplica], unfollowed: Iterable[TopicPartition]
+        self,
+        followed_replicas: Iterable[FollowedReplica],
+        unfollowed_partitions: Iterable[TopicPartition],
     ) -> None:
         """Starts following the new partitions and stops following the old ones."""
         changed_leaders: dict[BrokerId, None] = {}
-        for topic_partition in unfollowed:
+        for topic_partition in unfollowed_partitions:
             self._held_back_replicas.pop(topic_partition, None)
             self._stop_following(topic_partition, changed_leaders)
         for replica in followed_replicas:
@@ -128,7 +130,7 @@ class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
             changed_leaders[replica.leader] = None
         for leader in changed_leaders:
             # After the present callback, so that the leader has the same metadata by then.
-            self.tasks.soon(self._fetcher_by_leader[leader].send_changes)
+            self.tasks.run_soon(self._fetcher_by_leader[leader].send_changes)
 
     def let_lag(self, topic_partition: TopicPartition) -> None:
         """Stops fetching a partition until ``catch_up``, even if its leader changes."""
@@ -329,16 +331,16 @@ class _Fetcher:
             followed_partitions=self._partition_names,
         )
         self._session_epoch += 1
-        answer = self._peers.replica_fetch(self._leader, command)
-        if answer.is_done:
-            self._on_answer(request_number, answer)
+        pending_answer = self._peers.replica_fetch(self._leader, command)
+        if pending_answer.is_done:
+            self._on_answer(request_number, pending_answer)
         else:
-            answer.callbacks.append(partial(self._on_answer, request_number))
+            pending_answer.callbacks.append(partial(self._on_answer, request_number))
 
-    def _on_answer(self, request_number: int, answer: Pending[ReplicaFetchReply]) -> None:
+    def _on_answer(self, request_number: int, pending_answer: Pending[ReplicaFetchReply]) -> None:
         if self._is_stopped:
             return
-        error, reply = answer.error, answer.value
+        error, reply = pending_answer.error, pending_answer.value
         if reply is None:
             assert error is not None
             if not isinstance(error, PeerError):
@@ -417,7 +419,7 @@ class _Fetcher:
                         is_abandoned = True
                         break
                     now_ms = self._clock.now_ms()
-                    durable_before = self._gate.durable(log)
+                    durable_before = self._gate.durable_part(log)
                 if batch.base_offset < log.local.end_offset and self._was_sent_twice(log, batch):
                     continue
                 if batch.leader_epoch > followed_partition.leader_epoch:
@@ -621,20 +623,20 @@ class _Fetcher:
         self,
         followed_partition: _FollowedPartition,
         timestamp_ms: int,
-        answer: Pending[ReplicaOffsetReply],
+        pending_answer: Pending[ReplicaOffsetReply],
     ) -> None:
         topic_partition = followed_partition.log.topic_partition
         if self._is_stopped or self._followed.get(topic_partition) is not followed_partition:
             return
-        error = answer.exception()
+        error = pending_answer.exception()
         if error is not None and not isinstance(error, PeerError):
             raise error
-        if error is not None or answer.result().error:
+        if error is not None or pending_answer.result().error:
             self._delay_partition(
-                followed_partition, answer.result().error if error is None else None
+                followed_partition, pending_answer.result().error if error is None else None
             )
             return
-        offset, log = answer.result().offset, followed_partition.log
+        offset, log = pending_answer.result().offset, followed_partition.log
         if timestamp_ms == LATEST_TIMESTAMP:
             if offset >= log.log_end_offset:
                 self._ask_leader_offset(followed_partition, EARLIEST_TIMESTAMP)

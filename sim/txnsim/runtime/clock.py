@@ -130,24 +130,24 @@ class LoopClock:
         self,
         loop: asyncio.AbstractEventLoop,
         *,
-        wall_ns: Callable[[], int],
-        monotonic_ns: Callable[[], int],
+        read_wall_ns: Callable[[], int],
+        read_monotonic_ns: Callable[[], int],
         monotonic_start_ms: int = 0,
     ) -> None:
         """Start the clocks of a run.
 
         Args:
-            loop: Arms the timers; its ``call_later`` must go with ``monotonic_ns``.
-            wall_ns: Nanoseconds since the epoch.
-            monotonic_ns: Nanoseconds of the monotonic source.
+            loop: Arms the timers; its ``call_later`` must go with ``read_monotonic_ns``.
+            read_wall_ns: Nanoseconds since the epoch.
+            read_monotonic_ns: Nanoseconds of the monotonic source.
             monotonic_start_ms: Value of ``monotonic_ms`` at the start of the run.
         """
         self._loop = loop
-        self.wall_ns = wall_ns
-        self._monotonic_ns = monotonic_ns
-        self.start_ns = monotonic_ns()
+        self.wall_ns = read_wall_ns
+        self._monotonic_ns = read_monotonic_ns
+        self.start_ns = read_monotonic_ns()
         """Time by ``stopwatch_ns`` at which this clock was made."""
-        self.stopwatch_ns = monotonic_ns
+        self.stopwatch_ns = read_monotonic_ns
         self._monotonic_offset_ns = monotonic_start_ms * 1_000_000 - self.start_ns
         self.advanced_ms = 0
         """Sum of all advances and shifts."""

@@ -131,16 +131,18 @@ class Turns:
         queue = self._waiting_workers
         last_number = self._number
         self.spent_ns = 0
-        requeued: list[tuple[int, int, TurnWorker]] = []
+        requeued_workers: list[tuple[int, int, TurnWorker]] = []
         while queue and self.spent_ns < self.limit_ns:
             waiting_entry = heappop(queue)
             _, queue_number, worker = waiting_entry
             if queue_number > last_number:
-                requeued.append(waiting_entry)  # it came in this turn: sockets are looked at first
+                requeued_workers.append(
+                    waiting_entry
+                )  # it came in this turn: sockets are looked at first
                 continue
             self._least_ns = max(self._least_ns, worker.used_ns)
             worker.work_until(self.spent_ns + self.limit_ns // min(len(queue) + 1, SHARES_MAX))
-        for waiting_entry in requeued:
+        for waiting_entry in requeued_workers:
             heappush(queue, waiting_entry)
         self._is_due = bool(queue)
         if queue:
@@ -278,10 +280,10 @@ class Pace:
         "is_wanted",
     )
 
-    def __init__(self, turns: Turns, stopwatch_ns: Callable[[], int]) -> None:
+    def __init__(self, turns: Turns, read_stopwatch_ns: Callable[[], int]) -> None:
         self._slices = TimeSlices(turns)
-        self._stopwatch_ns = stopwatch_ns
-        self._begun_ns = stopwatch_ns()
+        self._stopwatch_ns = read_stopwatch_ns
+        self._begun_ns = read_stopwatch_ns()
         self._elements = self._look_count = 0
         self.has_rested = False
         """Whether the work exceeded one slice."""

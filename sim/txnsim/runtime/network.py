@@ -82,7 +82,7 @@ class PeerLinks:
         tasks: LoopTasks,
         tracer: Tracer,
         interceptor: Interceptor | None = None,
-        latency_ms: Callable[[BrokerId, BrokerId], float] | None = None,
+        latency_ms_of: Callable[[BrokerId, BrokerId], float] | None = None,
         describe_command: Callable[[object], Subject] = subject_of,
     ) -> None:
         """Make links without cuts, and without brokers.
@@ -94,7 +94,8 @@ class PeerLinks:
             tracer: Records ``msg.*`` on peer links.
             interceptor: Asked at the peer fault points; the idle one if None. May be replaced
                 later.
-            latency_ms: Drawn once per message and link; None delivers in the next turn of the loop.
+            latency_ms_of: Called once per message and link; None delivers in the next turn of the
+                loop.
             describe_command: Returns the subject of a command, for fault rules.
         """
         self.interceptor: Interceptor = interceptor or PassAll()
@@ -103,7 +104,7 @@ class PeerLinks:
         self._stopwatch_ns = clock.stopwatch_ns
         self._tasks = tasks
         self._tracer = tracer
-        self._latency_ms = latency_ms
+        self._latency_ms = latency_ms_of
         self._describe = describe_command
         self._handler_by_broker: dict[BrokerId, PeerHandler] = {}
         self._cuts = LinkCuts()
@@ -153,7 +154,7 @@ class PeerLinks:
         send_callbacks = self._cuts.heal((source, target))
         self._has_cuts = bool(self._cuts)
         for send_on in send_callbacks:
-            self._tasks.soon(send_on)
+            self._tasks.run_soon(send_on)
         if was_cut:
             self._cuts.notify_watchers((source, target))
 
@@ -216,7 +217,7 @@ class PeerLinks:
         - PeerDisconnectedError: the peer is not there or went away, or the link was cut;
         - PeerTimeoutError: no reply within ``timeout_ms`` (monotonic).
         """
-        answer: Pending[Any] = Pending(self._tasks)
+        pending_answer: Pending[Any] = Pending(self._tasks)
         pending_calls = self._pending_calls.get(timeout_ms)
         if pending_calls is None:
             pending_calls = self._pending_calls[timeout_ms] = {}
@@ -230,7 +231,7 @@ class PeerLinks:
             correlation_id=self._correlation_id,
             asked_ns=self._stopwatch_ns(),
             timeout_ms=timeout_ms,
-            answer=answer,
+            answer=pending_answer,
             pending=pending_calls,
         )
         # Others with this timeout were asked before, and the timer watches the first of them.
@@ -254,8 +255,8 @@ class PeerLinks:
                 self._latency_ms(source, target), self._due_to(call, lambda: self._arrive(call))
             )
         else:
-            self._tasks.soon(partial(self._arrive, call))
-        return answer
+            self._tasks.run_soon(partial(self._arrive, call))
+        return pending_answer
 
     # The way there
 
@@ -286,14 +287,18 @@ class PeerLinks:
             cause_before = tracer.set_cause(call.send_event)
         try:
             # A command is delivered as an object, without encoding.
-            answer = handler(call.api_key, call.api_version, call.command, source)
-            if type(answer) is Pending:
-                if answer.is_done:
-                    self._take_answer(call, answer)
+            pending_answer = handler(call.api_key, call.api_version, call.command, source)
+            if type(pending_answer) is Pending:
+                if pending_answer.is_done:
+                    self._take_answer(call, pending_answer)
                 else:
-                    answer.callbacks.append(partial(self._take_answer, call))
+                    pending_answer.callbacks.append(partial(self._take_answer, call))
             else:
-                coroutine = answer if type(answer) is CoroutineType else as_coroutine(answer)
+                coroutine = (
+                    pending_answer
+                    if type(pending_answer) is CoroutineType
+                    else as_coroutine(pending_answer)
+                )
                 self._tasks.drive(
                     coroutine, partial(self._finish_handling, call), name="peer request"
                 )
@@ -305,17 +310,17 @@ class PeerLinks:
 
     # The way back
 
-    def _take_answer(self, call: PeerCall, answer: Pending[Any]) -> None:
-        if answer.error is not None:
-            self._finish_handling(call, None, answer.error)
+    def _take_answer(self, call: PeerCall, pending_answer: Pending[Any]) -> None:
+        if pending_answer.error is not None:
+            self._finish_handling(call, None, pending_answer.error)
         elif call.correlation_id in call.pending:
             if call.traced_as is _TRACED_OFF and not (
                 self._has_cuts or self.interceptor.is_armed or self._latency_ms is not None
             ):
                 del call.pending[call.correlation_id]  # _answer, written out: the hot path
-                call.answer.resolve(answer.value)
+                call.answer.resolve(pending_answer.value)
             else:
-                self._send_reply(call, answer.value)
+                self._send_reply(call, pending_answer.value)
 
     def _finish_handling(self, call: PeerCall, reply: object, error: BaseException | None) -> None:
         if error is None:
@@ -454,17 +459,17 @@ class PeerLinks:
         self,
         point: FaultPoint,
         call: PeerCall,
-        verdict: FaultEffect | None,
+        fault_effect: FaultEffect | None,
         error: BaseException | None,
         send_on: Callable[[], object],
     ) -> None:
         self._waiting_calls.pop(call, None)
         if error is not None:
             call.fail(PeerDisconnectedError(f"{call}: its wait at {point} was ended ({error!r})"))
-        elif verdict is None:
+        elif fault_effect is None:
             send_on()
         else:
-            self._obey_verdict(point, call, verdict, send_on)
+            self._obey_verdict(point, call, fault_effect, send_on)
 
     def _obey_verdict(
         self, point: FaultPoint, call: PeerCall, verdict: FaultEffect, send_on: Callable[[], object]
@@ -504,8 +509,8 @@ class PeerLinks:
         if call.is_awaited:
             timeout_ms = next(
                 call_timeout_ms
-                for call_timeout_ms, calls in self._pending_calls.items()
-                if calls is call.pending
+                for call_timeout_ms, call_by_id in self._pending_calls.items()
+                if call_by_id is call.pending
             )
             self._time_out(call, timeout_ms)
 
@@ -554,9 +559,9 @@ class PeerLinks:
         each counts.
         """
         first_deadlines = [
-            self._deadline_ms(next(iter(calls.values())))
-            for calls in self._pending_calls.values()
-            if calls
+            self._deadline_ms(next(iter(call_by_id.values())))
+            for call_by_id in self._pending_calls.values()
+            if call_by_id
         ]
         if self._deadline_timer is not None:
             self._deadline_timer.cancel()
@@ -569,10 +574,12 @@ class PeerLinks:
     def _expire(self) -> None:
         self._deadline_timer = None
         now_ms = self._clock.monotonic_ms()
-        for timeout_ms, calls in list(self._pending_calls.items()):
-            while calls and self._deadline_ms(call := next(iter(calls.values()))) <= now_ms:
+        for timeout_ms, call_by_id in list(self._pending_calls.items()):
+            while (
+                call_by_id and self._deadline_ms(call := next(iter(call_by_id.values()))) <= now_ms
+            ):
                 self._time_out(call, timeout_ms)
-            if not calls:
+            if not call_by_id:
                 del self._pending_calls[timeout_ms]
         self._arm_deadline()
 
@@ -595,7 +602,9 @@ class PeerLinks:
         self._tracer.set_cause(cause_before)
 
     def _fail_where(self, is_affected: Callable[[Link], bool], reason: str) -> None:
-        pending_calls = [call for calls in self._pending_calls.values() for call in calls.values()]
+        pending_calls = [
+            call for call_by_id in self._pending_calls.values() for call in call_by_id.values()
+        ]
         for call in [*pending_calls, *self._waiting_calls]:
             if is_affected(call.link):
                 call.is_lost = True

@@ -167,7 +167,7 @@ class LoopTasks:
         loop: asyncio.AbstractEventLoop,
         *,
         tracer: Tracer | None = None,
-        stopwatch_ns: Callable[[], int] = lambda: 0,
+        read_stopwatch_ns: Callable[[], int] = lambda: 0,
         has_threads: bool = False,
     ) -> None:
         """Run on ``loop``.
@@ -176,14 +176,14 @@ class LoopTasks:
             loop: Has the turns, and the tasks of coroutines that wait for futures.
             tracer: Gets the current cause of coroutines that are run by hand. Without one each
                 driven coroutine gets a context of its own.
-            stopwatch_ns: Tells when a turn has lasted long enough; without it, only callbacks are
-                counted.
+            read_stopwatch_ns: Tells when a turn has lasted long enough; without it, only callbacks
+                are counted.
             has_threads: Whether threads may do work.
         """
         self._loop = loop
         self.unpacker = Unpacker(unpacks_in_thread=has_threads)
         """Decompresses large record batches outside of the loop."""
-        self._stopwatch_ns = stopwatch_ns
+        self._stopwatch_ns = read_stopwatch_ns
         self.turns = Turns(loop)
         """Shares turns among workers whose work exceeds one turn."""
         self._tracer = tracer
@@ -207,11 +207,11 @@ class LoopTasks:
         """Number of tasks and driven coroutines that have not ended yet."""
         return len(self._running_tasks) + len(self._parked_coroutines)
 
-    def soon(self, callback: Callable[[], object]) -> None:
+    def run_soon(self, callback: Callable[[], object]) -> None:
         """Run ``callback`` after the current one, before the loop looks at its sockets again.
 
-        Callbacks that it adds by ``soon`` run in the same turn: brokers finish an exchange before
-        the next request of a client is read.
+        Callbacks that it adds by ``run_soon`` run in the same turn: brokers finish an exchange
+        before the next request of a client is read.
         """
         tracer = self._tracer
         cause = NO_CAUSE
@@ -222,8 +222,8 @@ class LoopTasks:
         if not self.is_drain_due:
             self.drain_soon()
 
-    def at_turn_end(self, callback: Callable[[], object]) -> None:
-        """Run ``callback`` when no ``soon`` callback is left, or the turn was long enough.
+    def run_at_turn_end(self, callback: Callable[[], object]) -> None:
+        """Run ``callback`` when no ``run_soon`` callback is left, or the turn was long enough.
 
         Answers are written then: written one after the other they cost a tenth less on both sides
         than written between requests.

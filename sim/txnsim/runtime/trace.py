@@ -109,7 +109,7 @@ class Tracer:
         start_ns: int | None = None,
         level: TraceLevel = TraceLevel.OFF,
         ring_bytes: int | None = None,
-        run: RunInfo | None = None,
+        run_info: RunInfo | None = None,
         is_strict: bool = False,
     ) -> None:
         """Start an empty trace.
@@ -120,15 +120,15 @@ class Tracer:
                 times are converted when lines are made.
             level: How much is recorded.
             ring_bytes: Approximate memory for the newest events in bytes; None keeps all events.
-            run: Information for the header.
+            run_info: Information for the header.
             is_strict: Refuse payload fields that are not in the table of kinds.
         """
-        self.run = run or RunInfo()
+        self.run = run_info or RunInfo()
         self._now = read_clock
         self.is_strict = is_strict
         """Whether payloads are made at once and checked against the table of kinds."""
         self._form = TraceLines(start_ns) if ring_bytes is None else TraceRows(start_ns)
-        self._ring = Ring(ring_bytes, self._form)
+        self._ring = TraceRing(ring_bytes, self._form)
         self._pending_events: list[NotedEvent] = []
         """The newest events, not encoded yet."""
         self._next_index = 0
@@ -272,15 +272,15 @@ class Tracer:
 
     # Beginning in the middle
 
-    def begin_with(self, snapshot: Snapshot, run_later: Defer) -> None:
+    def begin_with(self, read_snapshot_parts: Snapshot, run_later: Defer) -> None:
         """Let recordings that begin in the middle open with a snapshot: when the level is raised,
         and repeatedly where a ring drops old events.
 
         Args:
-            snapshot: Yields the payloads of its parts, each made when it is needed.
+            read_snapshot_parts: Yields the payloads of its parts, each made when it is needed.
             run_later: Runs a callback in a later turn of the loop, for the next part.
         """
-        self._snapshot, self._defer = snapshot, run_later
+        self._snapshot, self._defer = read_snapshot_parts, run_later
         self._plan_snapshot(0)
 
     def tell_snapshot(self) -> None:
@@ -626,7 +626,7 @@ _KIND_COLUMN, _TX_COLUMN, _DATA_COLUMN = 3, 4, 5
 """Indices of values in a row."""
 
 
-class Lives(msgspec.Struct):
+class TransactionLives(msgspec.Struct):
     """What some consecutive events say about transactions, by transactional id."""
 
     open_ids: set[str]
@@ -634,36 +634,36 @@ class Lives(msgspec.Struct):
     ended_ids: set[str]
     """Transactional ids whose transaction ended here; a new one may have begun since."""
 
-    def follow(self, next_lives: Lives) -> None:
+    def follow(self, next_lives: TransactionLives) -> None:
         """Add the lives of the events that come next."""
         self.open_ids = (self.open_ids - next_lives.ended_ids) | next_lives.open_ids
         self.ended_ids |= next_lives.ended_ids
 
 
-def lives_of(rows: Sequence[Row]) -> Lives:
+def lives_of(rows: Sequence[Row]) -> TransactionLives:
     """Which transactions are open after these events, and which ended in them."""
-    last_of_tx: dict[Any, int] = {row[_TX_COLUMN]: index for index, row in enumerate(rows)}
+    last_index_by_tx: dict[Any, int] = {row[_TX_COLUMN]: index for index, row in enumerate(rows)}
     last_index_of_id: dict[str, int] = {}
-    for tx, index in last_of_tx.items():
+    for tx, index in last_index_by_tx.items():
         transactional_id = _transactional_id_of(tx)
         if transactional_id:
             last_index_of_id[transactional_id] = max(
                 index, last_index_of_id.get(transactional_id, -1)
             )
-    end_index: dict[str, int] = {}
+    end_index_by_id: dict[str, int] = {}
     for index, row in enumerate(rows):
         if row[_KIND_COLUMN] == "txn.complete":
             event_data = row[_DATA_COLUMN]
             if isinstance(event_data, dict) and event_data["state"] in _END_STATES:
-                end_index[_transactional_id_of(row[_TX_COLUMN])] = index
-    end_index.pop("", None)
-    return Lives(
+                end_index_by_id[_transactional_id_of(row[_TX_COLUMN])] = index
+    end_index_by_id.pop("", None)
+    return TransactionLives(
         {
             transactional_id
             for transactional_id, index in last_index_of_id.items()
-            if index > end_index.get(transactional_id, -1)
+            if index > end_index_by_id.get(transactional_id, -1)
         },
-        set(end_index),
+        set(end_index_by_id),
     )
 
 
@@ -676,7 +676,7 @@ def _transactional_id_of(tx: Any) -> str:
     return name_match[1] if name_match else ""
 
 
-NO_LIVES: Final = Lives(set(), set())
+NO_LIVES: Final = TransactionLives(set(), set())
 """For events that are not about transactions; never changed."""
 
 
@@ -693,15 +693,15 @@ class _Chunk:
 
     __slots__ = ("batches", "first", "is_opening", "lives", "size")
 
-    def __init__(self, batch: _Batch, lives: Lives, *, is_opening: bool) -> None:
+    def __init__(self, batch: _Batch, lives: TransactionLives, *, is_opening: bool) -> None:
         self.first = batch.first_event
         self.batches = [batch]
-        self.lives = Lives(set(lives.open_ids), set(lives.ended_ids))
+        self.lives = TransactionLives(set(lives.open_ids), set(lives.ended_ids))
         self.size = len(batch.encoded) + BATCH_OVERHEAD + self._size_of_lives()
         self.is_opening = is_opening
         """Its first event is a snapshot."""
 
-    def add(self, batch: _Batch, lives: Lives) -> None:
+    def add(self, batch: _Batch, lives: TransactionLives) -> None:
         self.batches.append(batch)
         lives_size_before = self._size_of_lives()
         self.lives.follow(lives)
@@ -711,7 +711,7 @@ class _Chunk:
         return getsizeof(self.lives.open_ids) + getsizeof(self.lives.ended_ids)
 
 
-class Ring:
+class TraceRing:
     """The newest events of a trace, up to a number of bytes."""
 
     def __init__(self, bytes_max: int | None, form: StoredForm) -> None:
@@ -738,7 +738,12 @@ class Ring:
     # Writing
 
     def add(
-        self, encoded: bytes, event_count: int, lives: Lives = NO_LIVES, *, is_opening: bool = False
+        self,
+        encoded: bytes,
+        event_count: int,
+        lives: TransactionLives = NO_LIVES,
+        *,
+        is_opening: bool = False,
     ) -> None:
         """Add the next events.
 

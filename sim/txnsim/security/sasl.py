@@ -231,7 +231,7 @@ def exchange(
     *,
     plain_users: Mapping[str, str],
     credentials: Credentials,
-    nonce: Callable[[], str],
+    make_nonce: Callable[[], str],
     now_ms: int,
     bearer_rules: BearerRules = UNSECURED_TOKEN_RULES,
 ) -> SaslExchange:
@@ -244,7 +244,7 @@ def exchange(
         return PlainExchange(plain_users)
     if mechanism == OAUTHBEARER:
         return BearerExchange(now_ms=now_ms, bearer_rules=bearer_rules)
-    return ScramExchange(mechanism, credentials, nonce=nonce())
+    return ScramExchange(mechanism, credentials, nonce=make_nonce())
 
 
 def _claims_complaint(

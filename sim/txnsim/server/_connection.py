@@ -603,14 +603,14 @@ class RequestConnection(asyncio.Protocol):
         return self._fault_points
 
     def _apply_opening_verdict(
-        self, verdict: FaultEffect | None, error: BaseException | None
+        self, fault_effect: FaultEffect | None, error: BaseException | None
     ) -> None:
         """Begin or break a new connection after its fault point."""
         if isinstance(error, asyncio.CancelledError):
             return
-        outcome = SubmitOutcome.PASS if verdict is None else verdict.outcome
-        if verdict is not None and outcome is SubmitOutcome.DISCONNECT:
-            self._break_connection(is_reset=verdict.is_reset)
+        outcome = SubmitOutcome.PASS if fault_effect is None else fault_effect.outcome
+        if fault_effect is not None and outcome is SubmitOutcome.DISCONNECT:
+            self._break_connection(is_reset=fault_effect.is_reset)
         elif outcome is not SubmitOutcome.DROP:  # a dropped connection gets no answers
             self._unmute()
 
@@ -776,7 +776,7 @@ def controller_complaint(request: Request) -> UnsupportedRequestError | None:
     then closes the client's connection (ForwardingManager, EnvelopeUtils.parseForwardedRequest).
     """
     controller_release = request.broker.metadata.fleet.controller
-    if not controller_release.features or request.api_version <= controller_release.highest(
+    if not controller_release.features or request.api_version <= controller_release.highest_version(
         request.api_key
     ):
         return None

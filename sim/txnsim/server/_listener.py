@@ -44,8 +44,7 @@ class ClientConnection(Protocol):
     def give_up(self, reason: str) -> None:
         """Close the connection, because it holds too many received bytes."""
 
-    def close(self) -> None:
-        """Close the connection."""
+    def close(self) -> None: ...
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -181,17 +181,17 @@ class Outbox:
 
     def send_parts(self) -> None:
         """Give up to ``PARTS_PER_TURN`` parts of large answers to the socket."""
-        parked, transport = self.parked, self.transport
-        if parked is None or transport is None or not self._sender.is_open:
+        parked_answers, transport = self.parked, self.transport
+        if parked_answers is None or transport is None or not self._sender.is_open:
             return
         for _ in range(PARTS_PER_TURN):
             if self.is_paused:
                 self._sender.unread.set_held_bytes(self, self._own_bytes)
                 return
-            part = parked.next_part()
+            part = parked_answers.next_part()
             self.bytes -= sum(map(len, part))
             transport.writelines(part)
-            if not parked:
+            if not parked_answers:
                 self._forget_parked()
                 break
         self._go_on()
@@ -235,7 +235,6 @@ class ParkedAnswers:
         return bool(self._pieces)
 
     def add(self, pieces: Iterable[bytes]) -> None:
-        """Append answers."""
         self._pieces.extend(pieces)
 
     def next_part(self) -> list[Piece]:

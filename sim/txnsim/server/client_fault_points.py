@@ -181,9 +181,9 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
         )
 
     async def _handle_copy(
-        self, arrival: Awaitable[bool], request: Request, handler: Handler
+        self, pending_arrival: Awaitable[bool], request: Request, handler: Handler
     ) -> None:
-        if await arrival and not self._listener.is_gone:
+        if await pending_arrival and not self._listener.is_gone:
             await handler.handle(request)
 
     def _crossing_of(

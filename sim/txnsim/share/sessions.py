@@ -90,13 +90,13 @@ class ShareSession:
         topic_by_partition: Mapping[SharedPartition, str | None],
         forgotten_partitions: Iterable[SharedPartition],
     ) -> None:
-        for partition, topic_name in topic_by_partition.items():
-            if partition not in self.topics:
-                self.topics[partition] = topic_name
-                self._partitions_to_answer.add(partition)
-        for partition in forgotten_partitions:
-            self.topics.pop(partition, None)
-            self._partitions_to_answer.discard(partition)
+        for shared_partition, topic_name in topic_by_partition.items():
+            if shared_partition not in self.topics:
+                self.topics[shared_partition] = topic_name
+                self._partitions_to_answer.add(shared_partition)
+        for shared_partition in forgotten_partitions:
+            self.topics.pop(shared_partition, None)
+            self._partitions_to_answer.discard(shared_partition)
 
     def conclude(
         self, session_epoch: int, news_by_partition: Mapping[SharedPartition, PartitionNews]
@@ -115,20 +115,20 @@ class ShareSession:
                 "another request came between",
             )
         named_partitions = []
-        for partition, partition_news in news_by_partition.items():
+        for shared_partition, partition_news in news_by_partition.items():
             if not (
                 partition_news.has_records
                 or partition_news.error
-                or partition in self._partitions_to_answer
+                or shared_partition in self._partitions_to_answer
             ):
                 continue
-            named_partitions.append(partition)
+            named_partitions.append(shared_partition)
             if partition_news.error:
-                self._partitions_to_answer.add(partition)
+                self._partitions_to_answer.add(shared_partition)
             else:
-                self._partitions_to_answer.discard(partition)
+                self._partitions_to_answer.discard(shared_partition)
             if partition_news.has_records:
-                self.topics[partition] = self.topics.pop(partition)
+                self.topics[shared_partition] = self.topics.pop(shared_partition)
         return named_partitions
 
 

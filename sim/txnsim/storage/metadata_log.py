@@ -217,12 +217,12 @@ class _MetadataReader:
             case MetadataRecordKind.TOPIC:
                 self._topics[record.topic_id] = _TopicDraft(record.name, record.topic_id)
             case MetadataRecordKind.PARTITION:
-                partitions = self._topics[record.topic_id].partitions
-                partitions[record.partition_id] = _partition_image(record)
+                partition_by_index = self._topics[record.topic_id].partitions
+                partition_by_index[record.partition_id] = _partition_image(record)
             case MetadataRecordKind.PARTITION_CHANGE:
-                partitions = self._topics[record.topic_id].partitions
-                partitions[record.partition_id] = _apply_change(
-                    partitions[record.partition_id], record
+                partition_by_index = self._topics[record.topic_id].partitions
+                partition_by_index[record.partition_id] = _apply_change(
+                    partition_by_index[record.partition_id], record
                 )
             case MetadataRecordKind.REMOVE_TOPIC:
                 removed_topic = self._topics.pop(record.topic_id)

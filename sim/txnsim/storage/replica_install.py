@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim.files import whole, working_in
+from txnsim.files import whole_file, working_in
 from txnsim.storage import checkpoints, names
 from txnsim.storage.disks import StoredFolder, find_disks
 from txnsim.storage.lock import LOCK_NAME, is_in_use
@@ -225,12 +225,12 @@ def _write_checkpoints(
     """
     offsets_by_file: defaultdict[Path, dict[TopicPartition, int | None]] = defaultdict(dict)
     for target, source in installed:
-        checkpointed = source.checkpointed
+        checkpointed_offsets = source.checkpointed
         for checkpoint_name, offset in (
             (names.FileName.HIGH_WATERMARKS, source.high_watermark),
-            (names.FileName.RECOVERY_POINTS, checkpointed.recovery_point),
-            (names.FileName.LOG_STARTS, checkpointed.log_start_offset or None),
-            (names.FileName.CLEANER_OFFSETS, checkpointed.cleaned_until),
+            (names.FileName.RECOVERY_POINTS, checkpointed_offsets.recovery_point),
+            (names.FileName.LOG_STARTS, checkpointed_offsets.log_start_offset or None),
+            (names.FileName.CLEANER_OFFSETS, checkpointed_offsets.cleaned_until),
         ):
             offsets_by_file[target.log_dir / checkpoint_name][target.replica.topic_partition] = (
                 offset
@@ -241,7 +241,7 @@ def _write_checkpoints(
         known_offsets = {target: offset for target, offset in offsets.items() if offset is not None}
         _write_synced(
             [checkpoints.encode_offsets(known_offsets).encode()],
-            cleanup_stack.enter_context(whole(path)),
+            cleanup_stack.enter_context(whole_file(path)),
         )
 
 

@@ -205,10 +205,10 @@ class AsyncTransactions(ClusterPart):
             ClientError: A coordinator does not answer.
         """
         listings: list[TransactionListing] = []
-        for answer in (await (await self._rebuilt.admin()).list_transactions()).values():
-            if isinstance(answer, ClientError):
-                raise answer
-            listings += answer
+        for listings_or_error in (await (await self._rebuilt.admin()).list_transactions()).values():
+            if isinstance(listings_or_error, ClientError):
+                raise listings_or_error
+            listings += listings_or_error
         return tuple(sorted(listings, key=lambda listing: listing.transactional_id))
 
     @in_cluster_loop
@@ -296,5 +296,7 @@ class AsyncTransactions(ClusterPart):
 
     async def _describe_transaction(self, transactional_id: str) -> TransactionDescription | None:
         admin = await self._rebuilt.admin()
-        answer = (await admin.describe_transactions([transactional_id]))[transactional_id]
-        return None if isinstance(answer, ClientError) else answer
+        description_or_error = (await admin.describe_transactions([transactional_id]))[
+            transactional_id
+        ]
+        return None if isinstance(description_or_error, ClientError) else description_or_error

@@ -378,17 +378,17 @@ class _Pairing:
         self, decision_indexes: range, markers: range
     ) -> list[tuple[int | None, int | None]]:
         """The cheapest pairs of two ranges: an edit distance near the diagonal."""
-        rows, columns = len(decision_indexes), len(markers)
-        band_width = abs(rows - columns) + _BAND
+        row_count, column_count = len(decision_indexes), len(markers)
+        band_width = abs(row_count - column_count) + _BAND
         first_columns: list[int] = []
         """Row -> the first column that is tried."""
         steps: list[bytearray] = []
         costs: list[int] = []
-        for row in range(rows + 1):
-            centre_column = row * columns // rows if rows else 0
+        for row in range(row_count + 1):
+            centre_column = row * column_count // row_count if row_count else 0
             first_column, last_column = (
                 max(0, centre_column - band_width),
-                min(columns, centre_column + band_width),
+                min(column_count, centre_column + band_width),
             )
             costs_before, first_column_above = costs, first_columns[-1] if first_columns else 0
             costs, row_steps = [], bytearray()

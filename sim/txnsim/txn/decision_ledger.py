@@ -93,13 +93,15 @@ class DecisionLedger:
 
     def unmarked_epochs(self) -> Mapping[tuple[int, TopicPartition], Set[int]]:
         """(producer id, partition) -> its epochs with a decision that lacks its marker."""
-        epochs: defaultdict[tuple[int, TopicPartition], set[int]] = defaultdict(set)
+        epochs_by_producer_and_partition: defaultdict[tuple[int, TopicPartition], set[int]] = (
+            defaultdict(set)
+        )
         for epoch_place, unjudged_epoch in self._places.items():
             if unjudged_epoch.decisions and not unjudged_epoch.markers:
-                epochs[epoch_place.producer_id, epoch_place.partition].add(
-                    epoch_place.producer_epoch
-                )
-        return epochs
+                epochs_by_producer_and_partition[
+                    epoch_place.producer_id, epoch_place.partition
+                ].add(epoch_place.producer_epoch)
+        return epochs_by_producer_and_partition
 
     def settle(self, before_ms: int, held_ids: Set[int]) -> Iterator[JudgedPlace]:
         """Judge what later reading can't change, and let it go.

@@ -181,7 +181,10 @@ def debt_of(
 
 
 def marker_outcome(
-    owed_marker: OwedMarker, errors: Mapping[TopicPartition, int], *, release_rules: Rules
+    owed_marker: OwedMarker,
+    error_by_partition: Mapping[TopicPartition, int],
+    *,
+    release_rules: Rules,
 ) -> MarkerOutcome | None:
     """The consequences of the partitions' errors for a marker; None if Kafka never sends one of
     them.
@@ -196,7 +199,7 @@ def marker_outcome(
         0,
     )
     for partition in owed_marker.marker.partitions:
-        error_code = errors.get(partition)
+        error_code = error_by_partition.get(partition)
         if error_code is None:
             continue
         if error_code in _DONE_ERRORS:

@@ -30,8 +30,8 @@ from txnsim.verdict.facts import (
 )
 from txnsim.verdict.reader_standing import (
     BlockingTxn,
-    Cause,
     ReaderStanding,
+    StandingCause,
     blocking_txn_of,
     cause_of_standing,
 )
@@ -131,7 +131,7 @@ class PartitionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     partition: str
     state: VerdictState
     headline: str
-    cause: Cause
+    cause: StandingCause
     """What holds readers back."""
     leader_id: int
     """-1 for none."""
@@ -233,8 +233,8 @@ def judging_steps(
         partitions.append(cluster_view.judge_partition(partition))
         yield _PARTITION_ELEMENTS
     partitions.sort(key=lambda verdict: (-verdict.state.gravity, verdict.partition))
-    unfinished = tuple(cluster_view.unfinished())
-    judged_items: list[PartitionVerdict | UnfinishedTxn] = [*partitions, *unfinished]
+    unfinished_txns = tuple(cluster_view.unfinished())
+    judged_items: list[PartitionVerdict | UnfinishedTxn] = [*partitions, *unfinished_txns]
     gravest_item = max(
         judged_items, key=lambda judged_item: judged_item.state.gravity, default=None
     )
@@ -246,7 +246,7 @@ def judging_steps(
         else gravest_item.headline,
         at_ms=facts.now_ms,
         partitions=tuple(partitions),
-        unfinished=unfinished,
+        unfinished=unfinished_txns,
     )
 
 
@@ -268,7 +268,7 @@ def untold_verdict(partition: PartitionFacts, sentences: Sequence[str]) -> Parti
         partition=str(partition.partition),
         state=VerdictState.UNKNOWN,
         headline=words.untold_headline(partition.partition),
-        cause=Cause.UNTOLD,
+        cause=StandingCause.UNTOLD,
         standing=words.standing_word(
             state=VerdictState.UNKNOWN,
             is_led=True,
@@ -360,7 +360,9 @@ class _ClusterView:
         is_held = blocking_verdict is not None
         gravest_verdict = max(open_txns, key=lambda verdict: verdict.state.gravity, default=None)
         state, headline, ending = _partition_state(partition, cause, gravest_verdict, wrong_data)
-        standing = self._standing(partition, cause, blocking_txn, blocking_verdict, len(open_txns))
+        reader_standing = self._standing(
+            partition, cause, blocking_txn, blocking_verdict, len(open_txns)
+        )
         return PartitionVerdict(
             partition=str(partition.partition),
             state=state,
@@ -391,16 +393,16 @@ class _ClusterView:
             sentences=(
                 *(f"{words.wrong_data_headline(contradiction)}." for contradiction in wrong_data),
                 *((words.WRONG_DATA_ENDS,) if wrong_data else ()),
-                *words.standing_sentences(standing),
+                *words.standing_sentences(reader_standing),
             ),
-            advice=words.standing_advice(standing),
+            advice=words.standing_advice(reader_standing),
         )
 
     def _standing_word(
         self,
         partition: PartitionFacts,
         state: VerdictState,
-        cause: Cause,
+        cause: StandingCause,
         blocking_verdict: OpenTxnVerdict | None,
     ) -> str:
         since_ms = None if blocking_verdict is None else blocking_verdict.since_ms
@@ -410,7 +412,7 @@ class _ClusterView:
             holder_age_ms=None if since_ms is None else self._facts.now_ms - since_ms,
             is_alive=blocking_verdict is not None
             and blocking_verdict.status is OpenTxnStatus.ALIVE,
-            stands_at=None if cause is Cause.NOTHING else partition.last_stable_offset,
+            stands_at=None if cause is StandingCause.NOTHING else partition.last_stable_offset,
         )
 
     def _summary(self, partition: PartitionFacts, blocking_verdict: OpenTxnVerdict) -> str:
@@ -496,7 +498,7 @@ class _ClusterView:
     def _standing(
         self,
         partition: PartitionFacts,
-        cause: Cause,
+        cause: StandingCause,
         open_txn: OpenTxnFacts | None,
         blocking_verdict: OpenTxnVerdict | None,
         open_count: int,
@@ -566,7 +568,7 @@ class _ClusterView:
 
 def _partition_state(
     partition: PartitionFacts,
-    cause: Cause,
+    cause: StandingCause,
     gravest_verdict: OpenTxnVerdict | None,
     wrong_data: Sequence[WrongData],
 ) -> tuple[VerdictState, str, Ending | None]:
@@ -576,7 +578,7 @@ def _partition_state(
         return VerdictState.WRONG_DATA, words.wrong_data_headline(wrong_data[-1]), ending
     if gravest_verdict is not None:
         return gravest_verdict.state, gravest_verdict.headline, gravest_verdict.ends
-    if cause is Cause.NOTHING:
+    if cause is StandingCause.NOTHING:
         return VerdictState.HEALTHY, words.healthy_headline(partition.partition), None
     ending = Ending(by=EndsBy.REPLICATION, sentence=words.REPLICATION_ENDS)
     return VerdictState.WAITS, words.replication_headline(partition.partition), ending
@@ -587,7 +589,7 @@ def _leaderless(partition: PartitionFacts, wrong_data: tuple[WrongData, ...]) ->
         partition=str(partition.partition),
         state=VerdictState.NO_LEADER,
         headline=words.leaderless_headline(partition),
-        cause=Cause.OFFLINE,
+        cause=StandingCause.OFFLINE,
         standing=words.standing_word(
             state=VerdictState.NO_LEADER,
             is_led=False,

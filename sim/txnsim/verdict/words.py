@@ -17,7 +17,7 @@ from txnsim.txn.open_txn_verdict import DISCARD_WARNING, OpenTxnStatus
 from txnsim.txn.past_decision import DecisionEvidence
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim.verdict.facts import MarkerSending, OwedMarkerFacts, PartitionFacts, WrongData
-from txnsim.verdict.reader_standing import BlockingTxn, Cause, ReaderStanding
+from txnsim.verdict.reader_standing import BlockingTxn, ReaderStanding, StandingCause
 
 NAMED_GROUPS_MAX: Final = 10
 """Most share groups that a sentence names."""
@@ -373,22 +373,27 @@ class ShareStanding(msgspec.Struct, frozen=True, kw_only=True):
 LAST_KNOWN: Final = " (last known: no broker serves it)"
 
 
-def share_group_sentence(standing: ShareStanding) -> str:
+def share_group_sentence(share_standing: ShareStanding) -> str:
     """What a share group holds of a partition, where it stands and waits; without a full stop."""
     position_text = (
-        f"next {standing.next_offset}"
-        if standing.waits_at is None
-        else f"waits at {standing.waits_at}"
+        f"next {share_standing.next_offset}"
+        if share_standing.waits_at is None
+        else f"waits at {share_standing.waits_at}"
     )
     holding_text = "no record is held"
-    if standing.held:
-        held_range, _, member = standing.held[0].partition(":")
-        more_count = len(standing.held) - 1
+    if share_standing.held:
+        held_range, _, member = share_standing.held[0].partition(":")
+        more_count = len(share_standing.held) - 1
         holding_text = (
             f"held: {held_range} by {member}{f' and {more_count} more' if more_count else ''}"
         )
-    group_words = f"share group {standing.group_id}{'' if standing.is_served else LAST_KNOWN}"
-    return f"{group_words}: start offset {standing.start_offset}, {position_text} · {holding_text}"
+    group_words = (
+        f"share group {share_standing.group_id}{'' if share_standing.is_served else LAST_KNOWN}"
+    )
+    return (
+        f"{group_words}: start offset {share_standing.start_offset}, {position_text} ·"
+        f" {holding_text}"
+    )
 
 
 class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -606,47 +611,54 @@ def standing_summary(
 # Where readers of a partition stand, in full
 
 
-def standing_sentences(standing: ReaderStanding) -> tuple[str, ...]:
+def standing_sentences(reader_standing: ReaderStanding) -> tuple[str, ...]:
     """Explain why readers don't get further, and what to do."""
-    if standing.cause is Cause.NOTHING:
+    if reader_standing.cause is StandingCause.NOTHING:
         return (
             f"{healthy_headline()}: the last stable offset is"
-            f" {standing.last_stable_offset}, the high watermark is {standing.high_watermark}.",
+            f" {reader_standing.last_stable_offset}, the high watermark is"
+            f" {reader_standing.high_watermark}.",
             "A consumer that stands there has read everything. One that stands lower is held"
             " back by itself, by its group, or by a broker it can't reach.",
-            *_delay_causes(standing),
+            *_delay_causes(reader_standing),
         )
-    withheld_text = withheld_sentence(standing.last_stable_offset, standing.high_watermark)
-    blocking_txn = standing.blocking_txn
-    if standing.cause is Cause.WRITTEN:
+    withheld_text = withheld_sentence(
+        reader_standing.last_stable_offset, reader_standing.high_watermark
+    )
+    blocking_txn = reader_standing.blocking_txn
+    if reader_standing.cause is StandingCause.WRITTEN:
         return (
             withheld_text,
             "No transaction is open there. What was written last is at the leader and not yet"
             " on all replicas that are in sync. It is a matter of replication.",
         )
-    if blocking_txn is None or standing.cause is Cause.UNREPLICATED:
+    if blocking_txn is None or reader_standing.cause is StandingCause.UNREPLICATED:
         return (
             withheld_text,
             "No transaction is open there any more: the marker that ended it is written at the"
             " leader and not yet on all replicas that are in sync. It is a matter of"
             " replication.",
-            *_delay_causes(standing),
+            *_delay_causes(reader_standing),
         )
     later_txns = (
-        (f"Transactions that are open behind it: {standing.later_open_count}.",)
-        if standing.later_open_count
+        (f"Transactions that are open behind it: {reader_standing.later_open_count}.",)
+        if reader_standing.later_open_count
         else ()
     )
-    share_groups = (_share_groups_sentence(standing.share_groups),) if standing.share_groups else ()
+    share_groups = (
+        (_share_groups_sentence(reader_standing.share_groups),)
+        if reader_standing.share_groups
+        else ()
+    )
     waiters = (
         ()
-        if standing.readers is None
-        else (waiters_sentence(standing.readers, standing.share_groups),)
+        if reader_standing.readers is None
+        else (waiters_sentence(reader_standing.readers, reader_standing.share_groups),)
     )
     return (
         withheld_text,
         _open_txn_sentence(blocking_txn),
-        _advice_with_command(standing, blocking_txn),
+        _advice_with_command(reader_standing, blocking_txn),
         *later_txns,
         *waiters,
         *share_groups,
@@ -737,25 +749,31 @@ def _open_txn_sentence(blocking_txn: BlockingTxn) -> str:
     )
 
 
-def standing_advice(standing: ReaderStanding) -> str:
+def standing_advice(reader_standing: ReaderStanding) -> str:
     """What to do about the transaction that holds readers, without the command that ends it if it
     hangs. It is the beginning of one of ``standing_sentences``; empty if no transaction holds them.
     """
-    blocking_txn = standing.blocking_txn
-    if blocking_txn is None or standing.cause in (Cause.NOTHING, Cause.WRITTEN, Cause.UNREPLICATED):
+    blocking_txn = reader_standing.blocking_txn
+    if blocking_txn is None or reader_standing.cause in (
+        StandingCause.NOTHING,
+        StandingCause.WRITTEN,
+        StandingCause.UNREPLICATED,
+    ):
         return ""
-    return _advice(standing, blocking_txn)
+    return _advice(reader_standing, blocking_txn)
 
 
-def _advice_with_command(standing: ReaderStanding, blocking_txn: BlockingTxn) -> str:
-    advice = _advice(standing, blocking_txn)
-    command = blocking_txn.verdict.repair_command(standing.partition, program=standing.program)
+def _advice_with_command(reader_standing: ReaderStanding, blocking_txn: BlockingTxn) -> str:
+    advice = _advice(reader_standing, blocking_txn)
+    command = blocking_txn.verdict.repair_command(
+        reader_standing.partition, program=reader_standing.program
+    )
     if command is None:
         return advice
     return f"{advice} To end it: {DecisionEvidence.with_guess(command, blocking_txn.decided)}"
 
 
-def _advice(standing: ReaderStanding, blocking_txn: BlockingTxn) -> str:
+def _advice(reader_standing: ReaderStanding, blocking_txn: BlockingTxn) -> str:
     if blocking_txn.verdict is OpenTxnStatus.HANGING:
         return "It hangs." if blocking_txn.decided is None else f"It hangs. {blocking_txn.decided}."
     if blocking_txn.verdict is OpenTxnStatus.DECIDED:
@@ -766,13 +784,13 @@ def _advice(standing: ReaderStanding, blocking_txn: BlockingTxn) -> str:
         return (
             "It does not hang: its external coordinator ends it. Ask that one first: fencing its"
             f" producer aborts it, even if it was decided to commit, and {DISCARD_WARNING}:"
-            f" {_terminate_command(standing.program, blocking_txn)}"
+            f" {_terminate_command(reader_standing.program, blocking_txn)}"
         )
     return (
         "It does not hang. See first whether its application runs, or will start again with this"
         " transactional id and end it itself, and what its last checkpoint says of it. To end it"
         f" now, fence its producer, which aborts it; {DISCARD_WARNING}:"
-        f" {_terminate_command(standing.program, blocking_txn)}"
+        f" {_terminate_command(reader_standing.program, blocking_txn)}"
     )
 
 
@@ -796,11 +814,11 @@ def _terminate_command(program: ShellText, blocking_txn: BlockingTxn) -> ShellTe
     return continued(program, "forceTerminateTransaction", *id_option)
 
 
-def _delay_causes(standing: ReaderStanding) -> tuple[str, ...]:
+def _delay_causes(reader_standing: ReaderStanding) -> tuple[str, ...]:
     """Other causes that may delay the end."""
-    if not standing.not_in_sync:
+    if not reader_standing.not_in_sync:
         return ()
     return (
-        f"Replicas {list(standing.not_in_sync)} are not in sync; with min.insync.replicas not met"
-        " the high watermark stands still.",
+        f"Replicas {list(reader_standing.not_in_sync)} are not in sync; with min.insync.replicas"
+        " not met the high watermark stands still.",
     )

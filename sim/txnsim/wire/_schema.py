@@ -85,7 +85,7 @@ def describe(cls: Any) -> EntityRows:
 
 
 def _field_row(field: Field[Any]) -> FieldRow:
-    inner_type, nullable = _without_none(field.type)
+    inner_type, is_nullable = _without_none(field.type)
     is_array = get_origin(inner_type) is tuple
     if is_array:
         inner_type, _ = _without_none(get_args(inner_type)[0])
@@ -102,7 +102,7 @@ def _field_row(field: Field[Any]) -> FieldRow:
         kind=ENTITY if entity is not None else field.metadata["kafka_type"],
         entity=entity,
         array=is_array,
-        nullable=nullable,
+        nullable=is_nullable,
         tag=tag,
         default=default,
     )

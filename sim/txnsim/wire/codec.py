@@ -521,7 +521,6 @@ class FrameReader:
         self._missing_bytes = self.buffered_bytes = 0
 
     def _store_piece(self, piece: bytes | memoryview) -> None:
-        """Store a piece of the incomplete frame."""
         self.buffered_bytes += len(piece)
         self._missing_bytes -= len(piece)
         self._assembled.write(piece)

@@ -173,12 +173,16 @@ def walk(records: Bytes, index: int, count: int, delta_max: int = NO_DELTA) -> W
             if not records[index]:
                 index += 1
             else:
-                headers, start = _read_size(records, index)
-                if (headers_left := headers_left - headers) < 0:
+                header_count, start = _read_size(records, index)
+                if (headers_left := headers_left - header_count) < 0:
                     return WalkProgress(
-                        delta_max, index, WALK_PIECES - headers_left - headers, unread_count, end
+                        delta_max,
+                        index,
+                        WALK_PIECES - headers_left - header_count,
+                        unread_count,
+                        end,
                     )
-                index = _behind_headers(records, start, headers) if headers >= 0 else -1
+                index = _behind_headers(records, start, header_count) if header_count >= 0 else -1
             if index != end:
                 return None
     except IndexError:

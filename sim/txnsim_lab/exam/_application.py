@@ -828,7 +828,7 @@ class OldProtocolProducer(msgspec.Struct, kw_only=True):
         leader = await self.cluster.leader(partition)
         request = requests.produce(
             {partition: batch},
-            topic_ids={},
+            id_by_topic={},
             transactional_id=self.transactional_id,
             accepted_versions=PRODUCE_VERSIONS,
         )

@@ -139,7 +139,7 @@ class _HangingStory:
         return await Producer(self._client, transactional_id=self._id).init_transactions()
 
     async def _begin_transaction(self, identity: ProducerIdAndEpoch) -> None:
-        with self._client.trace.call("begin", id=self._id):
+        with self._client.trace.trace_call("begin", id=self._id):
             add = TxnRequests(self._id, **msgspec.structs.asdict(identity)).add_partitions(
                 partitions=(HANGING_PARTITION,)
             )
@@ -157,11 +157,11 @@ class _HangingStory:
         )
         produce = requests.produce(
             {HANGING_PARTITION: batch},
-            topic_ids={},
+            id_by_topic={},
             transactional_id=self._id,
             accepted_versions=_OLD_PROTOCOL.produce_versions,
         )
-        with self._client.trace.call("send", tp=str(HANGING_PARTITION), records=["late"]):
+        with self._client.trace.trace_call("send", tp=str(HANGING_PARTITION), records=["late"]):
             leader = await self._client.leader(HANGING_PARTITION)
             # On its own connection: while it is held, the connection is blocked.
             await self._client.ask(leader.leader_id, produce, lane="late")
@@ -169,14 +169,14 @@ class _HangingStory:
     async def _append(self, other_client: Cluster) -> None:
         now_ms = other_client.clock.now_ms()
         batch = build_batch([Record(value=b"paid")], timestamp_ms=now_ms)
-        with other_client.trace.call("send", tp=str(HANGING_PARTITION), records=["paid"]):
+        with other_client.trace.trace_call("send", tp=str(HANGING_PARTITION), records=["paid"]):
             leader = await other_client.leader(HANGING_PARTITION)
             await other_client.ask(
-                leader.leader_id, requests.produce({HANGING_PARTITION: batch}, topic_ids={})
+                leader.leader_id, requests.produce({HANGING_PARTITION: batch}, id_by_topic={})
             )
 
     async def _read_partition(self, reader: Cluster) -> None:
-        with reader.trace.call("read", tp=str(HANGING_PARTITION), isolation="read_committed"):
+        with reader.trace.trace_call("read", tp=str(HANGING_PARTITION), isolation="read_committed"):
             await fetch(
                 reader, HANGING_PARTITION.topic, HANGING_PARTITION.partition, 0, max_wait_ms=0
             )
@@ -185,6 +185,6 @@ class _HangingStory:
         end_request = TxnRequests(self._id, **msgspec.structs.asdict(identity)).end(
             committed=False, accepted_versions=_OLD_PROTOCOL.end_versions
         )
-        with self._client.trace.call("abort", id=self._id):
+        with self._client.trace.trace_call("abort", id=self._id):
             answer = await self._client.ask(await self._client.coordinator(self._id), end_request)
         assert answer.error_code == ErrorCode.none, answer

@@ -521,7 +521,7 @@ def record(record_value: bytes | None) -> ConsumedRecord:
 def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
     tracer, trace = client_tracer()
     tracer.set_cause(tracer.emit("note", "x"))
-    with trace.call("commit", id="app", group=None) as call:
+    with trace.trace_call("commit", id="app", group=None) as call:
         assert call is ClientTrace.current_call()
         sent_event = trace.trace_sent(LINE, "broker/1", 26, 5, 9, 80)
         assert tracer.take((LINE, 9, False)) == sent_event
@@ -552,7 +552,7 @@ def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
 
 def test_at_brief_the_broker_stands_for_the_messages() -> None:
     tracer, trace = client_tracer(TraceLevel.BRIEF)
-    with trace.call("commit") as call:
+    with trace.trace_call("commit") as call:
         assert call is not None
         assert trace.trace_sent(LINE, "broker/1", 26, 5, 9, 80) == call.event
         trace.trace_received(LINE, "broker/1", 26, 5, 9, 20, sent_event=call.event, call=call)
@@ -561,7 +561,7 @@ def test_at_brief_the_broker_stands_for_the_messages() -> None:
 
 def test_a_call_within_a_call_is_part_of_it() -> None:
     tracer, trace = client_tracer()
-    with trace.call("outer"), trace.call("inner") as inner:
+    with trace.trace_call("outer"), trace.trace_call("inner") as inner:
         assert inner is None
     assert [data(event)["call"] for event in tracer.events()] == ["outer", "outer"]
 
@@ -575,7 +575,7 @@ def test_a_call_within_a_call_is_part_of_it() -> None:
 )
 def test_a_failure_is_traced_by_its_name(error: ClientError, expected_error: str) -> None:
     tracer, trace = client_tracer()
-    with pytest.raises(ClientError), trace.call("commit"):
+    with pytest.raises(ClientError), trace.trace_call("commit"):
         raise error
     *_, result = tracer.events()
     assert data(result) == {"call": "commit", "error": expected_error}
@@ -592,7 +592,7 @@ def test_records_outside_of_a_call_are_due_to_what_happens_now() -> None:
 @pytest.mark.parametrize("tracer", [None, Tracer(lambda: 0)])
 def test_without_a_trace_no_event_is_made(tracer: Tracer | None) -> None:
     trace = ClientTrace(tracer, "app")
-    with trace.call("commit") as call:
+    with trace.trace_call("commit") as call:
         trace.trace_delivery(T_0, [record(b"a")])
     assert (call, trace.on, trace.node) == (None, False, "client/app")
 

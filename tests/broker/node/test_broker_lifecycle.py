@@ -464,7 +464,7 @@ class LogGateBench:
     def append(self, log_driver: LogDriver, *, is_abort: bool = False) -> PartitionLog:
         """Append a batch or an ABORT marker, and tell the gate."""
         log = log_driver.log
-        durable_before, end = self.gate.durable(log), log.log_end_offset
+        durable_before, end = self.gate.durable_part(log), log.log_end_offset
         if is_abort:
             log_driver.end(committed=False)
         else:

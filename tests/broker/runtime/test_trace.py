@@ -420,7 +420,7 @@ def test_an_export_has_header_events_and_trailer() -> None:
         clock="virtual", run="V+/fixed", mode="V+", take="armed",
         rules=(("reads_know_one_high_watermark", False),), releases=("3.9",), brokers=3,
     )  # fmt: skip
-    tracer = Tracer(ticking_clock(), level=TraceLevel.FULL, run=run)
+    tracer = Tracer(ticking_clock(), level=TraceLevel.FULL, run_info=run)
     tracer.emit("note", "a", data={"text": "one"})
     export_lines: list[bytes] = []
     tracer.export(export_lines.append, verdict="hanging")

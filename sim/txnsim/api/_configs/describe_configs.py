@@ -149,7 +149,7 @@ def _group_configs(request: Request, group_id: str) -> list[ConfigValue]:
 def _broker_configs(request: Request, broker_name: str) -> list[ConfigValue]:
     broker = request.broker
     image, settings = broker.image, broker.metadata.settings
-    keys = configs.broker_configs(broker.release.rules)
+    key_by_name = configs.broker_configs(broker.release.rules)
     own_values = configs.own_values(image, broker.broker_id, is_kraft=bool(broker.release.features))
     config_values = [
         configs.broker_value(
@@ -157,18 +157,18 @@ def _broker_configs(request: Request, broker_name: str) -> list[ConfigValue]:
             scope=broker_name,
             image=image,
             settings=settings,
-            keys=keys,
+            key_by_name=key_by_name,
             own_values=own_values,
         )
         for config_name in configs.described_names(
-            broker_name, keys=keys, image=image, settings=settings
+            broker_name, key_by_name=key_by_name, image=image, settings=settings
         )
     ]
     return [
         config_value
         for config_value in config_values
         if config_value.source is not ConfigSource.DEFAULT
-        or not keys[config_value.name].is_internal
+        or not key_by_name[config_value.name].is_internal
     ]
 
 

@@ -149,9 +149,9 @@ async def _find_offset(
     epoch = getattr(partition, "current_leader_epoch", -1)
     # Replica -2 is the debugging consumer: any replica will do.
     log = (
-        replicas.replica(topic_partition, current_leader_epoch=epoch)
+        replicas.replica_log(topic_partition, current_leader_epoch=epoch)
         if message.replica_id == -2
-        else replicas.leader(topic_partition, current_leader_epoch=epoch)
+        else replicas.leader_log(topic_partition, current_leader_epoch=epoch)
     )
     if isinstance(log, Rejection):
         return ListedOffset(error=log.error)
@@ -213,7 +213,7 @@ async def _look_up(
         else log.offset_for_timestamp(target_timestamp, isolation, reads_to_log_end=reads_to_end)
     )
     try:
-        found_record = await look_ahead.take(search_steps)
+        found_record = await look_ahead.run_steps(search_steps)
     finally:
         look_ahead.leave()
     if found_record is None:

@@ -69,14 +69,14 @@ async def handle(
     request: Request,
     *,
     operation: TransactionOperation | None = None,
-    client_outcome: Callable[[ProduceOutcome], ProduceOutcome] | None = None,
+    outcome_for_client: Callable[[ProduceOutcome], ProduceOutcome] | None = None,
 ) -> Reply:
     """Append the batches; ``acks`` says when to answer.
 
     Args:
         request: The request.
         operation: What this version supports (KIP-890); by default as Kafka ships it.
-        client_outcome: Maps a partition's outcome to the one that the client sees.
+        outcome_for_client: Maps a partition's outcome to the one that the client sees.
     """
     message = request.message
     topic_outcomes: Outcomes = []
@@ -104,7 +104,7 @@ async def handle(
     ):
         return refuse(request, ErrorCode.transactional_id_authorization_failed)
     if partitions_to_append:
-        outcomes = await request.broker.producing.produce(
+        outcome_by_partition = await request.broker.producing.produce(
             ProduceCommand(
                 transactional_id=None
                 if message.transactional_id is None
@@ -117,11 +117,11 @@ async def handle(
             ),
             request.pace,
         )
-        for partition, outcome in outcomes.items():
+        for partition, outcome in outcome_by_partition.items():
             topic_outcomes.append((topic_keys[partition], partition.partition, outcome))
-    if client_outcome is not None:
+    if outcome_for_client is not None:
         topic_outcomes = [
-            (topic_key, index, client_outcome(outcome))
+            (topic_key, index, outcome_for_client(outcome))
             for topic_key, index, outcome in topic_outcomes
         ]
     if message.acks == 0:

@@ -55,7 +55,7 @@ async def _describe_partition(request: Request, name_and_index: tuple[str, int])
             ErrorCode.invalid_topic_exception,
             message=f"Topic name is invalid: {complaint}",
         )
-    log = request.broker.replicas.replica(TopicPartition(topic, partition_index))
+    log = request.broker.replicas.replica_log(TopicPartition(topic, partition_index))
     if isinstance(log, Rejection):
         is_known_topic = topic in request.broker.image.topics
         return _partition_answer(

@@ -47,12 +47,12 @@ async def list_groups(request: Request, access: Access, handler: Handler) -> Rep
     answer: Any = await handler.handle(request)
     if access.may_cluster(AclOperation.DESCRIBE):
         return answer
-    visibility = await request.map_each(
+    visible_flags = await request.map_each(
         lambda group: access.may_group(AclOperation.DESCRIBE, group.group_id),
         answer.groups,
         weight=4,
     )
-    return dataclasses.replace(answer, groups=tuple(compress(answer.groups, visibility)))
+    return dataclasses.replace(answer, groups=tuple(compress(answer.groups, visible_flags)))
 
 
 def _with_operations(request: Request, access: Access, group: Any) -> Any:

@@ -28,7 +28,7 @@ async def handle(request: Request) -> Reply:
     return await produce.handle(
         request,
         operation=TransactionOperation.ADD_PARTITION,
-        client_outcome=None if request.message.transactional_id is None else _outcome_by_text,
+        outcome_for_client=None if request.message.transactional_id is None else _outcome_by_text,
     )
 
 

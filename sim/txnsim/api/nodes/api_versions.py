@@ -57,7 +57,9 @@ def _listed_versions(request: Request) -> Mapping[int, tuple[int, int]]:
     common_range_by_api = {}
     for api_key, (lowest, highest) in own_versions.items():
         highest_common = (
-            min(highest, controller_release.highest(api_key)) if api_key in FORWARDED else highest
+            min(highest, controller_release.highest_version(api_key))
+            if api_key in FORWARDED
+            else highest
         )
         if lowest <= highest_common:
             common_range_by_api[api_key] = (lowest, highest_common)

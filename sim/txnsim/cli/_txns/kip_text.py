@@ -244,8 +244,7 @@ class ShippedAbort(Command, Protocol):
     def guarded(self) -> GuardedAbort:
         """The checks around the request."""
 
-    async def spec(self, admin: Admin) -> AbortSpec:
-        """The transaction to abort."""
+    async def spec(self, admin: Admin) -> AbortSpec: ...
 
 
 class AbortByStartOffset(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,7 +32,7 @@ from txnsim.client.inspection.waiting_readers import explain
 from txnsim.shell_text import ShellText
 from txnsim.txn.past_decision import READ_LOG_HINT, DecisionEvidence, PastDecision
 from txnsim.types import TopicPartition
-from txnsim.verdict.reader_standing import Cause
+from txnsim.verdict.reader_standing import StandingCause
 
 HANGS: Final = 3
 """Exit status: a transaction hangs, or still hangs after the repair."""
@@ -121,7 +121,7 @@ class CheckDecisions(msgspec.Struct, frozen=True, kw_only=True):
             now_ms=now_ms,
             topic=self.topic,
             program=self.program,
-            progress=TERMINAL.progress,
+            report_progress=TERMINAL.progress,
         )
         for line in summary_lines(report):
             TERMINAL.warn(line)
@@ -215,9 +215,9 @@ class WhyCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _STATUS_OF: Final = {
-    Cause.HANGING: HANGS,
-    Cause.UNTOLD: INCOMPLETE,
-    Cause.OFFLINE: INCOMPLETE,
+    StandingCause.HANGING: HANGS,
+    StandingCause.UNTOLD: INCOMPLETE,
+    StandingCause.OFFLINE: INCOMPLETE,
 }
 
 

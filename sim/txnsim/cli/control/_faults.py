@@ -137,18 +137,18 @@ def _add_rule(arm_parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the subcommand; returns the exit status."""
-    port = port_of(args)
+    control_port = port_of(args)
     match args.action:
         case "arm":
-            TERMINAL.tell(args, _arm_rules(port, args), _armed_lines)
+            TERMINAL.tell(args, _arm_rules(control_port, args), _armed_lines)
         case "list":
-            TERMINAL.tell(args, port.get("faults", form=list[FaultAnswer]), _table)
+            TERMINAL.tell(args, control_port.get("faults", form=list[FaultAnswer]), _table)
         case "wait":
             patience_s = args.timeout / 1_000 + PATIENCE_MORE_SECONDS
             wait_query = {"struck": args.struck, "timeout_ms": args.timeout}
             TERMINAL.tell(
                 args,
-                port.get(
+                control_port.get(
                     *("faults", args.id, "wait"),
                     form=FaultAnswer,
                     patience_s=patience_s,
@@ -158,33 +158,35 @@ def run(args: argparse.Namespace) -> int:
             )
         case "release":
             TERMINAL.tell(
-                args, port.post("faults", args.id, "release", form=ReleasedAnswer), _released_line
+                args,
+                control_port.post("faults", args.id, "release", form=ReleasedAnswer),
+                _released_line,
             )
         case "disarm":
-            TERMINAL.tell(args, _disarm_rules(port, args), _taken_back)
+            TERMINAL.tell(args, _disarm_rules(control_port, args), _taken_back)
         case _:
             TERMINAL.tell(
                 args,
-                port.post("faults", "verify", form=VerifiedAnswer),
+                control_port.post("faults", "verify", form=VerifiedAnswer),
                 lambda _: "every rule has struck",
             )
     return 0
 
 
-def _disarm_rules(port: ControlPort, args: argparse.Namespace) -> Json:
+def _disarm_rules(control_port: ControlPort, args: argparse.Namespace) -> Json:
     if args.all == (args.id is not None):
         raise ConfigError("disarm: name a rule, or say --all; `txnsim faults list` shows them")
     if args.all:
-        return port.delete("faults", form=list[FaultAnswer])
-    return [port.delete("faults", args.id, form=FaultAnswer)]
+        return control_port.delete("faults", form=list[FaultAnswer])
+    return [control_port.delete("faults", args.id, form=FaultAnswer)]
 
 
 # Arming
 
 
-def _arm_rules(port: ControlPort, args: argparse.Namespace) -> Json:
+def _arm_rules(control_port: ControlPort, args: argparse.Namespace) -> Json:
     if args.file is None:
-        return [port.post("faults", body=_rule_of_options(args), form=FaultAnswer)]
+        return [control_port.post("faults", body=_rule_of_options(args), form=FaultAnswer)]
     options_given = [name for name in ("id", "point", "do") if getattr(args, name) is not None]
     if options_given:
         raise ConfigError(
@@ -192,8 +194,8 @@ def _arm_rules(port: ControlPort, args: argparse.Namespace) -> Json:
         )
     rules = _read_rules(args.file)
     if isinstance(rules, list):
-        return port.post("faults", "plan", body=rules, form=list[FaultAnswer])
-    return [port.post("faults", body=rules, form=FaultAnswer)]
+        return control_port.post("faults", "plan", body=rules, form=list[FaultAnswer])
+    return [control_port.post("faults", body=rules, form=FaultAnswer)]
 
 
 def _read_rules(rules_path: str) -> Any:

@@ -44,12 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the subcommand; returns the exit status."""
-    port = port_of(args)
+    control_port = port_of(args)
     match args.action:
         case "list":
             topics = [
                 listed_topic
-                for listed_topic in port.get("topics", form=list[TopicAnswer])
+                for listed_topic in control_port.get("topics", form=list[TopicAnswer])
                 if args.internal or not listed_topic["is_internal"]
             ]
             TERMINAL.tell(args, topics, _TOPIC_COLUMNS)
@@ -61,19 +61,25 @@ def run(args: argparse.Namespace) -> int:
                 "replication_factor": args.replication_factor,
                 "configs": dict(args.config),
             }
-            TERMINAL.tell(args, port.post("topics", body=body, form=TopicAnswer), _created_line)
+            TERMINAL.tell(
+                args, control_port.post("topics", body=body, form=TopicAnswer), _created_line
+            )
         case "describe":
             TERMINAL.tell(
-                args, port.get("topics", args.topic, form=TopicOffsetsAnswer), _described_lines
+                args,
+                control_port.get("topics", args.topic, form=TopicOffsetsAnswer),
+                _described_lines,
             )
         case "delete":
-            TERMINAL.tell(args, port.delete("topics", args.topic, form=TopicAnswer), _deleted_line)
+            TERMINAL.tell(
+                args, control_port.delete("topics", args.topic, form=TopicAnswer), _deleted_line
+            )
         case _:
             topic, partition = args.partition
             body = {"topic": topic, "partition": partition, "leader": args.broker}
             TERMINAL.tell(
                 args,
-                port.post("leaders", body=body, form=PartitionAnswer),
+                control_port.post("leaders", body=body, form=PartitionAnswer),
                 lambda partition: _moved_line(topic, partition),
             )
     return 0

@@ -196,8 +196,10 @@ class ControlPort:
 class AnswerStream:
     """The bytes of an answer, read as they come."""
 
-    def __init__(self, port: ControlPort, response: HTTPResponse, patience_s: float) -> None:
-        self._port = port
+    def __init__(
+        self, control_port: ControlPort, response: HTTPResponse, patience_s: float
+    ) -> None:
+        self._port = control_port
         self._response = response
         self._patience_s = patience_s
 

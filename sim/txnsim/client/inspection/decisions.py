@@ -41,8 +41,7 @@ from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 
-def _no_progress(_text: str) -> None:
-    """Ignore progress."""
+def _no_progress(_text: str) -> None: ...
 
 
 async def check_decisions(
@@ -51,7 +50,7 @@ async def check_decisions(
     now_ms: int,
     topic: str | None = None,
     program: ShellText,
-    progress: Progress = _no_progress,
+    report_progress: Progress = _no_progress,
 ) -> DecisionReport:
     """Judge every decision about the partitions of a cluster, or of one topic.
 
@@ -60,7 +59,7 @@ async def check_decisions(
         now_ms: The wall clock, for open transactions.
         topic: Only its partitions; all if None.
         program: ``txnsim txns`` with its global options, for printed commands.
-        progress: Called with a line about the present activity.
+        report_progress: Called with a line about the present activity.
 
     Raises:
         ClientError: This user may not read ``__transaction_state``, or topics can't be listed.
@@ -78,7 +77,7 @@ async def check_decisions(
             if partition.topic != TRANSACTION_STATE_TOPIC
         ],
         topic=topic,
-        progress=progress,
+        report_progress=report_progress,
     )
     check = DecisionCheck(reading, program=program)
     await check.read()
@@ -139,17 +138,17 @@ class DecisionCheck:
             hanging_places: (producer id, partition) of transactions that no coordinator will end.
             problems: What could not be read besides.
         """
-        logs = self._reading.logs
+        log_by_partition = self._reading.logs
         for epoch_place, verdict in self._reading.ledger.finish():
             self._take_verdict(epoch_place, verdict)
         for producer_id, partition in sorted(set(hanging_places) - self._unmarked_places):
-            newest_epoch = logs[partition].newest_epochs.get(producer_id, -1)
+            newest_epoch = log_by_partition[partition].newest_epochs.get(producer_id, -1)
             self._doubt(
                 EpochPlace(producer_id, newest_epoch, partition),
                 AuditVerdict(state=AuditState.RECORDS_BEHIND),
             )
-        for partition, log in sorted(logs.items(), key=lambda item: item[0]):
-            for producer_id, newest_epoch in log.epochs_back.items():
+        for partition, log_reading in sorted(log_by_partition.items(), key=lambda item: item[0]):
+            for producer_id, newest_epoch in log_reading.epochs_back.items():
                 self._doubt(
                     EpochPlace(producer_id, newest_epoch, partition),
                     AuditVerdict(state=AuditState.EPOCH_BACK),
@@ -202,10 +201,10 @@ class DecisionCheck:
         )
 
     def _clues(self, epoch_place: EpochPlace, verdict: AuditVerdict) -> FindingClues:
-        log = self._reading.logs.get(epoch_place.partition)
-        if log is None:
+        log_reading = self._reading.logs.get(epoch_place.partition)
+        if log_reading is None:
             return FindingClues()
-        batches = log.batches.get(epoch_place.producer_id, [])
+        batches = log_reading.batches.get(epoch_place.producer_id, [])
         concerned_records = records_of(verdict, epoch_place.producer_epoch, batches)
         id_and_coordinator = self._reading.owners.get(epoch_place.producer_id)
         epoch_starts = (
@@ -215,27 +214,27 @@ class DecisionCheck:
         )
         return FindingClues(
             records=concerned_records,
-            has_new_leader=_has_new_leader(log, batches, concerned_records),
+            has_new_leader=_has_new_leader(log_reading, batches, concerned_records),
             coordinator_epoch=_coordinator_epoch(epoch_starts, verdict),
             has_moved_twice=_has_moved_twice(epoch_starts, batches, concerned_records),
         )
 
 
 def _has_new_leader(
-    log: PartitionLogReading,
+    log_reading: PartitionLogReading,
     batches: Sequence[ProducerBatch],
     concerned_records: RecordsConcerned | None,
 ) -> bool | None:
     """Whether the partition got a new leader between some records and their end."""
     if concerned_records is None:
         return None
-    epochs = {batch.base_offset: batch.leader_epoch for batch in batches}
+    epoch_by_offset = {batch.base_offset: batch.leader_epoch for batch in batches}
     end_epoch = (
-        log.leader_epoch
+        log_reading.leader_epoch
         if concerned_records.ended_at is None
-        else epochs[concerned_records.ended_at]
+        else epoch_by_offset[concerned_records.ended_at]
     )
-    return end_epoch > epochs[concerned_records.first_offset]
+    return end_epoch > epoch_by_offset[concerned_records.first_offset]
 
 
 def _coordinator_epoch(epochs: Sequence[EpochStart], verdict: AuditVerdict) -> int | None:

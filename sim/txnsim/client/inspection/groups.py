@@ -299,14 +299,14 @@ def _tasks(task_rows: Iterable[Any]) -> tuple[str, ...]:
 async def _committed_group_positions(admin: Admin, group_id: str) -> tuple[GroupPosition, ...]:
     """Committed positions; the lag is counted to the high watermark, as Kafka's tool does."""
     committed_offsets = await admin.committed_positions(group_id, None)
-    end_offsets = (
+    end_offset_by_partition = (
         await admin.list_offsets(dict.fromkeys(committed_offsets, LATEST_TIMESTAMP))
         if committed_offsets
         else {}
     )
     positions = []
     for partition in sorted(committed_offsets):
-        offset, end_offset = committed_offsets[partition], end_offsets[partition]
+        offset, end_offset = committed_offsets[partition], end_offset_by_partition[partition]
         is_end_unknown = isinstance(end_offset, ClientError)
         positions.append(
             GroupPosition(
@@ -386,21 +386,25 @@ async def _held_back(
     latest_by_partition = dict.fromkeys(
         (position.partition for position in positions), LATEST_TIMESTAMP
     )
-    log_ends = await admin.list_offsets(latest_by_partition)
-    last_stable_offsets = log_starts = log_ends
+    log_end_by_partition = await admin.list_offsets(latest_by_partition)
+    last_stable_offset_by_partition = log_start_by_partition = log_end_by_partition
     if reads_committed:
-        last_stable_offsets = await admin.list_offsets(
+        last_stable_offset_by_partition = await admin.list_offsets(
             latest_by_partition, isolation=IsolationLevel.READ_COMMITTED
         )
     if begins_at_end:
-        log_starts = await admin.list_offsets(
+        log_start_by_partition = await admin.list_offsets(
             dict.fromkeys(latest_by_partition, EARLIEST_TIMESTAMP)
         )
 
     def with_causes(position: GroupPosition) -> GroupPosition:
         offsets = [
             offsets_by_partition[position.partition]
-            for offsets_by_partition in (log_starts, last_stable_offsets, log_ends)
+            for offsets_by_partition in (
+                log_start_by_partition,
+                last_stable_offset_by_partition,
+                log_end_by_partition,
+            )
         ]
         log_start, last_stable, log_end = (
             None if isinstance(offset, ClientError) else offset.offset for offset in offsets

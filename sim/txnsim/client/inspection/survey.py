@@ -50,8 +50,7 @@ Progress = Callable[[int, int], None]
 """(number of partitions asked so far, total)."""
 
 
-def _no_progress(_done: int, _total: int) -> None:
-    """Ignore progress."""
+def _no_progress(_done: int, _total: int) -> None: ...
 
 
 _NO_PROGRESS: Final[Progress] = _no_progress
@@ -109,23 +108,27 @@ async def survey(
     candidates: list[OpenTransaction] = []
     unread_partitions: dict[TopicPartition, ClientError] = {}
     searched_count = 0
-    for batch in batches(searched_partitions):
-        producers, failures = await _producers(admin, batch)
-        unread_partitions.update(failures)
+    for partition_slice in batches(searched_partitions):
+        producers, failure_by_partition = await _producers(admin, partition_slice)
+        unread_partitions.update(failure_by_partition)
         candidates += OpenTransaction.candidates(
             producers, now_ms=now_ms, max_transaction_timeout_ms=older_than_ms
         )
-        searched_count += len(batch)
+        searched_count += len(partition_slice)
         progress(searched_count, len(searched_partitions))
     findings: tuple[JudgedTransaction, ...] = ()
     descriptions: Mapping[str, TransactionDescription | None] = {}
     if candidates:
-        known_ids, descriptions = await admin.known_to_coordinators(producer_ids(candidates))
-        judged_transactions = judge(candidates, known_ids, descriptions)
+        transactional_id_by_producer, descriptions = await admin.known_to_coordinators(
+            producer_ids(candidates)
+        )
+        judged_transactions = judge(candidates, transactional_id_by_producer, descriptions)
         if any(finding.verdict is OpenTxnStatus.HANGING for finding in judged_transactions):
             await check_sight(admin.cluster)
-            known_ids, descriptions = await ask_while_all_serve(admin, producer_ids(candidates))
-            judged_transactions = judge(candidates, known_ids, descriptions)
+            transactional_id_by_producer, descriptions = await ask_while_all_serve(
+                admin, producer_ids(candidates)
+            )
+            judged_transactions = judge(candidates, transactional_id_by_producer, descriptions)
         ended_transactions = await _ended_meanwhile(admin, judged_transactions)
         findings = tuple(
             [
@@ -207,13 +210,13 @@ async def _producers(
     admin: TransactionAdmin, partitions: Sequence[TopicPartition]
 ) -> tuple[dict[TopicPartition, tuple[ProducerState, ...]], dict[TopicPartition, ClientError]]:
     producers: dict[TopicPartition, tuple[ProducerState, ...]] = {}
-    failures: dict[TopicPartition, ClientError] = {}
+    failure_by_partition: dict[TopicPartition, ClientError] = {}
     for partition, outcome in (await admin.describe_producers(partitions)).items():
         if isinstance(outcome, ClientError):
-            failures[partition] = outcome
+            failure_by_partition[partition] = outcome
         else:
             producers[partition] = outcome
-    return producers, failures
+    return producers, failure_by_partition
 
 
 async def _ended_meanwhile(
@@ -229,8 +232,8 @@ async def _ended_meanwhile(
         dict.fromkeys(transaction.partition for transaction in hanging_candidates)
     )
     ended_transactions: set[OpenTransaction] = set()
-    for batch in batches(partitions_asked):
-        producers, _ = await _producers(admin, batch)
+    for partition_slice in batches(partitions_asked):
+        producers, _ = await _producers(admin, partition_slice)
         ended_transactions.update(
             transaction
             for transaction in hanging_candidates

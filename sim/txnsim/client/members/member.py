@@ -200,8 +200,8 @@ class ClassicMembership(Membership):
         is_leader = join_response.leader == join_response.member_id and not getattr(
             join_response, "skip_assignment", False
         )
-        assignments = await self._assign(join_response) if is_leader else {}
-        request = sync_group(options.group_id, member, assignments=assignments)
+        assignment_by_member = await self._assign(join_response) if is_leader else {}
+        request = sync_group(options.group_id, member, assignment_by_member=assignment_by_member)
         answer = await self._coordinator.ask(request)
         error = ErrorCode(answer.error_code)
         if error in (ErrorCode.unknown_member_id, ErrorCode.illegal_generation):
@@ -279,7 +279,7 @@ def assigned_partitions(assignment_bytes: bytes) -> frozenset[TopicPartition]:
 
 
 def assign_range(
-    members: Mapping[str, tuple[str | None, bytes]], partitions: Mapping[str, int]
+    members: Mapping[str, tuple[str | None, bytes]], partition_counts: Mapping[str, int]
 ) -> dict[str, bytes]:
     """Share each topic's partitions among the members that subscribe to it: consecutive ones, and
     one more for the first members if the numbers don't divide evenly.
@@ -287,7 +287,7 @@ def assign_range(
     Args:
         members: Member id -> its instance id, where it has one, and its subscription. Static
             members come first, by their instance ids.
-        partitions: Topic -> how many it has.
+        partition_counts: Topic -> how many it has.
 
     Returns:
         Member id -> its assignment.
@@ -301,7 +301,7 @@ def assign_range(
         members,
         key=lambda member_id: (members[member_id][0] is None, members[member_id][0], member_id),
     )
-    for topic, partition_count in sorted(partitions.items()):
+    for topic, partition_count in sorted(partition_counts.items()):
         subscribed_members = [
             member_id
             for member_id in ordered_members
@@ -490,22 +490,22 @@ class ConsumerMembership(Membership):
         """
         if not {topic_row.topic_id for topic_row in topic_rows} <= set(self._ids().values()):
             await self._cluster.refresh(self._topics)
-        topic_names = {topic_id: topic_name for topic_name, topic_id in self._ids().items()}
+        name_by_topic_id = {topic_id: topic_name for topic_name, topic_id in self._ids().items()}
         return frozenset(
-            TopicPartition(topic_names[topic_row.topic_id], index)
+            TopicPartition(name_by_topic_id[topic_row.topic_id], index)
             for topic_row in topic_rows
-            if topic_row.topic_id in topic_names
+            if topic_row.topic_id in name_by_topic_id
             for index in topic_row.partitions
         )
 
     def _by_id(self, partitions: Iterable[TopicPartition]) -> dict[UUID, list[int]]:
         """Partitions by topic id; those of deleted topics are left out."""
-        topic_ids = self._ids()
+        id_by_topic = self._ids()
         indexes_by_id: dict[UUID, list[int]] = {}
         for partition in sorted(
-            partition for partition in partitions if partition.topic in topic_ids
+            partition for partition in partitions if partition.topic in id_by_topic
         ):
-            indexes_by_id.setdefault(topic_ids[partition.topic], []).append(partition.partition)
+            indexes_by_id.setdefault(id_by_topic[partition.topic], []).append(partition.partition)
         return indexes_by_id
 
     async def leave(self) -> None:
@@ -886,8 +886,8 @@ class GroupMember(JoiningMember):
                 )
                 break
             except ClientError as error:
-                unstable_failures = error.error == ErrorCode.unstable_offset_commit
-                if not (unstable_failures and waits) or deadline.has_passed:
+                is_unstable = error.error == ErrorCode.unstable_offset_commit
+                if not (is_unstable and waits) or deadline.has_passed:
                     raise
             await backoff.wait(deadline)
         for partition in new_partitions:

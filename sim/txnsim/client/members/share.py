@@ -26,7 +26,7 @@ from txnsim.client.isolation import ConsumedRecord, visible_records
 from txnsim.client.members.member import JoiningMember
 from txnsim.client.members.membership import MemberOptions
 from txnsim.client.reactions import REFRESHING
-from txnsim.client.requests import MessageRow, asks
+from txnsim.client.requests import MessageRow, versioned_request
 from txnsim.client.versions import ClientApi, VersionedRequest
 from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
@@ -238,7 +238,11 @@ class ShareMember(JoiningMember):
         ]
         error = ErrorCode.not_leader_or_follower
         acknowledgements = (
-            *(acknowledgement for answer in acknowledged_ranges for acknowledgement in answer),
+            *(
+                acknowledgement
+                for settled_ranges in acknowledged_ranges
+                for acknowledgement in settled_ranges
+            ),
             *_all_with_error(lost_acknowledgements, error),
         )
         return tuple(
@@ -272,7 +276,7 @@ class ShareMember(JoiningMember):
         session.learn_ids(self._cluster)
         if not leader_epochs:
             session.epoch = CLOSING
-        request = asks(
+        request = versioned_request(
             ClientApi.SHARE_FETCH,
             group_id=self.options.group_id,
             member_id=self.metadata.member_id,
@@ -328,7 +332,7 @@ class ShareMember(JoiningMember):
             return _all_with_error(acknowledgements, ErrorCode.share_session_not_found)
         if not acknowledgements and session.epoch != CLOSING:
             return ()
-        request = asks(
+        request = versioned_request(
             ClientApi.SHARE_ACKNOWLEDGE,
             group_id=self.options.group_id,
             member_id=self.metadata.member_id,
@@ -488,13 +492,15 @@ def _ranges_with_outcomes(
     error_field: str,
 ) -> tuple[AcknowledgedRange, ...]:
     """Acknowledgements with the leader's error for each partition."""
-    errors = {
+    error_by_partition = {
         partition: ErrorCode(getattr(partition_row, error_field))
         for partition, partition_row in partition_rows.items()
     }
     unknown_error = ErrorCode.unknown_server_error
     return tuple(
-        _with_error(acknowledgement, errors.get(acknowledgement.topic_partition, unknown_error))
+        _with_error(
+            acknowledgement, error_by_partition.get(acknowledgement.topic_partition, unknown_error)
+        )
         for acknowledgement in acknowledgements
     )
 

@@ -214,14 +214,14 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
                 assert_never(effect)
 
     def _write_records(self, shard: GroupShard, effect: RecordsToAppend) -> None:
-        applied = AppliedRecords(records=effect.records)
+        applied_records = AppliedRecords(records=effect.records)
         if isinstance(effect.after_write, StaticMemberStored):
             self._returning_members[effect.after_write.waiter] = effect.after_write
         operation = GroupWrite(
             writes=self.writes,
             shard=shard,
             group_id="",
-            decide=lambda: applied,
+            decide=lambda: applied_records,
             append=lambda _, records: self.writes.writer.append(shard, records, takes_effect=False),
         )
         self.tasks.drive(

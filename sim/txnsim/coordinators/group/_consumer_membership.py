@@ -331,9 +331,9 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
                 case TimerCancelled():
                     self.timers.disarm(shard, effect)
                 case ResolveRegexes():
-                    self.tasks.soon(partial(self._resolve_regexes, shard, group_id, effect))
+                    self.tasks.run_soon(partial(self._resolve_regexes, shard, group_id, effect))
                 case RunAssignor():
-                    self.tasks.soon(partial(self._run_assignor, shard, group_id, effect))
+                    self.tasks.run_soon(partial(self._run_assignor, shard, group_id, effect))
                 case _:
                     assert_never(effect)
 

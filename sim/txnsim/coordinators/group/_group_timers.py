@@ -174,7 +174,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
         self._drop_timer(shard, timer, key)
         on_fire(shard, (timer,))
         if self._run_count == 1:
-            self.tasks.soon(self._begin_turn)
+            self.tasks.run_soon(self._begin_turn)
 
     def _drop_timer(self, shard: GroupShard, timer: TimerSet, key: _TimerKey) -> None:
         timers_by_group = self._armed_timers.get(shard.partition, {})

@@ -96,11 +96,11 @@ class GroupWrite(WriteOperation[DecisionT, EncodedRecords], frozen=True, kw_only
         return shard.end_offset, image_offset, group, self.read_other_inputs()
 
     def admit(self) -> Awaitable[Rejection | None] | None:
-        admission = self.writes.writer.log.admit(
+        pending_admission = self.writes.writer.log.admit(
             self.shard.partition,
             lambda topic_partition: _subject(self.producer, topic_partition),
         )
-        return None if admission is None else _as_coordinator_error(admission)
+        return None if pending_admission is None else _as_coordinator_error(pending_admission)
 
     def refuse_moved(self) -> Rejection | None:
         return self.writes.refuse_moved(self.shard)
@@ -119,8 +119,8 @@ def _subject(producer: CommittingProducer | None, topic_partition: TopicPartitio
     )
 
 
-async def _as_coordinator_error(admission: Awaitable[Rejection | None]) -> Rejection | None:
-    refusal = await admission
+async def _as_coordinator_error(pending_admission: Awaitable[Rejection | None]) -> Rejection | None:
+    refusal = await pending_admission
     if refusal is None:
         return None
     return Rejection(error=coordinator_error(refusal.error), reason=refusal.reason)

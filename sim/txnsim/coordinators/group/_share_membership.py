@@ -148,7 +148,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(heartbeat_outcome, Rejection):
             return heartbeat_outcome
         if heartbeat_outcome.states_to_initialize:
-            self.tasks.soon(
+            self.tasks.run_soon(
                 partial(self._initialize, command.group_id, heartbeat_outcome.states_to_initialize)
             )
         assert heartbeat_outcome.reply is not None
@@ -358,7 +358,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         """Delete all share state of a group that is about to be deleted."""
 
         def decide() -> ShareDeletion | Rejection:
-            group = shard.deletable(group_id)
+            group = shard.find_deletable(group_id)
             if isinstance(group, Rejection):
                 return group
             if not isinstance(group, ShareGroup):
@@ -504,8 +504,8 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
             pending_answers += send_commands(commands[slice_start : slice_start + ASKED_AT_ONCE])
             await rest_where_due(pace, _ELEMENTS_PER_PARTITION * ASKED_AT_ONCE)
         state_errors = []
-        for answer in pending_answers:
-            state_errors.append(await answer)
+        for pending_answer in pending_answers:
+            state_errors.append(await pending_answer)
             await rest_where_due(pace, 1)
         return state_errors
 

@@ -136,15 +136,15 @@ class GroupCoordinator:
         clock: Clock,
         settings: Settings,
         release_rules: Rules,
-        dynamic_settings: Callable[[], Settings],
+        read_settings: Callable[[], Settings],
         tasks: Tasks,
         log: CoordinatorLog,
-        image: Callable[[], ClusterImage],
-        new_id: Callable[[], str],
-        new_short_id: Callable[[], str],
+        read_image: Callable[[], ClusterImage],
+        make_id: Callable[[], str],
+        make_short_id: Callable[[], str],
         tracer: Tracer,
         share_coordinators: ShareCoordinators,
-        latest_offset: LatestOffset,
+        find_latest_offset: LatestOffset,
         partition_count: int | None = None,
     ) -> None:
         """Make a coordinator that is not started yet.
@@ -154,15 +154,15 @@ class GroupCoordinator:
             clock: The cluster's clock.
             settings: The broker's static settings.
             release_rules: The rules of the broker's release.
-            dynamic_settings: Returns the current settings, including dynamic changes.
+            read_settings: Returns the current settings, including dynamic changes.
             tasks: Owns background tasks.
             log: The partitions of ``__consumer_offsets``.
-            image: The metadata as the broker knows it.
-            new_id: Returns a random UUID as text, for members of classic groups.
-            new_short_id: Returns one in Kafka's short form, for members of the consumer protocol.
+            read_image: The metadata as the broker knows it.
+            make_id: Returns a random UUID as text, for members of classic groups.
+            make_short_id: Returns one in Kafka's short form, for members of the consumer protocol.
             tracer: Records an event for each position of a transaction.
             share_coordinators: Sends commands to share coordinators.
-            latest_offset: Asks a partition's leader for its end offset.
+            find_latest_offset: Asks a partition's leader for its end offset.
             partition_count: Number of partitions of ``__consumer_offsets``, if the topic exists.
         """
         self._clock = clock
@@ -182,7 +182,7 @@ class GroupCoordinator:
         self._writer = GroupWriter(
             log=log,
             clock=clock,
-            dynamic_settings=dynamic_settings,
+            dynamic_settings=read_settings,
             shares_out=release_rules.cleanup_takes_many_batches,
         )
         self._refused_cleanups = FailureLog(_log, "group.cleanup-refused", "partition")
@@ -190,22 +190,22 @@ class GroupCoordinator:
         self._group_timers = GroupTimers(clock=clock, tasks=tasks)
         self._writes = GroupWrites(
             writer=self._writer,
-            image=image,
+            image=read_image,
             refuse_moved=self._ownership.refuse_moved,
             lines=self._group_timers.lines,
         )
-        self.members = self._make_classic_groups(new_id)
-        self.consumers = self._make_consumer_groups(dynamic_settings, image, new_short_id)
+        self.members = self._make_classic_groups(make_id)
+        self.consumers = self._make_consumer_groups(read_settings, read_image, make_short_id)
         self.shares = self._make_share_groups(
-            dynamic_settings, image, share_coordinators, latest_offset
+            read_settings, read_image, share_coordinators, find_latest_offset
         )
-        self.streams = self._make_streams_groups(dynamic_settings, image)
+        self.streams = self._make_streams_groups(read_settings, read_image)
 
-    def _make_classic_groups(self, new_id: Callable[[], str]) -> ClassicGroups:
+    def _make_classic_groups(self, make_id: Callable[[], str]) -> ClassicGroups:
         return ClassicGroups(
             clock=self._clock,
             tasks=self._tasks,
-            protocol=ClassicProtocol(settings=self._settings, new_id=new_id),
+            protocol=ClassicProtocol(settings=self._settings, make_id=make_id),
             timers=self._group_timers,
             is_current=self._ownership.is_current,
             writes=self._writes,
@@ -213,10 +213,10 @@ class GroupCoordinator:
 
     def _make_share_groups(
         self,
-        dynamic_settings: Callable[[], Settings],
-        image: Callable[[], ClusterImage],
+        read_settings: Callable[[], Settings],
+        read_image: Callable[[], ClusterImage],
         coordinators: ShareCoordinators,
-        latest_offset: LatestOffset,
+        find_latest_offset: LatestOffset,
     ) -> ShareGroups:
         return ShareGroups(
             clock=self._clock,
@@ -225,21 +225,21 @@ class GroupCoordinator:
             protocol=ShareProtocol(
                 settings=share_settings(self._settings),
                 intervals_of=lambda group_id: share_intervals(
-                    image().group_configs.get(group_id), dynamic_settings()
+                    read_image().group_configs.get(group_id), read_settings()
                 ),
             ),
             timers=self._group_timers,
-            image=image,
+            image=read_image,
             is_current=self._ownership.is_current,
             writes=self._writes,
             shard_of=self._shard_of,
             coordinators=coordinators,
-            latest_offset=latest_offset,
+            latest_offset=find_latest_offset,
             new_group=lambda group_id: ShareGroup(group_id, self._rules),
         )
 
     def _make_streams_groups(
-        self, dynamic_settings: Callable[[], Settings], image: Callable[[], ClusterImage]
+        self, read_settings: Callable[[], Settings], read_image: Callable[[], ClusterImage]
     ) -> StreamsGroups:
         return StreamsGroups(
             clock=self._clock,
@@ -248,30 +248,30 @@ class GroupCoordinator:
             protocol=StreamsProtocol(
                 max_size=self._settings.group_streams_max_size,
                 configs_of=lambda group_id: streams_configs(
-                    image().group_configs.get(group_id), dynamic_settings()
+                    read_image().group_configs.get(group_id), read_settings()
                 ),
                 release_rules=self._rules,
             ),
             timers=self._group_timers,
-            image=image,
+            image=read_image,
             writes=self._writes,
             trace=StreamsTrace(self.trace.tracer, self._ownership),
         )
 
     def _make_consumer_groups(
         self,
-        dynamic_settings: Callable[[], Settings],
-        image: Callable[[], ClusterImage],
-        new_id: Callable[[], str],
+        read_settings: Callable[[], Settings],
+        read_image: Callable[[], ClusterImage],
+        make_id: Callable[[], str],
     ) -> ConsumerGroups:
         """The groups of the consumer protocol; needs the classic groups to exist already."""
         settings = self._settings
         protocol = ConsumerProtocol(
             settings=consumer_settings(settings),
             release_rules=self._rules,
-            new_id=new_id,
+            new_id=make_id,
             intervals_of=lambda group_id: group_intervals(
-                image().group_configs.get(group_id), dynamic_settings()
+                read_image().group_configs.get(group_id), read_settings()
             ),
         )
         return ConsumerGroups(
@@ -282,7 +282,7 @@ class GroupCoordinator:
             classic_members=ClassicMembers(protocol),
             classic_groups=self.members,
             timers=self._group_timers,
-            image=image,
+            image=read_image,
             writes=self._writes,
         )
 
@@ -573,7 +573,7 @@ class GroupCoordinator:
             if error:
                 reason = "what was written before could not be replicated in time"
                 return Rejection(error=error, reason=reason)
-        group = shard.deletable(group_id)
+        group = shard.find_deletable(group_id)
         if isinstance(group, Rejection):
             return group
         if isinstance(group, ShareGroup):
@@ -584,7 +584,7 @@ class GroupCoordinator:
                 return refusal
 
         def decide() -> _Deletion | Rejection:
-            group = shard.deletable(group_id)
+            group = shard.find_deletable(group_id)
             if isinstance(group, Rejection):
                 return group
             position_count = shard.offsets.count_of_group(group_id)
@@ -664,9 +664,11 @@ class GroupCoordinator:
         for shard in self._ownership:
             position_count += sum(map(shard.offsets.count_on_topic, topics))
             if position_count <= SLICE_POSITIONS:
-                tombstones = partial(delete_topic_offsets, shard, frozenset(topics))
+                tombstones_of = partial(delete_topic_offsets, shard, frozenset(topics))
                 self._tasks.drive(
-                    self._clean_up(shard, "", tombstones), ignore_end, name="group.topics-deleted"
+                    self._clean_up(shard, "", tombstones_of),
+                    ignore_end,
+                    name="group.topics-deleted",
                 )
                 continue
             for topic in topics:

@@ -228,7 +228,7 @@ class ShareCoordinator:
         release_rules: Rules,
         tasks: Tasks,
         log: CoordinatorLog,
-        image: Callable[[], ClusterImage],
+        read_image: Callable[[], ClusterImage],
         delete_records: DeleteRecords,
         partition_count: int | None = None,
     ) -> None:
@@ -241,7 +241,7 @@ class ShareCoordinator:
             release_rules: The rules of the broker's release.
             tasks: Owns background tasks.
             log: The partitions of ``__share_group_state``.
-            image: The metadata as the broker knows it.
+            read_image: The metadata as the broker knows it.
             delete_records: Deletes old records of that log.
             partition_count: Number of partitions of ``__share_group_state``, if the topic already
                 exists.
@@ -257,7 +257,7 @@ class ShareCoordinator:
         """
         self._tasks = tasks
         self._log = log
-        self._image = image
+        self._image = read_image
         self._delete_records = delete_records
         self._ownership: Ownership[ShareStateShard] = Ownership(
             topic=SHARE_STATE_TOPIC,
@@ -308,8 +308,10 @@ class ShareCoordinator:
             begun_commands.append(await self._begin_command(operation, command, pace))
             await rest_where_due(pace, _ELEMENTS_PER_COMMAND)
         answers = []
-        for command, (shard, answer, replication) in zip(commands, begun_commands, strict=True):
-            error = _NO_ERROR if replication is None else await replication
+        for command, (shard, answer, pending_replication) in zip(
+            commands, begun_commands, strict=True
+        ):
+            error = _NO_ERROR if pending_replication is None else await pending_replication
             if shard is not None and not self._ownership.is_current(shard):
                 answer = operation.fail(command, ErrorCode.not_coordinator, "")
             elif error:
@@ -378,17 +380,21 @@ class ShareCoordinator:
     def _append(
         self,
         shard: ShareStateShard,
-        prepared: Sequence[ShareRecord] | _PreparedAppend,
+        prepared_append: Sequence[ShareRecord] | _PreparedAppend,
     ) -> int | Rejection | None:
         """Append records and apply them; returns the offset of the last one, None if there is none,
         or the log's error.
         """
-        if not prepared:
+        if not prepared_append:
             return None
-        if isinstance(prepared, _PreparedAppend):
-            records, batch, state_after = prepared.records, prepared.batch, prepared.state_after
+        if isinstance(prepared_append, _PreparedAppend):
+            records, batch, state_after = (
+                prepared_append.records,
+                prepared_append.batch,
+                prepared_append.state_after,
+            )
         else:
-            records, state_after = prepared, None
+            records, state_after = prepared_append, None
             batch = encode_batch(records, now_ms=self._clock.now_ms())
         append_outcome = self._log.append(shard.partition, batch)
         if isinstance(append_outcome, Rejection):
@@ -454,8 +460,8 @@ class ShareCoordinator:
 
     async def _prune(self, shard: ShareStateShard) -> None:
         redundant_below = shard.snapshot_offsets.redundant_below
-        replication = self._replication_of(shard)
-        error = _NO_ERROR if replication is None else await replication
+        pending_replication = self._replication_of(shard)
+        error = _NO_ERROR if pending_replication is None else await pending_replication
         if error or not self._ownership.is_current(shard):
             return
         refusal = await self._delete_records(shard.partition, redundant_below)

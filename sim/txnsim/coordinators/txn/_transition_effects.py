@@ -167,7 +167,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             encode_batch(
                 records, finalized_version=txn_version, now_ms=now_ms, release_rules=self.rules
             ),
-            subject=partial(subject_of, records),
+            subject_of=partial(subject_of, records),
             timeout_ms=record.txn_timeout_ms,
             now_ms=now_ms,
         )
@@ -209,7 +209,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             encode_batch(
                 records, finalized_version=self.level, now_ms=now_ms, release_rules=self.rules
             ),
-            subject=partial(subject_of, records),
+            subject_of=partial(subject_of, records),
             timeout_ms=timeout_ms,
             now_ms=now_ms,
         )
@@ -406,7 +406,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             debt for debt in self._debts_to_complete if debt.txn_partition != txn_partition
         ]
         if self.tracer.on:
-            node = self.ownership.node(txn_partition)
+            node = self.ownership.node_of(txn_partition)
             for debt in dropped_debts:
                 event_data = {
                     "pid": debt.producer_id,
@@ -425,7 +425,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         """Send in the next turn of the loop. Also useful when leaders have changed."""
         if not self._is_flush_due and not self._is_stopped:
             self._is_flush_due = True
-            self.tasks.soon(self._flush)
+            self.tasks.run_soon(self._flush)
 
     def stop(self) -> None:
         self._is_stopped = True
@@ -500,7 +500,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                 sent_events[owed_marker.debt] = tracing.marker(
                     self.tracer,
                     "marker.sent",
-                    self.ownership.node(owed_marker.debt.txn_partition),
+                    self.ownership.node_of(owed_marker.debt.txn_partition),
                     owed_marker.debt,
                     owed_marker.marker.partitions,
                     broker_id=batch.broker_id,
@@ -510,16 +510,16 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                     **({"attempt": retry_count + 1} if retry_count else {}),
                 )
             self.tracer.set_cause(next(reversed(sent_events.values()), -1))
-        answer = self.send_markers(batch.broker_id, batch.command)
-        if isinstance(answer, Pending):
-            answer.on_done(
+        pending_answer = self.send_markers(batch.broker_id, batch.command)
+        if isinstance(pending_answer, Pending):
+            pending_answer.on_done(
                 lambda settled_answer: self._on_answer(
                     batch, sent_events, settled_answer.value, settled_answer.error
                 )
             )
         else:
             take_answer = partial(self._on_answer, batch, sent_events)
-            self.tasks.drive(coroutine_of(answer), take_answer, name="markers")
+            self.tasks.drive(coroutine_of(pending_answer), take_answer, name="markers")
 
     def _on_answer(
         self,
@@ -537,8 +537,8 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self._flush_later(RECONNECT_PAUSE_MS)
         elif len(batch.owed_markers) > FOLLOWED_AT_ONCE:
             self.queue.end_flight(batch)
-            following_of_outcomes = self._follow_outcomes(batch, sent_events, reply)
-            self.tasks.drive(following_of_outcomes, ignore_end, name="txn.outcomes")
+            outcomes_coroutine = self._follow_outcomes(batch, sent_events, reply)
+            self.tasks.drive(outcomes_coroutine, ignore_end, name="txn.outcomes")
             return
         else:
             marker_outcomes = self.queue.on_reply(batch, reply)
@@ -590,7 +590,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             tracing.marker(
                 self.tracer,
                 "marker.abandoned",
-                self.ownership.node(owed_marker.debt.txn_partition),
+                self.ownership.node_of(owed_marker.debt.txn_partition),
                 owed_marker.debt,
                 owed_marker.marker.partitions,
                 broker_id=batch.broker_id,
@@ -675,11 +675,13 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         completion_decision: Decision[TxnTransition, None, None] = Decision(
             records=(debt.completion,), reply=None, rule="sent.every-partition"
         )
-        append_completion = self.writer.append(
+        completion_coroutine = self.writer.append(
             owned_partition, completion_decision, now_ms=now_ms, is_begun=True
         )
         self.tasks.drive(
-            append_completion, partial(self._on_completed, owned_partition, debt), name="completion"
+            completion_coroutine,
+            partial(self._on_completed, owned_partition, debt),
+            name="completion",
         )
 
     def _on_completed(

@@ -162,7 +162,7 @@ class TransactionCoordinator:
         leader_of: LeaderOf,
         allocate_producer_ids: AllocateProducerIds,
         partition_count: int | None = None,
-        timers: TimerGate = run_when_due,
+        timer_gate: TimerGate = run_when_due,
         release_rules: Rules,
     ) -> None:
         self._rules = release_rules
@@ -216,7 +216,7 @@ class TransactionCoordinator:
             tasks=tasks,
             writer=self._writer,
             abort=self._abort_timed_out,
-            gate=timers,
+            gate=timer_gate,
             rules=release_rules,
         )
 
@@ -565,7 +565,7 @@ class TransactionCoordinator:
         owned_partition = OwnedPartition(
             partition=partition_index,
             coordinator_epoch=coordinator_epoch,
-            node=self._ownership.node(partition_index),
+            node=self._ownership.node_of(partition_index),
             entries=txn_by_id,
         )
         if not self._ownership.finish_load(owned_partition):
@@ -638,14 +638,14 @@ class TransactionCoordinator:
             _log.info(
                 "txn.timed_out", node=owned_partition.node, transactional_id=txn.transactional_id
             )
-            append_abort = self._writer.append(
+            abort_coroutine = self._writer.append(
                 owned_partition,
                 decision_or_rejection,
                 now_ms=now_ms,
                 after_transition=self._markers.owe,
             )
             self._tasks.drive(
-                append_abort, partial(self._on_aborted, owned_partition, txn), name="timeout"
+                abort_coroutine, partial(self._on_aborted, owned_partition, txn), name="timeout"
             )
 
     def _on_aborted(
@@ -718,9 +718,9 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
         self._id_pool.want_block()
         self._request_block()
         if self._id_pool.is_asking:
-            block_answered: Pending[None] = Pending(self.tasks)
-            self._waiting_requests.append(block_answered)
-            await block_answered
+            pending_block: Pending[None] = Pending(self.tasks)
+            self._waiting_requests.append(pending_block)
+            await pending_block
 
     def _request_block(self) -> None:
         if self._id_pool.start_request(now_ms=self.clock.monotonic_ms()):
@@ -731,8 +731,8 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
     ) -> None:
         self._id_pool.on_reply(reply, now_ms=self.clock.monotonic_ms())
         waiting_requests, self._waiting_requests = self._waiting_requests, []
-        for block_answered in waiting_requests:
-            block_answered.resolve(None)
+        for pending_block in waiting_requests:
+            pending_block.resolve(None)
         if error is not None and not isinstance(error, PeerError | asyncio.CancelledError):
             raise error
 

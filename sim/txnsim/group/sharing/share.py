@@ -123,7 +123,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         records: list[ShareRecord] = []
         if updated_member != member:
             records.append(_member_record(group_id, updated_member))
-        members = {**group.members, updated_member.member_id: updated_member}
+        member_by_id = {**group.members, updated_member.member_id: updated_member}
         bumps_epoch = updated_member.topic_names != member.topic_names or _awaits_assignment(group)
         epoch = group.epoch
         if bumps_epoch or group.refreshed_version != image.offset:
@@ -141,7 +141,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
             else:
                 group.refreshed_version = image.offset
         assignment_epoch, target_partitions = self._due_target(
-            group, members, updated_member.member_id, epoch, image, now_ms, records
+            group, member_by_id, updated_member.member_id, epoch, image, now_ms, records
         )
         reconciled_member = _reconcile(
             updated_member, assignment_epoch, target_partitions, image, is_new_epoch=bumps_epoch
@@ -152,9 +152,11 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
             image, leaving_members=(member,), joining_members=(updated_member,)
         )
         awaits_state = now_ms - group.topics_stored_at_ms < self.settings.initialize_retry_ms
-        uninitialized = uninitialized_topics(group, topic_names, image, awaits_state=awaits_state)
-        if uninitialized:
-            records.append(with_initializing(group, uninitialized, now_ms=now_ms))
+        topics_to_initialize = uninitialized_topics(
+            group, topic_names, image, awaits_state=awaits_state
+        )
+        if topics_to_initialize:
+            records.append(with_initializing(group, topics_to_initialize, now_ms=now_ms))
         has_assignment = (
             command.member_epoch == 0
             or command.topic_names is not None
@@ -172,13 +174,13 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
             effects=(
                 session_timer(group_id, reconciled_member.member_id, intervals.session_timeout_ms),
             ),
-            states_to_initialize=states_to_initialize(group, uninitialized, epoch),
+            states_to_initialize=states_to_initialize(group, topics_to_initialize, epoch),
         )
 
     def _due_target(
         self,
         group: ShareGroup,
-        members: Mapping[str, ShareGroupMember],
+        member_by_id: Mapping[str, ShareGroupMember],
         member_id: str,
         epoch: int,
         image: ClusterImage,
@@ -188,7 +190,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         """The epoch and the partitions of a member's target, which is computed if it is due."""
         if group.assignment_epoch >= epoch or not self._may_assign(group, now_ms):
             return group.assignment_epoch, group.target.get(member_id, frozenset())
-        target_by_member = _assign_targets(group, members.values(), image)
+        target_by_member = _assign_targets(group, member_by_id.values(), image)
         group_id = group.group_id
         records += (
             ShareTargetStored(
@@ -328,7 +330,7 @@ def _assign_targets(
 
 
 def _topic_ids(member: ShareGroupMember, image: ClusterImage) -> frozenset[uuid.UUID]:
-    existing_topics = image.existing(member.topic_names)
+    existing_topics = image.existing_topics(member.topic_names)
     return frozenset(image.topics[topic_name].topic_id for topic_name in existing_topics)
 
 

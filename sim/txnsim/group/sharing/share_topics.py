@@ -111,8 +111,8 @@ def uninitialized_topics(
         image: The metadata with the existing topics.
         awaits_state: Whether to leave out partitions that are being initialised, too.
     """
-    uninitialized: dict[uuid.UUID, ShareTopic] = {}
-    for topic_name in sorted(image.existing(topic_names)):
+    topics_to_initialize: dict[uuid.UUID, ShareTopic] = {}
+    for topic_name in sorted(image.existing_topics(topic_names)):
         topic = image.topics[topic_name]
         share_topics = [group.initialized.get(topic.topic_id)]
         if awaits_state:
@@ -124,23 +124,25 @@ def uninitialized_topics(
             for index in share_topic.partitions
         }
         if len(requested_indexes) < len(topic.partitions):
-            uninitialized[topic.topic_id] = ShareTopic(
+            topics_to_initialize[topic.topic_id] = ShareTopic(
                 topic_id=topic.topic_id,
                 topic_name=topic_name,
                 partitions=tuple(sorted(set(range(len(topic.partitions))) - requested_indexes)),
             )
-    return uninitialized
+    return topics_to_initialize
 
 
 def with_initializing(group: ShareGroup, topics: ShareTopics, *, now_ms: int) -> ShareTopicsStored:
     """The record that initialises topics; such a topic is no longer being deleted."""
     initializing_topics = _combine_topics(group.initializing, topics)
-    deleting = {
+    deleting_topics = {
         topic_id: topic
         for topic_id, topic in group.deleting.items()
         if topic_id not in initializing_topics
     }
-    return _topics_record(group, now_ms, initializing_topics=initializing_topics, deleting=deleting)
+    return _topics_record(
+        group, now_ms, initializing_topics=initializing_topics, deleting_topics=deleting_topics
+    )
 
 
 def states_to_initialize(
@@ -185,7 +187,7 @@ def records_of_initialized(
             group,
             now_ms,
             initializing_topics=_without_partitions(group.initializing, initialized_indexes),
-            initialized=_combine_topics(group.initialized, initialized_topics),
+            initialized_topics=_combine_topics(group.initialized, initialized_topics),
         ),
     )
 
@@ -226,7 +228,7 @@ def alter_offsets(
     for topic_name, new_offsets in topics:
         topic = image.topics.get(topic_name)
         partition_count = 0 if topic is None else len(topic.partitions)
-        existing_offsets = {
+        offset_by_index = {
             index: offset for index, offset in new_offsets if index < partition_count
         }
         topic_outcomes.append(
@@ -248,10 +250,10 @@ def alter_offsets(
             initializing_topics[topic.topic_id] = ShareTopic(
                 topic_id=topic.topic_id,
                 topic_name=topic_name,
-                partitions=tuple(sorted(existing_offsets)),
+                partitions=tuple(sorted(offset_by_index)),
             )
             topic_id_text = uuid_text(topic.topic_id)
-            for index, offset in existing_offsets.items():
+            for index, offset in offset_by_index.items():
                 start_offsets[ShareKey(group.group_id, topic_id_text, index)] = offset
     return ShareAlteration(
         records=(with_initializing(group, initializing_topics, now_ms=now_ms),)
@@ -279,7 +281,7 @@ def delete_offsets(
         return refusal
     if not group.knows_topics:
         return ShareDeletion()
-    remaining_topics, deleting = dict(group.initialized), dict(group.deleting)
+    remaining_topics, deleting_topics = dict(group.initialized), dict(group.deleting)
     refused_topics: list[TopicOutcome] = []
     deletions: list[DeleteShareState] = []
     for topic_name in topic_names:
@@ -290,13 +292,19 @@ def delete_offsets(
             deletions += _deletions(
                 group, topic.topic_id, remaining_topics.pop(topic.topic_id).partitions
             )
-            deleting[topic.topic_id] = DeletingTopic(topic_id=topic.topic_id, topic_name=topic_name)
-        elif topic.topic_id in deleting:
+            deleting_topics[topic.topic_id] = DeletingTopic(
+                topic_id=topic.topic_id, topic_name=topic_name
+            )
+        elif topic.topic_id in deleting_topics:
             deletions += _deletions(group, topic.topic_id, range(len(topic.partitions)))
         else:
             refused_topics.append(_deletion_refusal(topic_name, _NOTHING_TO_DELETE))
     return ShareDeletion(
-        records=(_topics_record(group, now_ms, initialized=remaining_topics, deleting=deleting),),
+        records=(
+            _topics_record(
+                group, now_ms, initialized_topics=remaining_topics, deleting_topics=deleting_topics
+            ),
+        ),
         refused_topics=tuple(refused_topics),
         states_to_delete=tuple(deletions),
     )
@@ -310,7 +318,9 @@ def records_of_deleted(
     """
     if not group.knows_topics:
         return ()
-    return (_topics_record(group, now_ms, deleting=_without_topics(group.deleting, topic_ids)),)
+    return (
+        _topics_record(group, now_ms, deleting_topics=_without_topics(group.deleting, topic_ids)),
+    )
 
 
 def delete_all_topics(group: ShareGroup, *, image: ClusterImage, now_ms: int) -> ShareDeletion:
@@ -329,12 +339,16 @@ def delete_all_topics(group: ShareGroup, *, image: ClusterImage, now_ms: int) ->
         if (topic := image.topic_by_id(topic_id)) is not None
     }
     topics = _combine_topics(_combine_topics(group.initialized, group.initializing), retried_topics)
-    deleting = {
+    deleting_topics = {
         topic_id: DeletingTopic(topic_id=topic_id, topic_name=topic.topic_name)
         for topic_id, topic in topics.items()
     }
     record = _topics_record(
-        group, now_ms, initializing_topics={}, initialized={}, deleting=deleting
+        group,
+        now_ms,
+        initializing_topics={},
+        initialized_topics={},
+        deleting_topics=deleting_topics,
     )
     return ShareDeletion(
         records=(record,),
@@ -362,8 +376,8 @@ def records_without_topics(
             group,
             now_ms,
             initializing_topics=_without_topics(group.initializing, topic_ids),
-            initialized=_without_topics(group.initialized, topic_ids),
-            deleting=_without_topics(group.deleting, topic_ids),
+            initialized_topics=_without_topics(group.initialized, topic_ids),
+            deleting_topics=_without_topics(group.deleting, topic_ids),
         ),
     )
 
@@ -390,8 +404,8 @@ def _topics_record(
     now_ms: int,
     *,
     initializing_topics: ShareTopics | None = None,
-    initialized: ShareTopics | None = None,
-    deleting: Mapping[uuid.UUID, DeletingTopic] | None = None,
+    initialized_topics: ShareTopics | None = None,
+    deleting_topics: Mapping[uuid.UUID, DeletingTopic] | None = None,
 ) -> ShareTopicsStored:
     """A record with the group's topics; kinds that are not given are unchanged."""
 
@@ -401,8 +415,10 @@ def _topics_record(
     return ShareTopicsStored(
         group_id=group.group_id,
         initializing=topics(initializing_topics, group.initializing),
-        initialized=topics(initialized, group.initialized),
-        deleting=tuple(sorted((group.deleting if deleting is None else deleting).values())),
+        initialized=topics(initialized_topics, group.initialized),
+        deleting=tuple(
+            sorted((group.deleting if deleting_topics is None else deleting_topics).values())
+        ),
         stored_at_ms=now_ms,
     )
 

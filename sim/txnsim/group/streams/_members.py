@@ -256,7 +256,7 @@ def current_assignment_record(
     group_id: str, member: StreamsGroupMember
 ) -> StreamsCurrentAssignmentStored:
     """The record of a member's current tasks for the log."""
-    assigned_tasks, revoked = member.assigned, member.pending_revocation
+    assigned_tasks, revoked_tasks = member.assigned, member.pending_revocation
     return StreamsCurrentAssignmentStored(
         group_id=group_id,
         member_id=member.member_id,
@@ -266,9 +266,9 @@ def current_assignment_record(
         active=_sorted_epochs(assigned_tasks),
         standby=tuple(sorted(assigned_tasks.standby)),
         warmup=tuple(sorted(assigned_tasks.warmup)),
-        active_revoked=_sorted_epochs(revoked),
-        standby_revoked=tuple(sorted(revoked.standby)),
-        warmup_revoked=tuple(sorted(revoked.warmup)),
+        active_revoked=_sorted_epochs(revoked_tasks),
+        standby_revoked=tuple(sorted(revoked_tasks.standby)),
+        warmup_revoked=tuple(sorted(revoked_tasks.warmup)),
     )
 
 

@@ -20,7 +20,7 @@ from txnsim.group.streams.group import StreamsGroupMember
 from txnsim.group.streams.tasks import NOTHING_HELD, MemberTasks, StreamsMemberState, Task, Tasks
 
 
-class Holders(msgspec.Struct, frozen=True, kw_only=True):
+class TaskHolders(msgspec.Struct, frozen=True, kw_only=True):
     """Task -> processes that have it, including pending revocations."""
 
     active: Mapping[Task, str] = {}
@@ -28,7 +28,7 @@ class Holders(msgspec.Struct, frozen=True, kw_only=True):
     warmup: Mapping[Task, frozenset[str]] = {}
 
 
-def holders_of(members: Iterable[StreamsGroupMember]) -> Holders:
+def holders_of(members: Iterable[StreamsGroupMember]) -> TaskHolders:
     """The processes of each task, from the members' tasks."""
     holder_by_active_task: dict[Task, str] = {}
     processes_by_standby_task: dict[Task, frozenset[str]] = {}
@@ -46,7 +46,7 @@ def holders_of(members: Iterable[StreamsGroupMember]) -> Holders:
                 processes_by_warmup_task[task] = processes_by_warmup_task.get(task, frozenset()) | {
                     process_id
                 }
-    return Holders(
+    return TaskHolders(
         active=holder_by_active_task,
         standby=processes_by_standby_task,
         warmup=processes_by_warmup_task,
@@ -60,13 +60,13 @@ class TaskTarget(msgspec.Struct, frozen=True, kw_only=True):
     tasks: Tasks
     owned_tasks: Tasks | None
     """The tasks that the member reports; None means unchanged."""
-    holders: Holders
+    holders: TaskHolders
     changes_in_place: bool = True
     """Whether a task can change its role in place, without being revoked first."""
 
-    def still_has(self, revoked: MemberTasks) -> bool:
+    def still_has(self, revoked_tasks: MemberTasks) -> bool:
         """Whether the member still reports revoked tasks."""
-        return self.owned_tasks is None or self.owned_tasks.has_some_of(revoked)
+        return self.owned_tasks is None or self.owned_tasks.has_some_of(revoked_tasks)
 
 
 def reconcile(
@@ -254,7 +254,11 @@ class _ReconciliationStep:
         )
 
     def _member_in(
-        self, state: StreamsMemberState, member_epoch: int, tasks: MemberTasks, revoked: MemberTasks
+        self,
+        state: StreamsMemberState,
+        member_epoch: int,
+        tasks: MemberTasks,
+        revoked_tasks: MemberTasks,
     ) -> StreamsGroupMember:
         return msgspec.structs.replace(
             self._member,
@@ -262,5 +266,5 @@ class _ReconciliationStep:
             previous_member_epoch=self._member.member_epoch,
             member_epoch=member_epoch,
             assigned=tasks,
-            pending_revocation=revoked,
+            pending_revocation=revoked_tasks,
         )

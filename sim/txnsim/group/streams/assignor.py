@@ -109,7 +109,7 @@ def _ceiling(task_count: int, member_count: int) -> int:
 
 
 def assign_sticky(
-    members: Mapping[str, Candidate],
+    member_by_id: Mapping[str, Candidate],
     subtopologies: Mapping[str, AssignedSubtopology],
     *,
     standby_count: int,
@@ -117,22 +117,22 @@ def assign_sticky(
     """Assign tasks to members; yields after each task.
 
     Args:
-        members: The members by id.
+        member_by_id: The members by id.
         subtopologies: Subtopologies by id, sorted.
         standby_count: Number of copies of each stateful task.
     """
-    return (yield from _Assignment(members, subtopologies, standby_count).assign_all())
+    return (yield from _Assignment(member_by_id, subtopologies, standby_count).assign_all())
 
 
 class _Assignment:
     def __init__(
         self,
-        members: Mapping[str, Candidate],
+        member_by_id: Mapping[str, Candidate],
         subtopologies: Mapping[str, AssignedSubtopology],
         standby_count: int,
     ) -> None:
         self._members, self._subtopologies, self._standby_count = (
-            members,
+            member_by_id,
             subtopologies,
             standby_count,
         )
@@ -142,8 +142,8 @@ class _Assignment:
             for subtopology in subtopologies.values()
             if subtopology.is_stateful
         )
-        self._active_quota = _TaskQuota(active_count, len(members))
-        self._total_quota = _TaskQuota(active_count + copy_count, len(members))
+        self._active_quota = _TaskQuota(active_count, len(member_by_id))
+        self._total_quota = _TaskQuota(active_count + copy_count, len(member_by_id))
         self._processes: dict[str, _Process] = {}
         self._active_before: dict[Task, _Member] = {}
         self._standby_before: dict[Task, list[_Member]] = {}

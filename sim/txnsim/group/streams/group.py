@@ -296,7 +296,6 @@ class StreamsGroup:
     # Members
 
     def static_member(self, instance_id: str | None) -> StreamsGroupMember | None:
-        """The member with that instance id."""
         member_id = self.static_members.get(instance_id or "")
         return None if member_id is None else self.members.get(member_id)
 

@@ -145,7 +145,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
     def compute_target(
         self,
         group: StreamsGroup,
-        members: Mapping[str, StreamsGroupMember],
+        member_by_id: Mapping[str, StreamsGroupMember],
         configured_topology: ConfiguredTopology,
         offsets: Mapping[str, TaskOffsets],
         *,
@@ -156,11 +156,11 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         """Compute a new target assignment; returns the records to write, and the tasks of each
         member.
         """
-        tasks_by_member: dict[str, Tasks] = dict.fromkeys(members, NO_TASKS)
+        tasks_by_member: dict[str, Tasks] = dict.fromkeys(member_by_id, NO_TASKS)
         if configured_topology.is_ready and configured_topology.subtopologies is not None:
-            candidates: dict[str, Candidate] = {}
-            for member_id, member in members.items():
-                candidates[member_id] = Candidate(
+            candidate_by_member: dict[str, Candidate] = {}
+            for member_id, member in member_by_id.items():
+                candidate_by_member[member_id] = Candidate(
                     process_id=member.process_id,
                     active=frozenset(member.assigned.active),
                     standby=member.assigned.standby,
@@ -176,10 +176,10 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
             }
             standby_count = int(dict(configs).get(STANDBYS, "0"))
             tasks_by_member |= yield from assign_sticky(
-                candidates, subtopologies, standby_count=standby_count
+                candidate_by_member, subtopologies, standby_count=standby_count
             )
         records: list[StreamsRecord] = []
-        ordered_ids = java_order(members)
+        ordered_ids = java_order(member_by_id)
         yield len(ordered_ids)
         for member_id in ordered_ids:
             tasks = tasks_by_member[member_id]

@@ -246,10 +246,10 @@ class VirtualTransport(asyncio.Transport):
             elif isinstance(protocol, asyncio.Protocol):
                 protocol.data_received(item)
             return
-        keep_open = None
+        keeps_open = None
         if isinstance(protocol, asyncio.Protocol | asyncio.BufferedProtocol):
-            keep_open = protocol.eof_received()
-        if not keep_open:
+            keeps_open = protocol.eof_received()
+        if not keeps_open:
             self.close()
 
     def pause_reading(self) -> None:
@@ -317,11 +317,9 @@ class VirtualTransport(asyncio.Transport):
     # Protocol
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Replace the protocol."""
         self._protocol = protocol
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """The current protocol."""
         return self._protocol
 
 

@@ -73,7 +73,7 @@ NO_THREAD: Final = 0
 Function = Callable[..., Any]
 
 
-class Owner:
+class RunThread:
     """The thread in which the patches answer from the run; one object for all patches of the
     process.
     """
@@ -89,13 +89,13 @@ class ThreadPatch:
 
     __slots__ = ("_owner", "answer", "function", "virtual")
 
-    def __init__(self, function: Function, owner: Owner) -> None:
+    def __init__(self, function: Function, run_thread: RunThread) -> None:
         """Patch ``function``; while ``owner`` has no thread, every thread gets the function
         itself.
         """
         self.function = function
         self.virtual: Function = function
-        self._owner = owner
+        self._owner = run_thread
         self.answer: Final[Function] = self._answer
         """The patched function. A bound method: a class that has it as an attribute does not bind
         it again.
@@ -136,8 +136,8 @@ class ModuleWalk:
         """
         known_modules = self._known_bindings
         bindings_found: list[Binding] = []
-        modules: dict[str, object] = dict(sys.modules)  # a program may put anything there
-        for module_name, module in modules.items():
+        module_by_name: dict[str, object] = dict(sys.modules)  # a program may put anything there
+        for module_name, module in module_by_name.items():
             known_module = known_modules.get(module_name)
             if known_module is not None and known_module[0] is module:
                 bindings_found += known_module[1]
@@ -150,7 +150,7 @@ class ModuleWalk:
             bindings_found += bindings
             if module_name != "__main__" and not _is_under_way(module):
                 known_modules[module_name] = module, bindings
-        for module_name in known_modules.keys() - modules.keys():
+        for module_name in known_modules.keys() - module_by_name.keys():
             del known_modules[module_name]
         return tuple(bindings_found)
 
@@ -246,7 +246,7 @@ def _is_under_way(module: types.ModuleType) -> bool:
 # Answers of a virtual run
 
 _active: Final = threading.Lock()
-_owner: Final = Owner()
+_owner: Final = RunThread()
 
 
 class _Source(msgspec.Struct, frozen=True):
@@ -282,8 +282,8 @@ _walk: Final = ModuleWalk({id(source.patch.function): source.patch for source in
 
 @contextmanager
 def ambient_virtual(
-    *, monotonic_ns: Nanoseconds, wall_ns: Nanoseconds, seed: int
-) -> Iterator[Libraries]:
+    *, read_monotonic_ns: Nanoseconds, read_wall_ns: Nanoseconds, seed: int
+) -> Iterator[LibraryPatches]:
     """Let time and random numbers of the process follow a virtual run in this thread.
 
     Yields:
@@ -299,7 +299,9 @@ def ambient_virtual(
             "multiprocessing)"
         )
     try:
-        virtual_functions = _virtual_functions(monotonic_ns, wall_ns, _VirtualRandom(seed))
+        virtual_functions = _virtual_functions(
+            read_monotonic_ns, read_wall_ns, _VirtualRandom(seed)
+        )
         with ExitStack() as stack:
             for source in _SOURCES:
                 stack.callback(setattr, source.patch, "virtual", source.patch.function)
@@ -311,9 +313,9 @@ def ambient_virtual(
             for binding in _walk.bindings():
                 stack.callback(binding.put, binding.real)
                 binding.put(binding.patched)
-            _lend_datetime(stack, wall_ns)
+            _lend_datetime(stack, read_wall_ns)
             _lend_seeds(stack, virtual_functions["seeds"])
-            libraries = Libraries(stack, is_ours=_is_run_thread)
+            libraries = LibraryPatches(stack, is_ours=_is_run_thread)
             libraries.lend()
             stack.callback(setattr, _owner, "thread", NO_THREAD)
             _owner.thread = threading.get_ident()
@@ -338,10 +340,10 @@ class _VirtualRandom:
 
 
 def _virtual_functions(
-    monotonic_ns: Nanoseconds, wall_ns: Nanoseconds, random_source: _VirtualRandom
+    read_monotonic_ns: Nanoseconds, read_wall_ns: Nanoseconds, random_source: _VirtualRandom
 ) -> dict[str, Function]:
     virtual_functions = {name: getattr(random_source.random, name) for name in _RANDOM_FUNCTIONS}
-    virtual_functions |= _virtual_clocks(monotonic_ns, wall_ns)
+    virtual_functions |= _virtual_clocks(read_monotonic_ns, read_wall_ns)
     real_uuid1 = uuid.uuid1
 
     def uuid1(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
@@ -360,7 +362,9 @@ def _virtual_functions(
     }
 
 
-def _virtual_clocks(monotonic_ns: Nanoseconds, wall_ns: Nanoseconds) -> dict[str, Function]:
+def _virtual_clocks(
+    read_monotonic_ns: Nanoseconds, read_wall_ns: Nanoseconds
+) -> dict[str, Function]:
     real_functions = {
         function_name: getattr(time, function_name)
         for function_name in _CLOCK_FUNCTIONS
@@ -379,9 +383,9 @@ def _virtual_clocks(monotonic_ns: Nanoseconds, wall_ns: Nanoseconds) -> dict[str
 
     def clock_gettime_ns(clock: int) -> int:
         if clock in wall_clock_ids:
-            return wall_ns()
+            return read_wall_ns()
         time_ns: int = (
-            monotonic_ns()
+            read_monotonic_ns()
             if clock in steady_clock_ids
             else real_functions["clock_gettime_ns"](clock)
         )
@@ -389,23 +393,23 @@ def _virtual_clocks(monotonic_ns: Nanoseconds, wall_ns: Nanoseconds) -> dict[str
 
     def broken_down(name: str) -> Function:
         return lambda seconds=None: real_functions[name](
-            wall_ns() / 1e9 if seconds is None else seconds
+            read_wall_ns() / 1e9 if seconds is None else seconds
         )
 
     def strftime(*arguments: Any) -> str:
         has_time = len(arguments) == _STRFTIME_ARGUMENTS
-        formatted: str = real_functions["strftime"](
-            *arguments, *(() if has_time else (real_functions["localtime"](wall_ns() / 1e9),))
+        formatted_time: str = real_functions["strftime"](
+            *arguments, *(() if has_time else (real_functions["localtime"](read_wall_ns() / 1e9),))
         )
-        return formatted
+        return formatted_time
 
     return {
-        "monotonic": lambda: monotonic_ns() / 1e9,
-        "monotonic_ns": monotonic_ns,
-        "perf_counter": lambda: monotonic_ns() / 1e9,
-        "perf_counter_ns": monotonic_ns,
-        "time": lambda: wall_ns() / 1e9,
-        "time_ns": wall_ns,
+        "monotonic": lambda: read_monotonic_ns() / 1e9,
+        "monotonic_ns": read_monotonic_ns,
+        "perf_counter": lambda: read_monotonic_ns() / 1e9,
+        "perf_counter_ns": read_monotonic_ns,
+        "time": lambda: read_wall_ns() / 1e9,
+        "time_ns": read_wall_ns,
         "clock_gettime": lambda clock: clock_gettime_ns(clock) / 1e9,
         "clock_gettime_ns": clock_gettime_ns,
         "ctime": broken_down("ctime"),
@@ -420,7 +424,7 @@ def _no_sleep(_seconds: float) -> NoReturn:
     raise NotSimulatedError("time.sleep would stop a virtual run; await asyncio.sleep")
 
 
-def _lend_datetime(stack: ExitStack, wall_ns: Nanoseconds) -> None:
+def _lend_datetime(stack: ExitStack, read_wall_ns: Nanoseconds) -> None:
     """Patch ``now`` and ``utcnow``; ``today`` asks ``time.time`` itself."""
     real_now = native_attribute(datetime.datetime, "now")
     real_utcnow = native_attribute(datetime.datetime, "utcnow")
@@ -429,7 +433,7 @@ def _lend_datetime(stack: ExitStack, wall_ns: Nanoseconds) -> None:
         if not _is_run_thread():
             real_time: datetime.datetime = real_now.__get__(None, cls)(tz)
             return real_time
-        now_us = wall_ns() // 1_000
+        now_us = read_wall_ns() // 1_000
         return cls.fromtimestamp(now_us // 1_000_000, tz).replace(microsecond=now_us % 1_000_000)
 
     def utcnow(cls: type[datetime.datetime]) -> datetime.datetime:
@@ -471,7 +475,7 @@ _NUMBER_ATTRIBUTE: Final = "_PRODUCER_CLIENT_ID_SEQUENCE"
 _BROKER_CLASS: Final = ("aiokafka.structs", "BrokerMetadata")
 
 
-class Libraries:
+class LibraryPatches:
     """The patches of client libraries in one run, so that they follow its time.
 
     aiokafka stamps records in a C extension that asks the system for the time. It numbers its

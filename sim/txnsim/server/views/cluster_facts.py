@@ -248,7 +248,7 @@ class ClusterFactsReader:
         ]
         if not prepared_txns:
             return
-        unanswered = [
+        unanswered_requests = [
             request
             for request in cluster.environment.network.unanswered_requests()
             if request.api_key == _WRITE_TXN_MARKERS_KEY
@@ -275,7 +275,9 @@ class ClusterFactsReader:
                         source=broker_id,
                         target=target_broker,
                     )
-                    sent_again_ms = self._next_attempt_ms(unanswered, broker_id, target_broker)
+                    sent_again_ms = self._next_attempt_ms(
+                        unanswered_requests, broker_id, target_broker
+                    )
                 if holding_rule is not None:
                     sending = MarkerSending.HELD
                 elif sent_again_ms is not None:
@@ -291,21 +293,21 @@ class ClusterFactsReader:
 
     def _held_crossings(self) -> Iterator[tuple[str, Crossing]]:
         """Rule and crossing of each marker that a rule holds without a limit."""
-        for armed in self._cluster.injector.rules():
-            action = armed.rule.action
+        for armed_rule in self._cluster.injector.rules():
+            action = armed_rule.rule.action
             if isinstance(action, Hold | Reorder) or (
                 isinstance(action, Stall) and action.stall_ms is None
             ):
-                for held_crossing in armed.held_crossings.values():
+                for held_crossing in armed_rule.held_crossings.values():
                     crossing = held_crossing.crossing
                     if crossing.api_key == _WRITE_TXN_MARKERS_KEY or crossing.kind == MARKER:
-                        yield armed.rule.id, crossing
+                        yield armed_rule.rule.id, crossing
 
     def _next_attempt_ms(
-        self, unanswered: Iterable[Unanswered], source: BrokerId, target: BrokerId | None
+        self, unanswered_requests: Iterable[Unanswered], source: BrokerId, target: BrokerId | None
     ) -> int | None:
         """When a lost request is given up and its markers are sent again; None if none is lost."""
-        for request in unanswered:
+        for request in unanswered_requests:
             if (request.source, request.target) == (source, target) and (
                 request.is_lost or request.is_cut
             ):

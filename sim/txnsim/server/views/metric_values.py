@@ -259,7 +259,10 @@ def _late_partition_count(broker: Broker, now_ms: int) -> int:
 
 def _under_min_isr_count(broker: Broker) -> int:
     # Partitions with one replica are left out: they are never below their minimum.
-    return sum(partition.is_under_min_isr for partition in broker.replicas.replicated.values())
+    return sum(
+        leader_partition.is_under_min_isr
+        for leader_partition in broker.replicas.replicated.values()
+    )
 
 
 def _leaderless_count(image: ClusterImage) -> int:

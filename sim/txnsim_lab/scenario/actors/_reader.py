@@ -93,7 +93,7 @@ class ReaderActor(ClientActor):
             of all answers.
         """
         trace = ClientTrace(self._around.environment.tracer, self._part.client_id or self.name)
-        with trace.call(
+        with trace.trace_call(
             "read", tp=str(partition), isolation=isolation.name.lower(), start=start_offset
         ):
             return await self._read_to_end(

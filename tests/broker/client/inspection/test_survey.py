@@ -13,7 +13,7 @@ from tests.support.clusters import VirtualCluster, begin_transaction, run_cluste
 from tests.support.hanging_transaction import make_hanging
 from tests.support.testing_plays import HANGING, client, write_aborted, write_committed
 from tests.support.within_environment import within
-from txnsim.cli._txns.search_scope import Scope
+from txnsim.cli._txns.search_scope import SearchScope
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection import survey as decision_log
@@ -165,7 +165,7 @@ async def test_a_topic_that_is_listed_with_an_error_is_not_passed_over(
             search = await survey(admin, now_ms=0)
             assert search.partitions > 0
             assert search.unread_topics.keys() == {"barred", "bare"}
-            result = await Scope().search(admin, now_ms=0)
+            result = await SearchScope().search(admin, now_ms=0)
             assert result.is_incomplete
             with pytest.raises(ClientError, match="Failed to describe it"):
                 await admin.find_hanging(now_ms=0)

@@ -891,7 +891,7 @@ async def test_who_shows_itself_while_its_timer_waits_for_a_turn_stays(
         armed.disarm(waiting_members[0])
         armed.arm(waiting_members[1], 50)
 
-    armed.after_first = lambda: group_bench.env.tasks.soon(meanwhile)
+    armed.after_first = lambda: group_bench.env.tasks.run_soon(meanwhile)
     await asyncio.sleep(0.02)
     assert len(waiting_members) == 4
     assert sorted(armed.fired[TURN_TIMERS:]) == waiting_members[2:]
@@ -904,7 +904,9 @@ async def test_timers_that_wait_for_a_turn_end_with_their_shard(group_bench: Gro
     armed = ArmedTimers(group_bench)
     for timer_number in range(TURN_TIMERS + 4):
         armed.arm(f"m{timer_number}", 10)
-    armed.after_first = lambda: group_bench.env.tasks.soon(lambda: armed.timers.unload(armed.shard))
+    armed.after_first = lambda: group_bench.env.tasks.run_soon(
+        lambda: armed.timers.unload(armed.shard)
+    )
     await asyncio.sleep(0.02)
     assert len(armed.fired) == TURN_TIMERS
 
