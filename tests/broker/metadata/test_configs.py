@@ -788,7 +788,7 @@ def test_a_setting_that_no_broker_has_is_told_as_one_of_the_file_that_is_unknown
     keys = broker_configs(RELEASES["4.3"].rules)
     assert newer_name in described_names("1", key_by_name=keys, image=cluster(), settings=settings)
     config_value = broker_value(
-        newer_name, scope="1", image=cluster(), settings=settings, keys=keys
+        newer_name, scope="1", image=cluster(), settings=settings, key_by_name=keys
     )
     assert (config_value.type, config_value.value) == (ConfigType.UNKNOWN, None)
     assert (config_value.source, config_value.is_sensitive) == (STATIC, True)
