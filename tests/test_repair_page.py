@@ -31,7 +31,7 @@ STATUSES: Final = (3, 3, 3, 0, 0, 0, 0, 0, 0, 0, 3)
 
 MASKS: Final = (
     (r"\b\d{13}\b", "1700000000000"),
-    (r"\b\d+ s ago", "3600 s ago"),
+    (r"\b\d+ (?:s|min|h) ago", "1 h ago"),
     (r'"cluster_id":"[^"]*"', '"cluster_id":"jZBrwHxmQ1OLy3yW0kLkTA"'),
 )
 """What differs from run to run, and what stands for it on the page."""

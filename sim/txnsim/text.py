@@ -229,7 +229,12 @@ def _with_sorted_words(name: str) -> str:
 _CONTROL_CHARACTERS: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # C0, DEL, C1
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # directions (Unicode TR 9)
-    "\u2028\u2029\ufeff\ud800-\udfff]"  # line ends, a byte order mark, surrogates
+    "\u2028\u2029\ufeff\ud800-\udfff"  # line ends, a byte order mark, surrogates
+    # What is not seen: spaces that are none, fillers, joiners, variations (Unicode UAX 31,
+    # Default_Ignorable_Code_Point).
+    "\xa0\xad\u034f\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200d\u202f\u205f-\u2065"
+    "\u206a-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 _LAYOUT_CHARACTERS: Final = "\n\t"
 _ESCAPED_LAYOUT: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
@@ -240,8 +245,8 @@ def printable(raw_text: str) -> str:
 
     Ids, topics and clients can have any name. On a terminal some characters are commands: they set
     the title, clear the screen, move the cursor, turn the direction of a line, or begin another
-    line that looks like one of ours. All text for people goes through here; text for programs
-    (JSON, exports) stays exact.
+    line that looks like one of ours. Others are not seen at all, so that two names look alike. All
+    text for people goes through here; text for programs (JSON, exports) stays exact.
     """
     return _CONTROL_CHARACTERS.sub(_escape, raw_text)
 
@@ -257,7 +262,11 @@ def _escape(match: re.Match[str]) -> str:
     character = match[0]
     code_point = ord(character)
     return _ESCAPED_LAYOUT.get(character) or (
-        f"\\x{code_point:02x}" if code_point < 0x100 else f"\\u{code_point:04x}"
+        f"\\x{code_point:02x}"
+        if code_point < 0x100
+        else f"\\u{code_point:04x}"
+        if code_point < 0x10000
+        else f"\\U{code_point:08x}"
     )
 
 

@@ -219,6 +219,9 @@ def test_a_long_list_is_left_out() -> None:
         ("a\u202eb\u2066c", r"a\u202eb\u2066c"),
         ("a\u2028b", r"a\u2028b"),
         ("\x7f\x00\ud800", r"\x7f\x00\ud800"),
+        ("pay\u200b", r"pay\u200b"),
+        ("a\u00a0b\u3164", r"a\xa0b\u3164"),
+        ("a\U000e0041", r"a\U000e0041"),
     ],
 )
 def test_characters_that_are_orders_are_escaped(raw_text: str, expected: str) -> None:
@@ -231,7 +234,12 @@ def test_line_ends_and_tabs_of_a_layout_stay() -> None:
 
 def test_none_is_left() -> None:
     every = "".join(map(chr, range(0x3000)))
-    characters_left = [c for c in printable(every) if unicodedata.category(c) in ("Cc", "Zl", "Zp")]
+    characters_left = [
+        c
+        for c in printable(every)
+        if unicodedata.category(c) in ("Cc", "Zl", "Zp")
+        or (unicodedata.category(c) == "Zs" and c != " ")
+    ]
     assert characters_left == []
     turns = {"RLO", "LRO", "RLE", "LRE", "RLI", "LRI", "FSI"}
     assert not any(unicodedata.bidirectional(c) in turns for c in printable(every))

@@ -19,7 +19,7 @@ from typing import Final
 
 from txnsim import TXNSIM
 from txnsim.cli.commands import add_examples, commands, groups, table_of
-from txnsim.cli.output import TERMINAL
+from txnsim.cli.output import FILE_WITHOUT_NAME, TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS, CommandParser, columns
 from txnsim.environment_variables import unknown_variables
 from txnsim.files import NO_ROOM, advice
@@ -251,9 +251,7 @@ def _print_failure(args: argparse.Namespace, status: int) -> None:
 
 def _complain_of_space(error: OSError) -> None:
     """Report a full disk; close standard output, so that Python's own flush cannot fail."""
-    written_file = (
-        error.filename or "standard output, or a temporary file: what was written is not whole"
-    )
+    written_file = error.filename or f"{FILE_WITHOUT_NAME}: what was written is not whole"
     with contextlib.suppress(OSError):
         TERMINAL.complain(f"{written_file}: {error.strerror}{advice(error)}")
     with contextlib.suppress(OSError):

@@ -215,7 +215,7 @@ class Terminal:
         """The message of an error, for people."""
         if not isinstance(error, OSError):
             return str(error)
-        file_name = error.filename or "a temporary file"
+        file_name = error.filename or FILE_WITHOUT_NAME
         return f"{file_name}: {error.strerror}{advice(error)}"
 
     def warn(self, text: str) -> None:
@@ -245,6 +245,8 @@ class Terminal:
         return self.may_move_cursor() and not os.environ.get("NO_COLOR")
 
 
+FILE_WITHOUT_NAME: Final = "standard output, or a temporary file"
+"""What an error of the system that names no file is about."""
 TERMINAL: Final = Terminal()
 
 

@@ -7,6 +7,7 @@ reader of its trace adds where that contradicts the data.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final, Protocol
 
 import msgspec
@@ -63,6 +64,8 @@ class VerdictRoutes(ClusterNoun):
         super().__init__(cluster)
         self._facts_reader: Final = facts_reader or ClusterFactsReader(cluster)
         self._traced = traced_cluster
+        self._past_verdict_lock: Final = asyncio.Lock()
+        """Held while a past moment is judged: the facts of a large cluster are in memory then."""
 
     @Operation(
         "get",
@@ -75,44 +78,55 @@ class VerdictRoutes(ClusterNoun):
         stand, who holds them, who waits, and what will end it.
         """
         position = number_of(request, "at", default=-1, minimum=0)
-        tracer = self._cluster.environment.tracer
         if position >= 0:
             if self._traced is None:
                 raise RefusedError(404, "verdicts on past events need txnsim's lab; leave out at=")
-            cluster_facts = await self._traced.facts_at(position)
-            age_ms = max(0, self._cluster.environment.clock.now_ms() - cluster_facts.now_ms)
-        else:
-            wrong_data: tuple[WrongData, ...] = ()
-            if self._traced is not None and tracer.on:
-                wrong_data = await self._traced.wrong_data()
-            cluster_facts = await self._facts_reader.read(self._pace())
-            known_places = {
-                (contradiction.partition, contradiction.offset)
-                for contradiction in cluster_facts.wrong_data
-            }
-            cluster_facts = msgspec.structs.replace(
-                cluster_facts,
-                wrong_data=(
-                    *cluster_facts.wrong_data,
-                    *(
-                        contradiction
-                        for contradiction in wrong_data
-                        if (contradiction.partition, contradiction.offset) not in known_places
-                    ),
-                ),
+            return self._large_object(await self._past_verdict(self._traced, position))
+        return self._large_object(await self._present_verdict())
+
+    async def _past_verdict(self, traced: TracedCluster, position: int) -> VerdictView:
+        async with self._past_verdict_lock:
+            cluster_facts = await traced.facts_at(position)
+            now_ms = self._cluster.environment.clock.now_ms()
+            return await self._judge(
+                cluster_facts, position=position, age_ms=max(0, now_ms - cluster_facts.now_ms)
             )
-            position, age_ms = len(tracer) - 1, 0
+
+    async def _present_verdict(self) -> VerdictView:
+        tracer = self._cluster.environment.tracer
+        wrong_data: tuple[WrongData, ...] = ()
+        if self._traced is not None and tracer.on:
+            wrong_data = await self._traced.wrong_data()
+        cluster_facts = await self._facts_reader.read(self._pace())
+        known_places = {
+            (contradiction.partition, contradiction.offset)
+            for contradiction in cluster_facts.wrong_data
+        }
+        traced_contradictions = tuple(
+            contradiction
+            for contradiction in wrong_data
+            if (contradiction.partition, contradiction.offset) not in known_places
+        )
+        cluster_facts = msgspec.structs.replace(
+            cluster_facts, wrong_data=(*cluster_facts.wrong_data, *traced_contradictions)
+        )
+        newest_position = len(tracer) - 1
+        return await self._judge(
+            cluster_facts, position=None if newest_position < 0 else newest_position, age_ms=0
+        )
+
+    async def _judge(
+        self, cluster_facts: ClusterFacts, *, position: int | None, age_ms: int
+    ) -> VerdictView:
         program = program_at(self._cluster.bootstrap)
         verdict = await self._pace().run(judging_steps(cluster_facts, program=program))
-        return self._large_object(
-            VerdictView(
-                state=verdict.state,
-                headline=verdict.headline,
-                at_ms=verdict.at_ms,
-                partitions=verdict.partitions,
-                unfinished=verdict.unfinished,
-                position=None if position < 0 else position,
-                age_ms=age_ms,
-                is_recording=tracer.on,
-            )
+        return VerdictView(
+            state=verdict.state,
+            headline=verdict.headline,
+            at_ms=verdict.at_ms,
+            partitions=verdict.partitions,
+            unfinished=verdict.unfinished,
+            position=position,
+            age_ms=age_ms,
+            is_recording=self._cluster.environment.tracer.on,
         )

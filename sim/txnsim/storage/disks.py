@@ -153,6 +153,13 @@ def _stored_folders(
     path: Path, checkpoint_offsets: Mapping[str, Mapping[TopicPartition, int]]
 ) -> tuple[StoredFolder, ...]:
     was_clean = (path / names.FileName.CLEAN_SHUTDOWN).exists()
+    for folder_path in sorted(path.iterdir()):
+        if names.PartitionDirectory.is_foreign(folder_path):
+            raise ConfigError(
+                f"{folder_path}: it holds segments, and its name is none that Kafka gives,"
+                " TOPIC-PARTITION; Kafka's broker does not start with it: move it away, or rename"
+                " it"
+            )
     return tuple(
         StoredFolder(
             replica=replica,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,12 +29,12 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def nodes(self) -> tuple[str, ...]:
         """Names of the nodes, by index."""
-        return tuple(self.header["nodes"])
+        return _nodes_of(self.header)
 
     @property
     def level(self) -> str:
         """Trace level; an old file without one counts as ``full``."""
-        return str(self.header.get("level", "full"))
+        return _level_of(self.header)
 
     def to_lines(self) -> bytes:
         """Encode the trace as the lines of a file."""
@@ -92,35 +92,68 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             BadInputError: A line does not belong in a trace; the message names the line.
         """
-        header: dict[str, Any] = {}
-        trailer: dict[str, Any] = {}
-        events: list[Event] = []
-        node_count = 0
-        for line_number, line in enumerate(event_lines, 1):
-            if not line.strip():
-                continue
-            line_label = f"{source_name}, line {line_number}"
-            if trailer:
+        stream = RecordingStream(source_name, event_lines)
+        events = tuple(stream.events())
+        return cls(header=stream.header, events=events, trailer=stream.trailer)
+
+
+class RecordingStream:
+    """A trace that is read event by event, and need not fit into memory."""
+
+    def __init__(self, source_name: str, lines: Iterable[bytes]) -> None:
+        """Read the header.
+
+        Args:
+            source_name: Stands for the trace in errors.
+            lines: The lines of the trace.
+
+        Raises:
+            BadInputError: There is none, or the first line is no header of a trace.
+        """
+        self._source_name = source_name
+        self._numbered_lines = (
+            (line_number, line) for line_number, line in enumerate(lines, 1) if line.strip()
+        )
+        line_number, header_line = next(self._numbered_lines, (0, b""))
+        if not header_line:
+            raise BadInputError(f"{source_name}: it is empty; a trace begins with its header")
+        self.header: Final = _read_header(f"{source_name}, line {line_number}", header_line)
+        self.nodes: Final = _nodes_of(self.header)
+        self.level: Final = _level_of(self.header)
+        self.trailer: dict[str, Any] = {}
+        """Empty until all events are read, and if the trace has none."""
+
+    def events(self) -> Iterator[Event]:
+        """The events, once.
+
+        Raises:
+            BadInputError: A line does not belong in a trace; the message names the line.
+        """
+        node_count = len(self.header["nodes"])
+        for line_number, line in self._numbered_lines:
+            line_label = f"{self._source_name}, line {line_number}"
+            if self.trailer:
                 raise BadInputError(f"{line_label}: something follows the trailer")
-            if not header:
-                header = _read_header(line_label, line)
-                node_count = len(header["nodes"])
-                continue
             if line.startswith(b'{"k":"end"'):
-                trailer = _read_trailer(line_label, line)
+                self.trailer = _read_trailer(line_label, line)
                 continue
             try:
-                event = cls.decode_event(line)
+                event = Recording.decode_event(line)
             except (msgspec.MsgspecError, RecursionError) as error:  # nested too deeply
                 raise BadInputError(f"{line_label}: no event of a trace: {error}") from None
             if not 0 <= event.n < node_count:
                 raise BadInputError(
                     f"{line_label}: node {event.n} is none of the header's {node_count}"
                 )
-            events.append(event)
-        if not header:
-            raise BadInputError(f"{source_name}: it is empty; a trace begins with its header")
-        return cls(header=header, events=tuple(events), trailer=trailer)
+            yield event
+
+
+def _nodes_of(header: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(header["nodes"])
+
+
+def _level_of(header: Mapping[str, Any]) -> str:
+    return str(header.get("level", "full"))
 
 
 def _read_trailer(line_label: str, line: bytes) -> dict[str, Any]:

@@ -160,7 +160,7 @@ class PartitionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     holder_mark: str = ""
     """What a picture has at the batch at which readers stop; empty if no transaction holds them."""
     reader_mark: str = ""
-    """Who stands there."""
+    """Who stands there; where nothing holds readers, how far they get. Empty for an empty log."""
     summary: str = ""
     """Since when readers stand, how much is withheld, who waits; empty if no transaction holds
     them.
@@ -388,7 +388,7 @@ class _ClusterView:
                 if blocking_verdict is None
                 else words.holder_mark(is_hanging=blocking_verdict.status is OpenTxnStatus.HANGING)
             ),
-            reader_mark="" if blocking_verdict is None else words.reader_mark(partition.readers),
+            reader_mark=_reader_mark(partition, cause, blocking_verdict),
             summary="" if blocking_verdict is None else self._summary(partition, blocking_verdict),
             sentences=(
                 *(f"{words.wrong_data_headline(contradiction)}." for contradiction in wrong_data),
@@ -582,6 +582,15 @@ def _partition_state(
         return VerdictState.HEALTHY, words.healthy_headline(partition.partition), None
     ending = Ending(by=EndsBy.REPLICATION, sentence=words.REPLICATION_ENDS)
     return VerdictState.WAITS, words.replication_headline(partition.partition), ending
+
+
+def _reader_mark(
+    partition: PartitionFacts, cause: StandingCause, holder: OpenTxnVerdict | None
+) -> str:
+    if holder is not None:
+        return words.reader_mark(partition.readers)
+    is_free = cause is StandingCause.NOTHING and partition.high_watermark > partition.log_start
+    return words.READERS_AT_END if is_free else ""
 
 
 def _leaderless(partition: PartitionFacts, wrong_data: tuple[WrongData, ...]) -> PartitionVerdict:

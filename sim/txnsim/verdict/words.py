@@ -283,7 +283,11 @@ def operator_marker_sentence(name: str, partition: str, *, is_commit: bool) -> s
         is_commit: Whether the marker is a COMMIT.
     """
     marker = marker_name(is_commit=is_commit)
-    return f"An operator has written the {marker} marker of {name} on {partition}."
+    fate = "get" if is_commit else "discard"
+    return (
+        f"An operator has written the {marker} marker of {name} on {partition}. Readers {fate} its"
+        " records."
+    )
 
 
 def repeated_marker_reason(*, is_of_later_coordinator: bool) -> str:
@@ -543,8 +547,8 @@ def age_text(age_ms: int) -> str:
 def standing_word(
     *, state: str, is_led: bool, holder_age_ms: int | None, is_alive: bool, stands_at: int | None
 ) -> str:
-    """Where readers of a partition stand, for a table: ``move``, ``open, 3 s``, ``stand at 1``,
-    ``no leader``, ``wrong data``.
+    """Where readers of a partition stand, for a table: ``move``, ``open, 3 s``,
+    ``stand at offset 1``, ``no leader``, ``wrong data``.
 
     Args:
         state: The state's word.
@@ -560,7 +564,7 @@ def standing_word(
         return "wrong data" if state == "wrong-data" else "move"
     if is_alive:
         return "open" if holder_age_ms is None else f"open, {age_text(holder_age_ms)}"
-    return f"stand at {stands_at}"
+    return f"stand at offset {stands_at}"
 
 
 def holder_mark(*, is_hanging: bool) -> str:
@@ -573,6 +577,10 @@ def reader_mark(readers: Sequence[str] | None) -> str:
     if not readers:
         return "readers stop here"
     return f"{', '.join(readers[:NAMED_GROUPS_MAX])} {'waits' if len(readers) == 1 else 'wait'}"
+
+
+READERS_AT_END: Final = "readers get everything"
+"""The label of the readers where nothing holds them back, for a picture."""
 
 
 def standing_summary(
@@ -604,7 +612,7 @@ def standing_summary(
             f"waiting: {named_groups}{f' and {unnamed_count} more' if unnamed_count > 0 else ''}"
         )
     elif readers is not None:
-        fact_texts.append("no reader waits now")
+        fact_texts.append("no consumer waits at this moment")
     return " · ".join(fact_texts)
 
 
@@ -745,7 +753,7 @@ def _open_txn_sentence(blocking_txn: BlockingTxn) -> str:
     return (
         f"That is where the transaction of producer id {blocking_txn.producer_id}, epoch"
         f" {blocking_txn.producer_epoch}, {beginning_words}; its newest record is stamped"
-        f" {max(0, blocking_txn.quiet_ms) // 1000} s ago; {blocking_txn.reason}."
+        f" {age_text(blocking_txn.quiet_ms)} ago; {blocking_txn.reason}."
     )
 
 

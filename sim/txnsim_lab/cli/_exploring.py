@@ -195,7 +195,7 @@ def _lines(
             "Nothing was found so far. Not all ways were followed: give it more --time, or more"
             " --deviations."
         )
-    if result.largest.broken:
+    if result.largest is not None and result.largest.broken:
         yield f"{result.largest.broken} processes ended without a result: their ways are missing."
 
 

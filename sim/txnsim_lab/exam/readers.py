@@ -109,6 +109,10 @@ def misses(
         if answer is None:
             yield f"{topic.topic}: nothing is said of it"
             continue
+        if all(
+            getattr(answer, field) is None for field in ("values", *EXPECTED_FIELD_BY_STATEMENT)
+        ):
+            yield f"{topic.topic}: it is named, and nothing is said of it"
         if (
             answer.values is not None
             and (values_text := short_values(answer.values)) != topic.values

@@ -61,9 +61,11 @@ class ExplorationResult(msgspec.Struct, frozen=True, kw_only=True):
     """Whether every way within the bounds was followed."""
 
     @property
-    def largest(self) -> SearchResult:
-        """The last search, which has all states of those before."""
-        return self.searches[-1][1]
+    def largest(self) -> SearchResult | None:
+        """The last search, which has all states of those before; None if the time was over before
+        the first.
+        """
+        return self.searches[-1][1] if self.searches else None
 
 
 def explore(

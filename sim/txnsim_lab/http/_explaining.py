@@ -21,7 +21,7 @@ from txnsim.http.replies import RefusedError, number_of
 from txnsim.http.work_thread import WorkThread
 from txnsim.runtime.trace import Event, Tracer
 from txnsim.shell_text import ShellText
-from txnsim.trace.trace_file import Recording
+from txnsim.trace.trace_file import Recording, RecordingStream
 from txnsim.txn.open_txn_verdict import program_at
 from txnsim.verdict.facts import ClusterFacts, WrongData
 from txnsim.verdict.judge import Verdict, judge_cluster
@@ -205,10 +205,10 @@ class _LiveTraceReader:
         if asked_position is not None and asked_position < self._next_position - 1:
             return _read_pieces(whole_trace, asked_position, read)
         if first_kept_position > self._next_position or level != self._level:
-            recording = Recording.from_lines("the trace", b"".join(whole_trace).splitlines())
-            self._followed = FollowedTrace(state=TraceState(level=recording.level))
+            stream = RecordingStream("the trace", _lines_of_pieces(whole_trace))
+            self._followed = FollowedTrace(state=TraceState(level=stream.level))
             self._next_position, self._level = 0, level
-            self._read_events(recording.events, node_names, asked_position)
+            self._read_events(stream.events(), node_names, asked_position)
         else:
             event_lines = (
                 event_line for newer_text in newer_texts for event_line in newer_text.splitlines()
@@ -236,8 +236,26 @@ def _read_pieces(
     asked_position: int | None,
     read: Callable[[FollowedTrace], T],
 ) -> T:
-    recording = Recording.from_lines("the trace", b"".join(trace_pieces).splitlines())
-    return read(FollowedTrace.of_recording(recording, at=asked_position))
+    """Read a trace up to a position; None for all of it. No more than a piece is held."""
+    stream = RecordingStream("the trace", _lines_of_pieces(trace_pieces))
+    followed_trace = FollowedTrace(state=TraceState(level=stream.level))
+    first_position, newest_position = None, -1
+    for event in stream.events():
+        newest_position = event.i
+        if first_position is None:
+            first_position = event.i
+        if asked_position is None or event.i <= asked_position:
+            followed_trace.follow(event, stream.nodes)
+        if event.i == asked_position:
+            break
+    if asked_position is not None and asked_position != newest_position:
+        raise Recording.missing_event_error(asked_position, first_position or 0, newest_position)
+    return read(followed_trace)
+
+
+def _lines_of_pieces(trace_pieces: Iterable[bytes]) -> Iterator[bytes]:
+    for trace_piece in trace_pieces:
+        yield from trace_piece.splitlines()
 
 
 def _explanation(

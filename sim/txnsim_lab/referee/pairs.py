@@ -311,7 +311,7 @@ def _side_of_search(
         sightings=sightings,
         is_complete=is_complete,
         remark="" if is_complete else _remark_on(result, searched, compared_deviations),
-        states=result.largest.states if result.searches else 0,
+        states=0 if result.largest is None else result.largest.states,
         failures=failures,
     )
 

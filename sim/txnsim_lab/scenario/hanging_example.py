@@ -124,8 +124,8 @@ class _HangingStory:
         async with self._outside(OTHER_CLIENT) as other_client:
             await self._append(other_client)
         self._note_sentence(
-            "A read_committed consumer stops at “late”: only a marker could tell how"
-            f" {self._name} has ended, and none will come. It does not get “paid” either."
+            "A read_committed consumer comes, and stops at “late”: only a marker could tell how"
+            f" {self._name} has ended, and none will come. It leaves without “paid”, too."
         )
         async with self._outside(READER_CLIENT) as reader:
             await self._read_partition(reader)

@@ -67,6 +67,7 @@ from txnsim_spark.scan.log_seek import markers_in
 from txnsim_spark.scan.segments import (
     Replica,
     SegmentFile,
+    absent_replicas,
     group_by_topic_id,
     log_dirs_in,
     refuse_logs_of_two_clusters,
@@ -242,6 +243,8 @@ class DirectoryReader:
         # Absolute, as in the data source: workers run in other folders.
         paths = [path.absolute() for path in self._search.paths]
         replicas = replicas_in(paths, topics_and_state_topic, self._report_problem)
+        for checkpoint_file, reason in absent_replicas(paths, topics_and_state_topic):
+            self._report_problem(f"{checkpoint_file}: {reason}")
         self._log_dirs = _log_dirs(replicas)
         refuse_logs_of_two_clusters(log_dirs_in(paths))
         replica_states = self._read_states(replicas)

@@ -16,7 +16,15 @@ from typing import Final
 
 import msgspec
 
-from txnsim.types import TopicPartition
+from txnsim.txn.decision_audit import (
+    AuditedDecision,
+    AuditedMarker,
+    AuditState,
+    AuditVerdict,
+    LogReach,
+    audit_epoch,
+)
+from txnsim.types import TopicPartition, TransactionVersion
 from txnsim_spark.forensics.identity import Stale
 
 NO_ID: Final = -1
@@ -32,10 +40,8 @@ EVENT_RANKS: Final = {
     "PrepareAbort": 2,
 }
 """Order of events within a millisecond; those that are not named come last."""
-CLOCK_SKEW_MS: Final = 1_000
-"""Limit by which a marker's time may precede its decision, since the clocks of two brokers
-differ.
-"""
+_Epoch = tuple[int, int]
+"""Producer id and producer epoch."""
 
 
 class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +61,7 @@ class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
     next_producer_id: int = NO_ID
     partitions: tuple[TopicPartition, ...] = ()
     start_timestamp_ms: int | None = None
+    client_transaction_version: int | None = None
 
     @property
     def commits(self) -> bool | None:
@@ -183,63 +190,98 @@ def producer_ids_of(records: Iterable[CoordinatorRecord]) -> tuple[int, ...]:
 
 
 class _Decisions:
-    """Pairs each marker with the decision that it carries out.
-
-    Before transactions v2 an epoch has many transactions. So markers and decisions of an epoch are
-    matched backwards, from the end of both logs. A marker belongs to the latest decision that names
-    its partition, is not newer than the marker, and is not taken by a later marker there. A marker
-    that ended nothing may be a repeated one, and takes none away.
+    """The decision that each marker carries out, as ``txn.decision_audit`` pairs them, epoch by
+    epoch on each partition. A marker that fits no decision about its partition may carry out one
+    that does not list it.
     """
 
-    def __init__(self, records: Iterable[CoordinatorRecord], txns: Iterable[PartitionTxn]) -> None:
-        self._by_epoch: defaultdict[tuple[int, int], list[CoordinatorRecord]] = defaultdict(list)
+    def __init__(self, records: Sequence[CoordinatorRecord], txns: Sequence[PartitionTxn]) -> None:
+        self._record_by_offset = {record.offset: record for record in records}
+        self._record_by_marker: dict[tuple[TopicPartition, int], CoordinatorRecord] = {}
+        self._unmarked: set[tuple[int, TopicPartition]] = set()
+        decisions_by_epoch: defaultdict[_Epoch, list[CoordinatorRecord]] = defaultdict(list)
+        next_time_by_offset = {
+            record.offset: next_record.timestamp_ms for record, next_record in pairwise(records)
+        }
         for record in records:
             if record.commits is not None:
-                self._by_epoch[record.producer_id, record.producer_epoch].append(record)
-        ended_txns = [txn for txn in txns if txn.marker_offset is not None]
-        self._by_marker: dict[tuple[TopicPartition, int | None], CoordinatorRecord] = {}
-        bound_by_epoch: dict[tuple[TopicPartition, int, int | None], int] = {}
-        for txn in sorted(ended_txns, key=lambda txn: txn.marker_offset or 0, reverse=True):
-            epoch_key = (txn.topic_partition, txn.producer_id, txn.marker_epoch)
-            number_and_decision = self._latest_fitting(txn, bound_by_epoch.get(epoch_key))
-            if number_and_decision is None:
+                decisions_by_epoch[record.producer_id, record.producer_epoch].append(record)
+        ended_txns_by_place: defaultdict[tuple[TopicPartition, _Epoch], list[PartitionTxn]] = (
+            defaultdict(list)
+        )
+        for txn in txns:
+            if txn.marker_offset is not None and txn.marker_epoch is not None:
+                epoch = (txn.producer_id, txn.marker_epoch)
+                ended_txns_by_place[txn.topic_partition, epoch].append(txn)
+        for partition in {txn.topic_partition for txn in txns}:
+            for epoch, decisions in decisions_by_epoch.items():
+                markers = [
+                    _audited_marker(txn)
+                    for txn in sorted(
+                        ended_txns_by_place[partition, epoch],
+                        key=lambda txn: txn.marker_offset or 0,
+                    )
+                ]
+                for lists_partition in (True, False):
+                    verdicts = audit_epoch(
+                        [
+                            _audited_decision(decision, next_time_by_offset.get(decision.offset))
+                            for decision in decisions
+                            if (partition in decision.partitions) is lists_partition
+                        ],
+                        markers,
+                        partition_reach=LogReach(),
+                        coordinator_reach=LogReach(),
+                    )
+                    markers = self._note(partition, verdicts, notes_unmarked=lists_partition)
+
+    def _note(
+        self, partition: TopicPartition, verdicts: Iterable[AuditVerdict], *, notes_unmarked: bool
+    ) -> list[AuditedMarker]:
+        """Note what the verdicts pair; returns the markers that belong to none of the decisions."""
+        lone_markers: list[AuditedMarker] = []
+        for verdict in verdicts:
+            if verdict.decision is None:
+                lone_markers += verdict.markers
                 continue
-            decision_number, decision = number_and_decision
-            self._by_marker[txn.topic_partition, txn.marker_offset] = decision
-            if txn.first_offset is not None:
-                bound_by_epoch[epoch_key] = decision_number
+            if verdict.state is AuditState.NO_MARKER and notes_unmarked:
+                self._unmarked.add((verdict.decision.offset, partition))
+            for marker in verdict.markers:
+                record = self._record_by_offset[verdict.decision.offset]
+                self._record_by_marker[partition, marker.offset] = record
+        return lone_markers
 
     def about(self, txn: PartitionTxn) -> CoordinatorRecord | None:
         """The decision that the marker of a transaction on a partition carries out, if the log
         still has it.
         """
-        return self._by_marker.get((txn.topic_partition, txn.marker_offset))
+        if txn.marker_offset is None:
+            return None
+        return self._record_by_marker.get((txn.topic_partition, txn.marker_offset))
 
-    def _latest_fitting(
-        self, txn: PartitionTxn, number_bound: int | None
-    ) -> tuple[int, CoordinatorRecord] | None:
-        """(decision, its number): the latest one below a bound that fits a transaction on a
-        partition.
-        """
-        epoch = -1 if txn.marker_epoch is None else txn.marker_epoch
-        decisions = self._by_epoch.get((txn.producer_id, epoch), [])
-        decision_bound = len(decisions) if number_bound is None else number_bound
-        marker_ms = -1 if txn.marker_timestamp_ms is None else txn.marker_timestamp_ms
-        for must_name_partition in (True, False):
-            skewed_decision_number: int | None = None
-            for decision_number in range(decision_bound - 1, -1, -1):
-                decision = decisions[decision_number]
-                if must_name_partition and txn.topic_partition not in decision.partitions:
-                    continue
-                if decision.timestamp_ms <= marker_ms:
-                    return decision_number, decision
-                if decision.timestamp_ms <= marker_ms + CLOCK_SKEW_MS:
-                    skewed_decision_number = (
-                        decision_number  # the earliest of those that only another clock explains
-                    )
-            if skewed_decision_number is not None:
-                return skewed_decision_number, decisions[skewed_decision_number]
-        return None
+    def has_no_marker(self, decision: CoordinatorRecord, partition: TopicPartition) -> bool:
+        """Whether a decision was carried out elsewhere, and a partition lacks its marker."""
+        return (decision.offset, partition) in self._unmarked
+
+
+def _audited_decision(decision: CoordinatorRecord, completed_ms: int | None) -> AuditedDecision:
+    return AuditedDecision(
+        coordinator=decision.partition,
+        offset=decision.offset,
+        at_ms=decision.timestamp_ms,
+        is_commit=decision.commits is True,
+        by_epoch=(decision.client_transaction_version or 0) >= TransactionVersion.TV_2,
+        completed_ms=completed_ms,
+    )
+
+
+def _audited_marker(txn: PartitionTxn) -> AuditedMarker:
+    assert txn.marker_offset is not None
+    return AuditedMarker(
+        offset=txn.marker_offset,
+        at_ms=-1 if txn.marker_timestamp_ms is None else txn.marker_timestamp_ms,
+        is_commit=txn.committed is True,
+    )
 
 
 # Events
@@ -457,7 +499,7 @@ def _disagreements(
                 f"{place_text}: records from offset {txn.first_offset} on were ended at "
                 f"{txn.marker_offset}, but the partition is not among those of the transaction"
             )
-    yield from _completed_without_marker(records, txns, paired_decisions)
+    yield from _completed_without_marker(records, paired_decisions)
 
 
 def _open_problems(txn: PartitionTxn, newest_record: CoordinatorRecord | None) -> Iterator[str]:
@@ -522,25 +564,16 @@ def _earlier_marker_remark(
 
 
 def _completed_without_marker(
-    records: Sequence[CoordinatorRecord], txns: Sequence[PartitionTxn], paired_decisions: _Decisions
+    records: Sequence[CoordinatorRecord], paired_decisions: _Decisions
 ) -> Iterator[str]:
     """Sentences on transactions that the coordinator has completed although a log among the
     directories lacks their marker.
     """
-    marked_decisions = {
-        (id(decision), txn.topic_partition)
-        for txn in txns
-        if (decision := paired_decisions.about(txn)) is not None
-    }
-    partitions_with_txns = {txn.topic_partition for txn in txns}
     for decision, record in pairwise(records):
-        if decision.commits is None or record.state not in COMPLETE:
+        if record.state not in COMPLETE:
             continue
         for partition in decision.partitions:
-            if (
-                partition in partitions_with_txns
-                and (id(decision), partition) not in marked_decisions
-            ):
+            if paired_decisions.has_no_marker(decision, partition):
                 yield (
                     f"{partition}: no marker of the transaction that the coordinator has as "
                     f"{record.state} (offset {record.offset})"

@@ -64,7 +64,7 @@ def _varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
         position += 1
         zigzag |= (byte & np.uint64(0x7F)) << shift
         shift += np.uint64(7)
-        is_cut_off = byte >= np.uint64(0x80)
+        is_cut_off = bool(byte >= np.uint64(0x80))
     value = np.int64(zigzag >> np.uint64(1)) ^ -np.int64(zigzag & np.uint64(1))
     return value, end + 1 if is_cut_off else position  # type: ignore[return-value]
 

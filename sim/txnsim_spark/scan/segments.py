@@ -30,6 +30,7 @@ _FOREIGN_FOLDER: Final = (
     " move it away; passed by"
 )
 """What is said of a folder that is passed by for its name."""
+_ABSENT_NAMES_MAX: Final = 5
 _LEAVING_FOLDER: Final = re.compile(r"(.+)\.[0-9a-f]{32}-(?:delete|future|stray)")
 
 
@@ -138,14 +139,48 @@ def replicas_in(
 ) -> tuple[Replica, ...]:
     """The replicas under some paths, each once, by log directory, topic and partition. A folder
     with a replica's name that can't be listed is reported, and so is one that holds segments and
-    has another name: as a problem, unless ``on_foreign_folder`` takes it.
+    has another name: as a problem, unless ``on_foreign_folder`` takes it. Where topics are given,
+    only folders whose names begin with one of them are looked at.
     """
     replica_by_path: dict[str, Replica] = {}
     for path in paths:
-        for replica in _replicas_under(path, on_problem, on_foreign_folder or on_problem):
+        for replica in _replicas_under(path, topics, on_problem, on_foreign_folder or on_problem):
             if not topics or replica.topic in topics:
                 replica_by_path.setdefault(replica.path, replica)
     return tuple(replica_by_path.values())
+
+
+def absent_replicas(
+    paths: Iterable[Path], topics: frozenset[str] = frozenset()
+) -> Iterator[tuple[Path, str]]:
+    """(file, sentence) for each log directory whose high watermarks name partitions that have
+    records and no folder: they were not copied, or a broker was killed as it deleted them. A path
+    of one replica's folder asks for no other.
+    """
+    for path in paths:
+        if _partition_of_folder(path) is not None:
+            continue
+        for log_dir in _log_dirs_under(path):
+            folder_names = {
+                leaving_match[1] if leaving_match else folder.name
+                for folder in log_dir.iterdir()
+                for leaving_match in [_LEAVING_FOLDER.fullmatch(folder.name)]
+            }
+            absent_names = [
+                str(partition)
+                for partition, offset in sorted(LogDirectory.read(log_dir).high_watermarks.items())
+                if offset > 0
+                and (not topics or partition.topic in topics)
+                and names.directory_name(partition) not in folder_names
+            ]
+            if absent_names:
+                more = len(absent_names) - _ABSENT_NAMES_MAX
+                more_text = f" and {more} more" if more > 0 else ""
+                yield (
+                    log_dir / names.FileName.HIGH_WATERMARKS,
+                    "it names partitions with records whose folders are not here:"
+                    f" {', '.join(absent_names[:_ABSENT_NAMES_MAX])}{more_text}",
+                )
 
 
 def path_and_reason(problem: str) -> tuple[str, str]:
@@ -279,7 +314,7 @@ def _log_dirs_under(path: Path) -> tuple[Path, ...]:
 
 
 def _replicas_under(
-    path: Path, on_problem: OnProblem, on_foreign_folder: OnProblem
+    path: Path, topics: frozenset[str], on_problem: OnProblem, on_foreign_folder: OnProblem
 ) -> Iterator[Replica]:
     log_dirs = _log_dirs_under(path)
     named_partition = _partition_of_folder(path)
@@ -288,20 +323,23 @@ def _replicas_under(
         return
     for log_dir in log_dirs:
         broker = broker_of(log_dir)
-        for directory in _replica_folders(log_dir, on_problem, on_foreign_folder):
+        for directory in _replica_folders(log_dir, topics, on_problem, on_foreign_folder):
             yield _make_replica(log_dir, broker, directory.topic_partition, directory.path)
 
 
 def _replica_folders(
-    log_dir: Path, on_problem: OnProblem, on_foreign_folder: OnProblem
+    log_dir: Path, topics: frozenset[str], on_problem: OnProblem, on_foreign_folder: OnProblem
 ) -> tuple[PartitionDirectory, ...]:
-    """The folders of replicas that can be listed."""
+    """The folders of replicas that can be listed; of other topics some, too."""
     try:
         folder_paths = sorted(log_dir.iterdir())
     except OSError as error:
         on_problem(f"{log_dir}: {error.strerror}; passed by")
         return ()
+    name_starts = tuple(f"{topic}-" for topic in topics)
     for path in folder_paths:
+        if topics and not path.name.startswith(name_starts):
+            continue
         if PartitionDirectory.parse(path) is None:
             if PartitionDirectory.is_foreign(path):
                 # A name with a line break would forge a line of the output.

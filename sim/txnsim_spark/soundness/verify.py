@@ -21,6 +21,7 @@ from txnsim_spark.engine import Engine, EngineJob, EngineKind, cost_of
 from txnsim_spark.scan.log_dirs import ignore_problem
 from txnsim_spark.scan.segments import (
     SegmentFile,
+    absent_replicas,
     group_by_topic_id,
     path_and_reason,
     refuse_logs_of_two_clusters,
@@ -116,6 +117,10 @@ def plan_verification(
     findings += [
         _folder_violation(problem, Invariant.FOREIGN_FOLDER, Severity.NOTICE)
         for problem in foreign_folders
+    ]
+    findings += [
+        _log_dir_violation(checkpoint_file, reason, Invariant.ABSENT_REPLICA, Severity.NOTICE)
+        for checkpoint_file, reason in absent_replicas(paths, topics)
     ]
     segment_works = [
         segment_work
@@ -257,10 +262,13 @@ def _work_of_replicas(
 def _segments_of(
     facts: ReplicaFacts, on_unreadable: Callable[[Violation], object]
 ) -> list[tuple[int, Path]]:
+    folder = Path(facts.replica.path)
     try:
-        files = names.Suffix.LOG.files_in(Path(facts.replica.path))
+        files = names.Suffix.LOG.files_in(folder)
+        if not files:
+            _report_lost_log(facts, on_unreadable)
     except names.FileNameError as error:
-        broken_rule = misnamed_file(error, "a segment that is named for its first offset")
+        broken_rule = misnamed_file(error, "a file that is named for an offset")
         on_unreadable(facts.finding(broken_rule))
         return []
     segments = []
@@ -280,17 +288,41 @@ def _segments_of(
     return segments
 
 
+def _report_lost_log(facts: ReplicaFacts, on_unreadable: Callable[[Violation], object]) -> None:
+    """Report a folder without a segment, if its broker or a snapshot says that it had records."""
+    folder = Path(facts.replica.path)
+    noted_offsets = (
+        *(facts.high_watermark, facts.recovery_point, facts.log_start),
+        *(offset for offset, _ in names.Suffix.SNAPSHOT.files_in(folder)),
+    )
+    noted_end = max(offset or 0 for offset in noted_offsets)
+    if noted_end > 0:
+        broken_rule = BrokenRule(
+            rule=Invariant.CHECKPOINT,
+            file=folder.name,
+            offset=noted_end,
+            found="no segment",
+            expected=f"a log that reaches offset {noted_end}, as checkpoints or snapshots say",
+        )
+        on_unreadable(facts.finding(broken_rule))
+
+
 def _folder_violation(problem: str, rule: Invariant, severity: Severity) -> Violation:
     """The violation that a folder is passed by, from a sentence that begins with its path."""
-    path, reason = path_and_reason(problem)
+    path_text, reason = path_and_reason(problem)
+    return _log_dir_violation(Path(path_text), reason, rule, severity)
+
+
+def _log_dir_violation(path: Path, reason: str, rule: Invariant, severity: Severity) -> Violation:
+    """A violation at a file or folder of a log directory."""
     return Violation(
         rule=rule,
         severity=severity,
         broker=-1,
-        log_dir=str(Path(path).parent),
+        log_dir=str(path.parent),
         topic="",
         partition=-1,
-        file=Path(path).name,
+        file=path.name,
         position=None,
         offset=None,
         found=reason,

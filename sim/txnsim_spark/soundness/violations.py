@@ -56,6 +56,7 @@ class Invariant(StrEnum):
     CHECKPOINT = "checkpoint"
     UNREADABLE_FILE = "unreadable-file"
     FOREIGN_FOLDER = "foreign-folder"
+    ABSENT_REPLICA = "absent-replica"
     REPLICAS = "replicas"
 
 
@@ -91,6 +92,8 @@ MEANINGS: Final = {
     Invariant.UNREADABLE_FILE: "a file beside the log can be read",
     Invariant.FOREIGN_FOLDER: "a folder that holds segments is named TOPIC-PARTITION"
     " (UnifiedLog.parseTopicPartitionName); another one is not looked at",
+    Invariant.ABSENT_REPLICA: "each partition with a high watermark has a folder; another"
+    " one was not copied, or a broker was killed as it deleted it",
     Invariant.REPLICAS: "below the high watermark all replicas hold the same batches",
 }
 """What each rule demands, and which part of Kafka demands it."""

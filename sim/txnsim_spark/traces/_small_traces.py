@@ -54,13 +54,17 @@ def small_files(paths: Sequence[str], *, are_exported: bool = False) -> tuple[Pa
         are_exported: They are Parquet files, which have no lines.
 
     Raises:
-        BadInputError: A compressed file can't be unpacked, or a line is too long.
+        BadInputError: A path is not there, a compressed file can't be unpacked, or a line is too
+            long.
     """
     if find_spec("duckdb") is None:
         return None
     local_paths = [path for path in map(local_path_of, paths) if path is not None]
     if len(local_paths) < len(paths):
         return None
+    for local_path in local_paths:
+        if not local_path.exists() and _PATTERN_SIGNS.isdisjoint(str(local_path)):
+            raise BadInputError(f"{local_path}: no such file or directory")
     trace_files = tuple(
         trace_file for local_path in local_paths for trace_file in _files_at(local_path)
     )
@@ -229,7 +233,7 @@ def _line_decoder() -> msgspec.json.Decoder[Any]:
 def _files_at(path: Path) -> Iterator[Path]:
     if path.is_dir():
         yield from (file for file in sorted(path.iterdir()) if _is_shown(file))
-    elif path.exists() or _PATTERN_SIGNS.isdisjoint(str(path)):
+    elif path.exists():
         yield from (path,) if path.is_file() else ()
     else:
         yield from (

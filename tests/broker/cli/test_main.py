@@ -392,8 +392,8 @@ def test_a_misuse_is_told_with_its_file(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err.splitlines() == [
         "txnsim: x.log: No such file or directory",
         "txnsim: y is no directory",
-        "txnsim: a temporary file: No space left on device; make room, or name another place, and"
-        " run the command again",
+        "txnsim: standard output, or a temporary file: No space left on device; make room, or name"
+        " another place, and run the command again",
     ]
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+from starlette.requests import Request
 
-from tests.support.clusters import VirtualCluster, begin_transaction, until_state
+from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster, until_state
 from tests.support.control_port import run_story
 from tests.support.hanging_transaction import make_hanging
 from tests.support.within_environment import within
@@ -22,7 +23,11 @@ from txnsim.client.inspection.txn_views import OpenSince
 from txnsim.client.producer import Producer
 from txnsim.faults.actions import Fail, Hold
 from txnsim.faults.points import FaultPoint
+from txnsim.http._verdict import VerdictRoutes
+from txnsim.runtime.loop_turns import Pace
+from txnsim.server.views.cluster_facts import ClusterFactsReader
 from txnsim.types import IsolationLevel, TopicPartition
+from txnsim.verdict.facts import ClusterFacts, WrongData
 
 ORDERS_0 = TopicPartition("orders", 0)
 READ_COMMITTED, READ_UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
@@ -286,3 +291,38 @@ def test_every_state_is_json_that_decodes() -> None:
             assert msgspec.json.decode(answer.content, type=VerdictView).state == "hangs"
 
     run_story(story)
+
+
+class _CountedTrace:
+    """A trace whose facts are counted as they are read."""
+
+    def __init__(self, cluster_facts: ClusterFacts) -> None:
+        self._cluster_facts = cluster_facts
+        self.read_count = 0
+
+    async def facts_at(self, position: int) -> ClusterFacts:
+        self.read_count += 1
+        await asyncio.sleep(0)
+        return msgspec.structs.replace(self._cluster_facts, now_ms=position)
+
+    async def wrong_data(self) -> tuple[WrongData, ...]:
+        return ()
+
+
+@within(run_cluster)
+async def test_the_facts_of_one_past_moment_are_in_memory_at_a_time(
+    cluster: VirtualCluster, /
+) -> None:
+    facts_reader = ClusterFactsReader(cluster.sim)
+    pace = Pace(cluster.env.tasks.turns, cluster.env.clock.stopwatch_ns)
+    counted_trace = _CountedTrace(await facts_reader.read(pace))
+    routes = VerdictRoutes(cluster.sim, facts_reader, counted_trace)
+    read_counts_at_end = []
+
+    async def ask(position: int) -> None:
+        query = f"at={position}".encode()
+        await routes.verdict(Request({"type": "http", "query_string": query, "headers": []}))
+        read_counts_at_end.append(counted_trace.read_count)
+
+    await asyncio.gather(*map(ask, range(3)))
+    assert read_counts_at_end == [1, 2, 3]

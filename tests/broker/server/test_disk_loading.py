@@ -6,9 +6,12 @@ import uuid
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.support.log_dirs import write_disk
 from tests.support.logs import NOW, LogDriver
 from tests.support.metadata_logs import partition, producer_ids, topic, write_metadata_log
+from txnsim.errors import ConfigError
 from txnsim.log.leader_append import append_coordinator
 from txnsim.releases import Fleet
 from txnsim.releases.rules import LATEST_RULES
@@ -98,6 +101,13 @@ def test_folders_of_no_topic_are_left_out_and_told(tmp_path: Path) -> None:
     assert f"{path / 'orders-0'}: it is of an older topic of that name, whose id was {ORDERS}" in (
         load(path).left_out
     )
+
+
+def test_a_folder_with_which_no_broker_starts_is_refused(tmp_path: Path) -> None:
+    path = disk(tmp_path / "a", ("orders", 0))
+    (path / "orders-0").rename(path / "orders-0.copy")
+    with pytest.raises(ConfigError, match=r"orders-0\.copy: it holds segments, .*rename"):
+        load(path)
 
 
 def test_producer_ids_go_on_behind_all_that_are_seen(tmp_path: Path) -> None:

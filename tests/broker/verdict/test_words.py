@@ -193,7 +193,7 @@ def test_an_age_is_told_in_the_largest_unit_that_it_fills(age_ms: int, text: str
 
 def test_a_summary_leaves_out_an_age_that_is_unknown() -> None:
     summary = standing_summary(age_ms=None, records_behind=1, readers=(), share_groups=None)
-    assert summary == "1 offset withheld from readers · no reader waits now"
+    assert summary == "1 offset withheld from readers · no consumer waits at this moment"
 
 
 def test_a_summary_calls_a_timestamp_one() -> None:
@@ -265,5 +265,5 @@ def test_a_headline_names_the_producer_where_no_coordinator_knows_it() -> None:
 def test_an_operators_marker_is_named_as_such() -> None:
     assert words.operator_marker_label(is_commit=True) == "COMMIT by an operator"
     assert words.operator_marker_sentence("app", "t-0", is_commit=False) == (
-        "An operator has written the ABORT marker of app on t-0."
+        "An operator has written the ABORT marker of app on t-0. Readers discard its records."
     )

@@ -127,13 +127,13 @@ def test_every_lesson_is_played_by_keyboard_to_its_end(
 
 def play_lesson(page: Page, lesson_id: str) -> None:
     """Play a lesson by keyboard to its end, with a first prediction that is seldom right."""
-    press(page, "#all-lessons")
+    press(page, "#all-stories")
     press(page, f"#lesson-{lesson_id}")
     lesson_parts = lesson(lesson_id).parts
     for number, lesson_part in enumerate(lesson_parts):
         page.wait_for_selector(f"#lesson:has-text('part {number + 1} of {len(lesson_parts)}')")
         take_part(page, lesson_id, number, next(iter(lesson_part.choices), ""))
-        assert page.get_attribute("main section.view", "aria-label") == lesson_part.view
+        assert page.get_attribute("main section.view", "data-view") == lesson_part.view
         press(page, "#lesson-next")
     page.wait_for_selector("#lesson-end")
 
@@ -147,7 +147,7 @@ def test_the_program_of_l10_is_killed_mended_and_judged_on_the_page(
     http = fresh_server.http or ""
     bootstrap = fresh_server.bootstrap.split(",")[0]
     shop = LessonProgram(program_of_the_lesson(tmp_path), bootstrap=bootstrap, http=http)
-    press(page, "#all-lessons")
+    press(page, "#all-stories")
     press(page, "#lesson-L10")
     page.wait_for_selector(f"#lesson-action-0:has-text('{bootstrap} {http} l10-first')")
     assert page.get_attribute("#lesson-code", "download") == "l10_shop.py"

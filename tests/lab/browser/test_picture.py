@@ -57,7 +57,7 @@ def test_marker_and_record_are_curves_into_the_log_and_the_reader_stands_at_the_
         "APPLICATION · app",
         *("open", "asks to abort", "aborted ✓"),
         "COORDINATOR · broker 2 ● up",
-        *("Ongoing", "PrepareAbort", "CompleteAbort", "Empty"),
+        *("Ongoing", "PrepareAbort", "CompleteAbort", "Empty: nothing is open"),
         "app is over: aborted; no marker is owed",
         "PARTITION payments-0 · broker 1 ● up",
         *("0", "✕ ABORT", "app/1", "1", "“late”", "open: app/1", "2"),
@@ -102,7 +102,7 @@ def test_a_share_group_that_a_hanging_transaction_starves_is_in_picture_and_sent
     sharer_text = "share group jobs: start offset 1, waits at 1 · no record is held"
     assert page.locator(".drawn .sharer").evaluate_all(OWN_TEXT) == [sharer_text]
     assert "waiting: share group jobs" in page.inner_text("#verdict")
-    assert "nothing from there on either: jobs (start offset 1)" in page.inner_text("#why")
+    assert "Waiting now\nshare group jobs" in page.inner_text("#why")
     PICTURES.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=PICTURES / "share-group.png")
     # A record that a member has: at the poll before.
@@ -119,8 +119,7 @@ def test_a_transaction_on_two_partitions_is_one_picture_and_a_batch_leads_to_its
     play_run(page, "z21", "TV2")
     assert page.locator(".drawn .log").count() == 2
     texts = page.evaluate(TEXTS)
-    assert "…" in texts, "the oldest records are left out, so that the text stays large"
-    assert texts.index("✓ COMMIT") < texts.index("app/2 aborted ✕"), "one ends each way"
+    assert texts.index("✓ COMMIT") < texts.index("discarded: app/2"), "one ends each way"
     page.locator(".drawn .batch.COMMIT.wrong-data").click()
     event = page.evaluate("__sim.events[__sim.at.value]")
     assert (event["k"], event["d"]["tp"]) == ("marker.written", "t-0")
@@ -155,7 +154,7 @@ def test_the_page_has_few_sizes_of_type(server: TxnsimServer, new_page: Any) -> 
     page = new_page(server.http, viewport={"width": 1280, "height": 720})
     play_run(page, "z01", "V-")
     font_sizes = page.evaluate(SIZES.replace("px * scale", "px"))
-    assert {round(px) for px in font_sizes.values()} <= {12, 14, 16, 20}
+    assert {round(px) for px in font_sizes.values()} <= {14, 18, 24}
 
 
 def test_a_picture_is_saved_as_svg_and_png_and_embedded(
@@ -177,14 +176,14 @@ def test_a_picture_is_saved_as_svg_and_png_and_embedded(
     with page.expect_download() as saved:
         page.get_by_role("button", name="PNG").click()
     image = Image.open(saved.value.path()).convert("RGB")
-    assert image.width == 2 * 664
+    assert image.width >= 2 * 664
     screenshot = Image.open(io.BytesIO(page.locator("svg.drawn").screenshot())).convert("RGB")
     assert len(screenshot.resize((66, 40)).getcolors(2640) or ()) > 100
     assert len(image.resize((66, 40)).getcolors(2640) or ()) > 100
     page.wait_for_function("() => location.hash.includes('at=')")
     inside = new_page(page.url.replace("view=stage", "view=stage&embed=1"), is_unfolded=False)
     inside.wait_for_selector("#verdict.hangs")
-    for selector in ("header", "nav", "aside", ".story"):
+    for selector in ("header", "nav", "aside", "#steps", ".next"):
         assert inside.locator(selector).first.is_hidden()
     assert inside.locator("svg.drawn").is_visible()
     inside.keyboard.press("ArrowLeft")
@@ -196,13 +195,14 @@ def test_a_picture_is_saved_as_svg_and_png_and_embedded(
 MADE: Final = """(number) => {
   const { events, judgedMoment, storyNotes } = __page["store.js"];
   const { pictureOf } = __page["picture.js"];
-  const it = pictureOf(judgedMoment.value, "billing", ["orders-0"]);
+  const picture = pictureOf(judgedMoment.value, "billing", ["orders-0"]);
+  const sentence = events[storyNotes()[number - 1]].d.text;
   const hidden = ["i", "n", "id", "isMarker"];
-  for (const cell of it.logs.flatMap(({ cells }) => cells)) {
+  for (const cell of picture.logs.flatMap(({ cells }) => cells)) {
     for (const name of hidden) delete cell[name];
   }
-  for (const one of it.flights) delete one.rule;
-  return JSON.parse(JSON.stringify({ says: events[storyNotes()[number - 1]].d.text, it }));
+  for (const one of picture.flights) delete one.rule;
+  return JSON.parse(JSON.stringify({ sentence, picture }));
 }"""
 
 
@@ -242,7 +242,7 @@ def without_time(step: dict[str, Any]) -> str:
     """How long the request was held is chance here, and so is the order within a step of the story:
     the answer to an abort and the coordinator's last write do not wait for each other.
     """
-    picture = step["it"]
+    picture = step["picture"]
     placed = [
         *picture["app"]["spans"],
         *picture["coordinator"]["spans"],
@@ -259,22 +259,22 @@ def test_the_first_screen_plays_until_somebody_looks_closely(
     server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(server.http, reduced_motion="no-preference", is_unfolded=False)
-    page.wait_for_selector(".says:has-text('Step 2 of 6')")
+    page.wait_for_selector(".step-of:has-text('Step 2 of 6')")
     page.hover(".plays")
     sentence = page.inner_text(".says")
     page.wait_for_timeout(3_000)  # longer than a step
     assert page.inner_text(".says") == sentence
     still = new_page(server.http, is_unfolded=False)
-    still.wait_for_selector(".says:has-text('Step 6 of 6')")  # what it comes to
+    still.wait_for_selector(".step-of:has-text('Step 6 of 6')")  # what it comes to
     assert still.locator(".drawn .batch.hanging").count() == 1
     still.wait_for_timeout(3_000)
-    assert "Step 6 of 6" in still.inner_text(".says")
+    assert still.inner_text(".step-of") == "Step 6 of 6"
     still.click("#playing")
     still.mouse.move(0, 0)
     still.evaluate("document.activeElement.blur()")
-    still.wait_for_selector(".says:has-text('Step 1 of 6')")
+    still.wait_for_selector(".step-of:has-text('Step 1 of 6')")
     assert still.locator(".lesson-choice").count() == 0  # behind one button
-    still.click("#all-lessons")
+    still.click("#all-stories")
     still.locator(".lesson-choice").first.wait_for()
 
 
@@ -331,7 +331,7 @@ def test_where_motion_is_wanted_the_hang_begins_at_step_1_and_goes_on(
     page = new_page(fresh_server.http, reduced_motion="no-preference", is_unfolded=False)
     page.click("#practise")
     for number in range(1, 7):
-        page.wait_for_selector(f"footer:has-text('step {number} of 6')")
+        page.wait_for_selector(f".step-of:has-text('step {number} of 6')")
     page.wait_for_selector("[data-verdict=hangs]")
     page.wait_for_selector("#play[aria-pressed=false]")
     page.click("#prevent")

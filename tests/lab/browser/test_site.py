@@ -116,7 +116,7 @@ def test_the_front_page_is_the_first_screen_with_licence_source_and_a_plan(
         # The zoo is behind it, and says what its columns are.
         page.locator("#all-stories").click()
         page.locator(".generations dt", has_text="strict markers").wait_for()
-        page.locator("nav button", has_text="Stage").click()
+        page.locator("nav button", has_text="Picture").click()
         page.locator("#plan summary").click()
         page.locator("#plan a", has_text="L1").click()
         page.get_by_text("part 1 of").wait_for(timeout=READY_MS)
@@ -192,7 +192,7 @@ def test_lessons_that_need_a_cluster_are_named_and_not_offered(
     with serve_folder(site) as url:
         page = new_page(f"{url}project/#lesson=L10&part=0")  # a link from elsewhere
         page.get_by_role("alert").get_by_text("txnsim lesson L10 starts one").wait_for()
-        page.locator("#all-lessons").click()
+        page.locator("#all-stories").click()
         elsewhere_link = page.locator("#lessons-elsewhere").first
         elsewhere_link.wait_for()
         assert "L10 and L11 need a cluster" in elsewhere_link.inner_text()

@@ -292,7 +292,8 @@ def test_the_hang_of_the_button_tells_its_story_and_is_made_again(
     page.wait_for_selector("#verdict.healthy")
     # The judge says who has ended it; the page adds no word.
     page.wait_for_selector(
-        ".story .now:text-is('An operator has written the ABORT marker of billing on orders-0.')"
+        ".story .now:text-is('An operator has written the ABORT marker of billing on orders-0."
+        " Readers discard its records.')"
     )
     page.wait_for_selector(".drawn :text('ABORT by an operator')")
     make_hang(page)
@@ -343,13 +344,15 @@ def test_what_is_done_is_said_and_keys_without_an_aim_say_so(
         page.wait_for_selector(f"#said:has-text('{text}')")
 
     page.click("#practise")
-    expect_said("It hangs now. This shows how, from its first step.")
+    page.wait_for_selector(".step-of:text-is('Step 1 of 6')")  # the story says what is done
     page.keyboard.press("l")
     with urllib.request.urlopen(f"{fresh_server.http}/api/v1/explain") as answer:
         newest_index = json.load(answer)["at"]
     page.wait_for_function("(at) => __sim.events.at(-1)?.i >= at", arg=newest_index)
     page.keyboard.press(",")
-    page.click("#repair")  # at an event of the past: it is done now
+    page.wait_for_selector("#repair:disabled")  # at an event of the past it is refused
+    page.keyboard.press("l")
+    page.click("#repair")
     expect_said("The ABORT marker is written on orders-0.")
     assert page.locator("#past").count() == 0
     for key, goal in (("v", "next violation"), ("ArrowRight", "next step of the story")):
@@ -392,7 +395,7 @@ def test_the_focus_stays_and_the_first_tab_skips_to_the_view(
     page.keyboard.press("Tab")
     assert page.inner_text(":focus") == "Skip to the view"
     page.keyboard.press("Enter")
-    assert page.get_attribute(":focus", "aria-label") == "stage"
+    assert page.get_attribute(":focus", "aria-label") == "Picture"
     page.evaluate(PAUSED, ["z01", "V-", 1])
     page.focus("#step")
     page.keyboard.press("Enter")

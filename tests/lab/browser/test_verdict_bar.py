@@ -240,7 +240,7 @@ def test_no_reader_is_made_up(fresh_server: TxnsimServer, new_page: Any) -> None
     page = new_page(fresh_server.http)
     begin(fresh_server, "app")
     page.wait_for_selector("[data-verdict=open]")
-    page.wait_for_selector("#verdict:has-text('no reader waits')")
+    page.wait_for_selector("#verdict:has-text('no consumer waits at this moment')")
     assert "a reader waits" not in page.inner_text("main")
 
 

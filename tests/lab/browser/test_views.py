@@ -76,7 +76,7 @@ def test_a_view_with_nothing_in_it_says_what_will_stand_there_and_leads_to_it(
         page.wait_for_selector(f".nothing h2:has-text('{title}')")
         assert page.locator(".nothing p").first.inner_text().endswith(".")
     page.click(".nothing #practise")
-    page.wait_for_selector("footer:has-text('step 1 of 6')")
+    page.wait_for_selector(".step-of:has-text('step 1 of 6')")
     page.keyboard.press("l")  # at its first step nobody has written yet
     page.keyboard.press("3")
     page.wait_for_selector("table.producers")

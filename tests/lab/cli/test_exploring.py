@@ -39,6 +39,13 @@ def test_json_has_searches_and_ways(capsys: pytest.CaptureFixture[str]) -> None:
     assert result["searches"][0]["ends"] == 1
 
 
+def test_an_exploration_without_time_says_that_it_is_not_whole(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["explore", "broker-dies", "--time", "0s"]) == 4
+    assert "Not all ways were followed: give it more --time" in capsys.readouterr().out
+
+
 def test_a_way_is_played_and_traced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = tmp_path / "way.jsonl"
     assert main(["explore", "z27", "--way", WAY, "--trace", str(trace)]) == 3

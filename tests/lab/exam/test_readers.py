@@ -78,11 +78,13 @@ def test_files_that_expect_nothing_are_no_success(
     assert str(tmp_path) in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("fields", [None, {}, {"values": None, "position": None}])
 def test_a_reader_that_says_nothing_has_missed_all(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fields: dict[str, object] | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "expected.json").write_bytes(msgspec.json.encode(EXPECTED_TOPICS))
-    (tmp_path / "answers.jsonl").write_bytes(b"\n")
+    answers = [] if fields is None else [{"topic": it.topic, **fields} for it in EXPECTED_TOPICS]
+    (tmp_path / "answers.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, answers)))
     files = [str(tmp_path / "expected.json"), str(tmp_path / "answers.jsonl")]
     assert main(["exam", "readers", "check", *files]) == 1
     assert (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
@@ -32,7 +32,7 @@ from txnsim.http._app import ControlApi
 from txnsim.http._guard import AccessRules
 from txnsim.http.work_thread import WorkThread
 from txnsim.runtime.real_world import real_environment
-from txnsim.runtime.trace import TraceLevel, Tracer
+from txnsim.runtime.trace import SCHEMA_VERSION, Event, TraceLevel, Tracer
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim.security.options import SecureListener, SecurityProtocol
 from txnsim.server.security_demo import demo_security
@@ -493,3 +493,34 @@ async def ask_of_a_recording() -> None:
         assert at.json()["headline"] == (
             f"What is so now is not known: recording stopped at #{stopped['position']}"
         )
+
+
+def test_a_past_moment_is_read_no_further_than_it_needs() -> None:
+    header, *event_lines = _trace_lines(event_count=3)
+
+    def pieces() -> Iterator[bytes]:
+        yield header
+        yield b"".join(event_lines[:2])
+        raise AssertionError("read on behind the moment")
+
+    last_position = explaining._read_pieces(pieces(), 1, lambda followed: followed.position)
+    assert last_position == 1
+
+
+@pytest.mark.parametrize("position", [0, 5])
+def test_a_moment_that_the_trace_lacks_is_refused_with_what_it_has(position: int) -> None:
+    pieces = iter(_trace_lines(event_count=3, first_position=2))
+    with pytest.raises(BadInputError, match=f"no event {position}: the trace has 2 to 4"):
+        explaining._read_pieces(pieces, position, lambda followed: followed.position)
+
+
+def _trace_lines(*, event_count: int, first_position: int = 0) -> list[bytes]:
+    header = {"k": "run", "schema": SCHEMA_VERSION, "nodes": ["broker/1"], "level": "full"}
+    return [
+        msgspec.json.encode(header) + b"\n",
+        *(
+            msgspec.json.encode(Event(i=position, t=position, n=0, l=0, p=(), k="timer.fire", d={}))
+            + b"\n"
+            for position in range(first_position, first_position + event_count)
+        ),
+    ]

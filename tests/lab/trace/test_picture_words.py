@@ -70,6 +70,7 @@ def test_only_an_operators_marker_is_said_to_be_one() -> None:
     } == {"payments-0 4": "ABORT by an operator"}
     assert picture_words.operator_markers["payments-0 4"].sentence == (
         "An operator has written the ABORT marker of app on payments-0."
+        " Readers discard its records."
     )
 
 
@@ -87,6 +88,7 @@ def test_an_operators_marker_that_a_fault_held_is_still_the_operators() -> None:
     )
     assert words_of(followed_trace).operator_markers["t-0 3"].sentence == (
         "An operator has written the COMMIT marker of a transaction of producer 7 on t-0."
+        " Readers get its records."
     )
 
 

@@ -184,6 +184,25 @@ def test_clocks_of_brokers_may_differ_a_little() -> None:
     assert [event.after_decision_ms for event in timeline.events if event.event == "marker"] == [-1]
 
 
+@pytest.mark.parametrize(("client_version", "after_decision_ms"), [(1, None), (2, -3_599_980)])
+def test_a_transaction_of_version_2_needs_no_clocks(
+    client_version: int, after_decision_ms: int | None
+) -> None:
+    records = [
+        msgspec.structs.replace(
+            entry,
+            timestamp_ms=entry.timestamp_ms + 3_600_000,
+            client_transaction_version=client_version,
+        )
+        for entry in STORY
+    ]
+    timeline = timeline_of("app", records, [stay(5, 7, at_ms=40)])
+    assert [event.after_decision_ms for event in timeline.events if event.event == "marker"] == [
+        after_decision_ms
+    ]
+    assert any("no marker" in text for text in timeline.disagreements) is (client_version == 1)
+
+
 ONGOING = (*STORY, record(9, "Ongoing", ORDERS))
 OPEN = stay(8, None)
 

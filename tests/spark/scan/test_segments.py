@@ -77,6 +77,21 @@ def test_a_log_directory_has_its_replicas_in_order(tmp_path: Path) -> None:
     assert {replica.log_dir for replica in replicas} == {str(tmp_path)}
 
 
+def test_a_foreign_folder_is_a_problem_where_it_may_be_of_an_asked_topic(tmp_path: Path) -> None:
+    for file_name in ("orders-0", "orders-0.copy", "pay-0"):
+        folder(broker_dir(tmp_path) / file_name)
+    for topics, is_problem in (
+        (frozenset[str](), True),
+        (frozenset({"orders", "pay"}), True),
+        (frozenset({"pay"}), False),
+    ):
+        problems: list[str] = []
+        replicas_in([tmp_path], topics, problems.append)
+        assert [f"{tmp_path / 'orders-0.copy'}" in problem for problem in problems] == (
+            [True] if is_problem else []
+        )
+
+
 def test_a_folder_of_several_log_directories_is_looked_through(tmp_path: Path) -> None:
     for broker in (1, 2):
         folder(broker_dir(tmp_path / f"broker-{broker}", broker=broker) / "orders-0")

@@ -224,6 +224,7 @@ def test_every_rule_has_its_damage() -> None:
         Invariant.REPLICAS,  # test_replica_rules
         Invariant.NO_BATCH,  # below
         Invariant.FOREIGN_FOLDER,  # test_verify of the command line
+        Invariant.ABSENT_REPLICA,
     }
     assert {text.split()[0] for text in rule_names} == {
         rule.value for rule in Invariant

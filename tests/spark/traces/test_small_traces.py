@@ -222,3 +222,9 @@ def test_the_command_starts_no_java(odd_traces: Path, capsys: pytest.CaptureFixt
     output = capsys.readouterr()
     assert output.out.startswith("Epoch bumps\n")
     assert "17 events were lost" in output.err
+
+
+def test_a_path_that_is_not_there_is_refused_without_java(tmp_path: Path) -> None:
+    missing_path = tmp_path / "none.jsonl"
+    with pytest.raises(BadInputError, match=f"{missing_path}: no such file or directory"):
+        small_files([str(missing_path)])

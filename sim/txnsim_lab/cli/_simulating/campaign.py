@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS, new_folder
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from txnsim_lab.campaigns import CampaignSummary, ExamineSeeds, PlaySeeds
     from txnsim_lab.simulation.drawing import SimulationOptions
     from txnsim_lab.simulation.reports import FindingReport
+
+SEEDS_MAX: Final = 100_000_000
+"""More than a cluster plays in a day; the list of their files is kept in memory."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +72,11 @@ def _run_campaign(args: argparse.Namespace) -> int:
     if args.file_seeds < 1:
         raise ConfigError(f"--file-seeds {args.file_seeds}: expected 1 or more")
     seeds, options = seeds_in(args.seeds), options_from(args)
+    if len(seeds) > SEEDS_MAX:
+        raise ConfigError(
+            f"--seeds {args.seeds}: a campaign plays at most {SEEDS_MAX:,} seeds at once; name a"
+            " part of them"
+        )
     require_libraries("spark", "pyarrow")
     from txnsim_lab.campaigns import CampaignFolder
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 FOUND_STATUS: Final = 1
 SEEDS_DEFAULT: Final = "0..200"
 ENDLESS_SEEDS: Final = range(2**31)
+SEED_MAX: Final = 2**63 - 1
+"""Where ranges of seeds end: rows of results keep a seed as an int64."""
 """More seeds than can be played in any ``--time``."""
 
 
@@ -247,13 +249,15 @@ def seeds_in(range_text: str) -> range:
     """Parse ``A..B`` into seeds.
 
     Raises:
-        ConfigError: The text has another form, or the range is empty.
+        ConfigError: The text has another form, the range is empty, or ends above ``SEED_MAX``.
     """
     first_seed, dots, end_seed = range_text.partition("..")
     if not (
         dots and first_seed.isdigit() and end_seed.isdigit() and int(first_seed) < int(end_seed)
     ):
         raise ConfigError(f"--seeds {range_text}: expected a range such as 0..200")
+    if int(end_seed) > SEED_MAX:
+        raise ConfigError(f"--seeds {range_text}: seeds end at {SEED_MAX}")
     return range(int(first_seed), int(end_seed))
 
 

@@ -194,6 +194,7 @@ class ScenarioView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     aliases: tuple[str, ...]
     title: str
+    goal: str
     runs: Mapping[str, str]
     """Label of each run -> its declared verdict."""
 
@@ -283,6 +284,7 @@ class ScenarioRoutes(Noun):
                 name=shipped_scenario.name,
                 aliases=shipped_scenario.aliases,
                 title=shipped_scenario.title,
+                goal=shipped_scenario.goal,
                 runs=_declared_verdicts(shipped_scenario),
             )
             for shipped_scenario in (await self._read_files(scenarios)).values()

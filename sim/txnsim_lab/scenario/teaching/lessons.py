@@ -131,6 +131,8 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     id: str
     title: str
+    shows: str
+    """What it shows, in one sentence, for a list of lessons."""
     minutes: int
     story: StoryRun | None = None
     cluster: OwnCluster | None = None

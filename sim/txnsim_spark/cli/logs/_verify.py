@@ -78,7 +78,8 @@ def run(args: argparse.Namespace) -> int:
     if severity_counts["error"] or (args.strict and violations):
         return UNSOUND_STATUS
     has_unjudged = any(
-        finding.rule in (Invariant.NO_BATCH, Invariant.FOREIGN_FOLDER) for finding in violations
+        finding.rule in (Invariant.NO_BATCH, Invariant.FOREIGN_FOLDER, Invariant.ABSENT_REPLICA)
+        for finding in violations
     )
     return INCOMPLETE_STATUS if has_unjudged or not verification_plan.replica_count else 0
 

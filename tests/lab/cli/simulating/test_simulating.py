@@ -109,6 +109,7 @@ def test_a_run_that_exercised_nothing_fails(capsys: pytest.CaptureFixture[str]) 
     [
         (["--seeds", "5"], "expected a range such as 0..200"),
         (["--seeds", "5..5"], "expected a range"),
+        (["--seeds", "0..9223372036854775808"], "seeds end at 9223372036854775807"),
         (["--time", "soon"], "no duration"),
         (["--as-version", "9.9"], "there is no release"),
         (["--rules", "leaderless"], "leaderless_partitions_keep_markers"),
@@ -163,6 +164,7 @@ def test_a_run_without_a_verdict_counts_as_found(
         (["--seeds", "5"], "expected a range such as 0..200"),
         (["--as-version", "9.9"], "there is no release"),
         (["--file-seeds", "0"], "--file-seeds 0: expected 1 or more"),
+        (["--seeds", "0..9223372036854775807"], "at most 100,000,000 seeds at once"),
         (["--seed-limit", "soon"], "--seed-limit"),
         (["--master", "local[1]"], "--master needs --engine spark"),
         (["--engine", "spark", "--jobs", "1"], "--jobs needs --engine local"),

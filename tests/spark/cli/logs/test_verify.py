@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.soundness import busy_log, write_log_dir
 from txnsim.cli.main import main
+from txnsim_spark.scan.log_dirs import LogDirectory
 
 SECOND = "00000000000000000025"
 
@@ -90,7 +91,7 @@ def test_a_folder_of_segments_with_another_name_is_told(
     assert main(["logs", "verify", str(log_dir)]) == 4
     output = capsys.readouterr().out
     assert output.startswith(f"notice foreign-folder: {log_dir}, {folder_name}: {why}")
-    for action in (["find-hanging"], ["decisions"], ["describe"], ["waiting"], ["timeline", "app"]):
+    for action in (["find-hanging"], ["decisions"], ["describe"], ["waiting"]):
         assert main(["logs", *action, str(log_dir)]) in (3, 4)
         output_and_errors = "".join(capsys.readouterr())
         assert f"{folder}: {why}" in output_and_errors, action
@@ -99,6 +100,43 @@ def test_a_folder_of_segments_with_another_name_is_told(
     query = "SELECT file, kind FROM kafka_errors"
     assert main(["logs", "sql", query, str(log_dir), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [{"file": str(folder), "kind": "unreadable"}]
+
+
+@pytest.mark.parametrize("leaves", ["nothing", "another suffix"])
+def test_a_log_without_a_segment_is_not_called_sound(
+    log_dir: Path, leaves: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (high_watermark,) = LogDirectory.read(log_dir).high_watermarks.values()
+    for segment in (log_dir / "orders-0").glob("*.log"):
+        if leaves == "nothing":
+            segment.unlink()
+        else:
+            segment.rename(segment.with_suffix(".log.deleted"))
+    assert main(["logs", "verify", str(log_dir)]) == 1
+    output = capsys.readouterr().out
+    assert "error checkpoint: broker 4, orders-0/orders-0" in output
+    assert f"no segment; expected: a log that reaches offset {high_watermark}" in output
+
+
+def test_a_replica_that_checkpoints_name_and_that_is_not_here_is_told(
+    log_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(log_dir / "orders-0")
+    why = "it names partitions with records whose folders are not here: orders-0"
+    assert main(["logs", "verify", str(log_dir)]) == 4
+    assert f"notice absent-replica: {log_dir}, " in (output := capsys.readouterr().out)
+    assert why in output
+    assert main(["logs", "find-hanging", str(log_dir)]) == 4
+    assert why in capsys.readouterr().err
+
+
+def test_a_foreign_folder_of_coordinators_is_told_by_a_timeline(
+    log_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = log_dir / "__transaction_state-0.copy"
+    shutil.copytree(log_dir / "orders-0", folder)
+    assert main(["logs", "timeline", "app", str(log_dir)]) == 4
+    assert str(folder) in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("folder_name", ["orders-1.0123456789abcdef0123456789abcdef-stray", "logs"])

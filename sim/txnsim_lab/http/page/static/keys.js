@@ -8,10 +8,10 @@ import { shownIndex, chooseView, events, runFile, goToEvent, isHelpOpen, indexOf
 import { hasFailed } from "./words.js";
 
 export const VIEW_TITLES = [
-  ["stage", "Stage"],
+  ["stage", "Picture"],
   ["coordinator", "Coordinator"],
   ["producers", "Producers"],
-  ["lanes", "Lanes"],
+  ["lanes", "Timeline"],
   ["events", "Events"],
   ["faults", "Faults"],
   ["cluster", "Cluster"],
@@ -23,12 +23,25 @@ export const VIEW_TITLES = [
 const SERVER_VIEWS = ["cluster", "zoo", "write"];
 export const availableViews = () => VIEW_TITLES.filter(([name]) => !runFile.value || isSite || !SERVER_VIEWS.includes(name));
 
-/** Open or close the help or Share, which lie over the view; at most one of them is open. */
+/** What had the focus when the help or Share was opened. */
+let focusedBefore = null;
+
+/** Open or close the help or Share, which lie over the view; at most one of them is open. The focus goes along, and returns. */
 export function toggleOverlay(overlay) {
-  const isOpening = !overlay.value;
+  if (overlay.value) return closeOverlays();
+  if (!isHelpOpen.value && !isShareOpen.value) focusedBefore = document.activeElement;
+  isHelpOpen.value = overlay === isHelpOpen;
+  isShareOpen.value = overlay === isShareOpen;
+  requestAnimationFrame(() => document.querySelector("main > .view:not([hidden])")?.focus());
+  return true;
+}
+
+/** Close the help and Share; the focus returns to where it was. */
+function closeOverlays() {
+  if (!isHelpOpen.value && !isShareOpen.value) return;
   isHelpOpen.value = false;
   isShareOpen.value = false;
-  overlay.value = isOpening;
+  requestAnimationFrame(() => focusedBefore?.focus());
 }
 
 /** Go to the next event, forwards or backwards, for which `isMeant` holds; false where there is none. */
@@ -72,8 +85,7 @@ export const KEY_BINDINGS = [
   ["s", "share what is shown", () => toggleOverlay(isShareOpen)],
   ["?", "keys and words", () => toggleOverlay(isHelpOpen)],
   ["Escape", "close the help or Share, empty the search", () => {
-    isHelpOpen.value = false;
-    isShareOpen.value = false;
+    closeOverlays();
     searchQuery.value = "";
   }],
   ...VIEW_TITLES.map(([name, title], n) => [String(n + 1), `view: ${title}`, () => {

@@ -6,12 +6,12 @@ import { effect, signal } from "@preact/signals";
 import { followAddress } from "./address.js";
 import { isRunLinked, explainEvent, showKeptExplanation, leaveRun, followLiveTrace, followPresent, openSession, startRecording, showRunOfFile, showPackedRuns } from "./api.js";
 import { html } from "./html.js";
-import { KEY_BINDINGS, onKey, toggleOverlay, availableViews } from "./keys.js";
-import { PLAY_SPEEDS, goBySteps, isPlaying, playSpeed, togglePlaying } from "./player.js";
+import { KEY_BINDINGS, VIEW_TITLES, onKey, toggleOverlay, availableViews } from "./keys.js";
+import { PLAY_SPEEDS, playSpeed } from "./player.js";
 import { isSite, keepFilesOffline, startWorker } from "./site.js";
 import { savePng, saveSvg } from "./save.js";
-import { stepAt } from "./stage.js";
-import { askedFact, shownIndex, isRunBusy, chooseView, eventCount, cursorIndex, isDetailed, isEmbedded, isLearnersTask, events, explanation, runFile, isTraceFull, goToEvent, isHelpOpen, indexOfPosition, traceHeader, newestEventIndex, lesson, connectionState, goToNewest, lostEventCount, judgedMoment, storyNotes, isPresenting, problemText, eventRate, readEventCount, isClusterReplaced, noticeText, isShareOpen, shownEvent, traceOrigin, shownState, shownView, findings, shownCausesOf } from "./store.js";
+import { hasUserData, stepAt } from "./stage.js";
+import { askedFact, comparison, shownIndex, isRunBusy, chooseView, eventCount, cursorIndex, isDetailed, isEmbedded, isLearnersTask, events, explanation, runFile, isTraceFull, goToEvent, isHelpOpen, indexOfPosition, traceHeader, newestEventIndex, lesson, connectionState, goToNewest, lostEventCount, judgedMoment, storyNotes, isPresenting, problemText, eventRate, readEventCount, isClusterReplaced, noticeText, isShareOpen, shownEvent, traceOrigin, shownState, shownView, findings, shownCausesOf } from "./store.js";
 import { Cluster } from "./views/cluster.js";
 import { Drive } from "./views/drive.js";
 import { Coordinator } from "./views/coordinator.js";
@@ -21,9 +21,11 @@ import { Lanes } from "./views/lanes.js";
 import { EventLink } from "./views/event.js";
 import { Disclosure } from "./views/folded.js";
 import { Lesson, Lessons } from "./views/lesson.js";
+import { PartitionTable } from "./views/partitions.js";
 import { Producers } from "./views/producers.js";
 import { Share } from "./views/share.js";
-import { BootstrapAddress, Stage, hasUserData, focusedPartitionOf } from "./views/stage.js";
+import { BootstrapAddress, Stage, focusedPartitionOf } from "./views/stage.js";
+import { StepControls, hasStoryBelowPicture } from "./views/story.js";
 import { VerdictBar } from "./views/verdict.js";
 import { Why } from "./views/why.js";
 import { Write } from "./views/write.js";
@@ -45,7 +47,7 @@ const hasNoRecording = () => traceOrigin.value.kind === "live" && connectionStat
 function App() {
   const ShownView = askedFact.value && !QUESTION_VIEWS.includes(shownView.value) ? HiddenView : hasNoRecording() && !CLUSTERLESS_VIEWS.includes(shownView.value) ? NoRecording : VIEW_COMPONENTS[shownView.value];
   const shownOrigin = traceOrigin.value;
-  return html`<button class="skip" onClick=${() => document.querySelector("main > .view").focus()}>Skip to the view</button>
+  return html`<button class="skip" onClick=${() => document.querySelector("main > .view:not([hidden])").focus()}>Skip to the view</button>
     <header><h1>txnsim</h1><span class="title" title=${askedFact.value || isLearnersTask.value ? undefined : shownOrigin.title}><${Title} from=${shownOrigin} /></span><${ReadProgress} /><${SimulatorProgress} /><${BackToNow} />
       ${runFile.value && html`<span class="remark">${runFile.value.remark}</span>`}
       ${shownView.value === "stage" && html`<button id="present" aria-pressed=${isPresenting.value} onClick=${() => (isPresenting.value = !isPresenting.value)} title="The picture as large as the screen, for a projector">Present</button>
@@ -57,9 +59,9 @@ function App() {
     <${VerdictBar} />
     <section class="notices" aria-label="Notices">${lesson.value ? shownView.value !== "stage" && html`<${Lesson} />` : html`<${Drive} />`}${problemText.value && html`<p class="problem" role="alert">${problemText.value} <button onClick=${() => (problemText.value = "")}>Close</button></p>`}
     ${noticeText.value && html`<p class="gap" id="said" role="status">${noticeText.value} <button onClick=${() => (noticeText.value = "")}>Close</button></p>`}
-    ${!askedFact.value && html`<${JudgesFindings} />`}
+    ${!askedFact.value && !comparison.value && html`<${JudgesFindings} />`}
     <${GapNotices} /></section>
-    <main class=${isBeforeNewest() ? "past" : ""}>${isShareOpen.value ? html`<${Share} />` : isHelpOpen.value ? html`<${Help} />` : html`<section class="view" tabindex="0" aria-label=${shownView.value}><${ShownView} /></section>`}<${Inspector} /></main>
+    <main class=${isBeforeNewest() ? "past" : ""}>${isShareOpen.value ? html`<${Share} />` : isHelpOpen.value && html`<${Help} />`}<section class="view" data-view=${shownView.value} tabindex="0" hidden=${isHelpOpen.value || isShareOpen.value} aria-label=${VIEW_TITLES.find(([name]) => name === shownView.value)[1]}><${ShownView} /></section><${Inspector} /></main>
     <${Scrubber} />`;
 }
 
@@ -104,7 +106,7 @@ function NoRecording() {
     <p>The page shows what is recorded, and nothing was. A recording begins with what there is then: topics, brokers, rules,
       and transactions that are open or hang.</p>
     <p>Without one, ask the brokers: <code>txnsim txns --bootstrap-server <${BootstrapAddress} /> find-hanging --all</code></p>
-    <h2>Or learn how it works</h2><p><${Lessons} /></p></section>`;
+    <h2>Or learn how it works</h2><${Lessons} /></section>`;
 }
 
 /** How far a long trace has been read. A component of its own, so that nothing else is redrawn for it. */
@@ -134,13 +136,19 @@ const isSheetUp = signal(false);
 function Inspector() {
   const event = shownEvent.value;
   void eventCount.value;
+  if (CLUSTERLESS_VIEWS.includes(shownView.value)) return null; // no event is shown there
   if (!event || isStageEmpty()) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${hasNoRecording() ? "Nothing is recorded." : isSite ? "Open a story, or a lesson." : "Point a client at this cluster, make a transaction hang on the stage, or open a story."}</p></aside>`;
   const causeChain = shownCausesOf(event).slice(1);
   const [earlierCause] = (causeChain.at(-1) ?? event).p; // a cause that is no longer kept, or too far back to follow
-  const focusedPartition = shownView.value === "stage" && !isHelpOpen.value && !isShareOpen.value ? focusedPartitionOf(judgedMoment.value.clusterState, explanation.value?.verdict) : null;
-  return html`<aside aria-label="Event" class=${isSheetUp.value ? "up" : ""}><button id="sheet" aria-expanded=${isSheetUp.value} onClick=${() => (isSheetUp.value = !isSheetUp.value)}>${focusedPartition ? "Why, and this event" : "This event"}</button>${focusedPartition && html`<${Why} tp=${focusedPartition} />`}
+  const isOnStage = shownView.value === "stage" && !isHelpOpen.value && !isShareOpen.value;
+  const orderingVerdict = explanation.value?.verdict;
+  const focusedPartition = isOnStage ? focusedPartitionOf(judgedMoment.value.clusterState, orderingVerdict) : null;
+  return html`<aside aria-label="Event" class=${isSheetUp.value ? "up" : ""}><button id="sheet" aria-expanded=${isSheetUp.value} onClick=${() => (isSheetUp.value = !isSheetUp.value)}>${focusedPartition ? "Partitions, why, and this event" : "This event"}</button>
+    ${isOnStage && !askedFact.value && html`<${PartitionTable} partitions=${orderingVerdict?.partitions ?? []} deletedNames=${explanation.value?.words?.deleted_partitions} shownName=${focusedPartition} />`}
+    ${focusedPartition && html`<${Why} tp=${focusedPartition} />`}
+    ${!askedFact.value && !isOnStage && html`<${EventTitle} event=${event} />`}
     ${!askedFact.value && html`<${Disclosure} id="event" label=${`Details of event #${event.i}`}>
-    <h2>#${event.i} ${event.k}</h2>${KIND_MEANINGS[event.k] && html`<p class="hint">${KIND_MEANINGS[event.k]}</p>`}<p><code>${event.node}</code><br />${millisecondsText(event)}${event.tx ? html`<br />${event.tx}` : ""}</p>
+    ${isOnStage && html`<${EventTitle} event=${event} />`}<p><code>${event.node}</code><br />${millisecondsText(event)}${event.tx ? html`<br />${event.tx}` : ""}</p>
     <table><tbody>${Object.entries(event.d ?? {}).sort().map(([name, value]) => html`<tr><th scope="row">${name}</th>
       <td>${typeof value === "object" ? JSON.stringify(value) : String(value)}</td></tr>`)}</tbody></table>
     <h3>Where does it come from?</h3>
@@ -150,6 +158,8 @@ function Inspector() {
   </aside>`;
 }
 
+const EventTitle = ({ event }) => html`<h2>#${event.i} ${event.k}</h2>${KIND_MEANINGS[event.k] && html`<p class="hint">${KIND_MEANINGS[event.k]}</p>`}`;
+
 /** At most so many steps of a story are marked on the time line. */
 const MARKED_STEPS_MAX = 60;
 
@@ -157,15 +167,14 @@ function Scrubber() {
   const newestIndex = Math.max(0, eventCount.value - 1);
   const event = events[shownIndex.value];
   const stepCount = storyNotes().length;
+  const isStoryAbove = shownView.value === "stage" && hasStoryBelowPicture() && !isHelpOpen.value && !isShareOpen.value;
   const positionText = event ? `#${event.i} / ${events[newestIndex].i} · ${millisecondsText(event)}` : "no events";
   return html`<footer>
     ${!stepCount || isDetailed.value ? html`<button onClick=${() => goToEvent(0)} aria-label="first event">|◀</button>
     <button onClick=${() => goToEvent(shownIndex.value - 1)} aria-label="previous event">◀</button>
     <button onClick=${() => goToEvent(shownIndex.value + 1)} aria-label="next event">▶</button>
     <button onClick=${() => goToEvent(newestEventIndex())} aria-label="last event">▶|</button>` : ""}
-    ${stepCount > 0 && html`<button id="step-back" onClick=${() => goBySteps(-1)}>◀ step</button>`}
-    <button id="play" class=${stepCount ? "primary" : ""} aria-pressed=${isPlaying.value} onClick=${togglePlaying} title="Play, or stand still (Space)">${isPlaying.value ? "❚❚ stop" : html`▶ play${stepCount > 0 && html`<span class="long"> by steps</span>`}`}</button>
-    ${stepCount > 0 && html`<button id="step-on" onClick=${() => goBySteps(1)}>step ▶</button>`}
+    ${!isStoryAbove && html`<${StepControls} />`}
     <label class="speed"><span class="sr">Speed</span><select id="speed" value=${playSpeed.value} onChange=${(e) => (playSpeed.value = Number(e.target.value))}>${PLAY_SPEEDS.map((factor) => html`<option value=${factor}>${factor}×</option>`)}</select></label>
     <span class="line"><input id="time" type="range" min="0" max=${newestIndex} ref=${(el) => { if (el) el.value = Math.max(0, shownIndex.value); }} aria-label="time"
       aria-valuetext=${event ? `event ${event.i}: ${KIND_MEANINGS[event.k] ?? event.k}` : "no event"} onInput=${(e) => goToEvent(Number(e.target.value))} />
@@ -173,7 +182,6 @@ function Scrubber() {
         const stepEndIndex = (noteIndices[n + 1] ?? eventCount.value) - 1;
         return html`<i aria-hidden="true" class=${`step${stepEndIndex <= shownIndex.value ? " passed" : ""}`} title=${askedFact.value ? undefined : events[index].d.text} style=${{ "--part": stepEndIndex / Math.max(1, newestIndex) }} onClick=${() => goToEvent(stepEndIndex)}></i>`;
       })}</span>
-    ${stepCount > 0 && html`<span class="step-of" title=${positionText}>step ${stepAt(shownIndex.value)?.number ?? 0} of ${stepCount}</span>`}
     ${(!stepCount || isDetailed.value) && html`<span class="where">${positionText}</span>`}
     ${eventRate.value > 0 && html`<span id="rate" class="where">${eventRate.value.toLocaleString("en")} events/s</span>`}
     ${traceOrigin.value.kind === "live" && cursorIndex.value === null && html`<button id="pause" onClick=${() => goToEvent(shownIndex.value)} title="Stand still at this event; more go on coming">Pause</button>`}
@@ -231,7 +239,10 @@ effect(() => {
 });
 effect(() => {
   void shownView.value; // on a small screen the name of the view may stand outside of the row of names
-  requestAnimationFrame(() => document.querySelector("nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" }));
+  requestAnimationFrame(() => {
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
+    document.querySelector("main > .view")?.scrollTo(0, 0); // each view begins at its top
+  });
 });
 document.body.classList.toggle("embedded", isEmbedded);
 addEventListener("keydown", onKey);

@@ -7,8 +7,8 @@ import { OUTSIDERS, coordinatorBeliefOf, messagesAt, stepAt } from "./stage.js";
 import { events, getHoldIndices, indexOfPosition, nearestAncestor, storyNotes } from "./store.js";
 import { transactionLabel, tapeOf } from "./tape.js";
 
-/** How many batches of a log, logs, and share groups of a log are shown at most. */
-const CELLS_PER_LOG_MAX = 5;
+/** How many batches of a log, logs, and share groups of a log are shown at most. A story has fewer batches: all are shown. */
+const CELLS_PER_LOG_MAX = 9;
 export const PICTURE_LOGS_MAX = 2;
 const SHARE_GROUPS_MAX = 2;
 /** Without steps of a story, the last so many events count as new. */
@@ -22,7 +22,8 @@ const NO_COORDINATOR = { where: "", spans: [] };
 const NO_WORDS = { applications: Object.create(null), coordinators: Object.create(null), markers: Object.create(null) };
 /** Facts of questions that the batches of a log would give away. */
 const FACTS_SHOWN_BY_BATCHES = new Set(["markers", "reads", "delivered", "marker-refused"]);
-const OUTCOME_SIGNS = { committed: "✓", aborted: "✕" };
+/** What readers do with a batch, by what became of its transaction. */
+const OUTCOME_WORDS = { open: "open", committed: "committed", aborted: "discarded" };
 
 /** What is drawn of a moment for a transactional id and partitions. While a lesson asks about `askedFact`, what would
  *  answer the question is left out. */
@@ -107,8 +108,12 @@ const brokerText = (clusterState, id, isUp = isBrokerUp(clusterState, id)) => (N
 /** Where no broker runs, the run has ended: that is no part of its story. */
 const isBrokerUp = (clusterState, id) => clusterState.brokers[`broker/${id}`] !== "down" || !Object.values(clusterState.brokers).includes("running");
 
-/** The transaction of a batch and what became of it, as text. */
-const ownerTextOf = ({ how, t }, askedFact) => (askedFact ? transactionLabel(t) : how === "open" ? `open: ${transactionLabel(t)}` : how in OUTCOME_SIGNS ? `${transactionLabel(t)} ${how} ${OUTCOME_SIGNS[how]}` : transactionLabel(t));
+/** What became of a batch, as text: its transaction, or whether readers get it that is in none. */
+function fateTextOf({ how, t, pid, last }, partitionVerdict, askedFact) {
+  if (how === "plain") return !partitionVerdict || partitionVerdict.stands_at === null ? "" : last < partitionVerdict.stands_at ? "readable ✓" : "withheld";
+  if (!t) return pid >= 0 ? `producer ${pid}` : "";
+  return askedFact || !OUTCOME_WORDS[how] ? transactionLabel(t) : `${OUTCOME_WORDS[how]}: ${transactionLabel(t)}`;
+}
 
 function logPicture({ clusterState, index, serverExplanation }, tp, askedFact) {
   const partitionVerdict = askedFact ? undefined : serverExplanation?.verdict.partitions.find(({ partition }) => partition === tp);
@@ -131,8 +136,8 @@ function logPicture({ clusterState, index, serverExplanation }, tp, askedFact) {
     cells: shownCells.map(({ cell, number }) => ({
       number, at: cell.first === cell.last ? `${cell.first}` : `${cell.first}–${cell.last}`, how: isHanging(cell) ? "hanging" : askedFact && !cell.isMarker ? "asked" : cell.how, hue: cell.t?.hue, id: cell.t?.id, isMarker: cell.isMarker, i: cell.i, n: cell.n,
       text: cell.values?.filter(Boolean).map((recordValue) => `“${recordValue}”`).join(", ") ?? "",
-      title: MARKER_LABELS[cell.how] ?? "", sub: cell.t ? ownerTextOf(cell, askedFact) : cell.pid >= 0 && cell.how !== "plain" ? `producer ${cell.pid}` : "",
-      ...(endsAtRepair(cell) && { isRepaired: true }), ...(operatorMarkerAt(cell) && { operatorLabel: operatorMarkerAt(cell).label }), isWall: isWall(cell), isWrong: isWrong(cell), isUnread: areReadersHeld && cell.last >= partitionVerdict.stands_at,
+      title: MARKER_LABELS[cell.how] ?? "", sub: fateTextOf(cell, partitionVerdict, askedFact),
+      ...(operatorMarkerAt(cell) && { operatorLabel: operatorMarkerAt(cell).label }), isWall: isWall(cell), isWrong: isWrong(cell), isUnread: areReadersHeld && cell.last >= partitionVerdict.stands_at,
     })),
     isOpen: areReadersHeld, bracket: partitionVerdict?.holder_mark ?? "", isHanging: partitionVerdict?.holder?.state === "hangs", readers: partitionVerdict?.reader_mark ?? "",
     ...(shareGroups.length && { sharers: shareGroups.slice(0, SHARE_GROUPS_MAX) }),

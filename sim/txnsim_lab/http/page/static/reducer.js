@@ -205,9 +205,9 @@ function withoutProducerSuffix(transactionName) {
 
 /** The transactional id, producer id and partition in a key of `owed`. */
 export function parseOwedKey(key) {
-  const spaceIndex = key.lastIndexOf(" ");
-  const transactionName = key.slice(0, spaceIndex);
-  return { id: transactionalIdOf(transactionName), pid: Number.parseInt(transactionName.slice(transactionName.lastIndexOf("/") + 1), 10), tp: key.slice(spaceIndex + 1) };
+  const separatorIndex = key.lastIndexOf(" ");
+  const transactionName = key.slice(0, separatorIndex);
+  return { id: transactionalIdOf(transactionName), pid: Number.parseInt(transactionName.slice(transactionName.lastIndexOf("/") + 1), 10), tp: key.slice(separatorIndex + 1) };
 }
 
 function onDecision(state, event, node, payload) {

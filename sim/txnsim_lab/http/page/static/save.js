@@ -27,12 +27,12 @@ export function svgText() {
     for (const styleName of SVG_STYLES) shape.setAttribute(styleName === "text-decoration-line" ? "text-decoration" : styleName, shapeStyle.getPropertyValue(styleName));
     shape.removeAttribute("class");
   });
-  for (const svgGroup of standaloneSvg.querySelectorAll("g")) for (const attributeName of ["class", "role", "tabindex"]) svgGroup.removeAttribute(attributeName);
+  for (const svgGroup of standaloneSvg.querySelectorAll("g")) for (const attributeName of ["class", "role", "tabindex", "style"]) svgGroup.removeAttribute(attributeName);
   const backgroundRect = document.createElementNS(svg.namespaceURI, "rect");
   for (const [attributeName, value] of Object.entries({ x, y, width, height, fill: getComputedStyle(document.body).backgroundColor })) backgroundRect.setAttribute(attributeName, String(value));
   standaloneSvg.prepend(backgroundRect);
   for (const [attributeName, value] of Object.entries({ width, height, xmlns: svg.namespaceURI })) standaloneSvg.setAttribute(attributeName, String(value));
-  for (const attributeName of ["class", "role"]) standaloneSvg.removeAttribute(attributeName);
+  for (const attributeName of ["class", "role", "style"]) standaloneSvg.removeAttribute(attributeName);
   return new XMLSerializer().serializeToString(standaloneSvg);
 }
 

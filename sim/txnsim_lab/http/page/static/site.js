@@ -18,7 +18,7 @@ export function startWorker(onProgress, onFailure) {
   simulatorWorker.onmessage = ({ data }) => {
     if (data.told !== undefined) return onProgress(data.told);
     if (data.failed) return onFailure(data.failed);
-    resolverById.get(data.id)(new Response(data.status === 204 ? null : data.content, { status: data.status, headers: { "Content-Type": data.type } }));
+    resolverById.get(data.id)(new Response(data.status === 204 ? null : data.replyBytes, { status: data.status, headers: { "Content-Type": data.type } }));
     resolverById.delete(data.id);
   };
 }

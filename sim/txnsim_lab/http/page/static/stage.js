@@ -82,6 +82,9 @@ const clientOrBrokerName = (node) => (node.startsWith("client/") ? node.slice("c
 /** The strike that has held a message. */
 const strikeOf = (holdEvent) => holdEvent.p.map((position) => events[indexOfPosition(position) ?? -1]).find((cause) => cause?.k === "fault.hit");
 
+/** Whether the cluster has a transactional id or a partition of users. */
+export const hasUserData = (clusterState) => Object.keys(clusterState.transactions).length > 0 || Object.keys(clusterState.logs).some((tp) => !tp.startsWith("__"));
+
 /** Messages that are held or delayed at an index, oldest first, each with its strike. */
 function heldMessagesAt(clusterState, index) {
   const newestUntil = (indices) => indices.slice(Math.max(0, countUpTo(indices, index) - EXAMINED_HOLDS_MAX), countUpTo(indices, index));

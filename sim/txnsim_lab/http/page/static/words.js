@@ -4,10 +4,19 @@
 
 import { ANOMALY_MEANINGS } from "./meanings.js";
 
+/** What the states of a transactional id mean. */
+const STATE_MEANINGS = {
+  Empty: "nothing is open", Ongoing: "a transaction is open", PrepareCommit: "commit is decided, markers are owed", PrepareAbort: "abort is decided, markers are owed",
+  CompleteCommit: "committed, all markers are written", CompleteAbort: "aborted, all markers are written", PrepareEpochFence: "a producer is being fenced", Dead: "the id is being forgotten",
+};
+
 export const WORD_MEANINGS = {
   "event": "One line of the trace: when, where, what, and the event that caused it. The panel on the right shows one.",
   "cluster": "Brokers that serve clients together; here all of them live in one process.",
-  "stage": "The first view: the story on the left, then one picture of the application, the coordinator and the partition on one axis of time. The bar above every view has the verdict on the whole cluster.",
+  "picture": "The first view: application, coordinator and partition on one axis of time, the story's sentence below, facts on the right. The bar above every view has the verdict on the whole cluster.",
+  "timeline": "All messages and events in their order: one line per client, broker, coordinator and partition.",
+  "withheld": "Written, and not given to readers: a transaction before it is open.",
+  "discarded": "Of an aborted transaction: readers go past it and never get it.",
   "application": "The program whose producer it is. Of a transaction it knows what it was answered; an answer that was held or lost has told it nothing.",
   "app/1, app/2": "The transactions of the transactional id app, in the order in which its coordinator has begun them. Each has a colour and a pattern.",
   "log": "The records of a partition, in the order of their offsets.",
@@ -15,7 +24,7 @@ export const WORD_MEANINGS = {
   "pid": "The producer id, in events and in the coordinator's entry.",
   "batch": "Records that a producer has sent together. A box of the tape is a batch: its offsets, what became of it, its producer.",
   "partition": "A part of a topic, with a log of its own. Its records have offsets from 0 on.",
-  "readers": "Consumers with isolation.level=read_committed, and share groups that are set so: they get no record of a transaction that is open. The table says whether they move, wait for one that is open, or stand at an offset.",
+  "readers": "Consumers with isolation.level=read_committed, and share groups that are set so: they get no record of a transaction that is open. The table says whether they move, wait for one that is open, or stand at an offset that they do not pass.",
   "last stable offset": "LSO. The first offset of the oldest transaction that is still open on the partition, or the high watermark where none is open. read_committed consumers read up to here.",
   "high watermark": "HW. The first offset that is not yet on all replicas that are in sync. No consumer reads beyond it.",
   "log end": "LEO. The offset that the next record gets.",
@@ -32,7 +41,7 @@ export const WORD_MEANINGS = {
   "fault rule": "Something that txnsim does on purpose: hold, drop, delay or answer with an error, at a point that messages cross.",
   "cause": "The event because of which another one happened. Walk the causes back to find where a value comes from.",
   "brief": "How much is recorded: what matters, without polls of brokers and high watermarks. full records everything.",
-  "state": "Of a transactional id, at its coordinator: Empty (nothing was begun), Ongoing (a transaction is open), PrepareCommit and PrepareAbort (it is decided, markers are owed), CompleteCommit and CompleteAbort (all markers are written), PrepareEpochFence (a producer is being fenced), Dead (the id is being forgotten). Of a broker: running or down.",
+  "state": `Of a transactional id, at its coordinator: ${Object.entries(STATE_MEANINGS).map(([name, meaning]) => `${name} (${meaning})`).join(", ")}. Of a broker: running or down.`,
   "state at the coordinator": "What the coordinator knows of the transactional id of this producer: see state.",
   "pending": "The state that a transactional id is on its way to: the record of the move is being appended.",
   "entry": "All that the coordinator knows of a transactional id.",
@@ -70,6 +79,8 @@ export const WORD_MEANINGS = {
   ...ANOMALY_MEANINGS,
   "scenario": "A story about transactions, played in virtual time. The same seed gives the same run, event by event.",
 };
+
+export const stateWithMeaning = (name) => (name in STATE_MEANINGS ? `${name}: ${STATE_MEANINGS[name]}` : name);
 
 const MILLISECOND_FORMAT = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 export const millisecondsText = (event) => `${MILLISECOND_FORMAT.format(event.t / 1000)} ms`;

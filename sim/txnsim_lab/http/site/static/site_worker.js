@@ -69,8 +69,8 @@ Backend().answer
   return async ({ method, path, query, body }) => {
     const pythonReply = await answerRequest(method, path, query, body ?? "");
     try {
-      const [status, type, content] = pythonReply.toJs();
-      return { status, type, content };
+      const [status, type, replyBytes] = pythonReply.toJs();
+      return { status, type, replyBytes };
     } finally {
       pythonReply.destroy();
     }
@@ -83,10 +83,10 @@ let lastAnswerSent = Promise.resolve();
 addEventListener("message", ({ data }) => {
   lastAnswerSent = lastAnswerSent.then(async () => {
     try {
-      const { status, type, content } = await (await simulatorReady)(data);
-      postMessage({ id: data.id, status, type, content }, { transfer: [content.buffer] });
+      const { status, type, replyBytes } = await (await simulatorReady)(data);
+      postMessage({ id: data.id, status, type, replyBytes }, { transfer: [replyBytes.buffer] });
     } catch (error) {
-      postMessage({ id: data.id, status: 500, type: "application/json", content: new TextEncoder().encode(JSON.stringify({ error: error.message })) });
+      postMessage({ id: data.id, status: 500, type: "application/json", replyBytes: new TextEncoder().encode(JSON.stringify({ error: error.message })) });
     }
   });
 });

@@ -5,7 +5,7 @@ import { html } from "../html.js";
 import { countUpTo } from "../book.js";
 import { parseOwedKey } from "../reducer.js";
 import { shownIndex, events, stateMovesOf, shownState, chosenTransactionalId, shownCausesOf } from "../store.js";
-import { millisecondsText } from "../words.js";
+import { millisecondsText, stateWithMeaning } from "../words.js";
 import { EventLink } from "./event.js";
 import { NothingYet } from "./practise.js";
 
@@ -58,7 +58,7 @@ export function Coordinator() {
     <div class="columns">
       <table><caption>Entry</caption><tbody>
         ${["state", "pending", "pid", "epoch", "last_epoch", "timeout_ms", "version"].map((name) => html`
-          <tr><th scope="row">${name}</th><td>${coordinatorEntry[name] ?? "-"}</td></tr>`)}
+          <tr><th scope="row">${name}</th><td>${name === "state" ? stateWithMeaning(coordinatorEntry.state) : coordinatorEntry[name] ?? "-"}</td></tr>`)}
         <tr><th scope="row">partitions</th><td>${(coordinatorEntry.partitions ?? []).join(", ") || "-"}</td></tr>
       </tbody></table>
       <table><caption>Markers that are owed</caption><tbody>

@@ -13,7 +13,7 @@ const ROW_HEIGHT = 24;
 const SEARCH_TURN_MS = 12;
 
 // The search and its matches so far: a long trace is searched in turns, so that the page stays usable.
-let searchState = { text: "", of: null, upto: 0, found: [] };
+let searchProgress = { query: "", origin: null, searchedCount: 0, matchIndices: [] };
 let searchTimer = 0;
 const searchTurnCount = signal(0);
 
@@ -24,15 +24,15 @@ const leastImportance = signal(0);
 const importanceOf = ({ k, w }) => w ?? KIND_IMPORTANCE[k];
 
 function searchEvents(searchText) {
-  if (searchState.text !== searchText || searchState.of !== traceOrigin.value || searchState.least !== leastImportance.value) searchState = { text: searchText, of: traceOrigin.value, upto: 0, found: [], least: leastImportance.value };
+  if (searchProgress.query !== searchText || searchProgress.origin !== traceOrigin.value || searchProgress.least !== leastImportance.value) searchProgress = { query: searchText, origin: traceOrigin.value, searchedCount: 0, matchIndices: [], least: leastImportance.value };
   const turnStartMs = performance.now();
-  while (searchState.upto < events.length && performance.now() - turnStartMs < SEARCH_TURN_MS) {
-    const blockEnd = Math.min(searchState.upto + 200, events.length);
-    for (; searchState.upto < blockEnd; searchState.upto += 1) if (importanceOf(events[searchState.upto]) >= searchState.least && matchesSearch(events[searchState.upto], searchText)) searchState.found.push(searchState.upto);
+  while (searchProgress.searchedCount < events.length && performance.now() - turnStartMs < SEARCH_TURN_MS) {
+    const blockEnd = Math.min(searchProgress.searchedCount + 200, events.length);
+    for (; searchProgress.searchedCount < blockEnd; searchProgress.searchedCount += 1) if (importanceOf(events[searchProgress.searchedCount]) >= searchProgress.least && matchesSearch(events[searchProgress.searchedCount], searchText)) searchProgress.matchIndices.push(searchProgress.searchedCount);
   }
   clearTimeout(searchTimer);
-  if (searchState.upto < events.length) searchTimer = setTimeout(() => (searchTurnCount.value += 1));
-  return searchState.found;
+  if (searchProgress.searchedCount < events.length) searchTimer = setTimeout(() => (searchTurnCount.value += 1));
+  return searchProgress.matchIndices;
 }
 
 export function Events() {
@@ -70,7 +70,7 @@ export function Events() {
     <div class="bar"><label>Search <input id="query" type="search" value=${searchText} placeholder="kind:marker tx:app refused"
       onInput=${(e) => (searchQuery.value = e.target.value)} /></label>
       <label>Show <select id="least" value=${leastImportance.value} onChange=${(e) => (leastImportance.value = Number(e.target.value))}>${IMPORTANCE_LEVELS.map(([level, levelName]) => html`<option value=${level}>${levelName}</option>`)}</select></label>
-      <span role="status">${rowCount.toLocaleString("en")} of ${events.length.toLocaleString("en")} events${matchIndices && searchState.upto < events.length ? ", searching …" : ""}</span></div>
+      <span role="status">${rowCount.toLocaleString("en")} of ${events.length.toLocaleString("en")} events${matchIndices && searchProgress.searchedCount < events.length ? ", searching …" : ""}</span></div>
     <div class="events" ref=${gridRef} tabindex="0" role="grid" aria-label="Events" aria-rowcount=${rowCount}
       onScroll=${(e) => setScrollTop(e.target.scrollTop)} onKeyDown=${onKeyDown}>
       <div class="spacer" style=${{ height: `${rowCount * ROW_HEIGHT}px` }} role="presentation">

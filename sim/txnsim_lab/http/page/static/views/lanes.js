@@ -65,8 +65,8 @@ export function Lanes() {
 
 function LaneBar({ bar, x, row, end, dy, text, title, hanging }) {
   const barStart = x(bar.x0), barEnd = x(bar.x1 ?? end);
-  return html`<g class=${`bar-of ${hanging ? "hangs" : hueClass(bar.t)}`}><title>${title}</title><rect x=${barStart} y=${row.get(bar.lane) + dy} width=${Math.max(2, barEnd - barStart)} height="13" rx="2" />
-    <svg x=${barStart} y=${row.get(bar.lane) + dy} width=${Math.max(2, barEnd - barStart)} height="13"><text x="3" y="10">${text}${hanging ? ": hanging" : ""}</text></svg></g>`;
+  return html`<g class=${`bar-of ${hanging ? "hangs" : hueClass(bar.t)}`}><title>${title}</title><rect x=${barStart} y=${row.get(bar.lane) + dy} width=${Math.max(2, barEnd - barStart)} height="18" rx="2" />
+    <svg x=${barStart} y=${row.get(bar.lane) + dy} width=${Math.max(2, barEnd - barStart)} height="18"><text x="4" y="14">${text}${hanging ? ": hanging" : ""}</text></svg></g>`;
 }
 
 function MessageArrow({ message, x, row }) {

@@ -50,14 +50,15 @@ const progressText = (id) => {
   return lessonScore ? html`<small>done: ${lessonScore.join(" of ")} predictions came true</small>` : "";
 };
 
-/** Buttons for the lessons; with `isRest` without the first one, which has its own button. */
-export function Lessons({ isRest = false }) {
-  const lessons = useLessons().filter(({ id }) => !isRest || id !== FIRST_LESSON_ID);
+/** The lessons as a list: number, title, what it shows, minutes. */
+export function Lessons() {
+  const lessons = useLessons();
   const playableLessons = lessons.filter((lessonInfo) => !isSite || !lessonInfo.cluster);
   if (!lessons.length) return html`<span class="hint" role="status">Reading the lessons …</span>`;
   const clusterLessons = lessons.filter((lessonInfo) => !playableLessons.includes(lessonInfo));
-  return html`${playableLessons.map((lessonInfo) => html`<button class="lesson-choice" id=${`lesson-${lessonInfo.id}`} onClick=${() => runTask(() => beginLesson(lessonInfo))}>${lessonInfo.id}: ${lessonInfo.title} <small>${lessonInfo.minutes} min</small> ${progressText(lessonInfo.id)}</button> `)}
-    ${clusterLessons.length > 0 && html`<small id="lessons-elsewhere">${clusterLessons.map(({ id }) => id).join(" and ")} need a cluster that your own programs can talk to, so they are not here: <code>txnsim lesson ${clusterLessons[0].id}</code> starts one.</small>`}`;
+  return html`<ul class="lessons">${playableLessons.map((lessonInfo) => html`<li key=${lessonInfo.id}><button class="lesson-choice" id=${`lesson-${lessonInfo.id}`} onClick=${() => runTask(() => beginLesson(lessonInfo))}>
+      <b>${lessonInfo.id}: ${lessonInfo.title}</b><span class="minutes">${lessonInfo.minutes} min</span><span class="shows">${lessonInfo.shows} ${progressText(lessonInfo.id)}</span></button></li>`)}</ul>
+    ${clusterLessons.length > 0 && html`<p id="lessons-elsewhere" class="hint">${clusterLessons.map(({ id }) => id).join(" and ")} need a cluster that your own programs can talk to, so they are not here: <code>txnsim lesson ${clusterLessons[0].id}</code> starts one.</p>`}`;
 }
 
 /** The number of the part at which the story of a part begins. */
@@ -184,14 +185,14 @@ async function goToNextPart() {
 
 export function Lesson() {
   const playedLesson = lesson.value;
-  const sectionRef = useRef(null);
+  const lessonElementRef = useRef(null);
   useEffect(() => { // the pressed button is gone, or was disabled: focus the next one
-    if (document.activeElement === document.body) sectionRef.current?.querySelector("button.primary:not(:disabled), [name=guess], [id^=lesson-action]")?.focus();
+    if (document.activeElement === document.body) lessonElementRef.current?.querySelector("button.primary:not(:disabled), [name=guess], [id^=lesson-action]")?.focus();
   }, [playedLesson?.part, playedLesson?.shown, playedLesson?.tried, playedLesson?.doing, playedLesson?.met, isRunBusy.value]);
   if (!playedLesson) return null;
   const lessonPart = playedLesson.parts[playedLesson.part];
   const PartView = lessonPart?.goal && Object.keys(lessonPart.goal).length ? GoalPart : QuestionPart;
-  return html`<section ref=${sectionRef} class=${isPresenting.value ? "lesson presented" : "lesson"} id="lesson" aria-label=${`Lesson ${playedLesson.id}`} aria-live="polite">
+  return html`<section ref=${lessonElementRef} class=${isPresenting.value ? "lesson presented" : "lesson"} id="lesson" aria-label=${`Lesson ${playedLesson.id}`} aria-live="polite">
     <h2>${playedLesson.id}${askedFact.value ? "" : `: ${playedLesson.title}`} <small>${lessonPart ? `part ${playedLesson.part + 1} of ${playedLesson.parts.length}` : "the end"}</small></h2>
     ${lessonPart ? html`<${PartView} key=${playedLesson.part} part=${lessonPart} playedLesson=${playedLesson} />` : html`<${LessonEnd} playedLesson=${playedLesson} />`}</section>`;
 }

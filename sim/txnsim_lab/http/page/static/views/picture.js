@@ -3,8 +3,10 @@
 // of time, marker and record as curves into the log, and the reader at the batch that it must not pass (the wall).
 
 import { signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
 import { html } from "../html.js";
 import { comparison, goToEvent, indexOfPosition, lesson } from "../store.js";
+import { stateWithMeaning } from "../words.js";
 import { hueClassesOf } from "./tape.js";
 
 const narrowScreen = matchMedia("(max-width: 760px)");
@@ -15,10 +17,11 @@ const hasTwoPictures = () => Boolean(comparison.value && lesson.value);
 const isNarrowPicture = () => isSmallScreen.value || hasTwoPictures();
 const pictureWidth = () => (isSmallScreen.value ? 380 : hasTwoPictures() ? 470 : 660);
 const LEFT_MARGIN = 20;
-const TOPS = { app: 14, coordinator: 84, log: 204 }, NARROW_TOPS = { app: 14, coordinator: 60, log: 130 };
+const TOPS = { app: 14, coordinator: 84, log: 196 }, NARROW_TOPS = { app: 14, coordinator: 60, log: 130 };
 const SPAN_HEIGHT = 34, CELL_HEIGHT = 70, LOG_HEIGHT = 106, READERS_HEIGHT = 56, SHARER_HEIGHT = 22, AXIS_HEIGHT = 22;
-const WIDTH_MAX = 720;
-const CELL_GAP = 8, TICK_GAP = 12, TICK_LABEL_WIDTH = 46, TEXT_PADDING = 12;
+const CELL_GAP = 8, TICK_GAP = 12, TICK_LABEL_WIDTH = 56, TEXT_PADDING = 12;
+/** On a small screen the text stands closer to the edge of its batch, so that more batches fit. */
+const cellPadding = () => (isNarrowPicture() ? 7 : TEXT_PADDING);
 const PICTURE_FONT = '14px system-ui, "DejaVu Sans", sans-serif';
 const TEXT_LENGTH_MAX = 34, CELL_TEXT_LENGTH_MAX = 18, NARROW_TEXT_LENGTH_MAX = 50;
 
@@ -38,11 +41,14 @@ function linesOf(text, lengthMax) {
 }
 const shortenText = (text, lengthMax = TEXT_LENGTH_MAX) => (text.length > lengthMax ? `${[...text].slice(0, lengthMax - 1).join("")}…` : text);
 
+/** Of the current state Empty the meaning is told here, too: an id is Empty whose transactions are all over. */
+const stateText = ({ name, pending }, isCurrent) => (pending ? `${name} → ${pending}` : name === "Empty" && isCurrent ? stateWithMeaning(name) : name);
+
 /** A span with its shown text and the width that this needs. */
 const measureSpan = (span, text) => ({ ...span, shown: shortenText(text), full: text, width: textWidth(shortenText(text), true) + 2 * TEXT_PADDING });
 const measureCell = (cell) => {
-  const lines = [cell.title || shortenText(cell.text, CELL_TEXT_LENGTH_MAX) || "record", shortenText(cell.sub, 22)];
-  return { cell, lines, tick: cell.tick, isDecisive: cell.isWall || cell.isWrong || cell.isRepaired, width: Math.max(isNarrowPicture() ? 60 : 84, ...lines.map((line) => textWidth(line, true) + 2 * TEXT_PADDING)) };
+  const lines = [cell.title || shortenText(cell.text, CELL_TEXT_LENGTH_MAX) || "record", shortenText(isNarrowPicture() ? cell.sub.split(": ")[0] : cell.sub, 22)];
+  return { cell, lines, tick: cell.tick, width: Math.max(isNarrowPicture() ? 60 : 84, ...lines.map((line) => textWidth(line, true) + 2 * cellPadding())) };
 };
 
 /** Where each tick of the axis stands: behind the one before, and behind what ends there in each row. */
@@ -59,32 +65,13 @@ function positionsOfTicks(tickCount, rows) {
   return tickPositions;
 }
 
-/** Drop what is oldest until the rows fit, so that the text stays large: states of the coordinator, then batches. What
- *  decides stays: where readers stop, wrong data, and what an operator has ended. */
-function shortenRows(tickCount, appSpans, stateSpans, cellRows) {
-  for (;;) {
-    const tickPositions = positionsOfTicks(tickCount, [appSpans, stateSpans, ...cellRows]);
-    const endOf = (row) => (row.length ? tickPositions[row.at(-1).tick] + row.at(-1).width : 0);
-    if (Math.max(...[appSpans, stateSpans, ...cellRows].map(endOf)) <= WIDTH_MAX) return;
-    const longRow = cellRows.filter((row) => row.length > 2 && row.some(({ isDecisive }) => !isDecisive)).sort((a, b) => b.length - a.length)[0];
-    if (longRow && (longRow.length > 3 || stateSpans.length <= 1)) dropOldest(longRow);
-    else if (stateSpans.length > 1) stateSpans.shift();
-    else return;
-  }
-}
-
-const dropOldest = (cells) => cells.splice(Math.max(0, cells.findIndex(({ isDecisive }) => !isDecisive)), 1);
-
-/** The batches of a log one behind the other, without an axis: the newest that fit, and always what decides. */
-function withoutAxis(cells) {
-  const shownCells = [...cells];
-  const widthOf = () => shownCells.reduce((sum, { width }) => sum + width + CELL_GAP, LEFT_MARGIN + 14);
-  while (shownCells.length > 1 && widthOf() > pictureWidth()) dropOldest(shownCells);
+/** The batches of a log one behind the other, without an axis. None is left out: a picture that is too wide scrolls (app.css). */
+function placeWithoutAxis(cells) {
   let x = LEFT_MARGIN;
-  return shownCells.map((shownCell, n) => {
-    if (n && shownCell.cell.number > shownCells[n - 1].cell.number + 1) x += TICK_GAP; // for the sign that some are left out
-    const placedCell = { ...shownCell, x };
-    x += shownCell.width + CELL_GAP;
+  return cells.map((cell, n) => {
+    if (n && cell.cell.number > cells[n - 1].cell.number + 1) x += TICK_GAP; // for the sign that some are left out
+    const placedCell = { ...cell, x };
+    x += cell.width + CELL_GAP;
     return placedCell;
   });
 }
@@ -93,42 +80,46 @@ function withoutAxis(cells) {
  *  what has happened in it is played: a message travels, and what it brings stands there when it has arrived (app.css). */
 export function Picture({ picture, label = "The picture", isStill = false, isStep = isStill }) {
   const isNarrow = isNarrowPicture();
+  const boxRef = useRef(null);
+  useEffect(() => {
+    boxRef.current.scrollLeft = boxRef.current.scrollWidth; // where the picture is wider than its place, its newest end is in sight
+  });
   const tops = isNarrow ? NARROW_TOPS : TOPS;
   const appSpans = picture.app.spans.map((span) => measureSpan(span, span.text));
-  const stateSpans = picture.coordinator.spans.map((span) => measureSpan(span, span.pending ? `${span.name} → ${span.pending}` : span.name));
+  const stateSpans = picture.coordinator.spans.map((span, n, spans) => measureSpan(span, stateText(span, n === spans.length - 1)));
   const cellRows = picture.logs.map(({ cells }) => cells.map(measureCell));
-  if (!isNarrow) shortenRows(picture.ticks.length, appSpans, stateSpans, cellRows);
   const tickPositions = positionsOfTicks(picture.ticks.length, [appSpans, stateSpans, ...cellRows]);
-  const placedCells = cellRows.map((cells) => (isNarrow ? withoutAxis(cells) : cells.map((cell) => ({ ...cell, x: tickPositions[cell.tick] }))));
+  const placedCells = cellRows.map((cells) => (isNarrow ? placeWithoutAxis(cells) : cells.map((cell) => ({ ...cell, x: tickPositions[cell.tick] }))));
   const ends = [...[appSpans, stateSpans].flat().map(({ tick, width }) => tickPositions[tick] + width), ...placedCells.flat().map(({ x, width }) => x + width + 30)];
-  const width = isNarrow ? pictureWidth() : Math.max(pictureWidth(), ...ends);
+  const width = Math.max(pictureWidth(), ...(isNarrow ? placedCells.flat().map((cell) => cell.x + cell.width + 24) : ends));
   let height = tops.log;
   const logs = picture.logs.map((log, n) => {
     const sharerLines = (log.sharers ?? []).flatMap((text) => linesOf(text, isNarrow ? NARROW_SHARER_LENGTH_MAX : SHARER_LENGTH_MAX).map((line) => ({ line, text })));
-    const laidOut = { ...log, sharerLines, top: height, cells: placedCells[n], width, endX: (placedCells[n].at(-1)?.x ?? LEFT_MARGIN - CELL_GAP) + (placedCells[n].at(-1)?.width ?? 0) + CELL_GAP };
-    height += LOG_HEIGHT + (log.isOpen || (picture.logs.length === 1 && (isStill || !isNarrow)) ? READERS_HEIGHT : 0) + SHARER_HEIGHT * sharerLines.length; // a single log keeps this room, so that it stands still when a reader comes
+    const readers = log.isOpen || picture.logs.length === 1 ? log.readers : ""; // of two logs, only where readers are held: the text stays large
+    const laidOut = { ...log, readers, sharerLines, top: height, cells: placedCells[n], width, endX: (placedCells[n].at(-1)?.x ?? LEFT_MARGIN - CELL_GAP) + (placedCells[n].at(-1)?.width ?? 0) + CELL_GAP };
+    height += LOG_HEIGHT + (readers || picture.logs.length === 1 ? READERS_HEIGHT : 0) + SHARER_HEIGHT * sharerLines.length; // a single log keeps this room, so that it stands still when a reader comes
     return laidOut;
   });
   const flights = isNarrow ? [] : picture.flights.map((flight) => ({ flight, curve: curveOf(flight, logs, tickPositions, stateSpans) })).filter(({ curve }) => curve);
   const waitingFlight = isNarrow ? picture.flights.find(({ how }) => how !== "delivered") : undefined; // no curves here: what is on its way has a line of its own
   const applicationText = shortenText(picture.app.text, isNarrow ? NARROW_TEXT_LENGTH_MAX : 60);
-  return html`<svg class=${`drawn${logs.length > 1 ? " tall" : ""}`} role="group" aria-label=${label} viewBox=${`-2 0 ${width + 4} ${height + (isNarrow ? 0 : AXIS_HEIGHT)}`}>
+  const shownHeight = height + (isNarrow ? 0 : AXIS_HEIGHT);
+  return html`<div class="drawing" ref=${boxRef}><svg preserveAspectRatio="xMinYMin" style=${{ "--width": width, "--height": shownHeight }} class=${`drawn${logs.length > 1 ? " tall" : ""}`} role="group" aria-label=${label} viewBox=${`-2 0 ${width + 4} ${shownHeight}`}>
     <defs>${["new", "old"].map((name) => html`<marker id=${`tip-${name}`} class=${`tip ${name}`} markerWidth="10" markerHeight="10" refX="6" refY="4" orient="auto" markerUnits="userSpaceOnUse"><path d="M0,0L8,4L0,8z" /></marker>`)}
       <pattern id="stripes" width="8" height="8" patternTransform="rotate(45)" patternUnits="userSpaceOnUse"><rect class="ground" width="8" height="8" /><rect class="stripe" width="3" height="8" /></pattern></defs>
     ${flights.map(({ flight, curve }) => html`<${FlightCurve} key=${flightKey(flight)} flight=${flight} curve=${curve} />`)}
     <text class="cap" x="0" y=${tops.app}>APPLICATION${picture.app.id && ` · ${shortenText(picture.app.id)}`}</text>
     ${isNarrow || !appSpans.length ? html`<text class=${picture.app.id ? "app" : "dim"} x=${isNarrow ? 0 : LEFT_MARGIN} y=${tops.app + (isNarrow ? 22 : 32)}>${applicationText}</text>`
       : appSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`box ${span.how}`} textKind="app" x=${tickPositions[span.tick]} y=${tops.app + 10} endX=${n < appSpans.length - 1 ? tickPositions[appSpans[n + 1].tick] - CELL_GAP / 2 : width} round="6" />`)}
-    <text class="cap" x="0" y=${tops.coordinator}>COORDINATOR${picture.coordinator.where && ` · ${picture.coordinator.where}`}${isNarrow && stateSpans.length > 0 ? ` · ${stateSpans.at(-1).full}` : ""}</text>
+    <text class="cap" x="0" y=${tops.coordinator}>COORDINATOR${picture.coordinator.where && ` · ${picture.coordinator.where}`}${isNarrow && stateSpans.length > 0 ? ` · ${stateSpans.at(-1).pending ?? stateSpans.at(-1).name}` : ""}</text>
     ${isNarrow ? html`<text class=${picture.app.id ? "coordinator" : "dim"} x="0" y=${tops.coordinator + 22}>${shortenText(picture.coordinator.text, NARROW_TEXT_LENGTH_MAX)}</text>
       ${waitingFlight && html`<${FlightLabel} key=${flightKey(waitingFlight)} label=${{ flight: waitingFlight, text: shortenText(waitingFlight.label, NARROW_TEXT_LENGTH_MAX), x: 0, y: tops.coordinator + 32, width: textWidth(shortenText(waitingFlight.label, NARROW_TEXT_LENGTH_MAX)) + 20 }} />`}` : html`
-      ${stateSpans.length < picture.coordinator.spans.length && html`<text class="dim" x=${tickPositions[stateSpans[0].tick] - 14} y=${tops.coordinator + 30}>…</text>`}
       ${stateSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`pill${n === stateSpans.length - 1 ? " now" : ""}${span.pending ? " pending" : ""}`} textKind=${`state-name${n === stateSpans.length - 1 ? " now" : ""}`} x=${tickPositions[span.tick]} y=${tops.coordinator + 8} endX=${n < stateSpans.length - 1 ? tickPositions[stateSpans[n + 1].tick] - CELL_GAP / 2 : width} round="15" />`)}
       ${flights.map(({ flight, curve }) => flight.kind === "record" && html`<path class=${`flight through ${flight.isNew ? "new" : "old"} ${flight.how}`} d=${wayOf(curve)} />`)}
       <text class=${picture.app.id ? "coordinator" : "dim"} x=${stateSpans.length ? Math.max(0, Math.min(tickPositions[stateSpans.at(-1).tick], width - textWidth(picture.coordinator.text))) : LEFT_MARGIN} y=${tops.coordinator + (stateSpans.length ? 60 : 30)}>${picture.coordinator.text}</text>`}
     ${logs.map((log, n) => html`<${LogPicture} key=${log.tp} log=${log} arrivals=${isStep ? newArrivals(picture.flights, n) : []} isStill=${isStill} />`)}
     ${flightLabels(flights, width).map((label) => html`<${FlightLabel} key=${flightKey(label.flight)} label=${label} />`)}
-    ${!isNarrow && shownTicks(picture.ticks, tickPositions).map(({ x, text }) => html`<text class="tick" x=${x} y=${height + AXIS_HEIGHT - 8}>${text}</text>`)}</svg>`;
+    ${!isNarrow && shownTicks(picture.ticks, tickPositions).map(({ x, text }) => html`<text class="tick" x=${x} y=${height + AXIS_HEIGHT - 8}>${text}</text>`)}</svg></div>`;
 }
 
 /** The labels of the axis that differ from the one before, and have room. */
@@ -157,18 +148,26 @@ function LogPicture({ log, arrivals, isStill }) {
   const cellY = log.top + 16;
   const lsoCell = log.cells.find(({ cell }) => cell.isWall);
   const bracketX = lsoCell ? Math.max(LEFT_MARGIN, Math.min(lsoCell.x + 8, log.width - textWidth(log.bracket, true))) : log.endX;
-  const readerX = lsoCell ? Math.max(10, Math.min(lsoCell.x, bracketX) - 20) : log.endX + 20;
+  const { x: readerX, textX: readerTextX } = readerPlace(log, lsoCell, bracketX);
   const leftOutCount = log.count - log.cells.length;
   const logCaption = `PARTITION ${shortenText(log.tp)} · ${log.where}${leftOutCount > 0 ? ` · ${log.cells.length} of ${log.count} ${isNarrowPicture() ? "" : "batches "}shown` : ""}`;
   return html`<g class=${`log${arrivals.length ? " expects" : ""}`}><text class="cap" x="0" y=${log.top + 5}>${logCaption}</text>
     ${log.cells.map(({ cell, x }, n) => cell.number > (n ? log.cells[n - 1].cell.number + 1 : 0) && html`<text class="dim" x=${x - 14} y=${cellY + 40}>…</text>`)}
     ${log.cells.map(({ cell, lines, x, width }) => html`<g key=${cell.number} class=${`batch ${cell.how}${cell.isWrong ? " wrong-data" : ""}${arrivals.includes(cell.number) ? " lands" : ""} ${hueClassesOf(cell.hue === undefined ? null : cell)}`} ...${batchLinkAttributes(cell, isStill)}>
-      <rect x=${x} y=${cellY} width=${width} height=${CELL_HEIGHT} rx="4" /><text class="offset" x=${x + TEXT_PADDING} y=${cellY + 20}>${cell.at}</text><text class="what" x=${x + TEXT_PADDING} y=${cellY + 42}>${lines[0]}</text><text class="whose" x=${x + TEXT_PADDING} y=${cellY + 60}>${lines[1]}</text></g>`)}
+      <rect x=${x} y=${cellY} width=${width} height=${CELL_HEIGHT} rx="4" /><text class="offset" x=${x + cellPadding()} y=${cellY + 20}>${cell.at}</text><text class="what" x=${x + cellPadding()} y=${cellY + 42}>${lines[0]}</text><text class="whose" x=${x + cellPadding()} y=${cellY + 60}>${lines[1]}</text></g>`)}
     <text class="dim" x=${log.endX + 4} y=${cellY + 20}>${log.end}${log.cells.length === 0 && ": nothing is written yet"}</text>
     ${lsoCell && html`<path class=${`open-from ${log.isHanging ? "hangs" : ""}`} d=${`M${lsoCell.x},${cellY + CELL_HEIGHT + 6} v10 H${Math.min(log.width, Math.max(log.endX + 40, lsoCell.x + 270))}`} /><text class=${`bracket-of ${log.isHanging ? "hangs" : ""}`} x=${bracketX} y=${cellY + CELL_HEIGHT + 34}>${log.bracket}</text>`}
-    ${log.isOpen && html`<g class="figure" transform=${`translate(${readerX},${lsoCell ? cellY + CELL_HEIGHT + 18 : cellY + 10})`}><circle cx="0" cy="0" r="7" /><path d="M0,7 v20 M-11,14 h22 M0,27 l-8,15 M0,27 l8,15" /></g>
-      <text class="reader" x=${lsoCell ? bracketX : readerX + 16} y=${lsoCell ? cellY + CELL_HEIGHT + 56 : cellY + 36}>${shortenText(log.readers)}</text>`}
-    ${log.sharerLines.map(({ line, text }, n) => html`<text class="sharer" x=${LEFT_MARGIN} y=${cellY + CELL_HEIGHT + (log.isOpen ? 80 : 24) + SHARER_HEIGHT * n}>${line}<title>${text}</title></text>`)}</g>`;
+    ${log.readers && html`<g class="figure" style=${{ transform: `translate(${readerX}px, ${cellY + CELL_HEIGHT + 18}px)` }} transform=${`translate(${readerX},${cellY + CELL_HEIGHT + 18})`}><circle cx="0" cy="0" r="7" /><path d="M0,7 v20 M-11,14 h22 M0,27 l-8,15 M0,27 l8,15" /></g>
+      <text key=${log.readers} class="reader" x=${readerTextX} y=${cellY + CELL_HEIGHT + 56}>${shortenText(log.readers)}</text>`}
+    ${log.sharerLines.map(({ line, text }, n) => html`<text class="sharer" x=${LEFT_MARGIN} y=${cellY + CELL_HEIGHT + (log.readers ? 80 : 24) + SHARER_HEIGHT * n}>${line}<title>${text}</title></text>`)}</g>`;
+}
+
+/** Where the reader stands, and its words: before the batch that it must not pass, or at the end, behind all that it gets. */
+function readerPlace(log, lsoCell, bracketX) {
+  if (lsoCell) return { x: Math.max(10, Math.min(lsoCell.x, bracketX) - 20), textX: bracketX };
+  const x = log.isOpen ? LEFT_MARGIN : log.endX - CELL_GAP;
+  const wordsWidth = textWidth(log.readers, true);
+  return { x, textX: x - 18 - wordsWidth >= 0 ? x - 18 - wordsWidth : x + 18 };
 }
 
 /** The way of a message: from the moment when it was sent to its batch, or to where it is held; null if not drawn. */
@@ -206,7 +205,7 @@ function flightLabels(flights, width) {
     if (flight.log > 0 && flight.how === "delivered") continue; // the same label as at the first log
     const text = shortenText(flight.label, 30);
     const labelWidth = textWidth(text) + 20;
-    const y = curve.end[1] - (curve.isShort ? 26 : flight.kind === "record" ? 46 : 62);
+    const y = curve.end[1] - (curve.isShort ? 26 : flight.isByOperator ? 62 : 46);
     let x = curve.end[0] + (flight.isByOperator ? -labelWidth / 2 : 8);
     for (const otherLabel of labels) if (Math.abs(otherLabel.y - y) < 28 && x < otherLabel.x + otherLabel.width && otherLabel.x < x + labelWidth) x = otherLabel.x + otherLabel.width + 4;
     labels.push({ flight, text, x: Math.max(0, Math.min(x, width - labelWidth)), y, width: labelWidth });

@@ -43,7 +43,7 @@ export function PractiseButton({ isAgain = false, children }) {
       chosenPartition.value = hangs;
       chosenTransactionalId.value = null;
       playHangFromStep(stepsBefore + 1);
-      return "It hangs now. This shows how, from its first step.";
+      return ""; // the story says it, from its first step
     }).finally(() => setBusy(false));
   }}>${isBusy ? "One is being made …" : isAgain ? "Make another one hang" : children}</button>`;
 }

@@ -3,6 +3,7 @@
 
 import { html } from "../html.js";
 import { askedFact, chooseView, judgedMoment, chosenPartition } from "../store.js";
+import { stateWithMeaning } from "../words.js";
 import { READING_TEXT } from "./verdict.js";
 import { EventLink } from "./event.js";
 import { NothingYet } from "./practise.js";
@@ -38,7 +39,7 @@ export function Producers() {
         ${entries.map(({ tp, producer }, n) => html`<tr><td><button class="link" onClick=${() => { chosenPartition.value = tp; chooseView("stage"); }}>${tp}</button></td>
           <td>${producer.epoch}</td><td>${producer.seq}</td>
           <td>${producer.first >= 0 ? html`${producer.first} ${producer.i >= 0 && html`<${EventLink} i=${producer.i} />`}` : "-"}</td>
-          <td class="coordinator">${n ? "" : id}</td><td>${n ? "" : (entry?.state ?? "-")}</td><td>${n ? "" : (entry?.epoch ?? "-")}</td>
+          <td class="coordinator">${n ? "" : id}</td><td>${n ? "" : (entry ? stateWithMeaning(entry.state) : "-")}</td><td>${n ? "" : (entry?.epoch ?? "-")}</td>
           <td>${entry ? (entry.partitions.includes(tp) ? "yes" : "no") : "-"}</td></tr>`)}</tbody>`;
     })}</table>
     ${sortedProducers.length > SHOWN_PRODUCERS_MAX && html`<p class="hint">${sortedProducers.length - SHOWN_PRODUCERS_MAX} more producers are not shown.</p>`}

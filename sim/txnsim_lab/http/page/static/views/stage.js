@@ -2,23 +2,24 @@
 // The stage: the story, the picture of what application, coordinator and partitions believe, what is on its way,
 // what is due. The verdict stands above (views/verdict.js).
 
-import { useEffect, useRef, useState } from "preact/hooks";
-import { runTask, askServer, compareWithRun, changeCluster, sendInput, playRun, postJson } from "../api.js";
+import { useEffect, useState } from "preact/hooks";
+import { askServer, changeCluster, sendInput, postJson } from "../api.js";
 import { prefersReducedMotion, readingMs } from "../player.js";
 import { html } from "../html.js";
-import { SHOWN_MAX, coordinatorBeliefOf, highWatermark, idsOf, judgedIds, messagesAt, partitionsOf, recentClientsAt, stepAt } from "../stage.js";
-import { askedFact, canChangeCluster, chooseView, comparison, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, isPresenting, presentAnswer, readEventCount, storyNotes, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
+import { SHOWN_MAX, coordinatorBeliefOf, hasUserData, highWatermark, idsOf, judgedIds, messagesAt, partitionsOf, recentClientsAt, stepAt } from "../stage.js";
+import { askedFact, canChangeCluster, chooseView, comparison, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, presentAnswer, readEventCount, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
 import { tapeOf } from "../tape.js";
 import { PICTURE_LOGS_MAX, pictureOf } from "../picture.js";
 import { Compare } from "./compare.js";
 import { EventLink } from "./event.js";
 import { Disclosure } from "./folded.js";
-import { FirstLesson, Lesson, Lessons } from "./lesson.js";
+import { FirstLesson, Lesson } from "./lesson.js";
 import { HANG_STORY } from "../hang.js";
 import { CLASS_PLAN } from "../plan.js";
 import { PartitionTable } from "./partitions.js";
 import { Picture } from "./picture.js";
 import { PractiseButton } from "./practise.js";
+import { Story } from "./story.js";
 import { CoordinatorBelief, readersSentence } from "./strip.js";
 import { Tape } from "./tape.js";
 import { READING_TEXT } from "./verdict.js";
@@ -26,16 +27,15 @@ import { goToLastMove } from "./why.js";
 
 export function Stage() {
   const shownMoment = judgedMoment.value;
-  const { clusterState, index } = shownMoment;
+  const { clusterState } = shownMoment;
   const orderingVerdict = explanation.value?.verdict; // until there is a new explanation, the order is by the last one
   const isStageEmpty = !hasUserData(clusterState);
   return html`<div class=${`stage${isStageEmpty ? " empty" : ""}`} data-event=${shownMoment.position}>
-    ${(lesson.value || !isStageEmpty) && html`<div class="left">
-      ${!askedFact.value && !comparison.value && !isStageEmpty && html`<${PartitionTable} partitions=${orderingVerdict?.partitions ?? []} deletedNames=${explanation.value?.words?.deleted_partitions} shownName=${focusedPartitionOf(clusterState, orderingVerdict)} />`}
-      ${lesson.value ? html`<${Lesson} />` : html`<${Story} index=${index} repair=${repairAfterStory(shownMoment, focusedPartitionOf(clusterState, orderingVerdict))} />`}</div>`}
+    ${lesson.value && html`<div class="left"><${Lesson} /></div>`}
     <div class="picture">
     ${comparison.value ? html`<${Compare} />` : isStageEmpty ? html`<${EmptyStage} />` : html`
       <${StagePicture} shownMoment=${shownMoment} orderingVerdict=${orderingVerdict} />
+      <${Story} shownMoment=${shownMoment} partitionName=${focusedPartitionOf(clusterState, orderingVerdict)} />
       ${!askedFact.value && html`
       <${DueMessages} shownMoment=${shownMoment} />
       <${StreamsGroups} groups=${shownMoment.serverExplanation?.words.streams_groups ?? {}} />
@@ -94,9 +94,6 @@ function Details({ shownMoment, orderingVerdict }) {
 
 const noHangText = ({ serverExplanation, error }) => (serverExplanation ? "Nothing hangs." : error || READING_TEXT);
 
-/** Whether the cluster has a transactional id or a partition of users. */
-export const hasUserData = (clusterState) => Object.keys(clusterState.transactions).length > 0 || Object.keys(clusterState.logs).some((tp) => !tp.startsWith("__"));
-
 /** The first names, the chosen one in front. */
 const firstNames = (names, chosenName) => (names.includes(chosenName) ? [chosenName, ...names.filter((name) => name !== chosenName)] : names).slice(0, SHOWN_MAX);
 /** The partition that "Why" is about: the chosen one, or the one in most trouble. */
@@ -115,41 +112,6 @@ function MoreNames({ names, label, id, choice }) {
   };
   return html`<p class="hint"><label>${names.length - SHOWN_MAX} more. ${label} <input id=${id} list=${`${id}-all`} size="24" placeholder="search …" onInput=${chooseName} /></label>
     <datalist id=${`${id}-all`}>${names.map((name) => html`<option value=${name}></option>`)}</datalist></p>`;
-}
-
-// The story
-
-/** What the judge says of an operator's newest marker on a partition after the last step of the story; undefined if there is none. */
-function repairAfterStory({ clusterState, index, serverExplanation }, tp) {
-  const lastNote = storyNotes().at(-1);
-  if (lastNote === undefined || index < lastNote || !tp || !leaderWritesOf(tp).length) return undefined;
-  return tapeOf(tp, index, clusterState.logs[tp]).cells.filter((cell) => cell.isMarker && cell.n > lastNote).map((cell) => serverExplanation?.words.operator_markers?.[`${tp} ${cell.first}`]?.sentence).findLast(Boolean);
-}
-
-function Story({ index, repair }) {
-  const noteIndices = storyNotes();
-  const listRef = useRef(null);
-  const shownStep = stepAt(index)?.number ?? 0;
-  useEffect(() => {
-    const listElement = listRef.current;
-    if (!listElement) return undefined;
-    const showCurrentStep = () => {
-      const currentItem = listElement.querySelector(".now");
-      if (currentItem) listElement.scrollTop = currentItem.offsetTop - listElement.offsetTop - Math.max(0, Math.min(currentItem.offsetHeight, listElement.clientHeight - currentItem.offsetHeight)); // the step is visible as a whole, and what came before it
-    };
-    const sizeObserver = new ResizeObserver(showCurrentStep); // a notice above takes room from the list
-    sizeObserver.observe(listElement); // shows it at once, too
-    showCurrentStep();
-    return () => sizeObserver.disconnect();
-  }, [shownStep, noteIndices.length, isPresenting.value, Boolean(repair)]);
-  if (!noteIndices.length) return null;
-  const nextStep = drivenRun.value?.next;
-  return html`<section class="story" aria-label="What happens"><h2>What happens</h2><ol ref=${listRef}>
-    ${noteIndices.map((note, n) => html`<li data-number=${n + 1} class=${n + 1 === shownStep && !repair ? "now" : n + 1 > shownStep ? "later" : ""} aria-current=${n + 1 === shownStep && !repair ? "step" : undefined}>
-      <button class="caption" onClick=${() => goToEvent((noteIndices[n + 1] ?? events.length) - 1)}>${events[note].d.text}</button></li>`)}
-    ${repair && html`<li class="now" data-number="→">${repair}</li>`}
-    ${nextStep && html`<li class="later" data-number=${noteIndices.length + 1}>${nextStep.text}</li>`}</ol>
-    ${traceOrigin.value.kind === "live" && html`<p><button id="prevent" onClick=${showPrevention}>How to prevent it: compare with a leader that asks first (verification)</button></p><p><${PractiseButton} isAgain=${true} /></p>`}</section>`;
 }
 
 /** What the application of a transactional id knows of its newest transaction, in the judge's words. */
@@ -252,24 +214,18 @@ export function BootstrapAddress() {
   return address;
 }
 
-/** Compare the story without verification with the same story where the leader verifies. */
-const showPrevention = () => runTask(async () => {
-  if (await playRun("z01", "V-", "armed")) await compareWithRun("V+");
-});
-
 /** The first screen: one sentence, the hang step by step, and where to go from here. */
 function FirstScreen() {
   const [isStopped, stop] = useState(prefersReducedMotion());
   const [step, setStep] = useState(isStopped ? HANG_STORY.length - 1 : 0); // at rest it shows what it comes to
   const [isLookedAt, lookAt] = useState(false);
-  const [isAll, setAll] = useState(false);
   useEffect(() => {
     if (isStopped || isLookedAt) return undefined;
-    const stepTimer = setTimeout(() => setStep((step + 1) % HANG_STORY.length), readingMs(HANG_STORY[step].says));
+    const stepTimer = setTimeout(() => setStep((step + 1) % HANG_STORY.length), readingMs(HANG_STORY[step].sentence));
     return () => clearTimeout(stepTimer);
   }, [step, isStopped, isLookedAt]);
   const isLive = traceOrigin.value.kind === "live";
-  const { says, it } = HANG_STORY[step];
+  const { sentence, picture } = HANG_STORY[step];
   const [pause, resume] = [() => lookAt(true), () => lookAt(false)];
   const goBy = (steps) => () => {
     stop(true);
@@ -281,21 +237,18 @@ function FirstScreen() {
     event.stopPropagation(); // the cluster has no story yet to walk in
     goBy(steps)();
   };
-  return html`<div class="first"><h2>A committed or aborted transaction can stay open on a partition. Then consumers of that partition wait for ever.</h2>
+  return html`<div class="first"><h2>See what happens to transactions of Kafka, step by step</h2>
+    <p class="about">A committed or aborted transaction can stay open on a partition. Then consumers of that partition wait for ever.</p>
+    <p class="begin"><${PractiseButton}>Watch it happen (60 s)<//></p>
     <div class="plays" tabindex="0" role="group" aria-label="How it happens" onMouseEnter=${pause} onMouseLeave=${resume} onFocusIn=${pause} onFocusOut=${resume} onKeyDown=${goByArrow}>
-      <${Picture} picture=${it} label="How a transaction hangs" isStill=${true} />
-      <p class="says">Step ${step + 1} of ${HANG_STORY.length} · ${says}</p>
-      <p class="player"><button onClick=${goBy(-1)}>◀<span class="sr"> step before</span></button> <button id="playing" onClick=${() => stop(!isStopped)}>${isStopped ? "▶ play" : "❚❚ stop"}</button> <button onClick=${goBy(1)}>▶<span class="sr"> next step</span></button>
-        <span class="dots" aria-hidden="true">${HANG_STORY.map((_, n) => html`<i class=${n <= step ? "passed" : ""}></i>`)}</span></p></div>
-    <div class="ways"><p><${PractiseButton}>Watch it happen, step by step (60 s)<//></p>
-      <p><${FirstLesson} /></p>
-      <p><button id="all-lessons" aria-expanded=${isAll} onClick=${() => setAll(!isAll)}>All lessons</button> <button id="all-stories" onClick=${() => chooseView("zoo")}>All stories</button></p>
-      ${isAll && html`<div class="all"><${Lessons} isRest=${true} /></div>`}
+      <${Picture} picture=${picture} label="How a transaction hangs" isStill=${true} />
+      <p class="player"><button onClick=${goBy(-1)}>◀<span class="sr"> step before</span></button> <button id="playing" onClick=${() => stop(!isStopped)}>${isStopped ? "▶ play" : "❚❚ stop"}</button> <button onClick=${goBy(1)}>▶<span class="sr"> next step</span></button> <span class="step-of">Step ${step + 1} of ${HANG_STORY.length}</span></p>
+      <p class="says">${sentence}</p></div>
+    <div class="ways"><${FirstLesson} />
+      <button id="all-stories" onClick=${() => chooseView("zoo")}>All lessons and stories</button>
       <details id="plan" class="folded"><summary>A plan for a class: two times 45 minutes</summary><table><tbody>${CLASS_PLAN.map(([time, activity, id]) => html`<tr><td class="hint">${time}</td><td>${activity}${id && html`: <a class="link" href=${`#lesson=${id}&part=0`}>${id}</a>`}</td></tr>`)}</tbody></table></details>
-      <hr />
-      ${isLive ? html`<p class="hint">Or point a Kafka client at this cluster:</p><p><code>bootstrap.servers=<${BootstrapAddress} /></code> <${CopyAddressButton} /></p><p class="hint">What it does appears here.</p>` : html`
+      ${isLive ? html`<p class="hint">Or point a Kafka client at this cluster. What it does appears here.</p><p><code>bootstrap.servers=<${BootstrapAddress} /></code> <${CopyAddressButton} /></p>` : html`
       <p class="hint">A simulator of Apache Kafka's transactions, run by this browser. Nothing is sent anywhere. After this visit it works without a network.</p>
-      <p class="hint">Stories are documented anomalies: each is played with its fault, without it, and as Kafka has mended it.</p>
       <p class="hint" id="licence">Licence: <a class="link" href="./LICENSE.txt">Apache 2.0</a> · <a class="link" href="./source.tar.xz" download>Source</a></p>`}</div></div>`;
 }
 

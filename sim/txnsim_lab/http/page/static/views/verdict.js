@@ -58,17 +58,19 @@ export function VerdictBar() {
   const gravestPartition = verdict.partitions.find((partition) => partition.headline === verdict.headline);
   return html`<section id="verdict" class=${`verdict ${verdict.state}`} role="status" data-verdict=${verdict.state} data-event=${judgedPosition} data-lag=${lagOf(judgedPosition) ?? undefined}>
     <h2><span aria-hidden="true">${STATE_SIGNS[verdict.state]}</span> ${verdict.headline}</h2>
-    <p class="standing">${gravestPartition && html`${gravestPartition.summary && html`<span>${gravestPartition.summary}</span>`}${gravestPartition.ends && !(isLearnersTask.value && gravestPartition.ends.command) && html`<span>${gravestPartition.ends.sentence}</span>`}`}<${Age} position=${judgedPosition} /></p>
+    <p class="standing">${gravestPartition && html`${gravestPartition.summary && html`<span class="summary">${gravestPartition.summary}</span>`}${gravestPartition.ends && !(isLearnersTask.value && gravestPartition.ends.command) && html`<span>${gravestPartition.ends.sentence}</span>`}`}<${Age} position=${judgedPosition} /></p>
     ${gravestPartition && serverExplanation && !isLearnersTask.value && html`<${EndButton} partition=${gravestPartition} />`}</section>`;
 }
 
 /** The button that does what the judge names as the end of a hanging transaction. */
 function EndButton({ partition }) {
   if (!partition.ends?.command) return null;
-  return html`<button class="primary" id="repair" disabled=${!canChangeCluster.value} title=${canChangeCluster.value ? partition.ends.command : "This run has ended, so nothing can be changed here"} onClick=${() => {
+  const isLookingBack = cursorIndex.value !== null && cursorIndex.value < eventCount.value - 1;
+  const refusal = !canChangeCluster.value ? "This run has ended, so nothing can be changed here" : isLookingBack ? "You look at an earlier moment, and it would act now: go back to now first" : "";
+  return html`<button class="primary" id="repair" disabled=${refusal !== ""} title=${refusal || partition.ends.command} onClick=${() => {
     chosenPartition.value = partition.partition; // it stays in sight after the repair, when others are in more trouble
     void repairPartition(partition);
-  }}>${partition.ends.action}</button>`;
+  }}>${partition.ends.action}${isLookingBack && canChangeCluster.value && html`<small>only at now</small>`}</button>`;
 }
 
 /** The verdict on another run, as a line. */

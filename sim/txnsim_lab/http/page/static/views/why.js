@@ -5,6 +5,7 @@ import { html } from "../html.js";
 import { askedFact, events, explanation, goToEvent, isLearnersTask, judgedMoment } from "../store.js";
 import { EventLink } from "./event.js";
 import { Disclosure } from "./folded.js";
+import { stateWithMeaning } from "../words.js";
 import { READING_TEXT } from "./verdict.js";
 
 /** Why readers of a partition stand where they do, in the judge's words. */
@@ -19,15 +20,32 @@ export function Why({ tp }) {
     ${!judgement && html`<p class="hint">${error || (serverExplanation ? `The server's answer does not name ${tp}: it has too many partitions.` : READING_TEXT)}</p>`}
     ${judgement && html`
       <p class=${isStale ? "" : `cause ${judgement.verdict.state}${judgement.cause === "nothing" ? " plain" : ""}`}><b>${isStale ? READING_TEXT : judgement.cause === "nothing" ? judgement.verdict.headline : judgement.cause}</b></p>
+      <dl class="facts">${factsOf(judgement.verdict).map(([label, value]) => html`<dt>${label}</dt><dd>${value}</dd>`)}</dl>
+      <${Disclosure} id="why-more" label=${isStale ? "This was said of another event" : judgement.repair && !isLearnersTask.value ? "In sentences, as a command, and the evidence" : "In sentences, and the evidence"}>
       ${judgement.reasons.map((sentence) => html`<p>${sentence}</p>`)}
       ${judgement.verdict.advice && !(isLearnersTask.value && judgement.repair) && html`<p>${judgement.verdict.advice}</p>`}
-      <${Disclosure} id="why-more" label=${isStale ? "This was said of another event" : judgement.repair && !isLearnersTask.value ? "As a command, and the evidence" : "The evidence"}>
       ${judgement.repair && !isLearnersTask.value && !isStale && html`<p><code>${judgement.repair}</code></p>`}
       ${judgement.evidence.length > 0 && !isStale && html`<p>It follows from ${judgement.evidence.map((i) => html` <${EventLink} i=${i} />`)}</p>`}
       ${judgement.remarks.map((sentence) => html`<p class="hint">${sentence}</p>`)}
       <p class="hint">${isStale ? "This was said of" : "Of"} ${tp} at event #${lastExplanation.at}.</p><//>`}
       ${judgement?.on_real_kafka && !isLearnersTask.value && !isStale && html`<${RealKafkaAdvice} advice=${judgement.on_real_kafka} />`}
   </section>`;
+}
+
+/** The verdict on a partition as facts: [label, value]. */
+function factsOf({ standing, stands_at: standsAt, high_watermark: highWatermarkOffset, records_behind: withheldCount, holder, readers, share_groups: shareGroups, ends }) {
+  const waitingNames = [...(readers ?? []), ...(shareGroups ?? []).map(({ group_id: groupId }) => `share group ${groupId}`)];
+  return [
+    ["Readers", standing],
+    ...(standsAt === null ? [] : [["Last stable offset", standsAt], ["High watermark", highWatermarkOffset]]),
+    ...(withheldCount ? [["Withheld", `${withheldCount} ${withheldCount === 1 ? "offset" : "offsets"}`]] : []),
+    ...(holder ? [
+      ["Open here", holder.transactional_id ?? "not known"], ["Producer", `${holder.producer_id}, epoch ${holder.producer_epoch}`],
+      ...(holder.coordinator_state ? [["Coordinator has", stateWithMeaning(holder.coordinator_state)]] : []),
+      ["Waiting now", waitingNames.join(", ") || (readers === null ? "not known" : "no consumer")],
+    ] : []),
+    ...(ends && !(isLearnersTask.value && ends.command) ? [["Ended by", ends.by]] : []),
+  ];
 }
 
 /** What to do on a real cluster, in the server's words. */

@@ -36,19 +36,19 @@ export function Zoo() {
     }
   });
   return html`
-    <p>Each row is a documented anomaly of Kafka's transactions, each cell a run in a cluster of its own, in virtual time. Choose one to play it and look inside.
-      ${!isSite && traceOrigin.value.kind !== "live" && html` <button id="to-live" onClick=${() => followLiveTrace()}>Back to the live cluster</button>`}
-</p>
+    ${!isSite && traceOrigin.value.kind !== "live" && html`<p><button id="to-live" onClick=${() => followLiveTrace()}>Back to the live cluster</button></p>`}
+    <h2>Lessons</h2><p class="hint">A lesson stops, asks what will happen, and goes on with what you say.</p>
+    <${Lessons} />
+    <h2>Stories</h2><p class="hint">Each row is a documented anomaly of Kafka's transactions; each cell plays a run of it in a cluster of its own, in virtual time.</p>
     <dl class="generations">${Object.values(GENERATIONS).map(([name, meaning]) => html`<div><dt>${name}</dt><dd>${meaning}</dd></div>`)}
       <div><dt>✖ ✓</dt><dd>what the judges must find in the run, or that they find nothing; controls beside it must stay healthy</dd></div></dl>
-    <p><label><input type="checkbox" id="stop-first" checked=${isPausedFirst} onChange=${(e) => setPausedFirst(e.target.checked)} /> Stop before the first step, to play it step by step</label>${" "}
-      <label>Seed <input id="seed" type="number" min="0" step="1" value=${seed} onChange=${(e) => setSeed(Math.max(0, Math.trunc(Number(e.target.value)) || 0))} /></label> <span class="hint">Another seed: other delays in the network, the same story.</span></p>
-    ${isSite && html`<p><label>Open a trace, or a run in one HTML file: <input id="open-file" type="file" accept=".jsonl,.html" onChange=${(e) => e.target.files[0] && runTask(() => openFile(e.target.files[0]))} /></label> <span class="hint">It stays in this browser.</span></p>`}
-    <p>Lessons: <${Lessons} /></p>
+    <div class="choices"><label><input type="checkbox" id="stop-first" checked=${isPausedFirst} onChange=${(e) => setPausedFirst(e.target.checked)} /> Stop before the first step</label>
+      <label title="Another seed: other delays in the network, the same story">Seed <input id="seed" type="number" min="0" step="1" value=${seed} onChange=${(e) => setSeed(Math.max(0, Math.trunc(Number(e.target.value)) || 0))} /></label>
+      ${isSite && html`<label title="It stays in this browser">Open a trace, or a run in one HTML file: <input id="open-file" type="file" accept=".jsonl,.html" onChange=${(e) => e.target.files[0] && runTask(() => openFile(e.target.files[0]))} /></label>`}</div>
     <p role="status">${busyText}</p>
     ${!scenarios && html`<p class="hint">Reading the scenarios …</p>`}
     ${scenarios && html`<table class="wide zoo"><caption>Runs and their verdicts</caption><thead><tr><th>what happens</th>${generationsOf(scenarios).map((mode) => html`<th>${runName(mode)}</th>`)}</tr></thead><tbody>
-      ${sortScenarios(scenarios).map((scenario) => html`<tr data-story=${[scenario.name, ...scenario.aliases].join(" ")}><td>${scenario.title}<small>${scenario.name}</small></td>${generationsOf(scenarios).map((mode) => html`<td>
+      ${sortScenarios(scenarios).map((scenario) => html`<tr data-story=${[scenario.name, ...scenario.aliases].join(" ")}><td class="tells"><b>${scenario.title}</b><small>${scenario.goal}</small><small>${scenario.name}</small></td>${generationsOf(scenarios).map((mode) => html`<td>
         ${Object.entries(scenario.runs).filter(([run]) => generationOf(run) === mode).map(([run, verdict]) => html`
           <button class=${verdict === "healthy" ? "run healthy" : "run bad"} data-run=${run} disabled=${busyText !== ""} onClick=${() => playZooRun(scenario.name, run, "armed")}>
             ${verdict === "healthy" ? "✓" : "✖"} ${runName(run)}<small>${verdict}</small></button> `)}</td>`)}</tr>`)}

@@ -1,0 +1,54 @@
+// @ts-check
+// The story of the shown run: one sentence at a time, right below the picture, with the buttons that go from step to step.
+
+import { runTask, compareWithRun, playRun } from "../api.js";
+import { html } from "../html.js";
+import { goBySteps, isPlaying, togglePlaying } from "../player.js";
+import { hasUserData, stepAt } from "../stage.js";
+import { comparison, drivenRun, events, goToEvent, judgedMoment, leaderWritesOf, lesson, shownIndex, storyNotes, traceOrigin } from "../store.js";
+import { tapeOf } from "../tape.js";
+import { Disclosure } from "./folded.js";
+import { PractiseButton } from "./practise.js";
+
+/** Whether the stage tells a story below its picture. Elsewhere the buttons of its steps stand at the foot of the page. */
+export const hasStoryBelowPicture = () => storyNotes().length > 0 && !lesson.value && !comparison.value && hasUserData(judgedMoment.value.clusterState);
+
+/** The button that plays; in a story also those that go from step to step, and where in it the shown event is. */
+export function StepControls({ isOver = false }) {
+  const stepCount = storyNotes().length;
+  const playButton = html`<button id="play" class=${stepCount ? "primary" : ""} aria-pressed=${isPlaying.value} onClick=${togglePlaying} title="Play, or stand still (Space)">${isPlaying.value ? "❚❚ stop" : "▶ play"}</button>`;
+  if (!stepCount) return playButton;
+  return html`<button id="step-back" onClick=${() => goBySteps(-1)}>◀ step</button>
+    ${playButton}
+    <button id="step-on" onClick=${() => goBySteps(1)}>step ▶</button>
+    <span class="step-of">${isOver ? `After step ${stepCount}` : `Step ${stepAt(shownIndex.value)?.number ?? 0} of ${stepCount}`}</span>`;
+}
+
+/** What the judge says of an operator's newest marker on a partition after the last step of the story; undefined if there is none. */
+function repairAfterStory({ clusterState, index, serverExplanation }, partitionName) {
+  const lastNote = storyNotes().at(-1);
+  if (lastNote === undefined || index < lastNote || !partitionName || !leaderWritesOf(partitionName).length) return undefined;
+  return tapeOf(partitionName, index, clusterState.logs[partitionName]).cells.filter((cell) => cell.isMarker && cell.n > lastNote).map((cell) => serverExplanation?.words.operator_markers?.[`${partitionName} ${cell.first}`]?.sentence).findLast(Boolean);
+}
+
+/** Compare the story without verification with the same story where the leader verifies. */
+const showPrevention = () => runTask(async () => {
+  if (await playRun("z01", "V-", "armed")) await compareWithRun("V+");
+});
+
+export function Story({ shownMoment, partitionName }) {
+  const noteIndices = storyNotes();
+  if (!hasStoryBelowPicture()) return null;
+  const shownNumber = stepAt(shownMoment.index)?.number ?? 0;
+  const repairSentence = repairAfterStory(shownMoment, partitionName);
+  const nextStep = drivenRun.value?.next;
+  return html`<section class="story" aria-label="What happens">
+    <p class="player"><${StepControls} isOver=${Boolean(repairSentence)} /></p>
+    <p class="now" aria-live="polite">${repairSentence ?? (shownNumber ? events[noteIndices[shownNumber - 1]].d.text : "The story has not begun at this event.")}</p>
+    ${traceOrigin.value.kind === "live" && shownNumber === noteIndices.length && html`<p class="next"><button id="prevent" onClick=${showPrevention}>How to prevent it: compare with a leader that asks first</button> <${PractiseButton} isAgain=${true} /></p>`}
+    <${Disclosure} id="steps" label=${`All ${noteIndices.length} steps`}><ol>
+    ${noteIndices.map((noteIndex, n) => html`<li aria-current=${n + 1 === shownNumber && !repairSentence ? "step" : undefined}>
+      <button class="caption" onClick=${() => goToEvent((noteIndices[n + 1] ?? events.length) - 1)}>${events[noteIndex].d.text}</button></li>`)}
+    ${repairSentence && html`<li aria-current="step">${repairSentence}</li>`}
+    ${nextStep && html`<li class="later">${nextStep.text}</li>`}</ol><//></section>`;
+}
