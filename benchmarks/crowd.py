@@ -137,7 +137,7 @@ async def _open_transaction(cluster: Cluster, job: _Job) -> None:
     )
     produce = requests.produce(
         {partition: batch},
-        topic_ids={},
+        id_by_topic={},
         transactional_id=transactional_id,
         accepted_versions=_OLD_FLOW,
     )

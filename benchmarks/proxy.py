@@ -78,7 +78,7 @@ class BlockingConnection:
 def produce_frame(value: bytes) -> bytes:
     """A Produce of one record."""
     batch = build_batch([Record(value=value)], timestamp_ms=time.time_ns() // 1_000_000)
-    request = requests.produce({TOPIC_PARTITION: batch}, topic_ids={}, acks=1)
+    request = requests.produce({TOPIC_PARTITION: batch}, id_by_topic={}, acks=1)
     message = request.build(codec.request_schema(0, 9))
     return codec.encode_request(0, 9, 7, "bench", message)
 

@@ -111,12 +111,12 @@ def write_whole(
     resolved_path = path.resolve()
     try:
         if resolved_path.exists() and not resolved_path.is_file():
-            with resolved_path.open("wb", buffering=0) as device:
-                device.write(content_bytes)
+            with resolved_path.open("wb", buffering=0) as output_file:
+                output_file.write(content_bytes)
             return
     except OSError as error:
         raise _not_written_error(path, error, error_prefix) from error
-    with whole(path, error_prefix=error_prefix) as part_path:
+    with whole_file(path, error_prefix=error_prefix) as part_path:
         part_path.touch(mode=mode)
         part_path.write_bytes(content_bytes)
 
@@ -136,14 +136,14 @@ def write_all(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
     """
     with ExitStack() as exit_stack:
         for file_name, content in files.items():
-            part_path = exit_stack.enter_context(whole(folder / file_name))
+            part_path = exit_stack.enter_context(whole_file(folder / file_name))
             part_path.parent.mkdir(parents=True, exist_ok=True)
             part_path.write_bytes(content)
     return tuple(folder / file_name for file_name in files)
 
 
 @contextmanager
-def whole(path: Path, *, error_prefix: str = "") -> Iterator[Path]:
+def whole_file(path: Path, *, error_prefix: str = "") -> Iterator[Path]:
     """Give a temporary path to write a file or a folder to; at the end it replaces the one at
     ``path``.
 

@@ -30,12 +30,12 @@ class Logger:
         return partial(_log_watched, log_line) if _error_watchers else log_line
 
 
-class Retries:
+class FailureLog:
     """Logs failures of things that are tried again until they succeed: once, and again when the
     error changes.
     """
 
-    __slots__ = ("_about", "_event", "_logger", "_patience", "tried")
+    __slots__ = ("_about", "_event", "_failures_to_wait", "_logger", "tried")
 
     def __init__(self, logger: Logger, event: str, field_name: str, *, patience: int = 1) -> None:
         """Start without any failure.
@@ -50,7 +50,7 @@ class Retries:
         self._logger = logger
         self._event = event
         self._about = field_name
-        self._patience = patience
+        self._failures_to_wait = patience
         self.tried: dict[Hashable, tuple[str, int]] = {}
         """What is being retried -> its last error, and how often in a row it failed with that
         error.
@@ -65,7 +65,7 @@ class Retries:
         if retried_thing not in self.tried and len(self.tried) == TRIED_MAX:
             self.tried.clear()
         self.tried[retried_thing] = error, failure_count
-        if failure_count == self._patience:
+        if failure_count == self._failures_to_wait:
             fields = {self._about: retried_thing, "error": error, "reason": reason}
             self._logger.warning(self._event, **fields)
 

@@ -27,11 +27,11 @@ class _OldNames:
 
     @staticmethod
     def find_spec(name: str, *_: object) -> ModuleSpec | None:
-        package = ".".join(name.split(".")[:2])
-        if package not in MOVED:
+        package_name = ".".join(name.split(".")[:2])
+        if package_name not in MOVED:
             return None
-        origin = MOVED[package] + name.removeprefix(package)
-        return ModuleSpec(name, _OldNames, origin=origin)  # type: ignore[arg-type]  # a loader's methods
+        real_module_name = MOVED[package_name] + name.removeprefix(package_name)
+        return ModuleSpec(name, _OldNames, origin=real_module_name)  # type: ignore[arg-type]  # a loader's methods
 
     @staticmethod
     def create_module(spec: ModuleSpec) -> ModuleType:

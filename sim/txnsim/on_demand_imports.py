@@ -42,7 +42,9 @@ def offering(module_name: str) -> tuple[str, ...]:
         module_name: Name below the extension's package, with dots: ``cli.commands``.
     """
     return tuple(
-        f"{package}.{module_name}" for package in EXTENSIONS if _has_module(package, module_name)
+        f"{package_name}.{module_name}"
+        for package_name in EXTENSIONS
+        if _has_module(package_name, module_name)
     )
 
 
@@ -63,13 +65,13 @@ def borrowed(module_name: str, feature: str) -> Any:
     """
     from txnsim.errors import MissingExtraError  # slow to import: it loads kio's error codes
 
-    package, _, inner_name = module_name.partition(".")
-    if not _has_module(package, inner_name):
-        raise MissingExtraError(f"{feature} comes with {package}, which is not installed")
+    package_name, _, inner_name = module_name.partition(".")
+    if not _has_module(package_name, inner_name):
+        raise MissingExtraError(f"{feature} comes with {package_name}, which is not installed")
     return import_module(module_name)
 
 
-def require_libraries(extra: str, *library_names: str) -> None:
+def require_libraries(extra_name: str, *library_names: str) -> None:
     """Checks that the libraries of an extra are installed, without importing them.
 
     Raises:
@@ -78,7 +80,7 @@ def require_libraries(extra: str, *library_names: str) -> None:
     if not has_libraries(*library_names):
         from txnsim.errors import MissingExtraError
 
-        raise MissingExtraError.of(extra)
+        raise MissingExtraError.of(extra_name)
 
 
 def has_libraries(*library_names: str) -> bool:
@@ -88,14 +90,16 @@ def has_libraries(*library_names: str) -> bool:
 
 def missing() -> tuple[str, ...]:
     """Names of the extension packages that are not installed."""
-    return tuple(package for package in EXTENSIONS if not _has_module(package, "__init__"))
+    return tuple(
+        package_name for package_name in EXTENSIONS if not _has_module(package_name, "__init__")
+    )
 
 
-def _has_module(package: str, module_name: str) -> bool:
+def _has_module(package_name: str, module_name: str) -> bool:
     """Whether the package has a module. Looks for its file: ``find_spec`` would import the packages
     above it.
     """
-    package_spec = find_spec(package)
+    package_spec = find_spec(package_name)
     search_folders = package_spec.submodule_search_locations if package_spec is not None else None
     module_path = Path(*module_name.split("."))
     return any(

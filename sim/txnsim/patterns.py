@@ -62,7 +62,7 @@ _CACHED_PATTERNS: Final = 16
 class Pattern:
     """A compiled pattern. It matches a name only as a whole."""
 
-    __slots__ = ("_instructions", "_match", "pattern")
+    __slots__ = ("_instruction_count", "_match", "pattern")
 
     def __init__(self, expression: str) -> None:
         """Compile the expression.
@@ -70,8 +70,8 @@ class Pattern:
         Raises:
             PatternError: RE2/J refuses the expression, or its program is too large.
         """
-        rust_text, self._instructions = write_for_rust(expression)
-        if self._instructions > INSTRUCTIONS_MAX:
+        rust_text, self._instruction_count = write_for_rust(expression)
+        if self._instruction_count > INSTRUCTIONS_MAX:
             raise PatternError(f"its program has more than {INSTRUCTIONS_MAX:,} instructions")
         schema = {"type": "str", "strict": True, "pattern": rust_text, "regex_engine": "rust-regex"}
         self._match = pydantic_core.SchemaValidator(schema).isinstance_python
@@ -79,7 +79,7 @@ class Pattern:
 
     def weight(self, name: str) -> int:
         """Work that a match with this name takes at worst; 1 stands for some microseconds."""
-        return 1 + self._instructions * len(name) // STEPS_PER_WEIGHT
+        return 1 + self._instruction_count * len(name) // STEPS_PER_WEIGHT
 
     def matches(self, name: str) -> bool:
         """Whether the whole name matches.
@@ -87,10 +87,10 @@ class Pattern:
         Raises:
             PatternError: The match could take too long.
         """
-        if self._instructions * len(name) > STEPS_MAX:
+        if self._instruction_count * len(name) > STEPS_MAX:
             raise PatternError(
                 f"a name of {len(name):,} characters is too long for a program of"
-                f" {self._instructions:,} instructions",
+                f" {self._instruction_count:,} instructions",
             )
         return bool(self._match(name))
 
@@ -263,8 +263,8 @@ class _ExpressionParser:
         self._expression = expression
         self._position = 0
         self._flags = _Flags()
-        self._open = [_PatternGroup(self._flags)]
-        self._names: set[str] = set()
+        self._open_groups = [_PatternGroup(self._flags)]
+        self._group_names: set[str] = set()
 
     def parsed(self) -> RustExpression:
         is_after_repeat = False
@@ -278,8 +278,8 @@ class _ExpressionParser:
             elif character == "(":
                 self._parenthesis()
             elif character == "|":
-                self._open[-1].branches.append(self._open[-1].parts)
-                self._open[-1].parts = []
+                self._open_groups[-1].branches.append(self._open_groups[-1].parts)
+                self._open_groups[-1].parts = []
             elif character == ")":
                 self._close_group()
             elif character == "^":
@@ -295,10 +295,10 @@ class _ExpressionParser:
                 self._backslash()
             else:
                 self._literal(ord(character))
-        if len(self._open) > 1:
+        if len(self._open_groups) > 1:
             _refuse(_MISSING_PAREN)
-        whole = self._open[0].part()
-        return RustExpression(rf"\A{whole.text}\z", whole.instruction_count)
+        whole_part = self._open_groups[0].part()
+        return RustExpression(rf"\A{whole_part.text}\z", whole_part.instruction_count)
 
     # The text
 
@@ -316,24 +316,24 @@ class _ExpressionParser:
             return True
         return False
 
-    def _take_up_to(self, end: str) -> str | None:
-        """Read the text before ``end`` and skip ``end``; None if ``end`` does not come."""
-        end_position = self._expression.find(end, self._position)
+    def _take_up_to(self, end_text: str) -> str | None:
+        """Read the text before ``end_text`` and skip ``end_text``; None if it does not come."""
+        end_position = self._expression.find(end_text, self._position)
         if end_position < 0:
             return None
         text = self._expression[self._position : end_position]
-        self._position = end_position + len(end)
+        self._position = end_position + len(end_text)
         return text
 
     # Parts
 
     def _push_part(self, text: str, instruction_count: int = 1) -> None:
-        self._open[-1].parts.append(_Part(text, instruction_count))
+        self._open_groups[-1].parts.append(_Part(text, instruction_count))
 
-    def _literal(self, code: int) -> None:
-        may_have_case = code >= 0x80 or chr(code).isalpha()
-        literal_text, ignores_case = _char(code), self._flags.ignores_case and may_have_case
-        instruction_count = len(chr(code).encode("utf-8", "surrogatepass"))
+    def _literal(self, code_point: int) -> None:
+        may_have_case = code_point >= 0x80 or chr(code_point).isalpha()
+        literal_text, ignores_case = _char(code_point), self._flags.ignores_case and may_have_case
+        instruction_count = len(chr(code_point).encode("utf-8", "surrogatepass"))
         if ignores_case:
             self._push_part(
                 f"(?i:{literal_text or f'[{_NOTHING}]'})",
@@ -344,15 +344,15 @@ class _ExpressionParser:
 
     def _parenthesis(self) -> None:
         if not self._take_if_next("?"):
-            self._open.append(_PatternGroup(self._flags))
+            self._open_groups.append(_PatternGroup(self._flags))
         elif self._take_if_next("P<") or self._take_if_next("<"):
             group_name = self._take_up_to(">")
             if not group_name or not set(group_name) <= _ALNUM | {"_"}:
                 _refuse(_INVALID_NAMED_CAPTURE)
-            if group_name in self._names:
+            if group_name in self._group_names:
                 _refuse(_DUPLICATE_NAMED_CAPTURE)
-            self._names.add(group_name)
-            self._open.append(_PatternGroup(self._flags))
+            self._group_names.add(group_name)
+            self._open_groups.append(_PatternGroup(self._flags))
         else:
             self._change_flags()
 
@@ -370,7 +370,7 @@ class _ExpressionParser:
                 sets_flags = has_seen_flag = False
             elif char in ":)" and (sets_flags or has_seen_flag):
                 if char == ":":
-                    self._open.append(_PatternGroup(self._flags))
+                    self._open_groups.append(_PatternGroup(self._flags))
                 self._flags = flags
                 return
             else:
@@ -378,16 +378,16 @@ class _ExpressionParser:
         _refuse(_INVALID_PERL_OP)
 
     def _close_group(self) -> None:
-        if len(self._open) == 1:
+        if len(self._open_groups) == 1:
             _refuse(_STRAY_PAREN)
-        group = self._open.pop()
+        group = self._open_groups.pop()
         self._flags = group.flags_before
         self._add_part(group.part())
 
     def _add_part(self, part: _Part) -> None:
         if part.depth > DEPTH_MAX:
             _refuse(f"nested more than {DEPTH_MAX} deep")
-        self._open[-1].parts.append(part)
+        self._open_groups[-1].parts.append(part)
 
     # Repetitions
 
@@ -410,7 +410,7 @@ class _ExpressionParser:
         self._take_if_next("?")  # a lazy repetition matches the same names
         if follows_another:
             _refuse(_INVALID_REPEAT_OP)
-        open_parts = self._open[-1].parts
+        open_parts = self._open_groups[-1].parts
         if not open_parts:
             _refuse(_MISSING_REPEAT_ARGUMENT)
         repeated_part = open_parts.pop()
@@ -441,20 +441,20 @@ class _ExpressionParser:
                 self._push_part(_ASSERTIONS[char])
                 return
             if self._take_if_next("Q"):
-                quoted = self._take_up_to("\\E")
-                if quoted is None:
-                    quoted, self._position = (
+                quoted_text = self._take_up_to("\\E")
+                if quoted_text is None:
+                    quoted_text, self._position = (
                         self._expression[self._position :],
                         len(self._expression),
                     )
-                for character in quoted:
+                for character in quoted_text:
                     self._literal(ord(character))
                 return
-        of_class = self._class_escape()
-        if of_class is None:
+        class_member = self._class_escape()
+        if class_member is None:
             self._literal(self._read_escape())
         else:
-            self._push_class([of_class])
+            self._push_class([class_member])
 
     def _class_escape(self) -> _Members | None:
         r"""Reads a class such as ``\d`` or ``\p{Greek}`` after the backslash; None if it is another
@@ -464,11 +464,11 @@ class _ExpressionParser:
         if char in ("p", "P"):
             self._position += 1
             return self._unicode_class(is_negated=char == "P")
-        members = _PERL.get(char.lower())
-        if members is None:
+        class_ranges = _PERL.get(char.lower())
+        if class_ranges is None:
             return None
         self._position += 1
-        return _ascii_class(members, is_negated=char.isupper())
+        return _ascii_class(class_ranges, is_negated=char.isupper())
 
     def _unicode_class(self, *, is_negated: bool) -> _Members:
         class_name = (
@@ -499,15 +499,17 @@ class _ExpressionParser:
             return _ESCAPES[char]
         if char == "x":
             return self._hexadecimal()
-        octal = char if char in _OCTAL else ""
+        octal_digits = char if char in _OCTAL else ""
         while (
-            octal
-            and len(octal) < 3
+            octal_digits
+            and len(octal_digits) < 3
             and self._expression[self._position : self._position + 1] in _OCTAL
         ):
-            octal += self._pop()
-        if octal and (octal[0] == "0" or len(octal) > 1):  # otherwise it is a back-reference
-            return int(octal, 8)
+            octal_digits += self._pop()
+        if octal_digits and (
+            octal_digits[0] == "0" or len(octal_digits) > 1
+        ):  # otherwise it is a back-reference
+            return int(octal_digits, 8)
         _refuse(_INVALID_ESCAPE)
 
     def _hexadecimal(self) -> int:
@@ -520,14 +522,14 @@ class _ExpressionParser:
                 _refuse(_INVALID_ESCAPE)
         if not digits or not set(digits) <= set(string.hexdigits):
             _refuse(_INVALID_ESCAPE)
-        code = int(digits, 16)
-        if code >= _ALL:
+        code_point = int(digits, 16)
+        if code_point >= _ALL:
             _refuse(_INVALID_ESCAPE)
-        return code
+        return code_point
 
     def _class(self) -> None:
         """Read a character class after its ``[``."""
-        negated = self._take_if_next("^")
+        is_negated = self._take_if_next("^")
         members: list[_Members] = []
         is_first = True
         while is_first or not self._take_if_next("]"):
@@ -538,7 +540,7 @@ class _ExpressionParser:
                 if member is None:
                     self._position -= 1
             members.append(self._range() if member is None else member)
-        self._push_class(members, is_negated=negated)
+        self._push_class(members, is_negated=is_negated)
 
     def _named_class(self) -> _Members | None:
         end_position = self._expression.find(":]", self._position + 1)
@@ -548,10 +550,10 @@ class _ExpressionParser:
             self._expression[self._position : end_position],
             end_position + 2,
         )
-        members = _POSIX.get(class_name.removeprefix("^"))
-        if members is None:
+        class_ranges = _POSIX.get(class_name.removeprefix("^"))
+        if class_ranges is None:
             _refuse(_INVALID_CHAR_RANGE)
-        return _ascii_class(members, is_negated=class_name.startswith("^"))
+        return _ascii_class(class_ranges, is_negated=class_name.startswith("^"))
 
     def _range(self) -> _Members:
         low_code = high_code = self._class_char()
@@ -592,19 +594,19 @@ class _ExpressionParser:
         self._push_part(class_text, instruction_count)
 
 
-def _ascii_class(members: str, *, is_negated: bool) -> _Members:
+def _ascii_class(class_ranges: str, *, is_negated: bool) -> _Members:
     """A class of ASCII characters, or its complement."""
     if is_negated:
-        return _Members(f"[^{members}]", _INSTRUCTIONS_OF_NEGATION, span=_ALL)
-    return _Members(members)
+        return _Members(f"[^{class_ranges}]", _INSTRUCTIONS_OF_NEGATION, span=_ALL)
+    return _Members(class_ranges)
 
 
-def _char(code: int) -> str:
+def _char(code_point: int) -> str:
     """A character in Rust's syntax; "" for a surrogate."""
-    char = chr(code)
+    char = chr(code_point)
     if char in _ALNUM:
         return char
-    return "" if 0xD800 <= code < 0xE000 else f"\\x{{{code:x}}}"
+    return "" if 0xD800 <= code_point < 0xE000 else f"\\x{{{code_point:x}}}"
 
 
 def _refuse(reason: str) -> NoReturn:

@@ -649,9 +649,9 @@ def replicas_wanted(settings: Settings, field_name: str, *, broker_count: int) -
     configured_count: int | None = getattr(settings, field_name)
     if configured_count is not None:
         return configured_count
-    default_count = documentation()[field_name].kafka_default
-    assert isinstance(default_count, int), field_name
-    return min(default_count, broker_count)
+    kafka_default = documentation()[field_name].kafka_default
+    assert isinstance(kafka_default, int), field_name
+    return min(kafka_default, broker_count)
 
 
 def complete_setting(field: str, field_type: object, setting: Setting) -> Setting:
@@ -659,9 +659,9 @@ def complete_setting(field: str, field_type: object, setting: Setting) -> Settin
     name and type.
     """
     last_word = field.rpartition("_")[2]
-    unit = "boolean" if field_type is bool else _UNITS.get(last_word, last_word)
+    unit_name = "boolean" if field_type is bool else _UNITS.get(last_word, last_word)
     return msgspec.structs.replace(
         setting,
         kafka=None if setting.kafka is None else _kafka_name(field, setting),
-        unit=unit if setting.unit == AS_OURS else setting.unit,
+        unit=unit_name if setting.unit == AS_OURS else setting.unit,
     )

@@ -191,14 +191,14 @@ def unknown_word_message(kind_of_name: str, unknown_word: str, known_names: Iter
         for name in names_by_lowercase
         if unknown_word and name.startswith(unknown_word.lower())
     ]
-    nearest = (
+    nearest_name = (
         names_by_lowercase[longer_names[0]]
         if longer_names
         else _nearest_name(unknown_word, names_by_lowercase, cutoff)
     )
-    hint = f"did you mean {nearest}? " if nearest else ""
+    hint_text = f"did you mean {nearest_name}? " if nearest_name else ""
     known_names_text = f"there are: {', '.join(name_list)}" if len(name_list) <= LIST_MAX else ""
-    return f"no {kind_of_name} {unknown_word!r}; {hint}{known_names_text}".rstrip("; ")
+    return f"no {kind_of_name} {unknown_word!r}; {hint_text}{known_names_text}".rstrip("; ")
 
 
 def _nearest_name(
@@ -260,13 +260,13 @@ def printable_lines(text: str) -> str:
 
 def _escape(match: re.Match[str]) -> str:
     character = match[0]
-    code = ord(character)
+    code_point = ord(character)
     return _ESCAPED_LAYOUT.get(character) or (
-        f"\\x{code:02x}"
-        if code < 0x100
-        else f"\\u{code:04x}"
-        if code < 0x10000
-        else f"\\U{code:08x}"
+        f"\\x{code_point:02x}"
+        if code_point < 0x100
+        else f"\\u{code_point:04x}"
+        if code_point < 0x10000
+        else f"\\U{code_point:08x}"
     )
 
 

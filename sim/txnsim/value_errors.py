@@ -134,11 +134,11 @@ def _struct_mistakes(
         for name, field in fields_by_name.items()
         if field.required and name not in struct_content
     ]
-    hints = typing.get_type_hints(struct_type, include_extras=True)
+    type_hints = typing.get_type_hints(struct_type, include_extras=True)
     for name, field in fields_by_name.items():
         if name in struct_content:
             mistakes += _mistakes(
-                struct_content[name], hints[field.name], _path_below(path, name), "field"
+                struct_content[name], type_hints[field.name], _path_below(path, name), "field"
             )
     if mistakes:
         yield from mistakes
@@ -186,8 +186,8 @@ def _mistake_text(value_given: object, target_type: Any, fallback_text: str) -> 
     bound_match = _BOUND_MESSAGE.match(fallback_text)
     if bound_match is not None:
         return f"expected {type_words[0]} {bound_match[1]}, found {in_short(value_given)}"
-    expected = " or ".join(dict.fromkeys(filter(None, type_words)))
-    return f"expected {expected}, found {in_short(value_given)}"
+    expected_words = " or ".join(dict.fromkeys(filter(None, type_words)))
+    return f"expected {expected_words}, found {in_short(value_given)}"
 
 
 def _type_word(target_type: Any) -> str | None:

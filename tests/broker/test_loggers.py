@@ -8,7 +8,7 @@ import sys
 import pytest
 from structlog.testing import capture_logs
 
-from txnsim.loggers import TRIED_MAX, Logger, Retries, before_first_line, watched_errors
+from txnsim.loggers import TRIED_MAX, FailureLog, Logger, before_first_line, watched_errors
 
 pytestmark = pytest.mark.usefixtures("all_levels")
 
@@ -41,7 +41,7 @@ def test_a_line_has_the_name_of_its_logger_and_set_up_is_done_at_once_where_line
 
 
 def test_what_fails_again_and_again_is_told_once_and_once_more_for_another_error() -> None:
-    retries = Retries(Logger("txnsim.test"), "no.luck", "what", patience=2)
+    retries = FailureLog(Logger("txnsim.test"), "no.luck", "what", patience=2)
     with capture_logs() as lines:
         for error in ("LATE", "LATE", "LATE", "LOST", "LOST", "LOST"):
             retries.note_failure("x", error, f"{error} this time")
@@ -52,7 +52,7 @@ def test_what_fails_again_and_again_is_told_once_and_once_more_for_another_error
 
 
 def test_what_is_remembered_of_failures_is_bounded() -> None:
-    retries = Retries(Logger("txnsim.test"), "no.luck", "what", patience=2)
+    retries = FailureLog(Logger("txnsim.test"), "no.luck", "what", patience=2)
     for number in range(TRIED_MAX + 1):
         retries.note_failure(number, "LATE", "")
     assert list(retries.tried) == [TRIED_MAX]

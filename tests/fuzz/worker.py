@@ -58,7 +58,7 @@ def main() -> None:
         child = os.fork()
         if not child:
             if not targets[task.target].counts_codec:
-                codegen.CodeSource.function = compiled  # type: ignore[method-assign]
+                codegen.CodeSource.compile_function = compiled  # type: ignore[method-assign]
             _fuzz(targets[task.target], task)
         os.write(1, b"%d\n" % child)
         os.write(1, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
@@ -83,12 +83,12 @@ def _instrument_generated() -> Callable[..., Any]:
     """
     from txnsim.wire import _codegen as codegen
 
-    compiled = codegen.CodeSource.function
+    compiled = codegen.CodeSource.compile_function
 
-    def function(self: codegen.CodeSource, name: str, *, origin: str) -> Any:
-        return atheris.instrument_func(compiled(self, name, origin=origin))
+    def function(self: codegen.CodeSource, name: str, *, code_name: str) -> Any:
+        return atheris.instrument_func(compiled(self, name, code_name=code_name))
 
-    codegen.CodeSource.function = function  # type: ignore[method-assign]
+    codegen.CodeSource.compile_function = function  # type: ignore[method-assign]
     return compiled
 
 

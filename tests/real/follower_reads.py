@@ -24,7 +24,7 @@ from txnsim.client.backoff import pause
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.producer import Producer
-from txnsim.client.requests import ClientApi, MessageRow, NewTopic, asks, per_topic
+from txnsim.client.requests import ClientApi, MessageRow, NewTopic, per_topic, versioned_request
 from txnsim.client.versions import VersionRange
 from txnsim.errors import ErrorCode
 from txnsim.replica.read_replicas import RACK_SELECTOR
@@ -167,7 +167,7 @@ async def _ask(
         partition_max_bytes=1 << 20,
     )
     ids = {PARTITION.topic: topic_id}
-    request = asks(
+    request = versioned_request(
         ClientApi.FETCH,
         VersionRange(version, version),
         request_timeout_ms=SETTINGS.request_timeout_ms,
@@ -176,7 +176,7 @@ async def _ask(
         max_bytes=1 << 20,
         isolation_level=isolation,
         topics=per_topic(
-            "FetchTopic", partitions, lambda _: row, name_field="topic", topic_ids=ids
+            "FetchTopic", partitions, lambda _: row, name_field="topic", id_by_topic=ids
         ),
         forgotten_topics_data=(),
         session_id=session[0],

@@ -26,7 +26,7 @@ from txnsim.client.producer import Producer
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.txn.past_decision import PastDecision
 from txnsim.types import TopicPartition
-from txnsim.verdict.reader_standing import Cause
+from txnsim.verdict.reader_standing import StandingCause
 
 __all__ = ["jvms"]  # a fixture: it ends the tools' JVMs
 
@@ -50,15 +50,15 @@ async def test_what_hangs_is_named_alone_and_healed(
             hangs: OpenTxnStatus.HANGING,
             lives: OpenTxnStatus.ALIVE,
         }
-        assert (await explain(admin, hangs, now_ms=now_ms)).cause is Cause.HANGING
-        assert (await explain(admin, lives, now_ms=now_ms)).cause is Cause.ALIVE
+        assert (await explain(admin, hangs, now_ms=now_ms)).cause is StandingCause.HANGING
+        assert (await explain(admin, lives, now_ms=now_ms)).cause is StandingCause.ALIVE
         (finding,) = report.hanging
         assert finding.transaction.producer.producer_id == identity.producer_id
         repaired = await repair(admin, finding, now_ms=now_ms)
         assert repaired.outcome is Outcome.REPAIRED
         # The ghost's record and the marker.
         assert (repaired.last_stable_offset_before, repaired.last_stable_offset_after) == (0, 2)
-        assert (await explain(admin, hangs, now_ms=now_ms)).cause is Cause.NOTHING
+        assert (await explain(admin, hangs, now_ms=now_ms)).cause is StandingCause.NOTHING
         await living_transaction.commit()
 
 
@@ -182,7 +182,7 @@ async def test_an_operator_heals_two_partitions_and_leaves_a_long_transaction_al
     await until_state(cluster, f"{name}-long", "CompleteCommit")
     for partition in range(4):
         assert (await explain(admin, TopicPartition(name, partition), now_ms=0)).cause is (
-            Cause.NOTHING
+            StandingCause.NOTHING
         )
 
 

@@ -303,7 +303,7 @@ async def write(
         1,
         produce(
             {CLOSED: batch},
-            topic_ids={},
+            id_by_topic={},
             transactional_id=transactional_id,
             accepted_versions=version_range,
         ),

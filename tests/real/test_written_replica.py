@@ -266,7 +266,7 @@ async def send(cluster: Cluster, identity: ProducerIdAndEpoch, sequence: int) ->
     leader = await cluster.leader(IDEMPOTENT)
     topic_ids = {"orders": (await Admin(cluster).describe_topics(["orders"]))[0].topic_id}
     request = requests.produce(
-        {IDEMPOTENT: batch}, topic_ids=topic_ids, transactional_id=None, accepted_versions=ANY
+        {IDEMPOTENT: batch}, id_by_topic=topic_ids, transactional_id=None, accepted_versions=ANY
     )
     answer = await cluster.ask(leader.leader_id, request)
     return ErrorCode(answer.responses[0].partition_responses[0].error_code)

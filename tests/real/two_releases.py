@@ -183,7 +183,7 @@ async def _transaction(
     version_range = VersionRange(PRODUCE, PRODUCE)
     produce_request = requests.produce(
         {topic_partition: batch},
-        topic_ids={},
+        id_by_topic={},
         transactional_id=transactional_id,
         accepted_versions=version_range,
     )

@@ -178,7 +178,7 @@ class _Log:
         return self._coordinator_bench.batch_bytes_max
 
     def write(
-        self, partition: int, batch: bytes, *, subject: Any, timeout_ms: int, now_ms: int
+        self, partition: int, batch: bytes, *, subject_of: Any, timeout_ms: int, now_ms: int
     ) -> ErrorCode | Awaitable[ErrorCode]:
         coordinator_bench = self._coordinator_bench
         error = (

@@ -40,7 +40,7 @@ class ClassicDriver:
         numbers = count(1)
         self.protocol = ClassicProtocol(
             settings=Settings(group_initial_rebalance_delay_ms=DELAY_MS, group_max_size=max_size),
-            new_id=lambda: f"id{next(numbers)}",
+            make_id=lambda: f"id{next(numbers)}",
         )
         self.group = ClassicGroup(GROUP, now_ms=NOW)
         self.is_new = False

@@ -42,7 +42,7 @@ async def produce_without_adding(
     )
     request = requests.produce(
         {partition: batch},
-        topic_ids={},
+        id_by_topic={},
         transactional_id=transactional_id,
         accepted_versions=VersionRange(version, version),
     )

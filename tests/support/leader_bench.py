@@ -14,8 +14,8 @@ from tests.support.gates import Gates
 from tests.support.images import cluster, partition, topic
 from tests.support.logs import batch
 from tests.support.peer_network import RecordingNetwork, SentRequest
-from txnsim.broker.fetch import Fetching
-from txnsim.broker.produce import ProduceCommand, ProducePartition, Producing
+from txnsim.broker.fetch import FetchPath
+from txnsim.broker.produce import ProduceCommand, ProducePartition, ProducePath
 from txnsim.broker.verification import TransactionOperation, VerificationQueues
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.transactions import AddPartitionsToTxnReply
@@ -94,7 +94,7 @@ class LeaderBench:
             rules=rules,
         )
         self.gates = Gates(tasks, disk=logs)
-        self.producing = Producing(
+        self.producing = ProducePath(
             clock=self.clock,
             tasks=tasks,
             replicas=self.replicas,
@@ -110,7 +110,7 @@ class LeaderBench:
             log_events=AppendEvents(self.tracer, "broker/1"),
             rules=rules,
         )
-        self.fetching = Fetching(
+        self.fetching = FetchPath(
             settings=lambda: self.settings,
             replicas=self.replicas,
             purgatory=self.purgatory,

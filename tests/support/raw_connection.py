@@ -51,7 +51,7 @@ class WireClient:
 
     def produce(self, tp: TopicPartition, *, acks: int = 1, value: bytes = b"v") -> bytes:
         """A Produce request of one plain record."""
-        request = requests.produce({tp: plain(record_value=value)}, topic_ids={}, acks=acks)
+        request = requests.produce({tp: plain(record_value=value)}, id_by_topic={}, acks=acks)
         message = request.build(codec.request_schema(PRODUCE, PRODUCE_VERSION))
         return self.frame(PRODUCE, PRODUCE_VERSION, message)
 

@@ -56,7 +56,7 @@ class ManualTasks:
         self._due: deque[Callable[[], object]] = deque()
         self.turns = Turns(cast(asyncio.AbstractEventLoop, None))  # nobody waits for one
 
-    def soon(self, callback: Callable[[], object]) -> None:
+    def run_soon(self, callback: Callable[[], object]) -> None:
         self._due.append(callback)
 
     def drive(self, coroutine: Coroutine[Any, Any, Any], on_done: Done, *, name: str) -> None:
@@ -257,7 +257,9 @@ class ReplicaBench:
             answer.fail(PeerDisconnectedError("cut"))
 
         def give(reply: Any) -> None:
-            self.tasks.soon(fail if self.cut & {source, target} else lambda: answer.resolve(reply))
+            self.tasks.run_soon(
+                fail if self.cut & {source, target} else lambda: answer.resolve(reply)
+            )
 
         def arrive() -> None:
             if self.cut & {source, target}:
@@ -278,7 +280,7 @@ class ReplicaBench:
                 case _:
                     raise AssertionError(command)
 
-        self.tasks.soon(arrive)
+        self.tasks.run_soon(arrive)
         return answer
 
     def settle(self, *, seconds: int = 0) -> None:

@@ -15,13 +15,13 @@ from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.share.commands import (
     AbortedRange,
     AcknowledgementBatch,
-    Acquire,
-    Acquired,
+    AcquireCommand,
     AcquireMode,
+    AcquireResult,
     ConcludedWrite,
     ReadBatch,
     SharePartitionSettings,
-    Write,
+    StateWrite,
 )
 from txnsim.share.partition import SharePartition
 
@@ -89,10 +89,10 @@ class PartitionMember:
         mode: AcquireMode = AcquireMode.BATCH_OPTIMIZED,
         aborted: tuple[AbortedRange, ...] = (),
         now_ms: int = 0,
-    ) -> Acquired | Rejection:
+    ) -> AcquireResult | Rejection:
         fetched = read(batches) if isinstance(batches, str) else batches
         return self.partition.acquire(
-            Acquire(
+            AcquireCommand(
                 member_id=self.name,
                 mode=mode,
                 batch_size=batch_size,
@@ -109,7 +109,7 @@ class PartitionMember:
 
     def takes(self, batches: str, **options: object) -> str:
         acquired = self.fetch(batches, **options)  # type: ignore[arg-type]
-        assert isinstance(acquired, Acquired), acquired
+        assert isinstance(acquired, AcquireResult), acquired
         assert acquired.count == sum(
             acquired_range.last_offset - acquired_range.first_offset + 1
             for acquired_range in acquired.ranges
@@ -119,7 +119,7 @@ class PartitionMember:
             for acquired_range in acquired.ranges
         )
 
-    def says(self, text: str, now_ms: int = 0) -> Write | Rejection | None:
+    def says(self, text: str, now_ms: int = 0) -> StateWrite | Rejection | None:
         batches = []
         for range_text in text.split():
             offset_range, _, types = range_text.partition(":")
@@ -137,14 +137,14 @@ class PartitionMember:
         """Acknowledge records, and persist the write."""
         return persist(self.partition, self.says(text, now_ms), now_ms)
 
-    def leaves(self) -> Write | None:
+    def leaves(self) -> StateWrite | None:
         return self.partition.release(self.name, self.settings)
 
 
 def persist(
-    partition: SharePartition, write: Write | Rejection | None, now_ms: int = 0, error: int = 0
+    partition: SharePartition, write: StateWrite | Rejection | None, now_ms: int = 0, error: int = 0
 ) -> ConcludedWrite:
-    assert isinstance(write, Write), write
+    assert isinstance(write, StateWrite), write
     return partition.conclude(write.token, error, None, now_ms)
 
 
@@ -161,9 +161,9 @@ def _words(partition: SharePartition) -> Iterator[str]:
         yield f"{bounds_text} {name}{member} {batch.delivery_count}{suffix}"
 
 
-def batches_of(write: Write | Rejection | None) -> str:
+def batches_of(write: StateWrite | Rejection | None) -> str:
     """The batches that a write persists, as ``first-last state count``."""
-    assert isinstance(write, Write), write
+    assert isinstance(write, StateWrite), write
     return ", ".join(
         f"{batch.first_offset}-{batch.last_offset} {batch.delivery_state:d} {batch.delivery_count}"
         for batch in write.state.batches

@@ -23,12 +23,12 @@ from txnsim.runtime.rng import RandomStreams
 from txnsim.share.commands import (
     AbortedRange,
     AcknowledgementBatch,
-    Acquire,
+    AcquireCommand,
     AcquireMode,
     DeadLetter,
     ReadBatch,
     SharePartitionSettings,
-    Write,
+    StateWrite,
 )
 from txnsim.share.partition import SharePartition
 
@@ -88,7 +88,7 @@ class Player:
         ranges = (
             [] if aborted == "-" else [range_text.split(":") for range_text in aborted.split(",")]
         )
-        command = Acquire(
+        command = AcquireCommand(
             member_id=member,
             mode=AcquireMode(int(strict)),
             batch_size=int(batch_size),
@@ -153,7 +153,7 @@ class Player:
         self.letters.remove(letter)
         return self._note_write(number, self.partition.archive_dead_letter(letter.token))
 
-    def _note_write(self, write_number: int, write: Write | None) -> str:
+    def _note_write(self, write_number: int, write: StateWrite | None) -> str:
         if write is None:
             return ""
         self.writes[write_number] = write.token

@@ -31,6 +31,6 @@ def around(
         latency_us=LATENCY_US_DEFAULT,
         peer_latency_us=PEER_LATENCY_US_DEFAULT,
         trace_level=trace_level,
-        wall_ns=lambda: loop.time_ns() - begun_ns + start_ms * 1_000_000,
+        read_wall_ns=lambda: loop.time_ns() - begun_ns + start_ms * 1_000_000,
     )
     return environment, failures

@@ -88,10 +88,12 @@ class Access:
             resource_type=resource_type,
         )
 
-    def operation_bits(self, supported: int, is_allowed: Callable[[AclOperation], bool]) -> int:
-        """Bit field of the operations that are both in ``supported`` and allowed."""
+    def operation_bits(
+        self, supported_bits: int, is_allowed: Callable[[AclOperation], bool]
+    ) -> int:
+        """Bit field of the operations that are both in ``supported_bits`` and allowed."""
         return sum(
             1 << operation
             for operation in AclOperation
-            if supported & 1 << operation and is_allowed(operation)
+            if supported_bits & 1 << operation and is_allowed(operation)
         )

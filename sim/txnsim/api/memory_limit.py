@@ -42,7 +42,7 @@ GROWS: Final = frozenset((_PRODUCE, 8, 11, 19, 22, 24, 28, 30, 33, 37, 44, 49, 5
 """API keys of the requests that make the server's state grow."""
 
 
-def refusing(apis: ApiTable) -> ApiTable:
+def with_growth_refusal(apis: ApiTable) -> ApiTable:
     """The same APIs, but requests that make the state grow are refused."""
     return msgspec.structs.replace(
         apis,
@@ -61,7 +61,7 @@ async def _refuse_growth(handler: Handler, request: Request) -> Reply:
     return handler.refuse(request, error)
 
 
-class Growing(Protocol):
+class GrowthListener(Protocol):
     """A listener that can refuse requests that make the state grow."""
 
     def give_up_largest_frame(self) -> bool:
@@ -78,13 +78,13 @@ class MemoryMark:
         self,
         limit_bytes: int,
         clock: Clock,
-        listeners: Callable[[], Iterable[Growing]],
-        resident_bytes: Callable[[], int],
+        find_listeners: Callable[[], Iterable[GrowthListener]],
+        read_resident_bytes: Callable[[], int],
     ) -> None:
         self._limit_bytes = limit_bytes
         self._clock = clock
-        self._listeners = listeners
-        self._resident_bytes = resident_bytes
+        self._listeners = find_listeners
+        self._resident_bytes = read_resident_bytes
         self.is_over = False
 
     def look(self) -> None:
@@ -93,7 +93,9 @@ class MemoryMark:
         next_ms = LOOK_MS
         if resident_bytes > self._limit_bytes:
             # One at a time: to free a gigabyte takes longer than a turn may.
-            if any(listener.give_up_largest_frame() for listener in self._listeners()):
+            if any(
+                memory_listener.give_up_largest_frame() for memory_listener in self._listeners()
+            ):
                 next_ms = SOON_MS
             resident_bytes = self._resident_bytes()
         is_over = resident_bytes > self._limit_bytes * (BELOW if self.is_over else 1)
@@ -107,6 +109,6 @@ class MemoryMark:
                 )
             else:
                 _log.warning(f"memory: {resident_mib} MiB: new work is taken again")
-        for listener in self._listeners():
-            listener.refuse_growth(is_full=is_over)
+        for memory_listener in self._listeners():
+            memory_listener.refuse_growth(is_full=is_over)
         self._clock.call_later(next_ms, self.look)

@@ -16,7 +16,7 @@ JOINED_PIECES: Final = 2_048
 SMALL_BYTES: Final = 4_096
 
 
-async def parsed_with_breaks(
+async def parse_with_breaks(
     frame: bytes, sender: RequestSender, broker: Broker, pace: Pace
 ) -> Request:
     """Parse a large request, in slices.
@@ -39,7 +39,7 @@ async def parsed_with_breaks(
     return request
 
 
-async def encoded_with_breaks(
+async def encode_with_breaks(
     reply: Any, pace: Pace, inspect_reply: Callable[[Any], object], *, max_bytes: int
 ) -> list[bytes]:
     """Encode a large reply in slices. Return its bytes in pieces.
@@ -70,11 +70,11 @@ def _joined_in_steps(
     than the few bytes in it.
     """
     joined_count = counted_count = total_bytes = 0
-    for elements in encoding_steps:
+    for encoded_count in encoding_steps:
         total_bytes += sum(map(len, pieces[counted_count:]))
         if total_bytes > max_bytes:
             raise AnswerTooLargeError(f"the answer has more than {max_bytes:,} bytes")
-        yield elements
+        yield encoded_count
         if len(pieces) - joined_count >= JOINED_PIECES:
             pieces[joined_count:] = join_pieces(pieces[joined_count:])
             joined_count = len(pieces)

@@ -89,7 +89,7 @@ class ClientLink:
     """A client's connection, as far as handlers need it."""
 
     __slots__ = (
-        *("_at_close", "_is_closed", "client_id", "client_instance_id"),
+        *("_close_callbacks", "_is_closed", "client_id", "client_instance_id"),
         *("port", "software_name", "software_version"),
     )
 
@@ -104,11 +104,11 @@ class ClientLink:
         """The client id of the first request that had one."""
         self.client_instance_id: UUID | None = None
         """The client instance id of the first request with header v3 (KIP-1313)."""
-        self._at_close: dict[Callable[[ClientLink], None], None] = {}
+        self._close_callbacks: dict[Callable[[ClientLink], None], None] = {}
 
-    def at_close(self, forget: Callable[[ClientLink], None]) -> None:
+    def call_at_close(self, forget: Callable[[ClientLink], None]) -> None:
         """Call ``forget`` once the connection has closed."""
-        self._at_close[forget] = None
+        self._close_callbacks[forget] = None
 
     def settle_instance(self, client_instance_id: UUID | None) -> bool:
         """Note the client instance id of a request with header v3 (KIP-1313): the first one settles
@@ -132,10 +132,10 @@ class ClientLink:
     def is_open(self) -> bool:
         return not self._is_closed
 
-    def closed(self) -> None:
+    def note_closed(self) -> None:
         """Called when the connection has closed."""
         self._is_closed = True
-        for forget in self._at_close:
+        for forget in self._close_callbacks:
             forget(self)
 
 
@@ -204,25 +204,25 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
         return mapped_elements
 
     async def _map_weighed(
-        self, call: Callable[[T], R], elements: Collection[T], weight: Callable[[T], int]
+        self, call: Callable[[T], R], elements: Collection[T], weight_of: Callable[[T], int]
     ) -> list[R]:
         """Like ``map_each``, for elements of different weights."""
         self.expect(len(elements))
         mapped_elements = []
         for element in elements:
-            weight_done = weight(element)
+            weight_done = weight_of(element)
             if self.pace is None:
                 self.expect(weight_done)
             mapped_elements.append(call(element))
-            await self.have_done(weight_done)
+            await self.note_done(weight_done)
         return mapped_elements
 
     async def each_heavy(
         self, call: Callable[[T], Awaitable[R]], elements: Collection[T]
     ) -> list[R]:
         """The result of ``call`` for each element, in order, where results may be large: ``call``
-        announces the size of each (``answers``) before it builds it. A repeated element shares its
-        result.
+        announces the size of each (``announce_answer``) before it builds it. A repeated element
+        shares its result.
         """
         self.expect(len(elements))
         result_by_element: dict[T, tuple[R, int]] = {}
@@ -237,12 +237,12 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
                     self.answered - answered_before,
                 )
             else:
-                self.answers(result_and_count[1])
+                self.announce_answer(result_and_count[1])
             answers_of_elements.append(result_and_count[0])
-            await self.have_done(1)
+            await self.note_done(1)
         return answers_of_elements
 
-    def answers(self, element_count: int, size_bytes: int = 0) -> None:
+    def announce_answer(self, element_count: int, size_bytes: int = 0) -> None:
         """Announce elements that are about to be built, with their size in bytes if they may be
         long.
 
@@ -264,7 +264,7 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
         record_bytes = settings.fetch_max_bytes if self.api_key in FETCHES else 0
         return min(settings.answer_max_bytes + record_bytes, SENT_BYTES_MAX)
 
-    async def have_done(self, element_count: int) -> None:
+    async def note_done(self, element_count: int) -> None:
         """Count elements as done, and take a break if it is time."""
         await rest_where_due(self.pace, element_count)
 
@@ -354,14 +354,14 @@ class Handler:
         """
         self.key = api_key
         self.name = api_name(api_key)
-        self._module = module
-        self._instead = replaced_parts
+        self._module_name = module
+        self._replaced_parts = replaced_parts
         self.__dict__.update(replaced_parts)
 
     @property
     def kind(self) -> str:
         """Name of the folder of the handler's module, such as ``groups``."""
-        return self._module.split(".")[-2].removeprefix("_")
+        return self._module_name.split(".")[-2].removeprefix("_")
 
     @property
     def versions(self) -> tuple[int, int]:
@@ -373,13 +373,17 @@ class Handler:
     def __getattr__(self, part_name: str) -> Any:
         if part_name not in _HANDLER_PARTS:
             raise AttributeError(part_name)
-        module_part = getattr(import_module(self._module), part_name, _HANDLER_PARTS[part_name])
+        module_part = getattr(
+            import_module(self._module_name), part_name, _HANDLER_PARTS[part_name]
+        )
         setattr(self, part_name, module_part)
         return module_part
 
     def with_parts(self, **replaced_parts: Any) -> Handler:
         """The same handler with some parts replaced."""
-        return Handler(api_key=self.key, module=self._module, **{**self._instead, **replaced_parts})
+        return Handler(
+            api_key=self.key, module=self._module_name, **{**self._replaced_parts, **replaced_parts}
+        )
 
 
 def no_subject(_request: Request) -> Subject:
@@ -523,28 +527,28 @@ _MARKED_INT16: Final = 0x5AA5
 class ByteGap:
     """The encoded bytes around a gap of adjacent numbers in a body."""
 
-    __slots__ = ("_after", "_before", "_numbers")
+    __slots__ = ("_bytes_after", "_bytes_before", "_numbers")
 
-    def __init__(self, layout: str, build_message: Callable[[tuple[int, ...]], Any]) -> None:
+    def __init__(self, struct_layout: str, build_message: Callable[[tuple[int, ...]], Any]) -> None:
         """Encode ``make(marks)`` with marker numbers, and find where they are.
 
         Args:
-            layout: Layout of the numbers as ``struct`` writes them: ``q`` and ``h`` only.
+            struct_layout: Layout of the numbers as ``struct`` writes them: ``q`` and ``h`` only.
             build_message: Builds the message with given numbers.
         """
-        self._numbers = struct.Struct(">" + layout)
+        self._numbers = struct.Struct(">" + struct_layout)
         marker_numbers = tuple(
             _MARKED_INT64 + index if format_code == "q" else _MARKED_INT16 + index
-            for index, format_code in enumerate(layout)
+            for index, format_code in enumerate(struct_layout)
         )
         marker_bytes = self._numbers.pack(*marker_numbers)
         body = encode_body(build_message(marker_numbers))
-        assert body.count(marker_bytes) == 1, f"{layout} is not found once in {body!r}"
-        self._before, self._after = body.split(marker_bytes)
+        assert body.count(marker_bytes) == 1, f"{struct_layout} is not found once in {body!r}"
+        self._bytes_before, self._bytes_after = body.split(marker_bytes)
 
     def fill(self, *gap_numbers: int) -> bytes:
         """The body with ``gap_numbers`` encoded in its gap."""
-        return self._before + self._numbers.pack(*gap_numbers) + self._after
+        return self._bytes_before + self._numbers.pack(*gap_numbers) + self._bytes_after
 
 
 prepared: Final = lru_cache(maxsize=ANSWERS_MAX)

@@ -77,7 +77,7 @@ class DeadLetters:
         *,
         replicas: Replicas,
         peers: Peers,
-        settings: Callable[[], Settings],
+        read_settings: Callable[[], Settings],
         leader_of: Callable[[TopicPartition], BrokerId | None],
         make_topic: Callable[[TopicToCreate], TopicImage | Rejection],
         clock: Clock,
@@ -90,7 +90,7 @@ class DeadLetters:
         Args:
             replicas: The logs of the sources, and the image.
             peers: Sends letters to the leaders of dead letter topics.
-            settings: Returns the broker's current settings.
+            read_settings: Returns the broker's current settings.
             leader_of: The live broker that leads a partition.
             make_topic: Has the controller make a topic.
             clock: Stamps letters and times the pauses.
@@ -100,7 +100,7 @@ class DeadLetters:
         """
         self._replicas = replicas
         self._peers = peers
-        self._settings = settings
+        self._settings = read_settings
         self._leader_of = leader_of
         self._make_topic = make_topic
         self._clock = clock
@@ -262,9 +262,9 @@ class DeadLetters:
                 name=self._configs(group_id).topic,
                 configs={ENABLED: "true", "message.timestamp.type": "CreateTime"},
             )
-            creation = self._make_topic(new_topic)
-            if isinstance(creation, Rejection):
-                return creation.error
+            creation_outcome = self._make_topic(new_topic)
+            if isinstance(creation_outcome, Rejection):
+                return creation_outcome.error
             # It is written to once this broker knows it, too.
             return (
                 ErrorCode.topic_already_exists
@@ -275,11 +275,11 @@ class DeadLetters:
         leader = self._leader_of(topic_partition)
         if leader is None:
             return ErrorCode.not_leader_or_follower
-        previous_request = self._request_ends.get(leader)
+        previous_request_end = self._request_ends.get(leader)
         request_end = self._request_ends[leader] = Pending(self._tasks)
         try:
-            if previous_request is not None:
-                await previous_request
+            if previous_request_end is not None:
+                await previous_request_end
             self.meter.letters_sent += 1
             reply = await self._peers.dead_letters(
                 leader,
@@ -320,7 +320,7 @@ class DeadLetters:
         last_offset = letters[-1].last_offset
         copied_bytes, read_bytes, letter_index = 0, 0, 0
         while offset <= last_offset and read_bytes < READ_BYTES_MAX:
-            log = self._replicas.leader(source_partition)
+            log = self._replicas.leader_log(source_partition)
             if isinstance(log, Rejection):
                 return _CopiedRecords(records, last_offset)
             read = log.read(offset, max_bytes=1)
@@ -365,7 +365,7 @@ class DeadLetters:
             return batch
         look_ahead = LookAhead(self._tasks)
         try:
-            payload = bytes(await look_ahead.take(payload_in_steps(header, batch, bytes_max)))
+            payload = bytes(await look_ahead.run_steps(payload_in_steps(header, batch, bytes_max)))
         finally:
             look_ahead.leave()
         return pack_batch(

@@ -44,7 +44,6 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
     _is_stopped: bool = False
 
     def start(self) -> None:
-        """Start the timers."""
         self._arm_expiry()
         self._arm_checkpoint()
 
@@ -78,7 +77,7 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
                 return
             expired_producers = log.expire_producers(now_ms)
             if expired_producers and self.log_events.tracer.on:
-                self.log_events.timer(
+                self.log_events.trace_timer(
                     "producer.id.expiration",
                     self.settings().producer_id_expiration_check_interval_ms,
                 )

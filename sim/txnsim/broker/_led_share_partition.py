@@ -12,7 +12,7 @@ from txnsim.types import TopicPartition
 class LedShare(msgspec.Struct, eq=False):
     """A share partition, and the log partition that has its records."""
 
-    core: SharePartition
+    share_partition: SharePartition
     topic_partition: TopicPartition
     meter: GroupMeter
     made_ms: int
@@ -30,7 +30,7 @@ class LedShare(msgspec.Struct, eq=False):
         """Take the fetch lock, so that one fetch at a time reads for a share partition; False if it
         is taken.
         """
-        if not self.core.take_fetch_lock(fetch):
+        if not self.share_partition.take_fetch_lock(fetch):
             return False
         released_ms = self.fetch_released_ms
         self.fetch_locked_ms = now_ms
@@ -38,6 +38,6 @@ class LedShare(msgspec.Struct, eq=False):
         return True
 
     def release_fetch_lock(self, fetch: object, now_ms: int) -> None:
-        self.core.release_fetch_lock(fetch)
+        self.share_partition.release_fetch_lock(fetch)
         self.fetch_released_ms = now_ms
         self.meter.record_fetch_lock(now_ms - self.fetch_locked_ms, self.fetch_idle_ms)

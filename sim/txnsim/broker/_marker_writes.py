@@ -75,7 +75,7 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
                 # with what the client sees of any bug: markers before this one are written, those
                 # behind it are not.
                 return _server_errors(command)
-            errors = errors_by_producer.setdefault(marker.producer_id, {})
+            error_by_partition = errors_by_producer.setdefault(marker.producer_id, {})
             for topic_partition in dict.fromkeys(marker.partitions):
                 batch = _Marker(
                     partial(append_marker, marker=marker),
@@ -83,16 +83,16 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
                     marker,
                     topic_partition,
                 )
-                appended = self.appends.append(batch, pending_appends.appends, now_ms=now_ms)
-                if not isinstance(appended, Appended | Rejection):
-                    appended, now_ms = await appended, self.appends.clock.now_ms()
-                if isinstance(appended, Rejection):
-                    errors[topic_partition] = appended.error
+                append_outcome = self.appends.append(batch, pending_appends.appends, now_ms=now_ms)
+                if not isinstance(append_outcome, Appended | Rejection):
+                    append_outcome, now_ms = await append_outcome, self.appends.clock.now_ms()
+                if isinstance(append_outcome, Rejection):
+                    error_by_partition[topic_partition] = append_outcome.error
                 else:
-                    errors[topic_partition] = ErrorCode.none
+                    error_by_partition[topic_partition] = ErrorCode.none
                     if topic_partition.topic == CONSUMER_OFFSETS_TOPIC:
                         self._complete_positions(
-                            marker, topic_partition, appended.base_offset, pending_appends
+                            marker, topic_partition, append_outcome.base_offset, pending_appends
                         )
                 if pace is not None and pace.has_done(1):
                     await pace.yield_turn()
@@ -103,23 +103,23 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         if self.commits.are_late(appends):
             timeout_ms = self.replicas.dynamic_settings.request_timeout_ms
             late_errors = await self.commits.wait(appends, timeout_ms=timeout_ms)
-        for topic_partition, completion in pending_appends.completions:
+        for topic_partition, pending_completion in pending_appends.completions:
             # The positions of the transaction come before the answer (KAFKA-17507).
-            completion_error = await completion
+            completion_error = await pending_completion
             if completion_error:
                 late_errors.setdefault(topic_partition, completion_error)
         if late_errors:
-            for errors in errors_by_producer.values():
-                for topic_partition, error in errors.items():
-                    errors[topic_partition] = error or late_errors.get(
+            for error_by_partition in errors_by_producer.values():
+                for topic_partition, error in error_by_partition.items():
+                    error_by_partition[topic_partition] = error or late_errors.get(
                         topic_partition, ErrorCode.none
                     )
         return WriteTxnMarkersReply(
             results=tuple(
                 [
-                    (producer_id, tuple(errors.items()))
-                    for producer_id, errors in errors_by_producer.items()
-                    if errors
+                    (producer_id, tuple(error_by_partition.items()))
+                    for producer_id, error_by_partition in errors_by_producer.items()
+                    if error_by_partition
                 ]
             ),
             is_forgotten=is_forgotten,
@@ -172,9 +172,9 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         """Pass a marker that is in a log of positions to the group coordinator, which completes the
         positions that it ends.
         """
-        completion = self.groups.marker_written(topic_partition, marker, offset)
-        if completion is not None and self.rules.positions_come_before_answer:
-            pending_appends.completions.append((topic_partition, completion))
+        pending_completion = self.groups.marker_written(topic_partition, marker, offset)
+        if pending_completion is not None and self.rules.positions_come_before_answer:
+            pending_appends.completions.append((topic_partition, pending_completion))
 
     def log_for_marker(self, topic_partition: TopicPartition) -> PartitionLog | Rejection:
         """The log for a marker if this broker leads the partition, else the error."""
@@ -185,7 +185,7 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
             return _NOT_HOSTED if is_retried else _NOT_HOSTED_FOR_GOOD
         log = self.replicas.led.get(topic_partition)
         if log is None:
-            return self.replicas.leader(topic_partition)
+            return self.replicas.leader_log(topic_partition)
         replicated_log = self.replicas.replicated.get(topic_partition)
         if replicated_log is not None and replicated_log.is_under_min_isr:
             refusal = self.appends.refuse_too_few_replicas(log)

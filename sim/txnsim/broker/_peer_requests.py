@@ -13,7 +13,7 @@ import msgspec
 
 from txnsim.broker._marker_writes import MARKERS_AT_ONCE, MarkerWrites
 from txnsim.broker._share_host import ShareHost
-from txnsim.broker.produce import ACKS_ALL, ProduceCommand, ProducePartition, Producing
+from txnsim.broker.produce import ACKS_ALL, ProduceCommand, ProducePartition, ProducePath
 from txnsim.broker.verification import TransactionOperation
 from txnsim.coordinators.txn.service import TransactionCoordinator
 from txnsim.errors import ErrorCode, InvariantViolation, Rejection
@@ -60,7 +60,7 @@ class PeerRequests(msgspec.Struct, kw_only=True, frozen=True, eq=False):
     coordinator: TransactionCoordinator
     replica_sessions: ReplicaSessions
     marker_writes: MarkerWrites
-    producing: Producing
+    producing: ProducePath
     share_host: ShareHost
 
     def handle(

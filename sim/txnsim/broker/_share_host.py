@@ -51,7 +51,7 @@ class ShareHost(CoordinatorHost):
     ) -> None:
         super().__init__(
             topic=SHARE_STATE_TOPIC,
-            coordinator=self._make_coordinator,
+            make_coordinator=self._make_coordinator,
             replicas=replicas,
             appends=appends,
             commits=commits,
@@ -64,10 +64,10 @@ class ShareHost(CoordinatorHost):
         self._deletions = deletions
         self._partitions = partition_count
         self._timers = timer_gate(fault_points)
-        self._jobs: dict[str, TimerHandle] = {}
+        self._job_timers: dict[str, TimerHandle] = {}
         self._started_ms: int | None = None
         """When the broker started; None while it does not run."""
-        self._made: ShareCoordinator | None = None
+        self._made_coordinator: ShareCoordinator | None = None
         self._image = replicas.image
 
     def _make_coordinator(self) -> ShareCoordinator:
@@ -77,19 +77,19 @@ class ShareHost(CoordinatorHost):
         from txnsim.coordinators.share.service import ShareCoordinator
 
         environment = self._environment
-        self._made = ShareCoordinator(
+        self._made_coordinator = ShareCoordinator(
             broker_id=self._broker_id,
             clock=environment.clock,
             settings=self._settings,
             release_rules=self._rules,
             tasks=environment.tasks,
             log=self,
-            image=lambda: self._replicas.image,
+            read_image=lambda: self._replicas.image,
             delete_records=self._delete_records,
             partition_count=self._partitions,
         )
         self._start_jobs()
-        return self._made
+        return self._made_coordinator
 
     # Life
 
@@ -101,15 +101,15 @@ class ShareHost(CoordinatorHost):
     def stop(self) -> None:
         """Release all states, stop the jobs."""
         self._started_ms = None
-        for job in self._jobs.values():
-            job.cancel()
-        if self._made is not None:
-            self._made.stop()
+        for job_timer in self._job_timers.values():
+            job_timer.cancel()
+        if self._made_coordinator is not None:
+            self._made_coordinator.stop()
 
     def _start_jobs(self) -> None:
-        if self._made is None or self._started_ms is None:
+        if self._made_coordinator is None or self._started_ms is None:
             return
-        coordinator, settings = self._made, self._settings
+        coordinator, settings = self._made_coordinator, self._settings
         coordinator.is_running = True
         self._arm_job(
             "share-state-pruning",
@@ -122,23 +122,23 @@ class ShareHost(CoordinatorHost):
             coordinator.snapshot_cold,
         )
 
-    def _arm_job(self, timer_kind: str, interval_ms: int, job: Callable[[], None]) -> None:
+    def _arm_job(self, timer_kind: str, interval_ms: int, run_job: Callable[[], None]) -> None:
         """Run a job at the next multiple of its interval since the broker's start, and again."""
         if self._started_ms is None:
             return
         clock = self._environment.clock
-        next_interval = (clock.now_ms() - self._started_ms) // interval_ms + 1
+        next_interval_number = (clock.now_ms() - self._started_ms) // interval_ms + 1
 
         def run_again() -> None:
-            self._arm_job(timer_kind, interval_ms, job)
+            self._arm_job(timer_kind, interval_ms, run_job)
 
         def run() -> None:
             run_again()
             if self._replicas.image.features.get(SHARE_VERSION, 0):
-                job()
+                run_job()
 
-        self._jobs[timer_kind] = clock.call_at(
-            self._started_ms + next_interval * interval_ms,
+        self._job_timers[timer_kind] = clock.call_at(
+            self._started_ms + next_interval_number * interval_ms,
             lambda: self._timers(timer_kind, run, run_again),
         )
 
@@ -148,16 +148,18 @@ class ShareHost(CoordinatorHost):
         """Like ``CoordinatorHost.apply``; also drop the states of deleted topics."""
         super().apply(leadership_changes, image)
         old_image, self._image = self._image, image
-        if self._made is not None:
+        if self._made_coordinator is not None:
             deleted_topics = image.deleted_topics(old_image)
             if deleted_topics:
-                self._made.topics_deleted({uuid_text(topic.topic_id) for topic in deleted_topics})
+                self._made_coordinator.topics_deleted(
+                    {uuid_text(topic.topic_id) for topic in deleted_topics}
+                )
 
     # Log
 
     async def _delete_records(self, partition_index: int, offset: int) -> Rejection | None:
         """Delete the records below an offset, on all replicas."""
-        log = self._led.get(partition_index)
+        log = self._led_logs.get(partition_index)
         if log is None:
             return Rejection(
                 error=ErrorCode.not_leader_or_follower,
@@ -167,10 +169,10 @@ class ShareHost(CoordinatorHost):
         if isinstance(log_start, Rejection):
             return log_start
         topic_partition = TopicPartition(SHARE_STATE_TOPIC, partition_index)
-        deletion_outcomes = await self._deletions.wait(
+        outcome_by_partition = await self._deletions.wait(
             {topic_partition: log_start}, timeout_ms=PRUNING_TIMEOUT_MS
         )
-        if isinstance(deletion_outcomes[topic_partition], int):
+        if isinstance(outcome_by_partition[topic_partition], int):
             return None
         return Rejection(
             error=ErrorCode.request_timed_out, reason="replicas did not follow in time"

@@ -19,20 +19,23 @@ from txnsim.share.commands import AcknowledgementBatch
 class Distribution:
     """Counts how many values fall below each bound."""
 
-    __slots__ = ("_bounds", "_counts", "total")
+    __slots__ = ("_bounds", "_bucket_counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
+        self._bucket_counts = [0] * (len(bounds) + 1)
         self.total = 0
 
     def observe(self, value: int) -> None:
-        self._counts[bisect_left(self._bounds, value)] += 1
+        self._bucket_counts[bisect_left(self._bounds, value)] += 1
         self.total += value
 
     def reading(self, metric: str, labels: tuple[str, ...]) -> Reading:
         return Reading(
-            metric=metric, labels=labels, value=self.total, counts=tuple(accumulate(self._counts))
+            metric=metric,
+            labels=labels,
+            value=self.total,
+            counts=tuple(accumulate(self._bucket_counts)),
         )
 
 

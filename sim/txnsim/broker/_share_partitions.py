@@ -47,11 +47,11 @@ from txnsim.runtime.trace import Tracer
 from txnsim.settings import Settings
 from txnsim.share.commands import (
     AcknowledgementBatch,
-    Acquire,
-    Acquired,
+    AcquireCommand,
+    AcquireResult,
     DeadLetter,
     SharePartitionSettings,
-    Write,
+    StateWrite,
 )
 from txnsim.share.partition import FENCING_ERRORS, Phase, SharePartition
 from txnsim.types import IsolationLevel, TopicPartition
@@ -83,7 +83,7 @@ class SharePartitions:
         *,
         clock: Clock,
         tasks: Tasks,
-        settings: Callable[[], Settings],
+        read_settings: Callable[[], Settings],
         replicas: Replicas,
         persister: SharePersister,
         letters: DeadLetters,
@@ -97,15 +97,15 @@ class SharePartitions:
         self._rules = release_rules
         self._clock = clock
         self._tasks = tasks
-        self._settings = settings
+        self._settings = read_settings
         self._replicas = replicas
         self._persister = persister
         self._letters = letters
         self._purgatory = purgatory
         self._fault_points = fault_points
         self._led: dict[ShareKey, LedShare] = {}
-        self._to_load: deque[tuple[LedShare, ReadShareState, Refuse]] = deque()
-        self._loading = 0
+        self._waiting_loads: deque[tuple[LedShare, ReadShareState, Refuse]] = deque()
+        self._loading_count = 0
         self._keys_by_group: dict[str, dict[ShareKey, None]] = {}
         self._keys_by_log: dict[TopicPartition, dict[ShareKey, None]] = {}
         self._lock_deadlines: list[tuple[int, int, LedShare]] = []
@@ -124,7 +124,7 @@ class SharePartitions:
 
     def find(self, key: ShareKey) -> SharePartition | None:
         led_share = self._led.get(key)
-        return None if led_share is None else led_share.core
+        return None if led_share is None else led_share.share_partition
 
     def now_ms(self) -> int:
         """The current time of the clock that times locks."""
@@ -144,7 +144,7 @@ class SharePartitions:
     def snapshots(self) -> Iterator[dict[str, object]]:
         """The state of each share partition, as the trace shows it."""
         for led_share in self:
-            if led_share.core.phase is Phase.ACTIVE:
+            if led_share.share_partition.phase is Phase.ACTIVE:
                 yield self.trace.snapshot(led_share)
 
     # Making and loading
@@ -161,24 +161,24 @@ class SharePartitions:
         """
         led_share = self._led.get(key)
         if led_share is None:
-            log = self._replicas.leader(topic_partition)
+            log = self._replicas.leader_log(topic_partition)
             if isinstance(log, Rejection):
                 return log
             meter = self.meter.meter_of(key.group_id)
-            core = SharePartition(
+            share_partition = SharePartition(
                 key,
                 topic_partition.topic,
                 log.leader_epoch,
                 on_batch_added=meter.batch_records.observe,
                 release_rules=self._rules,
             )
-            led_share = LedShare(core, topic_partition, meter, self._clock.elapsed_ms())
+            led_share = LedShare(share_partition, topic_partition, meter, self._clock.elapsed_ms())
             self._led[key] = led_share
             self._keys_by_group.setdefault(key.group_id, {})[key] = None
             self._keys_by_log.setdefault(topic_partition, {})[key] = None
-        state_request = led_share.core.start_loading()
+        state_request = led_share.share_partition.start_loading()
         if isinstance(state_request, ReadShareState):
-            self._to_load.append((led_share, state_request, refuse))
+            self._waiting_loads.append((led_share, state_request, refuse))
             self._load_more()
         elif (
             isinstance(state_request, Rejection)
@@ -189,19 +189,19 @@ class SharePartitions:
         return led_share
 
     def _load_more(self) -> None:
-        while self._to_load and self._loading < LOADS_AT_ONCE:
-            self._loading += 1
-            led_share, state_request, refuse = self._to_load.popleft()
+        while self._waiting_loads and self._loading_count < LOADS_AT_ONCE:
+            self._loading_count += 1
+            led_share, state_request, refuse = self._waiting_loads.popleft()
             self._tasks.drive(
                 self._load(led_share, state_request, refuse),
                 self._on_loaded,
-                name=f"load {led_share.core.name}",
+                name=f"load {led_share.share_partition.name}",
             )
 
     def _on_loaded(self, result: object, error: BaseException | None) -> None:
-        self._loading -= 1
+        self._loading_count -= 1
         ignore_end(result, error)
-        self._tasks.soon(self._load_more)
+        self._tasks.run_soon(self._load_more)
 
     async def _load(
         self, led_share: LedShare, state_request: ReadShareState, refuse: Refuse
@@ -213,21 +213,25 @@ class SharePartitions:
                 await self._fault_points.verdict(FaultPoint.SHARE_PERSIST, subject, kind="read")
             )
         if error:
-            share_state = ShareState(key=led_share.core.key, error=error)
+            share_state = ShareState(key=led_share.share_partition.key, error=error)
         else:
             (pending_state,) = self._persister.read((state_request,))
             share_state = await pending_state
         reset_offset: int | Rejection = UNKNOWN_OFFSET
         if not share_state.error and share_state.start_offset == UNKNOWN_OFFSET:
             reset_offset = await self._reset_offset(led_share)
-        core = led_share.core
+        share_partition = led_share.share_partition
         self.meter.load_ms.observe(self._clock.elapsed_ms() - led_share.made_ms)
-        if core.phase is not Phase.INITIALIZING:  # it was fenced meanwhile
+        if share_partition.phase is not Phase.INITIALIZING:  # it was fenced meanwhile
             return
         if isinstance(reset_offset, Rejection):
-            load_outcome: Rejection | tuple[DeadLetter, ...] = core.fail_loading(reset_offset)
+            load_outcome: Rejection | tuple[DeadLetter, ...] = share_partition.fail_loading(
+                reset_offset
+            )
         else:
-            load_outcome = core.load(share_state, reset_offset, self.settings_of(core.key.group_id))
+            load_outcome = share_partition.load(
+                share_state, reset_offset, self.settings_of(share_partition.key.group_id)
+            )
         self.trace.trace_load(
             led_share, load_outcome if isinstance(load_outcome, Rejection) else None
         )
@@ -236,20 +240,21 @@ class SharePartitions:
             self._forget_share_partition(led_share)
             return
         self._archive(led_share, load_outcome)
-        self._purgatory.touch(core.key)
+        self._purgatory.touch(share_partition.key)
 
     async def _reset_offset(self, led_share: LedShare) -> int | Rejection:
         """The offset at which a group without a start offset begins
         (startOffsetDuringInitialization).
         """
-        core = led_share.core
-        log = self._replicas.leader(
-            led_share.topic_partition, current_leader_epoch=core.leader_epoch
+        share_partition = led_share.share_partition
+        log = self._replicas.leader_log(
+            led_share.topic_partition, current_leader_epoch=share_partition.leader_epoch
         )
         if isinstance(log, Rejection):
             return log
         target_timestamp = share_reset(
-            self._replicas.image.group_configs.get(core.key.group_id), self._clock.now_ms()
+            self._replicas.image.group_configs.get(share_partition.key.group_id),
+            self._clock.now_ms(),
         )
         if target_timestamp == RESET_EARLIEST:
             return log.log_start_offset
@@ -259,7 +264,7 @@ class SharePartitions:
             return log.high_watermark
         look_ahead = LookAhead(self._tasks)
         try:
-            found_offset = await look_ahead.take(
+            found_offset = await look_ahead.run_steps(
                 log.offset_for_timestamp(target_timestamp, IsolationLevel.READ_UNCOMMITTED)
             )
         finally:
@@ -280,18 +285,18 @@ class SharePartitions:
         if led_share is None:
             return self._resolved_answer(_NOT_HERE)
         now_ms = self._clock.elapsed_ms()
-        write = led_share.core.acknowledge(
+        write = led_share.share_partition.acknowledge(
             member_id, batches, self.settings_of(key.group_id), now_ms
         )
-        outcome = (
+        pending_outcome = (
             self._persist(led_share, write)
-            if isinstance(write, Write)
+            if isinstance(write, StateWrite)
             else self._resolved_answer(write)
         )
         self._time_locks(led_share)
         self._purgatory.touch(key)
-        outcome.on_done(partial(self._on_acknowledged, led_share, member_id, batches))
-        return outcome
+        pending_outcome.on_done(partial(self._on_acknowledged, led_share, member_id, batches))
+        return pending_outcome
 
     def _on_acknowledged(
         self,
@@ -312,7 +317,7 @@ class SharePartitions:
         led_share = self._led.get(key)
         if led_share is None:
             return
-        write = led_share.core.release(member_id, self.settings_of(key.group_id))
+        write = led_share.share_partition.release(member_id, self.settings_of(key.group_id))
         if write is not None:
             self.trace.trace_release(
                 led_share, write.state.batches, reason="session", member=member_id
@@ -320,39 +325,44 @@ class SharePartitions:
             self._persist(led_share, write)
         self._purgatory.touch(key)
 
-    def acquire(self, led_share: LedShare, command: Acquire) -> Acquired | Rejection:
+    def acquire(self, led_share: LedShare, command: AcquireCommand) -> AcquireResult | Rejection:
         """Acquire records that were read for a member."""
-        settings = self.settings_of(led_share.core.key.group_id)
-        core = led_share.core
-        state_before = core.end_offset, core.delivery_complete_count
-        acquired = core.acquire(command, settings, self._clock.elapsed_ms())
+        settings = self.settings_of(led_share.share_partition.key.group_id)
+        share_partition = led_share.share_partition
+        state_before = share_partition.end_offset, share_partition.delivery_complete_count
+        acquisition_outcome = share_partition.acquire(command, settings, self._clock.elapsed_ms())
         self._time_locks(led_share)
-        if isinstance(acquired, Acquired):
-            has_state_changed = state_before != (core.end_offset, core.delivery_complete_count)
-            if acquired.ranges or has_state_changed:  # aborted records have no owner
-                self.trace.trace_acquisition(led_share, command.member_id, acquired.ranges)
-        return acquired
+        if isinstance(acquisition_outcome, AcquireResult):
+            has_state_changed = state_before != (
+                share_partition.end_offset,
+                share_partition.delivery_complete_count,
+            )
+            if acquisition_outcome.ranges or has_state_changed:  # aborted records have no owner
+                self.trace.trace_acquisition(
+                    led_share, command.member_id, acquisition_outcome.ranges
+                )
+        return acquisition_outcome
 
     def _resolved_answer(self, rejection: Rejection | None) -> Pending[Rejection | None]:
-        outcome: Pending[Rejection | None] = Pending(self._tasks)
-        outcome.resolve(rejection)
-        return outcome
+        pending_outcome: Pending[Rejection | None] = Pending(self._tasks)
+        pending_outcome.resolve(rejection)
+        return pending_outcome
 
     # Persisting
 
-    def _persist(self, led_share: LedShare, write: Write) -> Pending[Rejection | None]:
+    def _persist(self, led_share: LedShare, write: StateWrite) -> Pending[Rejection | None]:
         """Write a state change to the share coordinator. The outcome is None, or the error for
         which the change was rolled back.
         """
         pending_refusal: Pending[Rejection | None] = Pending(self._tasks)
 
-        def write_unless_faulty(verdict: FaultEffect | None) -> None:
-            error = error_in(verdict)
+        def write_unless_faulty(fault_effect: FaultEffect | None) -> None:
+            error = error_in(fault_effect)
             if error:
                 self._conclude(led_share, write, pending_refusal, error, None)
                 return
-            (answer,) = self._persister.write((write.state,))
-            answer.on_done(
+            (pending_answer,) = self._persister.write((write.state,))
+            pending_answer.on_done(
                 lambda write_answer: self._conclude(
                     led_share,
                     write,
@@ -373,32 +383,32 @@ class SharePartitions:
     def _conclude(
         self,
         led_share: LedShare,
-        write: Write,
+        write: StateWrite,
         pending_refusal: Pending[Rejection | None],
         error: int,
         message: str | None,
     ) -> None:
-        core = led_share.core
-        conclusion = core.conclude(write.token, error, message, self._clock.elapsed_ms())
+        share_partition = led_share.share_partition
+        conclusion = share_partition.conclude(write.token, error, message, self._clock.elapsed_ms())
         self.trace.trace_persisting(led_share, write.state.batches, conclusion.rejection)
         self._archive(led_share, conclusion.dead_letters)
         if conclusion.rejection is not None and conclusion.rejection.error in FENCING_ERRORS:
             self._forget_share_partition(led_share)
         elif conclusion.wakes_fetches:
-            self._purgatory.touch(core.key)
+            self._purgatory.touch(share_partition.key)
         pending_refusal.resolve(conclusion.rejection)
 
     def _archive(self, led_share: LedShare, letters: Iterable[DeadLetter]) -> None:
         ordered_letters = sorted(letters, key=attrgetter("first_offset"))
         if ordered_letters:
-            task_name = f"dead letters of {led_share.core.name}"
+            task_name = f"dead letters of {led_share.share_partition.name}"
             self._tasks.drive(
                 self._send_letters(led_share, ordered_letters), ignore_end, name=task_name
             )
 
     async def _send_letters(self, led_share: LedShare, letters: Sequence[DeadLetter]) -> None:
         pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
-        group_id = led_share.core.key.group_id
+        group_id = led_share.share_partition.key.group_id
         archive_letter = partial(self._archive_letter, led_share)
         if self._letters.can_send(group_id):
             await self._letters.send(
@@ -410,12 +420,12 @@ class SharePartitions:
             await rest_where_due(pace, 4)
 
     def _archive_letter(self, led_share: LedShare, letter: DeadLetter) -> None:
-        self._persist(led_share, led_share.core.archive_dead_letter(letter.token))
+        self._persist(led_share, led_share.share_partition.archive_dead_letter(letter.token))
 
     # Locks: one timer for the share partition whose next one is due first
 
     def _time_locks(self, led_share: LedShare) -> None:
-        due_ms = led_share.core.next_lock_deadline_ms()
+        due_ms = led_share.share_partition.next_lock_deadline_ms()
         if due_ms is None or (led_share.due_ms is not None and led_share.due_ms <= due_ms):
             return
         led_share.due_ms = due_ms
@@ -445,11 +455,11 @@ class SharePartitions:
             if led_share.due_ms != due_ms:
                 continue  # it was looked at earlier
             led_share.due_ms = None
-            key = led_share.core.key
+            key = led_share.share_partition.key
             if self._led.get(key) is not led_share:
                 continue
             settings = self.settings_of(key.group_id)
-            write = led_share.core.expire_locks(now_ms, settings)
+            write = led_share.share_partition.expire_locks(now_ms, settings)
             if write is not None:
                 led_share.lock_timeout_count += sum(
                     batch.last_offset - batch.first_offset + 1 for batch in write.state.batches
@@ -458,7 +468,7 @@ class SharePartitions:
                 self.trace.trace_release(led_share, write.state.batches, reason="locks")
                 self._persist(led_share, write)
                 self._purgatory.touch(key)
-                self.trace.caused_by(old_cause)
+                self.trace.set_cause(old_cause)
             self._time_locks(led_share)
         self._arm_lock_timer()
 
@@ -502,7 +512,7 @@ class SharePartitions:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._to_load.clear()
+        self._waiting_loads.clear()
 
     def _forget_all(self, keys: Iterable[ShareKey]) -> None:
         for key in keys:
@@ -510,8 +520,8 @@ class SharePartitions:
 
     def _forget_share_partition(self, led_share: LedShare) -> None:
         """Fence a share partition and drop it from the cache; the next fetch creates another."""
-        key = led_share.core.key
-        led_share.core.fence()
+        key = led_share.share_partition.key
+        led_share.share_partition.fence()
         if self._led.get(key) is not led_share:
             return
         del self._led[key]

@@ -115,11 +115,11 @@ class SharePersister:
         self._clock = clock
         self._tasks = tasks
         self._draw = draw
-        self._waiting: dict[tuple[BrokerId, int], dict[str, list[_PendingCommand]]] = {}
+        self._waiting_commands: dict[tuple[BrokerId, int], dict[str, list[_PendingCommand]]] = {}
         """(broker, API key) -> group -> commands of its next request."""
-        self._in_flight: dict[tuple[BrokerId, int], int] = {}
+        self._request_count_by_target: dict[tuple[BrokerId, int], int] = {}
         """Number of requests in flight; further ones queue behind them."""
-        self._pauses: dict[_PendingCommand, TimerHandle] = {}
+        self._pause_timers: dict[_PendingCommand, TimerHandle] = {}
         self._is_stopped = False
 
     def stop(self) -> None:
@@ -127,15 +127,15 @@ class SharePersister:
         self._is_stopped = True
         pending_commands = [
             pending_command
-            for groups in self._waiting.values()
-            for group_commands in groups.values()
+            for commands_by_group in self._waiting_commands.values()
+            for group_commands in commands_by_group.values()
             for pending_command in group_commands
         ]
-        self._waiting.clear()
-        for pending_command, timer in self._pauses.items():
+        self._waiting_commands.clear()
+        for pending_command, timer in self._pause_timers.items():
             timer.cancel()
             pending_commands.append(pending_command)
-        self._pauses.clear()
+        self._pause_timers.clear()
         for pending_command in pending_commands:
             self._fail_command(pending_command, ErrorCode.coordinator_not_available, _STOPPED)
 
@@ -186,37 +186,41 @@ class SharePersister:
                 )
             else:
                 pending_command.lookup_count = 0
-                commands_by_group = self._waiting.setdefault((broker, pending_command.api_key), {})
+                commands_by_group = self._waiting_commands.setdefault(
+                    (broker, pending_command.api_key), {}
+                )
                 commands_by_group.setdefault(pending_command.command.key.group_id, []).append(
                     pending_command
                 )
-        for broker_and_api in tuple(self._waiting):
+        for broker_and_api in tuple(self._waiting_commands):
             self._send_group_requests(broker_and_api)
 
     def _send_group_requests(self, broker_and_api: tuple[BrokerId, int]) -> None:
         """Send one request for each group with commands for a broker, unless requests are in flight
         to it.
         """
-        if self._is_stopped or self._in_flight.get(broker_and_api):
+        if self._is_stopped or self._request_count_by_target.get(broker_and_api):
             return
         broker, api_key = broker_and_api
-        for pending_commands in self._waiting.pop(broker_and_api, {}).values():
-            self._in_flight[broker_and_api] = self._in_flight.get(broker_and_api, 0) + 1
-            reply = self._peers.share_state(
+        for pending_commands in self._waiting_commands.pop(broker_and_api, {}).values():
+            self._request_count_by_target[broker_and_api] = (
+                self._request_count_by_target.get(broker_and_api, 0) + 1
+            )
+            pending_reply = self._peers.share_state(
                 broker, api_key, [pending_command.command for pending_command in pending_commands]
             )
-            reply.on_done(partial(self._on_answer, broker_and_api, pending_commands))
+            pending_reply.on_done(partial(self._on_answer, broker_and_api, pending_commands))
 
     def _on_answer(
         self,
         broker_and_api: tuple[BrokerId, int],
         pending_commands: list[_PendingCommand],
-        reply: Pending[Sequence[ShareAnswer]],
+        pending_reply: Pending[Sequence[ShareAnswer]],
     ) -> None:
-        self._in_flight[broker_and_api] -= 1
-        if not self._in_flight[broker_and_api]:
-            del self._in_flight[broker_and_api]
-        resolving_steps = self._resolve_answers(broker_and_api, pending_commands, reply)
+        self._request_count_by_target[broker_and_api] -= 1
+        if not self._request_count_by_target[broker_and_api]:
+            del self._request_count_by_target[broker_and_api]
+        resolving_steps = self._resolve_answers(broker_and_api, pending_commands, pending_reply)
         if len(pending_commands) <= SHARE_COMMANDS_AT_ONCE:
             run_to_end(resolving_steps)
         else:
@@ -227,13 +231,14 @@ class SharePersister:
         self,
         broker_and_api: tuple[BrokerId, int],
         pending_commands: list[_PendingCommand],
-        reply: Pending[Sequence[ShareAnswer]],
+        pending_reply: Pending[Sequence[ShareAnswer]],
     ) -> Generator[int, None, None]:
         """Pass on the answer of each command; then send the commands that have come meanwhile."""
-        if reply.error is None:
+        if pending_reply.error is None:
             # An answer names topic and partition, and not the group.
             answer_by_key = {
-                (answer.key.topic_id, answer.key.partition): answer for answer in reply.result()
+                (answer.key.topic_id, answer.key.partition): answer
+                for answer in pending_reply.result()
             }
             for pending_command in pending_commands:
                 key = pending_command.command.key
@@ -243,7 +248,7 @@ class SharePersister:
                 yield _ELEMENTS_PER_ANSWER
         else:
             for pending_command in pending_commands:
-                self._handle_failure(pending_command, reply.error)
+                self._handle_failure(pending_command, pending_reply.error)
                 yield _ELEMENTS_PER_ANSWER
         self._send_group_requests(broker_and_api)
 
@@ -319,10 +324,10 @@ class SharePersister:
         pause_ms = BACKOFF_MS * 2**attempt_count * self._draw(1 - JITTER, 1 + JITTER)
 
         def ask_again() -> None:
-            del self._pauses[pending_command]
+            del self._pause_timers[pending_command]
             self._queue_commands((pending_command,))
 
-        self._pauses[pending_command] = self._clock.call_later(
+        self._pause_timers[pending_command] = self._clock.call_later(
             int(min(pause_ms, BACKOFF_MAX_MS)), ask_again
         )
 

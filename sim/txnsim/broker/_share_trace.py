@@ -40,29 +40,29 @@ class ShareTrace:
         ``next`` is the offset of the next fetch; ``held`` lists the first acquired ranges as
         ``first-last:member``. An acknowledgement counts only once it is persisted.
         """
-        core = led_share.core
-        holders = islice(core.holders(SEARCHED_RANGES_MAX), LISTED_RANGES_MAX)
+        share_partition = led_share.share_partition
+        held_ranges = islice(share_partition.holders(SEARCHED_RANGES_MAX), LISTED_RANGES_MAX)
         return {
-            "start": core.start_offset,
-            "next": core.next_offset,
+            "start": share_partition.start_offset,
+            "next": share_partition.next_offset,
             "held": [
                 f"{first_offset}-{last_offset}:{member}"
-                for first_offset, last_offset, member in holders
+                for first_offset, last_offset, member in held_ranges
             ],
-            "isolation": self._isolation_of(core.key.group_id).name.lower(),
+            "isolation": self._isolation_of(share_partition.key.group_id).name.lower(),
         }
 
     def snapshot(self, led_share: LedShare) -> EventFields:
         return {**_name_fields(led_share), **self.state_fields(led_share), "node": self._node}
 
     def trace_load(self, led_share: LedShare, rejection: Rejection | None) -> None:
-        core = led_share.core
+        share_partition = led_share.share_partition
         event_data: EventFields = {
-            "state_epoch": core.state_epoch,
-            "leader_epoch": core.leader_epoch,
+            "state_epoch": share_partition.state_epoch,
+            "leader_epoch": share_partition.leader_epoch,
         }
         if rejection is None:
-            event_data["end"] = core.end_offset
+            event_data["end"] = share_partition.end_offset
         self._emit_event(
             "share.load",
             led_share,
@@ -101,15 +101,15 @@ class ShareTrace:
 
     def trace_lock_timeout(self, lock_ms: int) -> int:
         """Trace an acquisition lock that has timed out with records to release, and make it the
-        current cause. Return the previous cause, for ``caused_by``.
+        current cause. Return the previous cause, for ``set_cause``.
         """
         tracer, event_data = self._tracer, {"timer": "share.record.lock", "waited_ms": lock_ms}
         timer_event = tracer.emit("timer.fire", self._node, parents=(NO_CAUSE,), data=event_data)
-        return tracer.caused_by(timer_event)
+        return tracer.set_cause(timer_event)
 
-    def caused_by(self, event: int) -> None:
+    def set_cause(self, event: int) -> None:
         """Make an event the current cause again."""
-        self._tracer.caused_by(event)
+        self._tracer.set_cause(event)
 
     def trace_release(
         self,
@@ -154,7 +154,7 @@ class ShareTrace:
 
 
 def _name_fields(led_share: LedShare) -> EventFields:
-    return {"group": led_share.core.key.group_id, "tp": str(led_share.topic_partition)}
+    return {"group": led_share.share_partition.key.group_id, "tp": str(led_share.topic_partition)}
 
 
 def _batch_texts(batches: Iterable[StateBatch]) -> list[str]:

@@ -17,8 +17,8 @@ from txnsim.broker._peer_requests import PeerRequests
 from txnsim.broker._share_host import ShareHost
 from txnsim.broker._share_persister import SharePersister
 from txnsim.broker.coordinator_host import CoordinatorHost, GroupHost
-from txnsim.broker.fetch import Fetching
-from txnsim.broker.produce import Producing
+from txnsim.broker.fetch import FetchPath
+from txnsim.broker.produce import ProducePath
 from txnsim.broker.verification import VerificationQueues
 from txnsim.controller.controller import TopicToCreate
 from txnsim.coordinators.txn.service import TransactionCoordinator
@@ -66,7 +66,7 @@ from txnsim.types import (
 
 if TYPE_CHECKING:
     from txnsim.broker._share_partitions import Watched
-    from txnsim.broker.share_fetch import ShareFetching
+    from txnsim.broker.share_fetch import ShareFetchPath
     from txnsim.coordinators.group.service import GroupCoordinator
 
 
@@ -218,7 +218,7 @@ class Broker:
         )
         self.transaction_host = CoordinatorHost(
             topic=TRANSACTION_STATE_TOPIC,
-            coordinator=lambda: self.coordinator,
+            make_coordinator=lambda: self.coordinator,
             replicas=self.replicas,
             appends=self.appends,
             commits=self.commits,
@@ -237,7 +237,7 @@ class Broker:
         self.group_host = GroupHost(
             broker_id=self.broker_id,
             environment=environment,
-            settings=lambda: self.settings,
+            read_settings=lambda: self.settings,
             release_rules=self.release.rules,
             replicas=self.replicas,
             appends=self.appends,
@@ -246,7 +246,7 @@ class Broker:
             loading=self.loading,
             fault_points=self.fault_points,
             share_coordinators=lambda: self.share_persister,
-            latest_offset=self._latest_offset,
+            find_latest_offset=self._latest_offset,
             partition_count=_partitions_of(metadata.image, CONSUMER_OFFSETS_TOPIC),
         )
         self.coordinator = TransactionCoordinator(
@@ -260,7 +260,7 @@ class Broker:
             leader_of=self._leader_of,
             allocate_producer_ids=self._allocate_producer_ids,
             partition_count=_partitions_of(metadata.image, TRANSACTION_STATE_TOPIC),
-            timers=self._timers,
+            timer_gate=self._timers,
             release_rules=self.release.rules,
         )
         self.coordinator.level = _transaction_version(metadata.image)
@@ -298,7 +298,7 @@ class Broker:
             groups=self.group_host,
             rules=self.release.rules,
         )
-        self.producing = Producing(
+        self.producing = ProducePath(
             clock=environment.clock,
             tasks=environment.tasks,
             replicas=self.replicas,
@@ -308,7 +308,7 @@ class Broker:
             log_events=self.log_events,
             rules=self.release.rules,
         )
-        self.fetching = Fetching(
+        self.fetching = FetchPath(
             settings=lambda: self.settings,
             replicas=self.replicas,
             purgatory=self.purgatory,
@@ -327,10 +327,10 @@ class Broker:
             producing=self.producing,
             share_host=self.share_host,
         )
-        new_bits = environment.rng.stream(f"client-instances.b{self.broker_id}").getrandbits
+        draw_bits = environment.rng.stream(f"client-instances.b{self.broker_id}").getrandbits
         self.client_metrics = ClientMetrics(
             max_bytes=self.metadata.settings.telemetry_max_bytes,
-            new_id=lambda: uuid.UUID(int=new_bits(128), version=4),
+            new_id=lambda: uuid.UUID(int=draw_bits(128), version=4),
         )
         self.fetch_sessions = FetchSessions(
             slot_count=self.metadata.settings.max_incremental_fetch_session_cache_slots,
@@ -367,8 +367,8 @@ class Broker:
         self.coordinator.stop()
         self.group_host.stop()
         self.share_persister.stop()
-        if self.shares_made is not None:
-            self.shares_made.stop()
+        if self.made_share_fetching is not None:
+            self.made_share_fetching.stop()
         self.share_host.stop()
         self.isr_changes.stop()
         self.replica_fetchers.stop()
@@ -397,8 +397,8 @@ class Broker:
                 self.log_events.trace_leadership(
                     log, epoch, self.replicas.replica_count(topic_partition)
                 )
-            for partition in leadership_changes.regrouped_partitions:
-                self.log_events.trace_replicas(partition.log, len(partition.replicas))
+            for leader_partition in leadership_changes.regrouped_partitions:
+                self.log_events.trace_replicas(leader_partition.log, len(leader_partition.replicas))
         for topic_partition, _ in leadership_changes.lost_partitions:
             self.purgatory.release(topic_partition)
         for topic_partition in leadership_changes.deleted_partitions:
@@ -412,10 +412,10 @@ class Broker:
                 + len(leadership_changes.lost_partitions)
                 + len(leadership_changes.deleted_partitions)
             ) // CHANGES_PER_STEP
-        if self.shares_made is not None:
-            self.shares_made.apply(leadership_changes, image)
-        for partition in leadership_changes.regrouped_partitions:
-            self.watermarks.advance(partition)
+        if self.made_share_fetching is not None:
+            self.made_share_fetching.apply(leadership_changes, image)
+        for leader_partition in leadership_changes.regrouped_partitions:
+            self.watermarks.advance(leader_partition)
             yield 1
         if leadership_changes.followed_replicas or leadership_changes.unfollowed_partitions:
             self.replica_fetchers.apply(
@@ -435,14 +435,14 @@ class Broker:
         self.transaction_host.directory_failed()
         self.group_host.directory_failed()
         self.share_host.directory_failed()
-        if self.shares_made is not None:
-            self.shares_made.shares.forget_partitions(led_partitions)
+        if self.made_share_fetching is not None:
+            self.made_share_fetching.shares.forget_partitions(led_partitions)
         for topic_partition in led_partitions:
             self.purgatory.release(topic_partition)
         self.on_directory_failure()
 
-    async def up_to_date(self) -> None:
-        await self._intake.up_to_date()
+    async def wait_until_up_to_date(self) -> None:
+        await self._intake.wait_until_up_to_date()
 
     # Queries
 
@@ -451,30 +451,30 @@ class Broker:
         return self.group_host.coordinator
 
     @cached_property
-    def share_fetching(self) -> ShareFetching:
+    def share_fetching(self) -> ShareFetchPath:
         """ShareFetch and ShareAcknowledge at this leader; created by the first request."""
         from txnsim.broker._dead_letters import DeadLetters
         from txnsim.broker._share_meters import ShareMeter
         from txnsim.broker._share_partitions import SharePartitions
-        from txnsim.broker.share_fetch import ShareFetching
+        from txnsim.broker.share_fetch import ShareFetchPath
 
         environment = self.environment
         purgatory = cast("Purgatory[Watched]", self.purgatory)
-        return ShareFetching(
-            settings=lambda: self.settings,
+        return ShareFetchPath(
+            read_settings=lambda: self.settings,
             replicas=self.replicas,
-            fetching=self.fetching,
+            fetch_path=self.fetching,
             purgatory=purgatory,
             shares=SharePartitions(
                 clock=environment.clock,
                 tasks=environment.tasks,
-                settings=lambda: self.settings,
+                read_settings=lambda: self.settings,
                 replicas=self.replicas,
                 persister=self.share_persister,
                 letters=DeadLetters(
                     replicas=self.replicas,
                     peers=self.peers,
-                    settings=lambda: self.settings,
+                    read_settings=lambda: self.settings,
                     leader_of=self._leader_or_none,
                     make_topic=self._make_topic,
                     clock=environment.clock,
@@ -492,7 +492,7 @@ class Broker:
         )
 
     @property
-    def shares_made(self) -> ShareFetching | None:
+    def made_share_fetching(self) -> ShareFetchPath | None:
         """``share_fetching``, or None before the first request of a share group."""
         return self.__dict__.get("share_fetching")
 

@@ -96,7 +96,7 @@ class CoordinatorHost:
         self,
         *,
         topic: str,
-        coordinator: Callable[[], HostedCoordinator],
+        make_coordinator: Callable[[], HostedCoordinator],
         replicas: Replicas,
         appends: LeaderAppends,
         commits: Commits,
@@ -107,7 +107,7 @@ class CoordinatorHost:
 
         Args:
             topic: Topic of the coordinator's log.
-            coordinator: Makes the coordinator; called once, when first needed.
+            make_coordinator: Makes the coordinator; called once, when first needed.
             replicas: The broker's replicas.
             appends: Appends to the logs that the broker leads.
             commits: Tells when appended records are replicated.
@@ -116,14 +116,14 @@ class CoordinatorHost:
                 changed.
         """
         self._topic = topic
-        self._coordinator = coordinator
+        self._coordinator = make_coordinator
         self._replicas = replicas
         self._appends = appends
         self._commits = commits
         self._loading = loading
         self._is_count_fixed = is_count_fixed
-        self._led: dict[int, PartitionLog] = {}
-        self._loaded: dict[int, CoordinatorEpoch] = {}
+        self._led_logs: dict[int, PartitionLog] = {}
+        self._loaded_epochs: dict[int, CoordinatorEpoch] = {}
         """Partition -> epoch of its last load."""
 
     @cached_property
@@ -141,7 +141,7 @@ class CoordinatorHost:
             *((topic_partition, 0) for topic_partition in leadership_changes.deleted_partitions),
         )
         if any(topic_partition.topic == self._topic for topic_partition, _ in changed_partitions):
-            self._led = {
+            self._led_logs = {
                 topic_partition.partition: log
                 for topic_partition, log in self._replicas.led.items()
                 if topic_partition.topic == self._topic
@@ -158,7 +158,7 @@ class CoordinatorHost:
 
     def directory_failed(self) -> None:
         """Fail all appends, because the log directory has failed."""
-        self._led = {}
+        self._led_logs = {}
 
     def coordinator_of(self, key: str) -> BrokerId | None:
         """The live broker that coordinates a transactional id or group; None if there is none
@@ -180,7 +180,7 @@ class CoordinatorHost:
         partition = topic_partition.partition
 
         def unload_if_current(_verdict: FaultEffect | None) -> None:
-            if self._loaded.get(partition, epoch) <= epoch:
+            if self._loaded_epochs.get(partition, epoch) <= epoch:
                 self.coordinator.unload(partition, epoch)
 
         self._loading.fault_points.go_on(
@@ -192,7 +192,7 @@ class CoordinatorHost:
     ) -> None:
         log = self._replicas.hosted[topic_partition]
         partition = topic_partition.partition
-        self._loaded[partition] = CoordinatorEpoch(epoch)
+        self._loaded_epochs[partition] = CoordinatorEpoch(epoch)
         self.coordinator.begin_load(partition, CoordinatorEpoch(epoch))
         if self._is_count_fixed:
             partition_count = len(image.topics[self._topic].partitions)
@@ -216,7 +216,7 @@ class CoordinatorHost:
         )
 
     def _load_once_replicated(
-        self, log: PartitionLog, epoch: CoordinatorEpoch, load: Callable[[], None]
+        self, log: PartitionLog, epoch: CoordinatorEpoch, begin_load: Callable[[], None]
     ) -> None:
         """Load at once, as Kafka up to 4.4 does, although records of the log may still be lost. If
         the switch is on, first wait until the whole log is replicated.
@@ -224,13 +224,13 @@ class CoordinatorHost:
         log_end, topic_partition = log.log_end_offset, log.topic_partition
         must_wait = log.config.rules.loads_wait_for_replication and log.high_watermark < log_end
         if not must_wait:
-            load()
+            begin_load()
             return
 
-        def load_if_wanted(replication: Pending[ErrorCode]) -> None:
-            is_wanted = self._loaded.get(topic_partition.partition) == epoch
-            if is_wanted and replication.value in (_NO_ERROR, ErrorCode.request_timed_out):
-                self._load_once_replicated(log, epoch, load)
+        def load_if_wanted(pending_replication: Pending[ErrorCode]) -> None:
+            is_wanted = self._loaded_epochs.get(topic_partition.partition) == epoch
+            if is_wanted and pending_replication.value in (_NO_ERROR, ErrorCode.request_timed_out):
+                self._load_once_replicated(log, epoch, begin_load)
 
         self._commits.wait_for_commit(log, log_end - 1, timeout_ms=REPLICATION_CHECK_MS).on_done(
             load_if_wanted
@@ -239,23 +239,23 @@ class CoordinatorHost:
     # Log
 
     def admit(
-        self, partition_index: int, subject: Callable[[TopicPartition], Subject]
+        self, partition_index: int, subject_of: Callable[[TopicPartition], Subject]
     ) -> Awaitable[Rejection | None] | None:
         """Check before records are appended; None where nothing can delay or refuse them."""
         gate = self._appends.gate
         if (
             not (gate.fault_points.network.interceptor.is_armed or gate.disk.is_full)
-            or partition_index not in self._led
+            or partition_index not in self._led_logs
         ):
             return None
         topic_partition = TopicPartition(self._topic, partition_index)
-        return self._appends.admit(subject(topic_partition), COORDINATOR)
+        return self._appends.admit(subject_of(topic_partition), COORDINATOR)
 
     def append(
         self, partition_index: int, batch: bytes, *, guard: int = SENTINEL
     ) -> Appended | Rejection:
         """Append a batch to a partition that this broker leads."""
-        log = self._led.get(partition_index)
+        log = self._led_logs.get(partition_index)
         if log is None:
             return _NOT_LED
         append_batch = partial(append_coordinator, batch=batch, guard=guard)
@@ -266,16 +266,16 @@ class CoordinatorHost:
         partition_index: int,
         batch: bytes,
         *,
-        subject: Callable[[TopicPartition], Subject],
+        subject_of: Callable[[TopicPartition], Subject],
         timeout_ms: int,
         now_ms: int,
     ) -> ErrorCode | Awaitable[ErrorCode]:
         """Append a batch and wait for replication. Return the error code, or an awaitable of it."""
-        log, gate = self._led.get(partition_index), self._appends.gate
+        log, gate = self._led_logs.get(partition_index), self._appends.gate
         if log is None:
             return _NOT_LED.error
         if gate.fault_points.network.interceptor.is_armed or gate.disk.is_full:
-            return self._write_once_admitted(partition_index, batch, subject, timeout_ms)
+            return self._write_once_admitted(partition_index, batch, subject_of, timeout_ms)
         append_batch = partial(append_coordinator, batch=batch)
         append_outcome = self._appends.append_admitted(
             log, Batch(append_batch), now_ms=now_ms, needs_isr=True
@@ -290,36 +290,36 @@ class CoordinatorHost:
         self,
         partition_index: int,
         batch: bytes,
-        subject: Callable[[TopicPartition], Subject],
+        subject_of: Callable[[TopicPartition], Subject],
         timeout_ms: int,
     ) -> ErrorCode:
         topic_partition = TopicPartition(self._topic, partition_index)
-        rejection = await self._appends.admit(subject(topic_partition), COORDINATOR)
+        rejection = await self._appends.admit(subject_of(topic_partition), COORDINATOR)
         if rejection is not None:
             return rejection.error
         append_outcome = self.append(partition_index, batch)
         if isinstance(append_outcome, Rejection):
             return append_outcome.error
-        replication = self.wait_for_commit(
+        pending_replication = self.wait_for_commit(
             partition_index, append_outcome.last_offset, timeout_ms=timeout_ms
         )
-        return _NO_ERROR if replication is None else await replication
+        return _NO_ERROR if pending_replication is None else await pending_replication
 
     def leads(self, partition_index: int, coordinator_epoch: CoordinatorEpoch) -> bool:
         """Whether this broker leads the partition under this leader epoch, as far as it knows
         (TransactionStateManager.isCoordinatorFor).
         """
-        log = self._led.get(partition_index)
+        log = self._led_logs.get(partition_index)
         return log is not None and log.leader_epoch == coordinator_epoch
 
     def batch_bytes_max(self, partition_index: int) -> int:
         """The topic's ``max.message.bytes``; 0 where the partition is not led any more."""
-        log = self._led.get(partition_index)
+        log = self._led_logs.get(partition_index)
         return 0 if log is None else log.config.max_message_bytes
 
     def high_watermark_of(self, partition_index: int) -> int:
         """The high watermark; 0 where the partition is not led any more."""
-        log = self._led.get(partition_index)
+        log = self._led_logs.get(partition_index)
         return 0 if log is None else log.high_watermark
 
     def wait_for_commit(
@@ -328,7 +328,7 @@ class CoordinatorHost:
         """None if everything up to and including ``offset`` is replicated; else an awaitable of the
         outcome.
         """
-        log = self._led.get(partition_index)
+        log = self._led_logs.get(partition_index)
         if log is None:
             return ready_value(_NOT_LED.error)
         if log.high_watermark > offset:
@@ -355,7 +355,7 @@ class GroupHost(CoordinatorHost):
         *,
         broker_id: BrokerId,
         environment: Environment,
-        settings: Callable[[], Settings],
+        read_settings: Callable[[], Settings],
         release_rules: Rules,
         replicas: Replicas,
         appends: LeaderAppends,
@@ -364,12 +364,12 @@ class GroupHost(CoordinatorHost):
         loading: CoordinatorLoading,
         fault_points: BrokerFaultPoints,
         share_coordinators: Callable[[], SharePersister],
-        latest_offset: Callable[[TopicPartition], Awaitable[int | Rejection]],
+        find_latest_offset: Callable[[TopicPartition], Awaitable[int | Rejection]],
         partition_count: int | None = None,
     ) -> None:
         super().__init__(
             topic=CONSUMER_OFFSETS_TOPIC,
-            coordinator=self._make_coordinator,
+            make_coordinator=self._make_coordinator,
             replicas=replicas,
             appends=appends,
             commits=commits,
@@ -379,20 +379,20 @@ class GroupHost(CoordinatorHost):
         self._environment = environment
         self._rules = release_rules
         self._partitions = partition_count
-        self._static_settings = settings()
+        self._static_settings = read_settings()
         self._is_running = False
-        self._made: GroupCoordinator | None = None
-        self._expiry: TimerHandle | None = None
+        self._made_coordinator: GroupCoordinator | None = None
+        self._expiry_timer: TimerHandle | None = None
         self._timers = timer_gate(fault_points)
         self._tasks = environment.tasks
         self._fault_points = fault_points
-        self._completions: dict[Pending[ErrorCode], None] = {}
+        self._pending_completions: dict[Pending[ErrorCode], None] = {}
         """Completions of ended transactions whose positions a fault keeps from their groups."""
         self._clock = environment.clock
-        self._settings = settings
+        self._settings = read_settings
         self._verification = verification
         self._share_coordinators = share_coordinators
-        self._latest_offset = latest_offset
+        self._latest_offset = find_latest_offset
         self._image = replicas.image
 
     def _make_coordinator(self) -> GroupCoordinator:
@@ -402,61 +402,61 @@ class GroupHost(CoordinatorHost):
         from txnsim.coordinators.group.service import GroupCoordinator
 
         environment, replicas = self._environment, self._replicas
-        new_id = _ids(environment.rng.stream(f"member-ids.b{self._broker_id}").getrandbits)
-        self._made = coordinator = GroupCoordinator(
+        make_id = _ids(environment.rng.stream(f"member-ids.b{self._broker_id}").getrandbits)
+        self._made_coordinator = coordinator = GroupCoordinator(
             broker_id=self._broker_id,
             clock=environment.clock,
             settings=self._static_settings,
             release_rules=self._rules,
-            dynamic_settings=self._settings,
+            read_settings=self._settings,
             tasks=environment.tasks,
             log=self,
-            image=lambda: replicas.image,
-            new_id=lambda: str(new_id()),
-            new_short_id=lambda: short_id(new_id),
+            read_image=lambda: replicas.image,
+            make_id=lambda: str(make_id()),
+            make_short_id=lambda: short_id(make_id),
             partition_count=self._partitions,
             tracer=environment.tracer,
             share_coordinators=self._share_coordinators(),
-            latest_offset=self._latest_offset,
+            find_latest_offset=self._latest_offset,
         )
         coordinator.is_running = self._is_running
         return coordinator
 
     @property
-    def made(self) -> GroupCoordinator | None:
+    def made_coordinator(self) -> GroupCoordinator | None:
         """The coordinator; None if no request has needed it yet."""
-        return self._made
+        return self._made_coordinator
 
     # Life
 
     def start(self) -> None:
         """Arm the expiry timer and accept requests about groups."""
         self._is_running = True
-        if self._made is not None:
-            self._made.is_running = True
+        if self._made_coordinator is not None:
+            self._made_coordinator.is_running = True
         self._arm_expiry()
 
     def _arm_expiry(self) -> None:
         interval_ms = self._static_settings.offsets_retention_check_interval_ms
-        self._expiry = self._clock.call_at(
+        self._expiry_timer = self._clock.call_at(
             self._clock.now_ms() + interval_ms,
             lambda: self._timers("offsets-expiration", self._expire, self._arm_expiry),
         )
 
     def _expire(self) -> None:
         self._arm_expiry()
-        if self._made is not None:
-            self._made.expire()
+        if self._made_coordinator is not None:
+            self._made_coordinator.expire()
 
     def stop(self) -> None:
         """Release all groups; answer every request that waits for positions."""
         self._is_running = False
-        if self._expiry is not None:
-            self._expiry.cancel()
-        if self._made is not None:
-            self._made.stop()
-        for completion in tuple(self._completions):
-            completion.resolve(ErrorCode.not_leader_or_follower)
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
+        if self._made_coordinator is not None:
+            self._made_coordinator.stop()
+        for pending_completion in tuple(self._pending_completions):
+            pending_completion.resolve(ErrorCode.not_leader_or_follower)
 
     # Leadership
 
@@ -465,8 +465,8 @@ class GroupHost(CoordinatorHost):
         super().apply(leadership_changes, image)
         old_image, self._image = self._image, image
         deleted_topics = {topic.name: topic.topic_id for topic in image.deleted_topics(old_image)}
-        if deleted_topics and self._made is not None:
-            self._made.topics_deleted(deleted_topics)
+        if deleted_topics and self._made_coordinator is not None:
+            self._made_coordinator.topics_deleted(deleted_topics)
 
     # Transactions
 
@@ -479,7 +479,7 @@ class GroupHost(CoordinatorHost):
             The guard to pass with the append, or why the coordinator refused.
         """
         adds_partition = operation is TransactionOperation.ADD_PARTITION
-        log = self._replicas.leader(TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_index))
+        log = self._replicas.leader_log(TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_index))
         if isinstance(log, Rejection):
             return log
         if not adds_partition and not (
@@ -487,7 +487,7 @@ class GroupHost(CoordinatorHost):
             and log.config.rules.offset_commits_are_verified  # KAFKA-15449
         ):
             return SENTINEL
-        guard = start_verification(
+        guard_or_rejection = start_verification(
             log,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
@@ -495,19 +495,19 @@ class GroupHost(CoordinatorHost):
             supports_epoch_bump=adds_partition,
             now_ms=self._clock.now_ms(),
         )
-        if isinstance(guard, Rejection) or guard == SENTINEL:
-            return guard
+        if isinstance(guard_or_rejection, Rejection) or guard_or_rejection == SENTINEL:
+            return guard_or_rejection
         topic_partition = log.topic_partition
-        errors = await self._verification.ask(
+        error_by_partition = await self._verification.ask(
             transactional_id=producer.transactional_id,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             partitions=(topic_partition,),
             operation=operation,
         )
-        error = errors.get(topic_partition)
+        error = error_by_partition.get(topic_partition)
         if error is None:
-            return guard
+            return guard_or_rejection
         return Rejection(
             error=error,
             reason=f"{topic_partition} is not part of transaction {producer.transactional_id}",
@@ -534,18 +534,18 @@ class GroupHost(CoordinatorHost):
         if not self._fault_points.is_armed:
             self.coordinator.marker_written(topic_partition.partition, marker, offset)
             return None
-        completion: Pending[ErrorCode] = Pending(self._tasks)
-        self._completions[completion] = None
-        completion.on_done(lambda finished: self._completions.pop(finished, None))
+        pending_completion: Pending[ErrorCode] = Pending(self._tasks)
+        self._pending_completions[pending_completion] = None
+        pending_completion.on_done(lambda finished: self._pending_completions.pop(finished, None))
 
-        def complete(verdict: FaultEffect | None) -> None:
-            error = ErrorCode(error_in(verdict))
-            if not error and not is_lost(verdict):
+        def complete(fault_effect: FaultEffect | None) -> None:
+            error = ErrorCode(error_in(fault_effect))
+            if not error and not is_lost(fault_effect):
                 if self.coordinator.owns(topic_partition.partition):
                     self.coordinator.marker_written(topic_partition.partition, marker, offset)
                 else:
                     error = ErrorCode.not_leader_or_follower
-            completion.resolve(error)
+            pending_completion.resolve(error)
 
         self._fault_points.go_on(
             complete,
@@ -556,18 +556,18 @@ class GroupHost(CoordinatorHost):
                 committed=marker.committed,
             ),
         )
-        return completion
+        return pending_completion
 
 
-def short_id(new_id: Callable[[], uuid.UUID]) -> str:
+def short_id(make_id: Callable[[], uuid.UUID]) -> str:
     """A new id in Kafka's form, for members of the consumer protocol. It does not begin with a dash
     (Uuid.randomUuid), which a command line would take for an option.
     """
     while True:
-        id_text = uuid_text(new_id())
+        id_text = uuid_text(make_id())
         if not id_text.startswith("-"):
             return id_text
 
 
-def _ids(random_bits: Callable[[int], int]) -> Callable[[], uuid.UUID]:
-    return lambda: uuid.UUID(int=random_bits(128), version=4)
+def _ids(draw_bits: Callable[[int], int]) -> Callable[[], uuid.UUID]:
+    return lambda: uuid.UUID(int=draw_bits(128), version=4)

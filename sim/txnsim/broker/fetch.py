@@ -101,13 +101,13 @@ class _EnoughBytes(msgspec.Struct, eq=False):
 
     _command: FetchCommand
     _available: Callable[[FetchCommand, FetchPartition], int | None]
-    _known: dict[TopicPartition, int] = {}
+    _known_bytes: dict[TopicPartition, int] = {}
     """Available bytes of the partitions that have any."""
     by_partition: dict[TopicPartition, FetchPartition | list[FetchPartition]] = {}
     _is_ready: bool = False
     _is_wrong: bool = False
-    _total: int = 0
-    _touched: dict[TopicPartition, None] = {}
+    _total_bytes: int = 0
+    _touched_partitions: dict[TopicPartition, None] = {}
 
     @property
     def client_id(self) -> str:
@@ -120,8 +120,8 @@ class _EnoughBytes(msgspec.Struct, eq=False):
             return False
         fetched_partitions = self.by_partition.get(topic_partition, [])
         return any(
-            partition.fetch_offset >= stable_offset
-            for partition in (
+            fetch_partition.fetch_offset >= stable_offset
+            for fetch_partition in (
                 fetched_partitions
                 if isinstance(fetched_partitions, list)
                 else (fetched_partitions,)
@@ -129,13 +129,13 @@ class _EnoughBytes(msgspec.Struct, eq=False):
         )
 
     def add(self, partitions: Sequence[FetchPartition]) -> None:
-        for partition in partitions:
-            topic_partition = partition.topic_partition
-            earlier_partition = self.by_partition.setdefault(topic_partition, partition)
+        for fetch_partition in partitions:
+            topic_partition = fetch_partition.topic_partition
+            earlier_partition = self.by_partition.setdefault(topic_partition, fetch_partition)
             if isinstance(earlier_partition, list):
-                earlier_partition.append(partition)
-            elif earlier_partition is not partition:
-                self.by_partition[topic_partition] = [earlier_partition, partition]
+                earlier_partition.append(fetch_partition)
+            elif earlier_partition is not fetch_partition:
+                self.by_partition[topic_partition] = [earlier_partition, fetch_partition]
 
     async def prepare(self, pace: Pace | None) -> bool:
         """Measure the available bytes of all partitions; returns whether the fetch need not wait
@@ -146,38 +146,38 @@ class _EnoughBytes(msgspec.Struct, eq=False):
             if pace is not None and pace.has_done(1):
                 await pace.yield_turn()
         self._is_ready = True
-        for topic_partition in self._touched:
+        for topic_partition in self._touched_partitions:
             self._measure(topic_partition)
-        return self._is_wrong or self._total >= self._command.min_bytes
+        return self._is_wrong or self._total_bytes >= self._command.min_bytes
 
     def __call__(self, topic_partition: TopicPartition) -> bool:
         """Whether the fetch is complete after a change of this partition."""
         if not self._is_ready:
-            self._touched[topic_partition] = None
+            self._touched_partitions[topic_partition] = None
             return False
         if self._is_wrong:
             return True
         self._measure(topic_partition)
-        return self._is_wrong or self._total >= self._command.min_bytes
+        return self._is_wrong or self._total_bytes >= self._command.min_bytes
 
     def _measure(self, topic_partition: TopicPartition) -> None:
         fetched_partitions = self.by_partition[topic_partition]
         available_bytes = 0
-        for partition in (
+        for fetch_partition in (
             fetched_partitions if isinstance(fetched_partitions, list) else (fetched_partitions,)
         ):
-            partition_bytes = self._available(self._command, partition)
+            partition_bytes = self._available(self._command, fetch_partition)
             if partition_bytes is None:
                 self._is_wrong = True
                 return
             available_bytes += partition_bytes
-        known_bytes = self._known.get(topic_partition, 0)
+        known_bytes = self._known_bytes.get(topic_partition, 0)
         if available_bytes != known_bytes:
-            self._known[topic_partition] = available_bytes
-            self._total += available_bytes - known_bytes
+            self._known_bytes[topic_partition] = available_bytes
+            self._total_bytes += available_bytes - known_bytes
 
 
-class Fetching(msgspec.Struct, kw_only=True, eq=False):
+class FetchPath(msgspec.Struct, kw_only=True, eq=False):
     """The fetch path of one broker."""
 
     fault_points: BrokerFaultPoints
@@ -255,7 +255,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         return not has_answer or total_bytes >= command.min_bytes
 
     async def _wait_for_records(self, command: FetchCommand, pace: Pace | None) -> None:
-        enough_check = _EnoughBytes(command, self._available)
+        enough_check = _EnoughBytes(command, self._available_bytes)
         partitions = command.partitions
         if pace is None:
             enough_check.add(partitions)
@@ -292,40 +292,42 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
             return NO_CAUSE
         held_partitions = [
             str(log.topic_partition)
-            for partition in command.partitions
-            if not isinstance(log := self._log(command, partition), Rejection)
-            and partition.fetch_offset >= log.last_stable_offset < log.high_watermark
+            for fetch_partition in command.partitions
+            if not isinstance(log := self._log(command, fetch_partition), Rejection)
+            and fetch_partition.fetch_offset >= log.last_stable_offset < log.high_watermark
         ]
         if not held_partitions:
             return NO_CAUSE
         event_data = {"partitions": held_partitions, "client": command.client_id or ""}
         return self.tracer.emit("reader.wait", self.node, data=event_data)
 
-    def _available(self, command: FetchCommand, partition: FetchPartition) -> int | None:
+    def _available_bytes(
+        self, command: FetchCommand, fetch_partition: FetchPartition
+    ) -> int | None:
         """Available bytes of one partition; None for an error, which completes the fetch."""
-        log = self._log(command, partition)
+        log = self._log(command, fetch_partition)
         if isinstance(log, Rejection):
             return None
-        if not log.log_start_offset <= partition.fetch_offset <= log.log_end_offset:
+        if not log.log_start_offset <= fetch_partition.fetch_offset <= log.log_end_offset:
             return None
         readable_bytes = log.readable_bytes(
-            partition.fetch_offset, command.isolation, reads_to_log_end=command.is_to_log_end
+            fetch_partition.fetch_offset, command.isolation, reads_to_log_end=command.is_to_log_end
         )
-        return min(readable_bytes, partition.max_bytes)
+        return min(readable_bytes, fetch_partition.max_bytes)
 
     async def _read_partitions(self, command: FetchCommand, pace: Pace | None) -> Outcomes:
         fetch_outcomes: Outcomes = []
         bytes_left = _BytesLeft(min(command.max_bytes, self.settings().fetch_max_bytes))
-        for partition in command.partitions:
-            log = self._find_log(command, partition)
+        for fetch_partition in command.partitions:
+            log = self._find_log(command, fetch_partition)
             was_all_stable = False
             if self.fault_points.is_armed and not isinstance(log, FetchOutcome):
                 # A fault here strikes between the check of a log and the read.
                 was_all_stable = log.is_all_stable
-                log = await self._find_log_after_fault(command, partition)
+                log = await self._find_log_after_fault(command, fetch_partition)
             if not isinstance(log, FetchOutcome):
                 log = self._read_partition(
-                    command, partition, log, bytes_left, was_all_stable=was_all_stable
+                    command, fetch_partition, log, bytes_left, was_all_stable=was_all_stable
                 )
             bytes_left.take(log.size_bytes)
             fetch_outcomes.append(log)
@@ -334,42 +336,48 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         return fetch_outcomes
 
     def _find_log(
-        self, command: FetchCommand, partition: FetchPartition
+        self, command: FetchCommand, fetch_partition: FetchPartition
     ) -> PartitionLog | FetchOutcome:
         """The log to read, or the outcome if there is nothing to read."""
-        log = self._log(command, partition)
+        log = self._log(command, fetch_partition)
         if isinstance(log, Rejection):
             return FetchOutcome(error=log.error)
-        divergence = _divergence(log, partition) if partition.last_fetched_epoch >= 0 else None
-        return log if divergence is None else divergence
+        divergence_outcome = (
+            _divergence(log, fetch_partition) if fetch_partition.last_fetched_epoch >= 0 else None
+        )
+        return log if divergence_outcome is None else divergence_outcome
 
     async def _find_log_after_fault(
-        self, command: FetchCommand, partition: FetchPartition
+        self, command: FetchCommand, fetch_partition: FetchPartition
     ) -> PartitionLog | FetchOutcome:
         """Wait for faults that delay the read, then find the log or the error."""
-        verdict = await self.fault_points.verdict(
-            FaultPoint.LOG_READ, Subject(partitions=(partition.topic_partition,))
+        fault_effect = await self.fault_points.verdict(
+            FaultPoint.LOG_READ, Subject(partitions=(fetch_partition.topic_partition,))
         )
-        error = error_in(verdict)
-        return FetchOutcome(error=ErrorCode(error)) if error else self._find_log(command, partition)
+        error = error_in(fault_effect)
+        return (
+            FetchOutcome(error=ErrorCode(error))
+            if error
+            else self._find_log(command, fetch_partition)
+        )
 
     def _read_partition(
         self,
         command: FetchCommand,
-        partition: FetchPartition,
+        fetch_partition: FetchPartition,
         log: PartitionLog,
         bytes_left: _BytesLeft,
         *,
         was_all_stable: bool,
     ) -> FetchOutcome:
         if command.client_rack:
-            redirection = self._redirection(command, partition, log)
+            redirection = self._redirection(command, fetch_partition, log)
             if redirection is not None:
                 return redirection
         assumes_stable = was_all_stable and not log.config.rules.reads_know_one_high_watermark
         log_read = log.read(
-            partition.fetch_offset,
-            max_bytes=min(bytes_left.bytes, partition.max_bytes),
+            fetch_partition.fetch_offset,
+            max_bytes=min(bytes_left.bytes, fetch_partition.max_bytes),
             isolation=command.isolation,
             reads_one_batch_at_least=bytes_left.must_progress,
             reads_to_log_end=command.is_to_log_end,
@@ -390,14 +398,14 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
                 return FetchOutcome(error=log_read.error)
 
     def _redirection(
-        self, command: FetchCommand, partition: FetchPartition, log: PartitionLog
+        self, command: FetchCommand, fetch_partition: FetchPartition, log: PartitionLog
     ) -> FetchOutcome | None:
         """The outcome without records that leads a consumer to a replica in its rack; None if it
         reads here (ReplicaManager.readFromLog).
         """
         if command.replica_id >= 0 or self.settings().replica_selector_class != RACK_SELECTOR:
             return None
-        replicas, topic_partition = self.replicas, partition.topic_partition
+        replicas, topic_partition = self.replicas, fetch_partition.topic_partition
         replicated_log = replicas.replicated.get(topic_partition)
         if replicated_log is None or topic_partition not in replicas.led:
             return None
@@ -406,7 +414,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
             leader_id=replicas.broker_id,
             brokers=replicas.image.brokers,
             client_rack=command.client_rack,
-            fetch_offset=partition.fetch_offset,
+            fetch_offset=fetch_partition.fetch_offset,
         )
         if broker_id is None:
             return None
@@ -417,60 +425,66 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
             preferred_replica=broker_id,
         )
 
-    def _log(self, command: FetchCommand, partition: FetchPartition) -> PartitionLog | Rejection:
-        if partition.naming is not Naming.NAMED:
-            return self._naming_rejection(partition)
-        topic_partition, leader_epoch = partition.topic_partition, partition.current_leader_epoch
+    def _log(
+        self, command: FetchCommand, fetch_partition: FetchPartition
+    ) -> PartitionLog | Rejection:
+        if fetch_partition.naming is not Naming.NAMED:
+            return self._naming_rejection(fetch_partition)
+        topic_partition, leader_epoch = (
+            fetch_partition.topic_partition,
+            fetch_partition.current_leader_epoch,
+        )
         if not command.reads_leader_only:
-            return self.replicas.replica(topic_partition, current_leader_epoch=leader_epoch)
-        log = self.replicas.leader(topic_partition, current_leader_epoch=leader_epoch)
+            return self.replicas.replica_log(topic_partition, current_leader_epoch=leader_epoch)
+        log = self.replicas.leader_log(topic_partition, current_leader_epoch=leader_epoch)
         if command.is_follower and not isinstance(log, Rejection):
-            return self._unknown_follower(command, partition) or log
+            return self._unknown_follower(command, fetch_partition) or log
         return log
 
     def _unknown_follower(
-        self, command: FetchCommand, partition: FetchPartition
+        self, command: FetchCommand, fetch_partition: FetchPartition
     ) -> Rejection | None:
         """The error for a follower that is not a replica of the partition, or is its leader
         (Partition.followerReplicaOrThrow).
         """
-        replicated_log = self.replicas.replicated.get(partition.topic_partition)
+        replicated_log = self.replicas.replicated.get(fetch_partition.topic_partition)
         if replicated_log is not None and command.replica_id in replicated_log.followers:
             return None
         error = (
             ErrorCode.unknown_leader_epoch
-            if partition.current_leader_epoch >= 0
+            if fetch_partition.current_leader_epoch >= 0
             else ErrorCode.not_leader_or_follower
         )
         return Rejection(
             error=error,
-            reason=f"broker {command.replica_id} is no follower of {partition.topic_partition}",
+            reason=f"broker {command.replica_id} is no follower of"
+            f" {fetch_partition.topic_partition}",
         )
 
-    def _naming_rejection(self, partition: FetchPartition) -> Rejection:
+    def _naming_rejection(self, fetch_partition: FetchPartition) -> Rejection:
         """The error for a topic id without a name, or whose name belongs to another topic by
         now.
         """
-        if partition.naming is Naming.NO_NAME:
+        if fetch_partition.naming is Naming.NO_NAME:
             return Rejection(error=ErrorCode.unknown_topic_id, reason="no topic has this id")
-        log = self.replicas.replica(partition.topic_partition)
+        log = self.replicas.replica_log(fetch_partition.topic_partition)
         if isinstance(log, Rejection):
             return log
         return Rejection(
             error=ErrorCode.inconsistent_topic_id,
-            reason=f"{partition.topic_partition} has another topic id than the session",
+            reason=f"{fetch_partition.topic_partition} has another topic id than the session",
         )
 
 
-def _divergence(log: PartitionLog, partition: FetchPartition) -> FetchOutcome | None:
+def _divergence(log: PartitionLog, fetch_partition: FetchPartition) -> FetchOutcome | None:
     """The outcome if the reader's last epoch ended at another offset in this log; None if it did
     not (Partition.readRecords).
     """
-    epoch_end = log.end_offset_for_epoch(partition.last_fetched_epoch)
+    epoch_end = log.end_offset_for_epoch(fetch_partition.last_fetched_epoch)
     epoch, end_offset = epoch_end.leader_epoch, epoch_end.end_offset
     if epoch < 0 or end_offset < 0:
         return FetchOutcome(error=ErrorCode.offset_out_of_range)
-    if epoch < partition.last_fetched_epoch or end_offset < partition.fetch_offset:
+    if epoch < fetch_partition.last_fetched_epoch or end_offset < fetch_partition.fetch_offset:
         return FetchOutcome(
             high_watermark=log.high_watermark,
             last_stable_offset=log.last_stable_offset,

@@ -39,13 +39,13 @@ class LookAhead:
         self.payload: memoryview | None = None
         """Records of the batch if they were decompressed beside the loop; until ``leave``."""
 
-    async def newest(self, header: BatchHeader, batch: ReceivedBatch) -> Newest:
+    async def find_newest_timestamp(self, header: BatchHeader, batch: ReceivedBatch) -> Newest:
         """The newest timestamp of the records, or why the batch can't contain what its header says.
         Call ``leave`` afterwards.
         """
-        return await self.take(newest_in_steps(header, batch))
+        return await self.run_steps(newest_in_steps(header, batch))
 
-    async def take(self, steps: Steps[T]) -> T:
+    async def run_steps(self, steps: Steps[T]) -> T:
         """The result of the steps, with waits if they exceed a slice. Call ``leave`` afterwards."""
         self.was_heavy = False
         spent_ns = 0

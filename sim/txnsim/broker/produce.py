@@ -27,7 +27,7 @@ from txnsim.faults.subjects import Subject
 from txnsim.log.answers import Appended, AppendRejection
 from txnsim.log.leader_append import append_client, start_verification
 from txnsim.log.partition_log import PartitionLog
-from txnsim.log.validation import Reread, check_size, is_heavy_to_check, reread
+from txnsim.log.validation import RereadBatch, check_size, is_heavy_to_check, reread
 from txnsim.log.verification import SENTINEL
 from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import Replicas
@@ -83,12 +83,12 @@ class ProduceOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 Outcomes = dict[TopicPartition, ProduceOutcome]
 _header_of: Final = attrgetter("header")
 _partition_of: Final = attrgetter("topic_partition")
-ScanResults = Mapping[TopicPartition, AppendRejection | Reread | int]
+ScanResults = Mapping[TopicPartition, AppendRejection | RereadBatch | int]
 """The result of scanning each heavy batch, before anything is decided."""
 NO_SCAN_RESULTS: Final[ScanResults] = {}
 
 
-class Producing(msgspec.Struct, kw_only=True, eq=False):
+class ProducePath(msgspec.Struct, kw_only=True, eq=False):
     """The produce path of one broker."""
 
     rules: Rules
@@ -105,10 +105,10 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         partitions if given a pace.
         """
         outcome_by_partition: Outcomes = {}
-        guards: dict[TopicPartition, int] = {}
-        newest = NO_SCAN_RESULTS
+        guard_by_partition: dict[TopicPartition, int] = {}
+        newest_by_partition = NO_SCAN_RESULTS
         if is_heavy_to_check(map(_header_of, command.partitions)):
-            newest = await self._look_ahead(command)
+            newest_by_partition = await self._look_ahead(command)
         transactional_parts = []
         for partition_batch in command.partitions:
             # ReplicaManager: a batch without a producer is of no transaction, whatever it says.
@@ -129,7 +129,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                 or self.replicas.dynamic_settings.transaction_partition_verification_enable
             ):
                 unverified_batches = self._take_guards(
-                    command, transactional_parts, guards, outcome_by_partition
+                    command, transactional_parts, guard_by_partition, outcome_by_partition
                 )
                 if unverified_batches:
                     assert command.transactional_id is not None
@@ -142,14 +142,18 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                         partitions=tuple(map(_partition_of, unverified_batches)),
                         operation=command.operation,
                     )
-                    errors = await ask_coordinator()
-                    if ErrorCode.concurrent_transactions in errors.values():
-                        errors = await self._ask_again(command, ask_coordinator, errors)
-                    for partition, error in errors.items():
+                    error_by_partition = await ask_coordinator()
+                    if ErrorCode.concurrent_transactions in error_by_partition.values():
+                        error_by_partition = await self._ask_again(
+                            command, ask_coordinator, error_by_partition
+                        )
+                    for partition, error in error_by_partition.items():
                         outcome_by_partition[partition] = _unverified_outcome(
                             error, command.operation, self.rules
                         )
-        appends = await self._append(command, guards, outcome_by_partition, newest, pace)
+        appends = await self._append(
+            command, guard_by_partition, outcome_by_partition, newest_by_partition, pace
+        )
         if command.acks == ACKS_ALL and self.commits.are_late(appends):
             replication_errors = await self.commits.wait(appends, timeout_ms=command.timeout_ms)
             for partition, error in replication_errors.items():
@@ -162,7 +166,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
     async def _look_ahead(self, command: ProduceCommand) -> ScanResults:
         """Scan the records before anything is decided, in slices between which requests run."""
         look_ahead = LookAhead(self.tasks)
-        newest_by_partition: dict[TopicPartition, AppendRejection | Reread | int] = {}
+        newest_by_partition: dict[TopicPartition, AppendRejection | RereadBatch | int] = {}
         for partition_batch in command.partitions:
             try:
                 newest_by_partition[partition_batch.topic_partition] = await self._look_at_records(
@@ -174,8 +178,8 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
 
     async def _look_at_records(
         self, look_ahead: LookAhead, partition_batch: ProducePartition
-    ) -> AppendRejection | Reread | int:
-        log = self.replicas.leader(partition_batch.topic_partition)
+    ) -> AppendRejection | RereadBatch | int:
+        log = self.replicas.leader_log(partition_batch.topic_partition)
         if (
             isinstance(log, PartitionLog)
             and partition_batch.header.size > log.config.max_message_bytes
@@ -183,15 +187,21 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
             size_rejection = check_size(partition_batch.header.size, log.config)
             assert size_rejection is not None
             return size_rejection
-        newest = await look_ahead.newest(partition_batch.header, partition_batch.batch)
-        log = self.replicas.leader(partition_batch.topic_partition)
-        if not look_ahead.was_heavy or not isinstance(newest, int) or isinstance(log, Rejection):
-            return newest
+        newest_timestamp = await look_ahead.find_newest_timestamp(
+            partition_batch.header, partition_batch.batch
+        )
+        log = self.replicas.leader_log(partition_batch.topic_partition)
+        if (
+            not look_ahead.was_heavy
+            or not isinstance(newest_timestamp, int)
+            or isinstance(log, Rejection)
+        ):
+            return newest_timestamp
         reread_batch = partial(
             reread,
             partition_batch.header,
             partition_batch.batch,
-            newest,
+            newest_timestamp,
             topic_partition=partition_batch.topic_partition,
             config=log.config,
             now_ms=self.clock.now_ms(),
@@ -200,7 +210,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         )
         reread_result = await look_ahead.do_beside_loop(reread_batch)
         if reread_result is None:
-            return newest
+            return newest_timestamp
         return msgspec.structs.replace(reread_result, read_at_ms=self.clock.now_ms())
 
     # Verification
@@ -209,7 +219,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         self,
         command: ProduceCommand,
         transactional_batches: list[ProducePartition],
-        guards: dict[TopicPartition, int],
+        guard_by_partition: dict[TopicPartition, int],
         outcome_by_partition: Outcomes,
     ) -> list[ProducePartition]:
         """Record each partition's guard or error; return the partitions that the coordinator must
@@ -221,8 +231,10 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         for partition_batch in transactional_batches:
             header = partition_batch.header
             topic_partition = partition_batch.topic_partition
-            log = self.replicas.led.get(topic_partition) or self.replicas.leader(topic_partition)
-            guard = (
+            log = self.replicas.led.get(topic_partition) or self.replicas.leader_log(
+                topic_partition
+            )
+            guard_or_rejection = (
                 log
                 if isinstance(log, Rejection)
                 else start_verification(
@@ -234,15 +246,17 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                     now_ms=now_ms,
                 )
             )
-            if isinstance(guard, Rejection):
-                outcome_by_partition[topic_partition] = ProduceOutcome(error=guard.error)
+            if isinstance(guard_or_rejection, Rejection):
+                outcome_by_partition[topic_partition] = ProduceOutcome(
+                    error=guard_or_rejection.error
+                )
                 if self.log_events.tracer.on:
                     self.log_events.trace_refusal(
-                        topic_partition, header, guard, command.transactional_id
+                        topic_partition, header, guard_or_rejection, command.transactional_id
                     )
             else:
-                guards[topic_partition] = guard
-                if guard != SENTINEL:
+                guard_by_partition[topic_partition] = guard_or_rejection
+                if guard_or_rejection != SENTINEL:
                     unverified_batches.append(partition_batch)
         return unverified_batches
 
@@ -250,7 +264,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         self,
         command: ProduceCommand,
         ask_coordinator: Callable[[], Pending[Errors]],
-        errors: Errors,
+        error_by_partition: Errors,
     ) -> Errors:
         """Repeat an implicit add while the previous transaction is still ending (KAFKA-18654)."""
         settings = self.replicas.dynamic_settings
@@ -261,12 +275,12 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         while (
             command.operation is TransactionOperation.ADD_PARTITION
             and self.rules.implicit_add_is_repeated
-            and ErrorCode.concurrent_transactions in errors.values()
+            and ErrorCode.concurrent_transactions in error_by_partition.values()
             and self.clock.monotonic_ms() - started_ms < patience_ms
         ):
             await self._pause(settings.add_partitions_to_txn_retry_backoff_ms)
-            errors = await ask_coordinator()
-        return errors
+            error_by_partition = await ask_coordinator()
+        return error_by_partition
 
     async def _pause(self, pause_ms: int) -> None:
         pause_end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -281,7 +295,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
     async def _append(
         self,
         command: ProduceCommand,
-        guards: dict[TopicPartition, int],
+        guard_by_partition: dict[TopicPartition, int],
         outcome_by_partition: Outcomes,
         newest_by_partition: ScanResults,
         pace: Pace | None,
@@ -297,7 +311,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                     partial(
                         append_client,
                         batch=partition_batch.batch,
-                        guard=guards.get(topic_partition, SENTINEL),
+                        guard=guard_by_partition.get(topic_partition, SENTINEL),
                         header=partition_batch.header,
                         timestamp_check=newest_by_partition.get(topic_partition),
                     ),
@@ -331,7 +345,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         replicas = self.replicas
         log = replicas.led.get(partition)
         if log is None:
-            return replicas.leader(partition)
+            return replicas.leader_log(partition)
         replicated_log = replicas.replicated.get(partition)
         if (
             replicated_log is not None

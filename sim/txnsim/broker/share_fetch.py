@@ -18,7 +18,7 @@ import msgspec
 
 from txnsim.broker._led_share_partition import LedShare
 from txnsim.broker._share_partitions import SharePartitions, Watched
-from txnsim.broker.fetch import FetchCommand, Fetching
+from txnsim.broker.fetch import FetchCommand, FetchPath
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.interbroker.share_state import ShareKey
 from txnsim.metadata.image import SHARE_VERSION, ClusterImage
@@ -31,7 +31,7 @@ from txnsim.settings import Settings
 from txnsim.share.commands import (
     AbortedRange,
     AcknowledgementBatch,
-    Acquire,
+    AcquireCommand,
     AcquiredRange,
     AcquireMode,
     ReadBatch,
@@ -77,15 +77,15 @@ UNPACED_BATCHES: Final = 64
 """Number of batches that are read without a break."""
 
 
-class ShareFetching:
+class ShareFetchPath:
     """Serves the members of share groups on one broker."""
 
     def __init__(
         self,
         *,
-        settings: Callable[[], Settings],
+        read_settings: Callable[[], Settings],
         replicas: Replicas,
-        fetching: Fetching,
+        fetch_path: FetchPath,
         purgatory: Purgatory[Watched],
         shares: SharePartitions,
         draw: Callable[[int], int],
@@ -93,21 +93,21 @@ class ShareFetching:
         """Begin without members.
 
         Args:
-            settings: Returns the broker's current settings.
+            read_settings: Returns the broker's current settings.
             replicas: The logs that the broker hosts.
-            fetching: Reads the logs.
+            fetch_path: Reads the logs.
             purgatory: Where fetches wait.
             shares: The share partitions that the broker leads.
             draw: Draws a random number below a given one.
         """
-        self.settings = settings
+        self.settings = read_settings
         self.replicas = replicas
-        self.fetching = fetching
+        self.fetching = fetch_path
         self.purgatory = purgatory
         self.shares = shares
         self.draw = draw
         self.sessions: Final = ShareSessions()
-        self._closed: deque[Hashable] = deque()
+        self._closed_connections: deque[Hashable] = deque()
         """Closed connections; the members of the first one are being removed."""
         self._leaving: dict[SessionKey, deque[ShareKey]] = {}
         """Members that have left, with the share partitions whose acquired records are still to be
@@ -122,9 +122,9 @@ class ShareFetching:
         """
         if not command.partitions or not command.max_records or not command.max_bytes:
             return {}
-        fetch = _Fetch(self, command)
-        for partition in rotate_partitions(tuple(command.partitions), command.session_epoch):
-            fetch.begin(partition)
+        fetch = _ShareFetch(self, command)
+        for shared_partition in rotate_partitions(tuple(command.partitions), command.session_epoch):
+            fetch.begin(shared_partition)
             if pace is not None and pace.has_done(1):
                 await pace.yield_turn()
         if not fetch.shares:
@@ -138,13 +138,13 @@ class ShareFetching:
     def acknowledge(
         self,
         member: SessionKey,
-        partition: SharedPartition,
+        shared_partition: SharedPartition,
         batches: Sequence[AcknowledgementBatch],
     ) -> Pending[Rejection | None]:
         """Acknowledge records of a partition; the outcome is None once the share coordinator has
         persisted it.
         """
-        return self.shares.acknowledge(_key(member, partition), member.member_id, batches)
+        return self.shares.acknowledge(_key(member, shared_partition), member.member_id, batches)
 
     async def refuse_after_wait(self, error: ErrorCode, max_wait_ms: int) -> ErrorCode:
         """Return the error after ``max_wait_ms``, because a member repeats a refused fetch at
@@ -161,10 +161,10 @@ class ShareFetching:
         """End a member's session and release its acquired records."""
         partitions = self.sessions.end(member)
         if not isinstance(partitions, Rejection):
-            release = self._release_records(member, partitions, self.purgatory.pace())
-            self.purgatory.tasks.drive(release, ignore_end, name="share.ended")
+            release_coroutine = self._release_records(member, partitions, self.purgatory.pace())
+            self.purgatory.tasks.drive(release_coroutine, ignore_end, name="share.ended")
 
-    def begins(self, member: SessionKey) -> None:
+    def begin_session(self, member: SessionKey) -> None:
         """Start a member's session; first release what it acquired in an earlier one."""
         unreleased_keys = self._leaving.pop(member, deque())
         while unreleased_keys:
@@ -174,15 +174,15 @@ class ShareFetching:
         """Remove the members of a closed connection. Hundreds may close at once: the first one's
         members leave now, those of the others in slices.
         """
-        self._closed.append(connection)
-        if len(self._closed) == 1:
-            removal = self._remove_members(self.purgatory.pace())
-            self.purgatory.tasks.drive(removal, ignore_end, name="share.disconnected")
+        self._closed_connections.append(connection)
+        if len(self._closed_connections) == 1:
+            removal_coroutine = self._remove_members(self.purgatory.pace())
+            self.purgatory.tasks.drive(removal_coroutine, ignore_end, name="share.disconnected")
 
     async def _remove_members(self, pace: Pace) -> None:
         try:
-            while self._closed:
-                departure = self.sessions.disconnect(self._closed[0])
+            while self._closed_connections:
+                departure = self.sessions.disconnect(self._closed_connections[0])
                 if departure.member is not None:
                     await self._release_records(departure.member, departure.partitions, pace)
                 if departure.empty_group is not None:
@@ -192,9 +192,9 @@ class ShareFetching:
                     await pace.run(forget_steps)
                 if not pace.has_rested or pace.has_done(LOOK_ELEMENTS):
                     await pace.yield_turn()
-                self._closed.popleft()
+                self._closed_connections.popleft()
         finally:
-            self._closed.clear()
+            self._closed_connections.clear()
 
     def apply(self, leadership_changes: LeadershipChanges, image: ClusterImage) -> None:
         self.shares.apply(leadership_changes, image)
@@ -217,15 +217,15 @@ class ShareFetching:
             del self._leaving[member]
 
 
-def _key(member: SessionKey, partition: SharedPartition) -> ShareKey:
-    return ShareKey(member.group_id, partition.topic_id, partition.partition)
+def _key(member: SessionKey, shared_partition: SharedPartition) -> ShareKey:
+    return ShareKey(member.group_id, shared_partition.topic_id, shared_partition.partition)
 
 
-class _Fetch:
+class _ShareFetch:
     """One ShareFetch while it waits and reads."""
 
-    def __init__(self, owner: ShareFetching, command: ShareFetchCommand) -> None:
-        self._owner = owner
+    def __init__(self, owner: ShareFetchPath, command: ShareFetchCommand) -> None:
+        self._share_fetching = owner
         self._command = command
         self._isolation = owner.shares.isolation_of(command.member.group_id)
         self._max_bytes = min(command.max_bytes, owner.settings().fetch_max_bytes)
@@ -235,28 +235,31 @@ class _Fetch:
         self._shares_by_key: dict[Watched, list[LedShare]] = {}
         self._acquirable_bytes: dict[ShareKey, int] = {}
         """Readable bytes of each share partition with acquirable records, at the last check."""
-        self._total = 0
+        self._total_bytes = 0
         self._begun_ms = owner.shares.now_ms()
         self._is_wrong = False
-        self._locked: dict[ShareKey, LedShare] = {}
+        self._locked_shares: dict[ShareKey, LedShare] = {}
         """Share partitions whose fetch lock this fetch holds."""
 
-    def begin(self, partition: SharedPartition) -> None:
+    def begin(self, shared_partition: SharedPartition) -> None:
         """Find a share partition, or have it created and loaded."""
         command = self._command
-        key, topic_partition = _key(command.member, partition), command.partitions[partition]
-        led_share = self._owner.shares.begin(
-            key, topic_partition, partial(self._refuse_partition, partition)
+        key, topic_partition = (
+            _key(command.member, shared_partition),
+            command.partitions[shared_partition],
+        )
+        led_share = self._share_fetching.shares.begin(
+            key, topic_partition, partial(self._refuse_partition, shared_partition)
         )
         if isinstance(led_share, Rejection):
-            self._refuse_partition(partition, led_share)
+            self._refuse_partition(shared_partition, led_share)
             return
-        self.shares[partition] = led_share
+        self.shares[shared_partition] = led_share
         for watched_key in (key, topic_partition):
             self._shares_by_key.setdefault(watched_key, []).append(led_share)
 
-    def _refuse_partition(self, partition: SharedPartition, rejection: Rejection) -> None:
-        self.refused[partition] = ShareFetchAnswer(error=rejection.error)
+    def _refuse_partition(self, shared_partition: SharedPartition, rejection: Rejection) -> None:
+        self.refused[shared_partition] = ShareFetchAnswer(error=rejection.error)
 
     # Waiting
 
@@ -264,7 +267,7 @@ class _Fetch:
         """Wait for ``min_bytes`` of acquirable records, at most ``max_wait_ms``."""
         if self._command.max_wait_ms <= 0:
             return
-        await self._owner.purgatory.wait(
+        await self._share_fetching.purgatory.wait(
             self._shares_by_key,
             timeout_ms=self._command.max_wait_ms,
             check=self._completes_after_change,
@@ -296,29 +299,31 @@ class _Fetch:
 
     @property
     def _is_enough(self) -> bool:
-        return self._is_wrong or (bool(self._acquirable_bytes) and self._total >= self._min_bytes)
+        return self._is_wrong or (
+            bool(self._acquirable_bytes) and self._total_bytes >= self._min_bytes
+        )
 
     def _measure(self, led_share: LedShare) -> None:
         """Measure what could be acquired from a share partition (DelayedShareFetch.tryComplete)."""
-        key = led_share.core.key
-        self._total -= self._acquirable_bytes.pop(key, 0)
+        key = led_share.share_partition.key
+        self._total_bytes -= self._acquirable_bytes.pop(key, 0)
         if not self._lock(led_share):
             return
-        available_bytes = self._available(led_share)
+        available_bytes = self._available_bytes(led_share)
         self._unlock(led_share)
         if available_bytes is None:
             self._is_wrong = True
         else:
             self._acquirable_bytes[key] = available_bytes
-            self._total += available_bytes
+            self._total_bytes += available_bytes
 
-    def _available(self, led_share: LedShare) -> int | None:
+    def _available_bytes(self, led_share: LedShare) -> int | None:
         """Bytes that could be read; None if a read fails or is beyond the end."""
-        log = self._owner.replicas.leader(led_share.topic_partition)
+        log = self._share_fetching.replicas.leader_log(led_share.topic_partition)
         if isinstance(log, Rejection):
             return None
-        offset = led_share.core.next_fetch_offset()
-        if not log.log_start_offset <= offset <= log.latest(self._isolation):
+        offset = led_share.share_partition.next_fetch_offset()
+        if not log.log_start_offset <= offset <= log.latest_offset(self._isolation):
             return None
         return min(log.readable_bytes(offset, self._isolation), self._max_bytes)
 
@@ -326,27 +331,29 @@ class _Fetch:
 
     def _lock(self, led_share: LedShare) -> bool:
         """Take the fetch lock if something can be acquired."""
-        key = led_share.core.key
-        if key in self._locked:
+        key = led_share.share_partition.key
+        if key in self._locked_shares:
             return True
-        if not led_share.take_fetch_lock(self, self._owner.shares.now_ms()):
+        if not led_share.take_fetch_lock(self, self._share_fetching.shares.now_ms()):
             return False
-        self._locked[key] = led_share
-        if led_share.core.can_acquire(self._owner.shares.settings_of(key.group_id)):
+        self._locked_shares[key] = led_share
+        if led_share.share_partition.can_acquire(
+            self._share_fetching.shares.settings_of(key.group_id)
+        ):
             return True
         self._unlock(led_share)
         return False
 
     def _unlock(self, led_share: LedShare) -> None:
-        del self._locked[led_share.core.key]
-        led_share.release_fetch_lock(self, self._owner.shares.now_ms())
+        del self._locked_shares[led_share.share_partition.key]
+        led_share.release_fetch_lock(self, self._share_fetching.shares.now_ms())
 
     def release_locks(self) -> None:
-        for led_share in tuple(self._locked.values()):
+        for led_share in tuple(self._locked_shares.values()):
             self._unlock(led_share)
 
     async def _release_in_slices(self, pace: Pace | None) -> None:
-        for led_share in tuple(self._locked.values()):
+        for led_share in tuple(self._locked_shares.values()):
             self._unlock(led_share)
             await rest_where_due(pace, 1)
 
@@ -355,17 +362,17 @@ class _Fetch:
     async def complete(self, pace: Pace | None) -> Outcomes:
         """Read and acquire what can be acquired."""
         fetch_offsets: dict[SharedPartition, int] = {}
-        is_limited_to_locked = bool(self._locked)
+        is_limited_to_locked = bool(self._locked_shares)
         for partition, led_share in self.shares.items():
             if partition in self.refused or (
-                is_limited_to_locked and led_share.core.key not in self._locked
+                is_limited_to_locked and led_share.share_partition.key not in self._locked_shares
             ):
                 pass
             elif self._lock(led_share):
-                fetch_offsets[partition] = led_share.core.next_fetch_offset()
+                fetch_offsets[partition] = led_share.share_partition.next_fetch_offset()
             if pace is not None and pace.has_done(1):
                 await pace.yield_turn()
-        shares = self._owner.shares
+        shares = self._share_fetching.shares
         meter = shares.meter.meter_of(self._command.member.group_id)
         meter.fetch_ratio.observe(100 * len(fetch_offsets) // len(self._command.partitions))
         if not fetch_offsets:
@@ -382,18 +389,18 @@ class _Fetch:
         )
         await self._release_in_slices(pace)
         for key in keys_with_data:
-            self._owner.purgatory.touch(key)
+            self._share_fetching.purgatory.touch(key)
         return answer_by_partition
 
     async def _fetch_records(
         self, fetch_offsets: Mapping[SharedPartition, int], pace: Pace | None
     ) -> Sequence[FetchOutcome]:
         partition_count = len(fetch_offsets)
-        chosen_index = self._owner.draw(partition_count) if partition_count > 1 else 0
+        chosen_index = self._share_fetching.draw(partition_count) if partition_count > 1 else 0
         byte_limits = max_bytes_each(
             self._max_bytes, partition_count, partition_count, chosen_index=chosen_index
         )
-        return await self._owner.fetching.fetch(
+        return await self._share_fetching.fetching.fetch(
             FetchCommand(
                 max_wait_ms=0,
                 min_bytes=0,
@@ -401,11 +408,11 @@ class _Fetch:
                 isolation=self._isolation,
                 partitions=tuple(
                     FetchPartition(
-                        topic_partition=self.shares[partition].topic_partition,
+                        topic_partition=self.shares[shared_partition].topic_partition,
                         fetch_offset=offset,
                         max_bytes=byte_limit,
                     )
-                    for (partition, offset), byte_limit in zip(
+                    for (shared_partition, offset), byte_limit in zip(
                         fetch_offsets.items(), byte_limits, strict=True
                     )
                 ),
@@ -425,7 +432,7 @@ class _Fetch:
         """
         answer_by_partition: Outcomes = {}
         keys_with_data = [
-            self.shares[partition].core.key
+            self.shares[partition].share_partition.key
             for partition, fetch_outcome in zip(fetch_offsets, fetch_outcomes, strict=True)
             if fetch_outcome.size_bytes
         ]
@@ -443,14 +450,18 @@ class _Fetch:
                 continue
             batches = await self._batches(led_share, offset, fetch_outcome, pace)
             command = self._acquisition(batches, offset, records_left, fetch_outcome)
-            acquired = self._owner.shares.acquire(led_share, command)
-            if isinstance(acquired, Rejection):  # an exception in Kafka, which ends it for all
+            acquisition_outcome = self._share_fetching.shares.acquire(led_share, command)
+            if isinstance(
+                acquisition_outcome, Rejection
+            ):  # an exception in Kafka, which ends it for all
                 return {
-                    shared_partition: ShareFetchAnswer(error=acquired.error)
+                    shared_partition: ShareFetchAnswer(error=acquisition_outcome.error)
                     for shared_partition in fetch_offsets
                 }, keys_with_data
-            records_left -= acquired.count
-            answer_by_partition[partition] = _share_outcome(acquired.ranges, batches, fetch_outcome)
+            records_left -= acquisition_outcome.count
+            answer_by_partition[partition] = _share_outcome(
+                acquisition_outcome.ranges, batches, fetch_outcome
+            )
         return answer_by_partition, keys_with_data
 
     async def _batches(
@@ -459,14 +470,14 @@ class _Fetch:
         """The first batches that were read, as many as an acquisition needs; there may be hundreds
         of thousands.
         """
-        settings = self._owner.shares.settings_of(led_share.core.key.group_id)
+        settings = self._share_fetching.shares.settings_of(led_share.share_partition.key.group_id)
         if pace is None and len(fetch_outcome.records) > UNPACED_BATCHES:
-            pace = self._owner.purgatory.pace()
+            pace = self._share_fetching.purgatory.pace()
         batches: list[ReadBatch] = []
         needed_offset = offset
         for batch in _read_batches(fetch_outcome.records):
             if not batches:
-                needed_offset = led_share.core.acquisition_end(
+                needed_offset = led_share.share_partition.acquisition_end(
                     max(offset, batch.base_offset), settings
                 )
             batches.append(batch)
@@ -482,9 +493,9 @@ class _Fetch:
         offset: int,
         records_left: int,
         fetch_outcome: FetchOutcome,
-    ) -> Acquire:
+    ) -> AcquireCommand:
         command = self._command
-        return Acquire(
+        return AcquireCommand(
             member_id=command.member.member_id,
             mode=command.mode,
             batch_size=command.batch_size,
@@ -503,15 +514,15 @@ class _Fetch:
         """The answer for a read below the log start: the share partition drops the deleted
         records.
         """
-        log = self._owner.replicas.leader(
-            led_share.topic_partition, current_leader_epoch=led_share.core.leader_epoch
+        log = self._share_fetching.replicas.leader_log(
+            led_share.topic_partition, current_leader_epoch=led_share.share_partition.leader_epoch
         )
         if isinstance(log, Rejection):
             if log.error in FENCING_ERRORS:
-                self._owner.shares.forget_partitions((led_share.topic_partition,))
+                self._share_fetching.shares.forget_partitions((led_share.topic_partition,))
             return ShareFetchAnswer(error=log.error)
-        led_share.core.move_log_start(log.log_start_offset)
-        self._owner.shares.trace.trace_log_start(led_share)
+        led_share.share_partition.move_log_start(log.log_start_offset)
+        self._share_fetching.shares.trace.trace_log_start(led_share)
         return _EMPTY_ANSWER
 
 

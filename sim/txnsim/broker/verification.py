@@ -68,7 +68,7 @@ class _PendingTxn(msgspec.Struct):
     """Trace events of the verification, by partition; empty if the trace level leaves them out."""
 
 
-class _Queue:
+class _VerificationQueue:
     """The next request to one coordinator."""
 
     __slots__ = ("in_flight", "is_old", "operation", "waiting")
@@ -157,7 +157,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
     node: str
     peers: Peers
     coordinator_of: Callable[[TransactionalId], BrokerId | None]
-    _queues: dict[BrokerId, _Queue] = {}
+    _queues: dict[BrokerId, _VerificationQueue] = {}
     _stopwatch_ns: Callable[[], int] = lambda: 0
     verified: int = 0
     failed: int = 0
@@ -184,7 +184,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         """Verify or add ``partitions``. The result has the errors by partition; partitions without
         an error are left out.
         """
-        answer: Pending[Errors] = Pending(self.tasks)
+        pending_answer: Pending[Errors] = Pending(self.tasks)
         pending_txn = _PendingTxn(
             TxnPartitions(
                 transactional_id=transactional_id,
@@ -193,7 +193,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
                 verify_only=operation is not TransactionOperation.ADD_PARTITION,
                 partitions=partitions,
             ),
-            answer,
+            pending_answer,
             self._stopwatch_ns(),
             operation,
         )
@@ -201,14 +201,14 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
             self._trace_question(pending_txn)
         node = self.coordinator_of(transactional_id)
         if node is None:
-            errors = dict.fromkeys(partitions, ErrorCode.coordinator_not_available)
+            error_by_partition = dict.fromkeys(partitions, ErrorCode.coordinator_not_available)
             if self.tracer.on:
-                self._trace_answers(pending_txn, errors, 0)
-            answer.resolve(errors)
-            return answer
+                self._trace_answers(pending_txn, error_by_partition, 0)
+            pending_answer.resolve(error_by_partition)
+            return pending_answer
         queue = self._queues.get(node)
         if queue is None:
-            queue = self._queues[node] = _Queue()
+            queue = self._queues[node] = _VerificationQueue()
         waiting_txns = queue.waiting
         if not waiting_txns:
             # Kafka maps TRANSACTION_ABORTABLE for a whole batch by the operation of the transaction
@@ -217,11 +217,11 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         elif transactional_id in waiting_txns and not self._replaces_waiting(
             waiting_txns[transactional_id], pending_txn
         ):
-            return answer
+            return pending_answer
         waiting_txns[transactional_id] = pending_txn
         if not queue.in_flight:
             self._send_verification(node, queue)
-        return answer
+        return pending_answer
 
     def queued(self) -> dict[BrokerId, tuple[bool, TransactionOperation, list[TxnPartitions]]]:
         """What is to be asked of each coordinator node: whether a request is on its way, and what
@@ -261,7 +261,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         )
         return True
 
-    def _send_verification(self, broker_id: BrokerId, queue: _Queue) -> None:
+    def _send_verification(self, broker_id: BrokerId, queue: _VerificationQueue) -> None:
         sent_txns, queue.waiting = queue.waiting, {}
         version = self.peers.version(broker_id, ADD_PARTITIONS_TO_TXN)
         if version < VERIFICATION_FROM:
@@ -275,7 +275,10 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _skip_old_coordinator(
-        self, broker_id: BrokerId, queue: _Queue, unsent_txns: dict[TransactionalId, _PendingTxn]
+        self,
+        broker_id: BrokerId,
+        queue: _VerificationQueue,
+        unsent_txns: dict[TransactionalId, _PendingTxn],
     ) -> None:
         """The coordinator's broker is older than verification: all partitions count as verified,
         including those to add (AddPartitionsToTxnHandler, ``versionMismatch``). A leader that does
@@ -304,13 +307,13 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
     def _on_answer(
         self,
         broker_id: BrokerId,
-        queue: _Queue,
+        queue: _VerificationQueue,
         sent_txns: dict[TransactionalId, _PendingTxn],
         operation: TransactionOperation,
-        answer: Pending[AddPartitionsToTxnReply],
+        pending_answer: Pending[AddPartitionsToTxnReply],
     ) -> None:
         queue.in_flight = False
-        failure, reply = answer.error, answer.value
+        failure, reply = pending_answer.error, pending_answer.value
         if reply is not None:
             self._deliver(sent_txns, reply, operation)
         elif isinstance(failure, PeerAnsweredError):
@@ -345,13 +348,15 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
             return
         for transactional_id, partition_errors in reply.results:
             pending_txn = sent_txns[transactional_id]
-            errors: Errors = {}
+            error_by_partition: Errors = {}
             for partition, error_code in partition_errors:
                 if error_code:
-                    errors[partition] = _leader_error(ErrorCode(error_code), operation, self.rules)
-            self.verified += len(partition_errors) - len(errors)
-            self.failed += len(errors)
-            self._resolve_txn(pending_txn, errors)
+                    error_by_partition[partition] = _leader_error(
+                        ErrorCode(error_code), operation, self.rules
+                    )
+            self.verified += len(partition_errors) - len(error_by_partition)
+            self.failed += len(error_by_partition)
+            self._resolve_txn(pending_txn, error_by_partition)
 
     def _fail_txn(self, pending_txn: _PendingTxn, error: ErrorCode, *, rule_id: str = "") -> None:
         self.failed += len(pending_txn.transaction.partitions)
@@ -362,7 +367,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
     def _resolve_txn(
         self,
         pending_txn: _PendingTxn,
-        errors: Errors,
+        error_by_partition: Errors,
         *,
         passing_error: str = _PASSED_ERROR,
         rule_id: str = "",
@@ -372,9 +377,13 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         self.waited_us += waited_us
         if self.tracer.on:
             self._trace_answers(
-                pending_txn, errors, waited_us, passing_error=passing_error, rule_id=rule_id
+                pending_txn,
+                error_by_partition,
+                waited_us,
+                passing_error=passing_error,
+                rule_id=rule_id,
             )
-        pending_txn.answer.resolve(errors)
+        pending_txn.answer.resolve(error_by_partition)
 
     # The trace: an event for each partition, so that a reader can count them
 
@@ -392,7 +401,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
     def _trace_answers(
         self,
         pending_txn: _PendingTxn,
-        errors: Errors,
+        error_by_partition: Errors,
         waited_us: int,
         *,
         passing_error: str = _PASSED_ERROR,
@@ -402,12 +411,12 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         success the append follows anyway.
         """
         has_passed = passing_error == _PASSED_ERROR
-        if has_passed and not errors and not self.tracer.full:
+        if has_passed and not error_by_partition and not self.tracer.full:
             return
         partitions = pending_txn.transaction.partitions
         causes = pending_txn.events or (pending_txn.cause,) * len(partitions)
         for partition, cause in zip(partitions, causes, strict=True):
-            error = errors.get(partition)
+            error = error_by_partition.get(partition)
             importance = 0 if has_passed and error is None else None
             event_fields: dict[str, object] = {
                 "error": passing_error if error is None else error.name.upper(),

@@ -19,7 +19,7 @@ from txnsim.cli.parsing import CommandParser
 SHELLS: Final = ("bash", "zsh", "fish")
 
 
-class Level(NamedTuple):
+class CompletionLevel(NamedTuple):
     """The words that may follow a command."""
 
     commands: Mapping[str, str]
@@ -55,19 +55,21 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def levels() -> dict[str, Level]:
+def levels() -> dict[str, CompletionLevel]:
     """Every command by its words: ``""`` for txnsim itself, ``"faults arm"`` for a subcommand."""
     top_parser = CommandParser(prog="txnsim")
     top_parser.add_argument("--version", action="store_true", help="print the version")
     commands = top_parser.add_subparsers()
     for name, (module, help_line) in known_commands().items():
         importlib.import_module(module).add_arguments(commands.add_parser(name, help=help_line))
-    level_by_path: dict[str, Level] = {}
+    level_by_path: dict[str, CompletionLevel] = {}
     _collect_levels(top_parser, "", level_by_path)
     return level_by_path
 
 
-def _with_argument_words(level_by_path: Mapping[str, Level]) -> dict[str, Level]:
+def _with_argument_words(
+    level_by_path: Mapping[str, CompletionLevel],
+) -> dict[str, CompletionLevel]:
     """Add the words that parsers don't list, to save imports: scenarios, lessons, actions and
     APIs.
     """
@@ -93,7 +95,7 @@ def _with_argument_words(level_by_path: Mapping[str, Level]) -> dict[str, Level]
 
 
 def _collect_levels(
-    parser: argparse.ArgumentParser, command_path: str, level_by_path: dict[str, Level]
+    parser: argparse.ArgumentParser, command_path: str, level_by_path: dict[str, CompletionLevel]
 ) -> None:
     help_by_name: dict[str, str] = {}
     options: dict[str, str] = {}
@@ -125,7 +127,7 @@ def _collect_levels(
                 options_with_value.append(option)
             if choice_words:
                 choices[option] = choice_words
-    level_by_path[command_path] = Level(
+    level_by_path[command_path] = CompletionLevel(
         help_by_name, options, choices, tuple(options_with_value), first_choices
     )
 
@@ -148,7 +150,7 @@ _BASH_TAIL: Final = """\
 complete -o default -F _txnsim txnsim"""
 
 
-def _bash_script(level_by_path: Mapping[str, Level]) -> str:
+def _bash_script(level_by_path: Mapping[str, CompletionLevel]) -> str:
     paths = [path for path in level_by_path if path]
     script_lines = [_BASH_HEAD]
     script_lines += [f"      ' {path}') path=' {path}' ;;" for path in paths]
@@ -156,10 +158,10 @@ def _bash_script(level_by_path: Mapping[str, Level]) -> str:
     for path, level in level_by_path.items():
         path_prefix = f" {path}" if path else ""
         for option, option_choices in level.choices.items():
-            completion = (
+            completion_code = (
                 f"COMPREPLY=($(compgen -W '{' '.join(option_choices)}' -- \"$word\")); return ;;"
             )
-            script_lines.append(f"    '{path_prefix} {option}') {completion}")
+            script_lines.append(f"    '{path_prefix} {option}') {completion_code}")
         free_value_options = [option for option in level.takes_value if option not in level.choices]
         if free_value_options:
             path_patterns = "|".join(f"'{path_prefix} {option}'" for option in free_value_options)
@@ -167,9 +169,9 @@ def _bash_script(level_by_path: Mapping[str, Level]) -> str:
     script_lines += ["  esac", '  case "$path" in']
     for path, level in level_by_path.items():
         path_prefix = f" {path}" if path else ""
-        completions = " ".join((*level.commands, *level.argument_choices, *level.options))
+        completion_words = " ".join((*level.commands, *level.argument_choices, *level.options))
         script_lines.append(
-            f"    '{path_prefix}') COMPREPLY=($(compgen -W '{completions}' -- \"$word\")) ;;"
+            f"    '{path_prefix}') COMPREPLY=($(compgen -W '{completion_words}' -- \"$word\")) ;;"
         )
     return "\n".join([*script_lines, _BASH_TAIL])
 
@@ -177,26 +179,26 @@ def _bash_script(level_by_path: Mapping[str, Level]) -> str:
 # fish
 
 
-def _fish_script(level_by_path: Mapping[str, Level]) -> str:
-    paths = " ".join(f"'{path}'" for path in level_by_path if path)
+def _fish_script(level_by_path: Mapping[str, CompletionLevel]) -> str:
+    paths_text = " ".join(f"'{path}'" for path in level_by_path if path)
     script_lines = ["# Completion of txnsim; made by `txnsim completion fish`."]
-    script_lines += [f"set -g __txnsim_paths {paths}", *_FISH_HEAD]
+    script_lines += [f"set -g __txnsim_paths {paths_text}", *_FISH_HEAD]
     for path, level in level_by_path.items():
-        path_condition = f"-n '__txnsim_at \"{path}\"'"
+        path_option = f"-n '__txnsim_at \"{path}\"'"
         for command_name, help_line in level.commands.items():
             script_lines.append(
-                f"complete -c txnsim {path_condition} -f -a '{command_name}' -d '{help_line}'"
+                f"complete -c txnsim {path_option} -f -a '{command_name}' -d '{help_line}'"
             )
         if level.argument_choices:
             script_lines.append(
-                f"complete -c txnsim {path_condition} -f -a '{' '.join(level.argument_choices)}'"
+                f"complete -c txnsim {path_option} -f -a '{' '.join(level.argument_choices)}'"
             )
         for option, help_line in level.options.items():
             option_choices = level.choices.get(option, ())
             value_part = f" -x -a '{' '.join(option_choices)}'" if option_choices else ""
             required_part = " -r" if option in level.takes_value and not option_choices else ""
             script_lines.append(
-                f"complete -c txnsim {path_condition} -l"
+                f"complete -c txnsim {path_option} -l"
                 f" {option[2:]}{required_part}{value_part} -d '{help_line}'"
             )
     return "\n".join(script_lines)

@@ -123,10 +123,10 @@ async def _run(args: argparse.Namespace) -> int:
                 await _reset_offsets(args, admin)
             case _:
                 await groups.delete_share_positions(admin, args.group, args.topic)
-                deleted_offsets = {"group_id": args.group, "topic": args.topic}
+                deletion_fields = {"group_id": args.group, "topic": args.topic}
                 TERMINAL.tell(
                     args,
-                    deleted_offsets,
+                    deletion_fields,
                     lambda _: [f"deleted offsets of {args.topic} in {args.group}"],
                 )
     return 0
@@ -182,9 +182,9 @@ _SUBTOPOLOGY_COLUMNS: Final[Columns[DescribedSubtopology]] = {
 
 
 def _member_cell(
-    cell: Callable[[DescribedMember], object],
+    cell_of: Callable[[DescribedMember], object],
 ) -> Callable[[tuple[DescribedMember, StreamsMember]], object]:
-    return lambda pair: cell(pair[0])
+    return lambda pair: cell_of(pair[0])
 
 
 _STREAMS_MEMBER_COLUMNS: Final[Columns[tuple[DescribedMember, StreamsMember]]] = {

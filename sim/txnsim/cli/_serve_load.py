@@ -108,7 +108,7 @@ def disks_of(args: argparse.Namespace) -> Disks | None:
     return disks
 
 
-def for_disks(options: ClusterOptions, disks: Disks) -> ClusterOptions:
+def options_for_disks(options: ClusterOptions, disks: Disks) -> ClusterOptions:
     """The options with the values that the disks determine: number of brokers, cluster id."""
     settings = msgspec.structs.replace(options.settings, cluster_id=disks.cluster_id)
     return msgspec.structs.replace(options, brokers=len(disks.folders), settings=settings)

@@ -31,8 +31,10 @@ def read_client_properties(path: Path) -> tuple[ClientSettings, str | None, tupl
     try:
         properties_read = read_client_settings(property_entries(path))
     except WrongPropertyError as error:
-        entry = error.entry
-        raise ConfigError(f"{path}:{entry.line}: {entry.name}: {error.message}") from None
+        file_property = error.entry
+        raise ConfigError(
+            f"{path}:{file_property.line}: {file_property.name}: {error.message}"
+        ) from None
     return properties_read.settings, properties_read.bootstrap, properties_read.ignored_names
 
 
@@ -57,13 +59,18 @@ def client_of(bootstrap: str | None, properties_path: Path | None) -> dict[str, 
     Raises:
         ConfigError: The file can't be read, or no bootstrap servers are named.
     """
-    client = (
+    client_properties = (
         {}
         if properties_path is None
-        else {entry.name: entry.value for entry in property_entries(properties_path).values()}
+        else {
+            file_property.name: file_property.value
+            for file_property in property_entries(properties_path).values()
+        }
     )
-    client["bootstrap.servers"] = bootstrap_of(bootstrap or client.get("bootstrap.servers"))
-    return client
+    client_properties["bootstrap.servers"] = bootstrap_of(
+        bootstrap or client_properties.get("bootstrap.servers")
+    )
+    return client_properties
 
 
 def property_entries(path: Path) -> dict[str, Property]:
@@ -77,4 +84,7 @@ def property_entries(path: Path) -> dict[str, Property]:
         data = read_given(path)
     except OSError as error:
         raise ConfigError(f"--command-config {path}: {problem_of(error)}") from error
-    return {entry.name: entry for entry in parse_properties(data, file=str(path))}
+    return {
+        file_property.name: file_property
+        for file_property in parse_properties(data, file=str(path))
+    }

@@ -42,7 +42,6 @@ def summary_lines(report: DecisionReport) -> Iterator[str]:
 
 
 def finding_lines(report: DecisionReport) -> Iterator[str]:
-    """The lines of all findings."""
     for finding in report.findings:
         first_line, *further_lines = _lines_of(finding)
         yield first_line

@@ -150,11 +150,11 @@ class FloodFilter:
     except events that thousands of transactions cause at once (``REASON_FIELD_BY_EVENT``).
     """
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
-        """``now_ms`` is a monotonic clock."""
-        self._now_ms = now_ms
+    def __init__(self, read_now_ms: Callable[[], int]) -> None:
+        """``read_now_ms`` is a monotonic clock."""
+        self._now_ms = read_now_ms
         self._told_ms: dict[Kind, int] = {}
-        self._left_out: dict[Kind, int] = {}
+        self._left_out_counts: dict[Kind, int] = {}
         self._reasons: dict[Kind, tuple[int, set[str]]] = {}
         """Event -> start of the second and the reasons seen in it; clients can choose reasons
         freely.
@@ -199,12 +199,12 @@ class FloodFilter:
         now_ms = self._now_ms()
         last_logged_ms = self._told_ms.get(event_kind)
         if last_logged_ms is not None and now_ms - last_logged_ms < QUIET_MS:
-            self._left_out[event_kind] = self._left_out.get(event_kind, 0) + 1
+            self._left_out_counts[event_kind] = self._left_out_counts.get(event_kind, 0) + 1
             return None
         if last_logged_ms is None and len(self._told_ms) >= KINDS_MAX:
             self._told_ms.clear()
         self._told_ms[event_kind] = now_ms
-        return self._left_out.pop(event_kind, 0)
+        return self._left_out_counts.pop(event_kind, 0)
 
     def _with_reason(self, event_kind: Kind, reason: str) -> Kind:
         """The kind with its reason, or without a reason above the limit per second."""
@@ -223,14 +223,14 @@ class FloodFilter:
         ``takes_all``.
         """
         now_ms = self._now_ms()
-        suppressed = [
+        suppressed_counts = [
             (kind, count)
-            for kind, count in self._left_out.items()
+            for kind, count in self._left_out_counts.items()
             if takes_all or now_ms - self._told_ms.get(kind, 0) >= QUIET_MS
         ]
-        for kind, _ in suppressed:
-            del self._left_out[kind]
-        return suppressed
+        for kind, _ in suppressed_counts:
+            del self._left_out_counts[kind]
+        return suppressed_counts
 
 
 def _exception_kind(exc_info: object) -> Kind:

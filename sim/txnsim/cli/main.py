@@ -138,7 +138,7 @@ class _CommandParser(CommandParser):
 
         matching_paths = [path for path in levels() if path.endswith(f" {name}")]
         if matching_paths:
-            suggestions = " or ".join(f"`txnsim {owner}`" for owner in matching_paths)
+            suggestions = " or ".join(f"`txnsim {owner_path}`" for owner_path in matching_paths)
             return f"no command {name!r}; did you mean {suggestions}?"
         missing_packages = missing()
         if not missing_packages:
@@ -150,7 +150,7 @@ class _CommandParser(CommandParser):
 
     def _unknown_option(self) -> str | None:
         """None for an unknown command, because its options are not mistakes of this level."""
-        command_name = _first_word(self._given)
+        command_name = _first_word(self._given_arguments)
         return (
             None
             if command_name is not None and table_of(command_name) is None
@@ -169,13 +169,13 @@ def _build_parser(chosen_command: str | None, module: ModuleType | None) -> Comm
     )
     parser.add_argument("--version", action="version", version=TXNSIM, help="print the version")
     # Without a line of help a branch is not listed: the groups above list them.
-    branches = parser.add_subparsers(
+    subparsers = parser.add_subparsers(
         dest="command", metavar="COMMAND", prog="txnsim", parser_class=CommandParser,
         help=argparse.SUPPRESS,
     )  # fmt: skip
     for command_name in commands() if module is None else (chosen_command or "",):
         help_line = _command_row(command_name)[1]
-        branch_parser = branches.add_parser(
+        branch_parser = subparsers.add_parser(
             command_name, description=help_line[0].upper() + help_line[1:] + "."
         )
         if module is not None:

@@ -57,7 +57,7 @@ Columns = Mapping[str, Callable[[T], object]]
 
 def rows_of(columns: Columns[T], values: Iterable[T]) -> tuple[tuple[str, ...], ...]:
     """The cells of a table below its headers: a row for each value."""
-    return tuple(tuple(str(cell(value)) for cell in columns.values()) for value in values)
+    return tuple(tuple(str(cell_of(value)) for cell_of in columns.values()) for value in values)
 
 
 class FormattedTable(str):
@@ -75,17 +75,18 @@ class FormattedTable(str):
         """A table as Kafka's tools print it: every column padded to its widest cell and followed by
         one TAB, the last one too.
         """
-        lines = [headers, *([printable(cell) for cell in row] for row in rows)]
+        table_rows = [headers, *([printable(cell) for cell in row] for row in rows)]
         widths = [
-            max(_java_length(line[column]) for line in lines) for column in range(len(headers))
+            max(_java_length(table_row[column]) for table_row in table_rows)
+            for column in range(len(headers))
         ]
         return "".join(
             "".join(
                 cell + " " * (width - _java_length(cell)) + "\t"
-                for cell, width in zip(line, widths, strict=True)
+                for cell, width in zip(table_row, widths, strict=True)
             )
             + "\n"
-            for line in lines
+            for table_row in table_rows
         )
 
 
@@ -105,7 +106,7 @@ class Terminal:
     """Standard output, for results, and standard error, for everything else."""
 
     def __init__(self) -> None:
-        self._renaming: list[Callable[[str], str]] = []
+        self._renamers: list[Callable[[str], str]] = []
         self.has_result = False
         """Whether something was printed to standard output since ``begin``."""
         self.failure: str | None = None
@@ -122,14 +123,14 @@ class Terminal:
         """Pass all output through a function, which replaces internal names by the names that the
         user gave.
         """
-        self._renaming.append(rename_text)
+        self._renamers.append(rename_text)
         try:
             yield
         finally:
-            self._renaming.remove(rename_text)
+            self._renamers.remove(rename_text)
 
     def _rename_text(self, text: str) -> str:
-        for rename_text in self._renaming:
+        for rename_text in self._renamers:
             text = rename_text(text)
         return text
 
@@ -155,9 +156,13 @@ class Terminal:
             assert isinstance(value, Iterable)
             self.text(FormattedTable.of(text_form, value))
             return
-        lines = text_form(value)
-        text = lines if isinstance(lines, str) else "\n".join(map(_line, lines))
-        if text or isinstance(lines, str):
+        text_or_lines = text_form(value)
+        text = (
+            text_or_lines
+            if isinstance(text_or_lines, str)
+            else "\n".join(map(_line, text_or_lines))
+        )
+        if text or isinstance(text_or_lines, str):
             self.text(text)  # in one piece: no line of a log stands in the middle of a table
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -215,9 +220,9 @@ class Terminal:
 
     def warn(self, text: str) -> None:
         """Print a remark, replacing a line of progress."""
-        first_letters = "\r\033[K" if self.may_move_cursor() else ""
+        line_start = "\r\033[K" if self.may_move_cursor() else ""
         print(
-            f"{first_letters}{self._rename_text(printable_lines(text))}",
+            f"{line_start}{self._rename_text(printable_lines(text))}",
             file=sys.stderr,
             flush=True,
         )

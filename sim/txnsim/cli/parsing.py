@@ -134,7 +134,7 @@ class CommandParser(argparse.ArgumentParser):
         options.setdefault("allow_abbrev", False)
         options.setdefault("formatter_class", HelpFormatter)
         super().__init__(*args, **options)
-        self._given: tuple[str, ...] = ()
+        self._given_arguments: tuple[str, ...] = ()
         self._negative_number_matcher = _NEGATIVE_RE
 
     def parse_known_args(  # type: ignore[override]  # typeshed: a namespace of any kind
@@ -143,8 +143,8 @@ class CommandParser(argparse.ArgumentParser):
         """Parse the arguments of this level; reject unknown ones, and a file that is both read and
         written.
         """
-        self._given = tuple(sys.argv[1:] if args is None else args)
-        namespace_read, unread_words = super().parse_known_args(self._given, namespace)
+        self._given_arguments = tuple(sys.argv[1:] if args is None else args)
+        namespace_read, unread_words = super().parse_known_args(self._given_arguments, namespace)
         if unread_words:
             self.error(f"{unread_words[0]!r} is one argument too many")
         self._refuse_to_write_over(namespace_read)
@@ -210,7 +210,7 @@ class CommandParser(argparse.ArgumentParser):
         exists. The option belongs to ``describe`` and must not be reported as unknown.
         """
         branch_names = [name for name, _ in self._branches()]
-        given_words = iter(self._given)
+        given_words = iter(self._given_arguments)
         for given_word in given_words:
             if given_word == "--" or not branch_names:
                 return None
@@ -242,8 +242,8 @@ class CommandParser(argparse.ArgumentParser):
         )
         if unknown_option is None:
             return None
-        for name, branch in self._chosen_branches():
-            if unknown_option in branch._option_string_actions:
+        for name, branch_parser in self._chosen_branches():
+            if unknown_option in branch_parser._option_string_actions:
                 return (
                     f"{unknown_option} belongs behind {name!r}: `{self.prog} {name}"
                     f" {unknown_option} …`"
@@ -266,7 +266,7 @@ class CommandParser(argparse.ArgumentParser):
     def _own_options(self) -> Iterator[str]:
         """Options of this level: those before a command, or before ``--``."""
         commands = [command_name for command_name, _ in self._branches()]
-        for argument in self._given:
+        for argument in self._given_arguments:
             if argument == "--" or argument in commands:
                 return
             if argument.startswith("--"):
@@ -278,7 +278,11 @@ class CommandParser(argparse.ArgumentParser):
                 yield from action.choices.items()
 
     def _chosen_branches(self) -> list[tuple[str, argparse.ArgumentParser]]:
-        return [(name, branch) for name, branch in self._branches() if name in self._given]
+        return [
+            (name, branch_parser)
+            for name, branch_parser in self._branches()
+            if name in self._given_arguments
+        ]
 
     def _problem_in_words(self, message: str) -> str:
         """argparse's message in our words."""
@@ -291,6 +295,6 @@ class CommandParser(argparse.ArgumentParser):
             return f"{missing_arguments} {'are' if ', ' in missing_arguments else 'is'} missing"
         type_mismatch = _WRONG_TYPE_RE.fullmatch(problem)
         if type_mismatch is not None and type_mismatch[2] in _TYPE_WORDS:
-            expected = _TYPE_WORDS[type_mismatch[2]]
-            return f"{type_mismatch[1]}: expected {expected}, found {type_mismatch[3]}"
+            expected_words = _TYPE_WORDS[type_mismatch[2]]
+            return f"{type_mismatch[1]}: expected {expected_words}, found {type_mismatch[3]}"
         return problem

@@ -31,7 +31,7 @@ class Progress:
         self._noun = noun
         self._total = total
         self._done = 0
-        self._shown = 0
+        self._shown_count = 0
         self._names_each = total is not None and total <= 2 * LINES
         TERMINAL.count = self
 
@@ -55,7 +55,7 @@ class Progress:
         if is_terminal:
             TERMINAL.progress(text)
         elif self._names_each or self._is_due():
-            self._shown = done_count
+            self._shown_count = done_count
             TERMINAL.warn(text)
 
     def count(self, done_count: int) -> None:
@@ -72,14 +72,14 @@ class Progress:
 
     def _is_due(self) -> bool:
         if self._total is None:
-            return self._done >= max(1, 2 * self._shown)
-        return self._done * LINES // self._total > self._shown * LINES // self._total
+            return self._done >= max(1, 2 * self._shown_count)
+        return self._done * LINES // self._total > self._shown_count * LINES // self._total
 
 
 def stop_sentence() -> str:
     """A sentence that says how far the command came before Ctrl-C."""
-    progress = TERMINAL.count
-    if not isinstance(progress, Progress):
+    progress_shown = TERMINAL.count
+    if not isinstance(progress_shown, Progress):
         return "txnsim: stopped"
-    remark = f"; {progress.how_to_go_on}" if progress.how_to_go_on else ""
-    return f"txnsim: stopped after {progress}{remark}"
+    remark = f"; {progress_shown.how_to_go_on}" if progress_shown.how_to_go_on else ""
+    return f"txnsim: stopped after {progress_shown}{remark}"

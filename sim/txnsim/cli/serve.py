@@ -266,11 +266,11 @@ def serve(arguments: Sequence[str], *, prepare: Prepare) -> int:
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM; returns the exit status."""
     try:
-        running = LongRunning(args)
+        long_running = LongRunning(args)
         disks = serve_load.disks_of(args)
         options = options_from(args, disks)
         with rare_garbage_collection(), _fork_server(serves_page=args.ui) as args.fork_server:
-            return real_world.run(_serve(running, options, args, disks))
+            return real_world.run(_serve(long_running, options, args, disks))
     except BrokenPipeError:
         raise  # the reader of what we print has gone
     except OSError as error:
@@ -319,11 +319,11 @@ def with_variables(
     Raises:
         ValueError: A variable's value is wrong.
     """
-    after_command = (
+    options_start = (
         next(i for i, argument in enumerate(arguments) if not argument.startswith("-")) + 1
     )
     variable_words = words_of(os.environ, arguments, known_options=variable_names)
-    return [*arguments[:after_command], *variable_words, *arguments[after_command:]]
+    return [*arguments[:options_start], *variable_words, *arguments[options_start:]]
 
 
 def options_from(args: argparse.Namespace, disks: Disks | None = None) -> ClusterOptions:
@@ -376,15 +376,15 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
     if args.preset is not None:
         from txnsim.config.presets import with_preset
 
-        preset = with_preset(options.settings, args.preset)
-        options = msgspec.structs.replace(options, settings=preset)
+        preset_settings = with_preset(options.settings, args.preset)
+        options = msgspec.structs.replace(options, settings=preset_settings)
     option_changes["settings"] = msgspec.structs.replace(options.settings, **_settings_of(args))
     options = msgspec.structs.replace(options, **option_changes)
     if disks is not None:
-        options = serve_load.for_disks(options, disks)
-    for kip in args.kip:
-        options = with_proposal(options, kip)
-    _check_ports(options, http=args.http)
+        options = serve_load.options_for_disks(options, disks)
+    for kip_number in args.kip:
+        options = with_proposal(options, kip_number)
+    _check_ports(options, http_port=args.http)
     _check_security(options, args)
     if disks is None:
         check_release(options, transaction_version=args.transaction_version)
@@ -405,7 +405,7 @@ def _settings_of(args: argparse.Namespace) -> dict[str, Any]:
     return settings
 
 
-def _check_ports(options: ClusterOptions, *, http: int | None) -> None:
+def _check_ports(options: ClusterOptions, *, http_port: int | None) -> None:
     _check_ports_of_brokers("--port", options.port, options.brokers)
     _check_kip_text_port(options)
     if options.advertised and len(options.advertised) != options.brokers:
@@ -413,8 +413,8 @@ def _check_ports(options: ClusterOptions, *, http: int | None) -> None:
             f"--advertised: {len(options.advertised)} addresses for {options.brokers} brokers, "
             "give one for each"
         )
-    if http is not None and not 0 <= http <= PORT_MAX:
-        raise ConfigError(f"--http {http}: a port is a number from 0 to {PORT_MAX}")
+    if http_port is not None and not 0 <= http_port <= PORT_MAX:
+        raise ConfigError(f"--http {http_port}: a port is a number from 0 to {PORT_MAX}")
 
 
 def _check_security(options: ClusterOptions, args: argparse.Namespace) -> None:
@@ -465,12 +465,12 @@ def _parse_size(option: str, size_text: str) -> int:
 
 
 async def _serve(
-    running: LongRunning,
+    long_running: LongRunning,
     options: ClusterOptions,
     args: argparse.Namespace,
     disks: Disks | None = None,
 ) -> int:
-    stop_event = running.stop_of(args)
+    stop_event = long_running.stop_of(args)
     environment = real_world.real_environment(
         trace_level=TraceLevel[args.trace.upper()],
         trace_ring_bytes=options.settings.trace_ring_bytes,
@@ -480,10 +480,12 @@ async def _serve(
         serve_load.set_clock(environment, args.clock_at, disks)
     if disks is not None:
         options = serve_load.load(options, disks, now_ms=environment.clock.now_ms())
-    with contextlib.ExitStack() as files:
+    with contextlib.ExitStack() as open_files:
         demo = None
         if args.security is not None:
-            options, demo = _with_security(options, args, files, now_ms=environment.clock.now_ms())
+            options, demo = _with_security(
+                options, args, open_files, now_ms=environment.clock.now_ms()
+            )
         cluster = SimCluster(environment, options)
         try:
             await cluster.start()
@@ -492,7 +494,7 @@ async def _serve(
                 _address_trouble(error, options.host, option="--port", host_option="--host")
             )
             return 1
-        return await _serve_until(running, stop_event, cluster, args, demo)
+        return await _serve_until(long_running, stop_event, cluster, args, demo)
 
 
 def _with_security(
@@ -511,20 +513,20 @@ def _with_security(
 
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-")))
     directory.mkdir(parents=True, exist_ok=True)
-    hosts = dict.fromkeys(
+    host_names = dict.fromkeys(
         ("localhost", "127.0.0.1", real_world.host_name(), options.host, options.advertised_host)
     )
     security, demo = security_demo.demo_security(
         directory.absolute(),
         port=options.port,
-        hosts=[host for host in hosts if host and host not in EVERYWHERE],
+        hosts=[host for host in host_names if host and host not in EVERYWHERE],
         now_ms=now_ms,
     )
     return msgspec.structs.replace(options, security=security), demo
 
 
 async def _serve_until(
-    running: LongRunning,
+    long_running: LongRunning,
     stop_event: asyncio.Event,
     cluster: SimCluster,
     args: argparse.Namespace,
@@ -544,7 +546,7 @@ async def _serve_until(
                     cluster,
                     port=args.http,
                     host=args.http_host or ControlServer.LOOPBACK,
-                    token=running.token,
+                    token=long_running.token,
                     serves_page=args.ui,
                     fork_server=args.fork_server,
                 )
@@ -557,10 +559,10 @@ async def _serve_until(
                     )
                     TERMINAL.complain(f"control port: {address_trouble}")
                     return 1
-            exercise: tuple[str, ...] = ()
+            exercise_lines: tuple[str, ...] = ()
             if args.prepare is not None:
-                exercise = await args.prepare(cluster, None if server is None else server.url)
-            announce(running, cluster, server, args, demo, exercise=exercise)
+                exercise_lines = await args.prepare(cluster, None if server is None else server.url)
+            announce(long_running, cluster, server, args, demo, exercise_lines=exercise_lines)
             freeze_present_objects()
             threading.Thread(
                 target=with_short_switch_interval, args=(_import_log,), daemon=True
@@ -568,9 +570,9 @@ async def _serve_until(
             _watch_memory(cluster)
             await stop_event.wait()
     finally:
-        running.say_ended()
+        long_running.say_ended()
         await cluster.stop()
-        running.end()
+        long_running.end()
     return 0
 
 
@@ -618,29 +620,31 @@ STOCK_CLIENTS_FAIL: Final = (
 
 
 def announce(
-    running: LongRunning,
+    long_running: LongRunning,
     cluster: SimCluster,
     control: ControlServer | None,
     args: argparse.Namespace,
     demo: DemoFiles | None,
     *,
-    exercise: tuple[str, ...] = (),
+    exercise_lines: tuple[str, ...] = (),
 ) -> None:
     """Print the addresses of the cluster once it is up."""
-    http = None if control is None else control.url
+    control_url = None if control is None else control.url
     token = None if control is None else control.token
     brokers_by_release = _brokers_by_release(cluster)
     listeners = cluster.options.security.listeners
     server_by_listener = {
         listener.name: cluster.bootstrap_of(listener.name) for listener in listeners
     }
-    facts = _cluster_facts(cluster, control, brokers_by_release, demo, server_by_listener, exercise)
+    facts = _cluster_facts(
+        cluster, control, brokers_by_release, demo, server_by_listener, exercise_lines
+    )
     if demo is not None:
         security_settings.write_properties(demo.authority.parent, demo, server_by_listener)
     loaded_cluster = cluster.options.loaded
     if loaded_cluster is not None:
         serve_load.warn_of_losses(loaded_cluster)
-    running.say_ready(args, facts)
+    long_running.say_ready(args, facts)
     if args.json:
         TERMINAL.data(msgspec.json.encode(facts).decode())
         return
@@ -665,15 +669,17 @@ def announce(
     else:
         for listener_name, server_address in server_by_listener.items():
             TERMINAL.line(f"  {listener_name:<17} {server_address}")
-    if http is not None:
-        TERMINAL.line(f"  control port      {http}  (OpenAPI: {http}/openapi.json)")
+    if control_url is not None:
+        TERMINAL.line(f"  control port      {control_url}  (OpenAPI: {control_url}/openapi.json)")
         if args.ui:
-            token_fragment = "" if token is None or token == running.token else f"#token={token}"
-            TERMINAL.line(f"  see it            {http}/{token_fragment}")
+            token_fragment = (
+                "" if token is None or token == long_running.token else f"#token={token}"
+            )
+            TERMINAL.line(f"  see it            {control_url}/{token_fragment}")
         else:
             TERMINAL.line("  see it            a page shows the transactions: add --ui")
     if token is not None:
-        token_text = running.shown_token(token)
+        token_text = long_running.shown_token(token)
         TERMINAL.line(f"    its token       {token_text}  (Authorization: Bearer TOKEN)")
     is_secured = cluster.options.security != NO_SECURITY
     settings = cluster.options.settings
@@ -683,7 +689,7 @@ def announce(
     ):
         TERMINAL.line(f"  {line}")
     TERMINAL.line("  stop with Ctrl-C, or SIGTERM to the process " + str(os.getpid()))
-    for line in exercise:
+    for line in exercise_lines:
         TERMINAL.line(line)
     sys.stdout.flush()
 
@@ -694,14 +700,14 @@ def _cluster_facts(
     brokers_by_release: dict[str, list[str]],
     demo: DemoFiles | None,
     server_by_listener: dict[str, str],
-    exercise: tuple[str, ...],
+    exercise_lines: tuple[str, ...],
 ) -> dict[str, Any]:
     """The facts about the started cluster, for the ready file and ``--json``."""
-    http = None if control is None else control.url
+    control_url = None if control is None else control.url
     token = None if control is None else control.token
     cluster_facts: dict[str, Any] = {
         "bootstrap": cluster.bootstrap,
-        "http": http,
+        "http": control_url,
         "pid": os.getpid(),
         "version": VERSION,
         "release": " and ".join(brokers_by_release),
@@ -717,8 +723,8 @@ def _cluster_facts(
     loaded_cluster = cluster.options.loaded
     if loaded_cluster is not None:
         cluster_facts["loaded"] = serve_load.facts(loaded_cluster)
-    if exercise:
-        cluster_facts["exercise"] = exercise
+    if exercise_lines:
+        cluster_facts["exercise"] = exercise_lines
     return cluster_facts
 
 
@@ -750,15 +756,13 @@ def changed_defaults(
         [] if broker_count is None else _coordinator_replica_lines(settings, broker_count)
     )
     changed_lines = []
-    for setting_name, documentation in settings_module.documentation().items():
+    for setting_name, setting in settings_module.documentation().items():
         value = getattr(settings, setting_name)
-        if documentation.kafka is not None and value not in _default_values(
-            setting_name, documentation
-        ):
+        if setting.kafka is not None and value not in _default_values(setting_name, setting):
             changed_lines.append(
-                f"{documentation.kafka}={_setting_text(value)} (Apache Kafka: "
-                f"{_setting_text(_default_values(setting_name, documentation)[0])}; "
-                f"{documentation.purpose})"
+                f"{setting.kafka}={_setting_text(value)} (Apache Kafka: "
+                f"{_setting_text(_default_values(setting_name, setting)[0])}; "
+                f"{setting.purpose})"
             )
     if not changed_lines:
         unchanged_phrase = "every other" if is_secured or replica_lines else "every"
@@ -766,10 +770,10 @@ def changed_defaults(
     return [*replica_lines, *changed_lines]
 
 
-def _default_values(setting_name: str, documentation: Setting) -> tuple[object, ...]:
+def _default_values(setting_name: str, setting: Setting) -> tuple[object, ...]:
     """Values that count as unchanged: Kafka's default, and ours (unset) if they differ."""
     default = getattr(settings_module.DEFAULTS, setting_name)
-    kafka_default = documentation.kafka_default
+    kafka_default = setting.kafka_default
     return (default,) if kafka_default is msgspec.UNSET else (kafka_default, default)
 
 
@@ -782,22 +786,24 @@ def _coordinator_replica_lines(settings: Settings, broker_count: int) -> list[st
             getattr(settings, setting_name),
             setting_docs[setting_name].kafka_default,
         )
-        replicas = replicas_wanted(settings, setting_name, broker_count=broker_count)
-        if setting_value is None and replicas != default:
+        wanted_count = replicas_wanted(settings, setting_name, broker_count=broker_count)
+        if setting_value is None and wanted_count != default:
             if setting_name.startswith("share_"):
                 continue  # most clusters have no share partitions
-            capped_settings.append((f"{setting_docs[setting_name].kafka}={replicas}", str(default)))
-        elif not setting_name.endswith("_min_isr") and replicas > broker_count:
+            capped_settings.append(
+                (f"{setting_docs[setting_name].kafka}={wanted_count}", str(default))
+            )
+        elif not setting_name.endswith("_min_isr") and wanted_count > broker_count:
             lines.append(
-                f"{setting_docs[setting_name].kafka}={replicas} is set, and there "
+                f"{setting_docs[setting_name].kafka}={wanted_count} is set, and there "
                 f"{'is 1 broker' if broker_count == 1 else f'are {broker_count} brokers'}: as of a "
                 "real broker, clients get COORDINATOR_NOT_AVAILABLE"
             )
     if capped_settings:
-        replica_settings, defaults = zip(*capped_settings, strict=True)
+        replica_settings, default_texts = zip(*capped_settings, strict=True)
         lines.append(
             f"{', '.join(replica_settings)}: not set, so no more than there are brokers "
-            f"(Apache Kafka waits for {', '.join(defaults)})"
+            f"(Apache Kafka waits for {', '.join(default_texts)})"
         )
     return lines
 

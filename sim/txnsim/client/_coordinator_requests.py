@@ -40,10 +40,10 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
     _session: TxnSession
     _transactional_id: str
     _transaction_timeout_ms: int
-    _to_add: dict[TopicPartition, None] = {}
-    _adding: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
+    _partitions_to_add: dict[TopicPartition, None] = {}
+    _adding_lock: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
 
-    async def init_producer_id(self, expected: ProducerIdAndEpoch) -> None:
+    async def init_producer_id(self, expected_identity: ProducerIdAndEpoch) -> None:
         """Get an identity; with an expected one, bump its epoch.
 
         Raises:
@@ -53,8 +53,8 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
         """
         request = TxnRequests(
             self._transactional_id,
-            producer_id=expected.producer_id,
-            producer_epoch=expected.producer_epoch,
+            producer_id=expected_identity.producer_id,
+            producer_epoch=expected_identity.producer_epoch,
         ).init(timeout_ms=self._transaction_timeout_ms)
         message = await self._ask_coordinator(RequestKind.INIT_PRODUCER_ID, request)
         self._session.set_identity(
@@ -63,10 +63,10 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
 
     def want(self, partition: TopicPartition) -> None:
         """Queue a partition for the next AddPartitionsToTxn, because a record for it was queued."""
-        self._to_add[partition] = None
+        self._partitions_to_add[partition] = None
 
     async def add_partition(
-        self, partition: TopicPartition, reason_given_up: Callable[[], bool], deadline: Deadline
+        self, partition: TopicPartition, is_given_up: Callable[[], bool], deadline: Deadline
     ) -> None:
         """Add the partition to the transaction (old protocol), with all partitions that wait at
         that time.
@@ -75,17 +75,17 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
             AbortableError: The transaction can't go on, or was given up meanwhile.
             FatalError: The producer is finished.
         """
-        async with self._adding:
-            if reason_given_up():
-                self._to_add.clear()
+        async with self._adding_lock:
+            if is_given_up():
+                self._partitions_to_add.clear()
                 raise AbortableError("the transaction is being aborted")
             self._session.raise_error()
             if self._session.has(partition):
                 return
-            self._to_add[partition] = None
-            unregistered = frozenset(self._to_add)
-            partitions_to_add = list(self._to_add)
-            self._to_add.clear()
+            self._partitions_to_add[partition] = None
+            unregistered_partitions = frozenset(self._partitions_to_add)
+            partitions_to_add = list(self._partitions_to_add)
+            self._partitions_to_add.clear()
             identity = self._session.identity
             request = TxnRequests(
                 self._transactional_id,
@@ -97,8 +97,8 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
                     RequestKind.ADD_PARTITIONS, request, worst_partition_error, deadline
                 )
             except RetriableError as error:
-                raise self._session.abortable(error) from None
-            self._session.note_added_partitions(unregistered)
+                raise self._session.enter_abortable_error(error) from None
+            self._session.note_added_partitions(unregistered_partitions)
 
     async def end(self, *, committed: bool) -> None:
         """Commit or abort, and bump the epoch if the session's plan says so.
@@ -109,7 +109,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
             RetriableError: Not achieved in time; the outcome may be unknown.
             IllegalUseError: No transaction is open.
         """
-        self._to_add.clear()
+        self._partitions_to_add.clear()
         end_plan = self._session.plan_end(is_commit=committed, features=self._cluster.features)
         identity = await self._end_txn(end_plan) if end_plan.send else None
         if end_plan.bump:
@@ -165,7 +165,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
                     error, reason = lost.error or ErrorCode.network_exception, str(lost)
                     reaction = Reaction.RETRY
                 except NotSupportedError as unsupported:
-                    raise self._session.fatal(unsupported) from None
+                    raise self._session.enter_fatal_error(unsupported) from None
                 else:
                     reaction, reason = react(operation, error), error.name.upper()
                     is_unsure |= error in UNSAID
@@ -173,15 +173,17 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
                     case Reaction.DONE:
                         return message
                     case Reaction.RETRY:
-                        first_add = (
+                        is_first_add = (
                             operation is RequestKind.ADD_PARTITIONS and self._session.is_empty
                         )
-                        if first_add and error == ErrorCode.concurrent_transactions:
+                        if is_first_add and error == ErrorCode.concurrent_transactions:
                             at_most_ms = ADD_PARTITIONS_RETRY_MS
                     case Reaction.LOOK_UP:
                         self._cluster.forget_coordinator(self._transactional_id)
                     case _:
-                        raise self._bad(operation, reaction, unexpected_error(request_name, error))
+                        raise self._error_to_raise(
+                            operation, reaction, unexpected_error(request_name, error)
+                        )
                 if deadline.has_passed:
                     raise RetriableError(
                         f"{request_name} not achieved within {deadline.timeout_ms:.0f} ms: "
@@ -202,19 +204,21 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
         except ClientError as refused:
             error = refused.error or ErrorCode.unknown_server_error
             reaction = react(RequestKind.FIND_COORDINATOR, error)
-            raise self._bad(RequestKind.FIND_COORDINATOR, reaction, refused) from None
+            raise self._error_to_raise(RequestKind.FIND_COORDINATOR, reaction, refused) from None
 
-    def _bad(self, operation: RequestKind, reaction: Reaction, error: ClientError) -> ClientError:
+    def _error_to_raise(
+        self, operation: RequestKind, reaction: Reaction, error: ClientError
+    ) -> ClientError:
         is_before_first_transaction = operation in (
             RequestKind.INIT_PRODUCER_ID,
             RequestKind.FIND_COORDINATOR,
         )
         if reaction is Reaction.GIVE_UP:
-            return self._session.fatal(error)
+            return self._session.enter_fatal_error(error)
         if is_before_first_transaction and self._session.identity == ProducerIdAndEpoch.NONE:
             # Nothing is open yet: init_transactions may simply be called again.
             return AbortableError(str(error), error=error.error)
-        return self._session.abortable(error)
+        return self._session.enter_abortable_error(error)
 
 
 def worst_partition_error(message: Any) -> ErrorCode:
@@ -226,6 +230,8 @@ def worst_partition_error(message: Any) -> ErrorCode:
         for topic in message.results_by_topic_v3_and_below
         for partition_row in topic.results_by_partition
     ]
-    failures = [error for error in errors if error != ErrorCode.none]
-    other_errors = [error for error in failures if error != ErrorCode.operation_not_attempted]
-    return (other_errors or failures or [ErrorCode.none])[0]
+    partition_errors = [error for error in errors if error != ErrorCode.none]
+    other_errors = [
+        error for error in partition_errors if error != ErrorCode.operation_not_attempted
+    ]
+    return (other_errors or partition_errors or [ErrorCode.none])[0]

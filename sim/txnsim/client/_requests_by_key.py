@@ -75,7 +75,7 @@ async def run_by_key(
     deadline = cluster.deadline(timeout_ms)
     backoff = cluster.backoff()
     while True:
-        unmapped_keys = key_run.homeless()
+        unmapped_keys = key_run.keys_without_broker()
         if unmapped_keys:
             try:
                 key_run.take_lookup(await look_up(cluster, unmapped_keys, deadline))
@@ -98,7 +98,7 @@ class _KeyRun(msgspec.Struct, Generic[K, V], eq=False):
     _brokers: dict[K, int] = {}
     _outcomes: dict[K, V | ClientError] = {}
     _reasons: dict[K, str] = {}
-    _in_doubt: set[K] = set()
+    _keys_in_doubt: set[K] = set()
     """Keys of requests that got no answer, or an answer that does not say whether they took
     effect.
     """
@@ -109,13 +109,13 @@ class _KeyRun(msgspec.Struct, Generic[K, V], eq=False):
         return all(key in self._outcomes for key in self._keys)
 
     def outcomes(self) -> dict[K, V | ClientError]:
-        for key in self._in_doubt:
+        for key in self._keys_in_doubt:
             outcome = self._outcomes[key]
             if isinstance(outcome, ClientError):
                 outcome.in_doubt = True
         return {key: self._outcomes[key] for key in self._keys}
 
-    def homeless(self) -> list[K]:
+    def keys_without_broker(self) -> list[K]:
         return [k for k in self._keys if k not in self._outcomes and k not in self._brokers]
 
     def take_lookup(self, lookup: KeyLookup[K]) -> None:
@@ -164,7 +164,7 @@ class _KeyRun(msgspec.Struct, Generic[K, V], eq=False):
                 for key, error_code in (*response.unmapped.items(), *response.waiting.items()):
                     self._reasons[key] = code_name(error_code)
                     if error_code in _UNSAID:
-                        self._in_doubt.add(key)
+                        self._keys_in_doubt.add(key)
                 for key in response.unmapped:
                     self._brokers.pop(key, None)
             case NotSupportedError():
@@ -173,7 +173,7 @@ class _KeyRun(msgspec.Struct, Generic[K, V], eq=False):
                 # Connection lost or no answer: look the broker up again.
                 for key in broker_keys:
                     self._reasons[key] = str(response)
-                    self._in_doubt.add(key)
+                    self._keys_in_doubt.add(key)
                     self._brokers.pop(key, None)
             case BaseException():
                 raise response
@@ -221,9 +221,9 @@ async def look_up_coordinators(
     cluster: Cluster, transactional_ids: Sequence[str], deadline: Deadline
 ) -> KeyLookup[str]:
     """Find transaction coordinators (CoordinatorStrategy)."""
-    coordinators = await cluster.find_coordinators(tuple(transactional_ids), deadline)
+    answer_by_key = await cluster.find_coordinators(tuple(transactional_ids), deadline)
     lookup: KeyLookup[str] = KeyLookup()
-    for key, (error_number, broker_id) in coordinators.items():
+    for key, (error_number, broker_id) in answer_by_key.items():
         match error_number:
             case ErrorCode.none:
                 lookup.mapped[key] = broker_id

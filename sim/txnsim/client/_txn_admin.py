@@ -30,7 +30,7 @@ from txnsim.client._requests_by_key import (
 from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, ConnectionLostError, or_raised
-from txnsim.client.inspection.coordinators_asked import asked_while_all_serve, check_sight
+from txnsim.client.inspection.coordinators_asked import ask_while_all_serve, check_sight
 from txnsim.client.inspection.hanging import (
     MAX_TRANSACTION_TIMEOUT_MS,
     OpenTransaction,
@@ -286,11 +286,14 @@ class TransactionAdmin:
         if searched_partitions.unread_topics:
             raise next(iter(searched_partitions.unread_topics.values()))
         candidates: list[OpenTransaction] = []
-        for batch in batches(searched_partitions.partitions):
-            producers_by_partition = await self.describe_producers(batch, broker_id=broker_id)
+        for partition_slice in batches(searched_partitions.partitions):
+            producers_by_partition = await self.describe_producers(
+                partition_slice, broker_id=broker_id
+            )
             replica = "Optional.empty" if broker_id is None else f"Optional[{broker_id}]"
             failure = (
-                f"Failed to describe producers for {len(batch)} partitions on broker {replica}"
+                f"Failed to describe producers for {len(partition_slice)} partitions on broker"
+                f" {replica}"
             )
             candidates += OpenTransaction.candidates(
                 dict(_all_or_raise(producers_by_partition.items(), failure)),
@@ -306,7 +309,7 @@ class TransactionAdmin:
             await check_sight(self.cluster)
             hanging_candidates = OpenTransaction.hanging(
                 hanging_candidates,
-                *await asked_while_all_serve(self, producer_ids(hanging_candidates)),
+                *await ask_while_all_serve(self, producer_ids(hanging_candidates)),
             )
         return hanging_candidates
 
@@ -322,20 +325,21 @@ class TransactionAdmin:
         Raises:
             ClientError: A coordinator did not answer, so the result would be incomplete.
         """
-        ids = await self._transactional_ids(producer_ids)
+        transactional_id_by_producer = await self._transactional_ids(producer_ids)
         descriptions: dict[str, TransactionDescription | None] = {}
-        for batch in batches(tuple(ids.values())):
-            for transactional_id, outcome in (await self.describe_transactions(batch)).items():
+        for id_slice in batches(tuple(transactional_id_by_producer.values())):
+            for transactional_id, outcome in (await self.describe_transactions(id_slice)).items():
                 if not isinstance(outcome, ClientError):
                     descriptions[transactional_id] = outcome
                 elif outcome.error == _E.transactional_id_not_found:
                     descriptions[transactional_id] = None
                 else:
                     raise ClientError(
-                        f"Failed to describe {len(ids)} transactions: {outcome}",
+                        f"Failed to describe {len(transactional_id_by_producer)} transactions:"
+                        f" {outcome}",
                         error=outcome.error,
                     )
-        return ids, descriptions
+        return transactional_id_by_producer, descriptions
 
     async def search_targets(
         self, topic: str | None = None, partition: int | None = None, broker_id: int | None = None
@@ -356,25 +360,25 @@ class TransactionAdmin:
             topic_names = [topic]
         else:
             topic_names = []
-            all_topics = await self.cluster.refresh(None)
-            if all_topics.error:
+            topics_metadata = await self.cluster.refresh(None)
+            if topics_metadata.error:
                 raise ClientError(
-                    f"Failed to list topics: {message_of(all_topics.error)}",
-                    error=_E(all_topics.error),
+                    f"Failed to list topics: {message_of(topics_metadata.error)}",
+                    error=_E(topics_metadata.error),
                 )
-            for topic_view in all_topics.topics:
+            for topic_view in topics_metadata.topics:
                 failure = _listing_failure(topic_view)
                 if failure is None:
                     topic_names.append(topic_view.name)
                 else:
                     unread_topics[topic_view.name] = failure
         target_partitions: list[TopicPartition] = []
-        for batch in batches(topic_names):
-            cluster_view = await self.cluster.refresh(batch)
+        for id_slice in batches(topic_names):
+            cluster_view = await self.cluster.refresh(id_slice)
             for view in cluster_view.topics:
                 if view.error:
                     raise ClientError(
-                        f"Failed to describe {len(batch)} topics: {message_of(view.error)}",
+                        f"Failed to describe {len(id_slice)} topics: {message_of(view.error)}",
                         error=_E(view.error),
                     )
                 target_partitions += [

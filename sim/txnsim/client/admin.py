@@ -142,8 +142,8 @@ class Admin(TransactionAdmin):
         with NOT_ENOUGH_REPLICAS.
         """
 
-        def is_named(view: ClusterMetadata) -> bool:
-            leader = view.leader(partition)
+        def is_named(cluster_view: ClusterMetadata) -> bool:
+            leader = cluster_view.leader(partition)
             return leader is not None and leader.leader_id == broker_id
 
         return await self._each_says([partition.topic], is_named, timeout_ms)
@@ -160,10 +160,10 @@ class Admin(TransactionAdmin):
             backoff = self.cluster.backoff()
             while True:
                 try:
-                    view = parse_metadata(await self.cluster.ask(broker.broker_id, request))
+                    cluster_view = parse_metadata(await self.cluster.ask(broker.broker_id, request))
                 except ClientError:
                     break
-                if is_reached(view):
+                if is_reached(cluster_view):
                     break
                 if deadline.has_passed:
                     return False
@@ -197,10 +197,10 @@ class Admin(TransactionAdmin):
         """
         topics = await self.describe_topics((partition.topic,))
         topic = only_row(topics, f"about topic {partition.topic!r}")
-        view = topic.partition(partition.partition)
+        partition_view = topic.partition(partition.partition)
         error = ErrorCode(topic.error)
-        if view is not None:
-            return view
+        if partition_view is not None:
+            return partition_view
         if error in (ErrorCode.none, ErrorCode.unknown_topic_or_partition):
             raise ClientError(f"there is no partition {partition}", error=error or None)
         raise ClientError(f"{partition}: {message_of(error)}", error=error)
@@ -211,14 +211,14 @@ class Admin(TransactionAdmin):
         Raises:
             ClientError: As above, or it has no leader.
         """
-        view = await self.describe_partition(partition)
-        if view.leader_id < 0:
+        partition_view = await self.describe_partition(partition)
+        if partition_view.leader_id < 0:
             raise ClientError(
                 f"{partition} has no leader: start one of the brokers"
-                f" {list(view.isr or view.replicas)}",
+                f" {list(partition_view.isr or partition_view.replicas)}",
                 error=ErrorCode.leader_not_available,
             )
-        return view.leader_id
+        return partition_view.leader_id
 
     async def list_offsets(
         self,
@@ -402,15 +402,15 @@ class Admin(TransactionAdmin):
         Entries of one broker are sent to that broker, others to any broker.
         """
         error_by_resource: dict[tuple[int, str], ClientError | None] = {}
-        by_broker: dict[int, list[ConfigChange]] = {}
+        changes_by_broker: dict[int, list[ConfigChange]] = {}
         for change in changes:
             names_one_broker = (
                 change.resource_type == BROKER_RESOURCE and change.resource_name != ALL_BROKERS
             )
-            by_broker.setdefault(int(change.resource_name) if names_one_broker else -1, []).append(
-                change
-            )
-        for broker_id, broker_changes in by_broker.items():
+            changes_by_broker.setdefault(
+                int(change.resource_name) if names_one_broker else -1, []
+            ).append(change)
+        for broker_id, broker_changes in changes_by_broker.items():
             request = requests.incremental_alter_configs(
                 broker_changes, validate_only=validate_only
             )
@@ -435,8 +435,8 @@ class Admin(TransactionAdmin):
         change = ConfigChange(
             resource_type=TOPIC_RESOURCE, resource_name=topic, name=name, value=value
         )
-        failures = await self.incremental_alter_configs([change])
-        return only_row(tuple(failures.values()), f"about topic {topic!r}")
+        failure_by_resource = await self.incremental_alter_configs([change])
+        return only_row(tuple(failure_by_resource.values()), f"about topic {topic!r}")
 
     async def config_at(self, broker_id: int, name: str, *, topic: str | None = None) -> str | None:
         """A config of a broker, or of a topic as that broker knows it; None if there is no such

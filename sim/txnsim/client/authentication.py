@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.client.errors import AuthenticationError, code_name
-from txnsim.client.requests import asks
+from txnsim.client.requests import versioned_request
 from txnsim.client.versions import ClientApi, VersionedRequest
 from txnsim.errors import ErrorCode
 from txnsim.security.login import Credential, Login, LoginError, login
@@ -53,7 +53,7 @@ class Authentication:
 
     def handshake(self) -> VersionedRequest:
         """The first request."""
-        return asks(ClientApi.SASL_HANDSHAKE, mechanism=self._mechanism)
+        return versioned_request(ClientApi.SASL_HANDSHAKE, mechanism=self._mechanism)
 
     def take(self, answer: Any) -> VersionedRequest | None:
         """Take an answer and return the next request; None once we are authenticated.
@@ -94,4 +94,4 @@ class Authentication:
 
 
 def _token(token: bytes) -> VersionedRequest:
-    return asks(ClientApi.SASL_AUTHENTICATE, auth_bytes=token)
+    return versioned_request(ClientApi.SASL_AUTHENTICATE, auth_bytes=token)

@@ -119,10 +119,10 @@ class Cluster:
         if security.protocol.has_sasl:
             Authentication(security, now_ms=self.clock.now_ms(), nonce=random_hex())
         self._connections: dict[tuple[int, str], Connection] = {}
-        self._opening: dict[tuple[int, str], asyncio.Future[Connection]] = {}
-        self._dialling: set[asyncio.Task[None]] = set()
+        self._opening_connections: dict[tuple[int, str], asyncio.Future[Connection]] = {}
+        self._dial_tasks: set[asyncio.Task[None]] = set()
         self._stale_topics: set[str] = set()
-        self._coordinators: dict[str, int] = {}
+        self._coordinator_by_id: dict[str, int] = {}
         self._is_closed = False
 
     async def __aenter__(self) -> Cluster:
@@ -150,7 +150,7 @@ class Cluster:
 
     async def close(self) -> None:
         self._is_closed = True
-        pending_dials = list(self._dialling)
+        pending_dials = list(self._dial_tasks)
         for task in pending_dials:
             task.cancel()
         await asyncio.gather(*pending_dials, return_exceptions=True)
@@ -242,18 +242,20 @@ class Cluster:
         if self._is_closed:
             raise ConnectionLostError("the client is closed")
         broker_and_lane = (broker_id, lane)
-        open_tasks = self._opening.get(broker_and_lane)
-        if open_tasks is None:
-            open_tasks = self._opening[broker_and_lane] = asyncio.get_running_loop().create_future()
-            open_tasks.add_done_callback(lambda task: task.cancelled() or task.exception())
+        opening_connection = self._opening_connections.get(broker_and_lane)
+        if opening_connection is None:
+            opening_connection = self._opening_connections[broker_and_lane] = (
+                asyncio.get_running_loop().create_future()
+            )
+            opening_connection.add_done_callback(lambda task: task.cancelled() or task.exception())
             task = self.tasks.spawn(
-                self._open_now(broker_and_lane, host, port, open_tasks),
+                self._open_now(broker_and_lane, host, port, opening_connection),
                 name=f"connect {host_and_port(host, port)}",
             )
-            self._dialling.add(task)
-            task.add_done_callback(self._dialling.discard)
+            self._dial_tasks.add(task)
+            task.add_done_callback(self._dial_tasks.discard)
         # Shielded: other tasks may wait for the same connection when this one is cancelled.
-        return await asyncio.shield(open_tasks)
+        return await asyncio.shield(opening_connection)
 
     async def _open_now(
         self,
@@ -282,7 +284,7 @@ class Cluster:
             self.features = newer_features(self.features, connection.features)
             connection_future.set_result(connection)
         finally:
-            del self._opening[broker_and_lane]
+            del self._opening_connections[broker_and_lane]
             connection_future.cancel()
 
     async def refresh_features(self) -> FinalizedFeatures:
@@ -346,10 +348,10 @@ class Cluster:
             ConnectionLostError: No broker could be reached in time.
         """
         message = await self.ask_any(requests.metadata(topics, create=create), deadline)
-        view = parse_metadata(message)
-        self.view = merge(self.view, view)
-        self._stale_topics.difference_update(topic.name for topic in view.topics)
-        return view
+        cluster_view = parse_metadata(message)
+        self.view = merge(self.view, cluster_view)
+        self._stale_topics.difference_update(topic.name for topic in cluster_view.topics)
+        return cluster_view
 
     async def leader(
         self, partition: TopicPartition, *, deadline: Deadline | None = None, create: bool = False
@@ -413,7 +415,7 @@ class Cluster:
             RetriableError: None was available in time.
             ClientError: Not allowed, or refused; ``error`` says why.
         """
-        cached_id = self._coordinators.get(transactional_id)
+        cached_id = self._coordinator_by_id.get(transactional_id)
         if cached_id is not None:
             return cached_id
         deadline = deadline if deadline is not None else self.deadline()
@@ -425,7 +427,7 @@ class Cluster:
             if error == ErrorCode.none:
                 if self.view.broker(broker_id) is None:
                     await self.refresh(deadline=deadline)
-                self._coordinators[transactional_id] = broker_id
+                self._coordinator_by_id[transactional_id] = broker_id
                 return broker_id
             if not ErrorCode(error).retriable:
                 raise ClientError(
@@ -494,15 +496,15 @@ class Cluster:
         except NotSupportedError:
             if len(transactional_ids) == 1:
                 raise
-            coordinators: dict[str, tuple[int, int]] = {}
+            answer_by_id: dict[str, tuple[int, int]] = {}
             for transactional_id in transactional_ids:
-                coordinators |= await self.find_coordinators((transactional_id,), deadline)
-            return coordinators
+                answer_by_id |= await self.find_coordinators((transactional_id,), deadline)
+            return answer_by_id
         return parse_coordinators(message, transactional_ids)
 
     def forget_coordinator(self, transactional_id: str) -> None:
         """Forget where the coordinator is, so that the next lookup asks a broker."""
-        self._coordinators.pop(transactional_id, None)
+        self._coordinator_by_id.pop(transactional_id, None)
 
 
 def _system_clock() -> Clock:

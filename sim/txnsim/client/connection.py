@@ -29,7 +29,7 @@ from txnsim.client.errors import (
     RequestTimeoutError,
     code_name,
 )
-from txnsim.client.requests import asks
+from txnsim.client.requests import versioned_request
 from txnsim.client.tracing import ClientTrace, TracedCall
 from txnsim.client.versions import (
     ClientApi,
@@ -144,15 +144,15 @@ class Connection(asyncio.Protocol):
         self._settings = settings
         self._clock = clock
         self._reader = FrameReader(FRAME_BYTES_MAX)
-        self._waiting: dict[int, _PendingRequest] = {}
+        self._waiting_requests: dict[int, _PendingRequest] = {}
         self._correlation_id = 0
         self._transport: asyncio.WriteTransport | None = None
-        self._lost: ClientError | None = None
-        self._held: list[bytes] | None = None
+        self._lost_error: ClientError | None = None
+        self._held_frames: list[bytes] | None = None
         """Frames held back during re-authentication; None if there is none."""
         self._renewal_ms: int | None = None
         """Time after which requests wait for a re-authentication; None: no limit."""
-        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._closed_future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @classmethod
     async def open(
@@ -208,7 +208,7 @@ class Connection(asyncio.Protocol):
     @property
     def is_usable(self) -> bool:
         """Whether requests can still be sent."""
-        return self._lost is None
+        return self._lost_error is None
 
     def send(self, request: VersionedRequest) -> asyncio.Future[Any]:
         """Send now; the future holds the answer's message.
@@ -262,8 +262,10 @@ class Connection(asyncio.Protocol):
         *,
         may_overtake: bool = False,
     ) -> asyncio.Future[Any]:
-        if self._lost is not None or self._transport is None:
-            raise ConnectionLostError(f"the connection to {self.address} is closed") from self._lost
+        if self._lost_error is not None or self._transport is None:
+            raise ConnectionLostError(
+                f"the connection to {self.address} is closed"
+            ) from self._lost_error
         message = request.build(request_schema(request.api, version))
         self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         frame = encode_request(
@@ -278,11 +280,11 @@ class Connection(asyncio.Protocol):
             )
             timer = self._clock.call_later(timeout_ms, lambda: self._expire(correlation_id))
             pending_request = _PendingRequest(request.api, version, future, timer)
-            self._waiting[correlation_id] = pending_request
+            self._waiting_requests[correlation_id] = pending_request
         else:
             future.set_result(None)
         if self._trace.on:
-            sent_event = self._trace.sent(
+            sent_event = self._trace.trace_sent(
                 self._line, self._peer, request.api, version, correlation_id, len(frame)
             )
             if request.is_answered:
@@ -290,14 +292,14 @@ class Connection(asyncio.Protocol):
                     sent_event,
                     ClientTrace.current_call(),
                 )
-        if self._held is None or may_overtake:
+        if self._held_frames is None or may_overtake:
             self._transport.write(frame)
         else:
-            self._held.append(frame)
+            self._held_frames.append(frame)
         return future
 
     def _expire(self, correlation_id: int) -> None:
-        pending_request = self._waiting.pop(correlation_id, None)
+        pending_request = self._waiting_requests.pop(correlation_id, None)
         if pending_request is None:
             return
         request_name = api_name(pending_request.api)
@@ -362,7 +364,7 @@ class Connection(asyncio.Protocol):
             )
 
     def _api_versions(self) -> VersionedRequest:
-        return asks(
+        return versioned_request(
             ClientApi.API_VERSIONS,
             client_software_name="txnsim",
             client_software_version=self._settings.software_version,
@@ -375,60 +377,62 @@ class Connection(asyncio.Protocol):
         security = self._settings.security
         now_ms = self._clock.now_ms()
         authentication = Authentication(security, now_ms=now_ms, nonce=random_hex())
-        authenticated: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._go_on(authentication, authentication.handshake(), authenticated)
-        return authenticated
+        authentication_future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._go_on(authentication, authentication.handshake(), authentication_future)
+        return authentication_future
 
     def _go_on(
         self,
         authentication: Authentication,
         request: VersionedRequest,
-        authenticated: asyncio.Future[None],
+        authentication_future: asyncio.Future[None],
     ) -> None:
         try:
             version = choose_version(request.api, self.versions)
-            answer = self._send_request(request, version, may_overtake=True)
+            pending_answer = self._send_request(request, version, may_overtake=True)
         except ClientError as error:
-            authenticated.set_exception(error)
+            authentication_future.set_exception(error)
             return
-        answer.add_done_callback(partial(self._take_answer, authentication, authenticated))
+        pending_answer.add_done_callback(
+            partial(self._take_answer, authentication, authentication_future)
+        )
 
     def _take_answer(
         self,
         authentication: Authentication,
-        authenticated: asyncio.Future[None],
-        answer: asyncio.Future[Any],
+        authentication_future: asyncio.Future[None],
+        pending_answer: asyncio.Future[Any],
     ) -> None:
-        if authenticated.done():  # the waiting task has given up
-            _ = answer.cancelled() or answer.exception()
+        if authentication_future.done():  # the waiting task has given up
+            _ = pending_answer.cancelled() or pending_answer.exception()
             return
         try:
-            request = authentication.take(answer.result())
+            request = authentication.take(pending_answer.result())
         except ClientError as error:
-            authenticated.set_exception(error)
+            authentication_future.set_exception(error)
             return
         if request is not None:
-            self._go_on(authentication, request, authenticated)
+            self._go_on(authentication, request, authentication_future)
             return
         lifetime_ms = authentication.lifetime_ms
         if lifetime_ms:
             begun_ms = self._clock.monotonic_ms()
             self._renewal_ms = begun_ms + round(lifetime_ms * RENEWAL_FACTOR)
-        authenticated.set_result(None)
+        authentication_future.set_result(None)
 
     def _renew(self) -> None:
         """Authenticate again, on this connection (KIP-368); requests wait meanwhile."""
         self._renewal_ms = None
-        self._held = []
+        self._held_frames = []
         self.authenticate().add_done_callback(self._end_reauthentication)
 
-    def _end_reauthentication(self, authenticated: asyncio.Future[None]) -> None:
-        error = authenticated.exception()
-        frames, self._held = self._held or [], None
+    def _end_reauthentication(self, authentication_future: asyncio.Future[None]) -> None:
+        error = authentication_future.exception()
+        frames, self._held_frames = self._held_frames or [], None
         if error is not None:
             assert isinstance(error, ClientError)
             self._lose(error)
-        elif self._transport is not None and self._lost is None:
+        elif self._transport is not None and self._lost_error is None:
             self._transport.writelines(frames)
 
     # asyncio.Protocol
@@ -451,13 +455,13 @@ class Connection(asyncio.Protocol):
     def _take_answer_frame(self, frame: bytes) -> None:
         if len(frame) < 4:
             raise MalformedFrameError(f"answer of {len(frame)} bytes")
-        pending_request = self._waiting.pop(_CORRELATION(frame)[0], None)
+        pending_request = self._waiting_requests.pop(_CORRELATION(frame)[0], None)
         if pending_request is None:
             return  # the caller has given its request up
         pending_request.timer.cancel()
         version = pending_request.version
         if self._trace.on:
-            self._trace.received(
+            self._trace.trace_received(
                 self._line,
                 self._peer,
                 pending_request.api,
@@ -490,16 +494,16 @@ class Connection(asyncio.Protocol):
         # With TLS 1.3 a broker that does not take our certificate says so after the handshake.
         error_class = AuthenticationError if isinstance(exc, ssl.SSLError) else ConnectionLostError
         self._lose(error_class(f"{self.address} closed the connection{reason_suffix}"))
-        if not self._closed.done():
-            self._closed.set_result(None)
+        if not self._closed_future.done():
+            self._closed_future.set_result(None)
 
     def _lose(self, error: ClientError) -> None:
-        if self._lost is not None:
+        if self._lost_error is not None:
             return
-        self._lost = error
+        self._lost_error = error
         if self._transport is not None:
             self._transport.abort()
-        pending_requests, self._waiting = self._waiting, {}
+        pending_requests, self._waiting_requests = self._waiting_requests, {}
         for pending_request in pending_requests.values():
             pending_request.timer.cancel()
             if not pending_request.future.done():
@@ -512,4 +516,4 @@ class Connection(asyncio.Protocol):
     async def wait_closed(self) -> None:
         """Return once the transport is closed."""
         if self._transport is not None:
-            await self._closed
+            await self._closed_future

@@ -111,7 +111,7 @@ class Consumer:
             CorruptBatchError: The fetched bytes are no record batches.
             MissingExtraError: They are compressed in a way that needs a library.
         """
-        with self._cluster.trace.call("poll"):
+        with self._cluster.trace.trace_call("poll"):
             return await self._poll(max_wait_ms)
 
     async def _poll(self, max_wait_ms: int) -> list[ConsumedRecord]:
@@ -137,17 +137,17 @@ class Consumer:
         polled_partitions = {partition for poll in self._polls for partition in poll.positions}
         if self._polls and deadline.has_passed:
             return
-        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        positions_by_leader: dict[int, dict[TopicPartition, int]] = {}
         for partition, offset in self._positions.items():
             if partition not in polled_partitions:
                 leader = await self._cluster.leader(partition)
-                by_leader.setdefault(leader.leader_id, {})[partition] = offset
+                positions_by_leader.setdefault(leader.leader_id, {})[partition] = offset
         fetch_options = FetchOptions(
             isolation=self._isolation,
             max_wait_ms=min(self._fetch_wait_ms, int(deadline.left_ms)),
             min_bytes=self._min_bytes,
         )
-        for broker_id, positions in by_leader.items():
+        for broker_id, positions in positions_by_leader.items():
             task = self._cluster.tasks.spawn(
                 self._fetch_from_leader(broker_id, positions, fetch_options),
                 name=f"fetch from broker {broker_id}",
@@ -169,7 +169,7 @@ class Consumer:
         self._polls = [poll for poll in self._polls if not poll.task.done()]
         records: list[ConsumedRecord] = []
         refusal: TxnsimError | None = None
-        troubled_partitions = False
+        has_troubled_partitions = False
         for poll in ended_polls:
             fetch_results = poll.task.result()
             if isinstance(fetch_results, TxnsimError):
@@ -186,7 +186,7 @@ class Consumer:
                     records.extend(fetch_result.records)
                     self._positions[fetch_result.partition] = fetch_result.next_offset
                 elif fetch_result.error.retriable:
-                    troubled_partitions = True
+                    has_troubled_partitions = True
                 else:
                     refusal = ClientError(
                         f"Fetch of {fetch_result.partition}: {fetch_result.error.name.upper()}",
@@ -194,7 +194,7 @@ class Consumer:
                     )
         if refusal is not None and not records:
             raise refusal
-        return records, troubled_partitions
+        return records, has_troubled_partitions
 
     async def close(self) -> None:
         """Stop requests in flight; connections stay with the cluster."""

@@ -197,13 +197,13 @@ async def ask_leader(
     """One Fetch of several partitions to one broker. Errors are in the results; wrong leaders are
     removed from the cache. A leader whose epoch differs from the given one refuses (KIP-320).
     """
-    topic_ids = {}
+    id_by_topic = {}
     for topic_partition in positions:
         topic = cluster.view.topic(topic_partition.topic)
-        topic_ids[topic_partition.topic] = topic.topic_id if topic is not None else None
+        id_by_topic[topic_partition.topic] = topic.topic_id if topic is not None else None
     request = requests.fetch(
         positions,
-        topic_ids=topic_ids,
+        id_by_topic=id_by_topic,
         isolation_level=options.isolation,
         max_wait_ms=options.max_wait_ms,
         min_bytes=options.min_bytes,
@@ -224,7 +224,7 @@ async def ask_leader(
         return _failed_results(positions, error)
     if getattr(message, "error_code", ErrorCode.none) != ErrorCode.none:
         return _failed_results(positions, ErrorCode(message.error_code))
-    parse = partial(_parse, message, positions, topic_ids, options.isolation)
+    parse = partial(_parse, message, positions, id_by_topic, options.isolation)
     fetch_results = (
         parse() if options.run_beside_loop is None else await options.run_beside_loop(parse)
     )
@@ -247,14 +247,14 @@ def _failed_results(positions: Mapping[TopicPartition, int], error: ErrorCode) -
 def _parse(
     message: Any,
     positions: Mapping[TopicPartition, int],
-    topic_ids: Mapping[str, UUID | None],
+    id_by_topic: Mapping[str, UUID | None],
     isolation: IsolationLevel,
 ) -> list[FetchResult]:
-    topic_names = {topic_id: topic_name for topic_name, topic_id in topic_ids.items()}
+    name_by_topic_id = {topic_id: topic_name for topic_name, topic_id in id_by_topic.items()}
     fetch_results = []
     for topic_row in message.responses:
         topic_name = (
-            topic_row.topic if message.__version__ < 13 else topic_names[topic_row.topic_id]
+            topic_row.topic if message.__version__ < 13 else name_by_topic_id[topic_row.topic_id]
         )
         for partition_row in topic_row.partitions:
             topic_partition = TopicPartition(topic_name, partition_row.partition_index)

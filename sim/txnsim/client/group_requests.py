@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from txnsim.client.requests import MessageRow, asks, per_topic
+from txnsim.client.requests import MessageRow, per_topic, versioned_request
 from txnsim.client.versions import ANY, ClientApi, VersionedRequest, VersionRange
 from txnsim.types import TopicPartition
 
@@ -34,7 +34,7 @@ class GroupMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_group_coordinator(group_id: str) -> VersionedRequest:
     """Ask for a group's coordinator."""
-    return asks(
+    return versioned_request(
         ClientApi.FIND_COORDINATOR,
         key=group_id,
         key_type=COORDINATOR_GROUP,
@@ -76,7 +76,7 @@ def offset_fetch(
         needs_stable: Ask for UNSTABLE_OFFSET_COMMIT instead of a position that an open
             transaction may change.
     """
-    return asks(
+    return versioned_request(
         ClientApi.OFFSET_FETCH,
         VersionRange(7 if needs_stable else 0, ANY.highest),
         group_id=group_id,
@@ -91,7 +91,7 @@ def delete_groups(group_ids: Sequence[str]) -> VersionedRequest:
     """Delete groups without members, with their positions; the request goes to the groups'
     coordinator.
     """
-    return asks(ClientApi.DELETE_GROUPS, groups_names=tuple(group_ids))
+    return versioned_request(ClientApi.DELETE_GROUPS, groups_names=tuple(group_ids))
 
 
 def list_groups(*, types: Sequence[str] = (), states: Sequence[str] = ()) -> VersionedRequest:
@@ -101,7 +101,7 @@ def list_groups(*, types: Sequence[str] = (), states: Sequence[str] = ()) -> Ver
         types: Only groups of these types (KIP-848, from version 5 on); all unless given.
         states: Only groups in these states (KIP-518, from version 4 on); all unless given.
     """
-    return asks(
+    return versioned_request(
         ClientApi.LIST_GROUPS,
         VersionRange(5 if types else 4 if states else 0, ANY.highest),
         types_filter=tuple(types),
@@ -115,13 +115,13 @@ def describe_group(api: ClientApi, group_id: str) -> VersionedRequest:
     if api == ClientApi.STREAMS_GROUP_DESCRIBE:
         request_fields["include_topology_description"] = False
     request_fields["groups" if api == ClientApi.DESCRIBE_GROUPS else "group_ids"] = (group_id,)
-    return asks(api, **request_fields)
+    return versioned_request(api, **request_fields)
 
 
 def describe_share_group_offsets(group_id: str) -> VersionedRequest:
     """Ask for the start offset of every share partition that a share group has."""
     group_row = MessageRow("DescribeShareGroupOffsetsRequestGroup", group_id=group_id, topics=None)
-    return asks(ClientApi.DESCRIBE_SHARE_GROUP_OFFSETS, groups=[group_row])
+    return versioned_request(ClientApi.DESCRIBE_SHARE_GROUP_OFFSETS, groups=[group_row])
 
 
 def alter_share_group_offsets(
@@ -137,7 +137,7 @@ def alter_share_group_offsets(
         )
 
     topics = per_topic("AlterShareGroupOffsetsRequestTopic", offsets, row, name_field="topic_name")
-    return asks(ClientApi.ALTER_SHARE_GROUP_OFFSETS, group_id=group_id, topics=topics)
+    return versioned_request(ClientApi.ALTER_SHARE_GROUP_OFFSETS, group_id=group_id, topics=topics)
 
 
 def delete_share_group_offsets(group_id: str, topics: Sequence[str]) -> VersionedRequest:
@@ -146,4 +146,6 @@ def delete_share_group_offsets(group_id: str, topics: Sequence[str]) -> Versione
         MessageRow("DeleteShareGroupOffsetsRequestTopic", topic_name=topic_name)
         for topic_name in topics
     ]
-    return asks(ClientApi.DELETE_SHARE_GROUP_OFFSETS, group_id=group_id, topics=topic_rows)
+    return versioned_request(
+        ClientApi.DELETE_SHARE_GROUP_OFFSETS, group_id=group_id, topics=topic_rows
+    )

@@ -56,7 +56,7 @@ class TopicMetadata(msgspec.Struct, frozen=True, kw_only=True):
         return not self.error and bool(leaders) and min(leaders) >= 0
 
     def partition(self, index: int) -> PartitionMetadata | None:
-        """The partition with that index."""
+        """None if the topic has no partition of that index."""
         for partition in self.partitions:
             if partition.partition == index:
                 return partition
@@ -128,13 +128,13 @@ def _parse_topic(topic_row: Any) -> TopicMetadata:
     )
 
 
-def merge(earlier_view: ClusterMetadata, newer_view: ClusterMetadata) -> ClusterMetadata:
+def merge(earlier_metadata: ClusterMetadata, newer_view: ClusterMetadata) -> ClusterMetadata:
     """The metadata after another answer: its brokers and topics, plus the known topics that were
     not requested.
 
     A partition of the same topic id whose leader epoch went back keeps its known state.
     """
-    topics_by_name = {topic.name: topic for topic in earlier_view.topics}
+    topics_by_name = {topic.name: topic for topic in earlier_metadata.topics}
     for topic in newer_view.topics:
         topic_before = topics_by_name.get(topic.name)
         topics_by_name[topic.name] = (

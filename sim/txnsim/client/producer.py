@@ -130,12 +130,12 @@ class Producer:
         )
         self._batch_bytes = batch_bytes
         self._lanes: dict[TopicPartition, _Lane] = {}
-        self._coordinated = CoordinatorRequests(
+        self._coordinator_requests = CoordinatorRequests(
             cluster, self.session, transactional_id or "", transaction_timeout_ms
         )
         self._identity_lock = asyncio.Lock()
         self._is_aborting = False
-        self._fatal: ClientError | None = None
+        self._fatal_error: ClientError | None = None
 
     async def __aenter__(self) -> Producer:
         return self
@@ -173,8 +173,8 @@ class Producer:
         self.session.raise_error()
         if self.session.state is not SessionState.UNINITIALIZED:
             raise IllegalUseError("init_transactions may be called once")
-        with self._cluster.trace.call("init-transactions", id=self.transactional_id):
-            await self._coordinated.init_producer_id(ProducerIdAndEpoch.NONE)
+        with self._cluster.trace.trace_call("init-transactions", id=self.transactional_id):
+            await self._coordinator_requests.init_producer_id(ProducerIdAndEpoch.NONE)
         return self.session.identity
 
     def begin(self) -> None:
@@ -198,9 +198,9 @@ class Producer:
             IllegalUseError: No transaction is open.
         """
         self._need_transactional()
-        with self._cluster.trace.call("commit", id=self.transactional_id):
+        with self._cluster.trace.trace_call("commit", id=self.transactional_id):
             await self.flush()
-            await self._coordinated.end(committed=True)
+            await self._coordinator_requests.end(committed=True)
 
     async def abort(self) -> None:
         """Drop unsent records, wait for those in flight, then abort.
@@ -211,14 +211,14 @@ class Producer:
             IllegalUseError: No transaction is open.
         """
         self._need_transactional()
-        with self._cluster.trace.call("abort", id=self.transactional_id):
+        with self._cluster.trace.trace_call("abort", id=self.transactional_id):
             self._is_aborting = True
             try:
                 self._drop_queued(AbortableError("the transaction is being aborted"))
                 await self.flush()
             finally:
                 self._is_aborting = False
-            await self._coordinated.end(committed=False)
+            await self._coordinator_requests.end(committed=False)
 
     def _need_transactional(self) -> None:
         if self.transactional_id is None:
@@ -259,10 +259,10 @@ class Producer:
             IllegalUseError: Transactional, but no transaction is open.
         """
         topic_partition = TopicPartition(topic, partition)
-        if self._fatal is not None:
-            raise self._fatal
+        if self._fatal_error is not None:
+            raise self._fatal_error
         if self.transactional_id is not None and self.session.touch(topic_partition):
-            self._coordinated.want(topic_partition)
+            self._coordinator_requests.want(topic_partition)
         clock = self._cluster.clock
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         # The failure reaches the caller through commit, even if it does not look at this future.
@@ -285,7 +285,7 @@ class Producer:
             lane = self._lanes[topic_partition] = _Lane()
         lane.queue.append(outgoing_record)
         if lane.task is None:
-            with self._cluster.trace.call("send", tp=str(topic_partition)):
+            with self._cluster.trace.trace_call("send", tp=str(topic_partition)):
                 lane.task = self._cluster.tasks.spawn(
                     self._run_lane(topic_partition, lane), name=f"produce to {topic_partition}"
                 )
@@ -306,25 +306,25 @@ class Producer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _drop_queued(self, reason: ClientError) -> None:
+    def _drop_queued(self, failure: ClientError) -> None:
         for lane in self._lanes.values():
             while lane.queue:
-                _fail_record(lane.queue.popleft(), reason)
+                _fail_record(lane.queue.popleft(), failure)
 
     # Delivery
 
     async def _run_lane(self, topic_partition: TopicPartition, lane: _Lane) -> None:
-        batch: list[_OutgoingRecord] = []
+        outgoing_records: list[_OutgoingRecord] = []
         try:
             while lane.queue:
-                batch = self._take_batch(lane.queue)
+                outgoing_records = self._take_batch(lane.queue)
                 try:
-                    base_offset = await self._deliver(topic_partition, batch)
+                    base_offset = await self._deliver(topic_partition, outgoing_records)
                 except ClientError as error:
-                    for outgoing_record in batch:
+                    for outgoing_record in outgoing_records:
                         _fail_record(outgoing_record, error)
                 else:
-                    for index, outgoing_record in enumerate(batch):
+                    for index, outgoing_record in enumerate(outgoing_records):
                         offset = base_offset + index if base_offset >= 0 else -1
                         if not outgoing_record.future.done():
                             outgoing_record.future.set_result(
@@ -333,23 +333,25 @@ class Producer:
         finally:
             lane.task = None
             # Left over only where the task was cancelled, or failed by a bug that its owner logs.
-            for outgoing_record in (*batch, *lane.queue):
+            for outgoing_record in (*outgoing_records, *lane.queue):
                 _fail_record(outgoing_record, IllegalUseError("the producer was closed"))
 
     def _take_batch(self, queue: deque[_OutgoingRecord]) -> list[_OutgoingRecord]:
-        batch = [queue.popleft()]
-        batch_bytes = _size(batch[0].record)
-        while queue and len(batch) < BATCH_RECORDS_MAX:
+        outgoing_records = [queue.popleft()]
+        batch_bytes = _size(outgoing_records[0].record)
+        while queue and len(outgoing_records) < BATCH_RECORDS_MAX:
             batch_bytes += _size(queue[0].record)
             if batch_bytes > self._batch_bytes:
                 break
-            batch.append(queue.popleft())
-        return batch
+            outgoing_records.append(queue.popleft())
+        return outgoing_records
 
-    async def _deliver(self, topic_partition: TopicPartition, batch: list[_OutgoingRecord]) -> int:
+    async def _deliver(
+        self, topic_partition: TopicPartition, outgoing_records: list[_OutgoingRecord]
+    ) -> int:
         """Send one batch until it is acknowledged or given up; returns its first offset."""
         deadline = min(
-            (outgoing_record.deadline for outgoing_record in batch),
+            (outgoing_record.deadline for outgoing_record in outgoing_records),
             key=lambda deadline: deadline.left_ms,
         )
         operation = (
@@ -358,12 +360,12 @@ class Producer:
         if self.transactional_id is not None:
             self.session.raise_error()
             if not self.session.has(topic_partition):
-                await self._coordinated.add_partition(
+                await self._coordinator_requests.add_partition(
                     topic_partition, lambda: self._is_aborting, deadline
                 )
         elif self._is_idempotent and self.session.identity == ProducerIdAndEpoch.NONE:
             await self._get_identity(deadline)
-        records = [outgoing_record.record for outgoing_record in batch]
+        records = [outgoing_record.record for outgoing_record in outgoing_records]
         batch_data = self._encode(topic_partition, records)
         backoff = self._cluster.backoff()
         is_unsure = False
@@ -444,7 +446,7 @@ class Producer:
         timeout_ms = max(1.0, min(self._request_timeout_ms, deadline.left_ms))
         request = requests.produce(
             {topic_partition: batch_data},
-            topic_ids={topic_partition.topic: topic.topic_id if topic is not None else None},
+            id_by_topic={topic_partition.topic: topic.topic_id if topic is not None else None},
             transactional_id=self.transactional_id,
             acks=self._acks,
             timeout_ms=self._request_timeout_ms,
@@ -479,16 +481,16 @@ class Producer:
         unusable.
         """
         if self.transactional_id is not None:
-            return self.session.abortable(error)
+            return self.session.enter_abortable_error(error)
         if self._is_idempotent:
             self._bump_locally()
         return error
 
     def _fail_session(self, error: ClientError) -> ClientError:
         if self.transactional_id is not None:
-            return self.session.fatal(error)
-        self._fatal = FatalError(str(error), error=error.error)
-        return self._fatal
+            return self.session.enter_fatal_error(error)
+        self._fatal_error = FatalError(str(error), error=error.error)
+        return self._fatal_error
 
     # Identity of an idempotent producer
 

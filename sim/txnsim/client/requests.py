@@ -63,7 +63,7 @@ def _build_value(value: Any, schema: ModuleType) -> Any:
     return value.build(schema) if isinstance(value, MessageRow) else value
 
 
-def asks(
+def versioned_request(
     api: ClientApi,
     accepted_versions: VersionRange = ANY,
     /,
@@ -86,35 +86,35 @@ def asks(
 def per_topic(
     row_field: str,
     partitions: Iterable[TopicPartition],
-    row: Callable[[TopicPartition], MessageRow] | None = None,
+    build_row: Callable[[TopicPartition], MessageRow] | None = None,
     *,
     name_field: str = "name",
     partitions_field: str = "partitions",
-    topic_ids: Mapping[str, UUID | None] | None = None,
+    id_by_topic: Mapping[str, UUID | None] | None = None,
 ) -> list[MessageRow]:
     """A row for each topic, in order of first appearance.
 
     Args:
         row_field: The name of the row's class.
         partitions: The partitions, in any order.
-        row: Builds the row of a partition; by default its index.
+        build_row: Builds the row of a partition; by default its index.
         name_field: The field for the topic's name.
         partitions_field: The field for its partitions.
-        topic_ids: Topic ids by name, if topics may be named by id.
+        id_by_topic: Topic ids by name, if topics may be named by id.
     """
     rows_by_topic: dict[str, list[Any]] = {}
     for partition in partitions:
         rows_by_topic.setdefault(partition.topic, []).append(
-            partition.partition if row is None else row(partition)
+            partition.partition if build_row is None else build_row(partition)
         )
     return [
         MessageRow(
             row_field,
             **{
                 name_field: topic_name,
-                partitions_field: tuple(partition_rows) if row is None else partition_rows,
+                partitions_field: tuple(partition_rows) if build_row is None else partition_rows,
             },
-            **({} if topic_ids is None else {"topic_id": topic_ids.get(topic_name)}),
+            **({} if id_by_topic is None else {"topic_id": id_by_topic.get(topic_name)}),
         )
         for topic_name, partition_rows in rows_by_topic.items()
     ]
@@ -122,7 +122,7 @@ def per_topic(
 
 def metadata(topics: Sequence[str] | None, *, create: bool = False) -> VersionedRequest:
     """Ask for brokers and topics; None: all topics, empty: none."""
-    return asks(
+    return versioned_request(
         ClientApi.METADATA,
         topics=None
         if topics is None
@@ -140,7 +140,7 @@ def find_coordinator(
     transactional_ids: Sequence[str], *, accepted_versions: VersionRange = ANY
 ) -> VersionedRequest:
     """Ask for transaction coordinators; below version 4 only for the first id."""
-    return asks(
+    return versioned_request(
         ClientApi.FIND_COORDINATOR,
         accepted_versions,
         key=transactional_ids[0],
@@ -205,7 +205,7 @@ def write_txn_markers(markers: Sequence[Marker]) -> VersionedRequest:
         )
         for marker in markers
     ]
-    return asks(ClientApi.WRITE_TXN_MARKERS, markers=marker_rows)
+    return versioned_request(ClientApi.WRITE_TXN_MARKERS, markers=marker_rows)
 
 
 def _marker(marker: Marker, topic_rows: list[MessageRow], **further_fields: int) -> MessageRow:
@@ -222,7 +222,7 @@ def _marker(marker: Marker, topic_rows: list[MessageRow], **further_fields: int)
 
 def describe_producers(partitions: Iterable[TopicPartition]) -> VersionedRequest:
     """Ask a replica for the active producers of its partitions."""
-    return asks(
+    return versioned_request(
         ClientApi.DESCRIBE_PRODUCERS,
         topics=per_topic("TopicRequest", partitions, partitions_field="partition_indexes"),
     )
@@ -230,7 +230,9 @@ def describe_producers(partitions: Iterable[TopicPartition]) -> VersionedRequest
 
 def describe_transactions(transactional_ids: Sequence[str]) -> VersionedRequest:
     """Ask a coordinator for the state of transactions."""
-    return asks(ClientApi.DESCRIBE_TRANSACTIONS, transactional_ids=tuple(transactional_ids))
+    return versioned_request(
+        ClientApi.DESCRIBE_TRANSACTIONS, transactional_ids=tuple(transactional_ids)
+    )
 
 
 def list_transactions(filters: TransactionFilters = _ALL) -> VersionedRequest:
@@ -256,7 +258,7 @@ def list_transactions(filters: TransactionFilters = _ALL) -> VersionedRequest:
 def produce(
     batches: Mapping[TopicPartition, bytes],
     *,
-    topic_ids: Mapping[str, UUID | None],
+    id_by_topic: Mapping[str, UUID | None],
     transactional_id: str | None = None,
     acks: int = -1,
     timeout_ms: int = 30_000,
@@ -265,11 +267,11 @@ def produce(
 ) -> VersionedRequest:
     """Append batches, one per partition. Version 13 names topics by id, so every id must be given
     for it."""
-    if any(topic_ids.get(partition.topic) is None for partition in batches):
+    if any(id_by_topic.get(partition.topic) is None for partition in batches):
         accepted_versions = VersionRange(
             accepted_versions.lowest, min(accepted_versions.highest, 12)
         )
-    return asks(
+    return versioned_request(
         ClientApi.PRODUCE,
         accepted_versions,
         request_timeout_ms=request_timeout_ms,
@@ -284,7 +286,7 @@ def produce(
                 "PartitionProduceData", index=partition.partition, records=batches[partition]
             ),
             partitions_field="partition_data",
-            topic_ids=topic_ids,
+            id_by_topic=id_by_topic,
         ),
     )
 
@@ -292,7 +294,7 @@ def produce(
 def fetch(
     positions: Mapping[TopicPartition, int],
     *,
-    topic_ids: Mapping[str, UUID | None],
+    id_by_topic: Mapping[str, UUID | None],
     isolation_level: int,
     max_wait_ms: int,
     min_bytes: int,
@@ -308,7 +310,7 @@ def fetch(
     epochs = leader_epochs or {}
     highest = (
         12
-        if any(topic_ids.get(partition.topic) is None for partition in positions)
+        if any(id_by_topic.get(partition.topic) is None for partition in positions)
         else ANY.highest
     )
 
@@ -321,7 +323,7 @@ def fetch(
             partition_max_bytes=partition_max_bytes,
         )
 
-    return asks(
+    return versioned_request(
         ClientApi.FETCH,
         VersionRange(0, highest),
         request_timeout_ms=timeout_ms,
@@ -329,7 +331,7 @@ def fetch(
         min_bytes=min_bytes,
         max_bytes=max_bytes,
         isolation_level=isolation_level,
-        topics=per_topic("FetchTopic", positions, row, name_field="topic", topic_ids=topic_ids),
+        topics=per_topic("FetchTopic", positions, row, name_field="topic", id_by_topic=id_by_topic),
         forgotten_topics_data=(),
         rack_id=rack,
         replica_id=-1,
@@ -355,7 +357,7 @@ def list_offsets(
         if isolation_level
         else 1
     )
-    return asks(
+    return versioned_request(
         ClientApi.LIST_OFFSETS,
         VersionRange(lowest_version, ANY.highest),
         replica_id=-1,
@@ -391,8 +393,10 @@ def create_topics(
             num_partitions=topic.partitions,
             replication_factor=topic.replication_factor,
             assignments=[
-                MessageRow("CreatableReplicaAssignment", partition_index=index, broker_ids=ids)
-                for index, ids in enumerate(topic.assignments)
+                MessageRow(
+                    "CreatableReplicaAssignment", partition_index=index, broker_ids=broker_ids
+                )
+                for index, broker_ids in enumerate(topic.assignments)
             ],
             configs=[
                 MessageRow("CreatableTopicConfig", name=config_name, value=config_value)
@@ -405,7 +409,7 @@ def create_topics(
         if any(-1 in (new_topic.partitions, new_topic.replication_factor) for new_topic in topics)
         else 2
     )
-    return asks(
+    return versioned_request(
         ClientApi.CREATE_TOPICS,
         VersionRange(lowest_version, ANY.highest),
         topics=[row(topic) for topic in topics],
@@ -415,7 +419,7 @@ def create_topics(
 
 
 def delete_topics(names: Sequence[str], *, timeout_ms: int) -> VersionedRequest:
-    return asks(
+    return versioned_request(
         ClientApi.DELETE_TOPICS,
         topics=[
             MessageRow("DeleteTopicState", name=topic_name, topic_id=None) for topic_name in names
@@ -427,7 +431,7 @@ def delete_topics(names: Sequence[str], *, timeout_ms: int) -> VersionedRequest:
 
 def describe_cluster() -> VersionedRequest:
     """Ask for the brokers, the cluster id and the controller."""
-    return asks(
+    return versioned_request(
         ClientApi.DESCRIBE_CLUSTER,
         include_cluster_authorized_operations=False,
         include_fenced_brokers=False,
@@ -438,7 +442,7 @@ def update_features(
     levels: Mapping[str, int], *, upgrade_type: int, validate_only: bool, timeout_ms: int
 ) -> VersionedRequest:
     """Change finalized feature levels; upgrade type 1 upgrade, 2 safe, 3 unsafe downgrade."""
-    return asks(
+    return versioned_request(
         ClientApi.UPDATE_FEATURES,
         # Version 0 can neither only validate nor tell a safe downgrade from an unsafe one.
         VersionRange(1 if validate_only or upgrade_type == 3 else 0, ANY.highest),
@@ -481,7 +485,7 @@ def incremental_alter_configs(
                 "AlterableConfig", name=change.name, config_operation=operation, value=change.value
             )
         )
-    return asks(
+    return versioned_request(
         ClientApi.INCREMENTAL_ALTER_CONFIGS,
         resources=[
             MessageRow(
@@ -506,7 +510,7 @@ def describe_configs(
         resource_name=resource_name,
         configuration_keys=tuple(names),
     )
-    return asks(ClientApi.DESCRIBE_CONFIGS, resources=[resource])
+    return versioned_request(ClientApi.DESCRIBE_CONFIGS, resources=[resource])
 
 
 # Partitions
@@ -524,7 +528,7 @@ def delete_records(before: Mapping[TopicPartition, int], *, timeout_ms: int) -> 
         )
 
     topic_rows = per_topic("DeleteRecordsTopic", before, row)
-    return asks(ClientApi.DELETE_RECORDS, topics=topic_rows, timeout=timeout_ms)
+    return versioned_request(ClientApi.DELETE_RECORDS, topics=topic_rows, timeout=timeout_ms)
 
 
 def alter_partition_reassignments(
@@ -539,14 +543,16 @@ def alter_partition_reassignments(
         )
 
     topic_rows = per_topic("ReassignableTopic", replicas, row)
-    return asks(ClientApi.ALTER_PARTITION_REASSIGNMENTS, timeout=timeout_ms, topics=topic_rows)
+    return versioned_request(
+        ClientApi.ALTER_PARTITION_REASSIGNMENTS, timeout=timeout_ms, topics=topic_rows
+    )
 
 
 def elect_preferred_leaders(
     partitions: Iterable[TopicPartition], *, timeout_ms: int
 ) -> VersionedRequest:
     """Elect the first replica of each partition, where it is in sync."""
-    return asks(
+    return versioned_request(
         ClientApi.ELECT_LEADERS,
         election_type=PREFERRED,
         timeout=timeout_ms,

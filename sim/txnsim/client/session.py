@@ -206,19 +206,19 @@ class TxnSession(msgspec.Struct, eq=False):
 
     # Errors
 
-    def abortable(self, error: ClientError) -> ClientError:
+    def enter_abortable_error(self, error: ClientError) -> ClientError:
         """Enter the abortable error state; returns the error to raise."""
         if self.state is SessionState.FATAL_ERROR:
             return self._repeat_error()
         if self.protocol is TxnProtocol.V1:
             if not self._can_bump:
-                return self.fatal(error)
+                return self.enter_fatal_error(error)
             self._needs_bump = True
         self.state = SessionState.ABORTABLE_ERROR
         self.error = error
         return AbortableError(str(error), error=error.error)
 
-    def fatal(self, error: ClientError) -> ClientError:
+    def enter_fatal_error(self, error: ClientError) -> ClientError:
         """Enter the fatal error state; returns the error to raise. The first reason is kept."""
         if self.state is not SessionState.FATAL_ERROR:
             self.state = SessionState.FATAL_ERROR
@@ -256,7 +256,6 @@ class TxnSession(msgspec.Struct, eq=False):
 
 
 def identity_in(answer: Any) -> ProducerIdAndEpoch:
-    """The identity in an answer."""
     return ProducerIdAndEpoch(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
 
 

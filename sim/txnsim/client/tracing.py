@@ -54,7 +54,7 @@ class ClientTrace:
     # Calls
 
     @contextlib.contextmanager
-    def call(self, call_name: str, **call_args: object) -> Iterator[TracedCall | None]:
+    def trace_call(self, call_name: str, **call_args: object) -> Iterator[TracedCall | None]:
         """Events inside have this call as their cause; yields None if nothing is recorded."""
         tracer = self._tracer
         if tracer is None or not tracer.on or _call.get() is not None:
@@ -71,18 +71,21 @@ class ClientTrace:
         event = tracer.emit("client.call", self.node, parents=(NO_CAUSE,), data=event_data)
         call = TracedCall(event)
         token = _call.set(call)
-        cause_before = tracer.caused_by(event)
+        cause_before = tracer.set_cause(event)
         try:
             yield call
         except ClientError as error:
             call.result["error"] = _error_name(error)
             raise
         finally:
-            tracer.caused_by(cause_before)
+            tracer.set_cause(cause_before)
             _call.reset(token)
             causes = (call.answer_event, event)
             tracer.emit(
-                "client.result", self.node, parents=causes, data={"call": call_name, **call.result}
+                "client.result",
+                self.node,
+                parents=causes,
+                data={"call": call_name, **call.result},
             )
 
     def trace_delivery(self, partition: TopicPartition, records: Iterable[ConsumedRecord]) -> None:
@@ -102,36 +105,36 @@ class ClientTrace:
 
     # Messages: at brief the broker's own events stand for them
 
-    def sent(
+    def trace_sent(
         self,
         connection_id: str,
         peer: str,
-        api: int,
+        api_key: int,
         version: int,
-        correlation: int,
+        correlation_id: int,
         size_bytes: int,
     ) -> int:
         """Trace a sent request. The receiver finds its cause by ``connection_id``."""
         tracer, call = self._tracer, _call.get()
         assert tracer is not None, "asked for only while the trace is on"
-        answer_causes = NO_CAUSE if call is None else call.answer_event
+        answer_event = NO_CAUSE if call is None else call.answer_event
         sent_event = tracer.emit(
             "msg.send",
             self.node,
-            parents=(tracer.cause, answer_causes),
+            parents=(tracer.cause, answer_event),
             importance=0,
-            data=_message(peer, api, version, correlation, size_bytes),
+            data=_message(peer, api_key, version, correlation_id, size_bytes),
         )
-        tracer.post((connection_id, correlation, False), sent_event)
+        tracer.post((connection_id, correlation_id, False), sent_event)
         return sent_event
 
-    def received(
+    def trace_received(
         self,
         connection_id: str,
         peer: str,
-        api: int,
+        api_key: int,
         version: int,
-        correlation: int,
+        correlation_id: int,
         size_bytes: int,
         *,
         sent_event: int,
@@ -139,8 +142,11 @@ class ClientTrace:
     ) -> None:
         tracer = self._tracer
         assert tracer is not None, "asked for only while the trace is on"
-        answer_cause = tracer.take((connection_id, correlation, True))
-        event_data = {**_message(peer, api, version, correlation, size_bytes), "response": True}
+        answer_cause = tracer.take((connection_id, correlation_id, True))
+        event_data = {
+            **_message(peer, api_key, version, correlation_id, size_bytes),
+            "response": True,
+        }
         received_event = tracer.emit(
             "msg.recv", self.node, parents=(answer_cause, sent_event), importance=0, data=event_data
         )
@@ -154,12 +160,12 @@ class ClientTrace:
 
 
 def _message(
-    peer: str, api: int, version: int, correlation: int, size_bytes: int
+    peer: str, api_key: int, version: int, correlation_id: int, size_bytes: int
 ) -> dict[str, object]:
     return {
-        "api": api_name(api),
+        "api": api_name(api_key),
         "version": version,
-        "correlation": correlation,
+        "correlation": correlation_id,
         "peer": peer,
         "bytes": size_bytes,
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from txnsim.client.group_requests import GroupMetadata, committed_topics
-from txnsim.client.requests import asks, per_topic
+from txnsim.client.requests import per_topic, versioned_request
 from txnsim.client.versions import ANY, ClientApi, VersionedRequest, VersionRange
 from txnsim.types import TopicPartition
 
@@ -26,7 +26,7 @@ class TxnRequests(msgspec.Struct, frozen=True):
         lowest_version = 3 if self.producer_id >= 0 else 0
         accepted_versions = VersionRange(6, 6) if two_phase else VersionRange(lowest_version, 5)
         two_phase_fields = {"enable2_pc": True, "keep_prepared_txn": False} if two_phase else {}
-        return asks(
+        return versioned_request(
             ClientApi.INIT_PRODUCER_ID,
             accepted_versions,
             transactional_id=self.transactional_id,
@@ -38,7 +38,7 @@ class TxnRequests(msgspec.Struct, frozen=True):
 
     def add_partitions(self, partitions: Iterable[TopicPartition]) -> VersionedRequest:
         """Add partitions to the transaction, as clients do up to version 3."""
-        return asks(
+        return versioned_request(
             ClientApi.ADD_PARTITIONS_TO_TXN,
             v3_and_below_transactional_id=self.transactional_id,
             v3_and_below_producer_id=self.producer_id,
@@ -48,7 +48,7 @@ class TxnRequests(msgspec.Struct, frozen=True):
 
     def add_offsets(self, group_id: str) -> VersionedRequest:
         """Add a group's positions to the transaction; not used with transactions v2."""
-        return asks(
+        return versioned_request(
             ClientApi.ADD_OFFSETS_TO_TXN,
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,
@@ -68,7 +68,7 @@ class TxnRequests(msgspec.Struct, frozen=True):
         (KIP-890). With ``member`` the group's coordinator checks the member (KIP-447, from version
         3 on).
         """
-        return asks(
+        return versioned_request(
             ClientApi.TXN_OFFSET_COMMIT,
             accepted_versions,
             transactional_id=self.transactional_id,
@@ -81,7 +81,7 @@ class TxnRequests(msgspec.Struct, frozen=True):
 
     def end(self, *, committed: bool, accepted_versions: VersionRange = ANY) -> VersionedRequest:
         """Commit or abort; version 5 and above is the protocol of transactions v2 (KIP-890)."""
-        return asks(
+        return versioned_request(
             ClientApi.END_TXN,
             accepted_versions,
             transactional_id=self.transactional_id,

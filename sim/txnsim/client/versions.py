@@ -181,8 +181,8 @@ class FinalizedFeatures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def newer_features(
-    features_before: FinalizedFeatures, features_answered: FinalizedFeatures
+    features_before: FinalizedFeatures, answered_features: FinalizedFeatures
 ) -> FinalizedFeatures:
     """Merge another answer: only a higher epoch replaces the known features
     (ApiVersions.update)."""
-    return features_answered if features_answered.epoch > features_before.epoch else features_before
+    return answered_features if answered_features.epoch > features_before.epoch else features_before

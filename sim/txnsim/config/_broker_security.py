@@ -61,10 +61,10 @@ class FileSecurity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_security(
-    entries: Mapping[str, Property], listeners: tuple[FileListener, ...]
+    property_by_name: Mapping[str, Property], listeners: tuple[FileListener, ...]
 ) -> FileSecurity:
     """The security of all listeners except the plain one, which is the first PLAINTEXT listener."""
-    return _SecurityReader(entries).read(listeners)
+    return _SecurityReader(property_by_name).read(listeners)
 
 
 def plain_listener(listeners: tuple[FileListener, ...]) -> FileListener | None:
@@ -78,12 +78,12 @@ def plain_listener(listeners: tuple[FileListener, ...]) -> FileListener | None:
 class _SecurityReader:
     """Reads the security settings of one file and collects remarks."""
 
-    def __init__(self, entries: Mapping[str, Property]) -> None:
-        self._entries = entries
-        self._everybody = PropertyLookup(entries)
-        self._used: set[str] = set()
-        self._refused: list[Remark] = []
-        self._odd: list[Remark] = []
+    def __init__(self, property_by_name: Mapping[str, Property]) -> None:
+        self._property_by_name = property_by_name
+        self._common_properties = PropertyLookup(property_by_name)
+        self._used_names: set[str] = set()
+        self._refused_properties: list[Remark] = []
+        self._odd_remarks: list[Remark] = []
         self._scram_users: dict[str, dict[str, str]] = {}
 
     def read(self, listeners: tuple[FileListener, ...]) -> FileSecurity:
@@ -94,7 +94,7 @@ class _SecurityReader:
             if listener is not plain_file_listener
             and (secured_listener := self._listener(listener)) is not None
         )
-        properties = self._everybody
+        properties = self._common_properties
         self._value_or_remark(
             lambda: _refuse_foreign_class(properties.get("principal.builder.class")), None
         )
@@ -131,9 +131,9 @@ class _SecurityReader:
         )
         return FileSecurity(
             options=security_options,
-            used_names=frozenset(self._used | properties.used_names),
-            refusals=tuple(self._refused),
-            odd_remarks=tuple(self._odd),
+            used_names=frozenset(self._used_names | properties.used_names),
+            refusals=tuple(self._refused_properties),
+            odd_remarks=tuple(self._odd_remarks),
         )
 
     def _value_or_remark(self, read_value: Callable[[], T], fallback: T) -> T:
@@ -143,17 +143,19 @@ class _SecurityReader:
         try:
             return read_value()
         except WrongPropertyError as error:
-            self._refused.append((error.entry, error.message))
+            self._refused_properties.append((error.entry, error.message))
             return fallback
 
     # A listener
 
     def _listener(self, listener: FileListener) -> SecureListener | None:
-        properties = PropertyLookup(self._entries, prefix=f"listener.name.{listener.name.lower()}.")
+        properties = PropertyLookup(
+            self._property_by_name, prefix=f"listener.name.{listener.name.lower()}."
+        )
         secured_listener = self._value_or_remark(
             lambda: self._secure_listener(listener, properties), None
         )
-        self._used |= properties.used_names
+        self._used_names |= properties.used_names
         return secured_listener
 
     def _secure_listener(
@@ -207,13 +209,13 @@ class _SecurityReader:
             login_module = self._login_module(properties, listener, mechanism)
             if login_module is None:
                 continue
-            mechanisms_entry, login_user = login_module
+            mechanisms_property, login_user = login_module
             if mechanism == PLAIN:
                 users = _plain_users(login_user)
             elif mechanism == OAUTHBEARER:
-                bearer_rules = _bearer_rules(mechanisms_entry, login_user)
+                bearer_rules = _bearer_rules(mechanisms_property, login_user)
             else:
-                self._add_scram_users(mechanism, mechanisms_entry, login_user)
+                self._add_scram_users(mechanism, mechanisms_property, login_user)
         return msgspec.structs.replace(
             secured_listener,
             mechanisms=mechanisms,
@@ -226,24 +228,26 @@ class _SecurityReader:
         self, properties: PropertyLookup, listener: FileListener, mechanism: str
     ) -> tuple[Property, LoginModule] | None:
         property_name = f"{mechanism.lower()}.sasl.jaas.config"
-        jaas_entry = properties.own_entry(property_name)
-        if jaas_entry is None:
+        jaas_property = properties.own_entry(property_name)
+        if jaas_property is None:
             full_name = f"listener.name.{listener.name.lower()}.{property_name}"
             if mechanism == PLAIN:
                 raise WrongPropertyError(
                     listener.entry,
                     f'listener {listener.name}: PLAIN needs {full_name} with user_NAME="PASSWORD"',
                 )
-            self._odd.append(
+            self._odd_remarks.append(
                 (listener.entry, f"Apache Kafka wants {full_name} too, unless a JAAS file has it")
             )
             return None
         try:
-            return jaas_entry, parse_login(jaas_entry.value)
+            return jaas_property, parse_login(jaas_property.value)
         except ValueError as error:
-            raise WrongPropertyError(jaas_entry, str(error)) from None
+            raise WrongPropertyError(jaas_property, str(error)) from None
 
-    def _add_scram_users(self, mechanism: str, jaas_entry: Property, module: LoginModule) -> None:
+    def _add_scram_users(
+        self, mechanism: str, jaas_property: Property, module: LoginModule
+    ) -> None:
         """Create the broker's own user, without which it could not log in to other brokers. In
         Kafka the users of clients are created by other means. Each mechanism has its own
         credentials.
@@ -254,9 +258,9 @@ class _SecurityReader:
             users[module_options["username"]] = module_options["password"]
         if listed_users:
             users.update(listed_users)
-            self._odd.append(
+            self._odd_remarks.append(
                 (
-                    jaas_entry,
+                    jaas_property,
                     "these users exist here; in Apache Kafka they are made by kafka-storage.sh "
                     f"format --add-scram or kafka-configs.sh: {', '.join(listed_users)}",
                 )
@@ -272,31 +276,34 @@ class _SecurityReader:
         )
 
     def _has_authorizer(self) -> bool:
-        entry = self._everybody.get("authorizer.class.name")
-        if entry is None or not entry.value.strip():
+        file_property = self._common_properties.get("authorizer.class.name")
+        if file_property is None or not file_property.value.strip():
             return False
-        if entry.value.strip() in ZOOKEEPER_AUTHORIZERS:
-            self._odd.append((entry, f"its rights are those of {STANDARD_AUTHORIZER} here"))
+        if file_property.value.strip() in ZOOKEEPER_AUTHORIZERS:
+            self._odd_remarks.append(
+                (file_property, f"its rights are those of {STANDARD_AUTHORIZER} here")
+            )
             return True
-        if entry.value.strip() != STANDARD_AUTHORIZER:
+        if file_property.value.strip() != STANDARD_AUTHORIZER:
             raise WrongPropertyError(
-                entry, f"Java classes can't be loaded; the only authorizer is {STANDARD_AUTHORIZER}"
+                file_property,
+                f"Java classes can't be loaded; the only authorizer is {STANDARD_AUTHORIZER}",
             )
         return True
 
     def _super_users(self) -> frozenset[str]:
-        entry = self._everybody.get("super.users")
-        if entry is None:
+        file_property = self._common_properties.get("super.users")
+        if file_property is None:
             return frozenset()
         try:
-            return parse_principals(entry.value)
+            return parse_principals(file_property.value)
         except ConfigError as error:
-            raise WrongPropertyError(entry, str(error)) from None
+            raise WrongPropertyError(file_property, str(error)) from None
 
 
-def _refuse_foreign_class(class_entry: Property | None) -> None:
-    if class_entry is not None and class_entry.value.strip() not in ("", *_MAY_BE_NAMED):
-        raise WrongPropertyError(class_entry, "Java classes can't be loaded")
+def _refuse_foreign_class(class_property: Property | None) -> None:
+    if class_property is not None and class_property.value.strip() not in ("", *_MAY_BE_NAMED):
+        raise WrongPropertyError(class_property, "Java classes can't be loaded")
 
 
 def _tls_settings(
@@ -325,14 +332,14 @@ def _tls_settings(
 
 
 def _mapping_rules(properties: PropertyLookup) -> str | None:
-    entry = properties.get("ssl.principal.mapping.rules")
-    if entry is None:
+    file_property = properties.get("ssl.principal.mapping.rules")
+    if file_property is None:
         return None
     try:
-        PrincipalMapping(entry.value)
+        PrincipalMapping(file_property.value)
     except ValueError as error:
-        raise WrongPropertyError(entry, str(error)) from None
-    return entry.value
+        raise WrongPropertyError(file_property, str(error)) from None
+    return file_property.value
 
 
 def _plain_users(module: LoginModule) -> dict[str, str]:
@@ -343,7 +350,7 @@ def _plain_users(module: LoginModule) -> dict[str, str]:
     }
 
 
-def _bearer_rules(entry: Property, module: LoginModule) -> BearerRules:
+def _bearer_rules(file_property: Property, module: LoginModule) -> BearerRules:
     module_options = {
         option_name.removeprefix(_VALIDATOR_CLASS): option_value.strip()
         for option_name, option_value in module.options.items()
@@ -352,7 +359,7 @@ def _bearer_rules(entry: Property, module: LoginModule) -> BearerRules:
     clock_skew = module_options.get("AllowableClockSkewMs", "0")
     if not (clock_skew.isascii() and clock_skew.isdigit()):
         raise WrongPropertyError(
-            entry,
+            file_property,
             f"{_VALIDATOR_CLASS}AllowableClockSkewMs: expected milliseconds, found {clock_skew!r}",
         )
     return BearerRules(
@@ -367,19 +374,20 @@ def _bearer_rules(entry: Property, module: LoginModule) -> BearerRules:
 
 def _reauth_ms(properties: PropertyLookup, mechanisms: tuple[str, ...]) -> int | None:
     """Lifetime of authenticated sessions in ms; None for the cluster's default."""
-    own_entries = [
-        entry
+    own_properties = [
+        file_property
         for mechanism in mechanisms
-        if (entry := properties.own_entry(f"{mechanism.lower()}.{_REAUTH_PROPERTY}")) is not None
+        if (file_property := properties.own_entry(f"{mechanism.lower()}.{_REAUTH_PROPERTY}"))
+        is not None
     ]
-    if not own_entries:
-        entry = properties.own_entry(_REAUTH_PROPERTY)
-        return None if entry is None else number_of(entry)
-    limits_ms = {number_of(entry) for entry in own_entries}
-    if len(own_entries) < len(mechanisms):
+    if not own_properties:
+        file_property = properties.own_entry(_REAUTH_PROPERTY)
+        return None if file_property is None else number_of(file_property)
+    limits_ms = {number_of(file_property) for file_property in own_properties}
+    if len(own_properties) < len(mechanisms):
         limits_ms.add(properties.number(_REAUTH_PROPERTY, 0))
     if len(limits_ms) > 1:
         raise WrongPropertyError(
-            own_entries[0], "the mechanisms of a listener share one limit here"
+            own_properties[0], "the mechanisms of a listener share one limit here"
         )
     return limits_ms.pop()

@@ -35,13 +35,15 @@ supported.
 """
 
 
-def read_client_security(entries: Mapping[str, Property]) -> tuple[ClientSecurity, set[str]]:
+def read_client_security(
+    property_by_name: Mapping[str, Property],
+) -> tuple[ClientSecurity, set[str]]:
     """Protocol, certificates and credentials of a client, and the properties that were used.
 
     Raises:
         WrongPropertyError: A property is not supported.
     """
-    properties = PropertyLookup(entries)
+    properties = PropertyLookup(property_by_name)
     protocol = properties.choice("security.protocol", PROTOCOLS, SecurityProtocol.PLAINTEXT)
     tls = _tls_settings(properties) if protocol.has_tls else ClientTls()
     if not protocol.has_sasl:
@@ -59,12 +61,14 @@ def read_tls_versions(properties: PropertyLookup) -> tuple[str, ...]:
     Raises:
         WrongPropertyError: A version is not supported.
     """
-    entry = properties.get("ssl.enabled.protocols")
+    file_property = properties.get("ssl.enabled.protocols")
     version_names = properties.names("ssl.enabled.protocols")
     for version in version_names:
-        if entry is not None and version not in TLS_VERSIONS:
+        if file_property is not None and version not in TLS_VERSIONS:
             versions_spoken = " and ".join(TLS_VERSIONS)
-            raise WrongPropertyError(entry, f"{version} is not spoken here, only {versions_spoken}")
+            raise WrongPropertyError(
+                file_property, f"{version} is not spoken here, only {versions_spoken}"
+            )
     return version_names
 
 
@@ -87,24 +91,27 @@ def _tls_settings(properties: PropertyLookup) -> ClientTls:
 def _login_credential(properties: PropertyLookup) -> tuple[str, Credential]:
     """The SASL mechanism and the credential."""
     for mechanism_property in _FOREIGN_CLASSES:
-        entry = properties.get(mechanism_property)
-        if entry is not None and entry.value.strip():
+        file_property = properties.get(mechanism_property)
+        if file_property is not None and file_property.value.strip():
             raise WrongPropertyError(
-                entry, "credentials come from sasl.jaas.config alone here; a token is unsecured"
+                file_property,
+                "credentials come from sasl.jaas.config alone here; a token is unsecured",
             )
-    protocol = properties.get("security.protocol")
-    assert protocol is not None, "SASL was asked for"
+    protocol_property = properties.get("security.protocol")
+    assert protocol_property is not None, "SASL was asked for"
     mechanism = properties.text("sasl.mechanism") or _GSSAPI
     if mechanism not in MECHANISMS:
         default_mechanism = ", the default," if properties.text("sasl.mechanism") is None else ""
         raise WrongPropertyError(
-            properties.get("sasl.mechanism") or protocol,
+            properties.get("sasl.mechanism") or protocol_property,
             f"the mechanism {mechanism}{default_mechanism} is not spoken here; name one of"
             f" sasl.mechanism=" + ", ".join(MECHANISMS),
         )
     jaas_module = properties.get("sasl.jaas.config")
     if jaas_module is None:
-        raise WrongPropertyError(protocol, "it needs sasl.jaas.config, which says who logs in")
+        raise WrongPropertyError(
+            protocol_property, "it needs sasl.jaas.config, which says who logs in"
+        )
     try:
         return mechanism, credential_from(mechanism, parse_login(jaas_module.value))
     except ValueError as error:

@@ -143,12 +143,14 @@ class _Problems:
                 known_path = known_path[:-1]  # a missing field has no line of its own
             self.add(line_by_path.get(known_path, 1), ".".join(path), in_words(detail, model=model))
 
-    def add_settings(self, settings: Mapping[str, object], origins: Mapping[str, Property]) -> bool:
+    def add_settings(
+        self, settings: Mapping[str, object], property_by_name: Mapping[str, Property]
+    ) -> bool:
         """Add the errors of settings that one of the releases refuses.
 
         Args:
             settings: Field of ``Settings`` -> its value.
-            origins: Field -> where it stands, as the file may give it under Kafka's name.
+            property_by_name: Field -> where it stands, as the file may give it under Kafka's name.
 
         Returns:
             Whether there are any.
@@ -165,11 +167,13 @@ class _Problems:
             except ValidationError as error:
                 has_errors = True
                 for detail in error.errors(include_url=False):
-                    entry = origins[str(detail["loc"][0])]
-                    self.add(entry.line, entry.name, in_words(detail, model=model))
+                    file_property = property_by_name[str(detail["loc"][0])]
+                    self.add(file_property.line, file_property.name, in_words(detail, model=model))
         return has_errors
 
-    def add_disagreements(self, settings: Settings, origins: Mapping[str, Property]) -> None:
+    def add_disagreements(
+        self, settings: Settings, property_by_name: Mapping[str, Property]
+    ) -> None:
         """Add an error for settings that are valid separately but with which a broker does not
         start.
         """
@@ -177,11 +181,17 @@ class _Problems:
 
         reported_names: set[str] = set()
         for disagreeing_names, complaint in settings_complaints(settings):
-            disagreeing_entries = (origins.get(_our_name(name) or "") for name in disagreeing_names)
-            entry = next(entry for entry in disagreeing_entries if entry is not None)
-            if entry.name not in reported_names:  # a broker tells the first
-                reported_names.add(entry.name)
-                self.add(entry.line, entry.name, complaint)
+            disagreeing_properties = (
+                property_by_name.get(_our_name(name) or "") for name in disagreeing_names
+            )
+            file_property = next(
+                file_property
+                for file_property in disagreeing_properties
+                if file_property is not None
+            )
+            if file_property.name not in reported_names:  # a broker tells the first
+                reported_names.add(file_property.name)
+                self.add(file_property.line, file_property.name, complaint)
 
     def raise_if_any(self) -> None:
         if self._error_lines:
@@ -195,8 +205,8 @@ class _Problems:
         return ConfigError(f"{self.error()}\n{too_many_text}")
 
     def _problem_line(self, line: int, field: str, message: str) -> tuple[int, str]:
-        location = f"{self._file}:{line}" if self._has_lines else self._file
-        return line, f"{location}: {field}: {message}"
+        file_location = f"{self._file}:{line}" if self._has_lines else self._file
+        return line, f"{file_location}: {field}: {message}"
 
 
 def load(path: Path, *, as_version: Sequence[str] = ()) -> Configuration:
@@ -226,12 +236,12 @@ def load(path: Path, *, as_version: Sequence[str] = ()) -> Configuration:
             return _from_yaml(file_bytes, path=path, as_version=as_version)
         case ".properties":
             pass
-        case _ if (first_entry := _FIRST_ENTRY.search(file_bytes)) is None:
+        case _ if (first_entry_match := _FIRST_ENTRY.search(file_bytes)) is None:
             raise ConfigError(
                 f"{path}: neither NAME=VALUE, as in a broker's properties, nor NAME: VALUE, as in"
                 " our YAML, is in it"
             )
-        case _ if first_entry["sign"] == b":":
+        case _ if first_entry_match["sign"] == b":":
             return _from_yaml(file_bytes, path=path, as_version=as_version)
     properties = parse_properties(file_bytes, file=str(path))
     return _from_properties(properties, file=str(path), readers=file_readers(as_version))
@@ -342,25 +352,25 @@ def _named_settings(
     Unknown names are allowed if the settings may be copied from a broker's file.
     """
     settings: dict[str, object] = {}
-    origins: dict[str, Property] = {}
-    warned: list[tuple[str, Property]] = []
-    preset: Mapping[str, int] = {}
+    property_by_name: dict[str, Property] = {}
+    warnings_and_properties: list[tuple[str, Property]] = []
+    preset_values: Mapping[str, int] = {}
     for setting_label, setting_value in named_values.items():
         line_number = line_by_path["settings", setting_label]
         if setting_label == PRESET:
             try:
-                preset = preset_named(setting_value)
+                preset_values = preset_named(setting_value)
             except ConfigError as error:
                 problems.add(line_number, f"settings.{setting_label}", str(error))
             continue
         name = _our_name(setting_label)
-        entry = Property(line=line_number, name=setting_label, value=text(setting_value))
+        file_property = Property(line=line_number, name=setting_label, value=text(setting_value))
         if name is not None and (unread_name := _name_without_reader(name, readers)) is not None:
-            unread_entry = msgspec.structs.replace(entry, name=unread_name)
-            warned.append((readers.without_it, unread_entry))
+            unread_property = msgspec.structs.replace(file_property, name=unread_name)
+            warnings_and_properties.append((readers.without_it, unread_property))
         elif name is None and (complaint := why_without_effect(setting_label, readers)) is not None:
-            warned.append((complaint, entry))
-            if (refusal := _number_complaint(entry, readers)) is not None:
+            warnings_and_properties.append((complaint, file_property))
+            if (refusal := _number_complaint(file_property, readers)) is not None:
                 problems.add(line_number, f"settings.{setting_label}", refusal)
         elif name is None and setting_label in security_properties():
             problems.add(line_number, f"settings.{setting_label}", "the section security has it")
@@ -371,7 +381,7 @@ def _named_settings(
             if isinstance(property_kind, _RefusedProperty):
                 problems.add(line_number, f"settings.{setting_label}", property_kind.message)
             else:
-                warned.append((readers.without_it, entry))
+                warnings_and_properties.append((readers.without_it, file_property))
                 problems.note_ignored(line_number, f"settings.{setting_label}")
         elif name in settings:
             problems.add(
@@ -381,15 +391,17 @@ def _named_settings(
             )
         else:
             settings[name] = setting_value
-            origins[name] = Property(
+            property_by_name[name] = Property(
                 line=line_number, name=f"settings.{setting_label}", value=str(setting_value)
             )
-    if problems.add_settings(settings, origins):
-        return DEFAULTS, warned
-    described_values = _described_values((entry for _, entry in warned), readers)
-    combined_settings = settings_from_values({**preset, **settings}, described_values)
-    problems.add_disagreements(combined_settings, origins)
-    return combined_settings, warned
+    if problems.add_settings(settings, property_by_name):
+        return DEFAULTS, warnings_and_properties
+    described_values = _described_values(
+        (file_property for _, file_property in warnings_and_properties), readers
+    )
+    combined_settings = settings_from_values({**preset_values, **settings}, described_values)
+    problems.add_disagreements(combined_settings, property_by_name)
+    return combined_settings, warnings_and_properties
 
 
 def _from_properties(
@@ -402,50 +414,64 @@ def _from_properties(
 
     problems = _Problems(file, readers)
     entry_by_name = {
-        entry.name: entry for entry in properties
+        file_property.name: file_property for file_property in properties
     }  # java.util.Properties: the last wins
-    provided_entries = provided_properties(entry_by_name)
-    used_entries = {key: entry_by_name[key] for key in entry_by_name if key not in provided_entries}
+    provider_properties = provided_properties(entry_by_name)
+    used_properties = {
+        key: entry_by_name[key] for key in entry_by_name if key not in provider_properties
+    }
     settings: dict[str, object] = {}
-    origins: dict[str, Property] = {}
-    for entry in used_entries.values():
-        name = _our_name(entry.name) if entry.name in known_properties(readers) else None
+    property_by_name: dict[str, Property] = {}
+    for file_property in used_properties.values():
+        name = (
+            _our_name(file_property.name)
+            if file_property.name in known_properties(readers)
+            else None
+        )
         if name is not None:
             try:
-                settings[name] = _parse_value(name, entry.value)
+                settings[name] = _parse_value(name, file_property.value)
             except ValueError as error:
-                problems.add(entry.line, entry.name, str(error))
-            origins[name] = entry
-    if not problems.add_settings(settings, origins):
-        problems.add_disagreements(msgspec.convert(settings, Settings), origins)
-    listeners = without_unopenable(read_listeners(used_entries), used_entries, provided_entries)
-    security = read_security(used_entries, listeners.clients)
-    file_node = read_node(used_entries)
+                problems.add(file_property.line, file_property.name, str(error))
+            property_by_name[name] = file_property
+    if not problems.add_settings(settings, property_by_name):
+        problems.add_disagreements(msgspec.convert(settings, Settings), property_by_name)
+    listeners = without_unopenable(
+        read_listeners(used_properties), used_properties, provider_properties
+    )
+    security = read_security(used_properties, listeners.clients)
+    file_node = read_node(used_properties)
     used_names = security.used_names | file_node.used_names
-    plugins = plugin_prefixes({name: entry.value for name, entry in used_entries.items()})
-    idle_entries = [(FROM_A_PROVIDER, entry) for entry in provided_entries.values()]
-    for entry in used_entries.values():
-        match _fate_of_property(entry, used_names, listeners, plugins, readers):
+    prefixes_of_plugins = plugin_prefixes(
+        {name: file_property.value for name, file_property in used_properties.items()}
+    )
+    idle_properties = [
+        (FROM_A_PROVIDER, file_property) for file_property in provider_properties.values()
+    ]
+    for file_property in used_properties.values():
+        match _fate_of_property(file_property, used_names, listeners, prefixes_of_plugins, readers):
             case _RefusedProperty(message=message):
-                problems.add(entry.line, entry.name, message)
+                problems.add(file_property.line, file_property.name, message)
             case _IgnoredProperty():
-                idle_entries.append((readers.without_it, entry))
-                problems.note_ignored(entry.line, entry.name)
+                idle_properties.append((readers.without_it, file_property))
+                problems.note_ignored(file_property.line, file_property.name)
             case str() as ignore_reason:
-                idle_entries.append((ignore_reason, entry))
-    for entry, message in (*file_node.refusals, *listeners.refusals, *security.refusals):
-        problems.add(entry.line, entry.name, message)
+                idle_properties.append((ignore_reason, file_property))
+    for file_property, message in (*file_node.refusals, *listeners.refusals, *security.refusals):
+        problems.add(file_property.line, file_property.name, message)
     problems.raise_if_any()
     first_listener = plain_listener(listeners.clients) or next(iter(listeners.clients), None)
     remarks = [
-        (entry, "repeated further down, which wins")
-        for entry in properties
-        if entry_by_name[entry.name] is not entry
+        (file_property, "repeated further down, which wins")
+        for file_property in properties
+        if entry_by_name[file_property.name] is not file_property
     ]
     remarks += listeners.odd_remarks if file_node.brokers != 1 else ()
     remarks += (*listeners.closed, *security.odd_remarks)
     return Configuration(
-        settings=settings_from_values(settings, _described_values(used_entries.values(), readers)),
+        settings=settings_from_values(
+            settings, _described_values(used_properties.values(), readers)
+        ),
         brokers=file_node.brokers,
         first_broker_id=file_node.broker_id,
         host=None if first_listener is None else first_listener.host,
@@ -454,8 +480,11 @@ def _from_properties(
         advertised_port=None if first_listener is None else first_listener.advertised_port,
         security=None if security.options == NO_SECURITY else security.options,
         warnings=(
-            *(f"{file}:{entry.line}: {entry.name}: {message}" for entry, message in remarks),
-            *_idle_warnings(idle_entries, file=file),
+            *(
+                f"{file}:{file_property.line}: {file_property.name}: {message}"
+                for file_property, message in remarks
+            ),
+            *_idle_warnings(idle_properties, file=file),
         ),
     )
 
@@ -505,7 +534,7 @@ def _fate_of_listeners(
     """Why a property of a listener has no effect."""
     listener, _, suffix = name.removeprefix(_LISTENER_PREFIX).partition(".")
     client_names = {client_listener.name for client_listener in listeners.clients}
-    if listener.upper() in listeners.controllers:
+    if listener.upper() in listeners.controller_names:
         return ONE_PROCESS
     if listener.upper() in listeners.closed_names:
         return NOT_OPENED
@@ -571,9 +600,9 @@ def _fate_of_unknown_label(
     """
     if setting_label.startswith(CONFLUENT):
         return _IgnoredProperty()
-    documented_name = documentation()
-    similar_name = nearest(setting_label, documented_name if is_ours else (), readers=readers)
-    is_misplaced = setting_label in documented_name or (is_ours and "." not in setting_label)
+    setting_by_name = documentation()
+    similar_name = nearest(setting_label, setting_by_name if is_ours else (), readers=readers)
+    is_misplaced = setting_label in setting_by_name or (is_ours and "." not in setting_label)
     return (
         _IgnoredProperty()
         if similar_name is None and not is_misplaced
@@ -588,43 +617,43 @@ def _unknown_property(similar_name: str | None, readers: FileReaders) -> _Refuse
     )
 
 
-def _number_complaint(entry: Property, readers: FileReaders) -> str | None:
+def _number_complaint(file_property: Property, readers: FileReaders) -> str | None:
     """Why a real broker does not start with this number or boolean, though it has no effect here;
     None if it starts, or the property is none of these.
     """
-    row = setting_rows("broker").get(entry.name)
+    row = setting_rows("broker").get(file_property.name)
     if row is None or row.read_by == "settings":
         return None
     for release_rules in readers.rules:
-        key = broker_configs(release_rules).get(entry.name)
+        key = broker_configs(release_rules).get(file_property.name)
         if key is None or key.type in (ConfigType.LIST, ConfigType.STRING, ConfigType.CLASS):
             continue
-        complaint = key_complaint(key, entry.name, entry.value)
+        complaint = key_complaint(key, file_property.name, file_property.value)
         if complaint is not None:
             return complaint
     return None
 
 
-def _described_values(entries: Iterable[Property], readers: FileReaders) -> dict[str, str]:
+def _described_values(file_properties: Iterable[Property], readers: FileReaders) -> dict[str, str]:
     """What a broker tells of its file beside our settings: properties that have no effect here, or
     that only listeners and security read. Secrets are left out, and so is what no release knows,
     as it may be one.
     """
     rows = setting_rows("broker")
     described_values = {}
-    for entry in entries:
-        row = rows.get(entry.name)
+    for file_property in file_properties:
+        row = rows.get(file_property.name)
         if row is None or row.read_by != "settings" or not readers.have(row):
             is_shown = row is not None and row.type != ConfigType.PASSWORD.name
-            described_values[entry.name] = entry.value if is_shown else SECRET
+            described_values[file_property.name] = file_property.value if is_shown else SECRET
     return described_values
 
 
-def _idle_warnings(entries: list[tuple[str, Property]], *, file: str) -> tuple[str, ...]:
+def _idle_warnings(named_properties: list[tuple[str, Property]], *, file: str) -> tuple[str, ...]:
     """The warnings about entries without effect: one line for each reason."""
     entries_by_reason: dict[str, list[str]] = {}
-    for reason, entry in entries:
-        entries_by_reason.setdefault(reason, []).append(entry.name)
+    for reason, file_property in named_properties:
+        entries_by_reason.setdefault(reason, []).append(file_property.name)
     return tuple(
         f"{file}: without effect, because {reason}: {', '.join(names)}"
         for reason, names in entries_by_reason.items()

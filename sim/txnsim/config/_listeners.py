@@ -45,7 +45,7 @@ class Listeners(msgspec.Struct, frozen=True, kw_only=True):
 
     clients: tuple[FileListener, ...] = ()
     """In the order of the file; empty if the file has none."""
-    controllers: frozenset[str] = frozenset()
+    controller_names: frozenset[str] = frozenset()
     closed: tuple[Remark, ...] = ()
     """Remarks on listeners of the file that are not opened, with reasons."""
     closed_names: frozenset[str] = frozenset()
@@ -61,9 +61,9 @@ class _Address(msgspec.Struct, frozen=True, kw_only=True):
     port: int
 
 
-def bound_everywhere(advertised: str) -> str:
+def bound_everywhere(advertised_listeners: str) -> str:
     """A ``listeners`` value with the same names and ports, bound to all interfaces."""
-    address_texts = (address_text.strip() for address_text in advertised.split(","))
+    address_texts = (address_text.strip() for address_text in advertised_listeners.split(","))
     return ",".join(
         f"{match['name']}://{ALL_INTERFACES}:{match['port']}" if match else listener_text
         for listener_text in address_texts
@@ -73,29 +73,33 @@ def bound_everywhere(advertised: str) -> str:
 
 def read_listeners(properties: Mapping[str, Property]) -> Listeners:
     """The listeners with their protocols and the hosts that clients connect to."""
-    controllers = frozenset(_name_set(properties, "controller.listener.names"))
+    controller_names = frozenset(_name_set(properties, "controller.listener.names"))
     try:
-        return _read_valid_listeners(properties, controllers)
+        return _read_valid_listeners(properties, controller_names)
     except WrongPropertyError as error:
-        return Listeners(controllers=controllers, refusals=((error.entry, error.message),))
+        return Listeners(
+            controller_names=controller_names, refusals=((error.entry, error.message),)
+        )
 
 
 def _read_valid_listeners(
-    properties: Mapping[str, Property], controllers: frozenset[str]
+    properties: Mapping[str, Property], controller_names: frozenset[str]
 ) -> Listeners:
     protocols = _protocol_by_name(properties)
-    advertised = _address_by_name(properties.get("advertised.listeners"), controllers)
-    if "listeners" not in properties and not advertised:
-        return Listeners(controllers=controllers)
+    advertised_address_by_name = _address_by_name(
+        properties.get("advertised.listeners"), controller_names
+    )
+    if "listeners" not in properties and not advertised_address_by_name:
+        return Listeners(controller_names=controller_names)
     listeners_property = properties.get("listeners", _DEFAULT_LISTENERS)
-    own_addresses = _address_by_name(listeners_property, controllers)
-    unknown_names = ", ".join(sorted(advertised.keys() - own_addresses.keys()))
+    own_addresses = _address_by_name(listeners_property, controller_names)
+    unknown_names = ", ".join(sorted(advertised_address_by_name.keys() - own_addresses.keys()))
     if unknown_names:
         raise WrongPropertyError(
             properties["advertised.listeners"],
             f"there is no listener {unknown_names} among the listeners",
         )
-    clients = []
+    client_listeners = []
     for name, address in own_addresses.items():
         protocol = protocols.get(name)
         if protocol is None:
@@ -103,12 +107,12 @@ def _read_valid_listeners(
             raise WrongPropertyError(
                 listeners_property, f"listener {name}: {protocol_source} names no security protocol"
             )
-        advertised_address = advertised.get(name)
+        advertised_address = advertised_address_by_name.get(name)
         if advertised_address is not None and advertised_address.host == ALL_INTERFACES:
             raise WrongPropertyError(
                 properties["advertised.listeners"], f"clients can't connect to {ALL_INTERFACES}"
             )
-        clients.append(
+        client_listeners.append(
             FileListener(
                 name=name,
                 protocol=protocol,
@@ -128,11 +132,13 @@ def _read_valid_listeners(
             properties["advertised.listeners"],
             f"where there are several brokers, clients get the real port, {listener.port}",
         )
-        for listener in clients
+        for listener in client_listeners
         if listener.advertised_port is not None
     ]
     return Listeners(
-        clients=tuple(clients), controllers=controllers, odd_remarks=tuple(odd_remarks)
+        clients=tuple(client_listeners),
+        controller_names=controller_names,
+        odd_remarks=tuple(odd_remarks),
     )
 
 
@@ -141,7 +147,7 @@ def _advertised_port(advertised_port: int, own_port: int) -> int | None:
 
 
 def _address_by_name(
-    addresses_property: Property | None, controllers: frozenset[str]
+    addresses_property: Property | None, controller_names: frozenset[str]
 ) -> dict[str, _Address]:
     """The listeners for clients, by name."""
     address_by_name: dict[str, _Address] = {}
@@ -158,7 +164,7 @@ def _address_by_name(
         name = address_match["name"].upper()
         if name in address_by_name:
             raise WrongPropertyError(addresses_property, f"there are two listeners {name}")
-        if name not in controllers:
+        if name not in controller_names:
             host = address_match["v6"] if address_match["v6"] is not None else address_match["host"]
             address_by_name[name] = _Address(host=host, port=int(address_match["port"]))
     return address_by_name

@@ -228,8 +228,8 @@ def _key_with_bounds(kafka_name: str, release_rules: Rules) -> ConfigKey:
     """A setting with the valid values of a release; with the reference's if the release's
     definition has none, as it refuses a value later then (LogConfig of 2.8).
     """
-    has_bounds = setting_rows("broker")[kafka_name].facts_in(release_rules).valid
-    return config_key("broker", kafka_name, release_rules if has_bounds else LATEST_RULES)
+    bounds_text = setting_rows("broker")[kafka_name].facts_in(release_rules).valid
+    return config_key("broker", kafka_name, release_rules if bounds_text else LATEST_RULES)
 
 
 def _refuse_java_class(class_name: str | None) -> str | None:

@@ -43,8 +43,8 @@ class FileNode(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_node(properties: Mapping[str, Property]) -> FileNode:
     """The node whose properties these are."""
-    roles_entry = properties.get(ROLES)
-    if roles_entry is None or not roles_entry.value.strip():
+    roles_property = properties.get(ROLES)
+    if roles_property is None or not roles_property.value.strip():
         if any(name.startswith(ZOOKEEPER) for name in properties):
             return _node_of_role(properties, "broker.id")
         return (
@@ -52,16 +52,16 @@ def read_node(properties: Mapping[str, Property]) -> FileNode:
             if len(_listed_names(properties, VOTERS)) == 1
             else FileNode()
         )
-    role_names = {role.strip() for role in roles_entry.value.split(",")}
+    role_names = {role.strip() for role in roles_property.value.split(",")}
     if not role_names <= _KNOWN_ROLES:
         unknown_roles = ", ".join(sorted(role_names - _KNOWN_ROLES))
         return FileNode(
             refusals=(
-                (roles_entry, f"a role is broker or controller, not {unknown_roles or 'empty'}"),
+                (roles_property, f"a role is broker or controller, not {unknown_roles or 'empty'}"),
             )
         )
     if role_names == {"controller"}:
-        return FileNode(refusals=((roles_entry, _CONTROLLER_ALONE),))
+        return FileNode(refusals=((roles_property, _CONTROLLER_ALONE),))
     if role_names == {"broker"}:
         return FileNode()
     if (
@@ -74,23 +74,23 @@ def read_node(properties: Mapping[str, Property]) -> FileNode:
 
 def _node_of_role(properties: Mapping[str, Property], role_property: str) -> FileNode:
     used_names = frozenset(properties.keys() & {ROLES, VOTERS, CONTROLLERS, role_property})
-    entry = properties.get(role_property)
-    if entry is None:
+    file_property = properties.get(role_property)
+    if file_property is None:
         return FileNode(brokers=1, used_names=used_names)
-    voter_text = entry.value.strip()
+    voter_text = file_property.value.strip()
     if voter_text == "-1" and role_property == "broker.id":
         return FileNode(brokers=1, used_names=used_names)  # ZooKeeper gives it one
     if not (voter_text.isascii() and voter_text.isdigit()):
         return FileNode(
-            refusals=((entry, f"expected a whole number from 0, found {voter_text!r}"),)
+            refusals=((file_property, f"expected a whole number from 0, found {voter_text!r}"),)
         )
     return FileNode(brokers=1, broker_id=int(voter_text), used_names=used_names)
 
 
 def _listed_names(properties: Mapping[str, Property], list_property: str) -> list[str]:
-    entry = properties.get(list_property)
+    file_property = properties.get(list_property)
     return (
         []
-        if entry is None
-        else [listed_name for listed_name in entry.value.split(",") if listed_name.strip()]
+        if file_property is None
+        else [listed_name for listed_name in file_property.value.split(",") if listed_name.strip()]
     )

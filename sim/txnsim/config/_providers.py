@@ -28,36 +28,41 @@ def provided_properties(properties: Mapping[str, Property]) -> dict[str, Propert
     """Properties whose values come from a provider, whether or not ``config.providers`` names it:
     no property of Kafka contains a literal ``${name:key}``.
     """
-    return {name: entry for name, entry in properties.items() if _VARIABLE_RE.search(entry.value)}
+    return {
+        name: file_property
+        for name, file_property in properties.items()
+        if _VARIABLE_RE.search(file_property.value)
+    }
 
 
 def without_unopenable(
     listeners: Listeners,
     properties: Mapping[str, Property],
-    provided_entries: Mapping[str, Property],
+    provider_properties: Mapping[str, Property],
 ) -> Listeners:
     """The listeners that can be opened without the values of providers."""
     closed_remarks = [
-        (listener, entry)
+        (listener, file_property)
         for listener in listeners.clients
-        if (entry := _withheld_properties(listener, properties, provided_entries)) is not None
+        if (file_property := _withheld_properties(listener, properties, provider_properties))
+        is not None
     ]
     if not closed_remarks:
         return listeners
     withheld_names = frozenset(listener.name for listener, _ in closed_remarks)
     remarks = tuple(
-        (entry, f"listener {listener.name} is not opened: {FROM_A_PROVIDER}")
-        for listener, entry in closed_remarks
+        (file_property, f"listener {listener.name} is not opened: {FROM_A_PROVIDER}")
+        for listener, file_property in closed_remarks
     )
     openable_listeners = tuple(
         listener for listener in listeners.clients if listener.name not in withheld_names
     )
-    refused = listeners.refusals
+    refused_properties = listeners.refusals
     if not openable_listeners:
-        entry = closed_remarks[0][0].entry
-        refused += (
+        file_property = closed_remarks[0][0].entry
+        refused_properties += (
             (
-                entry,
+                file_property,
                 "no listener is left that can be opened here: write certificates and passwords in"
                 " place of ${…}, or add a listener without them, as PLAINTEXT://:9092",
             ),
@@ -67,33 +72,33 @@ def without_unopenable(
         clients=openable_listeners,
         closed=remarks,
         closed_names=withheld_names,
-        refusals=refused,
+        refusals=refused_properties,
     )
 
 
 def _withheld_properties(
     listener: FileListener,
     properties: Mapping[str, Property],
-    provided_entries: Mapping[str, Property],
+    provider_properties: Mapping[str, Property],
 ) -> Property | None:
     """The property whose unknown value prevents a listener from opening; None if it can open.
 
     Args:
         listener: A listener of the file.
         properties: The properties whose values are known.
-        provided_entries: The others (``provided_properties``).
+        provider_properties: The others (``provided_properties``).
     """
     own_prefix = f"listener.name.{listener.name.lower()}."
-    for name, entry in provided_entries.items():
+    for name, file_property in provider_properties.items():
         if not name.startswith(own_prefix) and f"{own_prefix}{name}" in properties:
             continue  # the listener has one of its own
         name_suffix = name.removeprefix(own_prefix)
         if listener.protocol.has_tls and name_suffix.startswith(_TLS_PROPERTIES):
-            return entry
+            return file_property
         if (
             listener.protocol.has_sasl
             and name_suffix.endswith(_SASL_PROPERTIES)
             and name.startswith(own_prefix)
         ):
-            return entry
+            return file_property
     return None

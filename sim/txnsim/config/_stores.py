@@ -45,40 +45,53 @@ def read_keystore(properties: PropertyLookup) -> KeyPem | None:
     Raises:
         WrongPropertyError: A store can't be read, or the properties don't fit together.
     """
-    store_type, location, password = _store_properties(properties, _KEYSTORE_PREFIX)
-    chain_entry, key_entry = (
+    store_type, location_property, password_property = _store_properties(
+        properties, _KEYSTORE_PREFIX
+    )
+    chain_property, key_property = (
         properties.get(_KEYSTORE_PREFIX + "certificate.chain"),
         properties.get(_KEYSTORE_PREFIX + "key"),
     )
     key_password = properties.text("ssl.key.password")
-    if key_entry is not None:
-        _check_inline(properties, key_entry, store_type, location, password, "ssl.keystore")
-        if chain_entry is None:
-            raise WrongPropertyError(key_entry, "a key without ssl.keystore.certificate.chain")
+    if key_property is not None:
+        _check_inline(
+            properties,
+            key_property,
+            store_type,
+            location_property,
+            password_property,
+            "ssl.keystore",
+        )
+        if chain_property is None:
+            raise WrongPropertyError(key_property, "a key without ssl.keystore.certificate.chain")
         return KeyPem(
-            certificate=_pem_blocks(chain_entry, chain_entry.value, "CERTIFICATE"),
-            key=_private_key(key_entry, key_entry.value),
+            certificate=_pem_blocks(chain_property, chain_property.value, "CERTIFICATE"),
+            key=_private_key(key_property, key_property.value),
             key_password=key_password,
         )
-    if chain_entry is not None:
-        raise WrongPropertyError(chain_entry, "a certificate without ssl.keystore.key")
-    if location is None:
-        if password is not None:
-            raise WrongPropertyError(password, "a password without ssl.keystore.location")
+    if chain_property is not None:
+        raise WrongPropertyError(chain_property, "a certificate without ssl.keystore.key")
+    if location_property is None:
+        if password_property is not None:
+            raise WrongPropertyError(password_property, "a password without ssl.keystore.location")
         return None
     if store_type == "PEM":
-        _check_no_password(password)
-        pem_text = _file_text(location)
+        _check_no_password(password_property)
+        pem_text = _file_text(location_property)
         return KeyPem(
-            certificate=_pem_blocks(location, pem_text, "CERTIFICATE"),
-            key=_private_key(location, pem_text),
+            certificate=_pem_blocks(location_property, pem_text, "CERTIFICATE"),
+            key=_private_key(location_property, pem_text),
             key_password=key_password,
         )
-    if password is None:
-        raise WrongPropertyError(location, "a store without ssl.keystore.password")
-    private_key, certificates = _read_pkcs12(location, password, store_property="ssl.keystore")
+    if password_property is None:
+        raise WrongPropertyError(location_property, "a store without ssl.keystore.password")
+    private_key, certificates = _read_pkcs12(
+        location_property, password_property, store_property="ssl.keystore"
+    )
     if private_key is None:
-        raise WrongPropertyError(location, f"{location.value}: there is no key in it")
+        raise WrongPropertyError(
+            location_property, f"{location_property.value}: there is no key in it"
+        )
     return KeyPem(certificate=certificates, key=private_key)
 
 
@@ -88,19 +101,30 @@ def read_truststore(properties: PropertyLookup) -> str | None:
     Raises:
         WrongPropertyError: The store can't be read, or the properties don't fit together.
     """
-    store_type, location, password = _store_properties(properties, _TRUSTSTORE_PREFIX)
+    store_type, location_property, password_property = _store_properties(
+        properties, _TRUSTSTORE_PREFIX
+    )
     certificates = properties.get(_TRUSTSTORE_PREFIX + "certificates")
     if certificates is not None:
-        _check_inline(properties, certificates, store_type, location, password, "ssl.truststore")
+        _check_inline(
+            properties,
+            certificates,
+            store_type,
+            location_property,
+            password_property,
+            "ssl.truststore",
+        )
         return _pem_blocks(certificates, certificates.value, "CERTIFICATE")
-    if location is None:
-        if password is not None:
-            raise WrongPropertyError(password, "a password without ssl.truststore.location")
+    if location_property is None:
+        if password_property is not None:
+            raise WrongPropertyError(
+                password_property, "a password without ssl.truststore.location"
+            )
         return None
     if store_type == "PEM":
-        _check_no_password(password)
-        return _pem_blocks(location, _file_text(location), "CERTIFICATE")
-    return _read_pkcs12(location, password, store_property="ssl.truststore")[1]
+        _check_no_password(password_property)
+        return _pem_blocks(location_property, _file_text(location_property), "CERTIFICATE")
+    return _read_pkcs12(location_property, password_property, store_property="ssl.truststore")[1]
 
 
 def _store_properties(
@@ -108,39 +132,39 @@ def _store_properties(
 ) -> tuple[str, Property | None, Property | None]:
     """Type, location and password of a store."""
     store_type = properties.choice(name_prefix + "type", _STORE_TYPES, "JKS")
-    location, password = (
+    location_property, password_property = (
         properties.get(name_prefix + "location"),
         properties.get(name_prefix + "password"),
     )
-    return store_type, _unless_empty(location), _unless_empty(password)
+    return store_type, _unless_empty(location_property), _unless_empty(password_property)
 
 
-def _unless_empty(entry: Property | None) -> Property | None:
-    return entry if entry is not None and entry.value.strip() else None
+def _unless_empty(file_property: Property | None) -> Property | None:
+    return file_property if file_property is not None and file_property.value.strip() else None
 
 
 def _check_inline(
     properties: PropertyLookup,
-    entry: Property,
+    file_property: Property,
     store_type: str,
-    location: Property | None,
-    password: Property | None,
+    location_property: Property | None,
+    password_property: Property | None,
     store_property: str,
 ) -> None:
     if store_type != "PEM":
         raise WrongPropertyError(
-            properties.get(f"{store_property}.type") or entry,
+            properties.get(f"{store_property}.type") or file_property,
             f"{store_property}.type has to be PEM",
         )
-    if location is not None:
-        raise WrongPropertyError(location, f"both a location and {entry.name}")
-    _check_no_password(password)
+    if location_property is not None:
+        raise WrongPropertyError(location_property, f"both a location and {file_property.name}")
+    _check_no_password(password_property)
 
 
-def _check_no_password(password: Property | None) -> None:
-    if password is not None:
+def _check_no_password(password_property: Property | None) -> None:
+    if password_property is not None:
         raise WrongPropertyError(
-            password, "PEM has no password but that of the key, ssl.key.password"
+            password_property, "PEM has no password but that of the key, ssl.key.password"
         )
 
 
@@ -170,29 +194,29 @@ def _private_key(store_property: Property, pem_text: str) -> str:
     return pem_block
 
 
-def _file_bytes(location_entry: Property) -> bytes:
-    store_path = location_entry.value.strip()
+def _file_bytes(location_property: Property) -> bytes:
+    store_path = location_property.value.strip()
     try:
         return read_given(Path(store_path))
     except OSError as error:
         raise WrongPropertyError(
-            location_entry, f"{store_path}: can't be read: {problem_of(error)}"
+            location_property, f"{store_path}: can't be read: {problem_of(error)}"
         ) from None
 
 
-def _file_text(location_entry: Property) -> str:
-    return _file_bytes(location_entry).decode("latin-1")
+def _file_text(location_property: Property) -> str:
+    return _file_bytes(location_property).decode("latin-1")
 
 
 def _read_pkcs12(
-    entry: Property, password: Property | None, *, store_property: str
+    file_property: Property, password_property: Property | None, *, store_property: str
 ) -> tuple[str | None, str]:
     """Key and certificates of a PKCS12 file; since Java 9 the type JKS may be PKCS12 too."""
-    store_bytes = _file_bytes(entry)
-    path = entry.value.strip()
+    store_bytes = _file_bytes(file_property)
+    path = file_property.value.strip()
     if store_bytes.startswith(_JKS_MAGIC):
         raise WrongPropertyError(
-            entry,
+            file_property,
             f"{path}: Java's own kind of store can't be read here; turn it into PKCS12: keytool "
             f"-importkeystore -srckeystore {path} -destkeystore {path}.p12 -deststoretype PKCS12, "
             f"and name that with {store_property}.type=PKCS12",
@@ -201,20 +225,20 @@ def _read_pkcs12(
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError:
-        raise WrongPropertyError(entry, NO_CRYPTOGRAPHY) from None
+        raise WrongPropertyError(file_property, NO_CRYPTOGRAPHY) from None
     try:
         keystore = pkcs12.load_pkcs12(
-            store_bytes, None if password is None else password.value.encode()
+            store_bytes, None if password_property is None else password_property.value.encode()
         )
     except ValueError as error:
         raise WrongPropertyError(
-            entry, f"{path}: no PKCS12, or another password: {error}"
+            file_property, f"{path}: no PKCS12, or another password: {error}"
         ) from None
     certificate_chain = (
         [keystore.cert, *keystore.additional_certs] if keystore.cert else keystore.additional_certs
     )
     if not certificate_chain:
-        raise WrongPropertyError(entry, f"{path}: there is no certificate in it")
+        raise WrongPropertyError(file_property, f"{path}: there is no certificate in it")
     pem_text: Any = serialization.Encoding.PEM
     certificates = "".join(
         certificate.certificate.public_bytes(pem_text).decode()

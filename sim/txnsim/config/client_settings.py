@@ -37,7 +37,7 @@ class ReadProperties(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_client_settings(
-    entries: Mapping[str, Property], *, defaults: ClientSettings | None = None
+    property_by_name: Mapping[str, Property], *, defaults: ClientSettings | None = None
 ) -> ReadProperties:
     """Read a client's properties.
 
@@ -45,19 +45,19 @@ def read_client_settings(
         WrongPropertyError: A value is wrong, or asks for a feature that is not supported here.
     """
     defaults = defaults if defaults is not None else ClientSettings()
-    client_security, used_names = read_client_security(entries)
+    client_security, used_names = read_client_security(property_by_name)
     setting_values: dict[str, int] = {}
     client_id = defaults.client_id
     bootstrap_servers: str | None = None
     ignored_names: list[str] = []
-    for entry in entries.values():
-        match entry.name:
+    for file_property in property_by_name.values():
+        match file_property.name:
             case name if name in _MILLISECONDS:
-                setting_values[_MILLISECONDS[name]] = _milliseconds_of(entry)
+                setting_values[_MILLISECONDS[name]] = _milliseconds_of(file_property)
             case "client.id":
-                client_id = entry.value
+                client_id = file_property.value
             case "bootstrap.servers":
-                bootstrap_servers = entry.value
+                bootstrap_servers = file_property.value
             case name if name not in used_names:
                 ignored_names.append(name)
             case _:
@@ -83,17 +83,17 @@ def settings_of_options(
     Raises:
         BadInputError: A value is wrong.
     """
-    property_entries = {
+    property_by_name = {
         name: Property(line=0, name=name, value=option_text)
         for name, option_text in options.items()
     }
     try:
-        return read_client_settings(property_entries, defaults=defaults)
+        return read_client_settings(property_by_name, defaults=defaults)
     except WrongPropertyError as error:
         raise BadInputError(f"{option_flag}{error.entry.name}: {error.message}") from None
 
 
-def _milliseconds_of(entry: Property) -> int:
-    if not (entry.value.isascii() and entry.value.isdigit()):
-        raise WrongPropertyError(entry, "milliseconds are expected")
-    return int(entry.value)
+def _milliseconds_of(file_property: Property) -> int:
+    if not (file_property.value.isascii() and file_property.value.isdigit()):
+        raise WrongPropertyError(file_property, "milliseconds are expected")
+    return int(file_property.value)

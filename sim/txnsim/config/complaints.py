@@ -39,25 +39,25 @@ _BOUND_WORDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-def place_of(detail: Any, members: frozenset[str] = frozenset()) -> Place:
+def place_of(detail: Any, member_names: frozenset[str] = frozenset()) -> Place:
     """The place of an error in the file.
 
     Args:
         detail: An element of ``ValidationError.errors()``.
-        members: Names that pydantic inserts into the path for alternatives (``members_of``).
+        member_names: Names that pydantic inserts into the path for alternatives (``members_of``).
     """
     return tuple(
         path_part
         for path_part in detail["loc"]
-        if path_part != "[key]" and path_part not in members
+        if path_part != "[key]" and path_part not in member_names
     )
 
 
 def problems_in(error: ValidationError, model: type[BaseModel]) -> list[tuple[Place, str]]:
     """Validation errors of pydantic as pairs of place and sentence."""
-    members = members_of(model)
+    member_names = members_of(model)
     return without_other_kinds(
-        (place_of(detail, members), in_words(detail, model=model)) for detail in error.errors()
+        (place_of(detail, member_names), in_words(detail, model=model)) for detail in error.errors()
     )
 
 
@@ -117,8 +117,10 @@ def in_words(detail: Any, *, model: type[BaseModel]) -> str:
         return f"expected one of {', '.join(allowed_values)}, found {in_short(value_given)}"
     if error_type in _BOUND_WORDS:
         bound_name, bound_words = _BOUND_WORDS[error_type]
-        bound = context[bound_name]
-        bound_text = f"{int(bound)}" if bound == int(bound) else f"{bound:g}"
+        bound_value = context[bound_name]
+        bound_text = (
+            f"{int(bound_value)}" if bound_value == int(bound_value) else f"{bound_value:g}"
+        )
         return f"expected {bound_words} {bound_text}, found {in_short(value_given)}"
     if error_type == "string_pattern_mismatch":
         return f"expected a text of the form {context['pattern']}, found {in_short(value_given)}"
@@ -151,11 +153,11 @@ def _allowed_values(path: Place, model: type[BaseModel]) -> tuple[str, ...]:
 
 def _literal_values(annotation: Any) -> list[str]:
     if get_origin(annotation) is Literal:
-        return [str(literal) for literal in get_args(annotation)]
+        return [str(literal_value) for literal_value in get_args(annotation)]
     return [
-        literal
+        literal_value
         for inner_annotation in get_args(annotation)
-        for literal in _literal_values(inner_annotation)
+        for literal_value in _literal_values(inner_annotation)
     ]
 
 

@@ -19,16 +19,16 @@ T = TypeVar("T")
 class WrongPropertyError(Exception):
     """A property is not supported."""
 
-    def __init__(self, entry: Property, message: str) -> None:
+    def __init__(self, file_property: Property, message: str) -> None:
         super().__init__(message)
-        self.entry = entry
+        self.entry = file_property
         self.message = message
 
 
 class PropertyLookup(msgspec.Struct, eq=False):
     """The properties of a file, as one listener or client sees them."""
 
-    entries: Mapping[str, Property]
+    property_by_name: Mapping[str, Property]
     prefix: str = ""
     """Prefix of its own properties: ``listener.name.outside.``."""
     used_names: set[str] = set()
@@ -42,13 +42,13 @@ class PropertyLookup(msgspec.Struct, eq=False):
         """The property, with the prefix if it exists so, else the common one. Both count as
         used.
         """
-        common_entry = self._used_entry(property_name)
-        return self.own_entry(property_name) or common_entry
+        common_property = self._used_entry(property_name)
+        return self.own_entry(property_name) or common_property
 
     def text(self, property_name: str) -> str | None:
         """The value; None for a missing or empty one."""
-        entry = self.get(property_name)
-        return entry.value.strip() or None if entry is not None else None
+        file_property = self.get(property_name)
+        return file_property.value.strip() or None if file_property is not None else None
 
     def names(self, property_name: str) -> tuple[str, ...]:
         """The values of a list."""
@@ -64,15 +64,15 @@ class PropertyLookup(msgspec.Struct, eq=False):
         Raises:
             WrongPropertyError: The value is none of these words.
         """
-        entry = self.get(property_name)
-        if entry is None:
+        file_property = self.get(property_name)
+        if file_property is None:
             return default
-        value_word = entry.value.strip().lower()
+        value_word = file_property.value.strip().lower()
         for allowed_word, allowed_value in value_by_word.items():
             if allowed_word.lower() == value_word:
                 return allowed_value
         raise WrongPropertyError(
-            entry, f"expected {', '.join(value_by_word)}, found {entry.value!r}"
+            file_property, f"expected {', '.join(value_by_word)}, found {file_property.value!r}"
         )
 
     def number(self, property_name: str, default: int) -> int:
@@ -81,23 +81,25 @@ class PropertyLookup(msgspec.Struct, eq=False):
         Raises:
             WrongPropertyError: The value is not such a number.
         """
-        entry = self.get(property_name)
-        return default if entry is None else number_of(entry)
+        file_property = self.get(property_name)
+        return default if file_property is None else number_of(file_property)
 
     def _used_entry(self, property_name: str) -> Property | None:
-        entry = self.entries.get(property_name)
-        if entry is not None:
+        file_property = self.property_by_name.get(property_name)
+        if file_property is not None:
             self.used_names.add(property_name)
-        return entry
+        return file_property
 
 
-def number_of(entry: Property) -> int:
+def number_of(file_property: Property) -> int:
     """The value of a property as a whole number.
 
     Raises:
         WrongPropertyError: The value is not a whole number, or negative.
     """
-    number_text = entry.value.strip()
+    number_text = file_property.value.strip()
     if not (number_text.isascii() and number_text.isdigit()):
-        raise WrongPropertyError(entry, f"expected a whole number from 0, found {entry.value!r}")
+        raise WrongPropertyError(
+            file_property, f"expected a whole number from 0, found {file_property.value!r}"
+        )
     return int(number_text)

@@ -46,10 +46,10 @@ def preset_named(preset_name: object) -> Mapping[str, int]:
     Raises:
         ConfigError: There is no preset of that name.
     """
-    preset = PRESETS.get(preset_name) if isinstance(preset_name, str) else None
-    if preset is None:
+    preset_values = PRESETS.get(preset_name) if isinstance(preset_name, str) else None
+    if preset_values is None:
         raise ConfigError(unknown_word_message("preset", str(preset_name), PRESETS))
-    return preset
+    return preset_values
 
 
 def with_preset(settings: Settings, preset_name: str) -> Settings:

@@ -34,14 +34,14 @@ def parse_properties(file_bytes: bytes, *, file: str) -> list[Property]:
     Raises:
         ConfigError: A ``\\u`` escape without four hexadecimal digits.
     """
-    entries = []
+    file_properties = []
     for line, text in _logical_lines(file_bytes.decode("latin-1")):
         key, value = _split_key_and_value(text)
         try:
-            entries.append(Property(line=line, name=_unescape(key), value=_unescape(value)))
+            file_properties.append(Property(line=line, name=_unescape(key), value=_unescape(value)))
         except ValueError as error:
             raise ConfigError(f"{file}:{line}: {key}: {error}") from None
-    return entries
+    return file_properties
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -78,20 +78,20 @@ def _split_key_and_value(text: str) -> tuple[str, str]:
 def _unescape(escaped_text: str) -> str:
     if "\\" not in escaped_text:
         return escaped_text
-    unescaped = []
+    unescaped_parts = []
     characters = iter(range(len(escaped_text)))
     for index in characters:
         if escaped_text[index] != "\\" or index + 1 == len(escaped_text):
-            unescaped.append(escaped_text[index])
+            unescaped_parts.append(escaped_text[index])
             continue
         next_character = escaped_text[next(characters)]
         if next_character == "u":
             hex_digits = escaped_text[index + 2 : index + 6]
             if not _HEX_RE.fullmatch(hex_digits):
                 raise ValueError(f"\\u needs four hexadecimal digits, found {hex_digits!r}")
-            unescaped.append(chr(int(hex_digits, 16)))
+            unescaped_parts.append(chr(int(hex_digits, 16)))
             for _ in range(4):
                 next(characters)
         else:
-            unescaped.append(_CHARACTER_BY_ESCAPE.get(next_character, next_character))
-    return "".join(unescaped)
+            unescaped_parts.append(_CHARACTER_BY_ESCAPE.get(next_character, next_character))
+    return "".join(unescaped_parts)

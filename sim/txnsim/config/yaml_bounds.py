@@ -168,15 +168,15 @@ def read_mapping(
             return {}, {}
         line_by_path: dict[tuple[str, ...], int] = {}
         _collect_lines(node, (), line_by_path, file)
-        mapping = composed_document.construct_document(node)
+        document_value = composed_document.construct_document(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError(f"{file}:{line}: no YAML: {error.problem}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{file}:1: no YAML: {error}") from None
-    if not isinstance(mapping, dict):
-        raise ConfigError(f"{file}:1: expected a mapping, found {type(mapping).__name__}")
-    return mapping, line_by_path
+    if not isinstance(document_value, dict):
+        raise ConfigError(f"{file}:1: expected a mapping, found {type(document_value).__name__}")
+    return document_value, line_by_path
 
 
 def _collect_lines(

@@ -131,21 +131,25 @@ class BrokerSessions:
 
     def next_deadline_ms(self) -> int | None:
         """When the next session ends, unless its broker sends a heartbeat."""
-        deadlines = [
+        deadlines_ms = [
             session.deadline_ms
             for session in self._sessions.values()
             if session.deadline_ms is not None
         ]
-        return min(deadlines, default=None)
+        return min(deadlines_ms, default=None)
 
     def next_state(
-        self, command: BrokerHeartbeatCommand, *, registered_at: int, is_leader: Callable[[], bool]
+        self,
+        command: BrokerHeartbeatCommand,
+        *,
+        registration_offset: int,
+        is_leader: Callable[[], bool],
     ) -> BrokerState:
         """The state after a heartbeat (BrokerHeartbeatManager.calculateNextBrokerState).
 
         Args:
             command: The heartbeat.
-            registered_at: Metadata offset of the broker's registration.
+            registration_offset: Metadata offset of the broker's registration.
             is_leader: Whether the broker still leads a partition; called only if it matters.
         """
         session = self._sessions[command.broker_id]
@@ -153,7 +157,7 @@ class BrokerSessions:
             case BrokerState.FENCED:
                 if command.want_shut_down:
                     return BrokerState.SHUTDOWN_NOW
-                is_caught_up = command.metadata_offset >= registered_at
+                is_caught_up = command.metadata_offset >= registration_offset
                 if is_caught_up and not command.want_fence:
                     return BrokerState.UNFENCED
                 return BrokerState.FENCED

@@ -184,13 +184,13 @@ def create_topics(
     *,
     settings: Settings,
     new_topic_id: Callable[[], uuid.UUID],
-    keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
+    key_by_name: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
 ) -> list[TopicImage | Rejection]:
     """Create each topic or return its error; none if there are too many
     (ReplicationControlManager.createTopics).
     """
     creation_steps = create_topics_in_steps(
-        image, topics, settings=settings, new_topic_id=new_topic_id, keys=keys
+        image, topics, settings=settings, new_topic_id=new_topic_id, key_by_name=key_by_name
     )
     while True:
         try:
@@ -206,7 +206,7 @@ def create_topics_in_steps(
     *,
     settings: Settings,
     new_topic_id: Callable[[], uuid.UUID],
-    keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
+    key_by_name: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
 ) -> Generator[int, None, list[TopicImage | Rejection]]:
     """``create_topics`` topic by topic; each step yields its weight."""
     refusal = batch_refusal(topics, settings)
@@ -217,7 +217,7 @@ def create_topics_in_steps(
     record_total = 0
     for topic in topics:
         creation_outcome = _create_topic(
-            image, topic_names, usable_by_factor, topic, settings, new_topic_id, keys
+            image, topic_names, usable_by_factor, topic, settings, new_topic_id, key_by_name
         )
         creation_outcomes.append(creation_outcome)
         if isinstance(creation_outcome, TopicImage):
@@ -253,9 +253,9 @@ def _create_topic(
     topic: TopicToCreate,
     settings: Settings,
     new_topic_id: Callable[[], uuid.UUID],
-    keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
+    key_by_name: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
 ) -> TopicImage | Rejection:
-    refusal = _name_refusal(topic_names, topic.name) or _config_refusal(topic.configs, keys)
+    refusal = _name_refusal(topic_names, topic.name) or _config_refusal(topic.configs, key_by_name)
     if refusal is not None:
         return refusal
     replicas = (
@@ -312,9 +312,9 @@ class _TopicNames:
                 None,
             )
         name_parts = _SEPARATOR_RE.split(new_name)
-        for chosen_marks in product(_SEPARATORS, repeat=mark_count):
+        for separators in product(_SEPARATORS, repeat=mark_count):
             candidate = "".join(
-                chain.from_iterable(zip(name_parts, (*chosen_marks, ""), strict=True))
+                chain.from_iterable(zip(name_parts, (*separators, ""), strict=True))
             )
             if candidate in self:
                 return candidate
@@ -340,19 +340,19 @@ def internal_topic(
     """The topic that auto-creation creates; internal topics have their own settings
     (AutoTopicCreationManager). ``broker_count`` is their number, if it is not that of the image.
     """
-    replica_count = partial(
+    count_replicas = partial(
         replicas_wanted, settings, broker_count=broker_count or len(image.brokers)
     )
     if topic_name == TRANSACTION_STATE_TOPIC:
         return TopicToCreate(
             name=topic_name,
             partition_count=settings.transaction_state_log_num_partitions,
-            replication_factor=replica_count("transaction_state_log_replication_factor"),
+            replication_factor=count_replicas("transaction_state_log_replication_factor"),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "uncompressed",
                 "unclean.leader.election.enable": "false",
-                "min.insync.replicas": str(replica_count("transaction_state_log_min_isr")),
+                "min.insync.replicas": str(count_replicas("transaction_state_log_min_isr")),
                 "segment.bytes": str(settings.transaction_state_log_segment_bytes),
             },
         )
@@ -360,7 +360,7 @@ def internal_topic(
         return TopicToCreate(
             name=topic_name,
             partition_count=settings.offsets_topic_num_partitions,
-            replication_factor=replica_count("offsets_topic_replication_factor"),
+            replication_factor=count_replicas("offsets_topic_replication_factor"),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
@@ -371,11 +371,11 @@ def internal_topic(
         return TopicToCreate(
             name=topic_name,
             partition_count=settings.share_coordinator_state_topic_num_partitions,
-            replication_factor=replica_count("share_coordinator_state_topic_replication_factor"),
+            replication_factor=count_replicas("share_coordinator_state_topic_replication_factor"),
             configs={
                 "cleanup.policy": "delete",
                 "compression.type": "producer",
-                "min.insync.replicas": str(replica_count("share_coordinator_state_topic_min_isr")),
+                "min.insync.replicas": str(count_replicas("share_coordinator_state_topic_min_isr")),
                 "retention.ms": "-1",
                 "segment.bytes": str(settings.share_coordinator_state_topic_segment_bytes),
             },
@@ -408,7 +408,7 @@ def _name_refusal(topic_names: _TopicNames, topic_name: str) -> Rejection | None
 
 
 def _config_refusal(
-    topic_configs: Mapping[str, str | None], keys: Mapping[str, ConfigKey]
+    topic_configs: Mapping[str, str | None], key_by_name: Mapping[str, ConfigKey]
 ) -> Rejection | None:
     for config_name, config_value in topic_configs.items():
         too_long_refusal = _too_long_refusal(config_value)
@@ -417,7 +417,7 @@ def _config_refusal(
         config_problem = (
             f"Null value not supported for topic configs: {config_name}"
             if config_value is None
-            else configs.topic_complaint(config_name, config_value, keys)
+            else configs.topic_complaint(config_name, config_value, key_by_name)
         )
         if config_problem is not None:
             return Rejection(error=ErrorCode.invalid_config, reason=config_problem)
@@ -439,18 +439,18 @@ def _manual_replicas(
             reason="A manual partition assignment was specified, but numPartitions was not set to "
             "-1.",
         )
-    assignments: dict[int, tuple[BrokerId, ...]] = {}
+    replicas_by_index: dict[int, tuple[BrokerId, ...]] = {}
     for partition_index, broker_ids in topic.assignments:
-        if partition_index in assignments:
+        if partition_index in replicas_by_index:
             return bad_assignment(
                 f"Found multiple manual partition assignments for partition {partition_index}"
             )
-        assignments[partition_index] = broker_ids
+        replicas_by_index[partition_index] = broker_ids
     replicas_by_partition: list[tuple[BrokerId, ...]] = []
-    for partition_index in range(len(assignments)):
-        if partition_index not in assignments:
+    for partition_index in range(len(replicas_by_index)):
+        if partition_index not in replicas_by_index:
             return bad_assignment("partitions should be a consecutive 0-based integer sequence")
-        broker_ids = assignments[partition_index]
+        broker_ids = replicas_by_index[partition_index]
         refusal = new_assignment_refusal(
             image,
             broker_ids,
@@ -547,19 +547,19 @@ def move_leader(
 def altered_topic_configs(
     current_configs: Mapping[str, str],
     config_changes: tuple[ConfigEntryChange, ...],
-    keys: Mapping[str, ConfigKey],
+    key_by_name: Mapping[str, ConfigKey],
 ) -> dict[str, str] | Rejection:
     """The configs of a topic after IncrementalAlterConfigs' operations, or why not
     (ConfigurationControlManager).
     """
-    new_configs = changed_configs(current_configs, config_changes, keys)
+    new_configs = changed_configs(current_configs, config_changes, key_by_name)
     if isinstance(new_configs, Rejection):
         return new_configs
     for config_change in config_changes:
         config_value = new_configs.get(config_change.name)
         if config_value is None:
             continue
-        config_problem = configs.topic_complaint(config_change.name, config_value, keys)
+        config_problem = configs.topic_complaint(config_change.name, config_value, key_by_name)
         if config_problem is not None:
             return Rejection(error=ErrorCode.invalid_config, reason=config_problem)
     return new_configs
@@ -568,7 +568,7 @@ def altered_topic_configs(
 def altered_broker_configs(
     current_configs: Mapping[str, str],
     config_changes: tuple[ConfigEntryChange, ...],
-    keys: Mapping[str, ConfigKey],
+    key_by_name: Mapping[str, ConfigKey],
     *,
     is_for_all: bool,
 ) -> dict[str, str] | Rejection:
@@ -578,24 +578,24 @@ def altered_broker_configs(
     Args:
         current_configs: Those that are set.
         config_changes: The changes, in the order of the request.
-        keys: The broker configs of the release.
+        key_by_name: The broker configs of the release.
         is_for_all: Whether the configs are the defaults of all brokers.
     """
     new_names = [
         change.name for change in config_changes if change.operation is not ConfigOperation.DELETE
     ]
-    modes = {name: keys[name].update for name in new_names if name in keys}
-    fixed_names = [name for name, mode in modes.items() if mode is UpdateMode.READ_ONLY]
+    mode_by_config = {name: key_by_name[name].update for name in new_names if name in key_by_name}
+    fixed_names = [name for name, mode in mode_by_config.items() if mode is UpdateMode.READ_ONLY]
     if fixed_names:
         return _update_refusal("Cannot update these configs dynamically", fixed_names)
-    of_listeners = [name for name in modes if configs.is_of_listener(name)]
-    if of_listeners:
+    listener_config_names = [name for name in mode_by_config if configs.is_of_listener(name)]
+    if listener_config_names:
         return _update_refusal(
             "These security configs can be dynamically updated only per-listener using the "
             "listener prefix",
-            of_listeners,
+            listener_config_names,
         )
-    new_configs = changed_configs(current_configs, config_changes, keys)
+    new_configs = changed_configs(current_configs, config_changes, key_by_name)
     if isinstance(new_configs, Rejection):
         return new_configs
     for change in config_changes:
@@ -603,15 +603,17 @@ def altered_broker_configs(
         if config_value is None:
             continue
         if change.operation is ConfigOperation.APPEND:
-            config_value = _value_appended_by_broker(current_configs, change, keys)
-        config_problem = configs.broker_complaint(change.name, config_value, keys)
+            config_value = _value_appended_by_broker(current_configs, change, key_by_name)
+        config_problem = configs.broker_complaint(change.name, config_value, key_by_name)
         if config_problem is not None:
             return Rejection(error=ErrorCode.invalid_request, reason=config_problem)
-    of_one_broker = [name for name, mode in modes.items() if mode is UpdateMode.PER_BROKER]
-    if is_for_all and of_one_broker:
+    one_broker_config_names = [
+        name for name, mode in mode_by_config.items() if mode is UpdateMode.PER_BROKER
+    ]
+    if is_for_all and one_broker_config_names:
         return _update_refusal(
             "Cannot update these configs at default cluster level, broker id must be specified",
-            of_one_broker,
+            one_broker_config_names,
         )
     return new_configs
 
@@ -625,14 +627,14 @@ def _update_refusal(problem: str, config_names: Sequence[str]) -> Rejection:
 def _value_appended_by_broker(
     current_configs: Mapping[str, str],
     config_change: ConfigEntryChange,
-    keys: Mapping[str, ConfigKey],
+    key_by_name: Mapping[str, ConfigKey],
 ) -> str:
     """A broker's list config as the broker validates an APPEND before the controller applies it:
     with all items that it did not have, including repeated ones
     (ConfigAdminManager.prepareIncrementalConfigs).
     """
     current_items = split_list(
-        current_configs.get(config_change.name, keys[config_change.name].default_text)
+        current_configs.get(config_change.name, key_by_name[config_change.name].default_text)
     )
     added_items = [
         item for item in split_list(config_change.value or "") if item not in current_items
@@ -643,7 +645,7 @@ def _value_appended_by_broker(
 def changed_configs(
     current_configs: Mapping[str, str],
     config_changes: tuple[ConfigEntryChange, ...],
-    keys: Mapping[str, ConfigKey],
+    key_by_name: Mapping[str, ConfigKey],
 ) -> dict[str, str] | Rejection:
     """The configs of any resource after the operations, without checking the resulting configs."""
     new_configs = dict(current_configs)
@@ -663,7 +665,9 @@ def changed_configs(
             reason=f"Null value not supported for : {', '.join(null_values)}",
         )
     for change in config_changes:
-        config_value = _too_long_refusal(change.value) or _changed_value(new_configs, change, keys)
+        config_value = _too_long_refusal(change.value) or _changed_value(
+            new_configs, change, key_by_name
+        )
         if not isinstance(config_value, Rejection):
             config_value = _too_long_refusal(config_value) or config_value
         if isinstance(config_value, Rejection):
@@ -694,13 +698,13 @@ def _too_long_refusal(config_value: str | None) -> Rejection | None:
 def _changed_value(
     current_values: Mapping[str, str],
     config_change: ConfigEntryChange,
-    keys: Mapping[str, ConfigKey],
+    key_by_name: Mapping[str, ConfigKey],
 ) -> str | Rejection | None:
     if config_change.operation is ConfigOperation.DELETE or config_change.value is None:
         return None
     if config_change.operation is ConfigOperation.SET:
         return config_change.value
-    config_key = keys.get(config_change.name)
+    config_key = key_by_name.get(config_change.name)
     if config_key is None or config_key.type is not ConfigType.LIST:
         return Rejection(
             error=ErrorCode.invalid_config,

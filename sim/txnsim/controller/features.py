@@ -48,9 +48,9 @@ def update_features(
         has_separate_results: Whether each feature has its own result, as before Kafka 4.0, when
             every feature, even an unknown one, could be set to level 0.
     """
-    supporters = (fleet or Fleet()).supporters(image.brokers)
+    names_and_features = (fleet or Fleet()).supporters(image.brokers)
     for update in updates:
-        complaint = _feature_complaint(image, update, supporters)
+        complaint = _feature_complaint(image, update, names_and_features)
         if (
             has_separate_results
             and complaint is not None
@@ -75,12 +75,12 @@ def _is_switched_off(update: FeatureUpdate, complaint: str) -> bool:
 
 
 def _feature_complaint(
-    image: ClusterImage, update: FeatureUpdate, supporters: SupportedRangesByBroker
+    image: ClusterImage, update: FeatureUpdate, names_and_features: SupportedRangesByBroker
 ) -> str | None:
     """Why a feature can't be set to that level, in the words of
     FeatureControlManager.updateFeature.
     """
-    level_complaint = _level_complaint(image, update, supporters)
+    level_complaint = _level_complaint(image, update, names_and_features)
     if level_complaint is not None:
         return f"Invalid update version {update.level} for feature {update.name}. {level_complaint}"
     current_level = image.features.get(update.name, 0)
@@ -99,13 +99,13 @@ def _feature_complaint(
 
 
 def _level_complaint(
-    image: ClusterImage, update: FeatureUpdate, supporters: SupportedRangesByBroker
+    image: ClusterImage, update: FeatureUpdate, names_and_features: SupportedRangesByBroker
 ) -> str | None:
     if update.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
     if update.level < 0:
         return "A feature version cannot be less than 0."
-    for broker_name, supported_features in supporters:
+    for broker_name, supported_features in names_and_features:
         supported_range = supported_features.get(update.name)
         # Level 0 of anything counts as supported: it means that the feature is off.
         if supported_range is None and update.level:
@@ -118,7 +118,7 @@ def _level_complaint(
                 f"{broker_name} only supports versions"
                 f" {supported_range.min_level}-{supported_range.max_level}"
             )
-    if not any(update.name in supported_features for _, supported_features in supporters):
+    if not any(update.name in supported_features for _, supported_features in names_and_features):
         return f"Feature {update.name} not found."
     current_level = image.features.get(update.name, 0)
     if update.level < current_level and update.upgrade_type == UPGRADE:

@@ -39,10 +39,10 @@ class TopicRules(msgspec.Struct, frozen=True, kw_only=True):
 
 def rules_of(topic: TopicImage, image: ClusterImage, settings: Settings) -> TopicRules:
     """The topic's rules; the minimum is capped by the replication factor."""
-    config_value = configs.TopicLookup(topic=topic.configs, image=image, settings=settings).text
+    value_of_config = configs.TopicLookup(topic=topic.configs, image=image, settings=settings).text
     return TopicRules(
-        min_isr=min(int(config_value("min.insync.replicas")), len(topic.partitions[0].replicas)),
-        allows_unclean=config_value("unclean.leader.election.enable").strip().lower() == "true",
+        min_isr=min(int(value_of_config("min.insync.replicas")), len(topic.partitions[0].replicas)),
+        allows_unclean=value_of_config("unclean.leader.election.enable").strip().lower() == "true",
     )
 
 

@@ -46,11 +46,11 @@ def reassign(
     refusal = assignment_refusal(image, replicas)
     if refusal is not None:
         return refusal
-    final_partition = _final_replicas(partition)
-    if not may_change_factor and len(final_partition) != len(replicas):
+    final_replicas = _final_replicas(partition)
+    if not may_change_factor and len(final_replicas) != len(replicas):
         return Rejection(
             error=ErrorCode.invalid_replication_factor,
-            reason=f"The replication factor is changed from {len(final_partition)} to"
+            reason=f"The replication factor is changed from {len(final_replicas)} to"
             f" {len(replicas)}",
         )
     present_replicas = set(partition.replicas)

@@ -48,10 +48,8 @@ def register_broker(
                 "the broker's session.",
             )
         is_clean = command.previous_broker_epoch == known_broker.epoch
-        cleaned_image = (
-            after_unclean_shutdown if has_elr(image) and not is_clean else without_broker
-        )
-        image = cleaned_image(image, command.broker_id, settings)
+        clean_image = after_unclean_shutdown if has_elr(image) and not is_clean else without_broker
+        image = clean_image(image, command.broker_id, settings)
     epoch = known_broker.epoch if known_broker is not None and is_known else image.offset + 1
     return image.with_broker(
         BrokerImage(

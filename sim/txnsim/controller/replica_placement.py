@@ -44,10 +44,16 @@ class UsableBrokers(msgspec.Struct, frozen=True, kw_only=True):
         """
         active_count = min(replication_factor, len(self.active))
         fenced_count = replication_factor - active_count
-        active, fenced = self.active, self.fenced
+        active_broker_ids, fenced_broker_ids = self.active, self.fenced
         return (
-            *(active[(start_index + step) % len(active)] for step in range(active_count)),
-            *(fenced[(start_index + step) % len(fenced)] for step in range(fenced_count)),
+            *(
+                active_broker_ids[(start_index + step) % len(active_broker_ids)]
+                for step in range(active_count)
+            ),
+            *(
+                fenced_broker_ids[(start_index + step) % len(fenced_broker_ids)]
+                for step in range(fenced_count)
+            ),
         )
 
 

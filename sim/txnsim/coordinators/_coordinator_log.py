@@ -33,9 +33,9 @@ class CoordinatorLog(Protocol):
     """The partitions of a coordinator's topic that its broker leads."""
 
     def admit(
-        self, partition_index: int, subject: Callable[[TopicPartition], Subject]
+        self, partition_index: int, subject_of: Callable[[TopicPartition], Subject]
     ) -> Awaitable[Rejection | None] | None:
-        """Ask whether a fault holds or refuses an append about ``subject``; None means go on."""
+        """Ask whether a fault holds or refuses an append about ``subject_of``; None means go on."""
 
     def append(
         self, partition_index: int, batch: bytes, *, guard: int = NO_GUARD
@@ -70,12 +70,12 @@ class TransactionLog(Protocol):
         partition_index: int,
         batch: bytes,
         *,
-        subject: Callable[[TopicPartition], Subject],
+        subject_of: Callable[[TopicPartition], Subject],
         timeout_ms: int,
         now_ms: int,
     ) -> ErrorCode | Awaitable[ErrorCode]:
         """Append a batch as soon as no fault prevents it, and replicate it. Return the error code,
-        or an awaitable of it. ``subject`` names the transactions it is about.
+        or an awaitable of it. ``subject_of`` names the transactions it is about.
         """
 
 

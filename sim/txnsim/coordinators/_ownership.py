@@ -138,7 +138,7 @@ class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
             del self.loading[partition_index]
         return self.owned.pop(partition_index, None)
 
-    def node(self, partition_index: int) -> str:
+    def node_of(self, partition_index: int) -> str:
         """Name of the coordinator of a partition in the trace."""
         return f"broker/{self.broker_id}/{self.kind}/{partition_index}"
 

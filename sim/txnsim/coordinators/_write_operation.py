@@ -85,24 +85,24 @@ class WriteOperation(msgspec.Struct, Generic[DecisionT, PreparedT], frozen=True,
             The decision that has taken effect, with the offset of its last record; or why there is
             none.
         """
-        prepared: PreparedT | None = None
+        prepared_value: PreparedT | None = None
         if pace is None:
             decision = self.decide()
         else:
-            decision, prepared = await self._decide_in_slices(pace)
+            decision, prepared_value = await self._decide_in_slices(pace)
         if isinstance(decision, Rejection):
             return decision
         records = decision.records
-        admission = self.admit() if records else None
-        if admission is not None:
-            refusal = await admission or self.refuse_moved()
+        pending_admission = self.admit() if records else None
+        if pending_admission is not None:
+            refusal = await pending_admission or self.refuse_moved()
             if refusal is not None:
                 return refusal
-            decision, prepared = self.decide(), None
+            decision, prepared_value = self.decide(), None
             if isinstance(decision, Rejection):
                 return decision
             records = decision.records
-        last_offset = self.append(decision, records if prepared is None else prepared)
+        last_offset = self.append(decision, records if prepared_value is None else prepared_value)
         return last_offset if isinstance(last_offset, Rejection) else (decision, last_offset)
 
     async def _decide_in_slices(self, pace: Pace) -> tuple[DecisionT | Rejection, PreparedT | None]:
@@ -111,16 +111,16 @@ class WriteOperation(msgspec.Struct, Generic[DecisionT, PreparedT], frozen=True,
             for _ in range(DECISIONS_MAX):
                 inputs_before, pace.has_rested = self.read_inputs(), False
                 decision = await pace.run(self._steps())
-                prepared: PreparedT | None = None
+                prepared_value: PreparedT | None = None
                 if pace.has_rested and not isinstance(decision, Rejection):
                     await pace.yield_turn()
-                    prepared = await pace.run(self.prepare(decision))
+                    prepared_value = await pace.run(self.prepare(decision))
                     await pace.yield_turn()
                 refusal = self.refuse_moved()
                 if refusal is not None:
                     return refusal, None
                 if not pace.has_rested or self.read_inputs() == inputs_before:
-                    return decision, prepared
+                    return decision, prepared_value
             return self.decide(), None
 
     def _steps(self) -> Generator[int, None, DecisionT | Rejection]:
@@ -131,7 +131,7 @@ class WriteOperation(msgspec.Struct, Generic[DecisionT, PreparedT], frozen=True,
         return decision
 
 
-class DecisionLines:
+class DecisionLocks:
     """Locks for decisions that are made in slices, by partition and group or share partition.
     Timers that come due meanwhile wait for them, as a real coordinator handles a shard's events one
     by one (CoordinatorRuntime).
@@ -140,7 +140,7 @@ class DecisionLines:
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
-    def line_of(self, partition_index: int, key: str) -> asyncio.Lock:
+    def lock_of(self, partition_index: int, key: str) -> asyncio.Lock:
         """The lock of a group or share partition."""
         lock = self._locks.get((partition_index, key))
         if lock is None:

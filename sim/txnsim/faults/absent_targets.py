@@ -34,15 +34,15 @@ def _doubts(
     *,
     may_create_topics: bool,
 ) -> Iterator[str]:
-    broker_ids = [str(named_broker) for named_broker in sorted(known_broker_ids)]
+    broker_ids = [str(broker_name) for broker_name in sorted(known_broker_ids)]
     target_broker = None if rule.broker is None else str(rule.broker)
     source_kind, _, source_id = (rule.source or "").partition("/")
-    for field, named_broker in (
+    for field, broker_name in (
         ("broker", target_broker),
         ("source", source_id if source_kind == "broker" else None),
     ):
-        if named_broker is not None and named_broker not in broker_ids:
-            yield f"{field}: {unknown_word_message('broker', named_broker, broker_ids)}"
+        if broker_name is not None and broker_name not in broker_ids:
+            yield f"{field}: {unknown_word_message('broker', broker_name, broker_ids)}"
     if rule.topic is None:
         return
     partition_count = partition_counts.get(rule.topic)

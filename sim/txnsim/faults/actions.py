@@ -136,7 +136,6 @@ class Fail(_Action, frozen=True, kw_only=True, tag_field="do", tag="error"):
 
     @property
     def code(self) -> ErrorCode:
-        """The error as a code."""
         return ErrorCode[self.error.lower()]
 
     def __str__(self) -> str:

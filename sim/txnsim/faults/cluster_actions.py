@@ -51,8 +51,8 @@ class MoveLeader(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag=
     """The new leader's broker id; if None the controller picks one of the ISR."""
 
     def __str__(self) -> str:
-        to = "another replica" if self.to is None else f"broker {self.to}"
-        return f"move-leader {self.topic}-{self.partition} to {to}"
+        target_words = "another replica" if self.to is None else f"broker {self.to}"
+        return f"move-leader {self.topic}-{self.partition} to {target_words}"
 
 
 class ResignLeader(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="resign-leader"):

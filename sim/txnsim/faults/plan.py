@@ -45,12 +45,12 @@ def needed_part(rule: FaultRule, fault_point: FaultPoint, api_key: int) -> Messa
     """
     if rule.point is not fault_point or rule.api not in (None, api_key, api_name(api_key)):
         return MessagePart.NOTHING
-    depends_on_subject = (rule.transactional_id, rule.producer_id, rule.topic, rule.committed)
+    subject_criteria = (rule.transactional_id, rule.producer_id, rule.topic, rule.committed)
     is_batch = isinstance(rule.action, Corrupt) and rule.action.what is DamagedPart.CRC
     if (
         is_batch
         or isinstance(rule.action, Fail)
-        or any(subject_field is not None for subject_field in depends_on_subject)
+        or any(subject_field is not None for subject_field in subject_criteria)
     ):
         return MessagePart.BODY
     return MessagePart.HEADER

@@ -168,10 +168,10 @@ def _about_action(rule: FaultRule) -> Iterator[str]:
         and action.what is DamagedPart.CRC
         and fault_point in _APIS_WITH_BATCHES
     ):
-        batch_api, batch_api_key = _APIS_WITH_BATCHES[fault_point]
-        if rule.api not in (batch_api, batch_api_key):
+        batch_api_name, batch_api_key = _APIS_WITH_BATCHES[fault_point]
+        if rule.api not in (batch_api_name, batch_api_key):
             yield (
-                f"corrupt crc at {fault_point} needs api {batch_api}: nothing else there has "
+                f"corrupt crc at {fault_point} needs api {batch_api_name}: nothing else there has "
                 "record batches"
             )
 

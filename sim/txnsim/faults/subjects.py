@@ -64,8 +64,8 @@ def subject_of(command: object) -> Subject:
                     for marker in markers
                 ]
             )
-        case ReplicaFetchCommand(followed_partitions=followed):
-            return Subject(partitions=followed)
+        case ReplicaFetchCommand(followed_partitions=followed_partitions):
+            return Subject(partitions=followed_partitions)
         case (
             ReplicaOffsetCommand(topic_partition=topic_partition)
             | DeadLettersCommand(topic_partition=topic_partition)

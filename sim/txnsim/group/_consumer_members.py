@@ -70,7 +70,7 @@ def member_of(
     command: ConsumerHeartbeat,
     records: list[ConsumerRecord],
     *,
-    new_id: Callable[[], str],
+    make_id: Callable[[], str],
     release_rules: Rules,
 ) -> ConsumerMember | Rejection:
     """The member; a new one if it joins.
@@ -78,7 +78,7 @@ def member_of(
     A static member that returns takes over the state of its previous instance: the records to write
     first are added to ``records``.
     """
-    member_id = command.member_id or new_id()
+    member_id = command.member_id or make_id()
     instance_id = command.instance_id
     if command.member_epoch != 0:
         member = sender_of(group, member_id, instance_id)
@@ -174,12 +174,12 @@ def _check_epoch(member: ConsumerMember, command: ConsumerHeartbeat) -> Rejectio
         and command.owned_partitions <= set(member.assigned)
     ):
         return None
-    comparison = "greater" if epoch > member.member_epoch else "smaller"
+    comparison_word = "greater" if epoch > member.member_epoch else "smaller"
     return Rejection(
         error=ErrorCode.fenced_member_epoch,
-        reason=f"The consumer group member has a {comparison} member epoch ({epoch}) than the one "
-        f"known by the group coordinator ({member.member_epoch}). The member must abandon all its"
-        " partitions and rejoin.",
+        reason=f"The consumer group member has a {comparison_word} member epoch ({epoch}) than the"
+        f" one known by the group coordinator ({member.member_epoch}). The member must abandon"
+        " all its partitions and rejoin.",
     )
 
 
@@ -241,8 +241,8 @@ def current_assignment_record(group_id: str, member: ConsumerMember) -> CurrentA
     )
 
 
-def _sorted_epochs(assigned: Mapping[TopicIdPartition, int]) -> Epochs:
-    return tuple(sorted((topic, index, epoch) for (topic, index), epoch in assigned.items()))
+def _sorted_epochs(assigned_epochs: Mapping[TopicIdPartition, int]) -> Epochs:
+    return tuple(sorted((topic, index, epoch) for (topic, index), epoch in assigned_epochs.items()))
 
 
 def target_record(

@@ -49,10 +49,10 @@ class MemberTally:
 
     __slots__ = (
         "_hash",
-        "_resolved",
         "_source_counts",
         "_sources",
         "_stable_counts",
+        "_topics_by_regex",
         "_user_counts",
         "assignors",
         "classic",
@@ -64,7 +64,7 @@ class MemberTally:
     def __init__(self) -> None:
         self._user_counts: Counter[SubscriptionSource] = Counter()
         self._sources: dict[frozenset[str], frozenset[str]] = {}
-        self._resolved: dict[str, frozenset[str]] = {}
+        self._topics_by_regex: dict[str, frozenset[str]] = {}
         self._source_counts: Counter[str] = Counter()
         """Topic name -> number of subscribed sources that contain it."""
         self._stable_counts: Counter[int] = Counter()
@@ -92,7 +92,7 @@ class MemberTally:
             "classic_protocols",
         ):
             setattr(copied_tally, attribute, Counter(getattr(self, attribute)))
-        for attribute in ("_sources", "_resolved", "regexes"):
+        for attribute in ("_sources", "_topics_by_regex", "regexes"):
             setattr(copied_tally, attribute, dict(getattr(self, attribute)))
         copied_tally._hash = self._hash.copy()
         copied_tally.classic, copied_tally.names_total = self.classic, self.names_total
@@ -141,9 +141,9 @@ class MemberTally:
         """Count the topics that a regular expression matches; an empty set removes them."""
         self._count_names(*self._name_changes((), (), {regex: topics}))
         if topics:
-            self._resolved[regex] = topics
+            self._topics_by_regex[regex] = topics
         else:
-            self._resolved.pop(regex, None)
+            self._topics_by_regex.pop(regex, None)
 
     # Queries
 
@@ -167,15 +167,17 @@ class MemberTally:
         self,
         image: ClusterImage,
         *,
-        leaving: Iterable[CountedMember] = (),
-        joining: Iterable[CountedMember] = (),
-        resolved: Mapping[str, frozenset[str]] | None = None,
+        leaving_members: Iterable[CountedMember] = (),
+        joining_members: Iterable[CountedMember] = (),
+        topics_by_regex: Mapping[str, frozenset[str]] | None = None,
     ) -> int:
         """The topics hash of the group after members leave and join, and after lookups of regular
         expressions.
         """
         self._hash.refresh(self._source_counts, image)
-        count_changes = self._source_count_changes(image, leaving, joining, resolved or {})
+        count_changes = self._source_count_changes(
+            image, leaving_members, joining_members, topics_by_regex or {}
+        )
         source_counts = self._source_counts
         new_topics = [topic_name for topic_name in count_changes if topic_name not in source_counts]
         removed_topics = [
@@ -189,14 +191,14 @@ class MemberTally:
         self,
         image: ClusterImage,
         *,
-        leaving: Iterable[CountedMember],
-        joining: Iterable[CountedMember],
+        leaving_members: Iterable[CountedMember],
+        joining_members: Iterable[CountedMember],
     ) -> set[str]:
         """Existing subscribed topics after members leave and join."""
         source_counts = self._source_counts
-        topics = set(image.existing(source_counts))
+        topics = set(image.existing_topics(source_counts))
         for topic_name, count_change in self._source_count_changes(
-            image, leaving, joining, {}
+            image, leaving_members, joining_members, {}
         ).items():
             if source_counts[topic_name] + count_change:
                 topics.add(topic_name)
@@ -209,33 +211,33 @@ class MemberTally:
     def _source_count_changes(
         self,
         image: ClusterImage,
-        leaving: Iterable[CountedMember],
-        joining: Iterable[CountedMember],
-        resolved: Mapping[str, frozenset[str]],
+        leaving_members: Iterable[CountedMember],
+        joining_members: Iterable[CountedMember],
+        topics_by_regex: Mapping[str, frozenset[str]],
     ) -> Counter[str]:
         """Change of the number of sources per existing topic."""
         added_name_sets, removed_name_sets = self._name_changes(
-            [source for member in leaving for source in _sources(member)],
-            [source for member in joining for source in _sources(member)],
-            resolved,
+            [source for member in leaving_members for source in _sources(member)],
+            [source for member in joining_members for source in _sources(member)],
+            topics_by_regex,
         )
         count_changes: Counter[str] = Counter()
         for topic_names in added_name_sets:
-            count_changes.update(image.existing(topic_names))
+            count_changes.update(image.existing_topics(topic_names))
         for topic_names in removed_name_sets:
-            count_changes.subtract(image.existing(topic_names))
+            count_changes.subtract(image.existing_topics(topic_names))
         return count_changes
 
     def _name_changes(
         self,
         old_sources: Iterable[SubscriptionSource],
         new_sources: Iterable[SubscriptionSource],
-        resolved: Mapping[str, frozenset[str]],
+        topics_by_regex: Mapping[str, frozenset[str]],
     ) -> tuple[list[frozenset[str]], list[frozenset[str]]]:
         """The sets of names to count from now on, and those to stop counting."""
         user_changes: Counter[SubscriptionSource] = Counter(new_sources)
         user_changes.subtract(old_sources)
-        user_changes.update(dict.fromkeys(resolved, 0))
+        user_changes.update(dict.fromkeys(topics_by_regex, 0))
         added_name_sets, removed_name_sets = [], []
         for source, user_change in user_changes.items():
             user_count = self._user_counts[source]
@@ -243,8 +245,8 @@ class MemberTally:
             topics_after = _NO_TOPIC_NAMES
             if user_count + user_change:
                 topics_after = (
-                    resolved[source]
-                    if isinstance(source, str) and source in resolved
+                    topics_by_regex[source]
+                    if isinstance(source, str) and source in topics_by_regex
                     else self._topics_of_source(source)
                 )
             if topics_before is not topics_after:
@@ -253,7 +255,11 @@ class MemberTally:
         return added_name_sets, removed_name_sets
 
     def _topics_of_source(self, source: SubscriptionSource) -> frozenset[str]:
-        return self._resolved.get(source, _NO_TOPIC_NAMES) if isinstance(source, str) else source
+        return (
+            self._topics_by_regex.get(source, _NO_TOPIC_NAMES)
+            if isinstance(source, str)
+            else source
+        )
 
     def _count_names(
         self, added_name_sets: Iterable[frozenset[str]], removed_name_sets: Iterable[frozenset[str]]

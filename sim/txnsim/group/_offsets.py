@@ -79,7 +79,7 @@ class GroupOffsets(msgspec.Struct, eq=False):
         default_factory=lambda: defaultdict(int)
     )
     """Producer -> number of positions that its next marker decides."""
-    _deleted: dict[str, int] = {}
+    _end_offset_by_deleted_topic: dict[str, int] = {}
     """Topic -> offset below which its positions belonged to a deleted topic of the same name."""
 
     # Replay: living and loading alike
@@ -121,17 +121,17 @@ class GroupOffsets(msgspec.Struct, eq=False):
                     )
                 )
             return
-        pending = self._pending.setdefault(producer_id, {}).setdefault(group_id, {})
+        pending_offsets = self._pending.setdefault(producer_id, {}).setdefault(group_id, {})
         open_partitions = self._open_producers.setdefault(group_id, {})
-        pending_count = len(pending)
+        pending_count = len(pending_offsets)
         for record_offset, record in enumerate(records, base_offset):
-            pending[record.topic_partition] = (record, record_offset)
+            pending_offsets[record.topic_partition] = (record, record_offset)
             open_producers = open_partitions.get(record.topic_partition)
             if open_producers is None:
                 open_partitions[record.topic_partition] = {producer_id}
             else:
                 open_producers.add(producer_id)
-        self.pending_counts[producer_id] += len(pending) - pending_count
+        self.pending_counts[producer_id] += len(pending_offsets) - pending_count
 
     def apply_delete(
         self, record: OffsetDeleted, *, record_offset: int, high_watermark: int
@@ -166,15 +166,15 @@ class GroupOffsets(msgspec.Struct, eq=False):
         A plain commit that was written after the pending one remains the position.
         """
         self.pending_counts.pop(producer_id, None)
-        for group_id, pending in self._pending.pop(producer_id, {}).items():
+        for group_id, pending_offsets in self._pending.pop(producer_id, {}).items():
             if not is_commit:
-                for topic_partition in pending:
+                for topic_partition in pending_offsets:
                     self._remove_open_producer(group_id, topic_partition, producer_id)
                 continue
             # Partitions stay in the index: a transaction may have 50,000 positions.
             open_partitions = self._open_producers[group_id]
             positions = self._committed.setdefault(group_id, {})
-            for topic_partition, (record, record_offset) in pending.items():
+            for topic_partition, (record, record_offset) in pending_offsets.items():
                 open_producers = open_partitions[topic_partition]
                 open_producers.discard(producer_id)
                 if not open_producers:
@@ -197,8 +197,8 @@ class GroupOffsets(msgspec.Struct, eq=False):
         """(group, partition, offset) of each position that the producer's next marker decides."""
         return tuple(
             (group_id, topic_partition, record.position)
-            for group_id, pending in self._pending.get(producer_id, {}).items()
-            for topic_partition, (record, _) in pending.items()
+            for group_id, pending_offsets in self._pending.get(producer_id, {}).items()
+            for topic_partition, (record, _) in pending_offsets.items()
         )
 
     def prune(self, *, high_watermark: int) -> None:
@@ -218,7 +218,9 @@ class GroupOffsets(msgspec.Struct, eq=False):
     ) -> OffsetCommitted | None:
         """The group's position, as of the records below an offset."""
         position = self._committed.get(group_id, {}).get(topic_partition)
-        if position is None or (self._deleted and self._is_of_deleted_topic(position)):
+        if position is None or (
+            self._end_offset_by_deleted_topic and self._is_of_deleted_topic(position)
+        ):
             return None
         return position.record_below(record_limit)
 
@@ -232,7 +234,9 @@ class GroupOffsets(msgspec.Struct, eq=False):
         """The group's positions, in the order of their first commit."""
         for position in self._committed.get(group_id, {}).values():
             record = position.record_below(record_limit)
-            if record is not None and not (self._deleted and self._is_of_deleted_topic(position)):
+            if record is not None and not (
+                self._end_offset_by_deleted_topic and self._is_of_deleted_topic(position)
+            ):
                 yield record
 
     def partitions_of_group(self, group_id: str) -> tuple[TopicPartition, ...]:
@@ -257,11 +261,11 @@ class GroupOffsets(msgspec.Struct, eq=False):
         """Hide the positions of a deleted topic: a topic of the same name may be created before all
         tombstones are in the log.
         """
-        self._deleted[topic] = end_offset
+        self._end_offset_by_deleted_topic[topic] = end_offset
 
     def is_of_deleted_topic(self, group_id: str, topic_partition: TopicPartition) -> bool:
         """Whether the position, and every pending one, belongs to a deleted topic."""
-        end_offset = self._deleted.get(topic_partition.topic, -1)
+        end_offset = self._end_offset_by_deleted_topic.get(topic_partition.topic, -1)
         position = self._committed.get(group_id, {}).get(topic_partition)
         if position is not None and position.record_offset >= end_offset:
             return False
@@ -271,9 +275,11 @@ class GroupOffsets(msgspec.Struct, eq=False):
         )
 
     def _is_of_deleted_topic(self, position: _Position) -> bool:
-        if not self._deleted or position.record is None:
+        if not self._end_offset_by_deleted_topic or position.record is None:
             return False
-        end_offset = self._deleted.get(position.record.topic_partition.topic, -1)
+        end_offset = self._end_offset_by_deleted_topic.get(
+            position.record.topic_partition.topic, -1
+        )
         return position.record_offset < end_offset
 
     def is_pending(self, group_id: str, topic_partition: TopicPartition) -> bool:

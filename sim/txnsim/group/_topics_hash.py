@@ -25,29 +25,29 @@ DEVIATIONS: Final = (
 
 def topics_hash(topic_names: Iterable[str], image: ClusterImage) -> int:
     """The hash of these topics; missing ones don't count, and it is 0 without topics."""
-    existing_topics = image.existing(frozenset(topic_names))
+    existing_topics = image.existing_topics(frozenset(topic_names))
     return _to_signed(sum(_summand(image.topics[topic_name]) for topic_name in existing_topics))
 
 
 class TopicsHash:
     """The topics hash of a group, updated topic by topic as subscriptions change."""
 
-    __slots__ = ("_changed", "_counted_topics", "_image", "_sum")
+    __slots__ = ("_changed_topics", "_counted_topics", "_image", "_sum")
 
     def __init__(self) -> None:
         self._image: ClusterImage | None = None
         self._counted_topics: dict[str, tuple[TopicImage, int]] = {}
         """Subscribed topic -> its image and its summand."""
         self._sum = 0
-        self._changed: set[str] = set()
+        self._changed_topics: set[str] = set()
 
     def copy(self) -> TopicsHash:
         """An independent copy."""
         copied_hash = TopicsHash()
         copied_hash._image, copied_hash._sum = self._image, self._sum
-        copied_hash._counted_topics, copied_hash._changed = (
+        copied_hash._counted_topics, copied_hash._changed_topics = (
             dict(self._counted_topics),
-            set(self._changed),
+            set(self._changed_topics),
         )
         return copied_hash
 
@@ -58,8 +58,8 @@ class TopicsHash:
         ``changed_count`` (1 after their first subscriber joined, 0 after their last one left).
         """
         if self._image is not None:  # else all count as changed at first
-            existing_topics = self._image.existing(topic_names)
-            self._changed.update(
+            existing_topics = self._image.existing_topics(topic_names)
+            self._changed_topics.update(
                 [
                     topic_name
                     for topic_name in existing_topics
@@ -71,17 +71,17 @@ class TopicsHash:
         """Update the hash, a sum over topics, for the current subscriptions and metadata image."""
         if self._image is not image:
             if self._image is None or self._image.topics is not image.topics:
-                self._changed = set(
+                self._changed_topics = set(
                     (image.topics.keys() & subscribed_names.keys()) | self._counted_topics.keys()
                 )
             self._image = image
-        if not self._changed:
+        if not self._changed_topics:
             return
-        for topic_name in self._changed:
+        for topic_name in self._changed_topics:
             self._count_topic(
                 topic_name, image.topics.get(topic_name) if topic_name in subscribed_names else None
             )
-        self._changed.clear()
+        self._changed_topics.clear()
 
     def value_with(
         self, added_topics: Iterable[str], removed_topics: Iterable[str], image: ClusterImage

@@ -45,30 +45,32 @@ Assignor = Callable[[list[AssignableMember], Mapping[uuid.UUID, int]], TargetAss
 
 
 def assign_uniform(
-    members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]
+    members: list[AssignableMember], partition_counts: Mapping[uuid.UUID, int]
 ) -> TargetAssignment:
     """Assign with balance as the first goal and stickiness as the second (UniformAssignor)."""
     if not members:
         return {}
     if len({member.topics for member in members}) == 1:
-        return _uniform_homogeneous(members, partitions)
-    return _uniform_heterogeneous(members, partitions)
+        return _uniform_homogeneous(members, partition_counts)
+    return _uniform_heterogeneous(members, partition_counts)
 
 
 def _uniform_homogeneous(
-    members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]
+    members: list[AssignableMember], partition_counts: Mapping[uuid.UUID, int]
 ) -> TargetAssignment:
     """All members have the same subscription: their numbers of partitions differ by one at most."""
     topics = sorted(members[0].topics)
     previous_partitions = frozenset[TopicIdPartition]().union(
         *(member.previous_partitions for member in members)
     )
-    free_partitions = [(topic, index) for topic in topics for index in range(partitions[topic])]
+    free_partitions = [
+        (topic, index) for topic in topics for index in range(partition_counts[topic])
+    ]
     if previous_partitions:
         free_partitions = [
             partition for partition in free_partitions if partition not in previous_partitions
         ]
-    partition_count = sum(partitions[topic] for topic in topics)
+    partition_count = sum(partition_counts[topic] for topic in topics)
     quota_min, extra_count = divmod(partition_count, len(members))
     target_assignment: dict[str, list[TopicIdPartition]] = {}
     unfilled_quotas: list[tuple[str, int]] = []
@@ -76,7 +78,7 @@ def _uniform_homogeneous(
         quota = quota_min + (extra_count > 0)
         has_extra = extra_count > 0
         kept_partitions = []
-        for partition in sorted(_keepable_partitions(member, partitions)):
+        for partition in sorted(_keepable_partitions(member, partition_counts)):
             if quota > 0:
                 quota -= 1
                 kept_partitions.append(partition)
@@ -100,19 +102,19 @@ def _uniform_homogeneous(
 
 
 def _uniform_heterogeneous(
-    members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]
+    members: list[AssignableMember], partition_counts: Mapping[uuid.UUID, int]
 ) -> TargetAssignment:
     """Assign if subscriptions differ. Topics with the fewest subscribers come first, and each
     partition goes to the member with the fewest partitions. Then partitions move from the member
     with the most to the one with the fewest, as long as that balances the target assignment.
     """
     target_assignment = {
-        member.member_id: set(_keepable_partitions(member, partitions)) for member in members
+        member.member_id: set(_keepable_partitions(member, partition_counts)) for member in members
     }
     takers = _Takers(members, target_assignment)
     assigned_partitions = frozenset[TopicIdPartition]().union(*target_assignment.values())
     for topic in takers.topics():
-        for index in range(partitions[topic]):
+        for index in range(partition_counts[topic]):
             if (topic, index) not in assigned_partitions:
                 takers.give_partition((topic, index), takers.least_loaded(topic))
     _balance(target_assignment, takers)
@@ -123,7 +125,7 @@ def _uniform_heterogeneous(
 
 
 def _keepable_partitions(
-    member: AssignableMember, partitions: Mapping[uuid.UUID, int]
+    member: AssignableMember, partition_counts: Mapping[uuid.UUID, int]
 ) -> frozenset[TopicIdPartition]:
     """Partitions that a member had and may keep. A large set is checked topic by topic, because
     hashing a UUID is slow in Python.
@@ -134,7 +136,7 @@ def _keepable_partitions(
     for partition in member.previous_partitions:
         if partition[0] is not topic:
             topic = partition[0]
-            partition_count = partitions[topic] if topic in member.topics else 0
+            partition_count = partition_counts[topic] if topic in member.topics else 0
         if partition[1] >= partition_count:
             invalid_partitions.append(partition)
     return (
@@ -155,9 +157,9 @@ class _Takers:
     def __init__(
         self, members: list[AssignableMember], target_assignment: dict[str, set[TopicIdPartition]]
     ) -> None:
-        self._target = target_assignment
+        self._target_assignment = target_assignment
         self._heap_of: dict[str, list[tuple[int, int, str]]] = {}
-        self._order = {
+        self._order_by_member = {
             member.member_id: member_order for member_order, member in enumerate(members)
         }
         heaps_by_topics: dict[frozenset[uuid.UUID], list[tuple[int, int, str]]] = {}
@@ -189,7 +191,7 @@ class _Takers:
 
     def least_loaded(self, topic: uuid.UUID) -> str:
         """The member that gets the topic's next partition."""
-        topic_heaps, target_assignment = self._heaps_by_topic[topic], self._target
+        topic_heaps, target_assignment = self._heaps_by_topic[topic], self._target_assignment
         self.steps += len(topic_heaps)
         least_entry: tuple[int, int, str] | None = None
         for heap in topic_heaps:
@@ -206,12 +208,16 @@ class _Takers:
         return self._first_valid_entry(self._members_by_count)[0]
 
     def give_partition(self, partition: TopicIdPartition, member_id: str) -> None:
-        self._target[member_id].add(partition)
+        self._target_assignment[member_id].add(partition)
         self.update_heaps(member_id)
 
     def update_heaps(self, member_id: str) -> None:
         """Update the heaps after a member's number of partitions has changed."""
-        heap_entry = len(self._target[member_id]), self._order[member_id], member_id
+        heap_entry = (
+            len(self._target_assignment[member_id]),
+            self._order_by_member[member_id],
+            member_id,
+        )
         for heap in (self._heap_of[member_id], self._members_by_count):
             if heap[0][2] == member_id:
                 heapreplace(heap, heap_entry)
@@ -220,7 +226,7 @@ class _Takers:
 
     def _first_valid_entry(self, heap: list[tuple[int, int, str]]) -> tuple[int, int, str]:
         """The first valid entry of a heap; outdated entries stay in it."""
-        target_assignment = self._target
+        target_assignment = self._target_assignment
         while (partition_count := len(target_assignment[heap[0][2]])) != heap[0][0]:
             if partition_count < heap[0][0] and heap[0][2] == self.giver:
                 break
@@ -267,7 +273,7 @@ def _balance(target_assignment: dict[str, set[TopicIdPartition]], takers: _Taker
 
 
 def assign_range(
-    members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]
+    members: list[AssignableMember], partition_counts: Mapping[uuid.UUID, int]
 ) -> TargetAssignment:
     """Give each subscriber adjacent partitions of a topic: static members first, by instance id,
     then the others by member id (RangeAssignor).
@@ -288,7 +294,7 @@ def assign_range(
             subscribers.setdefault(topic, []).append(ordered_subscribers)
     for topic in sorted(subscribers):
         subscriber_lists = subscribers[topic]
-        quota, extra_count = divmod(partitions[topic], sum(map(len, subscriber_lists)))
+        quota, extra_count = divmod(partition_counts[topic], sum(map(len, subscriber_lists)))
         # Without a quota only the first ones get something: the others are not looked at.
         merged_subscribers = (
             merge(*subscriber_lists) if len(subscriber_lists) > 1 else subscriber_lists[0]
@@ -322,18 +328,18 @@ SIMPLE: Final = "simple"
 
 
 def assign_simple(
-    members: Sequence[AssignableMember], assignable: Mapping[uuid.UUID, Sequence[int]]
+    members: Sequence[AssignableMember], assignable_indexes: Mapping[uuid.UUID, Sequence[int]]
 ) -> TargetAssignment:
     """Assign evenly with few changes.
 
     Args:
         members: Members in the order in which they joined.
-        assignable: Topic -> its initialised partitions.
+        assignable_indexes: Topic -> its initialised partitions.
     """
     topics = sorted({topic for member in members for topic in member.topics})
     owned_by_member = {member.member_id: set(member.previous_partitions) for member in members}
     topic_partitions = {
-        topic: [(topic, index) for index in assignable.get(topic, ())] for topic in topics
+        topic: [(topic, index) for index in assignable_indexes.get(topic, ())] for topic in topics
     }
     if not topics:
         return {member_id: frozenset() for member_id in owned_by_member}
@@ -382,42 +388,44 @@ def _share_evenly(
     """Give members an even number of partitions, each partition to ``sharing`` members."""
     holders_per_partition = -(-len(subscriber_ids) // len(partitions)) if partitions else 0
     partitions_per_member = holders_per_partition * len(partitions) / len(subscriber_ids)
-    quota = dict.fromkeys(owned_by_member, 0)
+    quota_by_member = dict.fromkeys(owned_by_member, 0)
     for index, member_id in enumerate(subscriber_ids):
-        quota[member_id] = ceil(partitions_per_member * (index + 1)) - ceil(
+        quota_by_member[member_id] = ceil(partitions_per_member * (index + 1)) - ceil(
             partitions_per_member * index
         )
     for member_id, member_partitions in owned_by_member.items():
         for partition in sorted(member_partitions)[
-            : max(0, len(member_partitions) - quota[member_id])
+            : max(0, len(member_partitions) - quota_by_member[member_id])
         ]:
             member_partitions.discard(partition)
-    holders: dict[TopicIdPartition, list[str]] = {partition: [] for partition in partitions}
+    members_by_partition: dict[TopicIdPartition, list[str]] = {
+        partition: [] for partition in partitions
+    }
     for member_id, member_partitions in owned_by_member.items():
         for partition in member_partitions:
-            holders.setdefault(partition, []).append(member_id)
-    for partition, holder_ids in holders.items():
+            members_by_partition.setdefault(partition, []).append(member_id)
+    for partition, holder_ids in members_by_partition.items():
         surplus_count = max(0, len(holder_ids) - holders_per_partition)
         for member_id in holder_ids[:surplus_count]:
             owned_by_member[member_id].discard(partition)
         del holder_ids[:surplus_count]
     _fill_quotas(
-        holders,
+        members_by_partition,
         holders_per_partition,
-        quota,
+        quota_by_member,
         [
             member_id
             for member_id in subscriber_ids
-            if len(owned_by_member[member_id]) < quota[member_id]
+            if len(owned_by_member[member_id]) < quota_by_member[member_id]
         ],
         owned_by_member,
     )
 
 
 def _fill_quotas(
-    holders: Mapping[TopicIdPartition, list[str]],
+    members_by_partition: Mapping[TopicIdPartition, list[str]],
     holders_per_partition: int,
-    quota: Mapping[str, int],
+    quota_by_member: Mapping[str, int],
     unfilled_ids: list[str],
     owned_by_member: Mapping[str, set[TopicIdPartition]],
 ) -> None:
@@ -425,7 +433,7 @@ def _fill_quotas(
     remaining partitions stay unassigned (assignRemainingPartitions).
     """
     index, has_given = 0, False
-    for partition, holder_ids in sorted(holders.items()):
+    for partition, holder_ids in sorted(members_by_partition.items()):
         while unfilled_ids and len(holder_ids) < holders_per_partition:
             if index == len(unfilled_ids):
                 if not has_given:
@@ -438,6 +446,6 @@ def _fill_quotas(
             owned_by_member[member_id].add(partition)
             holder_ids.append(member_id)
             has_given = True
-            if len(owned_by_member[member_id]) >= quota[member_id]:
+            if len(owned_by_member[member_id]) >= quota_by_member[member_id]:
                 index -= 1
                 del unfilled_ids[index]

@@ -64,10 +64,10 @@ class ClassicProtocol:
 
     __slots__ = ("_new_id", "_rebalance", "_settings")
 
-    def __init__(self, *, settings: Settings, new_id: Callable[[], str]) -> None:
+    def __init__(self, *, settings: Settings, make_id: Callable[[], str]) -> None:
         self._settings = settings
         self._rebalance = Rebalance(initial_delay_ms=settings.group_initial_rebalance_delay_ms)
-        self._new_id = new_id
+        self._new_id = make_id
         """Returns a random UUID as text."""
 
     # JoinGroup
@@ -250,20 +250,20 @@ class ClassicProtocol:
                 raise InvariantViolation(f"{group.group_id} is {group.state.value} with members")
 
     def static_member_stored(
-        self, group: ClassicGroup, after_write: StaticMemberStored, error: ErrorCode
+        self, group: ClassicGroup, stored_event: StaticMemberStored, error: ErrorCode
     ) -> Effects:
         """Continue once the new id of a static member is in the log, or could not be written."""
         effects: Effects = []
-        member = group.members.get(after_write.new_member_id)
+        member = group.members.get(stored_event.new_member_id)
         if member is None:  # replaced or removed meanwhile; it has its error
             return effects
         if error:
-            group.set_protocols(member, after_write.old_protocols)
-            member.rebalance_timeout_ms = after_write.old_rebalance_timeout_ms
-            member.session_timeout_ms = after_write.old_session_timeout_ms
+            group.set_protocols(member, stored_event.old_protocols)
+            member.rebalance_timeout_ms = stored_event.old_rebalance_timeout_ms
+            member.session_timeout_ms = stored_event.old_session_timeout_ms
             group.await_join(member, None)
             _, old_member = group.replace_static(
-                after_write.new_member_id, after_write.old_member_id
+                stored_event.new_member_id, stored_event.old_member_id
             )
             effects.append(
                 session_timer(group.group_id, old_member.member_id, old_member.session_timeout_ms)
@@ -273,23 +273,23 @@ class ClassicProtocol:
                 generation=group.generation,
                 protocol_type=group.protocol_type,
                 protocol=group.protocol,
-                leader=after_write.old_leader,
+                leader=stored_event.old_leader,
             )
-            effects.append(AnswerWaiter(waiter=after_write.waiter, reply=reply))
+            effects.append(AnswerWaiter(waiter=stored_event.waiter, reply=reply))
             return effects
-        if member.awaiting_join != after_write.waiter:
+        if member.awaiting_join != stored_event.waiter:
             return effects
         group.await_join(member, None)
         is_leader = group.leader == member.member_id
-        may_skip = after_write.may_skip_assignment
+        may_skip = stored_event.may_skip_assignment
         reply = join_reply(group, member, with_members=is_leader and may_skip)
         reply = msgspec.structs.replace(
             reply,
             # A client that can't skip the assignment must not take itself for the leader.
-            leader=reply.leader if may_skip else after_write.old_leader,
+            leader=reply.leader if may_skip else stored_event.old_leader,
             skip_assignment=is_leader and may_skip,
         )
-        effects.append(AnswerWaiter(waiter=after_write.waiter, reply=reply))
+        effects.append(AnswerWaiter(waiter=stored_event.waiter, reply=reply))
         return effects
 
     def adopt_group(self, group: ClassicGroup, *, now_ms: int) -> Effects:
@@ -322,11 +322,12 @@ class ClassicProtocol:
                 member.awaiting_sync = waiter
                 self._end_sync(group, command.member_id, effects)
                 if group.leader == command.member_id:
-                    assignments = dict(command.assignments)
+                    assignment_by_member = dict(command.assignments)
                     complete_assignments = {
-                        member_id: assignments.get(member_id, b"") for member_id in group.members
+                        member_id: assignment_by_member.get(member_id, b"")
+                        for member_id in group.members
                     }
-                    after_write = AssignmentStored(
+                    stored_event = AssignmentStored(
                         group_id=group.group_id,
                         generation=group.generation,
                         assignments=tuple(complete_assignments.items()),
@@ -334,7 +335,7 @@ class ClassicProtocol:
                     effects.append(
                         RecordsToAppend(
                             records=(group.to_record(complete_assignments),),
-                            after_write=after_write,
+                            after_write=stored_event,
                         )
                     )
             case _State.STABLE:
@@ -350,13 +351,13 @@ class ClassicProtocol:
         return effects
 
     def assignment_stored(
-        self, group: ClassicGroup, after_write: AssignmentStored, error: ErrorCode, *, now_ms: int
+        self, group: ClassicGroup, stored_event: AssignmentStored, error: ErrorCode, *, now_ms: int
     ) -> Effects:
         """Continue once the leader's assignment is in the log, or could not be written."""
         effects: Effects = []
         if (
             group.state is not _State.COMPLETING_REBALANCE
-            or after_write.generation != group.generation
+            or stored_event.generation != group.generation
         ):
             return effects  # the group has moved on, and waiting members have their answer
         if error:
@@ -364,7 +365,7 @@ class ClassicProtocol:
             self._rebalance.rebalance_or_complete(group, now_ms, effects)
         else:
             self._rebalance.propagate_assignments(
-                group, dict(after_write.assignments), _NO_ERROR, effects
+                group, dict(stored_event.assignments), _NO_ERROR, effects
             )
             group.move_to(_State.STABLE, now_ms=now_ms)
         return effects

@@ -53,7 +53,6 @@ class ClassicMember(msgspec.Struct, kw_only=True, eq=False):
 
     @classmethod
     def from_join(cls, command: JoinGroup, member_id: str) -> ClassicMember:
-        """A member that joins."""
         return cls(
             member_id=member_id,
             group_instance_id=command.group_instance_id,
@@ -121,7 +120,7 @@ class ClassicGroup:
         self.pending_sync: dict[str, None] = {}
         self.has_added_member = False
         """Whether a member joined while the first rebalance was delayed."""
-        self._subscribed: frozenset[str] | None = None
+        self._subscribed_topics: frozenset[str] | None = None
 
     @classmethod
     def from_record(cls, record: ClassicGroupStored) -> ClassicGroup:
@@ -138,7 +137,7 @@ class ClassicGroup:
         group.leader = record.leader
         for stored_member in record.members:
             group.add(_loaded_member(stored_member, record), waiter=None)
-        group._subscribed = group._computed_subscription()
+        group._subscribed_topics = group._computed_subscription()
         return group
 
     # Group
@@ -161,14 +160,14 @@ class ClassicGroup:
     def check_member(self, member_id: str, group_instance_id: str | None) -> Rejection | None:
         """Check that this is a member; an instance id belongs to one member at a time (KIP-345)."""
         if group_instance_id is not None:
-            holder = self.static_members.get(group_instance_id)
-            if holder is None:
+            holding_member_id = self.static_members.get(group_instance_id)
+            if holding_member_id is None:
                 return self._unknown_member(member_id)
-            if holder != member_id:
+            if holding_member_id != member_id:
                 return Rejection(
                     error=ErrorCode.fenced_instance_id,
-                    reason=f"instance {group_instance_id} of {self.group_id} is {holder} now, "
-                    f"not {member_id}",
+                    reason=f"instance {group_instance_id} of {self.group_id} is {holding_member_id}"
+                    f" now, not {member_id}",
                 )
         return None if member_id in self.members else self._unknown_member(member_id)
 
@@ -237,8 +236,8 @@ class ClassicGroup:
         """Whether a member consumes the topic; True for any topic if a consumer's subscription
         can't be read.
         """
-        if self._subscribed is not None:
-            return topic in self._subscribed
+        if self._subscribed_topics is not None:
+            return topic in self._subscribed_topics
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def offsets_expire_from(self) -> ExpiryBase | None:
@@ -250,7 +249,7 @@ class ClassicGroup:
             return expiry_from_commit if since_ms is None else lambda _: since_ms
         if (
             self.protocol_type == CONSUMER_PROTOCOL_TYPE
-            and self._subscribed is not None
+            and self._subscribed_topics is not None
             and self.state is _State.STABLE
         ):
             return expiry_from_commit
@@ -278,7 +277,6 @@ class ClassicGroup:
         member.awaiting_join = waiter
 
     def set_protocols(self, member: ClassicMember, protocols: Protocols) -> None:
-        """Set the protocols that the member supports."""
         self._count_protocols(member, -1)
         member.protocols = protocols
         self._count_protocols(member, 1)
@@ -367,7 +365,7 @@ class ClassicGroup:
     def adopt_protocol(self, protocol: str) -> None:
         """Set the protocol of members that come from a group of the consumer protocol."""
         self.protocol = protocol
-        self._subscribed = self._computed_subscription()
+        self._subscribed_topics = self._computed_subscription()
 
     # Moves
 
@@ -400,14 +398,14 @@ class ClassicGroup:
         if self.members and not self._common_protocols():
             return
         self.protocol = self.select_protocol() if self.members else None
-        self._subscribed = self._computed_subscription()
+        self._subscribed_topics = self._computed_subscription()
         self.move_to(_State.COMPLETING_REBALANCE if self.members else _State.EMPTY, now_ms=now_ms)
 
-    def to_record(self, assignments: dict[str, bytes] | None = None) -> ClassicGroupStored:
+    def to_record(self, assignment_by_member: dict[str, bytes] | None = None) -> ClassicGroupStored:
         """The record for the log.
 
         Args:
-            assignments: Assignments by member id; by default the current ones.
+            assignment_by_member: Assignments by member id; by default the current ones.
         """
         protocol = self.protocol
         return ClassicGroupStored(
@@ -427,8 +425,8 @@ class ClassicGroup:
                     session_timeout_ms=member.session_timeout_ms,
                     subscription=member.metadata(protocol),
                     assignment=member.assignment
-                    if assignments is None
-                    else assignments.get(member.member_id, b""),
+                    if assignment_by_member is None
+                    else assignment_by_member.get(member.member_id, b""),
                 )
                 for member in self.members.values()
             ),

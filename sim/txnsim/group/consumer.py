@@ -110,7 +110,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             )
         records: list[ConsumerRecord] = []
         member = member_of(
-            group, command, records, new_id=self.new_id, release_rules=self.release_rules
+            group, command, records, make_id=self.new_id, release_rules=self.release_rules
         )
         if isinstance(member, Rejection):
             return member
@@ -199,8 +199,8 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             old_member = group.members.get(updated_member.member_id)
             metadata_hash = group.tally.topics_hash(
                 image,
-                leaving=() if old_member is None else (old_member,),
-                joining=(updated_member,),
+                leaving_members=() if old_member is None else (old_member,),
+                joining_members=(updated_member,),
             )
             if bumps_epoch or metadata_hash != group.metadata_hash:
                 epoch += 1
@@ -385,7 +385,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         for regex, leaver_count in leavers_by_regex.items():
             if group.regex_user_count(regex) == leaver_count and regex in group.resolved:
                 records.append(RegexDeleted(group_id=group_id, regex=regex))
-        metadata_hash = group.tally.topics_hash(image, leaving=leaving_members)
+        metadata_hash = group.tally.topics_hash(image, leaving_members=leaving_members)
         epoch = group.epoch + 1
         records.append(
             EpochStored(group_id=group_id, group_epoch=epoch, metadata_hash=metadata_hash)
@@ -402,8 +402,8 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
 
     def _session_timer(self, group_id: str, member: ConsumerMember) -> TimerSet:
         """Start a member's session; a classic member has its own timeout."""
-        own_timeouts = member.classic or self.intervals_of(group_id)
-        return session_timer(group_id, member.member_id, own_timeouts.session_timeout_ms)
+        timeouts_holder = member.classic or self.intervals_of(group_id)
+        return session_timer(group_id, member.member_id, timeouts_holder.session_timeout_ms)
 
 
 def _target_records(
@@ -450,7 +450,7 @@ def _revocation_effect(group_id: str, member: ConsumerMember) -> TimerSet | Time
 def _topic_ids(
     group: ConsumerGroup, member: ConsumerMember, image: ClusterImage
 ) -> frozenset[uuid.UUID]:
-    existing_topics = image.existing(group.topics_of(member))
+    existing_topics = image.existing_topics(group.topics_of(member))
     return frozenset(image.topics[topic_name].topic_id for topic_name in existing_topics)
 
 
@@ -477,14 +477,14 @@ class MemberTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions that the member reports as owned; None means unchanged."""
     owner_of: Callable[[TopicIdPartition], str | None]
 
-    def still_has(self, revoked: Mapping[TopicIdPartition, int]) -> bool:
+    def still_has(self, revoked_partitions: Mapping[TopicIdPartition, int]) -> bool:
         """Whether the member still owns some of the revoked partitions."""
         return self.owned_partitions is None or any(
-            partition in revoked for partition in self.owned_partitions
+            partition in revoked_partitions for partition in self.owned_partitions
         )
 
 
-def reconcile(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember | Rejection:
+def reconcile(member: ConsumerMember, member_target: MemberTarget) -> ConsumerMember | Rejection:
     """The member after one step.
 
     Returns:
@@ -493,33 +493,42 @@ def reconcile(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember | Re
     """
     match member.state:
         case MemberState.STABLE:
-            if member.member_epoch != goal.assignment_epoch:
-                return _next_step(member, goal)
-            return _revoke_unsubscribed(member, goal) if goal.has_new_subscription else member
+            if member.member_epoch != member_target.assignment_epoch:
+                return _next_step(member, member_target)
+            return (
+                _revoke_unsubscribed(member, member_target)
+                if member_target.has_new_subscription
+                else member
+            )
         case MemberState.UNREVOKED_PARTITIONS:
-            if goal.still_has(member.pending_revocation):
-                return _revoke_unsubscribed(member, goal) if goal.has_new_subscription else member
-            return _next_step(member, goal)
+            if member_target.still_has(member.pending_revocation):
+                return (
+                    _revoke_unsubscribed(member, member_target)
+                    if member_target.has_new_subscription
+                    else member
+                )
+            return _next_step(member, member_target)
         case MemberState.UNRELEASED_PARTITIONS:
-            return _next_step(member, goal)
+            return _next_step(member, member_target)
         case MemberState.UNKNOWN:
-            if goal.owned_partitions is None or goal.owned_partitions:
+            if member_target.owned_partitions is None or member_target.owned_partitions:
                 return Rejection(
                     error=ErrorCode.fenced_member_epoch,
                     reason="The consumer group member is in a unknown state. The member must "
                     "abandon all its partitions and rejoin.",
                 )
             return _next_step(
-                msgspec.structs.replace(member, member_epoch=goal.assignment_epoch), goal
+                msgspec.structs.replace(member, member_epoch=member_target.assignment_epoch),
+                member_target,
             )
         case _:
             assert_never(member.state)
 
 
-def _next_step(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember:
+def _next_step(member: ConsumerMember, member_target: MemberTarget) -> ConsumerMember:
     """Revoke partitions outside of the target; assign those of the target that are free."""
     # Sets and dicts take over each other's hashes: that of a UUID is a call of Python.
-    target_partitions = _partitions_of_topics(goal.partitions, goal.subscribed)
+    target_partitions = _partitions_of_topics(member_target.partitions, member_target.subscribed)
     kept_partitions = member.assigned
     if set(kept_partitions).difference(target_partitions):
         lost_partitions = {
@@ -532,14 +541,14 @@ def _next_step(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember:
             for partition, epoch in kept_partitions.items()
             if partition in target_partitions
         }
-        if goal.still_has(lost_partitions):
+        if member_target.still_has(lost_partitions):
             return _revoking_member(member, kept_partitions, lost_partitions)
     missing_partitions = sorted(target_partitions.difference(kept_partitions))
     revoked_partitions = member.pending_revocation
     free_partitions = [
         partition
         for partition in missing_partitions
-        if goal.owner_of(partition) is None or partition in revoked_partitions
+        if member_target.owner_of(partition) is None or partition in revoked_partitions
     ]
     return msgspec.structs.replace(
         member,
@@ -547,8 +556,11 @@ def _next_step(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember:
         if len(free_partitions) == len(missing_partitions)
         else MemberState.UNRELEASED_PARTITIONS,
         previous_member_epoch=member.member_epoch,
-        member_epoch=goal.assignment_epoch,
-        assigned={**kept_partitions, **dict.fromkeys(free_partitions, goal.assignment_epoch)},
+        member_epoch=member_target.assignment_epoch,
+        assigned={
+            **kept_partitions,
+            **dict.fromkeys(free_partitions, member_target.assignment_epoch),
+        },
         pending_revocation={},
     )
 
@@ -556,7 +568,6 @@ def _next_step(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember:
 def _partitions_of_topics(
     partitions: frozenset[TopicIdPartition], topics: Collection[uuid.UUID]
 ) -> frozenset[TopicIdPartition]:
-    """The partitions of these topics."""
     is_in_topics, topic_id = False, None
     other_partitions = []
     for partition in partitions:
@@ -568,12 +579,12 @@ def _partitions_of_topics(
     return partitions.difference(other_partitions) if other_partitions else partitions
 
 
-def _revoke_unsubscribed(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember:
+def _revoke_unsubscribed(member: ConsumerMember, member_target: MemberTarget) -> ConsumerMember:
     """Revoke partitions of unsubscribed topics at once, regardless of the target."""
     kept_partitions = {
         partition: epoch
         for partition, epoch in member.assigned.items()
-        if partition[0] in goal.subscribed
+        if partition[0] in member_target.subscribed
     }
     if len(kept_partitions) == len(member.assigned):
         return member
@@ -585,7 +596,7 @@ def _revoke_unsubscribed(member: ConsumerMember, goal: MemberTarget) -> Consumer
             if partition not in kept_partitions
         },
     }
-    if goal.still_has(lost_partitions):
+    if member_target.still_has(lost_partitions):
         return _revoking_member(member, kept_partitions, lost_partitions)
     return msgspec.structs.replace(
         member, previous_member_epoch=member.member_epoch, assigned=kept_partitions

@@ -101,7 +101,7 @@ class ClassicMembers(msgspec.Struct, eq=False):
             protocol=protocol_name,
             member_id=member_id,
         )
-        join_timer_end = TimerCancelled(
+        join_timer_cancelled = TimerCancelled(
             kind=TimerKind.JOIN, group_id=group.group_id, member_id=member_id
         )
         sync_timer = TimerSet(
@@ -113,7 +113,7 @@ class ClassicMembers(msgspec.Struct, eq=False):
         return reply, ConsumerOutcome(
             records=heartbeat_outcome.records,
             reply=heartbeat_outcome.reply,
-            effects=(*heartbeat_outcome.effects, join_timer_end, sync_timer),
+            effects=(*heartbeat_outcome.effects, join_timer_cancelled, sync_timer),
         )
 
     def sync(

@@ -143,7 +143,7 @@ class ConsumerGroup:
         self.tally = MemberTally()
         self._recounts_members = True
         self._last_lookup: tuple[int, int] | None = None
-        self._owners: dict[TopicIdPartition, str] = {}
+        self._owner_by_partition: dict[TopicIdPartition, str] = {}
         """Partition -> the member that owns it or has not released it yet."""
         self.refreshed_version = -1
         """Metadata offset at which subscriptions were last compared with the existing topics; only
@@ -269,12 +269,16 @@ class ConsumerGroup:
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
         """The names of topics that a member subscribes to."""
-        resolved = self.resolved.get(member.topic_regex or "")
-        return member.topic_names if resolved is None else member.topic_names | resolved.topics
+        resolved_regex = self.resolved.get(member.topic_regex or "")
+        return (
+            member.topic_names
+            if resolved_regex is None
+            else member.topic_names | resolved_regex.topics
+        )
 
     def owner_of(self, partition: TopicIdPartition) -> str | None:
         """The member that owns the partition, or has not released it yet."""
-        return self._owners.get(partition)
+        return self._owner_by_partition.get(partition)
 
     def regex_user_count(self, regex: str) -> int:
         """Number of members that subscribe by this regular expression."""
@@ -283,10 +287,13 @@ class ConsumerGroup:
     def last_lookup(self) -> tuple[int, int]:
         """Newest timestamp and metadata offset of the resolved regular expressions."""
         if self._last_lookup is None:
-            lookups = self.resolved.values()
+            resolved_regexes = self.resolved.values()
             self._last_lookup = (
-                max((lookup.timestamp_ms for lookup in lookups), default=NEVER_MS),
-                max((lookup.version for lookup in lookups), default=-1),
+                max(
+                    (resolved_regex.timestamp_ms for resolved_regex in resolved_regexes),
+                    default=NEVER_MS,
+                ),
+                max((resolved_regex.version for resolved_regex in resolved_regexes), default=-1),
             )
         return self._last_lookup
 
@@ -341,7 +348,7 @@ class ConsumerGroup:
         changed_group.static_members = dict(self.static_members)
         changed_group.target = dict(self.target)
         changed_group.resolved = dict(self.resolved)
-        changed_group._owners = dict(self._owners)
+        changed_group._owner_by_partition = dict(self._owner_by_partition)
         changed_group._recounts_members = recounts
         if recounts:
             changed_group.tally = self.tally.copy()
@@ -379,12 +386,12 @@ class ConsumerGroup:
                 if record.member_id in self.members:
                     self._update_member(_without_assignment(self.members[record.member_id]))
             case RegexStored():
-                lookup = self.resolved[record.regex] = ResolvedRegex(
+                resolved_regex = self.resolved[record.regex] = ResolvedRegex(
                     topics=frozenset(record.topics),
                     version=record.version,
                     timestamp_ms=record.timestamp_ms,
                 )
-                self.tally.count_resolved(record.regex, lookup.topics)
+                self.tally.count_resolved(record.regex, resolved_regex.topics)
                 self._last_lookup = None
             case RegexDeleted():
                 self.resolved.pop(record.regex, None)
@@ -409,7 +416,7 @@ class ConsumerGroup:
             self.tally.recount_member(old_member, member)
         self.members[member.member_id] = member
         for partition in (*member.assigned, *member.pending_revocation):
-            self._owners[partition] = member.member_id
+            self._owner_by_partition[partition] = member.member_id
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
 
@@ -425,8 +432,8 @@ class ConsumerGroup:
 
     def _release_partitions(self, member: ConsumerMember) -> None:
         for partition in (*member.assigned, *member.pending_revocation):
-            if self._owners.get(partition) == member.member_id:
-                del self._owners[partition]
+            if self._owner_by_partition.get(partition) == member.member_id:
+                del self._owner_by_partition[partition]
 
     # Refusals
 

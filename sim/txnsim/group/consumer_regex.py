@@ -147,7 +147,7 @@ def resolve(
                 timestamp_ms=now_ms,
             )
         )
-    metadata_hash = group.tally.topics_hash(image, resolved=resolved_topics)
+    metadata_hash = group.tally.topics_hash(image, topics_by_regex=resolved_topics)
     if records and (have_topics_changed or metadata_hash != group.metadata_hash):
         records.append(
             EpochStored(

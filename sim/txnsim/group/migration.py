@@ -53,10 +53,12 @@ def upgrade(
     epoch.
     """
     if group.not_upgradable is None:
-        upgrade_records = _upgrade_records(group, max_size=max_size, image=image)
-        if not isinstance(upgrade_records, Rejection):
-            return upgrade_records
-        group.not_upgradable = upgrade_records  # the next heartbeat need not read everything again
+        records_or_rejection = _upgrade_records(group, max_size=max_size, image=image)
+        if not isinstance(records_or_rejection, Rejection):
+            return records_or_rejection
+        group.not_upgradable = (
+            records_or_rejection  # the next heartbeat need not read everything again
+        )
     return group.not_upgradable
 
 

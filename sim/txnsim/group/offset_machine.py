@@ -210,9 +210,11 @@ def delete_all_offsets(shard: GroupShard, group_id: str) -> tuple[OffsetDeleted,
 
 def _partitions_with_positions(shard: GroupShard, group_id: str) -> dict[TopicPartition, None]:
     """Partitions with a committed or pending position of a group."""
-    committed = (record.topic_partition for record in shard.offsets.committed_offsets(group_id))
-    pending = shard.offsets.pending_partitions(group_id)
-    return dict.fromkeys((*committed, *pending))
+    committed_partitions = (
+        record.topic_partition for record in shard.offsets.committed_offsets(group_id)
+    )
+    pending_partitions = shard.offsets.pending_partitions(group_id)
+    return dict.fromkeys((*committed_partitions, *pending_partitions))
 
 
 def delete_topic_offsets(shard: GroupShard, topics: frozenset[str]) -> tuple[OffsetDeleted, ...]:
@@ -244,17 +246,17 @@ def expire_offsets(
             everything.
     """
     group_id = group.group_id
-    expiry_base = group.offsets_expire_from()
+    expiry_base_of = group.offsets_expire_from()
 
     def is_expired(record: OffsetCommitted) -> bool:
         topic_partition = record.topic_partition
-        if expiry_base is None or group.has_subscriber(topic_partition.topic):
+        if expiry_base_of is None or group.has_subscriber(topic_partition.topic):
             return False
         if shard.offsets.is_pending(group_id, topic_partition):
             return False
         if record.expire_timestamp_ms != -1:
             return now_ms >= record.expire_timestamp_ms
-        return now_ms - expiry_base(record.commit_timestamp_ms) >= retention_ms
+        return now_ms - expiry_base_of(record.commit_timestamp_ms) >= retention_ms
 
     records: list[GroupRecord] = []
     keeps_positions = topic_partitions is not None or bool(

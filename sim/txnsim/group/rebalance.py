@@ -129,11 +129,15 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
             effects.append(AnswerWaiter(waiter=member.awaiting_sync, reply=None))
 
     def propagate_assignments(
-        self, group: ClassicGroup, assignments: dict[str, bytes], error: ErrorCode, effects: Effects
+        self,
+        group: ClassicGroup,
+        assignment_by_member: dict[str, bytes],
+        error: ErrorCode,
+        effects: Effects,
     ) -> None:
         """Give every member that waits in SyncGroup its assignment, or the error."""
         for member in group.members.values():
-            group.assign(member, assignments.get(member.member_id, b""))
+            group.assign(member, assignment_by_member.get(member.member_id, b""))
             if member.awaiting_sync is None:
                 continue
             reply = SyncReply(

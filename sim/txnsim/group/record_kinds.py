@@ -286,9 +286,9 @@ _FIELD_WRITERS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 def _read_classic_metadata(message: Any) -> ClassicMetadata | None:
-    classic = message.classic_member_metadata
-    has_metadata = classic not in (None, schema.NO_CLASSIC_METADATA)
-    return record_of(ClassicMetadata, classic) if has_metadata else None
+    metadata_message = message.classic_member_metadata
+    has_metadata = metadata_message not in (None, schema.NO_CLASSIC_METADATA)
+    return record_of(ClassicMetadata, metadata_message) if has_metadata else None
 
 
 def _read_epochs(topics: Iterable[Any], member_epoch: int) -> Epochs:

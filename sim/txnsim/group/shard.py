@@ -64,7 +64,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
             error=ErrorCode.group_id_not_found, reason=f"Group {group_id} not found."
         )
 
-    def deletable(self, group_id: str) -> Group | Rejection:
+    def find_deletable(self, group_id: str) -> Group | Rejection:
         """The group, if it can be deleted now; else the error."""
         group = self.find(group_id)
         return group if isinstance(group, Rejection) else group.check_delete() or group

@@ -73,7 +73,7 @@ class TopicsReader:
         """Union of subscribed topics; None if a subscription is unreadable."""
         previous_topics = self._decoded_topics
         self._decoded_topics = {}
-        distinct_topics: dict[int, frozenset[str]] = {}
+        topics_by_identity: dict[int, frozenset[str]] = {}
         name_count = 0
         for metadata in subscriptions:
             first_bytes = metadata[:_HEAD_BYTES]
@@ -87,17 +87,17 @@ class TopicsReader:
             if topics is None:
                 return None
             self._decoded_topics[first_bytes] = encoded_topics, topics
-            if id(topics) not in distinct_topics:
-                distinct_topics[id(topics)] = topics
+            if id(topics) not in topics_by_identity:
+                topics_by_identity[id(topics)] = topics
                 name_count += len(topics)
                 if name_count > NAMES_MAX:
                     return None
-        return frozenset().union(*distinct_topics.values())
+        return frozenset().union(*topics_by_identity.values())
 
 
 def _encoded_topics(metadata: bytes) -> tuple[bytes, frozenset[str] | None]:
     def read(reader: _SubscriptionReader) -> tuple[bytes, frozenset[str] | None]:
-        topics = frozenset(reader.topics())
+        topics = frozenset(reader.read_topics())
         return metadata[: reader.position], topics
 
     return _read_or_none(metadata, read) or (b"", None)
@@ -109,13 +109,13 @@ def read_subscription(metadata: bytes) -> Subscription | None:
 
 
 def _subscription(reader: _SubscriptionReader) -> Subscription:
-    topics = reader.topics()
+    topics = reader.read_topics()
     reader.skip_bytes()
-    owned_partitions = reader.partitions() if reader.version >= _OWNED_FROM else ()
+    owned_partitions = reader.read_partitions() if reader.version >= _OWNED_FROM else ()
     rack_id = None
     if reader.version >= _RACK_FROM:
-        reader.number("!i")  # the generation that it owned them in
-        rack_id = reader.text()
+        reader.read_number("!i")  # the generation that it owned them in
+        rack_id = reader.read_text()
     return Subscription(
         version=reader.version,
         topics=tuple(topics),
@@ -138,7 +138,7 @@ def read_assignment(assignment: bytes) -> Assignment | None:
     return _read_or_none(
         assignment,
         lambda reader: Assignment(
-            partitions=frozenset(reader.partitions()), has_user_data=reader.skip_bytes() > 0
+            partitions=frozenset(reader.read_partitions()), has_user_data=reader.skip_bytes() > 0
         ),
     )
 
@@ -171,49 +171,49 @@ class _SubscriptionReader:
         self._encoded = encoded
         self.position = 0
         self._elements = 0
-        self.version = self.number("!h")
+        self.version = self.read_number("!h")
 
-    def number(self, struct_format: str) -> int:
+    def read_number(self, struct_format: str) -> int:
         number: int
         (number,) = struct.unpack_from(struct_format, self._encoded, self.position)
         self.position += struct.calcsize(struct_format)
         return number
 
-    def text(self) -> str | None:
+    def read_text(self) -> str | None:
         """The next string, or null."""
-        byte_count = self.number("!h")
+        byte_count = self.read_number("!h")
         if byte_count < 0:
             return None
         return self._take_bytes(byte_count).decode()
 
-    def name(self) -> str:
+    def read_name(self) -> str:
         """The next string; null is an error."""
-        topic_name = self.text()
+        topic_name = self.read_text()
         if topic_name is None:
             raise ValueError("a topic has no name")
         return topic_name
 
-    def topics(self) -> list[str]:
+    def read_topics(self) -> list[str]:
         """A list of names."""
-        return [self.name() for _ in range(self._element_count())]
+        return [self.read_name() for _ in range(self._element_count())]
 
-    def partitions(self) -> list[tuple[str, int]]:
+    def read_partitions(self) -> list[tuple[str, int]]:
         """A list of topics with their partitions."""
         partitions = []
         for _ in range(self._element_count()):
-            topic = self.name()
-            partitions += [(topic, self.number("!i")) for _ in range(self._element_count())]
+            topic = self.read_name()
+            partitions += [(topic, self.read_number("!i")) for _ in range(self._element_count())]
         return partitions
 
     def skip_bytes(self) -> int:
         """Skip the next byte field; returns its length."""
-        byte_count = self.number("!i")
+        byte_count = self.read_number("!i")
         if byte_count > 0:
             self._take_bytes(byte_count)
         return max(byte_count, 0)
 
     def _element_count(self) -> int:
-        count = self.number("!i")
+        count = self.read_number("!i")
         if count > len(self._encoded):
             raise ValueError(f"{count} elements in {len(self._encoded)} bytes")
         self._elements += count

@@ -111,7 +111,7 @@ class ControlApi:
             lab_extension.LabRoutes(cluster, fork_server)
             for lab_extension in offered("http.control_port")
         ]
-        self._index = msgspec.json.format(
+        self._index_page = msgspec.json.format(
             msgspec.json.encode(
                 {
                     "what": "the control port of txnsim, a simulated Kafka cluster",
@@ -174,7 +174,7 @@ class ControlApi:
 
     async def index(self, _request: Request) -> Response:
         """Every operation with its summary."""
-        return Response(self._index, media_type=JSON)
+        return Response(self._index_page, media_type=JSON)
 
     async def openapi(self, _request: Request) -> Response:
         """The OpenAPI document."""

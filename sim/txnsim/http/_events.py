@@ -98,7 +98,7 @@ class EventRoutes(Noun):
         self._tracer = environment.tracer
         self._listeners: set[object] = set()
         """One object for each listener, from its admission to its end."""
-        self._names: list[bytes] = []
+        self._encoded_names: list[bytes] = []
         """Names of the nodes, as JSON."""
         self._is_closed = False
         self._headers = {"Cache-Control": "no-store", IDENTITY: random_hex()}
@@ -176,7 +176,7 @@ class EventRoutes(Noun):
             cursor,
             lambda next_cursor: self._event_chunk(next_cursor, event_kinds, node_names),
             greeting=b": connected\n\n",
-            nothing_new=b": nothing new\n\n",
+            idle_chunk=b": nothing new\n\n",
             media_type=EVENT_STREAM,
         )
 
@@ -205,7 +205,7 @@ class EventRoutes(Noun):
             cursor,
             _Packer(self._tracer).next_piece,
             greeting=_pack({"start_ns": self._tracer.rows_start_ns}),
-            nothing_new=_NOTHING_NEW_CHUNK,
+            idle_chunk=_NOTHING_NEW_CHUNK,
             media_type=MESSAGE_PACK,
         )
 
@@ -233,7 +233,7 @@ class EventRoutes(Noun):
         next_piece: Callable[[int], Piece],
         *,
         greeting: bytes,
-        nothing_new: bytes,
+        idle_chunk: bytes,
         media_type: str,
     ) -> Response:
         """The answer to a listener, who counts from now on: many may be admitted before the first
@@ -243,7 +243,7 @@ class EventRoutes(Noun):
         self._listeners.add(listener)
         return _ListenerResponse(
             self._listen(
-                cursor, next_piece, greeting=greeting, nothing_new=nothing_new, listener=listener
+                cursor, next_piece, greeting=greeting, idle_chunk=idle_chunk, listener=listener
             ),
             on_end=lambda: self._listeners.discard(listener),
             media_type=media_type,
@@ -256,7 +256,7 @@ class EventRoutes(Noun):
         next_piece: Callable[[int], Piece],
         *,
         greeting: bytes,
-        nothing_new: bytes,
+        idle_chunk: bytes,
         listener: object,
     ) -> AsyncIterator[bytes]:
         clock = self._environment.clock
@@ -270,7 +270,7 @@ class EventRoutes(Noun):
                     yield chunk
                     last_sent_ms = clock.monotonic_ms()
                 elif clock.monotonic_ms() - last_sent_ms >= SILENCE_MS:
-                    yield nothing_new
+                    yield idle_chunk
                     last_sent_ms = clock.monotonic_ms()
                 if cursor >= len(self._tracer):
                     await self._pause(LOOK_MS * max(1, len(self._listeners) // 2))
@@ -291,8 +291,8 @@ class EventRoutes(Noun):
             encoded_events.append(b"event: lost\ndata: %b\n\n" % lost_notice)
             cursor = oldest_event
         traced_nodes = tracer.nodes
-        while len(self._names) < len(traced_nodes):
-            self._names.append(msgspec.json.encode(traced_nodes[len(self._names)]))
+        while len(self._encoded_names) < len(traced_nodes):
+            self._encoded_names.append(msgspec.json.encode(traced_nodes[len(self._encoded_names)]))
         end_cursor = max(cursor, min(cursor + EVENTS_PER_TURN_MAX, len(tracer)))
         for event_index, event_line in enumerate(
             islice(tracer.lines(cursor), EVENTS_PER_TURN_MAX), cursor
@@ -304,7 +304,7 @@ class EventRoutes(Noun):
                 continue
             encoded_events.append(
                 b'id: %d\nevent: %b\ndata: {"node":%b,%b\n\n'
-                % (event_index, event_kind, self._names[node_index], event_line[1:])
+                % (event_index, event_kind, self._encoded_names[node_index], event_line[1:])
             )
         return end_cursor, b"".join(encoded_events)
 
@@ -364,15 +364,15 @@ class _Packer:
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
-        self._nodes_told = 0
+        self._told_node_count = 0
 
     def next_piece(self, cursor: int) -> Piece:
         """The next batches after a cursor, preceded by notes about lost events."""
         tracer = self._tracer
         oldest_event = _oldest_event(tracer)
-        notes: dict[str, object] = {}
+        note_fields: dict[str, object] = {}
         if cursor < oldest_event:
-            notes |= _lost_notice(cursor, oldest_event)
+            note_fields |= _lost_notice(cursor, oldest_event)
             cursor = oldest_event
         packed_parts: list[bytes] = []
         for first_position, event_count, rows in islice(
@@ -380,11 +380,11 @@ class _Packer:
         ):
             packed_parts += (_PAIR, _pack(first_position), rows)
             cursor = first_position + event_count
-        if new_nodes := tracer.nodes[self._nodes_told :]:
-            notes["nodes"] = new_nodes
-            self._nodes_told += len(new_nodes)
-        if notes:
-            packed_parts.insert(0, _pack(notes))
+        if new_nodes := tracer.nodes[self._told_node_count :]:
+            note_fields["nodes"] = new_nodes
+            self._told_node_count += len(new_nodes)
+        if note_fields:
+            packed_parts.insert(0, _pack(note_fields))
         return cursor, b"".join(packed_parts)
 
 

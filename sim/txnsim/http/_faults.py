@@ -56,7 +56,7 @@ class FaultRoutes(Noun):
     @Operation("get", f"{PREFIX}/faults")
     async def faults(self, _request: Request) -> list[Fault]:
         """Every armed fault rule."""
-        return [fault(armed) for armed in self._cluster.injector.rules()]
+        return [fault(armed_rule) for armed_rule in self._cluster.injector.rules()]
 
     @Operation("post", f"{PREFIX}/faults", status="201", refusals=("409", "422"))
     async def arm(self, _request: Request, body: Body[FaultRule]) -> Fault:
@@ -98,9 +98,9 @@ class FaultRoutes(Noun):
             )
             raise RefusedError(409, f"{error}{advice}") from error
 
-    def _input_event(self, do: str, **args: object) -> AbstractContextManager[None]:
+    def _input_event(self, action_name: str, **args: object) -> AbstractContextManager[None]:
         """Actions inside are recorded as an input in the trace."""
-        return input_event(self._cluster.environment, do, **args)
+        return input_event(self._cluster.environment, action_name, **args)
 
     @Operation(
         "post",
@@ -142,14 +142,14 @@ class FaultRoutes(Noun):
         """Disarm every rule, oldest first; crossings that they hold go on."""
         injector = self._cluster.injector
         with self._input_event("disarm-faults"):
-            return [fault(injector.disarm(armed.rule.id)) for armed in injector.rules()]
+            return [fault(injector.disarm(armed_rule.rule.id)) for armed_rule in injector.rules()]
 
     @Operation("get", f"{PREFIX}/faults/{{id}}", refusals=("404",))
     async def fault(self, request: Request) -> Fault:
         """A rule and its effects so far."""
-        armed = self._cluster.injector.get(self._armed_rule_id(request))
-        assert armed is not None
-        return fault(armed)
+        armed_rule = self._cluster.injector.get(self._armed_rule_id(request))
+        assert armed_rule is not None
+        return fault(armed_rule)
 
     @Operation("delete", f"{PREFIX}/faults/{{id}}", refusals=("404",))
     async def disarm(self, request: Request) -> Fault:
@@ -199,10 +199,10 @@ class FaultRoutes(Noun):
             await injector.wait_until_struck(rule_id, count=count, timeout_ms=timeout_ms)
         except (TimeoutError, LookupError) as error:
             raise RefusedError(408, str(error)) from error
-        armed = injector.get(rule_id)
-        if armed is None:
+        armed_rule = injector.get(rule_id)
+        if armed_rule is None:
             raise RefusedError(404, f"rule {rule_id!r} was disarmed meanwhile")
-        return fault(armed)
+        return fault(armed_rule)
 
     def _armed_rule_id(self, request: Request) -> str:
         rule_id = str(request.path_params["id"])

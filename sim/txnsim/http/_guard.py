@@ -96,17 +96,17 @@ class AccessGuard:
         """Let a request through, or refuse it."""
         if scope["type"] == "http":
             headers = Headers(scope=scope)
-            complaint = _framing_complaint(
+            status_and_complaint = _framing_complaint(
                 scope["http_version"], headers
             ) or self._access_rules.complaint(scope["path"], headers)
-            if complaint is None and not scope["query_string"].isascii():
+            if status_and_complaint is None and not scope["query_string"].isascii():
                 # A URL has no other bytes; starlette fails at them where it redirects.
-                complaint = (
+                status_and_complaint = (
                     400,
                     "the query of the URL has bytes that are not ASCII: encode them by %",
                 )
-            if complaint is not None:
-                status, reason = complaint
+            if status_and_complaint is not None:
+                status, reason = status_and_complaint
                 refusal = as_json(Problem(error=reason), status=status)
                 if status == 401:
                     refusal.headers["WWW-Authenticate"] = "Bearer"

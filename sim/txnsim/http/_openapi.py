@@ -43,7 +43,7 @@ def document(
     )
     components = with_clean_descriptions(components)
     references = dict(zip(types, schemas, strict=True))
-    paths: dict[str, dict[str, Any]] = {}
+    operations_by_path: dict[str, dict[str, Any]] = {}
     for operation in operations:
         if operation.body is not None:
             path_refusals = next(
@@ -55,7 +55,7 @@ def document(
                 (),
             )
             operation = replace(operation, refusals=(*operation.refusals, *path_refusals))
-        paths.setdefault(operation.path, {})[operation.method] = _operation_object(
+        operations_by_path.setdefault(operation.path, {})[operation.method] = _operation_object(
             operation, references
         )
     return {
@@ -66,7 +66,7 @@ def document(
             "description": "Brokers, topics, transactions, faults, clock, scenarios and events of "
             "a simulated Kafka cluster. The guide is docs/control-api.md.",
         },
-        "paths": paths,
+        "paths": operations_by_path,
         "components": {
             "schemas": components,
             "securitySchemes": {
@@ -85,16 +85,16 @@ def _operation_object(operation: Operation, references: References) -> dict[str,
     def content_of(message_type: Message) -> dict[str, Any]:
         return {JSON: {"schema": references[message_type]}}
 
-    description: dict[str, Any] = {"summary": operation.summary, "responses": {}}
+    operation_object: dict[str, Any] = {"summary": operation.summary, "responses": {}}
     parameters = [
         {"name": parameter_name, "in": "path", "required": True, "schema": {"type": "string"}}
         for parameter_name in operation.parameters
     ]
     parameters += [_query_object(query) for query in operation.query]
     if parameters:
-        description["parameters"] = parameters
+        operation_object["parameters"] = parameters
     if operation.body is not None:
-        description["requestBody"] = {
+        operation_object["requestBody"] = {
             "required": not operation.has_optional_body,
             "content": content_of(operation.body),
         }
@@ -106,7 +106,7 @@ def _operation_object(operation: Operation, references: References) -> dict[str,
         content = {operation.media_type: {"schema": schema}}
     else:
         content = content_of(operation.answer)
-    responses = description["responses"]
+    responses = operation_object["responses"]
     responses[operation.status] = {"description": operation.summary}
     if content:
         responses[operation.status]["content"] = content
@@ -118,12 +118,12 @@ def _operation_object(operation: Operation, references: References) -> dict[str,
             "content": content,
         }
     if operation.path not in OPEN_PATHS:
-        description["security"] = [{}, {"token": []}]
+        operation_object["security"] = [{}, {"token": []}]
     for status in (*GUARDED, *operation.refusals):
         if status == "401" and operation.path in OPEN_PATHS:
             continue
         responses[status] = {"description": "Refused", "content": content_of(Problem)}
-    return description
+    return operation_object
 
 
 def _query_object(query: Query) -> dict[str, Any]:

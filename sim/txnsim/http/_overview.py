@@ -123,7 +123,7 @@ class OverviewRoutes(ClusterNoun):
     def _changed_settings(self) -> dict[str, str]:
         cluster_settings = self._cluster.options.settings
         return {
-            documented.kafka or setting_name: str(getattr(cluster_settings, setting_name))
-            for setting_name, documented in settings_module.documentation().items()
+            setting.kafka or setting_name: str(getattr(cluster_settings, setting_name))
+            for setting_name, setting in settings_module.documentation().items()
             if getattr(cluster_settings, setting_name) != getattr(DEFAULTS, setting_name)
         }

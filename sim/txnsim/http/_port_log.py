@@ -31,34 +31,34 @@ class ControlConnection(H11Protocol):
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.logger = PORT_LOGGER
-        self._unparsed = bytearray()
+        self._unparsed_bytes = bytearray()
 
     def data_received(self, data: bytes) -> None:
         """Parse a first piece; the rest follows in later turns of the loop."""
-        if self._unparsed:
-            self._unparsed += data
+        if self._unparsed_bytes:
+            self._unparsed_bytes += data
             self.flow.pause_reading()
         elif len(data) <= FED_BYTES:
             super().data_received(data)
         else:
-            self._unparsed += data
+            self._unparsed_bytes += data
             self.flow.pause_reading()
             self._parse_piece()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget what has not been parsed."""
-        self._unparsed.clear()
+        self._unparsed_bytes.clear()
         super().connection_lost(exc)
 
     def _parse_piece(self) -> None:
-        if not self._unparsed or self.transport.is_closing():
+        if not self._unparsed_bytes or self.transport.is_closing():
             return
-        piece = bytes(self._unparsed[:FED_BYTES])
-        del self._unparsed[:FED_BYTES]
-        if not self._unparsed:
+        piece = bytes(self._unparsed_bytes[:FED_BYTES])
+        del self._unparsed_bytes[:FED_BYTES]
+        if not self._unparsed_bytes:
             self.flow.resume_reading()  # first: uvicorn pauses again for a body or a next request
         super().data_received(piece)
-        if self._unparsed:
+        if self._unparsed_bytes:
             self.loop.call_soon(self._parse_piece)
 
     def _unsupported_upgrade_warning(self) -> None:

@@ -41,7 +41,7 @@ class RepairRoutes(ClusterNoun):
         partition = self.partition(repair_body.topic, repair_body.partition)
         settings = ClientSettings(client_id=PAGE, api_timeout_ms=TIMEOUT_MS)
         now_ms = self._cluster.environment.clock.now_ms()
-        guess = None if repair_body.guess is None else GUESSES[repair_body.guess]
+        guessed_decision = None if repair_body.guess is None else GUESSES[repair_body.guess]
         try:
             async with self.outside(settings) as client:
                 admin = Admin(client)
@@ -49,7 +49,7 @@ class RepairRoutes(ClusterNoun):
                     admin, now_ms=now_ms, partitions=[partition], older_than_ms=ANY_AGE
                 )
                 repairs = [
-                    await repair(admin, finding, now_ms=now_ms, guess=guess)
+                    await repair(admin, finding, now_ms=now_ms, guess=guessed_decision)
                     for finding in survey_result.hanging
                 ]
         except ClientError as error:

@@ -177,7 +177,7 @@ def replica_log(
     broker = cluster.brokers.get(broker_id)
     if broker is None:
         return None
-    log = broker.replicas.replica(topic_partition)
+    log = broker.replicas.replica_log(topic_partition)
     return None if isinstance(log, Rejection) else log
 
 

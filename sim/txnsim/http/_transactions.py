@@ -123,8 +123,8 @@ class TransactionRoutes(ClusterNoun):
         """Every transactional id as its coordinator knows it, with pending transitions."""
         state = word_of(request, "state", tuple(WIRE_NAMES.values()))
         pace = self._pace()
-        entries = await self._sorted_entries(pace, state)
-        return self._listing((self._view(broker_id, txn) for broker_id, txn in entries), pace)
+        hosted_txns = await self._sorted_entries(pace, state)
+        return self._listing((self._view(broker_id, txn) for broker_id, txn in hosted_txns), pace)
 
     @Operation(
         "get", f"{PREFIX}/transactions/{{transactional_id}}", refusals=("404",), takes_slashes=True
@@ -165,14 +165,14 @@ class TransactionRoutes(ClusterNoun):
             request, "timeout_ms", default=WAIT_MS, minimum=0, maximum=WAIT_MS_MAX
         )
         try:
-            entry = await until_state(
+            hosted_txn = await until_state(
                 self._cluster, transactional_id, states, timeout_ms=timeout_ms
             )
         except ConfigError as error:
             raise RefusedError(422, str(error)) from error
         except TimeoutError as error:
             raise RefusedError(408, str(error)) from error
-        return self._view(*entry)
+        return self._view(*hosted_txn)
 
     @Operation(
         "get",
@@ -295,8 +295,8 @@ class TransactionRoutes(ClusterNoun):
         )
 
 
-def _transactional_id_key(entry: tuple[BrokerId, TxnMetadata]) -> tuple[str, BrokerId]:
-    return entry[1].transactional_id, entry[0]
+def _transactional_id_key(hosted_txn: tuple[BrokerId, TxnMetadata]) -> tuple[str, BrokerId]:
+    return hosted_txn[1].transactional_id, hosted_txn[0]
 
 
 def _txn_start_offset(producer: ProducerEntry) -> int | None:
@@ -313,10 +313,10 @@ def _verdict_word(open_txn: OpenTxnVerdict) -> OpenTxnStatus:
 
 
 def _open_view(partition: PartitionVerdict, open_txn: OpenTxnVerdict) -> OpenView:
-    topic, _, index = partition.partition.rpartition("-")
+    topic, _, index_text = partition.partition.rpartition("-")
     return OpenView(
         topic=topic,
-        partition=int(index),
+        partition=int(index_text),
         producer_id=open_txn.producer_id,
         producer_epoch=open_txn.producer_epoch,
         start_offset=open_txn.first_offset,

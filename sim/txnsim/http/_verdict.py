@@ -54,16 +54,16 @@ class VerdictRoutes(ClusterNoun):
         self,
         cluster: SimCluster,
         facts_reader: ClusterFactsReader | None = None,
-        traced: TracedCluster | None = None,
+        traced_cluster: TracedCluster | None = None,
     ) -> None:
         """Args:
         cluster: The cluster.
         facts_reader: Reads its facts; another one unless given.
-        traced: Reads its trace; None without the lab.
+        traced_cluster: Reads its trace; None without the lab.
         """
         super().__init__(cluster)
         self._facts_reader: Final = facts_reader or ClusterFactsReader(cluster)
-        self._traced = traced
+        self._traced = traced_cluster
         self._past_verdict_lock: Final = asyncio.Lock()
         """Held while a past moment is judged: the facts of a large cluster are in memory then."""
 

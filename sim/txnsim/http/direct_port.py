@@ -23,7 +23,7 @@ class DirectPort:
         """Args: nouns: The nouns whose operations are available. unknown: The text after the path
         in the error for an unknown path.
         """
-        self._unknown = unknown_path_text
+        self._unknown_path_text = unknown_path_text
         self._responders = [
             (operation.method.upper(), _pattern(operation.path), respond)
             for noun in nouns
@@ -38,11 +38,11 @@ class DirectPort:
         Returns:
             Status, media type, and body.
         """
-        match = self._find_responder(method, PREFIX + path)
-        if match is None:
-            answer = as_json(Problem(error=f"{path} {self._unknown}"), status=404)
+        responder_and_parameters = self._find_responder(method, PREFIX + path)
+        if responder_and_parameters is None:
+            answer = as_json(Problem(error=f"{path} {self._unknown_path_text}"), status=404)
         else:
-            respond, parameters = match
+            respond, parameters = responder_and_parameters
             answer = await _response_of(respond, _request(method, path, query, body, parameters))
         return answer.status_code, str(answer.media_type), bytes(answer.body)
 

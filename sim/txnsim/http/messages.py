@@ -158,15 +158,15 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     error: str
 
 
-def fault(armed: ArmedRule, doubt: str | None = None) -> Fault:
+def fault(armed_rule: ArmedRule, doubt: str | None = None) -> Fault:
     """An armed rule as the control port shows it."""
     return Fault(
-        rule=armed.rule,
-        matched=armed.matched,
-        struck=armed.struck,
-        held=len(armed.held_crossings),
-        released=armed.released,
-        in_force=not armed.is_disarmed,
-        failure=armed.failure,
+        rule=armed_rule.rule,
+        matched=armed_rule.matched,
+        struck=armed_rule.struck,
+        held=len(armed_rule.held_crossings),
+        released=armed_rule.released,
+        in_force=not armed_rule.is_disarmed,
+        failure=armed_rule.failure,
         doubt=doubt,
     )

@@ -93,12 +93,12 @@ class Operation(msgspec.Struct, frozen=True):
         """Names of the path parameters."""
         return tuple(re.findall(r"{(\w+)}", self.path))
 
-    def __call__(self, method: Answerer) -> Answered:
+    def __call__(self, method: Answerer) -> AnsweredOperation:
         """Bind the method of a ``Noun`` to the operation; its docstring is the summary."""
         first_paragraph, _, _ = inspect.cleandoc(method.__doc__ or "").partition("\n\n")
         summary = " ".join(first_paragraph.split()).removesuffix(".")
-        hints = get_type_hints(method)
-        answer_type, body_type = hints["return"], hints.get("body")
+        type_hints = get_type_hints(method)
+        answer_type, body_type = type_hints["return"], type_hints.get("body")
         if get_origin(answer_type) in (WithStatus, LargeObject):
             (answer_type,) = get_args(answer_type)
         elif get_origin(answer_type) is Listing:
@@ -110,7 +110,7 @@ class Operation(msgspec.Struct, frozen=True):
             body=None if body_type is None else get_args(body_type)[0],
             has_optional_body=get_origin(body_type) is OptionalBody,
         )
-        return Answered(described_operation, method)
+        return AnsweredOperation(described_operation, method)
 
     def route(self, answerer: Answerer) -> Route:
         """The route on which ``answerer`` serves this operation."""
@@ -141,7 +141,7 @@ class Operation(msgspec.Struct, frozen=True):
         return respond
 
 
-class Answered(msgspec.Struct, frozen=True):
+class AnsweredOperation(msgspec.Struct, frozen=True):
     """An operation and the method that answers it; accessed on an instance it is that bound
     method.
     """
@@ -150,10 +150,10 @@ class Answered(msgspec.Struct, frozen=True):
     method: Answerer
 
     @overload
-    def __get__(self, noun: None, kind: type[Noun]) -> Answered: ...
+    def __get__(self, noun: None, kind: type[Noun]) -> AnsweredOperation: ...
     @overload
     def __get__(self, noun: Noun, kind: type[Noun]) -> Answerer: ...
-    def __get__(self, noun: Noun | None, kind: type[Noun]) -> Answered | Answerer:
+    def __get__(self, noun: Noun | None, kind: type[Noun]) -> AnsweredOperation | Answerer:
         """The declaration on the class, the bound method on an instance."""
         return self if noun is None else MethodType(self.method, noun)
 
@@ -184,13 +184,13 @@ class Noun:
         ]
 
     @classmethod
-    def _answered_operations(cls) -> list[Answered]:
+    def _answered_operations(cls) -> list[AnsweredOperation]:
         noun_classes = reversed(cls.__mro__)
         return [
             attribute
             for noun_class in noun_classes
             for attribute in vars(noun_class).values()
-            if isinstance(attribute, Answered)
+            if isinstance(attribute, AnsweredOperation)
         ]
 
 

@@ -47,7 +47,6 @@ class RefusedError(Exception):
 
 
 def as_json(answer: object, *, status: int = 200) -> Response:
-    """An answer in JSON."""
     return Response(msgspec.json.encode(answer), status_code=status, media_type="application/json")
 
 

@@ -37,10 +37,10 @@ POLLS: Final = frozenset(
 """APIs of requests that are sent regardless of what a test does; Fetch by followers is another."""
 
 
-def events_told(tracer: Tracer, *, first_event: int, onlooker: str) -> list[Event]:
+def told_events(tracer: Tracer, *, first_event: int, onlooker: str) -> list[Event]:
     """The newest events, without periodic requests."""
-    first_told = max(first_event, len(tracer) - EVENTS_TOLD_MAX, tracer.first_index)
-    return [event for event in tracer.events(first_told) if not _is_noise(event, onlooker)]
+    first_told_index = max(first_event, len(tracer) - EVENTS_TOLD_MAX, tracer.first_index)
+    return [event for event in tracer.events(first_told_index) if not _is_noise(event, onlooker)]
 
 
 def _is_noise(event: Event, onlooker: str) -> bool:
@@ -50,9 +50,9 @@ def _is_noise(event: Event, onlooker: str) -> bool:
         return not event.d.get("transactions")
     if not event.k.startswith("msg."):
         return False
-    peer, api = event.d.get("peer"), event.d.get("api")
-    is_follower = api == "Fetch" and str(peer).startswith("broker/")
-    return peer == onlooker or api in POLLS or is_follower
+    peer, api_name = event.d.get("peer"), event.d.get("api")
+    is_follower = api_name == "Fetch" and str(peer).startswith("broker/")
+    return peer == onlooker or api_name in POLLS or is_follower
 
 
 def story_text(events: Iterable[Event], nodes: Sequence[str]) -> str:
@@ -131,17 +131,19 @@ async def report(
 ) -> str:
     """The report as text: cluster, story, waiting transactions and faults."""
     tracer = cluster.environment.tracer
-    sections = [
+    titled_sections = [
         ("the cluster", cluster_text(cluster)),
         (
             "what happened",
-            story_text(events_told(tracer, first_event=first_event, onlooker=""), tracer.nodes),
+            story_text(told_events(tracer, first_event=first_event, onlooker=""), tracer.nodes),
         ),
         ("what transactions wait for", await waits_text(cluster)),
         ("faults", rules_text(fault_states)),
     ]
     if not tracer.on:
-        sections.insert(0, ("nothing was recorded", RECORD))
+        titled_sections.insert(0, ("nothing was recorded", RECORD))
     return "".join(
-        f"txnsim: {title}\n{section_text}\n" for title, section_text in sections if section_text
+        f"txnsim: {title}\n{section_text}\n"
+        for title, section_text in titled_sections
+        if section_text
     )

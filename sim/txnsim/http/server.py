@@ -168,7 +168,7 @@ class ControlServer:
         """Close the port and wait until its last request is done."""
         self._api.close()
         self._server.should_exit = True
-        cut_off = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._server.cut_off)
+        cut_off_timer = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._server.cut_off)
         await self._task
-        cut_off.cancel()
+        cut_off_timer.cancel()
         self._socket.close()

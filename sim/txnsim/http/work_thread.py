@@ -38,7 +38,7 @@ class WorkThread:
     def __init__(self, name: str) -> None:
         self._name = name
         self._thread: Thread | None = None
-        self._work: SimpleQueue[tuple[asyncio.Future[Any], Callable[[], Any]] | None] = (
+        self._work_queue: SimpleQueue[tuple[asyncio.Future[Any], Callable[[], Any]] | None] = (
             SimpleQueue()
         )
         self._is_closed = False
@@ -53,28 +53,28 @@ class WorkThread:
         Raises:
             TimeoutError: The work took longer, and was ended.
         """
-        is_wanted = [True]
-        time_limit = asyncio.get_running_loop().call_later(limit_s, self._end_overdue, is_wanted)
+        wanted_flag = [True]
+        time_limit = asyncio.get_running_loop().call_later(limit_s, self._end_overdue, wanted_flag)
         try:
-            return await self.do(partial(self._run_unless_ended, is_wanted, work))
+            return await self.do(partial(self._run_unless_ended, wanted_flag, work))
         finally:
             time_limit.cancel()
 
-    def _end_overdue(self, is_wanted: list[bool]) -> None:
+    def _end_overdue(self, wanted_flag: list[bool]) -> None:
         with self._lock:
-            is_wanted.clear()
-            if self._limited_work is is_wanted and self._thread is not None:
+            wanted_flag.clear()
+            if self._limited_work is wanted_flag and self._thread is not None:
                 thread_id = ctypes.c_ulong(self._thread.ident or 0)
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
                     thread_id, ctypes.py_object(_TooLongError)
                 )
 
-    def _run_unless_ended(self, is_wanted: list[bool], work: Callable[[], T]) -> T:
+    def _run_unless_ended(self, wanted_flag: list[bool], work: Callable[[], T]) -> T:
         try:
             with self._lock:
-                if not is_wanted:
+                if not wanted_flag:
                     raise _TooLongError
-                self._limited_work = is_wanted
+                self._limited_work = wanted_flag
             try:
                 return work()
             finally:
@@ -89,26 +89,26 @@ class WorkThread:
         if self._is_closed:
             raise RuntimeError(f"the thread {self._name} is closed")
         if not HAS_THREADS:
-            return await in_a_turn(work)
+            return await run_in_turn(work)
         if self._thread is None:
             self._thread = Thread(target=self._run_queue, name=self._name, daemon=True)
             self._thread.start()
         work_result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._work.put((work_result, work))
+        self._work_queue.put((work_result, work))
         return await work_result
 
     @staticmethod
     async def run_beside(work: Callable[[], T]) -> T:
         """Run ``work`` in a thread of its own, if the platform has threads; returns its result."""
-        return await (asyncio.to_thread(work) if HAS_THREADS else in_a_turn(work))
+        return await (asyncio.to_thread(work) if HAS_THREADS else run_in_turn(work))
 
     def close(self) -> None:
         """Stop after the current work, without waiting for it."""
         self._is_closed = True
-        self._work.put(None)
+        self._work_queue.put(None)
 
     def _run_queue(self) -> None:
-        while (work_item := self._work.get()) is not None and not self._is_closed:
+        while (work_item := self._work_queue.get()) is not None and not self._is_closed:
             work_result, work = work_item
             if work_result.cancelled():
                 continue
@@ -122,7 +122,7 @@ class WorkThread:
                 work_result.get_loop().call_soon_threadsafe(report_result)
 
 
-async def in_a_turn(work: Callable[[], T]) -> T:
+async def run_in_turn(work: Callable[[], T]) -> T:
     """Run ``work`` in a loop turn of its own and return its result. No task runs meanwhile, and the
     running loop is hidden, so ``work`` may run another one.
     """

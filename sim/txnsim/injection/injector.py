@@ -94,8 +94,8 @@ class Injector:
         tracer: Tracer,
         tasks: Tasks,
         rng: Rng,
-        refuses: Refuses | None = None,
-        doubts: Doubts | None = None,
+        refusal_of: Refuses | None = None,
+        doubt_of: Doubts | None = None,
     ) -> None:
         """Start without rules and without control of the cluster.
 
@@ -104,16 +104,16 @@ class Injector:
             tracer: Gets ``fault.arm``, ``fault.hit`` and ``fault.release``.
             tasks: Runs actions on the cluster.
             rng: Source of chance: each rule has its own stream, ``fault.<id>``.
-            refuses: Gives the reason why a rule can't strike here; None if every rule can.
-            doubts: Gives the reason why a rule can't strike in the present cluster.
+            refusal_of: Gives the reason why a rule can't strike here; None if every rule can.
+            doubt_of: Gives the reason why a rule can't strike in the present cluster.
         """
         self.is_armed = False
         self.cluster_control: ClusterControl | None = None
         """Carries out actions on the cluster; while it is None, rules with such actions are
         refused.
         """
-        self._refuses = refuses
-        self._doubts = doubts
+        self._refusal_of = refusal_of
+        self._doubt_of = doubt_of
         self._clock = clock
         self._tracer = tracer
         self._tasks = tasks
@@ -139,7 +139,7 @@ class Injector:
                 it.
             CannotStrikeError: The rule can't strike here.
         """
-        if self._refuses is not None and (refusal_reason := self._refuses(rule)) is not None:
+        if self._refusal_of is not None and (refusal_reason := self._refusal_of(rule)) is not None:
             raise CannotStrikeError(refusal_reason)
         if rule.id in self._rules:
             raise ValueError(f"a rule {rule.id!r} is armed already")
@@ -188,10 +188,10 @@ class Injector:
             armed_rule.held_crossings = {}
             armed_rule.held_by_line = {}
             armed_rule.released += len(held_crossings)
-            for future, crossing in held_crossings.items():
+            for future, held_crossing in held_crossings.items():
                 if not future.done():
                     future.set_result(
-                        (self._trace_release(armed_rule, (crossing.hit_event,)), fate)
+                        (self._trace_release(armed_rule, (held_crossing.hit_event,)), fate)
                     )
         self._update_armed()
         return len(held_crossings) + ended_count
@@ -243,7 +243,7 @@ class Injector:
             is_in_hindsight: The rule's time is over: a topic that does not exist yet no longer
                 counts as one that may come.
         """
-        return None if self._doubts is None else self._doubts(rule, not is_in_hindsight)
+        return None if self._doubt_of is None else self._doubt_of(rule, not is_in_hindsight)
 
     def never_struck(self) -> tuple[ArmedRule, ...]:
         """Every rule armed since the start, or since ``forget``, that has not struck: in force or
@@ -393,12 +393,12 @@ class Injector:
                 return DROP
             case DropAnswer():
                 return DROP_ANSWER
-            case Disconnect(reset=reset):
-                return RESET if reset else DISCONNECT
+            case Disconnect(reset=resets_connection):
+                return RESET if resets_connection else DISCONNECT
             case Fail() as fail:
                 return FaultEffect(outcome=SubmitOutcome.ERROR, error=int(fail.code))
-            case Duplicate(times=times):
-                return FaultEffect(outcome=SubmitOutcome.DUPLICATE, times=times)
+            case Duplicate(times=copy_count):
+                return FaultEffect(outcome=SubmitOutcome.DUPLICATE, times=copy_count)
             case Throttle(throttle_ms=throttle_ms):
                 return FaultEffect(outcome=SubmitOutcome.THROTTLE, throttle_ms=throttle_ms)
             case Corrupt(what=damaged_part):
@@ -427,12 +427,12 @@ class Injector:
     async def _wait_for_release(self, future: asyncio.Future[Release]) -> FaultEffect:
         release_event, fate = await future
         if self._tracer.on:
-            self._tracer.caused_by(release_event)  # the cause of what follows in this context
+            self._tracer.set_cause(release_event)  # the cause of what follows in this context
         match fate:
             case Drop():
                 return DROP
-            case Duplicate(times=times):
-                return FaultEffect(outcome=SubmitOutcome.DUPLICATE, times=times)
+            case Duplicate(times=copy_count):
+                return FaultEffect(outcome=SubmitOutcome.DUPLICATE, times=copy_count)
             case _:
                 return PASS
 
@@ -454,12 +454,14 @@ class Injector:
         """
         armed_rule.passed += 1
         if armed_rule.passed == overtaking_max:
-            future, crossing = next(reversed(armed_rule.held_crossings.items()))
+            future, held_crossing = next(reversed(armed_rule.held_crossings.items()))
             armed_rule.let_go(future)
             if not future.done():
                 armed_rule.released += 1
                 # The loop wakes it after the present callback: the one that passes is ahead.
-                future.set_result((self._trace_release(armed_rule, (crossing.hit_event,)), Pass()))
+                future.set_result(
+                    (self._trace_release(armed_rule, (held_crossing.hit_event,)), Pass())
+                )
 
     def _delay(self, delay_ms: int) -> Awaitable[FaultEffect]:
         future: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
@@ -499,7 +501,7 @@ class Injector:
     ) -> FaultEffect:
         await end_future
         if self._tracer.on:
-            self._tracer.caused_by(hit_event)
+            self._tracer.set_cause(hit_event)
         if armed_rule.rule.then is None or armed_rule.failure is not None:
             return PASS
         effect_or_wait = self._effect_of(armed_rule, armed_rule.rule.then, crossing, hit_event)
@@ -559,7 +561,7 @@ class Injector:
                 **({"about": subject_fields} if subject_fields else {}),
             },
         )
-        self._tracer.caused_by(hit_event)
+        self._tracer.set_cause(hit_event)
         return hit_event
 
 

@@ -98,23 +98,22 @@ class Segments:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all segments."""
         return sum(segment.size_bytes for segment in self._segments)
 
     @property
-    def inactive(self) -> list[Segment]:
+    def inactive_segments(self) -> list[Segment]:
         return self._segments[:-1]
 
-    def floor(self, offset: int) -> int:
+    def floor_index(self, offset: int) -> int:
         """Index of the segment for the offset; 0 for offsets before the first segment."""
         return max(0, bisect_right(self._base_offsets, offset) - 1)
 
-    def between(self, start_offset: int, end_offset: int) -> list[Segment]:
+    def segments_between(self, start_offset: int, end_offset: int) -> list[Segment]:
         """Segments that may hold offsets of ``[start, end)`` (LogSegments.values)."""
         if start_offset >= end_offset:
             return []
         return self._segments[
-            self.floor(start_offset) : bisect_right(self._base_offsets, end_offset - 1)
+            self.floor_index(start_offset) : bisect_right(self._base_offsets, end_offset - 1)
         ]
 
     def higher_base_offset(self, segment: Segment, default: int) -> int:
@@ -126,7 +125,7 @@ class Segments:
         """Batches from the one that contains ``offset`` on; later changes of the log don't affect
         the iteration.
         """
-        segment_index = self.floor(offset)
+        segment_index = self.floor_index(offset)
         batch_lists = [
             self._segments[segment_index].slice(
                 self._segments[segment_index].index_of(offset), _ALL_BATCHES
@@ -138,11 +137,11 @@ class Segments:
         for batch_list in batch_lists:
             yield from batch_list
 
-    def holder(self, offset: int) -> tuple[Segment, int] | None:
+    def segment_holding(self, offset: int) -> tuple[Segment, int] | None:
         """Segment and index of the first batch that ends at or after ``offset``; None if there is
         none.
         """
-        for segment_index in range(self.floor(offset), len(self._segments)):
+        for segment_index in range(self.floor_index(offset), len(self._segments)):
             segment = self._segments[segment_index]
             batch_index = segment.index_of(offset)
             if batch_index < len(segment):
@@ -161,7 +160,7 @@ class Segments:
             if start_index == len(segment):
                 return None
         else:
-            segment_and_index = self.holder(offset)
+            segment_and_index = self.segment_holding(offset)
             if segment_and_index is None:
                 return None
             segment, start_index = segment_and_index
@@ -192,13 +191,15 @@ class Segments:
         """Whether ``offset`` is in an older segment than ``upper_offset``
         (LogOffsetMetadata.onOlderSegment).
         """
-        return offset < self.active.base_offset and self.floor(offset) < self.floor(upper_offset)
+        return offset < self.active.base_offset and self.floor_index(offset) < self.floor_index(
+            upper_offset
+        )
 
     def bytes_between(self, offset: int, upper_offset: int) -> int:
         """Greatest number of bytes that a read of ``[offset, upper)`` from one segment can
         return.
         """
-        segment = self._segments[self.floor(offset)]
+        segment = self._segments[self.floor_index(offset)]
         return max(
             0,
             segment.position(segment.end_index_of(upper_offset))

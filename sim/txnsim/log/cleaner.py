@@ -151,12 +151,12 @@ def clean(log: PartitionLog, dirty_part: DirtyPart, now_ms: int) -> Pauses[None]
     for segment_group in _segment_groups(
         log.local.inactive_segments(0, key_offsets.end_offset), log, dirty_part.end_offset
     ):
-        rewriting = _SegmentRewriting(log, key_offsets, cleaned_txns, now_ms)
-        for compressed_records in rewriting.rewrite(segment_group):
+        segment_rewriting = _SegmentRewriting(log, key_offsets, cleaned_txns, now_ms)
+        for compressed_records in segment_rewriting.rewrite(segment_group):
             yield compressed_records
             if log.local.generation != generation:
                 return
-        if not log.replace_segments(segment_group, rewriting.cleaned, cleaned_txns.kept):
+        if not log.replace_segments(segment_group, segment_rewriting.cleaned, cleaned_txns.kept):
             return
     log.local.cleaned_until = key_offsets.end_offset
 
@@ -481,10 +481,10 @@ class CleanedTxns:
     the same holds for the marker of a committed one.
     """
 
-    __slots__ = ("_aborted", "_committed", "_observed", "_upcoming", "kept")
+    __slots__ = ("_aborted", "_committed", "_observed", "_upcoming_txns", "kept")
 
     def __init__(self) -> None:
-        self._upcoming: list[tuple[int, int, AbortedTxn]] = []
+        self._upcoming_txns: list[tuple[int, int, AbortedTxn]] = []
         self._aborted: dict[int, AbortedTxn] = {}
         self._observed: set[int] = set()
         """Producers of aborted transactions of which a batch was seen."""
@@ -498,7 +498,8 @@ class CleanedTxns:
         """Add transactions that were aborted in the part that follows."""
         for aborted_txn in aborted_txns:
             heapq.heappush(
-                self._upcoming, (aborted_txn.first_offset, aborted_txn.last_offset, aborted_txn)
+                self._upcoming_txns,
+                (aborted_txn.first_offset, aborted_txn.last_offset, aborted_txn),
             )
 
     def on_control(self, header: BatchHeader, record: ControlRecord | None) -> bool:
@@ -532,7 +533,7 @@ class CleanedTxns:
         return False
 
     def _advance_to(self, offset: int) -> None:
-        upcoming_txns = self._upcoming
+        upcoming_txns = self._upcoming_txns
         while upcoming_txns and upcoming_txns[0][0] <= offset:
             aborted_txn = heapq.heappop(upcoming_txns)[2]
             self._aborted.setdefault(aborted_txn.producer_id, aborted_txn)

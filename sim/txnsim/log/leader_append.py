@@ -19,7 +19,7 @@ from txnsim.log.answers import NO_TIMESTAMP, Appended, AppendRejection
 from txnsim.log.config import LogConfig, TimestampType
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import NO_EPOCH, NO_OFFSET, ProducerEntry
-from txnsim.log.validation import Reread, check_size, sound_batch
+from txnsim.log.validation import RereadBatch, check_size, sound_batch
 from txnsim.log.verification import SENTINEL, VerificationEntries, VerificationEntry
 from txnsim.releases.rules import Rules
 from txnsim.types import PRODUCER_EPOCH_MAX, TransactionVersion
@@ -83,7 +83,7 @@ def append_client(
     guard: int,
     now_ms: int,
     header: BatchHeader | None = None,
-    timestamp_check: AppendRejection | Reread | int | None = None,
+    timestamp_check: AppendRejection | RereadBatch | int | None = None,
 ) -> Appended | AppendRejection:
     """Append a producer's batch (AppendOrigin.CLIENT), which must be one complete batch of magic 2.
 
@@ -223,7 +223,7 @@ def append_marker(
         return coordinator_epoch
     marker_offset, leader_epoch = log.local.end_offset, log.leader_epoch
     known_entry = producer_entry or _UNKNOWN_PRODUCER
-    epoch_before, open_before = known_entry.producer_epoch, known_entry.txn_first_offset
+    epoch_before, open_txn_before = known_entry.producer_epoch, known_entry.txn_first_offset
     batch = control_batch(
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
@@ -258,7 +258,7 @@ def append_marker(
         log_append_time_ms=NO_TIMESTAMP,
         log_start_offset=log.log_start_offset,
         epoch_before=epoch_before,
-        open_txn_before=open_before,
+        open_txn_before=open_txn_before,
     )
 
 
@@ -283,7 +283,7 @@ def _write_batch(
     last_offset = base_offset + header.last_offset_delta
     leader_epoch = log.leader_epoch
     known_entry = producer_entry or _UNKNOWN_PRODUCER
-    epoch_before, open_before = known_entry.producer_epoch, known_entry.txn_first_offset
+    epoch_before, open_txn_before = known_entry.producer_epoch, known_entry.txn_first_offset
     place_bytes = PACK_BATCH_START(base_offset, header.batch_length, leader_epoch)
     log.append(
         ReplicatedBatch(
@@ -306,7 +306,7 @@ def _write_batch(
         log_append_time_ms=log_append_time_ms,
         log_start_offset=log.log_start_offset,
         epoch_before=epoch_before,
-        open_txn_before=open_before,
+        open_txn_before=open_txn_before,
     )
 
 

@@ -29,7 +29,7 @@ ENOUGH_BYTES: Final = 1 << 62
 """More bytes than any reader waits for."""
 
 
-class Allowance:
+class WriteAllowance:
     """How many bytes all logs of a cluster may write before their sizes are measured.
 
     Every append takes its bytes from it, and nothing returns bytes: ``txnsim.replica.log_budget``
@@ -179,7 +179,9 @@ class LocalLog:
 
     def inactive_segments(self, start_offset: int, end_offset: int) -> list[Segment]:
         """Inactive segments that may contain offsets of ``[start, end)``."""
-        return self.segments.between(start_offset, min(end_offset, self.active_base_offset))
+        return self.segments.segments_between(
+            start_offset, min(end_offset, self.active_base_offset)
+        )
 
     def removable_segments(
         self, may_remove: Callable[[Segment], bool], *, end_offset: int
@@ -196,7 +198,7 @@ class LocalLog:
 
     def base_of(self, offset: int) -> int:
         """Base offset of the batch that contains ``offset``; ``offset`` itself if none does."""
-        segment_and_index = self.segments.holder(offset)
+        segment_and_index = self.segments.segment_holding(offset)
         if segment_and_index is None:
             return offset
         segment, index = segment_and_index
@@ -209,9 +211,9 @@ class LocalLog:
 
         New batches are passed on with their descriptions; headers are read only for older ones.
         """
-        tail = self.tail
-        if tail and tail[0].base_offset <= offset:
-            return _from_tail(tail, offset, max_bytes)
+        tail_batches = self.tail
+        if tail_batches and tail_batches[0].base_offset <= offset:
+            return _from_tail(tail_batches, offset, max_bytes)
         span = self.segments.read(
             offset, self.end_offset, max_bytes=max_bytes, reads_one_batch_at_least=True
         )

@@ -35,7 +35,7 @@ from txnsim.log import _invariants as invariants
 from txnsim.log._segment import Segment, max_timestamp_of
 from txnsim.log.answers import EpochEndOffset, LogRead, LogState, TimestampOffset
 from txnsim.log.config import LogConfig
-from txnsim.log.local_log import Allowance, LocalLog
+from txnsim.log.local_log import LocalLog, WriteAllowance
 from txnsim.log.producer_state_manager import ProducerStateManager
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.log.unpacking import Steps, payload_in_steps
@@ -78,7 +78,7 @@ class PartitionLog:
             start_offset=start_offset,
             index_interval_bytes=config.index_interval_bytes,
         )
-        self.allowance: Allowance | None = None
+        self.allowance: WriteAllowance | None = None
         """How many bytes may be written before the sizes of all logs are measured."""
         self.producers = ProducerStateManager()
         self.epochs = EpochCache()
@@ -111,14 +111,14 @@ class PartitionLog:
         batch that contains the log start, and may be below it
         (UnifiedLog.maybeIncrementFirstUnstableOffset; before KAFKA-17803 it is the log start).
         """
-        first_unstable = self.producers.state.first_unstable_offset()
-        if first_unstable is None:
+        first_unstable_offset = self.producers.state.first_unstable_offset()
+        if first_unstable_offset is None:
             return self.high_watermark
-        if first_unstable < self.log_start_offset:
-            first_unstable = self.log_start_offset
+        if first_unstable_offset < self.log_start_offset:
+            first_unstable_offset = self.log_start_offset
             if self.config.rules.cut_transactions_begin_at_batch:
-                first_unstable = self.local.base_of(first_unstable)
-        return min(first_unstable, self.high_watermark)
+                first_unstable_offset = self.local.base_of(first_unstable_offset)
+        return min(first_unstable_offset, self.high_watermark)
 
     @property
     def is_all_stable(self) -> bool:
@@ -190,12 +190,12 @@ class PartitionLog:
         """The number of bytes that a read from ``offset`` could return: a waiting Fetch compares it
         with its MinBytes.
         """
-        upper_offset = self.latest(isolation, reads_to_log_end=reads_to_log_end)
+        upper_offset = self.latest_offset(isolation, reads_to_log_end=reads_to_log_end)
         if not self.log_start_offset <= offset < upper_offset:
             return 0
         return self.local.readable_bytes(offset, upper_offset)
 
-    def latest(self, isolation: IsolationLevel, *, reads_to_log_end: bool = False) -> int:
+    def latest_offset(self, isolation: IsolationLevel, *, reads_to_log_end: bool = False) -> int:
         """ListOffsets LATEST: the end of the records that this reader may see."""
         if reads_to_log_end:
             return self.local.end_offset
@@ -213,7 +213,7 @@ class PartitionLog:
             self.local.segments, timestamp_ms, start_offset=self.log_start_offset
         )
         return self._timestamp_offset(
-            timestamp_and_offset, self.latest(isolation, reads_to_log_end=reads_to_log_end)
+            timestamp_and_offset, self.latest_offset(isolation, reads_to_log_end=reads_to_log_end)
         )
 
     def offset_of_max_timestamp(
@@ -224,7 +224,7 @@ class PartitionLog:
         """
         timestamp_and_offset = yield from first_of_max(self.local.segments)
         return self._timestamp_offset(
-            timestamp_and_offset, self.latest(isolation, reads_to_log_end=reads_to_log_end)
+            timestamp_and_offset, self.latest_offset(isolation, reads_to_log_end=reads_to_log_end)
         )
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
@@ -512,7 +512,7 @@ class PartitionLog:
             end_offset=self.local.end_offset,
             now_ms=now_ms,
             expiration_ms=self.config.producer_id_expiration_ms,
-            released_below=lambda: self.high_watermark,
+            read_released_below=lambda: self.high_watermark,
         )
 
     # Commands: upkeep

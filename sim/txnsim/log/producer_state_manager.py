@@ -40,7 +40,7 @@ class ProducerStateManager:
     def __init__(self) -> None:
         self._steps: Steps | None = None
         self.state = PartitionProducers()
-        self.snapshots = Snapshots()
+        self.snapshots = ProducerSnapshots()
         self.verification = VerificationEntries()
 
     # Commands
@@ -82,7 +82,7 @@ class ProducerStateManager:
         end_offset: int,
         now_ms: int,
         expiration_ms: int,
-        released_below: Callable[[], int] = lambda: 0,
+        read_released_below: Callable[[], int] = lambda: 0,
     ) -> Steps:
         """Like ``reload``, in steps; nothing may be appended before the last one.
 
@@ -92,7 +92,7 @@ class ProducerStateManager:
             end_offset: The log end offset.
             now_ms: The cluster's time.
             expiration_ms: ``producer.id.expiration.ms``.
-            released_below: Called in the last step; returns the offset below which markers are
+            read_released_below: Called in the last step; returns the offset below which markers are
                 replicated.
 
         Returns:
@@ -102,7 +102,7 @@ class ProducerStateManager:
         self._drop_steps()
         self.snapshots.keep_between(log_start_offset=start_offset, end_offset=end_offset)
         self._steps = self._reload_in_steps(
-            segments, start_offset, end_offset, now_ms, expiration_ms, released_below
+            segments, start_offset, end_offset, now_ms, expiration_ms, read_released_below
         )
         return self._steps
 
@@ -113,7 +113,7 @@ class ProducerStateManager:
         end_offset: int,
         now_ms: int,
         expiration_ms: int,
-        released_below: Callable[[], int],
+        read_released_below: Callable[[], int],
     ) -> Steps:
         newest_snapshot, producer_state = self.snapshots.newest, PartitionProducers()
         if newest_snapshot is not None:
@@ -122,7 +122,7 @@ class ProducerStateManager:
                 loaded_entries, now_ms=now_ms, expiration_ms=expiration_ms
             )
             yield len(loaded_entries)
-        for segment in segments.between(start_offset, end_offset):
+        for segment in segments.segments_between(start_offset, end_offset):
             batches = segment.slice(segment.index_of(start_offset), len(segment))
             for index in range(0, len(batches), STEP_BATCHES):
                 for batch in batches[index : index + STEP_BATCHES]:
@@ -142,7 +142,7 @@ class ProducerStateManager:
                     to_snapshot_entry, producer_entries[index : index + STEP_BATCHES]
                 )
             self.snapshots.take_snapshot(end_offset, tuple(snapshot_entries))
-        producer_state.release_below(released_below())
+        producer_state.release_below(read_released_below())
         self.state, self._steps = producer_state, None
 
     def finish_reload(self) -> None:
@@ -160,7 +160,7 @@ class ProducerStateManager:
         """
         self._drop_steps()
         self.state = PartitionProducers()
-        self.snapshots = Snapshots()
+        self.snapshots = ProducerSnapshots()
 
     # Queries
 
@@ -201,7 +201,7 @@ OffsetSnapshot = tuple[int, tuple[SnapshotEntry, ...]]
 """(offset, producers as of that offset, exclusive)."""
 
 
-class Snapshots:
+class ProducerSnapshots:
     """Snapshots of one log, by offset (the snapshot files of Kafka's ProducerStateManager).
 
     A reload begins with the newest one at or below the log end and replays only the batches after
@@ -259,5 +259,4 @@ class Snapshots:
         return next(reversed(self._by_offset.items()), None)
 
     def all_snapshots(self) -> tuple[OffsetSnapshot, ...]:
-        """All snapshots by offset."""
         return tuple(self._by_offset.items())

@@ -34,24 +34,24 @@ class AbortedTxn(msgspec.Struct, frozen=True, gc=False):
 class TxnIndex:
     """Aborted transactions in the order of their markers."""
 
-    __slots__ = ("_entries", "_last_offsets")
+    __slots__ = ("_aborted_txns", "_last_offsets")
 
     def __init__(self) -> None:
-        self._entries: list[AbortedTxn] = []
+        self._aborted_txns: list[AbortedTxn] = []
         self._last_offsets = array("q")
 
     # Commands
 
     def append(self, aborted_txn: AbortedTxn) -> None:
         """Add an aborted transaction whose marker was just written."""
-        assert not self._entries or aborted_txn.last_offset > self._last_offsets[-1]
-        self._entries.append(aborted_txn)
+        assert not self._aborted_txns or aborted_txn.last_offset > self._last_offsets[-1]
+        self._aborted_txns.append(aborted_txn)
         self._last_offsets.append(aborted_txn.last_offset)
 
     def truncate_to(self, offset: int) -> None:
         """Drop transactions whose markers are at ``offset`` or above."""
         kept_count = bisect_left(self._last_offsets, offset)
-        del self._entries[kept_count:]
+        del self._aborted_txns[kept_count:]
         del self._last_offsets[kept_count:]
 
     def drop_before(self, offset: int) -> None:
@@ -59,14 +59,14 @@ class TxnIndex:
         more.
         """
         dropped_count = bisect_left(self._last_offsets, offset)
-        del self._entries[:dropped_count]
+        del self._aborted_txns[:dropped_count]
         del self._last_offsets[:dropped_count]
 
     def remove(self, last_offset: int) -> None:
         """Drop the transaction whose marker is at exactly that offset."""
         if last_offset in self:
             index = bisect_left(self._last_offsets, last_offset)
-            del self._entries[index]
+            del self._aborted_txns[index]
             del self._last_offsets[index]
 
     def replace(
@@ -77,7 +77,7 @@ class TxnIndex:
         """
         first_index = bisect_left(self._last_offsets, start_offset)
         end_index = bisect_left(self._last_offsets, end_offset)
-        self._entries[first_index:end_index] = aborted_txns
+        self._aborted_txns[first_index:end_index] = aborted_txns
         self._last_offsets[first_index:end_index] = array(
             "q", [aborted_txn.last_offset for aborted_txn in aborted_txns]
         )
@@ -90,9 +90,9 @@ class TxnIndex:
         As on a real broker, they include a transaction whose first offset is below the log start.
         """
         aborted_txns = []
-        all_entries = self._entries
-        for position in range(bisect_left(self._last_offsets, start_offset), len(all_entries)):
-            aborted_txn = all_entries[position]
+        all_aborted_txns = self._aborted_txns
+        for position in range(bisect_left(self._last_offsets, start_offset), len(all_aborted_txns)):
+            aborted_txn = all_aborted_txns[position]
             if aborted_txn.first_offset < upper_offset:
                 aborted_txns.append(aborted_txn)
             if aborted_txn.last_stable_offset >= upper_offset:
@@ -105,4 +105,4 @@ class TxnIndex:
 
     def entries(self) -> tuple[AbortedTxn, ...]:
         """All entries, in the order of their markers."""
-        return tuple(self._entries)
+        return tuple(self._aborted_txns)

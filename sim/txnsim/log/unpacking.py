@@ -54,10 +54,10 @@ def payload_in_steps(header: BatchHeader, batch: ReceivedBatch, bytes_max: int) 
     return unpacked_records
 
 
-def unpack_records(packed: PackedRecords, target_memory: mmap.mmap) -> Unpacked:
+def unpack_records(packed_records: PackedRecords, target_memory: mmap.mmap) -> Unpacked:
     """Decompress records; an error is returned as the result."""
     try:
-        return packed.unpack(target_memory)
+        return packed_records.unpack(target_memory)
     except (CorruptBatchError, MissingExtraError) as error:
         return error
 

@@ -125,7 +125,7 @@ Recoded = bytes | AppendRejection
 """A batch recompressed with its topic's codec, or the error if it is then too large."""
 
 
-class Reread(msgspec.Struct, frozen=True, kw_only=True):
+class RereadBatch(msgspec.Struct, frozen=True, kw_only=True):
     """The result of reading a batch's records in advance of the decision."""
 
     newest_ms: int
@@ -150,7 +150,7 @@ def reread(
     now_ms: int,
     log_start_offset: int,
     payload: Payload | None = None,
-) -> Reread | None:
+) -> RereadBatch | None:
     """Read the records if the topic requires it: to check keys and timestamps, or to recompress
     them. It does not depend on a log's state, so it may run beside the loop. Return None if nothing
     has to be read. ``payload`` has the records, if they were already decompressed.
@@ -171,7 +171,7 @@ def reread(
         recoded_bytes = recode_batch(batch, header, config, payload)
     if verdict is None and recoded_bytes is None:
         return None
-    return Reread(
+    return RereadBatch(
         newest_ms=newest_ms,
         config=config,
         read_at_ms=now_ms,
@@ -482,7 +482,7 @@ class SoundBatch(msgspec.Struct, frozen=True, gc=False):
 def sound_batch(
     batch: ReceivedBatch,
     header: BatchHeader | None,
-    timestamp_check: AppendRejection | Reread | int | None,
+    timestamp_check: AppendRejection | RereadBatch | int | None,
     *,
     topic_partition: TopicPartition,
     config: LogConfig,
@@ -503,10 +503,10 @@ def sound_batch(
     rejection = check_envelope(header, batch, config=config, log_start_offset=log_start_offset)
     if rejection is not None:
         return rejection
-    valid_reread: Reread | None = None
+    valid_reread: RereadBatch | None = None
     if timestamp_check is None:
         timestamp_check = newest_timestamp(header, batch)
-    elif isinstance(timestamp_check, Reread):
+    elif isinstance(timestamp_check, RereadBatch):
         valid_reread, timestamp_check = (
             timestamp_check if timestamp_check.is_valid(config, now_ms) else None,
             timestamp_check.newest_ms,

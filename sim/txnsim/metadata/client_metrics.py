@@ -97,7 +97,7 @@ class MetricsToPush(msgspec.Struct, frozen=True, kw_only=True):
     interval_ms: int
 
 
-class Push(msgspec.Struct, frozen=True, kw_only=True):
+class MetricsPush(msgspec.Struct, frozen=True, kw_only=True):
     """A client's push of its metrics: identity of the client, and the metrics as it packed them."""
 
     instance_id: uuid.UUID | None
@@ -107,7 +107,7 @@ class Push(msgspec.Struct, frozen=True, kw_only=True):
     metrics: bytes
 
 
-class _Instance(msgspec.Struct, eq=False):
+class _ClientInstance(msgspec.Struct, eq=False):
     """A client instance with its current set of subscriptions."""
 
     requested: MetricsToPush
@@ -144,7 +144,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
     """Greatest size of a push in bytes, also after decompression (``telemetry.max.bytes``)."""
     new_id: Callable[[], uuid.UUID]
     """Returns a random id for a client instance."""
-    _instances: OrderedDict[uuid.UUID, _Instance] = msgspec.field(default_factory=OrderedDict)
+    _instances: OrderedDict[uuid.UUID, _ClientInstance] = msgspec.field(default_factory=OrderedDict)
     """Client instances, the least recently used first."""
     _by_connection: dict[object, uuid.UUID] = {}
     pushes: dict[ErrorCode, int] = {}
@@ -180,14 +180,14 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
 
     def push(
         self,
-        push: Push,
+        metrics_push: MetricsPush,
         client: TelemetryClient,
         subscriptions: Mapping[str, Configs],
         *,
         now_ms: int,
     ) -> Generator[int, None, Rejection | None]:
         """Accept a client's push; the error if refused."""
-        refusal = yield from self._take_push(push, client, subscriptions, now_ms)
+        refusal = yield from self._take_push(metrics_push, client, subscriptions, now_ms)
         error = ErrorCode.none if refusal is None else refusal.error
         self.pushes[error] = self.pushes.get(error, 0) + 1
         return refusal
@@ -202,52 +202,54 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
 
     def _take_push(
         self,
-        push: Push,
+        metrics_push: MetricsPush,
         client: TelemetryClient,
         subscriptions: Mapping[str, Configs],
         now_ms: int,
     ) -> Generator[int, None, Rejection | None]:
-        instance_id = push.instance_id
+        instance_id = metrics_push.instance_id
         if instance_id is None or instance_id in RESERVED_IDS:
             return invalid_request(f"{instance_id} is no client instance")
         instance = yield from self._instance(instance_id, client, subscriptions, now_ms)
-        refusal = self._refusal(instance, push, now_ms)
-        instance.has_ended = push.is_last
-        if refusal is None and push.metrics:
-            refusal = self._count_metrics(push)
+        refusal = self._refusal(instance, metrics_push, now_ms)
+        instance.has_ended = metrics_push.is_last
+        if refusal is None and metrics_push.metrics:
+            refusal = self._count_metrics(metrics_push)
         instance.last_error = ErrorCode.none if refusal is None else refusal.error
         return refusal
 
-    def _refusal(self, instance: _Instance, push: Push, now_ms: int) -> Rejection | None:
+    def _refusal(
+        self, instance: _ClientInstance, metrics_push: MetricsPush, now_ms: int
+    ) -> Rejection | None:
         """The error for a push that is refused (ClientMetricsManager.validatePushRequest)."""
         instance_id = instance.requested.instance_id
         if instance.has_ended:
             return invalid_request(f"{instance_id} has said before that it pushes nothing more")
-        if not instance.may_push(now_ms) and not push.is_last:
+        if not instance.may_push(now_ms) and not metrics_push.is_last:
             return _too_early(instance_id)
-        if push.subscription_id != instance.requested.subscription_id:
+        if metrics_push.subscription_id != instance.requested.subscription_id:
             return Rejection(
                 error=ErrorCode.unknown_subscription_id,
-                reason=f"subscription {push.subscription_id}, not "
+                reason=f"subscription {metrics_push.subscription_id}, not "
                 f"{instance.requested.subscription_id}",
             )
-        if push.compression not in (NONE, *ACCEPTED):
+        if metrics_push.compression not in (NONE, *ACCEPTED):
             return Rejection(
                 error=ErrorCode.unsupported_compression_type,
-                reason=f"compression type {push.compression}",
+                reason=f"compression type {metrics_push.compression}",
             )
-        if len(push.metrics) > self.max_bytes:
+        if len(metrics_push.metrics) > self.max_bytes:
             return Rejection(
                 error=ErrorCode.telemetry_too_large,
-                reason=f"{len(push.metrics)} bytes, at most {self.max_bytes} are taken",
+                reason=f"{len(metrics_push.metrics)} bytes, at most {self.max_bytes} are taken",
             )
         return None
 
-    def _count_metrics(self, push: Push) -> Rejection | None:
-        metrics = push.metrics
+    def _count_metrics(self, metrics_push: MetricsPush) -> Rejection | None:
+        metrics = metrics_push.metrics
         try:
-            if push.compression != NONE:
-                metrics = decompress(push.compression, metrics, self.max_bytes)
+            if metrics_push.compression != NONE:
+                metrics = decompress(metrics_push.compression, metrics, self.max_bytes)
         except CorruptBatchError as error:
             return Rejection(error=ErrorCode.invalid_record, reason=str(error))
         self.bytes_total += len(metrics)
@@ -259,7 +261,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         client: TelemetryClient,
         subscriptions: Mapping[str, Configs],
         now_ms: int,
-    ) -> Generator[int, None, _Instance]:
+    ) -> Generator[int, None, _ClientInstance]:
         """The client instance; a new one if its subscriptions have changed."""
         instance = self._instances.get(instance_id)
         if instance is not None and instance.expires_ms <= now_ms:
@@ -270,7 +272,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
             metrics_to_push = yield from requested_metrics(
                 instance_id, instance_client, subscriptions
             )
-            instance = _Instance(metrics_to_push, instance_client, subscriptions)
+            instance = _ClientInstance(metrics_to_push, instance_client, subscriptions)
             self._instances[instance_id] = instance
             self._by_connection[client.connection] = instance_id
         self._instances.move_to_end(instance_id)
@@ -288,13 +290,13 @@ def requested_metrics(
     """The metrics that all matching subscriptions together request from a client; yields the weight
     of each subscription (ClientMetricsManager.createClientInstance).
     """
-    attributes = client.attributes(instance_id)
+    value_by_attribute = client.attributes(instance_id)
     interval_ms = _INTERVAL_MS
     metric_names: dict[str, None] = {}
     character_count = 0
     for configs in subscriptions.values():
         metrics_subscription = subscription(configs)
-        if _matches(metrics_subscription, attributes):
+        if _matches(metrics_subscription, value_by_attribute):
             interval_ms = min(interval_ms, metrics_subscription.interval_ms)
             for metric_name in (
                 _java_hash_order(metrics_subscription.metrics) if ALL not in metric_names else ()
@@ -315,11 +317,11 @@ def requested_metrics(
 
 
 def _matches(
-    metrics_subscription: MetricsSubscription, attributes: Mapping[str, str | None]
+    metrics_subscription: MetricsSubscription, value_by_attribute: Mapping[str, str | None]
 ) -> bool:
     try:
         return all(
-            (attribute_value := attributes[attribute_name]) is not None
+            (attribute_value := value_by_attribute[attribute_name]) is not None
             and pattern.matches(attribute_value)
             for attribute_name, pattern in metrics_subscription.match.items()
         )

@@ -69,7 +69,9 @@ def subscription(configs: Configs) -> MetricsSubscription:
         metrics=tuple(elements(configs.get("metrics", ""))),
         interval_ms=int(configs.get("interval.ms", _DEFAULT_INTERVAL_MS)),
         match=dict(
-            pair for pair in map(_pattern, elements(configs.get("match", ""))) if pair is not None
+            name_and_pattern
+            for name_and_pattern in map(_pattern, elements(configs.get("match", "")))
+            if name_and_pattern is not None
         ),
     )
 

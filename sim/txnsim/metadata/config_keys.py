@@ -144,8 +144,8 @@ def _key_of(row: SettingRow) -> ConfigKey:
 
 def _bounds(valid_values: str) -> tuple[float | None, float | None]:
     """Least and greatest value of Kafka's ``[1,...,10]`` or ``[1,...]``; None: there is none."""
-    minimum_text, dots, maximum_text = valid_values[1:-1].partition(",...")
-    if not dots or not valid_values.endswith("]"):
+    minimum_text, separator, maximum_text = valid_values[1:-1].partition(",...")
+    if not separator or not valid_values.endswith("]"):
         return None, None
     return _number(minimum_text), _number(maximum_text[1:]) if maximum_text else None
 
@@ -208,10 +208,8 @@ def displayed_value(key: ConfigKey, config_value: str) -> str:
 
 
 def invalid_request(reason: str) -> Rejection:
-    """INVALID_REQUEST with this reason."""
     return Rejection(error=ErrorCode.invalid_request, reason=reason)
 
 
 def invalid_config(reason: str) -> Rejection:
-    """INVALID_CONFIG with this reason."""
     return Rejection(error=ErrorCode.invalid_config, reason=reason)

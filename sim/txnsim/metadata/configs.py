@@ -131,12 +131,12 @@ def documentation_of(config_name: str) -> str | None:
 
 
 def topic_complaint(
-    config_name: str, config_value: str, keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS
+    config_name: str, config_value: str, key_by_name: Mapping[str, ConfigKey] = TOPIC_CONFIGS
 ) -> str | None:
     """Why ``name=value`` is no valid topic config, in the words of Kafka's ConfigDef and LogConfig;
     None if it is valid.
     """
-    key = keys.get(config_name)
+    key = key_by_name.get(config_name)
     if key is None:
         return f"Unknown topic config name: {config_name}"
     return key_complaint(key, config_name, config_value) or _topic_rule_complaint(
@@ -145,12 +145,12 @@ def topic_complaint(
 
 
 def broker_complaint(
-    config_name: str, config_value: str, keys: Mapping[str, ConfigKey]
+    config_name: str, config_value: str, key_by_name: Mapping[str, ConfigKey]
 ) -> str | None:
     """Why ``name=value`` is no valid broker config; None if it is valid. Names that Kafka does not
     know are accepted, because a plugin may use them.
     """
-    key = keys.get(config_name)
+    key = key_by_name.get(config_name)
     if key is None or config_name == _PROVIDERS:
         return None
     if key.has_distinct_elements:
@@ -267,13 +267,13 @@ NO_BROKER: Final = BrokerId(-1)
 
 def effective_settings(settings: Settings, image: ClusterImage, broker_id: BrokerId) -> Settings:
     """The settings of one broker, overridden by its dynamic configs."""
-    changes: dict[str, object] = {}
+    changed_values: dict[str, object] = {}
     for scope in ("", str(broker_id)):
         for config_name, config_value in image.broker_configs.get(scope, {}).items():
             field = _FIELD_OF.get(config_name)
             if field is not None:
-                changes[field] = _parse_value(config_value, getattr(settings, field))
-    return msgspec.structs.replace(settings, **changes) if changes else settings
+                changed_values[field] = _parse_value(config_value, getattr(settings, field))
+    return msgspec.structs.replace(settings, **changed_values) if changed_values else settings
 
 
 def _parse_value(config_value: str, current_value: object) -> object:
@@ -298,11 +298,11 @@ class TopicLookup(msgspec.Struct, frozen=True, kw_only=True):
 
     def broker_names(self) -> tuple[str, ...]:
         """The names that a broker lists."""
-        keys = topic_configs(self.rules)
+        key_by_name = topic_configs(self.rules)
         return tuple(
             config_name
-            for config_name in keys
-            if config_name in self.topic or not keys[config_name].is_internal
+            for config_name in key_by_name
+            if config_name in self.topic or not key_by_name[config_name].is_internal
         )
 
     def value(self, config_name: str) -> ConfigValue:
@@ -329,9 +329,10 @@ class TopicLookup(msgspec.Struct, frozen=True, kw_only=True):
         """
         config_value = self.value(config_name)
         broker_name = config_key("topic", config_name, self.rules).broker_name
-        stand_ins = _SUBSTITUTE_CONFIGS.get(broker_name or "", {})
+        value_by_stand_in = _SUBSTITUTE_CONFIGS.get(broker_name or "", {})
         if config_value.synonyms or all(
-            _static_value(stand_in, self.settings) is None for stand_in in stand_ins
+            _static_value(stand_in_name, self.settings) is None
+            for stand_in_name in value_by_stand_in
         ):
             return config_value
         return msgspec.structs.replace(config_value, source=ConfigSource.STATIC_BROKER)
@@ -383,7 +384,7 @@ def broker_value(
     scope: str,
     image: ClusterImage,
     settings: Settings,
-    keys: Mapping[str, ConfigKey],
+    key_by_name: Mapping[str, ConfigKey],
     own_values: Mapping[str, str] = NO_VALUES,
 ) -> ConfigValue:
     """The effective value of a broker config.
@@ -393,13 +394,18 @@ def broker_value(
         scope: A broker's id as text, or empty for the dynamic defaults of all brokers.
         image: The metadata of the cluster.
         settings: The settings of the cluster.
-        keys: The broker configs of the broker's release.
+        key_by_name: The broker configs of the broker's release.
         own_values: What stands in the file of this broker alone, such as its number.
     """
-    key = keys.get(config_name)
+    key = key_by_name.get(config_name)
     scopes = (scope, "") if scope else ("",)
     synonyms = broker_synonyms(
-        config_name, keys, scopes=scopes, image=image, settings=settings, own_values=own_values
+        config_name,
+        key_by_name,
+        scopes=scopes,
+        image=image,
+        settings=settings,
+        own_values=own_values,
     )
     if key is None:
         return _unknown_value(config_name, synonyms)
@@ -430,14 +436,14 @@ def _without_values(synonyms: Iterable[Synonym]) -> Iterator[Synonym]:
 
 
 def described_names(
-    scope: str, *, keys: Mapping[str, ConfigKey], image: ClusterImage, settings: Settings
+    scope: str, *, key_by_name: Mapping[str, ConfigKey], image: ClusterImage, settings: Settings
 ) -> tuple[str, ...]:
     """The configs that a broker describes, in order: those of its release, and what else stands in
     its file or was set (ConfigHelper.allConfigs).
 
     Args:
         scope: A broker's id as text, or empty for the dynamic defaults of all brokers.
-        keys: The broker configs of the broker's release.
+        key_by_name: The broker configs of the broker's release.
         image: The metadata of the cluster.
         settings: The settings of the cluster.
     """
@@ -445,8 +451,10 @@ def described_names(
     if not scope:
         return tuple(dynamic_names)
     file_names = settings_module.values_without_effect(settings)
-    newer_names = [name for name in _FIELD_OF if name not in keys and _static_value(name, settings)]
-    return tuple(dict.fromkeys((*keys, *file_names, *newer_names, *dynamic_names)))
+    newer_names = [
+        name for name in _FIELD_OF if name not in key_by_name and _static_value(name, settings)
+    ]
+    return tuple(dict.fromkeys((*key_by_name, *file_names, *newer_names, *dynamic_names)))
 
 
 def own_values(image: ClusterImage, broker_id: BrokerId, *, is_kraft: bool) -> Mapping[str, str]:
@@ -459,21 +467,23 @@ def own_values(image: ClusterImage, broker_id: BrokerId, *, is_kraft: bool) -> M
         is_kraft: Whether the release has nodes with roles, and no ZooKeeper.
     """
     broker = image.brokers[broker_id]
-    addresses = {CLIENT_LISTENER: (broker.host, broker.port), **broker.addresses}
-    listeners = ",".join(f"{name}://{host}:{port}" for name, (host, port) in addresses.items())
-    values = {
+    address_by_listener = {CLIENT_LISTENER: (broker.host, broker.port), **broker.addresses}
+    listeners = ",".join(
+        f"{name}://{host}:{port}" for name, (host, port) in address_by_listener.items()
+    )
+    value_by_config = {
         "advertised.listeners": listeners,
         "broker.id": str(broker_id),
         "listeners": listeners,
     }
     if broker.rack is not None:
-        values["broker.rack"] = broker.rack
+        value_by_config["broker.rack"] = broker.rack
     if is_kraft:
         # The controller runs on the first broker's node.
         is_first = broker_id == min(image.brokers)
-        values["node.id"] = str(broker_id)
-        values["process.roles"] = "broker,controller" if is_first else "broker"
-    return values
+        value_by_config["node.id"] = str(broker_id)
+        value_by_config["process.roles"] = "broker,controller" if is_first else "broker"
+    return value_by_config
 
 
 def source_of(scope: str) -> ConfigSource:
@@ -496,17 +506,17 @@ def _unknown_value(config_name: str, synonyms: Sequence[Synonym]) -> ConfigValue
 
 def broker_synonyms(
     config_name: str,
-    keys: Mapping[str, ConfigKey],
+    key_by_name: Mapping[str, ConfigKey],
     *,
     scopes: tuple[str, ...],
     image: ClusterImage,
     settings: Settings,
     own_values: Mapping[str, str] = NO_VALUES,
 ) -> list[Synonym]:
-    """All values of a broker config, the nearest source first. ``keys`` are the broker configs of
-    the release.
+    """All values of a broker config, the nearest source first. ``key_by_name`` has the broker
+    configs of the release.
     """
-    key = keys.get(config_name)
+    key = key_by_name.get(config_name)
     family_names = (config_name,) if key is None else key.synonyms or (config_name,)
     synonyms: list[Synonym] = []
     for scope in scopes:
@@ -521,7 +531,7 @@ def broker_synonyms(
         if static_value is not None:
             synonyms.append((synonym, static_value, ConfigSource.STATIC_BROKER))
     for synonym in family_names:
-        synonym_key = key if synonym == config_name else keys.get(synonym)
+        synonym_key = key if synonym == config_name else key_by_name.get(synonym)
         if synonym_key is not None and synonym_key.default is not None:
             synonyms.append((synonym, synonym_key.default, ConfigSource.DEFAULT))
     if len(family_names) == 1:
@@ -557,7 +567,7 @@ def log_config(
     """The resolved configs that a partition's log on a broker needs; without a broker only the
     configs of all brokers apply. ``release_rules`` are those of the broker's release.
     """
-    config_text = TopicLookup(
+    text_of_config = TopicLookup(
         topic=topic.configs,
         image=image,
         settings=settings,
@@ -566,47 +576,47 @@ def log_config(
     ).text
     # Some configs of the log have no topic form.
     broker_settings = effective_settings(settings, image, broker_id)
-    policies = _list_elements(config_text("cleanup.policy"))
-    is_compacted = "compact" in policies
+    policy_names = _list_elements(text_of_config("cleanup.policy"))
+    is_compacted = "compact" in policy_names
     segment_bytes = roll_bytes = int(
-        topic.configs.get(INTERNAL_SEGMENT_BYTES) or config_text("segment.bytes")
+        topic.configs.get(INTERNAL_SEGMENT_BYTES) or text_of_config("segment.bytes")
     )
     if topic.name in INTERNAL_TOPICS:
         roll_bytes = min(roll_bytes, settings.internal_log_segment_bytes)
-    codec = config_text("compression.type")
+    codec = text_of_config("compression.type")
     level = _LEVEL_OF.get(codec)
-    segment_ms = int(config_text("segment.ms"))
-    max_compaction_lag_ms = int(config_text("max.compaction.lag.ms"))
+    segment_ms = int(text_of_config("segment.ms"))
+    max_compaction_lag_ms = int(text_of_config("max.compaction.lag.ms"))
     if is_compacted:
         # LogConfig.maxSegmentMs: a segment that is never rolled is never cleaned.
         segment_ms = min(segment_ms, max_compaction_lag_ms)
     return LogConfig(
         rules=release_rules,
-        max_message_bytes=int(config_text("max.message.bytes")),
-        timestamp_type=_TIMESTAMP_TYPES[config_text("message.timestamp.type")],
-        timestamp_before_max_ms=int(config_text("message.timestamp.before.max.ms")),
-        timestamp_after_max_ms=int(config_text("message.timestamp.after.max.ms")),
+        max_message_bytes=int(text_of_config("max.message.bytes")),
+        timestamp_type=_TIMESTAMP_TYPES[text_of_config("message.timestamp.type")],
+        timestamp_before_max_ms=int(text_of_config("message.timestamp.before.max.ms")),
+        timestamp_after_max_ms=int(text_of_config("message.timestamp.after.max.ms")),
         is_compacted=is_compacted,
-        is_deleted="delete" in policies,
+        is_deleted="delete" in policy_names,
         segment_bytes=segment_bytes,
         roll_bytes=roll_bytes,
         segment_ms=segment_ms,
-        segment_jitter_ms=int(config_text("segment.jitter.ms")),
-        segment_index_bytes=int(config_text("segment.index.bytes")),
-        index_interval_bytes=int(config_text("index.interval.bytes")),
-        retention_ms=int(config_text("retention.ms")),
-        retention_bytes=int(config_text("retention.bytes")),
-        min_cleanable_dirty_ratio=float(config_text("min.cleanable.dirty.ratio")),
-        min_compaction_lag_ms=int(config_text("min.compaction.lag.ms")),
+        segment_jitter_ms=int(text_of_config("segment.jitter.ms")),
+        segment_index_bytes=int(text_of_config("segment.index.bytes")),
+        index_interval_bytes=int(text_of_config("index.interval.bytes")),
+        retention_ms=int(text_of_config("retention.ms")),
+        retention_bytes=int(text_of_config("retention.bytes")),
+        min_cleanable_dirty_ratio=float(text_of_config("min.cleanable.dirty.ratio")),
+        min_compaction_lag_ms=int(text_of_config("min.compaction.lag.ms")),
         max_compaction_lag_ms=max_compaction_lag_ms,
         cleaner_keys_max=int(
             broker_settings.log_cleaner_dedupe_buffer_size
             // OFFSET_MAP_ENTRY_BYTES
             * broker_settings.log_cleaner_io_buffer_load_factor
         ),
-        delete_retention_ms=int(config_text("delete.retention.ms")),
+        delete_retention_ms=int(text_of_config("delete.retention.ms")),
         codec=_CODEC_OF.get(codec),
-        codec_level=None if level is None else int(config_text(level)),
+        codec_level=None if level is None else int(text_of_config(level)),
         producer_id_expiration_ms=broker_settings.producer_id_expiration_ms,
         needs_verification=broker_settings.transaction_partition_verification_enable,
     )

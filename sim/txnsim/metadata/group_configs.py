@@ -99,7 +99,6 @@ def group_intervals(group_configs: Configs | None, settings: Settings) -> GroupI
 
 
 def share_intervals(group_configs: Configs | None, settings: Settings) -> GroupIntervals:
-    """The intervals of a share group with these configs."""
     intervals = GroupIntervals(
         settings.group_share_session_timeout_ms,
         settings.group_share_heartbeat_interval_ms,
@@ -192,7 +191,6 @@ class DeadLetterConfigs(NamedTuple):
 
 
 def dead_letter_configs(group_configs: Configs | None) -> DeadLetterConfigs:
-    """The dead letter configs of a share group."""
     if group_configs is None:
         return DeadLetterConfigs()
     return DeadLetterConfigs(
@@ -255,7 +253,7 @@ def streams_configs(group_configs: Configs | None, settings: Settings) -> Stream
     tags_text = own_configs.get(
         f"streams.{RACK_TAGS}", settings.group_streams_rack_aware_assignment_tags
     )
-    tags = ",".join(tag.strip() for tag in tags_text.split(","))
+    joined_tags = ",".join(tag.strip() for tag in tags_text.split(","))
     assignor: AssignorConfigs = ((STANDBYS, str(standby_count)),)
     return StreamsConfigs(
         intervals=GroupIntervals(
@@ -273,7 +271,7 @@ def streams_configs(group_configs: Configs | None, settings: Settings) -> Stream
         initial_delay_ms=number(
             "initial.rebalance.delay.ms", settings.group_streams_initial_rebalance_delay_ms
         ),
-        assignor=(*assignor, (RACK_TAGS, tags)) if tags else assignor,
+        assignor=(*assignor, (RACK_TAGS, joined_tags)) if joined_tags else assignor,
     )
 
 
@@ -351,8 +349,10 @@ def _out_of_bounds(
         return None
     names_the_broken_bound = not release_rules.group_configs_tell_bounds
     if names_the_broken_bound:
-        comparison, bound_name = ("greater", minimum_name) if is_too_low else ("less", maximum_name)
-        return f"{config_name} must be {comparison} than or equal to {bound_name}"
+        comparison_word, bound_name = (
+            ("greater", minimum_name) if is_too_low else ("less", maximum_name)
+        )
+        return f"{config_name} must be {comparison_word} than or equal to {bound_name}"
     if minimum is None:
         return f"{config_name} must be less than or equal to {maximum}"
     if maximum is None:
@@ -368,8 +368,8 @@ def _setting_value(config_name: str, settings: Settings) -> int | None:
 _TWICE: Final = "must not contain duplicate tag keys."
 
 
-def _has_duplicates(tags: str) -> bool:
-    tag_names = elements(tags)
+def _has_duplicates(joined_tags: str) -> bool:
+    tag_names = elements(joined_tags)
     return len(set(tag_names)) < len(tag_names)
 
 
@@ -396,9 +396,10 @@ def settings_complaints(settings: Settings) -> Iterator[tuple[tuple[str, str], s
             yield (lower_name, upper_name), message_text
 
     for group_kind in _GROUP_KINDS:
-        for setting in _OF_MEMBERS:
+        for setting_name in _OF_MEMBERS:
             own_name, minimum_name, maximum_name = (
-                f"group.{group_kind}.{bound_kind}{setting}" for bound_kind in ("", "min.", "max.")
+                f"group.{group_kind}.{bound_kind}{setting_name}"
+                for bound_kind in ("", "min.", "max.")
             )
             yield from at_most(
                 minimum_name, maximum_name, f"{maximum_name} must be {_ABOVE} {minimum_name}"
@@ -410,7 +411,7 @@ def settings_complaints(settings: Settings) -> Iterator[tuple[tuple[str, str], s
                 own_name, maximum_name, f"{own_name} must be {_BELOW} {maximum_name}"
             )
         session_name, heartbeat_name = (
-            f"group.{group_kind}.{setting}" for setting in _OF_MEMBERS[:2]
+            f"group.{group_kind}.{setting_name}" for setting_name in _OF_MEMBERS[:2]
         )
         if int(_setting_value(heartbeat_name, settings) or 0) >= int(
             _setting_value(session_name, settings) or 0
@@ -419,14 +420,17 @@ def settings_complaints(settings: Settings) -> Iterator[tuple[tuple[str, str], s
                 (heartbeat_name, session_name),
                 f"{heartbeat_name} must be less than {session_name}",
             )
-    for setting in _OF_SHARES:
+    for setting_name in _OF_SHARES:
         own_name, minimum_name, maximum_name = (
-            f"group.share.{bound_kind}{setting}" for bound_kind in ("", "min.", "max.")
+            f"group.share.{bound_kind}{setting_name}" for bound_kind in ("", "min.", "max.")
         )
         yield from at_most(minimum_name, own_name, f"{own_name} must be {_ABOVE} {minimum_name}")
         yield from at_most(own_name, maximum_name, f"{maximum_name} must be {_ABOVE} {own_name}")
-    for setting in ("standby.replicas", "warmup.replicas"):
-        own_name, maximum_name = f"group.streams.num.{setting}", f"group.streams.max.{setting}"
+    for setting_name in ("standby.replicas", "warmup.replicas"):
+        own_name, maximum_name = (
+            f"group.streams.num.{setting_name}",
+            f"group.streams.max.{setting_name}",
+        )
         yield from at_most(own_name, maximum_name, f"{own_name} must be {_BELOW} {maximum_name}")
     own_name, minimum_name = (
         f"group.streams.{bound_kind}task.offset.interval.ms" for bound_kind in ("", "min.")

@@ -101,7 +101,7 @@ class Topics(dict[str, TopicImage]):
     from, so that a change of one topic does not require a look at all others (Kafka's TopicsDelta).
     """
 
-    __slots__ = ("_before", "_changed", "_mark")
+    __slots__ = ("_before", "_changed_names", "_mark")
 
     def __init__(
         self,
@@ -114,12 +114,12 @@ class Topics(dict[str, TopicImage]):
         super().__init__(topics)
         self._mark = object()
         self._before = old_topics._mark if isinstance(old_topics, Topics) else None
-        self._changed = changed_names
+        self._changed_names = changed_names
 
     def changed_since(self, old_topics: Mapping[str, TopicImage]) -> tuple[str, ...]:
         """Names of deleted topics, then of new or changed topics in order."""
         if isinstance(old_topics, Topics) and old_topics._mark is self._before:
-            return self._changed
+            return self._changed_names
         return (
             *(topic_name for topic_name in old_topics if topic_name not in self),
             *(
@@ -166,7 +166,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
             return None
         return topic.partitions[topic_partition.partition]
 
-    def existing(self, topic_names: AbstractSet[str] | Mapping[str, object]) -> list[str]:
+    def existing_topics(self, topic_names: AbstractSet[str] | Mapping[str, object]) -> list[str]:
         """The names that existing topics have; iterates over the smaller side."""
         image_topics = self.topics
         if len(topic_names) > len(image_topics):
@@ -250,11 +250,11 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
 
     def without_topic(self, topic_name: str) -> ClusterImage:
         topics = Topics(self.topics, old_topics=self.topics, changed_names=(topic_name,))
-        topic_names = dict(self.topic_names)
-        del topic_names[topics.pop(topic_name).topic_id]
+        name_by_topic_id = dict(self.topic_names)
+        del name_by_topic_id[topics.pop(topic_name).topic_id]
         return self._next_image(
             topics=topics,
-            topic_names=topic_names,
+            topic_names=name_by_topic_id,
         )
 
     def with_partition(
@@ -331,10 +331,10 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         """The image with the quotas of these entities replaced; an entity without quotas is
         removed.
         """
-        quotas = dict(self.client_quotas)
+        limits_by_entity = dict(self.client_quotas)
         for entity in changed_quotas:
-            quotas.pop(entity, None)
-        quotas.update(
+            limits_by_entity.pop(entity, None)
+        limits_by_entity.update(
             {
                 entity: dict(entity_quotas)
                 for entity, entity_quotas in changed_quotas.items()
@@ -342,7 +342,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
             }
         )
         return msgspec.structs.replace(
-            self, offset=self.offset + len(changed_quotas), client_quotas=quotas
+            self, offset=self.offset + len(changed_quotas), client_quotas=limits_by_entity
         )
 
     def with_acls(self, acls: Acls) -> ClusterImage:
@@ -352,7 +352,6 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         return self._next_image(acls=acls)
 
     def with_scram(self, scram: Credentials) -> ClusterImage:
-        """The image with those SCRAM credentials."""
         return self._next_image(scram=scram)
 
     def _topics_with(self, topics: Mapping[str, TopicImage]) -> Topics:

@@ -117,16 +117,20 @@ def _finish_reassignment(placement: Placement, isr: Brokers) -> tuple[Placement,
     """Replicas and ISR after the reassignment has completed, or unchanged if it can't complete yet
     (PartitionReassignmentReplicas.maybeCompleteReassignment).
     """
-    removing, adding = placement.removing, placement.adding
-    if not removing and not adding:
+    removing_replicas, adding_replicas = placement.removing, placement.adding
+    if not removing_replicas and not adding_replicas:
         return placement, isr
-    kept_isr = tuple(replica for replica in isr if replica not in removing)
-    kept_replicas = tuple(replica for replica in placement.replicas if replica not in removing)
+    kept_isr = tuple(replica for replica in isr if replica not in removing_replicas)
+    kept_replicas = tuple(
+        replica for replica in placement.replicas if replica not in removing_replicas
+    )
     # At least one replica has to stay in sync. New replicas may lag: all of them must be in sync.
     is_complete = (
-        bool(kept_replicas) and (bool(kept_isr) or not removing) and set(adding) <= set(kept_isr)
+        bool(kept_replicas)
+        and (bool(kept_isr) or not removing_replicas)
+        and set(adding_replicas) <= set(kept_isr)
     )
-    if len(adding) < len(removing):
+    if len(adding_replicas) < len(removing_replicas):
         # Fewer replicas than before: the ISR must not get smaller than it has to.
         is_complete = is_complete and set(kept_replicas) <= set(kept_isr)
     return (Placement(replicas=kept_replicas), kept_isr) if is_complete else (placement, isr)
@@ -165,15 +169,15 @@ def _elect(
     for candidate in candidates:
         if may_lead(candidate):
             return _ElectionResult(leader=candidate)
-    last_elr = partition.last_known_elr
+    last_known_elr = partition.last_known_elr
     if (
         partition_change.has_elr
         and not isr
         and not elr
-        and len(last_elr) == 1
-        and partition_change.is_acceptable(last_elr[0])
+        and len(last_known_elr) == 1
+        and partition_change.is_acceptable(last_known_elr[0])
     ):
-        return _ElectionResult(leader=last_elr[0], is_unclean=True)
+        return _ElectionResult(leader=last_known_elr[0], is_unclean=True)
     if partition_change.election is Election.UNCLEAN:
         for replica in replicas:
             if partition_change.is_acceptable(replica):

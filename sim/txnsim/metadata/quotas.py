@@ -73,9 +73,9 @@ class QuotaFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Whether an entity with further kinds does not match."""
 
 
-def entity_of(pairs: Iterable[tuple[str, str | None]]) -> Entity:
+def entity_of(kinds_and_names: Iterable[tuple[str, str | None]]) -> Entity:
     """An entity with its kinds in order; if a kind is repeated, the last name counts."""
-    names_by_kind = dict(pairs)
+    names_by_kind = dict(kinds_and_names)
     ordered_kinds = tuple(
         (entity_kind, names_by_kind.pop(entity_kind))
         for entity_kind in _KIND_ORDER

@@ -50,10 +50,10 @@ def _metric_and_old_name(metric: table.Metric) -> Iterator[table.Metric]:
 def _metric_family(metric: table.Metric, readings: Iterable[Reading]) -> Metric:
     if metric.kind is MetricKind.HISTOGRAM:
         histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-        bounds_in_unit = (round(bound / metric.divisor, 9) for bound in metric.bounds)
-        bounds = [*map(floatToGoString, bounds_in_unit), "+Inf"]
+        bounds_in_unit = (round(upper_bound / metric.divisor, 9) for upper_bound in metric.bounds)
+        upper_bounds = [*map(floatToGoString, bounds_in_unit), "+Inf"]
         for reading in readings:
-            buckets = list(zip(bounds, reading.counts, strict=True))
+            buckets = list(zip(upper_bounds, reading.counts, strict=True))
             histogram.add_metric(reading.labels, buckets, reading.value / metric.divisor)
         return histogram
     family_type = GaugeMetricFamily if metric.kind is MetricKind.GAUGE else CounterMetricFamily

@@ -144,10 +144,10 @@ def _totals_of(api_key: int, meters_by_version: dict[int, ApiMeter]) -> ApiTotal
         version: sum(meter.total_counts) for version, meter in meters_by_version.items()
     }
     meters = list(meters_by_version.values())
-    errors: dict[int, int] = {}
+    count_by_error: dict[int, int] = {}
     for meter in meters:
         for error, request_or_error_count in meter.errors.items():
-            errors[error] = errors.get(error, 0) + request_or_error_count
+            count_by_error[error] = count_by_error.get(error, 0) + request_or_error_count
     remote_counts = _column_sums(meter.remote_counts for meter in meters)
     # Requests without a wait are not counted one by one.
     remote_counts[0] += sum(request_counts.values()) - sum(remote_counts)
@@ -158,7 +158,7 @@ def _totals_of(api_key: int, meters_by_version: dict[int, ApiMeter]) -> ApiTotal
             for version, request_or_error_count in request_counts.items()
             if request_or_error_count
         },
-        errors=errors,
+        errors=count_by_error,
         total_counts=tuple(_column_sums(meter.total_counts for meter in meters)),
         total_ns=sum(meter.total_ns for meter in meters),
         remote_counts=tuple(remote_counts),

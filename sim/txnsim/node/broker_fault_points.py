@@ -48,10 +48,15 @@ class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
         self.is_stopped = True
 
     async def verdict(
-        self, point: FaultPoint, subject: Subject = NO_SUBJECT, *, kind: str = "", role: str = ""
+        self,
+        point: FaultPoint,
+        subject: Subject = NO_SUBJECT,
+        *,
+        kind: str = "",
+        role_name: str = "",
     ) -> FaultEffect | None:
         """Wait for the verdict of the fault rules; None to proceed."""
-        verdict_or_wait = self._cross(point, subject, kind, role)
+        verdict_or_wait = self._cross(point, subject, kind, role_name)
         return (
             verdict_or_wait
             if verdict_or_wait is None or isinstance(verdict_or_wait, FaultEffect)
@@ -65,13 +70,13 @@ class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
         subject: Subject = NO_SUBJECT,
         *,
         kind: str = "",
-        role: str = "",
+        role_name: str = "",
     ) -> None:
         """Call ``on_verdict`` with the verdict, synchronously unless a fault holds the step."""
         if not self.is_armed:
             on_verdict(None)
             return
-        verdict_or_wait = self._cross(point, subject, kind, role)
+        verdict_or_wait = self._cross(point, subject, kind, role_name)
         if verdict_or_wait is None or isinstance(verdict_or_wait, FaultEffect):
             on_verdict(verdict_or_wait)
             return
@@ -82,7 +87,7 @@ class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _cross(
-        self, point: FaultPoint, subject: Subject, kind: str, role: str
+        self, point: FaultPoint, subject: Subject, kind: str, role_name: str
     ) -> FaultEffect | Awaitable[FaultEffect] | None:
         self._number += 1
         return self.network.interceptor.cross(
@@ -95,16 +100,16 @@ class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
                 correlation_id=self._number,
                 subject=subject,
                 kind=kind,
-                role=role,
+                role=role_name,
             )
         )
 
     def _on_release(
-        self, verdict: FaultEffect | None, error: BaseException | None, on_verdict: Then
+        self, fault_effect: FaultEffect | None, error: BaseException | None, on_verdict: Then
     ) -> None:
         if error is None:
             if not self.is_stopped:
-                on_verdict(verdict)
+                on_verdict(fault_effect)
         elif not isinstance(error, asyncio.CancelledError):
             raise error
 
@@ -132,13 +137,13 @@ def timer_gate(fault_points: BrokerFaultPoints) -> TimerGate:
     return gate
 
 
-def is_lost(verdict: FaultEffect | None) -> bool:
+def is_lost(fault_effect: FaultEffect | None) -> bool:
     """Whether a fault drops the step."""
-    return verdict is not None and verdict.outcome is SubmitOutcome.DROP
+    return fault_effect is not None and fault_effect.outcome is SubmitOutcome.DROP
 
 
-def error_in(verdict: FaultEffect | None) -> int:
+def error_in(fault_effect: FaultEffect | None) -> int:
     """The error code that the fault injects; 0 if it injects none."""
-    if verdict is None or verdict.outcome is not SubmitOutcome.ERROR:
+    if fault_effect is None or fault_effect.outcome is not SubmitOutcome.ERROR:
         return 0
-    return verdict.error
+    return fault_effect.error

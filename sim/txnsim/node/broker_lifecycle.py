@@ -143,27 +143,27 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
             lambda answer: self._on_heartbeat(answer, command)
         )
 
-    def _on_registration(self, answer: Pending[BrokerRegistrationReply]) -> None:
+    def _on_registration(self, pending_answer: Pending[BrokerRegistrationReply]) -> None:
         self._is_request_in_flight = False
         if self.is_stopped:
             return
-        if not self._has_reply(answer, "registration"):
+        if not self._has_reply(pending_answer, "registration"):
             return
-        self.broker_epoch = answer.result().broker_epoch
+        self.broker_epoch = pending_answer.result().broker_epoch
         _log.info("broker.registered", broker=self.broker_id, epoch=self.broker_epoch)
         self._schedule(SOON_MS)
         assert self._on_registered is not None
         self._on_registered(self.broker_epoch)
 
     def _on_heartbeat(
-        self, answer: Pending[BrokerHeartbeatReply], command: BrokerHeartbeatCommand
+        self, pending_answer: Pending[BrokerHeartbeatReply], command: BrokerHeartbeatCommand
     ) -> None:
         self._is_request_in_flight = False
         if self.is_stopped:
             return
-        if not self._has_reply(answer, "heartbeat"):
+        if not self._has_reply(pending_answer, "heartbeat"):
             return
-        reply = answer.result()
+        reply = pending_answer.result()
         self.is_fenced = reply.is_fenced
         self.is_failure_known = command.has_failed_directory
         if reply.should_shut_down:
@@ -184,16 +184,16 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
 
     def _has_reply(
         self,
-        answer: Pending[BrokerRegistrationReply] | Pending[BrokerHeartbeatReply],
+        pending_answer: Pending[BrokerRegistrationReply] | Pending[BrokerHeartbeatReply],
         request_name: str,
     ) -> bool:
         """Whether the controller granted the request; if not, schedules a retry."""
-        error = answer.exception()
-        if error is None and answer.result().error == ErrorCode.none:
+        error = pending_answer.exception()
+        if error is None and pending_answer.result().error == ErrorCode.none:
             return True
         if error is not None and not isinstance(error, PeerError):
             raise error
-        failure = error or ErrorCode(answer.result().error).name
+        failure = error or ErrorCode(pending_answer.result().error).name
         _log.info("broker.not_granted", broker=self.broker_id, what=request_name, why=str(failure))
         self._is_soon = False  # never at once after a failure
         self._schedule(self.settings.broker_heartbeat_interval_ms)

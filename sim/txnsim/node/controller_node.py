@@ -167,7 +167,7 @@ class ControllerNode:
         registration_epoch = image.brokers[broker_id].epoch
         state = self._sessions.next_state(
             command,
-            registered_at=registration_epoch,
+            registration_offset=registration_epoch,
             is_leader=lambda: leads_any_partition(image, broker_id),
         )
         state_before = self._sessions.state(broker_id)
@@ -219,7 +219,7 @@ class ControllerNode:
                 self._fence_expired_brokers, clock.monotonic_ms() + delay_ms, _advanced_ms(clock)
             )
             # Heartbeats that are due as well come first.
-            at_turn_end = self._environment.tasks.at_turn_end
+            at_turn_end = self._environment.tasks.run_at_turn_end
             self._session_timer = clock.call_at(
                 clock.now_ms() + delay_ms, partial(at_turn_end, end_sessions)
             )
@@ -299,7 +299,7 @@ class ControllerNode:
             yield
             return
         event_data = {"timer": timer_name, "waited_ms": waited_ms}
-        old_cause = tracer.caused_by(
+        old_cause = tracer.set_cause(
             tracer.emit(
                 "timer.fire", f"broker/{CONTROLLER_ID}", parents=(NO_CAUSE,), data=event_data
             )
@@ -307,7 +307,7 @@ class ControllerNode:
         try:
             yield
         finally:
-            tracer.caused_by(old_cause)
+            tracer.set_cause(old_cause)
 
     def _trace_state(self, broker_id: BrokerId, state: BrokerState) -> None:
         tracer = self._environment.tracer

@@ -31,7 +31,7 @@ run.
 """
 
 
-class Load(Protocol):
+class LoadFunction(Protocol):
     """The function that performs a load."""
 
     def __call__(self, *, is_readable: bool) -> Iterator[int]:
@@ -54,19 +54,19 @@ class CoordinatorLoading(msgspec.Struct, kw_only=True, eq=False):
     _timers: dict[int, TimerHandle] = {}
     _is_stopped: bool = False
 
-    def load(self, topic_partition: TopicPartition, start_read: Load) -> None:
+    def load(self, topic_partition: TopicPartition, make_load: LoadFunction) -> None:
         """Load the log, at once if nothing delays it: as much as one slice allows is read before
         this returns.
         """
         if self.min_ms == 0:
-            self._cross(topic_partition, start_read)
+            self._cross(topic_partition, make_load)
             return
         self._last_number += 1
         load_number = self._last_number
 
         def after_a_while() -> None:
             self._timers.pop(load_number, None)
-            self._cross(topic_partition, start_read)
+            self._cross(topic_partition, make_load)
 
         self._timers[load_number] = self.clock.call_later(self.min_ms, after_a_while)
 
@@ -78,17 +78,17 @@ class CoordinatorLoading(msgspec.Struct, kw_only=True, eq=False):
         self._timers.clear()
         self._waiting_loads.clear()
 
-    def _cross(self, topic_partition: TopicPartition, start_read: Load) -> None:
+    def _cross(self, topic_partition: TopicPartition, make_load: LoadFunction) -> None:
         self.fault_points.go_on(
-            lambda verdict: self._on_fault_verdict(verdict, start_read),
+            lambda verdict: self._on_fault_verdict(verdict, make_load),
             FaultPoint.COORDINATOR_LOAD,
             Subject(partitions=(topic_partition,)),
         )
 
-    def _on_fault_verdict(self, verdict: FaultEffect | None, start_read: Load) -> None:
-        if self._is_stopped or is_lost(verdict):
+    def _on_fault_verdict(self, fault_effect: FaultEffect | None, make_load: LoadFunction) -> None:
+        if self._is_stopped or is_lost(fault_effect):
             return
-        self._waiting_loads.append(start_read(is_readable=not error_in(verdict)))
+        self._waiting_loads.append(make_load(is_readable=not error_in(fault_effect)))
         self._start_reading()
 
     def _start_reading(self) -> None:
@@ -112,5 +112,5 @@ class CoordinatorLoading(msgspec.Struct, kw_only=True, eq=False):
         self._is_reading = False
         if error is not None and not isinstance(error, asyncio.CancelledError):
             # One log that can't be read keeps no other one waiting.
-            self.tasks.soon(self._start_reading)
+            self.tasks.run_soon(self._start_reading)
             raise error

@@ -41,7 +41,7 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
     clock: Clock
     _held_image: ClusterImage | None = None
     _next_image: ClusterImage | None = None
-    _taken_up: Pending[None] | None = None
+    _pending_intake: Pending[None] | None = None
     """Pending while an image is being applied in slices."""
 
     def receive(self, image: ClusterImage) -> None:
@@ -59,16 +59,16 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
         else:
             self._take_up(image)
 
-    async def up_to_date(self) -> None:
+    async def wait_until_up_to_date(self) -> None:
         """Wait for images that are being applied in slices, but not for those that a
         fault holds.
         """
-        while self._taken_up is not None:
-            await self._taken_up
+        while self._pending_intake is not None:
+            await self._pending_intake
 
-    def _on_fault_verdict(self, image: ClusterImage, verdict: FaultEffect | None) -> None:
+    def _on_fault_verdict(self, image: ClusterImage, fault_effect: FaultEffect | None) -> None:
         self._held_image = None
-        if not is_lost(verdict):
+        if not is_lost(fault_effect):
             self._take_up(image)
         self._receive_next()
 
@@ -82,7 +82,7 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
             for _ in self.take_up(image):
                 pass
             return
-        self._held_image, self._taken_up = image, Pending(self.fault_points.tasks)
+        self._held_image, self._pending_intake = image, Pending(self.fault_points.tasks)
         self.fault_points.tasks.drive(
             self._take_up_in_slices(image), self._on_taken_up, name="taking up metadata"
         )
@@ -96,9 +96,9 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
                     return
 
     def _on_taken_up(self, _: object, error: BaseException | None) -> None:
-        taken_up, self._taken_up, self._held_image = self._taken_up, None, None
-        if taken_up is not None:
-            taken_up.resolve(None)
+        pending_intake, self._pending_intake, self._held_image = self._pending_intake, None, None
+        if pending_intake is not None:
+            pending_intake.resolve(None)
         if error is not None and not isinstance(error, asyncio.CancelledError):
             raise error
         if not self.fault_points.is_stopped:

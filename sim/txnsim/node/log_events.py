@@ -29,23 +29,23 @@ class LogEvents:
         """Traces that the log starts at a later offset, with the producers whose transactions are
         still open.
         """
-        bounds = {"to": log.log_start_offset, "lso": log.last_stable_offset}
+        bound_offsets = {"to": log.log_start_offset, "lso": log.last_stable_offset}
         open_producers = {
             "open": [producer.producer_id for producer in log.producers.open_producers()],
             "reason": reason,
         }
-        self._emit("log.start", log, {**bounds, **open_producers})
+        self._emit("log.start", log, {**bound_offsets, **open_producers})
 
     def trace_expiry(self, log: PartitionLog, producer_ids: Iterable[int]) -> None:
         """Traces that idle producers were forgotten."""
         for producer_id in producer_ids:
             self._emit("pid.expire", log, {"pid": producer_id, "rule": "producer.expires"})
 
-    def timer(self, name: str, waited_ms: int) -> int:
+    def trace_timer(self, name: str, waited_ms: int) -> int:
         """Trace a timer that found work as the current cause; returns the previous cause."""
         tracer, data = self.tracer, {"timer": name, "waited_ms": waited_ms}
-        fired = tracer.emit("timer.fire", self.broker, parents=(NO_CAUSE,), data=data)
-        return tracer.caused_by(fired)
+        timer_event = tracer.emit("timer.fire", self.broker, parents=(NO_CAUSE,), data=data)
+        return tracer.set_cause(timer_event)
 
     def _emit(self, kind: str, log: PartitionLog, data: dict[str, object]) -> None:
         name = str(log.topic_partition)

@@ -36,7 +36,7 @@ ABORTED_RANGE: Final = "aborted-range"
 PRODUCER_SNAPSHOT: Final = "producer-snapshot"
 
 
-class Durable(msgspec.Struct, frozen=True, gc=False):
+class DurablePart(msgspec.Struct, frozen=True, gc=False):
     """The flushed part of a log before an append."""
 
     recovery_point: int
@@ -73,7 +73,9 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
         fault_points = self.fault_points
         if fault_points.is_armed:
             error = error_in(
-                await fault_points.verdict(FaultPoint.LOG_APPEND, subject, kind=kind, role=role)
+                await fault_points.verdict(
+                    FaultPoint.LOG_APPEND, subject, kind=kind, role_name=role
+                )
             )
             if error:
                 return ErrorCode(error)
@@ -96,49 +98,52 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
 
     # Behind an append
 
-    def durable(self, log: PartitionLog) -> Durable:
+    def durable_part(self, log: PartitionLog) -> DurablePart:
         """The flushed part of the log before an append, to be passed to ``after_append``."""
-        return Durable(log.local.recovery_point, log.producers.newest_snapshot_offset)
+        return DurablePart(log.local.recovery_point, log.producers.newest_snapshot_offset)
 
     def after_append(
         self,
         log: PartitionLog,
-        durable_before: Durable,
+        durable_before: DurablePart,
         *,
         role: str = LEADER,
-        aborted_at: int | None = None,
+        abort_marker_offset: int | None = None,
         producer_id: int | None = None,
     ) -> None:
         """Ask the fault rules about the index entries and the flush that came with an append, and
-        undo what they forbid. ``aborted_at`` is the offset of the batch, if it is an ABORT marker.
+        undo what they forbid. ``abort_marker_offset`` is the offset of the batch, if it is an ABORT
+        marker.
         """
         if not self.fault_points.is_armed:
             return
         topic_partition = log.topic_partition
-        if aborted_at is not None and aborted_at in log.local.index:
+        if abort_marker_offset is not None and abort_marker_offset in log.local.index:
             self.fault_points.go_on(
-                lambda verdict: log.local.index.remove(aborted_at) if is_lost(verdict) else None,
+                lambda verdict: (
+                    log.local.index.remove(abort_marker_offset) if is_lost(verdict) else None
+                ),
                 FaultPoint.LOG_INDEX,
                 Subject(partitions=(topic_partition,), producer_id=producer_id, committed=False),
                 kind=ABORTED_RANGE,
-                role=role,
+                role_name=role,
             )
-        snapshot = log.producers.newest_snapshot_offset
-        if snapshot is not None and snapshot != durable_before.snapshot_offset:
+        snapshot_offset = log.producers.newest_snapshot_offset
+        if snapshot_offset is not None and snapshot_offset != durable_before.snapshot_offset:
             self.fault_points.go_on(
                 lambda verdict: (
-                    log.producers.snapshots.remove(snapshot) if is_lost(verdict) else None
+                    log.producers.snapshots.remove(snapshot_offset) if is_lost(verdict) else None
                 ),
                 FaultPoint.LOG_INDEX,
                 Subject(partitions=(topic_partition,)),
                 kind=PRODUCER_SNAPSHOT,
-                role=role,
+                role_name=role,
             )
         if log.local.recovery_point > durable_before.recovery_point:
             self._flush(log, topic_partition, durable_before.recovery_point, role)
 
     def after_replication(
-        self, log: PartitionLog, durable_before: Durable, batch: ReplicatedBatch
+        self, log: PartitionLog, durable_before: DurablePart, batch: ReplicatedBatch
     ) -> None:
         """Do the same as ``after_append``, for a follower."""
         is_abort = batch.is_marker and not batch.committed
@@ -146,7 +151,7 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
             log,
             durable_before,
             role=FOLLOWER,
-            aborted_at=batch.base_offset if is_abort else None,
+            abort_marker_offset=batch.base_offset if is_abort else None,
             producer_id=batch.producer_id,
         )
 
@@ -156,12 +161,12 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
         flushed_end = log.local.recovery_point
         log.local.lose_flush(recovery_before)
 
-        def flush(verdict: FaultEffect | None) -> None:
-            if error_in(verdict):
+        def flush(fault_effect: FaultEffect | None) -> None:
+            if error_in(fault_effect):
                 self.directory_failed()
-            elif not is_lost(verdict):
+            elif not is_lost(fault_effect):
                 log.local.flush_up_to(flushed_end)
 
         self.fault_points.go_on(
-            flush, FaultPoint.LOG_FLUSH, Subject(partitions=(topic_partition,)), role=role
+            flush, FaultPoint.LOG_FLUSH, Subject(partitions=(topic_partition,)), role_name=role
         )

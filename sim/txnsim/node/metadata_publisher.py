@@ -18,7 +18,7 @@ import msgspec
 from txnsim.controller import controller
 from txnsim.controller.controller import TopicToCreate
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.loggers import Logger, Retries
+from txnsim.loggers import FailureLog, Logger
 from txnsim.metadata.config_keys import ConfigKey, topic_configs
 from txnsim.metadata.configs import NO_BROKER
 from txnsim.metadata.image import ClusterImage, TopicImage
@@ -57,8 +57,8 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
     reaches: Callable[[BrokerId], bool] = lambda _: True
     """Whether the link from the controller to a broker is up."""
     _subscriptions: list[_Subscription] = []
-    _failed_creations: Retries = msgspec.field(
-        default_factory=lambda: Retries(_log, "topic.creation.refused", "topic")
+    _failed_creations: FailureLog = msgspec.field(
+        default_factory=lambda: FailureLog(_log, "topic.creation.refused", "topic")
     )
 
     # Images
@@ -124,7 +124,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
             topics,
             settings=self.settings,
             new_topic_id=self.new_topic_id,
-            keys=self._topic_configs(),
+            key_by_name=self._topic_configs(),
         )
         return self._publish_created(creation_outcomes, validate_only=validate_only)
 
@@ -144,7 +144,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
                     topics,
                     settings=self.settings,
                     new_topic_id=self.new_topic_id,
-                    keys=self._topic_configs(),
+                    key_by_name=self._topic_configs(),
                 )
             )
             if self.image is image or controller.is_decision_valid(

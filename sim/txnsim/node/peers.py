@@ -103,8 +103,8 @@ class Peers:
     """
 
     __slots__ = (
-        *("_broker_id", "_changes", "_fleet", "_list_offsets_version", "_network"),
-        *("_timeout_ms", "_versions", "replica_fetch_version"),
+        *("_broker_id", "_change_count", "_fleet", "_list_offsets_version", "_network"),
+        *("_timeout_ms", "_version_by_peer_and_api", "replica_fetch_version"),
     )
 
     def __init__(
@@ -119,8 +119,8 @@ class Peers:
         self._network: Network | _StoppedNetwork = network
         self._broker_id = broker_id
         self._timeout_ms = request_timeout_ms
-        self._versions: dict[tuple[BrokerId, int], int] = {}
-        self._changes = self._fleet.changes
+        self._version_by_peer_and_api: dict[tuple[BrokerId, int], int] = {}
+        self._change_count = self._fleet.changes
         self.replica_fetch_version = FOLLOWER_FETCH.levels[-1][1]
         """Version of Fetch that this broker sends as a follower."""
         self._list_offsets_version = FOLLOWER_LIST_OFFSETS.levels[-1][1]
@@ -298,17 +298,17 @@ class Peers:
     def version(self, broker_id: BrokerId, api_key: int) -> int:
         """The highest version that both sides support, as ApiVersions would show."""
         fleet = self._fleet
-        if self._changes != fleet.changes:
-            self._changes = fleet.changes
-            self._versions.clear()
-        version = self._versions.get((broker_id, api_key))
+        if self._change_count != fleet.changes:
+            self._change_count = fleet.changes
+            self._version_by_peer_and_api.clear()
+        version = self._version_by_peer_and_api.get((broker_id, api_key))
         if version is None:
             peer_release = (
                 fleet.controller if broker_id == CONTROLLER_ID else fleet.release_of(broker_id)
             )
-            own_version = fleet.highest(self._broker_id, api_key)
-            version = self._versions[broker_id, api_key] = min(
-                own_version, peer_release.highest(api_key)
+            own_version = fleet.highest_version(self._broker_id, api_key)
+            version = self._version_by_peer_and_api[broker_id, api_key] = min(
+                own_version, peer_release.highest_version(api_key)
             )
         return version
 
@@ -322,9 +322,9 @@ class _NoTaskRunner:
 
 
 def _disconnected_answer(reason: str) -> Pending[Any]:
-    answer: Pending[Any] = Pending(_NoTaskRunner())
-    answer.fail(PeerDisconnectedError(reason))
-    return answer
+    pending_answer: Pending[Any] = Pending(_NoTaskRunner())
+    pending_answer.fail(PeerDisconnectedError(reason))
+    return pending_answer
 
 
 def _without_transaction_versions(command: WriteTxnMarkersCommand) -> WriteTxnMarkersCommand:

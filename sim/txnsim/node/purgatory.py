@@ -39,9 +39,9 @@ class ParkedOperation(Pending[Any], kw_only=True, eq=False):
     """Time at which it began to wait, in nanoseconds of the stopwatch."""
     is_answered: bool = False
 
-    def answer(self, *, done: bool) -> None:
-        """Answer the operation: ``done`` is True if it was released, False at its deadline."""
-        self.resolve(done)
+    def answer(self, *, is_done: bool) -> None:
+        """Answer the operation: ``is_done`` is True if it was released, False at its deadline."""
+        self.resolve(is_done)
 
 
 class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
@@ -104,11 +104,11 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         """
         timeout_ms = operation.timeout_ms
         operation.parked_ns = self._stopwatch_ns()
-        same_timeout = self._by_timeout.get(timeout_ms)
-        if same_timeout is None:
-            same_timeout = self._by_timeout[timeout_ms] = {}
+        operations_of_timeout = self._by_timeout.get(timeout_ms)
+        if operations_of_timeout is None:
+            operations_of_timeout = self._by_timeout[timeout_ms] = {}
             self._arm_timer(timeout_ms, timeout_ms)
-        same_timeout[operation] = None
+        operations_of_timeout[operation] = None
         if len(operation.keys) > WIDE:
             self.wide_operations[operation] = None
         else:
@@ -133,9 +133,9 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
             self._check_later(key, is_released=False)
             return
         for operation in list(operations):
-            outcome = operation.check(key)
-            if outcome is not None and outcome is not False:
-                self._finish_operation(operation, partial(operation.resolve, outcome))
+            check_result = operation.check(key)
+            if check_result is not None and check_result is not False:
+                self._finish_operation(operation, partial(operation.resolve, check_result))
 
     def release(self, key: KeyT) -> None:
         """Answer all operations that wait for ``key`` (its leader has changed, its topic was
@@ -146,7 +146,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
             self._check_later(key, is_released=True)
             return
         for operation in operations:
-            self._finish_operation(operation, partial(operation.answer, done=True))
+            self._finish_operation(operation, partial(operation.answer, is_done=True))
 
     def release_all(self) -> None:
         """Answer all operations, because the broker stops."""
@@ -154,7 +154,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
             operation for operations in self.parked.values() for operation in operations
         )
         for operation in [*self.wide_operations, *indexed_operations]:
-            self._finish_operation(operation, partial(operation.answer, done=True))
+            self._finish_operation(operation, partial(operation.answer, is_done=True))
 
     def pace(self) -> Pace:
         """A new pace for work in slices."""
@@ -168,11 +168,11 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         return len(indexed_operations) + len(self.wide_operations)
 
     def _finish_operation(
-        self, operation: ParkedOperation, answer: Callable[[], object] | None
+        self, operation: ParkedOperation, give_answer: Callable[[], object] | None
     ) -> None:
-        same_timeout = self._by_timeout.get(operation.timeout_ms)
-        if same_timeout is not None:
-            same_timeout.pop(operation, None)
+        operations_of_timeout = self._by_timeout.get(operation.timeout_ms)
+        if operations_of_timeout is not None:
+            operations_of_timeout.pop(operation, None)
         if len(operation.keys) > WIDE:
             self.wide_operations.pop(operation, None)
         else:
@@ -182,9 +182,9 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
                     operations.pop(operation, None)
                     if not operations:
                         del self.parked[key]
-        if answer is not None and not operation.is_answered:
+        if give_answer is not None and not operation.is_answered:
             operation.is_answered = True
-            self.tasks.soon(answer)
+            self.tasks.run_soon(give_answer)
 
     def _waiting_for(self, key: KeyT) -> list[ParkedOperation]:
         return [
@@ -215,33 +215,33 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
                         self._late_answer(operation, key, is_released=bool(is_released))
                     if pace.has_done(LOOK_ELEMENTS):
                         await pace.yield_turn()
-                touched_meanwhile = self._late_keys.pop(key)
-                if touched_meanwhile is not None:  # touched meanwhile
-                    self._late_keys[key] = touched_meanwhile
+                was_touched = self._late_keys.pop(key)
+                if was_touched is not None:  # touched meanwhile
+                    self._late_keys[key] = was_touched
         finally:
             self._late_keys.clear()
 
     def _late_answer(self, operation: ParkedOperation, key: KeyT, *, is_released: bool) -> None:
         if is_released:
-            self._finish_operation(operation, partial(operation.answer, done=True))
+            self._finish_operation(operation, partial(operation.answer, is_done=True))
             return
-        outcome = operation.check(key)
-        if outcome is not None and outcome is not False:
-            self._finish_operation(operation, partial(operation.resolve, outcome))
+        check_result = operation.check(key)
+        if check_result is not None and check_result is not False:
+            self._finish_operation(operation, partial(operation.resolve, check_result))
 
     def _arm_timer(self, timeout_ms: float, delay_ms: float) -> None:
         self._clock.call_later(delay_ms, lambda: self._expire_operations(timeout_ms))
 
     def _expire_operations(self, timeout_ms: float) -> None:
-        same_timeout = self._by_timeout[timeout_ms]
+        operations_of_timeout = self._by_timeout[timeout_ms]
         now_ms = self._clock.monotonic_ms()
-        for operation in list(islice(same_timeout, AT_ONCE)):
+        for operation in list(islice(operations_of_timeout, AT_ONCE)):
             left_ms = self._clock.ms_of(operation.parked_ns) + timeout_ms - now_ms
             if left_ms > 0:
                 self._arm_timer(timeout_ms, left_ms)
                 return
-            self._finish_operation(operation, partial(operation.answer, done=False))
-        if same_timeout:
+            self._finish_operation(operation, partial(operation.answer, is_done=False))
+        if operations_of_timeout:
             self._arm_timer(timeout_ms, 0)
         else:
             del self._by_timeout[timeout_ms]

@@ -71,9 +71,9 @@ class Fleet:
             rules = msgspec.structs.replace(
                 release.rules,
                 **{
-                    switch: is_on
-                    for switch, is_on in self._rules.items()
-                    if switch not in _PROPOSED or not release.is_released
+                    rule_name: is_on
+                    for rule_name, is_on in self._rules.items()
+                    if rule_name not in _PROPOSED or not release.is_released
                 },
             )
             adjusted_release = self._adjusted_releases[release.name] = msgspec.structs.replace(
@@ -91,9 +91,9 @@ class Fleet:
         """The release that the controller runs."""
         return self.release_of(self.first)
 
-    def highest(self, broker_id: BrokerId, api_key: int) -> int:
+    def highest_version(self, broker_id: BrokerId, api_key: int) -> int:
         """Highest version of an API that a broker understands from another broker; -1 if none."""
-        return self.release_of(broker_id).highest(api_key)
+        return self.release_of(broker_id).highest_version(api_key)
 
     def complaint(self, release: Release, finalized_levels: Mapping[str, int]) -> str | None:
         """Kafka's reason why a broker of this release can't register in a cluster with these

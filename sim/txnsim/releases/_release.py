@@ -72,7 +72,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
         lowest, highest = version_range
         return max(lowest, self.refused_below.get(api_key, lowest)) <= api_version <= highest
 
-    def highest(self, api_key: int) -> int:
+    def highest_version(self, api_key: int) -> int:
         """Highest version of an API between brokers or to the controller; -1 if the release lacks
         the API.
         """

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 import msgspec
 
 from txnsim.log.config import LogConfig
-from txnsim.log.local_log import Allowance
+from txnsim.log.local_log import WriteAllowance
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.configs import log_config
 from txnsim.metadata.image import ClusterImage, TopicImage
@@ -31,7 +31,7 @@ class BrokerLogs(msgspec.Struct, eq=False):
     settings: Settings
     rules: Rules
     """Rules of the release that runs on this disk."""
-    allowance: Allowance | None = None
+    allowance: WriteAllowance | None = None
     """Bytes that all logs of the cluster may write until their size is checked."""
     _logs: dict[LogKey, PartitionLog] = {}
     _high_watermarks: dict[LogKey, int] = {}
@@ -65,7 +65,6 @@ class BrokerLogs(msgspec.Struct, eq=False):
         return log
 
     def config_of(self, image: ClusterImage, topic: TopicImage, broker_id: BrokerId) -> LogConfig:
-        """The config of a topic's logs on a broker."""
         return log_config(image, topic, self.settings, broker_id, release_rules=self.rules)
 
     def adopt_log(self, topic_id: uuid.UUID, log: PartitionLog, *, high_watermark: int) -> None:
@@ -100,14 +99,14 @@ class BrokerLogs(msgspec.Struct, eq=False):
     def _delete_logs(
         self, topic: TopicImage, partitions: Iterable[int]
     ) -> Generator[int, None, None]:
-        had_any = False
+        had_logs = False
         for partition in partitions:
             key = topic.topic_id, partition
             self._high_watermarks.pop(key, None)
             if self._logs.pop(key, None) is not None:
-                had_any = True
+                had_logs = True
                 yield 1
-        if had_any and not self.has_failed:
+        if had_logs and not self.has_failed:
             self.checkpoint_log_starts()
 
     # Stops and starts

@@ -96,8 +96,8 @@ class SessionlessPlan(msgspec.Struct, frozen=True, kw_only=True):
         """The partitions as the request names them."""
         return tuple(
             [
-                (topic, partition.topic_partition.partition)
-                for topic, partition in zip(self.topics, self.partitions, strict=True)
+                (topic, fetch_partition.topic_partition.partition)
+                for topic, fetch_partition in zip(self.topics, self.partitions, strict=True)
             ]
         )
 
@@ -123,7 +123,7 @@ class IncrementalPlan(msgspec.Struct, frozen=True, kw_only=True):
 FetchPlan = SessionlessPlan | OpeningPlan | IncrementalPlan
 
 
-class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
+class SessionResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a Fetch response, before it is encoded."""
 
     error: ErrorCode = ErrorCode.none
@@ -159,14 +159,14 @@ class CachedPartition(msgspec.Struct, eq=False):
         A name is looked up until it is found and then kept. When the id no longer stands for
         anything, a topic of that name is a different one.
         """
-        partition = self.request
-        if partition.naming is Naming.NO_NAME and topic_name is not None:
-            named_partition = TopicPartition(topic_name, partition.topic_partition.partition)
+        fetch_partition = self.request
+        if fetch_partition.naming is Naming.NO_NAME and topic_name is not None:
+            named_partition = TopicPartition(topic_name, fetch_partition.topic_partition.partition)
             self.request = msgspec.structs.replace(
-                partition, topic_partition=named_partition, naming=Naming.NAMED
+                fetch_partition, topic_partition=named_partition, naming=Naming.NAMED
             )
-        elif partition.naming is Naming.NAMED and topic_name is None:
-            self.request = msgspec.structs.replace(partition, naming=Naming.OTHER_TOPIC)
+        elif fetch_partition.naming is Naming.NAMED and topic_name is None:
+            self.request = msgspec.structs.replace(fetch_partition, naming=Naming.OTHER_TOPIC)
 
     def note_outcome(self, fetch_outcome: FetchOutcome) -> bool:
         """Remember an outcome; returns whether it is news for the reader
@@ -213,29 +213,31 @@ class Session:
         """Adds and changes partitions, then forgets some: a partition in both lists is forgotten
         (FetchSession.update).
         """
-        for key, partition in asked_partitions.items():
+        for key, fetch_partition in asked_partitions.items():
             cached_partition = self.partitions.get(key)
             if cached_partition is None:
-                self.partitions[key] = CachedPartition(partition)
+                self.partitions[key] = CachedPartition(fetch_partition)
             else:
-                cached_partition.replace_request(partition)
+                cached_partition.replace_request(fetch_partition)
             self._plan = None
         for key in forgotten_keys:
             if self.partitions.pop(key, None) is not None:
                 self._plan = None
 
     def fetch_plan(
-        self, topic_names: Mapping[uuid.UUID, str]
+        self, name_by_topic_id: Mapping[uuid.UUID, str]
     ) -> tuple[tuple[PartitionKey, ...], tuple[FetchPartition, ...]]:
         """All partitions in order. The plan is rebuilt only if partitions or topics have
         changed.
         """
-        if self._plan is None or self._topic_names is not topic_names:
+        if self._plan is None or self._topic_names is not name_by_topic_id:
             if self.names_topics_by_id:
                 for (topic, _), cached_partition in self.partitions.items():
-                    topic_name = topic_names.get(topic) if isinstance(topic, uuid.UUID) else None
+                    topic_name = (
+                        name_by_topic_id.get(topic) if isinstance(topic, uuid.UUID) else None
+                    )
                     cached_partition.resolve(topic_name)
-            self._topic_names = topic_names
+            self._topic_names = name_by_topic_id
             self._plan = (
                 tuple(self.partitions),
                 tuple([cached.request for cached in self.partitions.values()]),
@@ -382,7 +384,7 @@ class FetchSessions:
         return None if shard is None else shard.sessions.get(session_id)
 
     def plan(
-        self, request: SessionRequest, *, topic_names: Mapping[uuid.UUID, str], now_ms: int
+        self, request: SessionRequest, *, name_by_topic_id: Mapping[uuid.UUID, str], now_ms: int
     ) -> FetchPlan | ErrorCode:
         """The partitions to read for a request, or the error of the whole request
         (FetchManager.newContext).
@@ -419,32 +421,32 @@ class FetchSessions:
             return SessionlessPlan.from_request(request.partitions)
         shard.touch(session, now_ms)
         session.epoch = next_session_epoch(session.epoch)
-        keys, partitions = session.fetch_plan(topic_names)
+        keys, partitions = session.fetch_plan(name_by_topic_id)
         return IncrementalPlan(
             keys=keys, partitions=partitions, session=session, session_epoch=session.epoch
         )
 
     def conclude(
         self, plan: FetchPlan, fetch_outcomes: Sequence[FetchOutcome], *, now_ms: int
-    ) -> Conclusion:
+    ) -> SessionResponse:
         """The response, from the outcome of each planned partition."""
         fetch_results = list(zip(plan.keys, fetch_outcomes, strict=True))
         match plan:
             case IncrementalPlan():
                 session = plan.session
                 if session.epoch != plan.session_epoch:
-                    return Conclusion(
+                    return SessionResponse(
                         error=ErrorCode.invalid_fetch_session_epoch,
                         session_id=session.session_id,
                         results=[],
                     )
                 results_with_news = _sort_missing_last(session.results_with_news(fetch_results))
-                return Conclusion(session_id=session.session_id, results=results_with_news)
+                return SessionResponse(session_id=session.session_id, results=results_with_news)
             case SessionlessPlan():
-                return Conclusion(results=_sort_missing_last(fetch_results))
+                return SessionResponse(results=_sort_missing_last(fetch_results))
             case OpeningPlan():
                 fetch_results = _sort_missing_last(fetch_results)
-                return Conclusion(
+                return SessionResponse(
                     session_id=self._open_session(plan.request, fetch_results, now_ms),
                     results=fetch_results,
                 )

@@ -136,7 +136,7 @@ def _closed_segments(partition_index: int, replicas: Sequence[Replica]) -> Itera
         return
     last_stable_offset = log.last_stable_offset
     written_ms = 0
-    for segment in segments.inactive:
+    for segment in segments.inactive_segments:
         next_offset = segments.higher_base_offset(segment, last_stable_offset)
         if next_offset > last_stable_offset:
             return

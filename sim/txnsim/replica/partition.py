@@ -134,7 +134,7 @@ class LeaderPartition:
 
     # Data
 
-    def note_append(self, lag_and_now: MaxLagAndNow) -> bool:
+    def note_append(self, read_lag_and_now: MaxLagAndNow) -> bool:
         """Tell the followers that the log has new records; returns whether the high watermark has
         moved already.
         """
@@ -152,7 +152,7 @@ class LeaderPartition:
                     reader.answer_soon()
         if len(self.maximal_isr) > 1:
             return False
-        return self.advance_high_watermark(lag_and_now)
+        return self.advance_high_watermark(read_lag_and_now)
 
     def note_raised_log_start(self) -> None:
         """Tell the followers that records were deleted, so that they delete them, too."""
@@ -163,7 +163,7 @@ class LeaderPartition:
                 if reader.parked_request is not None and not reader.is_answer_due:
                     reader.answer_soon()
 
-    def advance_high_watermark(self, lag_and_now: MaxLagAndNow) -> bool:
+    def advance_high_watermark(self, read_lag_and_now: MaxLagAndNow) -> bool:
         """Move the high watermark as far as possible; returns whether it has moved
         (Partition.maybeIncrementLeaderHW).
         """
@@ -176,7 +176,7 @@ class LeaderPartition:
         awaited_replicas = self.maximal_isr
         followers = self.followers
         if len(awaited_replicas) <= len(followers):
-            awaited_replicas |= self._joining_replicas(*lag_and_now())
+            awaited_replicas |= self._joining_replicas(*read_lag_and_now())
         high_watermark = log.high_watermark
         for follower in followers.values():
             if (

@@ -20,7 +20,7 @@ REPLICA_SELECTORS: Final = (LEADER_SELECTOR, RACK_SELECTOR)
 
 
 def preferred_replica(
-    partition: LeaderPartition,
+    leader_partition: LeaderPartition,
     *,
     leader_id: BrokerId,
     brokers: Mapping[BrokerId, BrokerImage],
@@ -34,7 +34,7 @@ def preferred_replica(
     date last, then the one with the highest id.
 
     Args:
-        partition: The partition, which this broker leads.
+        leader_partition: The partition, which this broker leads.
         leader_id: This broker.
         brokers: The registered brokers; those that are fenced are in no rack.
         client_rack: The rack that the consumer is in.
@@ -48,8 +48,8 @@ def preferred_replica(
         return None
     candidates = [
         follower
-        for follower in partition.followers.values()
-        if follower.broker_id in partition.isr
+        for follower in leader_partition.followers.values()
+        if follower.broker_id in leader_partition.isr
         and follower.log_start_offset <= fetch_offset <= follower.log_end_offset
         and _rack_of(follower.broker_id, brokers) == client_rack
     ]

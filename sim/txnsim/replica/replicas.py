@@ -119,7 +119,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
 
     # Lookups
 
-    def leader(
+    def leader_log(
         self,
         topic_partition: TopicPartition,
         *,
@@ -133,7 +133,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             return self._checked_leader(topic_partition, current_leader_epoch)
         return log
 
-    def replica(
+    def replica_log(
         self, topic_partition: TopicPartition, *, current_leader_epoch: int = -1
     ) -> PartitionLog | Rejection:
         """The log, if this broker hosts a replica of the partition, else the error."""
@@ -160,17 +160,18 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
 
     def replica_count(self, topic_partition: TopicPartition) -> int:
         """Number of replicas of a led partition."""
-        partition = self.replicated.get(topic_partition)
-        return 1 if partition is None else len(partition.replicas)
+        leader_partition = self.replicated.get(topic_partition)
+        return 1 if leader_partition is None else len(leader_partition.replicas)
 
     def too_few_in_sync(self, topic_partition: TopicPartition) -> Rejection | None:
         """The error for acks=-1 if too few replicas are in sync, else None."""
-        partition = self.replicated.get(topic_partition)
-        if partition is None or not partition.is_under_min_isr:
+        leader_partition = self.replicated.get(topic_partition)
+        if leader_partition is None or not leader_partition.is_under_min_isr:
             return None
         return Rejection(
             error=ErrorCode.not_enough_replicas,
-            reason=f"{len(partition.isr)} replicas in sync, {partition.min_isr} demanded",
+            reason=f"{len(leader_partition.isr)} replicas in sync,"
+            f" {leader_partition.min_isr} demanded",
             rule="produce.too-few-in-sync",
         )
 
@@ -249,10 +250,10 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         """
         self.offline.update(self.hosted)
         self._led_offline.update(self.led)
-        unfollowed = tuple(self._followed)
-        for partition_map in (self.hosted, self.led, self.replicated, self._followed):
-            partition_map.clear()
-        return unfollowed
+        unfollowed_partitions = tuple(self._followed)
+        for value_by_partition in (self.hosted, self.led, self.replicated, self._followed):
+            value_by_partition.clear()
+        return unfollowed_partitions
 
     # Parts
 
@@ -345,17 +346,17 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         now_ms: int,
     ) -> None:
         topic_partition = log.topic_partition
-        partition = self.replicated.get(topic_partition)
-        if partition is None:
+        leader_partition = self.replicated.get(topic_partition)
+        if leader_partition is None:
             log.local.keep_tail()
-            partition = self.replicated[topic_partition] = LeaderPartition(
+            leader_partition = self.replicated[topic_partition] = LeaderPartition(
                 leader=self.broker_id,
                 log=log,
                 topic_id=topic.topic_id,
                 may_join=self._may_join_isr,
             )
-        partition.apply_image(partition_image, min_isr=min_isr, now_ms=now_ms)
-        leadership_changes.regrouped_partitions.append(partition)
+        leader_partition.apply_image(partition_image, min_isr=min_isr, now_ms=now_ms)
+        leadership_changes.regrouped_partitions.append(leader_partition)
 
     def _follow_leader(
         self,
@@ -368,15 +369,15 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         if self.led.pop(topic_partition, None) is not None:
             self.replicated.pop(topic_partition, None)
             leadership_changes.lost_partitions.append((topic_partition, partition.leader_epoch))
-        following = (partition.leader, partition.leader_epoch)
-        if self._followed.get(topic_partition) == following:
+        leader_and_epoch = (partition.leader, partition.leader_epoch)
+        if self._followed.get(topic_partition) == leader_and_epoch:
             return
         log.become_follower(partition.leader_epoch)
         if partition.leader == NO_LEADER:
             if self._followed.pop(topic_partition, None) is not None:
                 leadership_changes.unfollowed_partitions.append(topic_partition)
             return
-        self._followed[topic_partition] = following
+        self._followed[topic_partition] = leader_and_epoch
         leadership_changes.followed_replicas.append(
             FollowedReplica(
                 topic_id=topic.topic_id,
@@ -418,7 +419,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
     def _checked_leader(
         self, topic_partition: TopicPartition, current_leader_epoch: int
     ) -> PartitionLog | Rejection:
-        log = self.replica(topic_partition, current_leader_epoch=current_leader_epoch)
+        log = self.replica_log(topic_partition, current_leader_epoch=current_leader_epoch)
         if isinstance(log, Rejection) or topic_partition in self.led:
             return log
         return Rejection(

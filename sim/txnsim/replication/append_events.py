@@ -44,12 +44,12 @@ class _TracedLog:
     """What the trace remembers of one log."""
 
     __slots__ = (
-        "closed",
+        "closed_appends",
         "is_routine",
         "name",
         "node",
         "replicas",
-        "stable",
+        "stable_offset",
         "unreplicated_appends",
     )
 
@@ -62,9 +62,9 @@ class _TracedLog:
         """
         self.unreplicated_appends: deque[_PendingAppend] = deque(maxlen=PENDING_APPENDS_MAX)
         """Appends above the high watermark, in the order of their offsets."""
-        self.closed: dict[int, _PendingAppend] = {}
+        self.closed_appends: dict[int, _PendingAppend] = {}
         """First offset of a transaction -> its marker, for markers above the last stable offset."""
-        self.stable = 0
+        self.stable_offset = 0
         """The last stable offset as the trace last reported it; at first, the one at the start of
         this leader.
         """
@@ -80,12 +80,12 @@ class AppendEvents(LogEvents):
     nothing. So appends and markers are remembered until they are passed.
     """
 
-    __slots__ = ("_logs", "_names")
+    __slots__ = ("_logs", "_transactional_id_by_producer")
 
     def __init__(self, tracer: Tracer, broker: str) -> None:
         super().__init__(tracer, broker)
         self._logs: dict[TopicPartition, _TracedLog] = {}
-        self._names: dict[int, str] = {}
+        self._transactional_id_by_producer: dict[int, str] = {}
 
     def trace_leadership(
         self, log: PartitionLog, leader_epoch: LeaderEpoch, replica_count: int
@@ -100,14 +100,14 @@ class AppendEvents(LogEvents):
                 high watermark.
         """
         log_state = self._log_state(log.topic_partition)
-        log_state.stable, log_state.replicas = log.last_stable_offset, replica_count
+        log_state.stable_offset, log_state.replicas = log.last_stable_offset, replica_count
         if log.topic_partition.topic in INTERNAL_TOPICS:
             return
         offset_fields: dict[str, object] = {
             "start": log.log_start_offset,
             "end": log.log_end_offset,
             "hw": log.high_watermark,
-            "lso": log_state.stable,
+            "lso": log_state.stable_offset,
             "producers": [
                 {
                     "pid": producer.producer_id,
@@ -145,7 +145,7 @@ class AppendEvents(LogEvents):
 
     def trace_start(self, log: PartitionLog, reason: str) -> None:
         super().trace_start(log, reason)
-        self._log_state(log.topic_partition).stable = log.last_stable_offset
+        self._log_state(log.topic_partition).stable_offset = log.last_stable_offset
 
     def trace_append(
         self,
@@ -163,13 +163,13 @@ class AppendEvents(LogEvents):
         base_offset, rule = appended.base_offset, data_rule(header, appended, producer)
         if appended.duplicate:
             duplicate_payload = (_duplicate_data, log_state.name, header, base_offset, rule)
-            return tracer.caused_by(
+            return tracer.set_cause(
                 tracer.emit("log.duplicate", log_state.node, tx=tx, data=duplicate_payload)
             )
         opens_transaction = header.is_transactional and appended.open_txn_before < 0
         # The brief level has a budget of events.
         size_bytes = header.size if tracer.full else None
-        payload = (
+        later_payload = (
             _append_data,
             log_state.name,
             header,
@@ -185,7 +185,7 @@ class AppendEvents(LogEvents):
             header.producer_epoch,
             appended,
             tx,
-            payload,
+            later_payload,
         )
         if opens_transaction:
             coordinator_epoch = -1 if producer is None else producer.coordinator_epoch
@@ -224,7 +224,7 @@ class AppendEvents(LogEvents):
         tracer, log_state = self.tracer, self._log_state(log.topic_partition)
         first_offset, marker_offset = appended.open_txn_before, appended.base_offset
         tx = self._transaction_of(marker.producer_id, marker.producer_epoch)
-        payload = (
+        later_payload = (
             _marker_data,
             log_state.name,
             marker,
@@ -238,10 +238,10 @@ class AppendEvents(LogEvents):
             marker.producer_epoch,
             appended,
             tx,
-            payload,
+            later_payload,
         )
         if first_offset >= 0:
-            pending_markers = log_state.closed
+            pending_markers = log_state.closed_appends
             pending_markers[first_offset] = _PendingAppend(marker_offset, cause, tx)
             if len(pending_markers) > PENDING_MARKERS_MAX:
                 del pending_markers[next(iter(pending_markers))]
@@ -296,14 +296,14 @@ class AppendEvents(LogEvents):
             if log_state.is_routine:
                 return last_event
         last_stable_offset = log.last_stable_offset
-        if last_stable_offset != log_state.stable:
+        if last_stable_offset != log_state.stable_offset:
             passed_append = _marker_passed_by(log_state, last_stable_offset) or passed_append
             causes = (passed_append.event, last_event, cause)
             importance = 0 if log_state.is_routine else None
             last_event = self._trace_offset(
                 "log.lso", log_state, last_stable_offset, causes, passed_append.tx, importance
             )
-            log_state.stable = last_stable_offset
+            log_state.stable_offset = last_stable_offset
         return last_event
 
     # Parts
@@ -316,13 +316,13 @@ class AppendEvents(LogEvents):
         producer_epoch: int,
         appended: Appended,
         tx: Transaction,
-        payload: LaterPayload,
+        later_payload: LaterPayload,
     ) -> int:
         """Trace a stored batch or marker. If it has raised the producer's epoch, a ``pid.bump``
         follows; in a transaction only at level full, because the event's own name has the epoch.
         """
         tracer = self.tracer
-        cause = tracer.emit(event_kind, log_state.node, tx=tx, data=payload)
+        cause = tracer.emit(event_kind, log_state.node, tx=tx, data=later_payload)
         if 0 <= appended.epoch_before < producer_epoch and (not tx or tracer.full):
             bump_data = {"tp": log_state.name, "pid": producer_id, "epoch": producer_epoch}
             importance = 0 if tx else None
@@ -343,10 +343,10 @@ class AppendEvents(LogEvents):
         previous cause.
         """
         _note_append(log_state, last_offset, cause, tx)
-        return self.tracer.caused_by(cause)
+        return self.tracer.set_cause(cause)
 
     def _remember_transactional_id(self, producer_id: int, transactional_id: str) -> None:
-        transactional_ids = self._names
+        transactional_ids = self._transactional_id_by_producer
         if transactional_ids.get(producer_id) != transactional_id:
             transactional_ids[producer_id] = transactional_id
             if len(transactional_ids) > TRANSACTIONAL_IDS_MAX:
@@ -356,7 +356,7 @@ class AppendEvents(LogEvents):
         """The transaction's name in the trace; "" if no batch has named the producer's
         transactional id.
         """
-        transactional_id = self._names.get(producer_id)
+        transactional_id = self._transactional_id_by_producer.get(producer_id)
         return "" if transactional_id is None else (transactional_id, producer_id, epoch)
 
     def _trace_offset(
@@ -399,10 +399,10 @@ def _note_append(log_state: _TracedLog, last_offset: int, cause: int, tx: Transa
 
 def _marker_passed_by(log_state: _TracedLog, last_stable_offset: int) -> _PendingAppend | None:
     """The marker whose transaction held the last stable offset back; None if none did."""
-    pending_markers = log_state.closed
+    pending_markers = log_state.closed_appends
     if not pending_markers:
         return None
-    holding_marker = pending_markers.get(log_state.stable)
+    holding_marker = pending_markers.get(log_state.stable_offset)
     for first_offset in [
         first_offset for first_offset in pending_markers if first_offset < last_stable_offset
     ]:

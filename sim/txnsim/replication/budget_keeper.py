@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from txnsim.log.local_log import Allowance
+from txnsim.log.local_log import WriteAllowance
 from txnsim.loggers import Logger
 from txnsim.node.log_events import LogEvents
 from txnsim.replica.broker_logs import BrokerLogs
@@ -43,10 +43,10 @@ class BudgetKeeper:
         broker_maintenances: Callable[[], Iterable[LogMaintenance]],
     ) -> None:
         self.budget = budget_bytes
-        self.allowance = Allowance(budget_bytes // 2, self._enforce_soon)
+        self.allowance = WriteAllowance(budget_bytes // 2, self._enforce_soon)
         self._environment = environment
         self._maintenance = broker_maintenances
-        self._disks: Mapping[BrokerId, BrokerLogs] = {}
+        self._logs_by_broker: Mapping[BrokerId, BrokerLogs] = {}
         self._is_looking = False
         self._has_told = False
 
@@ -54,7 +54,7 @@ class BudgetKeeper:
         """Starts with these logs. The size that they have already, as those of a real cluster, is
         added to the budget.
         """
-        self._disks = logs_by_broker
+        self._logs_by_broker = logs_by_broker
         self.budget += sum(map(held_bytes, replicas_by_partition(list(logs_by_broker.values()))))
 
     def _enforce_soon(self) -> None:
@@ -65,9 +65,11 @@ class BudgetKeeper:
             self._environment.tasks.spawn(self._enforce(), name="log budget")
 
     async def _enforce(self) -> None:
-        usage, broker_ids = BudgetCheck(), list(self._disks)
+        budget_check, broker_ids = BudgetCheck(), list(self._logs_by_broker)
         now_ms = self._environment.clock.now_ms()
-        for raised_log in enforce_budget(list(self._disks.values()), self.budget, now_ms, usage):
+        for raised_log in enforce_budget(
+            list(self._logs_by_broker.values()), self.budget, now_ms, budget_check
+        ):
             if raised_log is None:
                 await asyncio.sleep(0)
                 continue
@@ -77,11 +79,11 @@ class BudgetKeeper:
                 LogEvents(tracer, f"broker/{broker_ids[broker_index]}").trace_start(
                     log, "log-budget"
                 )
-        held_bytes = usage.held_bytes - usage.freed_bytes
+        held_bytes = budget_check.held_bytes - budget_check.freed_bytes
         if held_bytes >= self.budget // 2:
             for log_maintenance in self._maintenance():
                 log_maintenance.clean_soon()
-        if usage.freed_bytes and not self._has_told:
+        if budget_check.freed_bytes and not self._has_told:
             self._has_told = True
             _logger.warning(
                 f"the logs have reached their budget of {spoken_size(self.budget)}"

@@ -60,7 +60,7 @@ class Deletions(msgspec.Struct, kw_only=True, eq=False):
         """
         outcome_by_partition: dict[TopicPartition, Outcome] = {}
         pending_offsets = dict(offset_by_partition)
-        low_watermarks: dict[TopicPartition, int] = {}
+        low_watermark_by_partition: dict[TopicPartition, int] = {}
 
         def is_over(topic_partition: TopicPartition) -> bool:
             offset = pending_offsets.get(topic_partition)
@@ -70,7 +70,7 @@ class Deletions(msgspec.Struct, kw_only=True, eq=False):
                     outcome_by_partition[topic_partition] = low_watermark
                     del pending_offsets[topic_partition]
                 else:
-                    low_watermarks.setdefault(topic_partition, low_watermark)
+                    low_watermark_by_partition.setdefault(topic_partition, low_watermark)
             return not pending_offsets
 
         for topic_partition in offset_by_partition:
@@ -81,7 +81,9 @@ class Deletions(msgspec.Struct, kw_only=True, eq=False):
                 is_over(topic_partition)
             outcome_by_partition.update(
                 {
-                    late_partition: LateDeletion(low_watermark=low_watermarks[late_partition])
+                    late_partition: LateDeletion(
+                        low_watermark=low_watermark_by_partition[late_partition]
+                    )
                     for late_partition in pending_offsets
                 }
             )
@@ -91,7 +93,7 @@ class Deletions(msgspec.Struct, kw_only=True, eq=False):
         log = self.replicas.led.get(topic_partition)
         if log is None:
             return ErrorCode.not_leader_or_follower
-        partition = self.replicas.replicated.get(topic_partition)
-        if partition is None:
+        leader_partition = self.replicas.replicated.get(topic_partition)
+        if leader_partition is None:
             return log.log_start_offset
-        return partition.low_watermark(self.replicas.image.is_alive)
+        return leader_partition.low_watermark(self.replicas.image.is_alive)

@@ -14,7 +14,7 @@ import msgspec
 
 from txnsim.errors import ErrorCode, PeerError
 from txnsim.interbroker.replication import AlterPartitionCommand, AlterPartitionReply, IsrChange
-from txnsim.loggers import Logger, Retries
+from txnsim.loggers import FailureLog, Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.peers import Peers
 from txnsim.replica.partition import LeaderPartition
@@ -44,13 +44,13 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
     peers: Peers
     replicas: Replicas
     watermarks: Watermarks
-    _queue: dict[TopicPartition, tuple[LeaderPartition, IsrChange]] = {}
+    _queued_changes: dict[TopicPartition, tuple[LeaderPartition, IsrChange]] = {}
     _is_request_pending: bool = False
     _is_up: bool = False
     _retry_pause_ms: int = RETRY_PAUSE_MS
     _check_timer: TimerHandle | None = None
-    _failures: Retries = msgspec.field(
-        default_factory=lambda: Retries(
+    _failures: FailureLog = msgspec.field(
+        default_factory=lambda: FailureLog(
             _logger, "isr.change.failing", "broker", patience=FAILURES_BEFORE_WARNING
         )
     )
@@ -66,25 +66,25 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
 
     def stop(self) -> None:
         self._is_up = False
-        self._queue.clear()
+        self._queued_changes.clear()
         if self._check_timer is not None:
             self._check_timer.cancel()
 
     # Changes
 
-    def submit(self, partition: LeaderPartition, change: IsrChange) -> None:
+    def submit(self, leader_partition: LeaderPartition, change: IsrChange) -> None:
         """Send a change with the next AlterPartition request."""
-        self._queue[partition.topic_partition] = (partition, change)
+        self._queued_changes[leader_partition.topic_partition] = (leader_partition, change)
         self._send_queued()
 
     def check(self) -> None:
         """Ask for a smaller ISR of each partition with followers that have fallen behind."""
         lag_max_ms = self.settings().replica_lag_time_max_ms
         now_ms = self.clock.monotonic_ms()
-        for partition in self.replicas.replicated.values():
-            isr_change = partition.shrink_isr(lag_max_ms=lag_max_ms, now_ms=now_ms)
+        for leader_partition in self.replicas.replicated.values():
+            isr_change = leader_partition.shrink_isr(lag_max_ms=lag_max_ms, now_ms=now_ms)
             if isr_change is not None:
-                self.submit(partition, isr_change)
+                self.submit(leader_partition, isr_change)
 
     # Parts
 
@@ -101,10 +101,10 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
         self._check_timer = self.clock.call_later(interval_ms, check)
 
     def _send_queued(self) -> None:
-        if self._is_request_pending or not self._queue or not self._is_up:
+        if self._is_request_pending or not self._queued_changes or not self._is_up:
             return
         self._is_request_pending = True
-        queued_changes, self._queue = self._queue, {}
+        queued_changes, self._queued_changes = self._queued_changes, {}
         command = AlterPartitionCommand(
             broker_id=self.broker_id,
             broker_epoch=self.image().brokers[self.broker_id].epoch,
@@ -117,16 +117,16 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
     def _on_answer(
         self,
         sent_changes: dict[TopicPartition, tuple[LeaderPartition, IsrChange]],
-        answer: Pending[AlterPartitionReply],
+        pending_answer: Pending[AlterPartitionReply],
     ) -> None:
         if not self._is_up:
             return
-        error = answer.exception()
+        error = pending_answer.exception()
         if error is not None and not isinstance(error, PeerError):
             raise error
-        if error is not None or answer.result().error:
+        if error is not None or pending_answer.result().error:
             changes_to_repeat = sent_changes
-            error_code = None if error is not None else ErrorCode(answer.result().error)
+            error_code = None if error is not None else ErrorCode(pending_answer.result().error)
             self._failures.note_failure(
                 self.broker_id,
                 type(error).__name__ if error_code is None else error_code.name.upper(),
@@ -134,7 +134,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
                 f" {', '.join(map(str, sent_changes))[:200]}",
             )
         else:
-            changes_to_repeat = self._take_answers(sent_changes, answer.result())
+            changes_to_repeat = self._take_answers(sent_changes, pending_answer.result())
             if not changes_to_repeat:
                 self._failures.forget_failures(self.broker_id)
                 self._retry_pause_ms = RETRY_PAUSE_MS
@@ -142,7 +142,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
                 self._send_queued()
                 return
         # A change that was requested meanwhile is newer than the one to send again.
-        self._queue = {**changes_to_repeat, **self._queue}
+        self._queued_changes = {**changes_to_repeat, **self._queued_changes}
         pause_ms, self._retry_pause_ms = (
             self._retry_pause_ms,
             min(2 * self._retry_pause_ms, RETRY_PAUSE_MAX_MS),
@@ -164,12 +164,15 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
             (answer.topic_id, answer.topic_partition.partition): answer
             for answer in reply.partitions
         }
-        for topic_partition, (partition, change) in sent_changes.items():
-            answer = answer_by_partition.get((partition.topic_id, topic_partition.partition))
-            if answer is None or self.replicas.replicated.get(topic_partition) is not partition:
+        for topic_partition, (leader_partition, change) in sent_changes.items():
+            answer = answer_by_partition.get((leader_partition.topic_id, topic_partition.partition))
+            if (
+                answer is None
+                or self.replicas.replicated.get(topic_partition) is not leader_partition
+            ):
                 continue
-            change_to_repeat = partition.take_answer(answer, change)
+            change_to_repeat = leader_partition.take_answer(answer, change)
             if change_to_repeat is not None:
-                changes_to_repeat[topic_partition] = (partition, change_to_repeat)
-            self.watermarks.advance(partition)
+                changes_to_repeat[topic_partition] = (leader_partition, change_to_repeat)
+            self.watermarks.advance(leader_partition)
         return changes_to_repeat

@@ -156,8 +156,8 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
                 checked it.
         """
         gate, events, topic_partition = self.gate, self.log_events, log.topic_partition
-        partition = self.replicas.replicated.get(topic_partition)
-        if needs_isr and partition is not None and partition.is_under_min_isr:
+        leader_partition = self.replicas.replicated.get(topic_partition)
+        if needs_isr and leader_partition is not None and leader_partition.is_under_min_isr:
             refusal = self.refuse_too_few_replicas(log)
             assert refusal is not None
             return refusal
@@ -166,7 +166,7 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
             disk_error = gate.refuse_full()
             if disk_error is not None:
                 return Rejection(error=disk_error, reason="the disk is full")
-            durable_before = gate.durable(log)
+            durable_before = gate.durable_part(log)
         is_traced = events.tracer.on
         append_outcome = batch.append_to_log(
             log, now_ms=self.clock.now_ms() if now_ms is None else now_ms
@@ -176,22 +176,25 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
                 batch.trace_refusal(events, append_outcome)
             return append_outcome
         previous_cause = batch.trace_append(events, log, append_outcome) if is_traced else None
-        if partition is None:
+        if leader_partition is None:
             is_committed = log.advance_high_watermark(log.local.end_offset)
         else:
-            is_committed = partition.note_append(self.watermarks.max_lag_and_now_ms)
+            is_committed = leader_partition.note_append(self.watermarks.max_lag_and_now_ms)
         purgatory = self.watermarks.purgatory
         if is_committed and (topic_partition in purgatory.parked or purgatory.wide_operations):
             purgatory.touch(topic_partition)
         if previous_cause is not None:
             if is_committed:
                 events.trace_watermarks(log)
-            events.tracer.caused_by(previous_cause)
+            events.tracer.set_cause(previous_cause)
         if durable_before is not None:
             aborted_producer_id = batch.aborted_producer_id
             aborted_offset = None if aborted_producer_id is None else append_outcome.base_offset
             gate.after_append(
-                log, durable_before, aborted_at=aborted_offset, producer_id=aborted_producer_id
+                log,
+                durable_before,
+                abort_marker_offset=aborted_offset,
+                producer_id=aborted_producer_id,
             )
         return append_outcome
 
@@ -206,21 +209,21 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
     purgatory: Purgatory[TopicPartition]
     log_events: AppendEvents
 
-    def advance(self, partition: LeaderPartition) -> bool:
+    def advance(self, leader_partition: LeaderPartition) -> bool:
         """Move the high watermark as far as possible after a follower or the ISR has changed;
         returns whether it has moved.
         """
-        if not partition.advance_high_watermark(self.max_lag_and_now_ms):
+        if not leader_partition.advance_high_watermark(self.max_lag_and_now_ms):
             return False
-        tracer, topic_partition = self.log_events.tracer, partition.topic_partition
+        tracer, topic_partition = self.log_events.tracer, leader_partition.topic_partition
         if not tracer.on:
             self.purgatory.touch(topic_partition)
             return True
-        previous_cause = tracer.caused_by(self.log_events.trace_watermarks(partition.log))
+        previous_cause = tracer.set_cause(self.log_events.trace_watermarks(leader_partition.log))
         try:
             self.purgatory.touch(topic_partition)
         finally:
-            tracer.caused_by(previous_cause)
+            tracer.set_cause(previous_cause)
         return True
 
     def max_lag_and_now_ms(self) -> tuple[int, int]:
@@ -231,14 +234,14 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
 
     def note_raised_log_start(self, log: PartitionLog) -> None:
         """Inform followers and wake waiting requests after records of a led log were deleted."""
-        partition = self.replicas.replicated.get(log.topic_partition)
-        if partition is not None:
-            partition.note_raised_log_start()
+        leader_partition = self.replicas.replicated.get(log.topic_partition)
+        if leader_partition is not None:
+            leader_partition.note_raised_log_start()
         self.purgatory.touch(log.topic_partition)
 
-    def note_deletion(self, partition: LeaderPartition) -> None:
+    def note_deletion(self, leader_partition: LeaderPartition) -> None:
         """Wake waiting requests after a follower has deleted the same records as its leader."""
-        self.purgatory.touch(partition.topic_partition)
+        self.purgatory.touch(leader_partition.topic_partition)
 
 
 class Commits(msgspec.Struct, kw_only=True, eq=False):
@@ -280,16 +283,18 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
         """Wait until each append is committed or can't be any more; returns the errors by
         partition.
         """
-        late_appends: dict[TopicPartition, Appends] = {}
+        late_appends_by_partition: dict[TopicPartition, Appends] = {}
         for log, last_offset in appends:
             if log.high_watermark <= last_offset:
-                late_appends.setdefault(log.topic_partition, []).append((log, last_offset))
-        if not late_appends:
+                late_appends_by_partition.setdefault(log.topic_partition, []).append(
+                    (log, last_offset)
+                )
+        if not late_appends_by_partition:
             return {}
         error_by_partition: dict[TopicPartition, ErrorCode] = {}
 
         def is_over(topic_partition: TopicPartition) -> bool:
-            partition_appends = late_appends.get(topic_partition)
+            partition_appends = late_appends_by_partition.get(topic_partition)
             if partition_appends is not None:
                 partition_appends[:] = [
                     append
@@ -297,13 +302,15 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
                     if not self._is_decided(*append, error_by_partition)
                 ]
                 if not partition_appends:
-                    del late_appends[topic_partition]
-            return not late_appends
+                    del late_appends_by_partition[topic_partition]
+            return not late_appends_by_partition
 
-        await self.purgatory.wait(tuple(late_appends), timeout_ms=timeout_ms, check=is_over)
-        for topic_partition in tuple(late_appends):
+        await self.purgatory.wait(
+            tuple(late_appends_by_partition), timeout_ms=timeout_ms, check=is_over
+        )
+        for topic_partition in tuple(late_appends_by_partition):
             is_over(topic_partition)
-        for topic_partition in late_appends:
+        for topic_partition in late_appends_by_partition:
             error_by_partition[topic_partition] = ErrorCode.request_timed_out
         return error_by_partition
 
@@ -328,8 +335,11 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
             return ErrorCode.kafka_storage_error if is_offline else ErrorCode.not_leader_or_follower
         if log.high_watermark <= last_offset:
             return None
-        partition = self.replicas.replicated.get(topic_partition)
-        if partition is not None and len(partition.maximal_isr) < partition.min_isr:
+        leader_partition = self.replicas.replicated.get(topic_partition)
+        if (
+            leader_partition is not None
+            and len(leader_partition.maximal_isr) < leader_partition.min_isr
+        ):
             # Even the largest ISR that may be true is too small
             # (Partition.checkEnoughReplicasReachOffset).
             return ErrorCode.not_enough_replicas_after_append
@@ -343,6 +353,6 @@ class _Commit(ParkedOperation, kw_only=True, eq=False):
     log: PartitionLog
     offset: int
 
-    def answer(self, *, done: bool) -> None:  # noqa: ARG002 - the log says what became of it
+    def answer(self, *, is_done: bool) -> None:  # noqa: ARG002 - the log says what became of it
         outcome = self.commits.outcome(self.log, self.offset)
         self.resolve(ErrorCode.request_timed_out if outcome is None else outcome)

@@ -58,7 +58,6 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
     # Life
 
     def start(self) -> None:
-        """Start the timers."""
         self._arm_retention(self.settings().log_initial_task_delay_ms)
         self._arm_log_starts_timer(self.settings().log_initial_task_delay_ms)
         if self.settings().log_cleaner_enable:
@@ -149,7 +148,7 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
             log.delete_old_segments(now_ms)
             if self.log_events.tracer.on and log.log_start_offset != start_before:
                 if timer_ms is not None:
-                    self.log_events.timer("retention", timer_ms)
+                    self.log_events.trace_timer("retention", timer_ms)
                 self.log_events.trace_start(log, "retention")
             yield 1
 
@@ -186,8 +185,8 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
 
     async def _clean_dirty_logs(self) -> None:
         """Clean logs until none is dirty enough any more (LogCleaner.CleanerThread.doWork)."""
-        while (dirtiest := self._dirtiest_log()) is not None:
-            log, dirty_part = dirtiest
+        while (dirtiest_log_and_part := self._dirtiest_log()) is not None:
+            log, dirty_part = dirtiest_log_and_part
             try:
                 for compressed_records in clean(log, dirty_part, self.clock.now_ms()):
                     if compressed_records is None:
@@ -220,16 +219,16 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
         is.
         """
         now_ms = self.clock.now_ms()
-        dirtiest: tuple[PartitionLog, DirtyPart] | None = None
+        dirtiest_log_and_part: tuple[PartitionLog, DirtyPart] | None = None
         for log in self._compacted_logs():
             if len(log.local.segments) == 1 or log in self._uncleanable:
                 continue
             dirty_part = dirty_part_of(log, now_ms)
             if dirty_part is not None and (
-                dirtiest is None or dirty_part.ratio > dirtiest[1].ratio
+                dirtiest_log_and_part is None or dirty_part.ratio > dirtiest_log_and_part[1].ratio
             ):
-                dirtiest = (log, dirty_part)
-        return dirtiest
+                dirtiest_log_and_part = (log, dirty_part)
+        return dirtiest_log_and_part
 
     def _compacted_logs(self) -> Iterable[PartitionLog]:
         return [log for log in self.hosted.values() if log.config.is_compacted]

@@ -33,7 +33,7 @@ from txnsim.interbroker.replication import (
     ReplicatedBatch,
 )
 from txnsim.log.partition_log import PartitionLog
-from txnsim.loggers import Logger, Retries
+from txnsim.loggers import FailureLog, Logger
 from txnsim.node.log_events import LogEvents
 from txnsim.node.log_gate import LogGate
 from txnsim.node.peers import BROKER_EPOCHS_FROM, Peers
@@ -95,23 +95,25 @@ class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
     """The lagging partitions that would otherwise be fetched."""
     _fetcher_by_leader: dict[BrokerId, _Fetcher] = {}
     _leader_by_partition: dict[TopicPartition, BrokerId] = {}
-    leader_failures: Retries = msgspec.field(
-        default_factory=lambda: Retries(
+    leader_failures: FailureLog = msgspec.field(
+        default_factory=lambda: FailureLog(
             _logger, "replica.fetch.failing", "leader", patience=FAILURES_BEFORE_WARNING
         )
     )
-    partition_failures: Retries = msgspec.field(
-        default_factory=lambda: Retries(
+    partition_failures: FailureLog = msgspec.field(
+        default_factory=lambda: FailureLog(
             _logger, "replica.partition.failing", "partition", patience=FAILURES_BEFORE_WARNING
         )
     )
 
     def apply(
-        self, followed_replicas: Iterable[FollowedReplica], unfollowed: Iterable[TopicPartition]
+        self,
+        followed_replicas: Iterable[FollowedReplica],
+        unfollowed_partitions: Iterable[TopicPartition],
     ) -> None:
         """Starts following the new partitions and stops following the old ones."""
         changed_leaders: dict[BrokerId, None] = {}
-        for topic_partition in unfollowed:
+        for topic_partition in unfollowed_partitions:
             self._held_back_replicas.pop(topic_partition, None)
             self._stop_following(topic_partition, changed_leaders)
         for replica in followed_replicas:
@@ -128,7 +130,7 @@ class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
             changed_leaders[replica.leader] = None
         for leader in changed_leaders:
             # After the present callback, so that the leader has the same metadata by then.
-            self.tasks.soon(self._fetcher_by_leader[leader].send_changes)
+            self.tasks.run_soon(self._fetcher_by_leader[leader].send_changes)
 
     def let_lag(self, topic_partition: TopicPartition) -> None:
         """Stops fetching a partition until ``catch_up``, even if its leader changes."""
@@ -165,11 +167,18 @@ class _Fetcher:
     """Fetches from one leader."""
 
     __slots__ = (
-        *("_broker_id", "_changed", "_clock", "_followed", "_forgotten", "_gate"),
+        *(
+            "_broker_id",
+            "_changed_partitions",
+            "_clock",
+            "_followed",
+            "_forgotten_topic_ids",
+            "_gate",
+        ),
         *("_is_standing", "_is_stopped", "_is_waiting", "_leader", "_log_events", "_fetcher_name"),
         *("_peers", "_purgatory", "_request", "_session_epoch", "_session_id", "_tasks"),
         *(
-            "_behind",
+            "_replies_behind",
             "_is_late",
             "_partition_names",
             "_refused",
@@ -194,9 +203,9 @@ class _Fetcher:
         self._followed: dict[TopicPartition, _FollowedPartition] = {}
         self._partition_names: tuple[TopicPartition, ...] | None = None
         """Names of the followed partitions; None if they have changed."""
-        self._changed: dict[TopicPartition, None] = {}
+        self._changed_partitions: dict[TopicPartition, None] = {}
         """Partitions that the next request must name."""
-        self._forgotten: dict[TopicPartition, uuid.UUID] = {}
+        self._forgotten_topic_ids: dict[TopicPartition, uuid.UUID] = {}
         self._session_id = 0
         self._session_epoch = 0
         self._request = 0
@@ -209,7 +218,7 @@ class _Fetcher:
         """Whether an answer is being applied, and an append may have to wait. Meanwhile the fetcher
         does nothing else, like Kafka's fetcher thread.
         """
-        self._behind: deque[tuple[int, ReplicaFetchReply]] = deque()
+        self._replies_behind: deque[tuple[int, ReplicaFetchReply]] = deque()
         """Answers that arrived meanwhile, to older or newer requests."""
         self._is_late = False
         """Whether a request was due while an answer was being applied."""
@@ -223,16 +232,16 @@ class _Fetcher:
             replica.topic_id, replica.log, replica.leader_epoch, self._request + 1
         )
         self._partition_names = None
-        self._changed[topic_partition] = None
-        self._forgotten.pop(topic_partition, None)
+        self._changed_partitions[topic_partition] = None
+        self._forgotten_topic_ids.pop(topic_partition, None)
 
     def drop(self, topic_partition: TopicPartition) -> None:
         """Stops fetching a partition."""
         followed_partition = self._followed.pop(topic_partition, None)
-        self._changed.pop(topic_partition, None)
+        self._changed_partitions.pop(topic_partition, None)
         self._partition_names = None
         if followed_partition is not None:
-            self._forgotten[topic_partition] = followed_partition.topic_id
+            self._forgotten_topic_ids[topic_partition] = followed_partition.topic_id
 
     def following(self, topic_partition: TopicPartition) -> FollowedReplica:
         """How this broker follows a partition that it fetches here: topic id, log, leader and
@@ -256,7 +265,7 @@ class _Fetcher:
         """Send a request, unless one has named all changes already (two images in one turn of the
         loop).
         """
-        if self._changed or self._forgotten:
+        if self._changed_partitions or self._forgotten_topic_ids:
             self.send()
 
     def send(self) -> None:
@@ -269,10 +278,10 @@ class _Fetcher:
         settings = self._replicas.dynamic_settings
         if self._wait_ms == 0:
             self._wait_ms = settings.replica_fetch_wait_max_ms
-        changed_partitions, self._changed = self._changed, {}
+        changed_partitions, self._changed_partitions = self._changed_partitions, {}
         forgotten_topic_ids: dict[TopicPartition, uuid.UUID] = {}
-        if self._forgotten:
-            forgotten_topic_ids, self._forgotten = self._forgotten, {}
+        if self._forgotten_topic_ids:
+            forgotten_topic_ids, self._forgotten_topic_ids = self._forgotten_topic_ids, {}
         wait_ms = self._wait_ms
         if not self._session_id:
             # There is no session yet, or its first answer is still out: begin one with everything.
@@ -322,16 +331,16 @@ class _Fetcher:
             followed_partitions=self._partition_names,
         )
         self._session_epoch += 1
-        answer = self._peers.replica_fetch(self._leader, command)
-        if answer.is_done:
-            self._on_answer(request_number, answer)
+        pending_answer = self._peers.replica_fetch(self._leader, command)
+        if pending_answer.is_done:
+            self._on_answer(request_number, pending_answer)
         else:
-            answer.callbacks.append(partial(self._on_answer, request_number))
+            pending_answer.callbacks.append(partial(self._on_answer, request_number))
 
-    def _on_answer(self, request_number: int, answer: Pending[ReplicaFetchReply]) -> None:
+    def _on_answer(self, request_number: int, pending_answer: Pending[ReplicaFetchReply]) -> None:
         if self._is_stopped:
             return
-        error, reply = answer.error, answer.value
+        error, reply = pending_answer.error, pending_answer.value
         if reply is None:
             assert error is not None
             if not isinstance(error, PeerError):
@@ -353,7 +362,7 @@ class _Fetcher:
             return
         self._session_id = reply.session_id
         if self._is_standing:
-            self._behind.append((request_number, reply))
+            self._replies_behind.append((request_number, reply))
         else:
             self._begin_applying(request_number, reply)
 
@@ -410,13 +419,13 @@ class _Fetcher:
                         is_abandoned = True
                         break
                     now_ms = self._clock.now_ms()
-                    durable_before = self._gate.durable(log)
+                    durable_before = self._gate.durable_part(log)
                 if batch.base_offset < log.local.end_offset and self._was_sent_twice(log, batch):
                     continue
                 if batch.leader_epoch > followed_partition.leader_epoch:
                     break  # written by a leader that is unknown here (KAFKA-18723)
                 log.append(batch, now_ms=now_ms)
-                self._changed[log.topic_partition] = None
+                self._changed_partitions[log.topic_partition] = None
                 if durable_before is not None:
                     self._gate.after_replication(log, durable_before, batch)
             if is_abandoned:
@@ -446,9 +455,9 @@ class _Fetcher:
     def _on_applied(
         self, request_number: int, reply: ReplicaFetchReply, _: None, error: BaseException | None
     ) -> None:
-        if error is None and self._behind and not self._is_stopped:
+        if error is None and self._replies_behind and not self._is_stopped:
             self._is_late = self._is_late or request_number == self._request
-            self._begin_applying(*self._behind.popleft())
+            self._begin_applying(*self._replies_behind.popleft())
             return
         self._is_standing = False
         is_request_late, self._is_late = self._is_late, False
@@ -461,7 +470,7 @@ class _Fetcher:
             else:
                 self._wait_longer()
             self.send()
-        elif is_request_late or self._changed:
+        elif is_request_late or self._changed_partitions:
             self.send()  # else a newer one is out, and another would only supersede it
 
     def _followed_by_topic_id(
@@ -487,8 +496,8 @@ class _Fetcher:
     def _begin_new_session(self, *, pause_ms: int) -> None:
         """Begin a new fetch session with all partitions."""
         self._session_id = self._session_epoch = 0
-        self._forgotten.clear()
-        self._changed = dict.fromkeys(self._followed)
+        self._forgotten_topic_ids.clear()
+        self._changed_partitions = dict.fromkeys(self._followed)
         self._request += 1  # answers to older requests no longer count
         if not pause_ms:
             self.send()
@@ -503,22 +512,25 @@ class _Fetcher:
 
     # Answers
 
-    async def _truncate_at_divergence(self, log: PartitionLog, diverging: tuple[int, int]) -> None:
+    async def _truncate_at_divergence(
+        self, log: PartitionLog, diverging_epoch_and_end: tuple[int, int]
+    ) -> None:
         """Truncate a log to the offset at which it diverges from the leader's.
 
         Args:
             log: The follower's log.
-            diverging: The leader's answer: the largest epoch that it shares, and its end offset.
+            diverging_epoch_and_end: The leader's answer: the largest epoch that it shares, and its
+                end offset.
         """
-        own_epoch_end = log.end_offset_for_epoch(diverging[0])
+        own_epoch_end = log.end_offset_for_epoch(diverging_epoch_and_end[0])
         offset = truncation_offset(
             log_end_offset=log.log_end_offset,
-            leader_answer=diverging,
+            leader_answer=diverging_epoch_and_end,
             follower_answer=(own_epoch_end.leader_epoch, own_epoch_end.end_offset),
         )
         await self._truncate_log(log, offset)
         if log.topic_partition in self._followed:
-            self._changed[log.topic_partition] = None
+            self._changed_partitions[log.topic_partition] = None
 
     def _was_sent_twice(self, log: PartitionLog, batch: ReplicatedBatch) -> bool:
         """Whether a batch that begins below the log end is a repetition: the answer to a superseded
@@ -535,7 +547,7 @@ class _Fetcher:
         """Take over the leader's log start; returns whether it has changed."""
         if not log.raise_log_start(offset):
             return False
-        self._changed[log.topic_partition] = None
+        self._changed_partitions[log.topic_partition] = None
         if self._log_events.tracer.on:
             self._log_events.trace_start(log, "the leader's log does")
         return True
@@ -561,7 +573,7 @@ class _Fetcher:
             topic_partition = followed_partition.log.topic_partition
             if self._followed.get(topic_partition) is followed_partition:
                 followed_partition.is_delayed = False
-                self._changed[topic_partition] = None
+                self._changed_partitions[topic_partition] = None
                 self.send()
 
         self._clock.call_later(
@@ -611,20 +623,20 @@ class _Fetcher:
         self,
         followed_partition: _FollowedPartition,
         timestamp_ms: int,
-        answer: Pending[ReplicaOffsetReply],
+        pending_answer: Pending[ReplicaOffsetReply],
     ) -> None:
         topic_partition = followed_partition.log.topic_partition
         if self._is_stopped or self._followed.get(topic_partition) is not followed_partition:
             return
-        error = answer.exception()
+        error = pending_answer.exception()
         if error is not None and not isinstance(error, PeerError):
             raise error
-        if error is not None or answer.result().error:
+        if error is not None or pending_answer.result().error:
             self._delay_partition(
-                followed_partition, answer.result().error if error is None else None
+                followed_partition, pending_answer.result().error if error is None else None
             )
             return
-        offset, log = answer.result().offset, followed_partition.log
+        offset, log = pending_answer.result().offset, followed_partition.log
         if timestamp_ms == LATEST_TIMESTAMP:
             if offset >= log.log_end_offset:
                 self._ask_leader_offset(followed_partition, EARLIEST_TIMESTAMP)
@@ -648,5 +660,5 @@ class _Fetcher:
         topic_partition = followed_partition.log.topic_partition
         if not self._is_stopped and self._followed.get(topic_partition) is followed_partition:
             followed_partition.is_delayed = False
-            self._changed[topic_partition] = None
+            self._changed_partitions[topic_partition] = None
             self.send()

@@ -79,7 +79,7 @@ class _FollowerSession:
     def answer_soon(self) -> None:
         self.is_answer_due = True
         # After the current callback: all records that it appends go out in one answer.
-        self._sessions.tasks.soon(partial(self._sessions.answer, self))
+        self._sessions.tasks.run_soon(partial(self._sessions.answer, self))
 
     def note_out_of_isr(self, topic_partition: TopicPartition) -> None:
         self.partitions_out_of_isr[topic_partition] = None
@@ -138,7 +138,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         watermark (Partition.fetchOffsetForTimestamp).
         """
         topic_partition = command.topic_partition
-        log = self.replicas.leader(
+        log = self.replicas.leader_log(
             topic_partition, current_leader_epoch=command.current_leader_epoch
         )
         if isinstance(log, Rejection):
@@ -176,8 +176,12 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         session.positions.pop(topic_partition, None)
         session.partitions_with_news.pop(topic_partition, None)
         session.stale_partitions.pop(topic_partition, None)
-        partition = self.replicas.replicated.get(topic_partition)
-        follower = None if partition is None else partition.followers.get(session.follower_id)
+        leader_partition = self.replicas.replicated.get(topic_partition)
+        follower = (
+            None
+            if leader_partition is None
+            else leader_partition.followers.get(session.follower_id)
+        )
         if follower is not None and follower.reader is session:
             follower.reader = None
 
@@ -202,7 +206,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         """
         refused_partitions: list[ReplicaFetchedPartition] = []
         follower_id, replica_epoch = session.follower_id, command.replica_epoch
-        replicated = self.replicas.replicated
+        replicated_partitions = self.replicas.replicated
         broker = self.replicas.image.brokers.get(follower_id)
         # The Fetch is from an earlier process of that broker (Replica.updateFetchStateOrThrow).
         is_outdated = broker is not None and -1 < replica_epoch < broker.epoch
@@ -211,21 +215,21 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
                 named_partition = self._with_topic_name(position.topic_id, position.topic_partition)
                 position = msgspec.structs.replace(position, topic_partition=named_partition)
             topic_partition, fetch_offset = position.topic_partition, position.fetch_offset
-            partition = replicated.get(topic_partition)
+            leader_partition = replicated_partitions.get(topic_partition)
             if (
-                partition is None
+                leader_partition is None
                 or is_outdated
-                or partition.leader_epoch != position.current_leader_epoch
+                or leader_partition.leader_epoch != position.current_leader_epoch
                 or (
-                    partition.topic_id is not position.topic_id
-                    and partition.topic_id != position.topic_id
+                    leader_partition.topic_id is not position.topic_id
+                    and leader_partition.topic_id != position.topic_id
                 )
-                or (follower := partition.followers.get(follower_id)) is None
+                or (follower := leader_partition.followers.get(follower_id)) is None
             ):
-                error = self._refusal(session, position, partition)
+                error = self._refusal(session, position, leader_partition)
                 refused_partitions.append(self._refused_partition(session, position, error))
                 continue
-            log = partition.log
+            log = leader_partition.log
             end_offset, last_fetched_epoch = log.local.end_offset, position.last_fetched_epoch
             if last_fetched_epoch != UNKNOWN_EPOCH and (
                 last_fetched_epoch != log.epochs.latest or fetch_offset > end_offset
@@ -256,12 +260,12 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
                 session.partitions_with_news.pop(topic_partition, None)
             if position.high_watermark != log.high_watermark:
                 session.stale_partitions[topic_partition] = None
-            if follower_id not in partition.isr:
+            if follower_id not in leader_partition.isr:
                 session.note_out_of_isr(topic_partition)
             if fetch_offset != end_before:
-                self.watermarks.advance(partition)
+                self.watermarks.advance(leader_partition)
             if position.log_start_offset != start_before:
-                self.watermarks.note_deletion(partition)
+                self.watermarks.note_deletion(leader_partition)
         return refused_partitions
 
     def _divergence(
@@ -291,21 +295,21 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         self,
         session: _FollowerSession,
         position: ReplicaFetchPartition,
-        partition: LeaderPartition | None,
+        leader_partition: LeaderPartition | None,
     ) -> ErrorCode:
-        if partition is None:
-            log = self.replicas.leader(
+        if leader_partition is None:
+            log = self.replicas.leader_log(
                 position.topic_partition, current_leader_epoch=position.current_leader_epoch
             )
             # A partition without followers: the sender has newer metadata than this broker.
             return log.error if isinstance(log, Rejection) else ErrorCode.unknown_leader_epoch
-        if partition.topic_id != position.topic_id:
+        if leader_partition.topic_id != position.topic_id:
             return ErrorCode.unknown_topic_id
-        if position.current_leader_epoch < partition.leader_epoch:
+        if position.current_leader_epoch < leader_partition.leader_epoch:
             return ErrorCode.fenced_leader_epoch
-        if position.current_leader_epoch > partition.leader_epoch:
+        if position.current_leader_epoch > leader_partition.leader_epoch:
             return ErrorCode.unknown_leader_epoch
-        if session.follower_id not in partition.followers:
+        if session.follower_id not in leader_partition.followers:
             return ErrorCode.unknown_leader_epoch
         return ErrorCode.not_leader_or_follower  # ``is_outdated``
 
@@ -322,20 +326,24 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     def _ask_to_join_isr(self, session: _FollowerSession, broker_epoch: int) -> None:
         """Ask the controller for a larger ISR of each partition whose follower has caught up."""
         for topic_partition in list(session.partitions_out_of_isr):
-            partition = self.replicas.replicated.get(topic_partition)
-            follower = None if partition is None else partition.followers.get(session.follower_id)
+            leader_partition = self.replicas.replicated.get(topic_partition)
+            follower = (
+                None
+                if leader_partition is None
+                else leader_partition.followers.get(session.follower_id)
+            )
             if (
-                partition is None
+                leader_partition is None
                 or follower is None
                 or follower.reader is not session
-                or session.follower_id in partition.isr
+                or session.follower_id in leader_partition.isr
             ):
                 del session.partitions_out_of_isr[topic_partition]
                 continue
             follower.broker_epoch = broker_epoch
-            isr_change = partition.expand_isr(follower)
+            isr_change = leader_partition.expand_isr(follower)
             if isr_change is not None:
-                self.isr_changes.submit(partition, isr_change)
+                self.isr_changes.submit(leader_partition, isr_change)
 
     # Parts: answers
 
@@ -344,7 +352,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     ) -> ReplicaFetchReply:
         """The reply with everything that is new, as far as its size allows."""
         partitions_with_news, session.partitions_with_news = session.partitions_with_news, {}
-        stale_partitions, replicated = session.stale_partitions, self.replicas.replicated
+        stale_partitions, replicated_partitions = session.stale_partitions, self.replicas.replicated
         remaining_bytes, remaining_batches = session.response_max_bytes, BATCHES_MAX
         partition_max_bytes = self.replicas.dynamic_settings.replica_fetch_max_bytes
         for topic_partition in partitions_with_news:
@@ -354,14 +362,17 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             if remaining_bytes <= 0 or remaining_batches <= 0:
                 session.partitions_with_news[topic_partition] = None
                 continue
-            partition = replicated.get(topic_partition)
-            if partition is None or partition.leader_epoch != position.current_leader_epoch:
+            leader_partition = replicated_partitions.get(topic_partition)
+            if (
+                leader_partition is None
+                or leader_partition.leader_epoch != position.current_leader_epoch
+            ):
                 fetched_partitions.append(
                     self._refused_partition(session, position, ErrorCode.not_leader_or_follower)
                 )
                 continue
             stale_partitions.pop(topic_partition, None)
-            log = partition.log
+            log = leader_partition.log
             log_tail, fetch_offset = log.local.tail, position.fetch_offset
             if log_tail and log_tail[-1].base_offset == fetch_offset:
                 new_batches: tuple[ReplicatedBatch, ...] = (log_tail[-1],)
@@ -399,10 +410,10 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         stale_partitions, session.stale_partitions = session.stale_partitions, {}
         for topic_partition in stale_partitions:
             position = session.positions.get(topic_partition)
-            partition = self.replicas.replicated.get(topic_partition)
-            if position is None or partition is None:
+            leader_partition = self.replicas.replicated.get(topic_partition)
+            if position is None or leader_partition is None:
                 continue
-            log = partition.log
+            log = leader_partition.log
             fetched_partitions.append(
                 ReplicaFetchedPartition(
                     topic_id=position.topic_id,
@@ -415,9 +426,9 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     # Parts: waiting
 
     def _answer_now(self, reply: ReplicaFetchReply) -> Pending[ReplicaFetchReply]:
-        answer: Pending[ReplicaFetchReply] = Pending(self.tasks)
-        answer.resolve(reply)
-        return answer
+        pending_answer: Pending[ReplicaFetchReply] = Pending(self.tasks)
+        pending_answer.resolve(reply)
+        return pending_answer
 
     def _arm_timer(self, session: _FollowerSession, deadline_ms: int) -> None:
         session.timer_ms = deadline_ms

@@ -30,11 +30,11 @@ class LinkCut(Enum):
 class LinkCuts:
     """The cut links between brokers, and the messages that wait on those that are black holes."""
 
-    __slots__ = ("_cuts", "_waiting", "_watchers")
+    __slots__ = ("_cuts", "_waiting_sends", "_watchers")
 
     def __init__(self) -> None:
         self._cuts: dict[Link, LinkCut] = {}
-        self._waiting: dict[Link, list[Callable[[], object]]] = {}
+        self._waiting_sends: dict[Link, list[Callable[[], object]]] = {}
         self._watchers: list[Callable[[BrokerId, BrokerId], object]] = []
 
     def __bool__(self) -> bool:
@@ -53,7 +53,7 @@ class LinkCuts:
         """
         if self._cuts.pop(link, None) is None:
             return []
-        return self._waiting.pop(link, [])
+        return self._waiting_sends.pop(link, [])
 
     def kind_of_cut(self, link: Link) -> LinkCut | None:
         """How a link is cut; None if it is whole."""
@@ -61,7 +61,7 @@ class LinkCuts:
 
     def hold(self, link: Link, send_on: Callable[[], object]) -> None:
         """Keep ``send_on``, which sends a message on, until the link heals."""
-        self._waiting.setdefault(link, []).append(send_on)
+        self._waiting_sends.setdefault(link, []).append(send_on)
 
     # Watchers
 

@@ -72,14 +72,14 @@ class TraceLines:
     def __init__(self, start_ns: int | None) -> None:
         """Start with the first event of the trace; ``start_ns`` as in ``Tracer``."""
         self._start_ns = start_ns
-        self._clocks: dict[int, int] = {}
+        self._clock_by_node: dict[int, int] = {}
         self._lamport = array("Q")
 
     def kept(self, rows: Sequence[Row], start_index: int) -> bytes:
         """Encode events as lines with Lamport clocks; ``start_index`` is the index of the first
         event.
         """
-        clock_by_node, lamport_clocks = self._clocks, self._lamport
+        clock_by_node, lamport_clocks = self._clock_by_node, self._lamport
         for _, node_index, parents, *_ in rows:
             node_clock = clock_by_node.get(node_index, 0)
             for parent in parents:

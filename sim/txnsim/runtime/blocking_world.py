@@ -27,8 +27,7 @@ class BlockingConnection(Protocol):
     def recv(self, size: int, /) -> bytes:
         """Receive up to ``size`` bytes; empty at the end of the stream."""
 
-    def close(self) -> None:
-        """Close the connection."""
+    def close(self) -> None: ...
 
 
 class BlockingWorld(Protocol):
@@ -51,7 +50,6 @@ class RealWorld:
     """TCP connections and the clock of the machine."""
 
     def connect(self, host: str, port: int, *, timeout_s: float) -> BlockingConnection:
-        """Open a connection."""
         return socket.create_connection((host, port), timeout=timeout_s)
 
     def monotonic_s(self) -> float:
@@ -59,7 +57,6 @@ class RealWorld:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Wait ``seconds``."""
         time.sleep(seconds)
 
     def age(self, transactional_id: str, epoch: int) -> bool:  # noqa: ARG002 - the protocol's

@@ -130,31 +130,31 @@ class LoopClock:
         self,
         loop: asyncio.AbstractEventLoop,
         *,
-        wall_ns: Callable[[], int],
-        monotonic_ns: Callable[[], int],
+        read_wall_ns: Callable[[], int],
+        read_monotonic_ns: Callable[[], int],
         monotonic_start_ms: int = 0,
     ) -> None:
         """Start the clocks of a run.
 
         Args:
-            loop: Arms the timers; its ``call_later`` must go with ``monotonic_ns``.
-            wall_ns: Nanoseconds since the epoch.
-            monotonic_ns: Nanoseconds of the monotonic source.
+            loop: Arms the timers; its ``call_later`` must go with ``read_monotonic_ns``.
+            read_wall_ns: Nanoseconds since the epoch.
+            read_monotonic_ns: Nanoseconds of the monotonic source.
             monotonic_start_ms: Value of ``monotonic_ms`` at the start of the run.
         """
         self._loop = loop
-        self.wall_ns = wall_ns
-        self._monotonic_ns = monotonic_ns
-        self.start_ns = monotonic_ns()
+        self.wall_ns = read_wall_ns
+        self._monotonic_ns = read_monotonic_ns
+        self.start_ns = read_monotonic_ns()
         """Time by ``stopwatch_ns`` at which this clock was made."""
-        self.stopwatch_ns = monotonic_ns
+        self.stopwatch_ns = read_monotonic_ns
         self._monotonic_offset_ns = monotonic_start_ms * 1_000_000 - self.start_ns
         self.advanced_ms = 0
         """Sum of all advances and shifts."""
         self._passed_ms = 0
         self._timers: list[_ClusterTimer] = []
         self._sequence = 0
-        self._cancelled = 0
+        self._cancelled_count = 0
         self._is_firing = False
         self._handle: asyncio.TimerHandle | None = None
         self._armed_ms = 0
@@ -248,17 +248,17 @@ class LoopClock:
     def close(self) -> None:
         """Drop every ``call_at`` timer and cancel the handle at the loop."""
         self._timers.clear()
-        self._cancelled = 0
+        self._cancelled_count = 0
         self._disarm()
 
     def forget_cancelled(self) -> None:
         """Count a cancelled timer of the heap; rebuild the heap once most timers are cancelled."""
-        self._cancelled += 1
+        self._cancelled_count += 1
         timers = self._timers
-        if len(timers) >= _COMPACT_TIMERS_MIN and self._cancelled * 2 > len(timers):
+        if len(timers) >= _COMPACT_TIMERS_MIN and self._cancelled_count * 2 > len(timers):
             timers[:] = [timer for timer in timers if timer.callback is not None]
             heapq.heapify(timers)
-            self._cancelled = 0
+            self._cancelled_count = 0
 
     def _fire_due(self) -> None:
         """Fire due timers, also those that a fired timer arms for a past deadline; then arm the
@@ -284,7 +284,7 @@ class LoopClock:
     def _run_callback(self, timer: _ClusterTimer) -> None:
         callback, timer.callback = timer.callback, None
         if callback is None:
-            self._cancelled = max(0, self._cancelled - 1)
+            self._cancelled_count = max(0, self._cancelled_count - 1)
             return
         try:
             timer.context.run(callback)

@@ -90,7 +90,7 @@ class Turns:
         "_least_ns",
         "_loop",
         "_number",
-        "_waiting",
+        "_waiting_workers",
         "large",
         "limit_ns",
         "reads",
@@ -99,7 +99,7 @@ class Turns:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiting: list[tuple[int, int, TurnWorker]] = []
+        self._waiting_workers: list[tuple[int, int, TurnWorker]] = []
         self.large: Final = LargeRequests(self)
         self.reads: Final = LargeReads(self)
         self._number = 0
@@ -121,26 +121,28 @@ class Turns:
             # Newcomers get neither an advantage for long nor a disadvantage for earlier work.
             worker.busy_period, worker.used_ns = self._busy_period, self._least_ns
         self._number += 1
-        heappush(self._waiting, (worker.used_ns + wanted_ns, self._number, worker))
+        heappush(self._waiting_workers, (worker.used_ns + wanted_ns, self._number, worker))
         if not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._run_turn, context=self._context)
 
     def _run_turn(self) -> None:
         """Let waiting workers go on, until the time of one turn is used up."""
-        queue = self._waiting
+        queue = self._waiting_workers
         last_number = self._number
         self.spent_ns = 0
-        requeued: list[tuple[int, int, TurnWorker]] = []
+        requeued_workers: list[tuple[int, int, TurnWorker]] = []
         while queue and self.spent_ns < self.limit_ns:
             waiting_entry = heappop(queue)
             _, queue_number, worker = waiting_entry
             if queue_number > last_number:
-                requeued.append(waiting_entry)  # it came in this turn: sockets are looked at first
+                requeued_workers.append(
+                    waiting_entry
+                )  # it came in this turn: sockets are looked at first
                 continue
             self._least_ns = max(self._least_ns, worker.used_ns)
             worker.work_until(self.spent_ns + self.limit_ns // min(len(queue) + 1, SHARES_MAX))
-        for waiting_entry in requeued:
+        for waiting_entry in requeued_workers:
             heappush(queue, waiting_entry)
         self._is_due = bool(queue)
         if queue:
@@ -155,12 +157,19 @@ class LargeRequests:
     They wait in a queue. The first request gets ``ROUND`` slices, then it goes to the end.
     """
 
-    __slots__ = ("_is_waiting", "_number_last", "_queue", "_turns", "busy_period", "used_ns")
+    __slots__ = (
+        "_is_waiting",
+        "_number_last",
+        "_turns",
+        "_waiting_slices",
+        "busy_period",
+        "used_ns",
+    )
 
     def __init__(self, turns: Turns) -> None:
         self.used_ns = self.busy_period = 0
         self._turns = turns
-        self._queue: list[tuple[int, TimeSlices]] = []
+        self._waiting_slices: list[tuple[int, TimeSlices]] = []
         self._number_last = 0
         self._is_waiting = False
 
@@ -171,17 +180,17 @@ class LargeRequests:
 
     def wait(self, slices: TimeSlices) -> None:
         """Let a request get its next slice in a later turn."""
-        heappush(self._queue, (slices.number, slices))
+        heappush(self._waiting_slices, (slices.number, slices))
         if not self._is_waiting:
             self._is_waiting = True
             self._turns.wait(self, wanted_ns=SLICE_NS)
 
     def work_until(self, limit_ns: int) -> None:  # noqa: ARG002 - a slice is a slice
         """Grant one slice. It ends the turn of the loop: sockets are looked at next."""
-        _, slices = heappop(self._queue)
+        _, slices = heappop(self._waiting_slices)
         self._turns.spent_ns = max(self._turns.spent_ns + SLICE_NS, self._turns.limit_ns)
         self.used_ns += SLICE_NS
-        self._is_waiting = bool(self._queue)
+        self._is_waiting = bool(self._waiting_slices)
         if self._is_waiting:
             self._turns.wait(self, wanted_ns=SLICE_NS)
         slices.grant()
@@ -264,18 +273,18 @@ class Pace:
     __slots__ = (
         "_begun_ns",
         "_elements",
-        "_looks",
+        "_look_count",
         "_slices",
         "_stopwatch_ns",
         "has_rested",
         "is_wanted",
     )
 
-    def __init__(self, turns: Turns, stopwatch_ns: Callable[[], int]) -> None:
+    def __init__(self, turns: Turns, read_stopwatch_ns: Callable[[], int]) -> None:
         self._slices = TimeSlices(turns)
-        self._stopwatch_ns = stopwatch_ns
-        self._begun_ns = stopwatch_ns()
-        self._elements = self._looks = 0
+        self._stopwatch_ns = read_stopwatch_ns
+        self._begun_ns = read_stopwatch_ns()
+        self._elements = self._look_count = 0
         self.has_rested = False
         """Whether the work exceeded one slice."""
         self.is_wanted: Callable[[], bool] = _always_wanted
@@ -290,9 +299,9 @@ class Pace:
         self._elements += element_count
         if self._elements < LOOK_ELEMENTS:
             return False
-        self._looks += self._elements // LOOK_ELEMENTS
+        self._look_count += self._elements // LOOK_ELEMENTS
         self._elements = 0
-        return self._looks >= LOOKS or self._stopwatch_ns() - self._begun_ns >= SLICE_NS
+        return self._look_count >= LOOKS or self._stopwatch_ns() - self._begun_ns >= SLICE_NS
 
     async def yield_turn(self) -> None:
         """Let other work have its turns.
@@ -305,7 +314,7 @@ class Pace:
         if not self.is_wanted():
             raise WorkIsOverError
         self._begun_ns = self._stopwatch_ns()
-        self._looks = 0
+        self._look_count = 0
 
     async def run(self, steps: Generator[int, None, T]) -> T:
         """Run the steps to their end, in slices; each step yields the number of elements that it

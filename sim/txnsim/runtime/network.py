@@ -82,7 +82,7 @@ class PeerLinks:
         tasks: LoopTasks,
         tracer: Tracer,
         interceptor: Interceptor | None = None,
-        latency_ms: Callable[[BrokerId, BrokerId], float] | None = None,
+        latency_ms_of: Callable[[BrokerId, BrokerId], float] | None = None,
         describe_command: Callable[[object], Subject] = subject_of,
     ) -> None:
         """Make links without cuts, and without brokers.
@@ -94,7 +94,8 @@ class PeerLinks:
             tracer: Records ``msg.*`` on peer links.
             interceptor: Asked at the peer fault points; the idle one if None. May be replaced
                 later.
-            latency_ms: Drawn once per message and link; None delivers in the next turn of the loop.
+            latency_ms_of: Called once per message and link; None delivers in the next turn of the
+                loop.
             describe_command: Returns the subject of a command, for fault rules.
         """
         self.interceptor: Interceptor = interceptor or PassAll()
@@ -103,33 +104,35 @@ class PeerLinks:
         self._stopwatch_ns = clock.stopwatch_ns
         self._tasks = tasks
         self._tracer = tracer
-        self._latency_ms = latency_ms
+        self._latency_ms = latency_ms_of
         self._describe = describe_command
-        self._handlers: dict[BrokerId, PeerHandler] = {}
+        self._handler_by_broker: dict[BrokerId, PeerHandler] = {}
         self._cuts = LinkCuts()
         self._has_cuts = False
         """Whether any link is cut: asked for each message, so an attribute."""
         self._correlation_id = 0
         self._links: dict[Link, Pipe] = {}
-        self._pending: dict[
+        self._pending_calls: dict[
             int, dict[int, PeerCall]
         ] = {}  # by timeout_ms: each in order of deadlines
         self._deadline_timer: TimerHandle | None = None
         self._deadline_armed_ms = 0
-        self._waiting: dict[PeerCall, None] = {}  # held or delayed at a fault point
-        self._lost: dict[PeerCall, None] = {}  # no answer can come, and the sender waits for it
+        self._waiting_calls: dict[PeerCall, None] = {}  # held or delayed at a fault point
+        self._lost_calls: dict[
+            PeerCall, None
+        ] = {}  # no answer can come, and the sender waits for it
 
     # Peers
 
     def register(self, broker_id: BrokerId, handler: PeerHandler) -> None:
         """Hand requests of other brokers to the handler of broker ``broker_id`` from now on."""
-        self._handlers[broker_id] = handler
+        self._handler_by_broker[broker_id] = handler
 
     def unregister(self, broker_id: BrokerId) -> None:
         """Remove broker ``broker_id``: requests under way to it and from it fail, and new ones
         too.
         """
-        self._handlers.pop(broker_id, None)
+        self._handler_by_broker.pop(broker_id, None)
         self._fail_where(lambda link: broker_id in link, f"broker {broker_id} went away")
 
     def cut(
@@ -151,7 +154,7 @@ class PeerLinks:
         send_callbacks = self._cuts.heal((source, target))
         self._has_cuts = bool(self._cuts)
         for send_on in send_callbacks:
-            self._tasks.soon(send_on)
+            self._tasks.run_soon(send_on)
         if was_cut:
             self._cuts.notify_watchers((source, target))
 
@@ -168,14 +171,14 @@ class PeerLinks:
     @property
     def in_flight(self) -> int:
         """Peer requests that have no answer yet."""
-        return sum(map(len, self._pending.values()))
+        return sum(map(len, self._pending_calls.values()))
 
     def unanswered_requests(self) -> list[Unanswered]:
         """The requests whose senders still wait, oldest first, with their state."""
         now_ms = self._clock.monotonic_ms()
         timed_calls = [
             (call_timeout_ms, call)
-            for call_timeout_ms, calls_by_id in self._pending.items()
+            for call_timeout_ms, calls_by_id in self._pending_calls.items()
             for call in calls_by_id.values()
         ]
         return [
@@ -186,8 +189,8 @@ class PeerLinks:
                 subject=self._describe(call.command),
                 timeout_ms=timeout_ms,
                 left_ms=max(0, self._deadline_ms(call) - now_ms),
-                is_lost=call in self._lost,
-                is_held=call in self._waiting,
+                is_lost=call in self._lost_calls,
+                is_held=call in self._waiting_calls,
                 is_cut=self._has_cuts and self._cuts.kind_of_cut(call.link) is not None,
             )
             for timeout_ms, call in sorted(
@@ -214,13 +217,13 @@ class PeerLinks:
         - PeerDisconnectedError: the peer is not there or went away, or the link was cut;
         - PeerTimeoutError: no reply within ``timeout_ms`` (monotonic).
         """
-        answer: Pending[Any] = Pending(self._tasks)
-        pending = self._pending.get(timeout_ms)
-        if pending is None:
-            pending = self._pending[timeout_ms] = {}
+        pending_answer: Pending[Any] = Pending(self._tasks)
+        pending_calls = self._pending_calls.get(timeout_ms)
+        if pending_calls is None:
+            pending_calls = self._pending_calls[timeout_ms] = {}
         self._correlation_id += 1
-        is_first = not pending
-        call = pending[self._correlation_id] = PeerCall(
+        is_first = not pending_calls
+        call = pending_calls[self._correlation_id] = PeerCall(
             link=(source, target),
             api_key=api_key,
             api_version=api_version,
@@ -228,8 +231,8 @@ class PeerLinks:
             correlation_id=self._correlation_id,
             asked_ns=self._stopwatch_ns(),
             timeout_ms=timeout_ms,
-            answer=answer,
-            pending=pending,
+            answer=pending_answer,
+            pending=pending_calls,
         )
         # Others with this timeout were asked before, and the timer watches the first of them.
         if is_first and (
@@ -252,8 +255,8 @@ class PeerLinks:
                 self._latency_ms(source, target), self._due_to(call, lambda: self._arrive(call))
             )
         else:
-            self._tasks.soon(partial(self._arrive, call))
-        return answer
+            self._tasks.run_soon(partial(self._arrive, call))
+        return pending_answer
 
     # The way there
 
@@ -268,7 +271,7 @@ class PeerLinks:
             return
         # A request that has timed out is handled all the same, and its answer thrown away: a sent
         # request reaches the peer, also when the sender has given up on it.
-        handler = self._handlers.get(target)
+        handler = self._handler_by_broker.get(target)
         if handler is None:
             call.fail(PeerDisconnectedError(f"{call}: no such broker is up"))
             return
@@ -279,19 +282,23 @@ class PeerLinks:
             call.receive_event = self._trace_message(
                 "msg.recv", target, source, call, is_response=False
             )
-            cause_before = tracer.caused_by(call.receive_event)
+            cause_before = tracer.set_cause(call.receive_event)
         elif traced_as is _TRACED_CAUSE and call.send_event not in (tracer.scope, NO_CAUSE):
-            cause_before = tracer.caused_by(call.send_event)
+            cause_before = tracer.set_cause(call.send_event)
         try:
             # A command is delivered as an object, without encoding.
-            answer = handler(call.api_key, call.api_version, call.command, source)
-            if type(answer) is Pending:
-                if answer.is_done:
-                    self._take_answer(call, answer)
+            pending_answer = handler(call.api_key, call.api_version, call.command, source)
+            if type(pending_answer) is Pending:
+                if pending_answer.is_done:
+                    self._take_answer(call, pending_answer)
                 else:
-                    answer.callbacks.append(partial(self._take_answer, call))
+                    pending_answer.callbacks.append(partial(self._take_answer, call))
             else:
-                coroutine = answer if type(answer) is CoroutineType else as_coroutine(answer)
+                coroutine = (
+                    pending_answer
+                    if type(pending_answer) is CoroutineType
+                    else as_coroutine(pending_answer)
+                )
                 self._tasks.drive(
                     coroutine, partial(self._finish_handling, call), name="peer request"
                 )
@@ -299,21 +306,21 @@ class PeerLinks:
             _peers_log.error("peer.delivery_failed", request=str(call), exc_info=error)
             call.fail(_answered_error(call, ErrorCode.unknown_server_error))
         if cause_before is not None:
-            tracer.caused_by(cause_before)
+            tracer.set_cause(cause_before)
 
     # The way back
 
-    def _take_answer(self, call: PeerCall, answer: Pending[Any]) -> None:
-        if answer.error is not None:
-            self._finish_handling(call, None, answer.error)
+    def _take_answer(self, call: PeerCall, pending_answer: Pending[Any]) -> None:
+        if pending_answer.error is not None:
+            self._finish_handling(call, None, pending_answer.error)
         elif call.correlation_id in call.pending:
             if call.traced_as is _TRACED_OFF and not (
                 self._has_cuts or self.interceptor.is_armed or self._latency_ms is not None
             ):
                 del call.pending[call.correlation_id]  # _answer, written out: the hot path
-                call.answer.resolve(answer.value)
+                call.answer.resolve(pending_answer.value)
             else:
-                self._send_reply(call, answer.value)
+                self._send_reply(call, pending_answer.value)
 
     def _finish_handling(self, call: PeerCall, reply: object, error: BaseException | None) -> None:
         if error is None:
@@ -353,7 +360,7 @@ class PeerLinks:
         """The callback, with the message that was sent last as its cause: timers of a link fire for
         each other.
         """
-        return self._tracer.bound(callback, call.send_event) if self._tracer.on else callback
+        return self._tracer.bind_cause(callback, call.send_event) if self._tracer.on else callback
 
     def _return_answer(
         self, call: PeerCall, answer: object, deliver_answer: Callable[[], object]
@@ -403,34 +410,42 @@ class PeerLinks:
         if traced_as is _TRACED_MESSAGES:
             source, target = call.link
             receive_event = self._trace_message("msg.recv", source, target, call, is_response=True)
-        cause_before = self._tracer.caused_by(receive_event)
+        cause_before = self._tracer.set_cause(receive_event)
         call.succeed(reply)
-        self._tracer.caused_by(cause_before)
+        self._tracer.set_cause(cause_before)
 
     # Fault points
 
     def _cross_fault_point(
-        self, point: FaultPoint, call: PeerCall, content: object, send_on: Callable[[], object]
+        self,
+        point: FaultPoint,
+        call: PeerCall,
+        crossing_content: object,
+        send_on: Callable[[], object],
     ) -> None:
         if not self.interceptor.is_armed:
             send_on()
         elif not self._tracer.on:
-            self._ask_interceptor(point, call, content, send_on)
+            self._ask_interceptor(point, call, crossing_content, send_on)
         else:
-            cause_before = self._tracer.caused_by(call.send_event)
-            self._ask_interceptor(point, call, content, send_on)
-            self._tracer.caused_by(cause_before)
+            cause_before = self._tracer.set_cause(call.send_event)
+            self._ask_interceptor(point, call, crossing_content, send_on)
+            self._tracer.set_cause(cause_before)
 
     def _ask_interceptor(
-        self, point: FaultPoint, call: PeerCall, content: object, send_on: Callable[[], object]
+        self,
+        point: FaultPoint,
+        call: PeerCall,
+        crossing_content: object,
+        send_on: Callable[[], object],
     ) -> None:
-        verdict = self.interceptor.cross(self._crossing(point, call, content))
+        verdict = self.interceptor.cross(self._crossing(point, call, crossing_content))
         if verdict is None:
             send_on()
         elif isinstance(verdict, FaultEffect):
             self._obey_verdict(point, call, verdict, send_on)
         else:
-            self._waiting[call] = None
+            self._waiting_calls[call] = None
             self._trace_fault(point, "msg.hold", call)
             self._tasks.drive(
                 as_coroutine(verdict),
@@ -444,17 +459,17 @@ class PeerLinks:
         self,
         point: FaultPoint,
         call: PeerCall,
-        verdict: FaultEffect | None,
+        fault_effect: FaultEffect | None,
         error: BaseException | None,
         send_on: Callable[[], object],
     ) -> None:
-        self._waiting.pop(call, None)
+        self._waiting_calls.pop(call, None)
         if error is not None:
             call.fail(PeerDisconnectedError(f"{call}: its wait at {point} was ended ({error!r})"))
-        elif verdict is None:
+        elif fault_effect is None:
             send_on()
         else:
-            self._obey_verdict(point, call, verdict, send_on)
+            self._obey_verdict(point, call, fault_effect, send_on)
 
     def _obey_verdict(
         self, point: FaultPoint, call: PeerCall, verdict: FaultEffect, send_on: Callable[[], object]
@@ -484,18 +499,18 @@ class PeerLinks:
         """
         if not call.is_awaited:
             return
-        self._lost[call] = None
+        self._lost_calls[call] = None
         left_ms = self._deadline_ms(call) - self._clock.monotonic_ms()
         # Without an advance the deadline comes first, by a millisecond.
         self._clock.call_at(self._clock.now_ms() + left_ms + 1, partial(self._give_up, call))
 
     def _give_up(self, call: PeerCall) -> None:
-        self._lost.pop(call, None)
+        self._lost_calls.pop(call, None)
         if call.is_awaited:
             timeout_ms = next(
                 call_timeout_ms
-                for call_timeout_ms, calls in self._pending.items()
-                if calls is call.pending
+                for call_timeout_ms, call_by_id in self._pending_calls.items()
+                if call_by_id is call.pending
             )
             self._time_out(call, timeout_ms)
 
@@ -508,16 +523,16 @@ class PeerLinks:
             self._trace_message(event_kind, node, peer, call, is_response=is_response)
 
     def _deliver_copy(self, call: PeerCall) -> None:
-        copy = call.copy_without_answer(is_copy=True)
-        self._trace_fault(FaultPoint.PEER_REQUEST, "msg.dup", copy)
+        call_copy = call.copy_without_answer(is_copy=True)
+        self._trace_fault(FaultPoint.PEER_REQUEST, "msg.dup", call_copy)
         self._cross_fault_point(
             FaultPoint.PEER_REQUEST,
-            copy,
-            copy.command,
-            partial(self._arrive, copy, has_crossed=True),
+            call_copy,
+            call_copy.command,
+            partial(self._arrive, call_copy, has_crossed=True),
         )
 
-    def _crossing(self, point: FaultPoint, call: PeerCall, content: object) -> Crossing:
+    def _crossing(self, point: FaultPoint, call: PeerCall, crossing_content: object) -> Crossing:
         source, target = call.link
         return Crossing(
             point=point,
@@ -529,7 +544,7 @@ class PeerLinks:
             subject=self._describe(call.command),
             line=f"broker/{source} -> broker/{target}",
             is_copy=call.is_copy,
-            content=content,
+            content=crossing_content,
         )
 
     # Deadlines, latency, trace
@@ -544,9 +559,9 @@ class PeerLinks:
         each counts.
         """
         first_deadlines = [
-            self._deadline_ms(next(iter(calls.values())))
-            for calls in self._pending.values()
-            if calls
+            self._deadline_ms(next(iter(call_by_id.values())))
+            for call_by_id in self._pending_calls.values()
+            if call_by_id
         ]
         if self._deadline_timer is not None:
             self._deadline_timer.cancel()
@@ -559,20 +574,22 @@ class PeerLinks:
     def _expire(self) -> None:
         self._deadline_timer = None
         now_ms = self._clock.monotonic_ms()
-        for timeout_ms, calls in list(self._pending.items()):
-            while calls and self._deadline_ms(call := next(iter(calls.values()))) <= now_ms:
+        for timeout_ms, call_by_id in list(self._pending_calls.items()):
+            while (
+                call_by_id and self._deadline_ms(call := next(iter(call_by_id.values()))) <= now_ms
+            ):
                 self._time_out(call, timeout_ms)
-            if not calls:
-                del self._pending[timeout_ms]
+            if not call_by_id:
+                del self._pending_calls[timeout_ms]
         self._arm_deadline()
 
     def _time_out(self, call: PeerCall, timeout_ms: int) -> None:
-        self._lost.pop(call, None)
+        self._lost_calls.pop(call, None)
         error = PeerTimeoutError(f"{call}: no answer within {timeout_ms} ms")
         if not self._tracer.on:
             call.fail(error)
             return
-        cause_before = self._tracer.caused_by(
+        cause_before = self._tracer.set_cause(
             self._tracer.emit(
                 "timer.fire",
                 f"broker/{call.link[0]}",
@@ -582,11 +599,13 @@ class PeerLinks:
             )
         )
         call.fail(error)
-        self._tracer.caused_by(cause_before)
+        self._tracer.set_cause(cause_before)
 
     def _fail_where(self, is_affected: Callable[[Link], bool], reason: str) -> None:
-        pending_calls = [call for calls in self._pending.values() for call in calls.values()]
-        for call in [*pending_calls, *self._waiting]:
+        pending_calls = [
+            call for call_by_id in self._pending_calls.values() for call in call_by_id.values()
+        ]
+        for call in [*pending_calls, *self._waiting_calls]:
             if is_affected(call.link):
                 call.is_lost = True
                 call.fail(PeerDisconnectedError(f"{call}: {reason}"))
@@ -697,8 +716,8 @@ def reset(transport: asyncio.Transport) -> None:
     """
     connection = transport.get_extra_info("socket")
     if connection is not None:  # virtual ones have none
-        no_linger = struct.pack("ii", 1, 0)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
+        no_linger_option = struct.pack("ii", 1, 0)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger_option)
     transport.abort()
 
 
@@ -805,8 +824,8 @@ class TlsGate(asyncio.Protocol):
 
     def __init__(self, gates: TlsGates) -> None:
         self._gates = gates
-        self._raw: asyncio.Transport | None = None
-        self._early = bytearray()
+        self._raw_transport: asyncio.Transport | None = None
+        self._early_bytes = bytearray()
         """Bytes that nobody reads yet: encrypted ones before the handshake begins; later decrypted
         ones, until the protocol is connected.
         """
@@ -817,12 +836,12 @@ class TlsGate(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the handshake of a new connection."""
         # A cast, not a check: uvloop's transports are none of asyncio's classes.
-        self._raw = cast(asyncio.Transport, transport)
-        self._gates.lead(self, self._raw)
+        self._raw_transport = cast(asyncio.Transport, transport)
+        self._gates.lead(self, self._raw_transport)
 
     def data_received(self, data: bytes) -> None:
         """Keep the bytes until the protocol is connected."""
-        self._early += data
+        self._early_bytes += data
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self.is_lost = True
@@ -831,15 +850,15 @@ class TlsGate(asyncio.Protocol):
 
     def take_early_bytes(self) -> bytes:
         """Return the bytes received so far and forget them; later bytes arrive decrypted."""
-        early_bytes = bytes(self._early)
-        self._early.clear()
+        early_bytes = bytes(self._early_bytes)
+        self._early_bytes.clear()
         return early_bytes
 
     def send_alert(self, outgoing_bio: ssl.MemoryBIO) -> None:
         """Send the bytes that TLS has ready."""
         alert = outgoing_bio.read()
-        if alert and self._raw is not None:
-            self._raw.write(alert)
+        if alert and self._raw_transport is not None:
+            self._raw_transport.write(alert)
 
     def hand_over(self, transport: asyncio.Transport, protocol: asyncio.Protocol) -> None:
         """End the gate's work after the handshake: from now on the connection is the protocol's."""
@@ -847,5 +866,5 @@ class TlsGate(asyncio.Protocol):
             return
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
-        if self._early:
-            protocol.data_received(bytes(self._early))
+        if self._early_bytes:
+            protocol.data_received(bytes(self._early_bytes))

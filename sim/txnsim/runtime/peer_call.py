@@ -122,8 +122,8 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
 
     def __str__(self) -> str:
         source, target = self.link
-        api = f"API {self.api_key} v{self.api_version}"
-        return f"request {self.correlation_id} of {api}, broker {source} -> {target}"
+        api_name = f"API {self.api_key} v{self.api_version}"
+        return f"request {self.correlation_id} of {api_name}, broker {source} -> {target}"
 
 
 def as_coroutine(awaitable: Awaitable[Any]) -> Coroutine[Any, Any, Any]:

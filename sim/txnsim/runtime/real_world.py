@@ -50,8 +50,8 @@ class RealClock(LoopClock):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(
             loop,
-            wall_ns=time.time_ns,
-            monotonic_ns=time.monotonic_ns,
+            read_wall_ns=time.time_ns,
+            read_monotonic_ns=time.monotonic_ns,
             monotonic_start_ms=secrets.randbelow(MONOTONIC_START_MS_MAX),
         )
 
@@ -59,10 +59,10 @@ class RealClock(LoopClock):
 def real_environment(
     *,
     seed: int | None = None,
-    latency_ms: Callable[[BrokerId, BrokerId], float] | None = None,
+    latency_ms_of: Callable[[BrokerId, BrokerId], float] | None = None,
     trace_level: TraceLevel = TraceLevel.OFF,
     trace_ring_bytes: int | None = DEFAULTS.trace_ring_bytes,
-    run: RunInfo | None = None,
+    run_info: RunInfo | None = None,
     logs_requests: bool = False,
 ) -> Environment:
     """The real environment on the running event loop; with a random seed if none is given."""
@@ -73,16 +73,16 @@ def real_environment(
         start_ns=clock.start_ns,
         level=trace_level,
         ring_bytes=trace_ring_bytes,
-        run=run,
+        run_info=run_info,
     )
     clock.context_of = tracer.timer_context
-    tasks = LoopTasks(loop, tracer=tracer, stopwatch_ns=clock.stopwatch_ns, has_threads=True)
+    tasks = LoopTasks(loop, tracer=tracer, read_stopwatch_ns=clock.stopwatch_ns, has_threads=True)
     network = LoopNetwork(
         loop,
         clock=clock,
         tasks=tasks,
         tracer=tracer,
-        latency_ms=latency_ms,
+        latency_ms_of=latency_ms_of,
     )
     rng = RandomStreams(random_seed() if seed is None else seed)
     return Environment(

@@ -167,7 +167,7 @@ class LoopTasks:
         loop: asyncio.AbstractEventLoop,
         *,
         tracer: Tracer | None = None,
-        stopwatch_ns: Callable[[], int] = lambda: 0,
+        read_stopwatch_ns: Callable[[], int] = lambda: 0,
         has_threads: bool = False,
     ) -> None:
         """Run on ``loop``.
@@ -176,25 +176,25 @@ class LoopTasks:
             loop: Has the turns, and the tasks of coroutines that wait for futures.
             tracer: Gets the current cause of coroutines that are run by hand. Without one each
                 driven coroutine gets a context of its own.
-            stopwatch_ns: Tells when a turn has lasted long enough; without it, only callbacks are
-                counted.
+            read_stopwatch_ns: Tells when a turn has lasted long enough; without it, only callbacks
+                are counted.
             has_threads: Whether threads may do work.
         """
         self._loop = loop
         self.unpacker = Unpacker(unpacks_in_thread=has_threads)
         """Decompresses large record batches outside of the loop."""
-        self._stopwatch_ns = stopwatch_ns
+        self._stopwatch_ns = read_stopwatch_ns
         self.turns = Turns(loop)
         """Shares turns among workers whose work exceeds one turn."""
         self._tracer = tracer
-        self._running: dict[
+        self._running_tasks: dict[
             asyncio.Task[Any], None
         ] = {}  # a dict, as it keeps order: close is deterministic
         self._failures: list[BaseException] = []
-        self._parked: dict[_DrivenCoroutine, None] = {}
-        self._due: deque[tuple[Callable[[], object], int]] = deque()
+        self._parked_coroutines: dict[_DrivenCoroutine, None] = {}
+        self._due_callbacks: deque[tuple[Callable[[], object], int]] = deque()
         """Callbacks with their causes; NO_CAUSE while the trace is off."""
-        self.due_last: deque[Callable[[], object]] = deque()
+        self.last_callbacks: deque[Callable[[], object]] = deque()
         self.is_drain_due = False
         self._is_behind = False
         """Whether the last drain had more callbacks than one turn allows."""
@@ -205,30 +205,30 @@ class LoopTasks:
 
     def __len__(self) -> int:
         """Number of tasks and driven coroutines that have not ended yet."""
-        return len(self._running) + len(self._parked)
+        return len(self._running_tasks) + len(self._parked_coroutines)
 
-    def soon(self, callback: Callable[[], object]) -> None:
+    def run_soon(self, callback: Callable[[], object]) -> None:
         """Run ``callback`` after the current one, before the loop looks at its sockets again.
 
-        Callbacks that it adds by ``soon`` run in the same turn: brokers finish an exchange before
-        the next request of a client is read.
+        Callbacks that it adds by ``run_soon`` run in the same turn: brokers finish an exchange
+        before the next request of a client is read.
         """
         tracer = self._tracer
         cause = NO_CAUSE
         if tracer is not None and tracer.on:
             trace_scope = tracer.scope
             cause = tracer.cause if trace_scope is None else trace_scope
-        self._due.append((callback, cause))
+        self._due_callbacks.append((callback, cause))
         if not self.is_drain_due:
             self.drain_soon()
 
-    def at_turn_end(self, callback: Callable[[], object]) -> None:
-        """Run ``callback`` when no ``soon`` callback is left, or the turn was long enough.
+    def run_at_turn_end(self, callback: Callable[[], object]) -> None:
+        """Run ``callback`` when no ``run_soon`` callback is left, or the turn was long enough.
 
         Answers are written then: written one after the other they cost a tenth less on both sides
         than written between requests.
         """
-        self.due_last.append(callback)
+        self.last_callbacks.append(callback)
         if not self.is_drain_due:
             self.drain_soon()
 
@@ -238,49 +238,49 @@ class LoopTasks:
         self._loop.call_soon(self._drain, context=self._context)
 
     def _drain(self) -> None:
-        due, due_last, turns = self._due, self.due_last, self.turns
+        due_callbacks, last_callbacks, turns = self._due_callbacks, self.last_callbacks, self.turns
         tracer = self._tracer
         turns.spent_ns = 0
-        ends_ns = self._stopwatch_ns() + OWED_PER_TURN * turns.limit_ns
+        deadline_ns = self._stopwatch_ns() + OWED_PER_TURN * turns.limit_ns
         is_time_over = False
         if self._is_behind:
             self._send_answers()  # clients whose requests were read since then get answers first
         for callback_number in range(1, DUE_PER_TURN_MAX + 1):
             try:
-                if due and not is_time_over:
-                    callback, cause = due.popleft()
+                if due_callbacks and not is_time_over:
+                    callback, cause = due_callbacks.popleft()
                     if tracer is not None and tracer.on:
                         tracer.scope = cause
                         tracer.scope_waker = NO_CAUSE
                     callback()
-                elif due_last:
+                elif last_callbacks:
                     if tracer is not None:
                         tracer.scope = None
-                    due_last.popleft()()
+                    last_callbacks.popleft()()
                 else:
                     break
             except Exception as error:  # noqa: BLE001 - one callback's bug must not lose the others
                 self._note_failure("callback", error)
-            if callback_number % DUE_UNTIMED == 0 and self._stopwatch_ns() > ends_ns:
+            if callback_number % DUE_UNTIMED == 0 and self._stopwatch_ns() > deadline_ns:
                 # Due callbacks wait for the next turn. Answers do not: if each request adds
                 # callbacks, no answer would be sent.
                 is_time_over = True
         if tracer is not None:
             tracer.scope = None
         self.is_drain_due = False
-        self._is_behind = is_time_over and bool(due)
+        self._is_behind = is_time_over and bool(due_callbacks)
         if self._is_behind:
             self.is_drain_due = True
             # Sockets come first: callbacks that are ready now run in the turn before.
             self._loop.call_soon(self.drain_soon, context=self._context)
-        elif due or due_last:
+        elif due_callbacks or last_callbacks:
             self.drain_soon()
 
     def _send_answers(self) -> None:
         """Run the callbacks that wait for the end of a turn."""
-        for _ in range(len(self.due_last)):
+        for _ in range(len(self.last_callbacks)):
             try:
-                self.due_last.popleft()()
+                self.last_callbacks.popleft()()
             except Exception as error:  # noqa: BLE001 - one callback's bug must not lose the others
                 self._note_failure("callback", error)
 
@@ -291,7 +291,7 @@ class LoopTasks:
         tracer = self._tracer
         context = None if tracer is None else tracer.timer_context()
         task = self._loop.create_task(coroutine, name=name, context=context)
-        self._running[task] = None
+        self._running_tasks[task] = None
         task.add_done_callback(self._drop_task)
         return task
 
@@ -314,12 +314,12 @@ class LoopTasks:
         """
         tracer = self._tracer
         if has_own_context or tracer is None:
-            drive = _DrivenCoroutine(coroutine, on_done, name, copy_context())
+            driven_coroutine = _DrivenCoroutine(coroutine, on_done, name, copy_context())
             if tracer is not None and tracer.on:
-                drive.cause = tracer.cause if cause is None else cause
-                self._step_traced(drive, tracer)
+                driven_coroutine.cause = tracer.cause if cause is None else cause
+                self._step_traced(driven_coroutine, tracer)
             else:
-                self._run_step(drive)
+                self._run_step(driven_coroutine)
             return
         if tracer.on:
             self._drive_traced(coroutine, on_done, name, tracer, cause)
@@ -328,7 +328,7 @@ class LoopTasks:
         was_stepping = self.stepping
         self.stepping = True
         try:
-            awaited = coroutine.send(None)
+            awaited_object = coroutine.send(None)
         except StopIteration as stop:
             self.stepping = was_stepping
             on_done(stop.value, None)
@@ -337,12 +337,12 @@ class LoopTasks:
             on_done(None, error)
         else:
             self.stepping = was_stepping
-            drive = _DrivenCoroutine(coroutine, on_done, name, None)
-            if isinstance(awaited, Pending) and not awaited.is_done:
-                self._parked[drive] = None  # _wait_for, written out
-                awaited.callbacks.append(partial(self._run_step, drive))
+            driven_coroutine = _DrivenCoroutine(coroutine, on_done, name, None)
+            if isinstance(awaited_object, Pending) and not awaited_object.is_done:
+                self._parked_coroutines[driven_coroutine] = None  # _wait_for, written out
+                awaited_object.callbacks.append(partial(self._run_step, driven_coroutine))
             else:
-                self._wait_for(drive, awaited)
+                self._wait_for(driven_coroutine, awaited_object)
 
     def _drive_traced(
         self,
@@ -361,7 +361,7 @@ class LoopTasks:
         tracer.scope_waker = NO_CAUSE
         was_stepping, self.stepping = self.stepping, True
         try:
-            awaited = coroutine.send(None)
+            awaited_object = coroutine.send(None)
         except StopIteration as stop:
             self.stepping = was_stepping
             tracer.scope_waker = outer_waker
@@ -372,29 +372,33 @@ class LoopTasks:
             on_done(None, error)
         else:
             self.stepping = was_stepping
-            drive = _DrivenCoroutine(coroutine, on_done, name, None)
+            driven_coroutine = _DrivenCoroutine(coroutine, on_done, name, None)
             trace_scope = tracer.scope
-            drive.cause = tracer.cause if trace_scope is None else trace_scope
-            self._wait_for(drive, awaited)
+            driven_coroutine.cause = tracer.cause if trace_scope is None else trace_scope
+            self._wait_for(driven_coroutine, awaited_object)
         finally:
             tracer.scope, tracer.scope_waker = outer_scope, outer_waker
 
-    def _run_step(self, drive: _DrivenCoroutine, woken_by: Pending[Any] | None = None) -> None:
+    def _run_step(
+        self, driven_coroutine: _DrivenCoroutine, woken_by: Pending[Any] | None = None
+    ) -> None:
         """Run the next step of a coroutine; ``woken_by`` is the wait that ended, if any."""
         if woken_by is not None:
-            if self._parked.pop(drive, _NOT_PARKED) is _NOT_PARKED:
+            if self._parked_coroutines.pop(driven_coroutine, _NOT_PARKED) is _NOT_PARKED:
                 return
             tracer = self._tracer
             if tracer is not None and tracer.on:
                 trace_scope = tracer.scope
-                drive.waker = tracer.cause if trace_scope is None else trace_scope
-                self._step_traced(drive, tracer)
+                driven_coroutine.waker = tracer.cause if trace_scope is None else trace_scope
+                self._step_traced(driven_coroutine, tracer)
                 return
-        coroutine, on_done = drive.coroutine, drive.done
-        context = drive.context
+        coroutine, on_done = driven_coroutine.coroutine, driven_coroutine.done
+        context = driven_coroutine.context
         was_stepping, self.stepping = self.stepping, True
         try:
-            awaited = coroutine.send(None) if context is None else context.run(coroutine.send, None)
+            awaited_object = (
+                coroutine.send(None) if context is None else context.run(coroutine.send, None)
+            )
         except StopIteration as stop:
             self.stepping = was_stepping
             on_done(stop.value, None)
@@ -403,63 +407,71 @@ class LoopTasks:
             on_done(None, error)
         else:
             self.stepping = was_stepping
-            self._wait_for(drive, awaited)
+            self._wait_for(driven_coroutine, awaited_object)
 
-    def _step_traced(self, drive: _DrivenCoroutine, tracer: Tracer) -> None:
+    def _step_traced(self, driven_coroutine: _DrivenCoroutine, tracer: Tracer) -> None:
         """Run a step in its own trace scope; its last cause holds for the next step and
         ``done``.
         """
-        context = drive.context
+        context = driven_coroutine.context
         outer_scope, outer_waker = tracer.scope, tracer.scope_waker
-        tracer.scope, tracer.scope_waker = drive.cause, drive.waker
+        tracer.scope, tracer.scope_waker = driven_coroutine.cause, driven_coroutine.waker
         was_stepping, self.stepping = self.stepping, True
         try:
-            coroutine = drive.coroutine
-            awaited = coroutine.send(None) if context is None else context.run(coroutine.send, None)
+            coroutine = driven_coroutine.coroutine
+            awaited_object = (
+                coroutine.send(None) if context is None else context.run(coroutine.send, None)
+            )
         except StopIteration as stop:
             self.stepping = was_stepping
             tracer.scope_waker = outer_waker
-            drive.done(stop.value, None)
+            driven_coroutine.done(stop.value, None)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
             self.stepping = was_stepping
             tracer.scope_waker = outer_waker
-            drive.done(None, error)
+            driven_coroutine.done(None, error)
         else:
             self.stepping = was_stepping
             cause = tracer.scope
-            drive.cause = tracer.cause if cause is None else cause
-            self._wait_for(drive, awaited)
+            driven_coroutine.cause = tracer.cause if cause is None else cause
+            self._wait_for(driven_coroutine, awaited_object)
         finally:
             tracer.scope, tracer.scope_waker = outer_scope, outer_waker
 
-    def _wait_for(self, drive: _DrivenCoroutine, awaited: Any) -> None:
-        if isinstance(awaited, Pending):
-            self._parked[drive] = None
-            if awaited.is_done:
-                self._run_step(drive, awaited)
+    def _wait_for(self, driven_coroutine: _DrivenCoroutine, awaited_object: Any) -> None:
+        if isinstance(awaited_object, Pending):
+            self._parked_coroutines[driven_coroutine] = None
+            if awaited_object.is_done:
+                self._run_step(driven_coroutine, awaited_object)
             else:
-                awaited.callbacks.append(partial(self._run_step, drive))
+                awaited_object.callbacks.append(partial(self._run_step, driven_coroutine))
             return
-        if hasattr(awaited, "_asyncio_future_blocking"):
+        if hasattr(awaited_object, "_asyncio_future_blocking"):
             # A task takes this mark off at once, and so must we: until then nothing else may await
             # the same future ("await wasn't used with future").
-            awaited._asyncio_future_blocking = False
-        coroutine_rest = _CoroutineRest(drive.coroutine, awaited, drive.done)
-        task = self._loop.create_task(
-            coroutine_rest.run(), name=drive.name, context=self._task_context(drive)
+            awaited_object._asyncio_future_blocking = False
+        coroutine_rest = _CoroutineRest(
+            driven_coroutine.coroutine, awaited_object, driven_coroutine.done
         )
-        self._running[task] = None
+        task = self._loop.create_task(
+            coroutine_rest.run(),
+            name=driven_coroutine.name,
+            context=self._task_context(driven_coroutine),
+        )
+        self._running_tasks[task] = None
         task.add_done_callback(coroutine_rest.settle)
         task.add_done_callback(self._drop_task)
 
-    def _task_context(self, drive: _DrivenCoroutine) -> Context | None:
+    def _task_context(self, driven_coroutine: _DrivenCoroutine) -> Context | None:
         """Context in which the rest of a coroutine runs as a task."""
         tracer = self._tracer
         if tracer is None or not tracer.on:
-            return drive.context
-        if drive.context is None:
-            return tracer.context(drive.cause, drive.waker)
-        return drive.context.run(tracer.context, drive.cause, drive.waker)
+            return driven_coroutine.context
+        if driven_coroutine.context is None:
+            return tracer.context(driven_coroutine.cause, driven_coroutine.waker)
+        return driven_coroutine.context.run(
+            tracer.context, driven_coroutine.cause, driven_coroutine.waker
+        )
 
     async def close(self) -> None:
         """Cancel and await all running tasks and coroutines.
@@ -468,12 +480,12 @@ class LoopTasks:
             ExceptionGroup: Background tasks failed since the start: bugs, which were logged when
                 they happened.
         """
-        while self._running or self._parked:
-            for drive in list(self._parked):
-                del self._parked[drive]
-                drive.coroutine.close()
-                drive.done(None, asyncio.CancelledError())
-            tasks = list(self._running)
+        while self._running_tasks or self._parked_coroutines:
+            for driven_coroutine in list(self._parked_coroutines):
+                del self._parked_coroutines[driven_coroutine]
+                driven_coroutine.coroutine.close()
+                driven_coroutine.done(None, asyncio.CancelledError())
+            tasks = list(self._running_tasks)
             if not tasks:
                 continue
             for task in tasks:
@@ -485,7 +497,7 @@ class LoopTasks:
             raise BaseExceptionGroup("background tasks failed", failures)
 
     def _drop_task(self, task: asyncio.Task[Any]) -> None:
-        del self._running[task]
+        del self._running_tasks[task]
         if task.cancelled():
             return
         error = task.exception()
@@ -516,12 +528,12 @@ class _CoroutineRest(msgspec.Struct, eq=False):
     """The rest of a driven coroutine, after its first step waited."""
 
     _coroutine: Coroutine[Any, Any, Any]
-    _awaited: object
-    _done: Done | None
+    _awaited_object: object
+    _report_end: Done | None
 
     async def run(self) -> None:
         try:
-            result = await _continue_coroutine(self._coroutine, self._awaited)
+            result = await _continue_coroutine(self._coroutine, self._awaited_object)
         except asyncio.CancelledError as error:
             self._report_result(None, error)
             raise
@@ -532,38 +544,38 @@ class _CoroutineRest(msgspec.Struct, eq=False):
 
     def settle(self, task: asyncio.Task[Any]) -> None:
         """Report the cancellation, if the task was cancelled before ``run`` began."""
-        if self._done is not None:
+        if self._report_end is not None:
             self._coroutine.close()
             if task.cancelled():
                 self._report_result(None, asyncio.CancelledError())
 
     def _report_result(self, result: Any, error: BaseException | None) -> None:
-        on_done, self._done = self._done, None
+        on_done, self._report_end = self._report_end, None
         if on_done is not None:
             on_done(result, error)
 
 
 @types.coroutine
 def _continue_coroutine(
-    coroutine: Coroutine[Any, Any, Any], awaited: Any
+    coroutine: Coroutine[Any, Any, Any], awaited_object: Any
 ) -> Generator[Any, Any, Any]:
-    """Continue a coroutine that has been stepped by hand and yielded ``awaited``.
+    """Continue a coroutine that has been stepped by hand and yielded ``awaited_object``.
 
     Yielding the future once more hands it to the task as if the task had made the first step. The
     coroutine's ``__await__`` is used, because ``await`` refuses one that waits.
     """
     while True:
-        if hasattr(awaited, "_asyncio_future_blocking"):
+        if hasattr(awaited_object, "_asyncio_future_blocking"):
             # The mark by which a task knows that it was awaited; drive took it away.
-            awaited._asyncio_future_blocking = True
+            awaited_object._asyncio_future_blocking = True
         try:
-            yield awaited
+            yield awaited_object
         except GeneratorExit:
             coroutine.close()
             raise
         except BaseException as error:  # noqa: BLE001 - cancellation too belongs to the coroutine
             try:
-                awaited = coroutine.throw(error)
+                awaited_object = coroutine.throw(error)
             except StopIteration as stop:
                 return stop.value
         else:
@@ -595,7 +607,7 @@ class Unpacker:
     def __init__(self, *, unpacks_in_thread: bool) -> None:
         self._in_thread = unpacks_in_thread
         self._thread: ThreadPoolExecutor | None = None
-        self._room: mmap.mmap | None = None
+        self._output_memory: mmap.mmap | None = None
         self._lock = asyncio.Lock()
 
     async def enter(self) -> None:
@@ -610,12 +622,14 @@ class Unpacker:
 
         If the wait is cancelled, the thread finishes this work before it begins the next.
         """
-        if self._room is None or len(self._room) < work.room_bytes:
-            self._room = mmap.mmap(-1, work.room_bytes)
+        if self._output_memory is None or len(self._output_memory) < work.room_bytes:
+            self._output_memory = mmap.mmap(-1, work.room_bytes)
         if not self._in_thread:
-            return unpack_into(work, self._room)
+            return unpack_into(work, self._output_memory)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._started_thread(), unpack_into, work, self._room)
+        return await loop.run_in_executor(
+            self._started_thread(), unpack_into, work, self._output_memory
+        )
 
     async def do(self, work: Callable[[], T]) -> T:
         """The result of ``work``, which the thread calls; the caller has called ``enter``. The work

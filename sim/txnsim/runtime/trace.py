@@ -109,7 +109,7 @@ class Tracer:
         start_ns: int | None = None,
         level: TraceLevel = TraceLevel.OFF,
         ring_bytes: int | None = None,
-        run: RunInfo | None = None,
+        run_info: RunInfo | None = None,
         is_strict: bool = False,
     ) -> None:
         """Start an empty trace.
@@ -120,20 +120,20 @@ class Tracer:
                 times are converted when lines are made.
             level: How much is recorded.
             ring_bytes: Approximate memory for the newest events in bytes; None keeps all events.
-            run: Information for the header.
+            run_info: Information for the header.
             is_strict: Refuse payload fields that are not in the table of kinds.
         """
-        self.run = run or RunInfo()
+        self.run = run_info or RunInfo()
         self._now = read_clock
         self.is_strict = is_strict
         """Whether payloads are made at once and checked against the table of kinds."""
         self._form = TraceLines(start_ns) if ring_bytes is None else TraceRows(start_ns)
-        self._ring = Ring(ring_bytes, self._form)
-        self._pending: list[NotedEvent] = []
+        self._ring = TraceRing(ring_bytes, self._form)
+        self._pending_events: list[NotedEvent] = []
         """The newest events, not encoded yet."""
-        self._next = 0
-        self._written = 0
-        self._nodes: dict[str, int] = {}
+        self._next_index = 0
+        self._written_bytes = 0
+        self._index_by_node: dict[str, int] = {}
         self.mail: dict[tuple[str, int, bool], int] = {}
         """Messages of clients in this process that are on their way (``post``, ``take``)."""
         self.on = False
@@ -216,8 +216,8 @@ class Tracer:
                 cause = self.cause
             parents = (cause,) if cause >= 0 else ()
         elif len(parents) > 1:
-            main_cause, second_cause, *more_parents = parents
-            if more_parents or main_cause < 0 or second_cause < 0 or main_cause == second_cause:
+            first_cause, second_cause, *more_parents = parents
+            if more_parents or first_cause < 0 or second_cause < 0 or first_cause == second_cause:
                 parents = tuple(dict.fromkeys([parent for parent in parents if parent >= 0]))
         elif parents[0] < 0:
             parents = ()
@@ -232,14 +232,14 @@ class Tracer:
             return parents[0] if parents and self.on else NO_CAUSE
         if self.is_strict:
             data = _check_payload(kind, data)
-        node_index = self._nodes.get(node)
+        node_index = self._index_by_node.get(node)
         if node_index is None:
-            node_index = self.node(node)
-        event_index = self._next
-        self._next = event_index + 1
-        pending = self._pending
-        pending.append((self._now(), node_index, parents, kind, tx, data, importance))
-        if len(pending) >= KEPT_AT_ONCE:
+            node_index = self.node_index(node)
+        event_index = self._next_index
+        self._next_index = event_index + 1
+        pending_lines = self._pending_events
+        pending_lines.append((self._now(), node_index, parents, kind, tx, data, importance))
+        if len(pending_lines) >= KEPT_AT_ONCE:
             self._encode_pending()
         return event_index
 
@@ -249,38 +249,38 @@ class Tracer:
         Work that can wait until after the event is done here, for many events at once: a tight loop
         takes a third of the time.
         """
-        pending = self._pending
-        if not pending:
+        pending_lines = self._pending_events
+        if not pending_lines:
             return
-        rows = rows_of(pending)
-        first_index = self._next - len(rows)
+        rows = rows_of(pending_lines)
+        first_index = self._next_index - len(rows)
         encoded_rows = self._form.kept(rows, first_index)
-        self._written += len(encoded_rows)
+        self._written_bytes += len(encoded_rows)
         lives = NO_LIVES if self._ring.bytes_max is None else lives_of(rows)
         self._ring.add(encoded_rows, len(rows), lives, is_opening=is_opening)
-        pending.clear()
-        if self._snapshot_due is not None and self._written >= self._snapshot_due:
+        pending_lines.clear()
+        if self._snapshot_due is not None and self._written_bytes >= self._snapshot_due:
             self._snapshot_due = None
             self._defer(self.tell_snapshot)
 
-    def node(self, node_name: str) -> int:
+    def node_index(self, node_name: str) -> int:
         """Index of a node, which is listed in the header from now on."""
-        node_index = self._nodes.get(node_name)
+        node_index = self._index_by_node.get(node_name)
         if node_index is None:
-            node_index = self._nodes[node_name] = len(self._nodes)
+            node_index = self._index_by_node[node_name] = len(self._index_by_node)
         return node_index
 
     # Beginning in the middle
 
-    def begin_with(self, snapshot: Snapshot, run_later: Defer) -> None:
+    def begin_with(self, read_snapshot_parts: Snapshot, run_later: Defer) -> None:
         """Let recordings that begin in the middle open with a snapshot: when the level is raised,
         and repeatedly where a ring drops old events.
 
         Args:
-            snapshot: Yields the payloads of its parts, each made when it is needed.
+            read_snapshot_parts: Yields the payloads of its parts, each made when it is needed.
             run_later: Runs a callback in a later turn of the loop, for the next part.
         """
-        self._snapshot, self._defer = snapshot, run_later
+        self._snapshot, self._defer = read_snapshot_parts, run_later
         self._plan_snapshot(0)
 
     def tell_snapshot(self) -> None:
@@ -300,14 +300,14 @@ class Tracer:
             self._plan_snapshot(bytes_before)
             return
         self._encode_pending()
-        bytes_at_start = self._written
+        bytes_at_start = self._written_bytes
         self.emit("snapshot", "cluster", parents=(NO_CAUSE,), data=payload)
         self._encode_pending(is_opening=bytes_before == 0)
         self._defer(
             partial(
                 self._trace_snapshot_part,
                 snapshot_parts,
-                bytes_before + self._written - bytes_at_start,
+                bytes_before + self._written_bytes - bytes_at_start,
             )
         )
 
@@ -320,7 +320,7 @@ class Tracer:
             bytes_until_snapshot = max(
                 ring_bytes // SNAPSHOT_SHARE, SNAPSHOT_SHARE * snapshot_bytes
             )
-            self._snapshot_due = self._written + min(bytes_until_snapshot, ring_bytes // 2)
+            self._snapshot_due = self._written_bytes + min(bytes_until_snapshot, ring_bytes // 2)
 
     # Causes
 
@@ -331,7 +331,7 @@ class Tracer:
         if not parents:
             return self.cause
         for cause in parents:
-            if 0 <= cause < self._next:
+            if 0 <= cause < self._next_index:
                 return cause
         return NO_CAUSE
 
@@ -343,7 +343,7 @@ class Tracer:
             return scope
         return self._cause.get()
 
-    def caused_by(self, index: int) -> int:
+    def set_cause(self, index: int) -> int:
         """Make ``index`` the current cause; returns the one before, which the caller puts back by
         the same call.
 
@@ -358,18 +358,20 @@ class Tracer:
         self._cause.set(index)
         return old_scope
 
-    def bound(self, callback: Callable[[], object], cause: int | None = None) -> Callable[[], None]:
+    def bind_cause(
+        self, callback: Callable[[], object], cause: int | None = None
+    ) -> Callable[[], None]:
         """A callback that can be called later from anywhere, with ``cause`` as the current cause,
         or the one of now.
         """
-        bound_cause = self.cause if cause is None else cause
+        new_cause = self.cause if cause is None else cause
 
         def call() -> None:
-            cause_before = self.caused_by(bound_cause)
+            cause_before = self.set_cause(new_cause)
             try:
                 callback()
             finally:
-                self.caused_by(cause_before)
+                self.set_cause(cause_before)
 
         return call
 
@@ -420,7 +422,7 @@ class Tracer:
 
     def __len__(self) -> int:
         """Number of events ever recorded; the index that the next one gets."""
-        return self._next
+        return self._next_index
 
     @property
     def first_index(self) -> int:
@@ -441,12 +443,12 @@ class Tracer:
     def bytes_written(self) -> int:
         """Size of all events ever recorded, encoded."""
         self._encode_pending()
-        return self._written
+        return self._written_bytes
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """Names of the nodes, in the order of their indices."""
-        return tuple(self._nodes)
+        return tuple(self._index_by_node)
 
     def lines(self, from_index: int = 0) -> Iterator[bytes]:
         """Events from a cursor on as lines without line ends, up to the end of the trace.
@@ -455,7 +457,7 @@ class Tracer:
         events of older transactions, and goes on at ``first``.
         """
         next_index = from_index
-        while next_index < self._next:
+        while next_index < self._next_index:
             self._encode_pending()
             yield from self._ring.lines(next_index)
             next_index = self._ring.next
@@ -534,8 +536,10 @@ class Tracer:
             "first": max(self.first_index, start),
             "nodes": self.nodes,
         }
-        texts = self._ring.texts() if start == 0 else (line + b"\n" for line in self.lines(start))
-        return self._pieces_of(header, self.nodes, self._next, texts, verdict)
+        encoded_lines = (
+            self._ring.texts() if start == 0 else (line + b"\n" for line in self.lines(start))
+        )
+        return self._pieces_of(header, self.nodes, self._next_index, encoded_lines, verdict)
 
     @staticmethod
     def _pieces_of(
@@ -622,7 +626,7 @@ _KIND_COLUMN, _TX_COLUMN, _DATA_COLUMN = 3, 4, 5
 """Indices of values in a row."""
 
 
-class Lives(msgspec.Struct):
+class TransactionLives(msgspec.Struct):
     """What some consecutive events say about transactions, by transactional id."""
 
     open_ids: set[str]
@@ -630,36 +634,36 @@ class Lives(msgspec.Struct):
     ended_ids: set[str]
     """Transactional ids whose transaction ended here; a new one may have begun since."""
 
-    def follow(self, next_lives: Lives) -> None:
+    def follow(self, next_lives: TransactionLives) -> None:
         """Add the lives of the events that come next."""
         self.open_ids = (self.open_ids - next_lives.ended_ids) | next_lives.open_ids
         self.ended_ids |= next_lives.ended_ids
 
 
-def lives_of(rows: Sequence[Row]) -> Lives:
+def lives_of(rows: Sequence[Row]) -> TransactionLives:
     """Which transactions are open after these events, and which ended in them."""
-    last_of_tx: dict[Any, int] = {row[_TX_COLUMN]: index for index, row in enumerate(rows)}
+    last_index_by_tx: dict[Any, int] = {row[_TX_COLUMN]: index for index, row in enumerate(rows)}
     last_index_of_id: dict[str, int] = {}
-    for tx, index in last_of_tx.items():
+    for tx, index in last_index_by_tx.items():
         transactional_id = _transactional_id_of(tx)
         if transactional_id:
             last_index_of_id[transactional_id] = max(
                 index, last_index_of_id.get(transactional_id, -1)
             )
-    end_index: dict[str, int] = {}
+    end_index_by_id: dict[str, int] = {}
     for index, row in enumerate(rows):
         if row[_KIND_COLUMN] == "txn.complete":
             event_data = row[_DATA_COLUMN]
             if isinstance(event_data, dict) and event_data["state"] in _END_STATES:
-                end_index[_transactional_id_of(row[_TX_COLUMN])] = index
-    end_index.pop("", None)
-    return Lives(
+                end_index_by_id[_transactional_id_of(row[_TX_COLUMN])] = index
+    end_index_by_id.pop("", None)
+    return TransactionLives(
         {
             transactional_id
             for transactional_id, index in last_index_of_id.items()
-            if index > end_index.get(transactional_id, -1)
+            if index > end_index_by_id.get(transactional_id, -1)
         },
-        set(end_index),
+        set(end_index_by_id),
     )
 
 
@@ -672,7 +676,7 @@ def _transactional_id_of(tx: Any) -> str:
     return name_match[1] if name_match else ""
 
 
-NO_LIVES: Final = Lives(set(), set())
+NO_LIVES: Final = TransactionLives(set(), set())
 """For events that are not about transactions; never changed."""
 
 
@@ -689,15 +693,15 @@ class _Chunk:
 
     __slots__ = ("batches", "first", "is_opening", "lives", "size")
 
-    def __init__(self, batch: _Batch, lives: Lives, *, is_opening: bool) -> None:
+    def __init__(self, batch: _Batch, lives: TransactionLives, *, is_opening: bool) -> None:
         self.first = batch.first_event
         self.batches = [batch]
-        self.lives = Lives(set(lives.open_ids), set(lives.ended_ids))
+        self.lives = TransactionLives(set(lives.open_ids), set(lives.ended_ids))
         self.size = len(batch.encoded) + BATCH_OVERHEAD + self._size_of_lives()
         self.is_opening = is_opening
         """Its first event is a snapshot."""
 
-    def add(self, batch: _Batch, lives: Lives) -> None:
+    def add(self, batch: _Batch, lives: TransactionLives) -> None:
         self.batches.append(batch)
         lives_size_before = self._size_of_lives()
         self.lives.follow(lives)
@@ -707,7 +711,7 @@ class _Chunk:
         return getsizeof(self.lives.open_ids) + getsizeof(self.lives.ended_ids)
 
 
-class Ring:
+class TraceRing:
     """The newest events of a trace, up to a number of bytes."""
 
     def __init__(self, bytes_max: int | None, form: StoredForm) -> None:
@@ -721,9 +725,9 @@ class Ring:
         self.next = 0
         """Index that the next event gets."""
         self._size = 0
-        self._carried: dict[str, list[tuple[int, bytes]]] = {}
+        self._carried_lines_by_id: dict[str, list[tuple[int, bytes]]] = {}
         self._carried_size = 0
-        self._read: dict[int, list[bytes]] = {}
+        self._read_lines: dict[int, list[bytes]] = {}
         """Lines of the batches that were read last, by their first events."""
 
     @property
@@ -734,7 +738,12 @@ class Ring:
     # Writing
 
     def add(
-        self, encoded: bytes, event_count: int, lives: Lives = NO_LIVES, *, is_opening: bool = False
+        self,
+        encoded: bytes,
+        event_count: int,
+        lives: TransactionLives = NO_LIVES,
+        *,
+        is_opening: bool = False,
     ) -> None:
         """Add the next events.
 
@@ -785,16 +794,16 @@ class Ring:
         for chunk in reversed(dropped_chunks):
             self._size -= chunk.size
             # Transactions that end in a later chunk are skipped: nearly all.
-            if still_open := chunk.lives.open_ids - ended_ids:
-                chunks_with_open.append((chunk, still_open))
+            if still_open_ids := chunk.lives.open_ids - ended_ids:
+                chunks_with_open.append((chunk, still_open_ids))
             ended_ids |= chunk.lives.ended_ids
-        for transactional_id in ended_ids & self._carried.keys():
+        for transactional_id in ended_ids & self._carried_lines_by_id.keys():
             self._forget_carried(transactional_id)
-        for chunk, still_open in reversed(chunks_with_open):
-            self._carry_open_transactions(b"".join(map(self._text, chunk.batches)), still_open)
+        for chunk, still_open_ids in reversed(chunks_with_open):
+            self._carry_open_transactions(b"".join(map(self._text, chunk.batches)), still_open_ids)
         assert self.bytes_max is not None, "without a bound nothing is dropped"
         while self._carried_size * CARRIED_SHARE > self.bytes_max:
-            self._forget_carried(next(iter(self._carried)))
+            self._forget_carried(next(iter(self._carried_lines_by_id)))
         self.first = self._chunks[0].first
 
     def _carry_open_transactions(self, chunk_text: bytes, transactional_ids: Set[str]) -> None:
@@ -815,7 +824,7 @@ class Ring:
                 chunk_text.rfind(b"\n", 0, match.start()) + 1 : chunk_text.find(b"\n", match.end())
             ]
             if event_kind == b"txn.complete" and any(
-                end_state in event_line for end_state in _ENCODED_END_STATES
+                encoded_end_state in event_line for encoded_end_state in _ENCODED_END_STATES
             ):
                 del names_by_encoding[encoded_id]
                 continue
@@ -824,10 +833,12 @@ class Ring:
             )
             self._carried_size += len(event_line) + LINE_OVERHEAD
         for transactional_id, indexed_lines in reversed(lines_by_name.items()):
-            self._carried.setdefault(transactional_id, []).extend(reversed(indexed_lines))
+            self._carried_lines_by_id.setdefault(transactional_id, []).extend(
+                reversed(indexed_lines)
+            )
 
     def _forget_carried(self, transactional_id: str) -> None:
-        for _, line in self._carried.pop(transactional_id, ()):
+        for _, line in self._carried_lines_by_id.pop(transactional_id, ()):
             self._carried_size -= len(line) + LINE_OVERHEAD
 
     # Reading
@@ -897,16 +908,16 @@ class Ring:
         return self._form.lines(batch.encoded, batch.first_event)
 
     def _lines(self, batch: _Batch) -> list[bytes]:
-        lines = self._read.get(batch.first_event)
+        lines = self._read_lines.get(batch.first_event)
         if lines is None:
-            lines = self._read[batch.first_event] = self._text(batch).splitlines()
-            if len(self._read) > READ_KEPT:
-                del self._read[next(iter(self._read))]
+            lines = self._read_lines[batch.first_event] = self._text(batch).splitlines()
+            if len(self._read_lines) > READ_KEPT:
+                del self._read_lines[next(iter(self._read_lines))]
         return lines
 
     def _carried_lines(self) -> Iterator[tuple[int, bytes]]:
         """The kept lines of older transactions with their indices, in order."""
-        return merge(*map(tuple, self._carried.values()))
+        return merge(*map(tuple, self._carried_lines_by_id.values()))
 
 
 def _join_lines(indexed_lines: Iterator[tuple[int, bytes]]) -> Iterator[bytes]:

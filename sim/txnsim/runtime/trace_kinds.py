@@ -38,13 +38,15 @@ class EventKind(msgspec.Struct, frozen=True, kw_only=True):
     """Names of fields that the payload may have."""
 
 
-def _kind(name: str, importance: int, fields: str, meaning: str, *, lower: str = "") -> EventKind:
+def _kind(
+    name: str, importance: int, field_names: str, meaning: str, *, lower_name: str = ""
+) -> EventKind:
     return EventKind(
         name=name,
         importance=importance,
         meaning=meaning,
-        lower=lower,
-        fields=frozenset(fields.split()),
+        lower=lower_name,
+        fields=frozenset(field_names.split()),
     )
 
 
@@ -94,15 +96,15 @@ _TABLE: Final = (
         1,
         _MESSAGE_FIELDS,
         "a request or response left its sender",
-        lower=f"{_CLIENT_EVENTS_TEXT}, answers to clients without an error but those to EndTxn; "
-        f"{_BROKER_REQUESTS_TEXT}",
+        lower_name=f"{_CLIENT_EVENTS_TEXT}, answers to clients without an error but those to"
+        f" EndTxn; {_BROKER_REQUESTS_TEXT}",
     ),
     _kind(
         "msg.recv",
         1,
         _MESSAGE_FIELDS,
         "it reached its receiver, which handles it now",
-        lower=f"{_CLIENT_EVENTS_TEXT}; {_BROKER_REQUESTS_TEXT}",
+        lower_name=f"{_CLIENT_EVENTS_TEXT}; {_BROKER_REQUESTS_TEXT}",
     ),
     _kind("msg.drop", 2, _MESSAGE_FIELDS + " reason", "it was lost; the parent is its sending"),
     _kind("msg.dup", 2, _MESSAGE_FIELDS, "it was delivered once more"),
@@ -134,7 +136,7 @@ _TABLE: Final = (
         2,
         _TXN_FIELDS + " tp offset error rule",
         "its record is in the transaction log, or was refused",
-        lower="the record is in the log",
+        lower_name="the record is in the log",
     ),
     _kind("txn.complete", 2, _TXN_FIELDS, "a move took effect"),
     _kind(
@@ -147,7 +149,7 @@ _TABLE: Final = (
         1,
         _MARKER_FIELDS,
         "WriteTxnMarkers is on its way",
-        lower="the first attempt, which `marker.written` and `marker.acked` tell of",
+        lower_name="the first attempt, which `marker.written` and `marker.acked` tell of",
     ),
     _kind("marker.written", 2, _MARKER_FIELDS + " offset", "the marker is in the partition's log"),
     _kind("marker.acked", 1, _MARKER_FIELDS, "the coordinator knows that it is written"),
@@ -170,7 +172,7 @@ _TABLE: Final = (
         1,
         "tp to",
         "the last stable offset moved",
-        lower="of `__transaction_state`, where nothing is transactional",
+        lower_name="of `__transaction_state`, where nothing is transactional",
     ),
     _kind("log.start", 1, "tp to lso open reason", "the log start offset moved"),
     _kind("log.truncate", 2, "tp to epoch", "the end of a log was cut off"),
@@ -187,7 +189,7 @@ _TABLE: Final = (
         1,
         _PRODUCER_FIELDS,
         "a producer's epoch rose on a partition",
-        lower="of a transactional id, whose batch or marker tells the epoch",
+        lower_name="of a transactional id, whose batch or marker tells the epoch",
     ),
     _kind("pid.expire", 1, _PRODUCER_FIELDS, "an idle producer was forgotten"),
     _kind("verify.ask", 0, "tp pid epoch add", "a leader asks the coordinator (KIP-890)"),

@@ -193,9 +193,17 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
         """Yield (pattern, name, bits) for each resource pattern of one type: the bits that apply to
         the principal when it calls from the host.
         """
-        for (resource_kind, resource_pattern, resource_name), holders in self.by_resource.items():
+        for (
+            resource_kind,
+            resource_pattern,
+            resource_name,
+        ), bits_by_holder in self.by_resource.items():
             if resource_kind == resource_type:
-                yield resource_pattern, resource_name, _bits_of_holder(holders, principal, host)
+                yield (
+                    resource_pattern,
+                    resource_name,
+                    _bits_of_holder(bits_by_holder, principal, host),
+                )
 
     def bits_for(
         self, resource_type: int, resource_name: str, principal: str, host: str
@@ -266,20 +274,25 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
         changed_resources: dict[_ResourcePattern, dict[tuple[str, str], int]] = {}
         binding_count = self.count
         for acl in acls:
-            resource, holder = (acl.resource_type, acl.pattern, acl.name), (acl.principal, acl.host)
-            holders = changed_resources.get(resource)
-            if holders is None:
-                holders = changed_resources[resource] = dict(self.by_resource.get(resource, {}))
-            old_bits = holders.get(holder, 0)
+            resource, principal_and_host = (
+                (acl.resource_type, acl.pattern, acl.name),
+                (acl.principal, acl.host),
+            )
+            bits_by_holder = changed_resources.get(resource)
+            if bits_by_holder is None:
+                bits_by_holder = changed_resources[resource] = dict(
+                    self.by_resource.get(resource, {})
+                )
+            old_bits = bits_by_holder.get(principal_and_host, 0)
             new_bits = change_bits(old_bits, bit_of(acl.operation, acl.permission))
             binding_count += new_bits.bit_count() - old_bits.bit_count()
             if new_bits:
-                holders[holder] = new_bits
+                bits_by_holder[principal_and_host] = new_bits
             else:
-                holders.pop(holder, None)
+                bits_by_holder.pop(principal_and_host, None)
         if binding_count == self.count:
             return self
-        by_resource: dict[_ResourcePattern, _BitsByHolder] = {
+        bits_by_resource: dict[_ResourcePattern, _BitsByHolder] = {
             **self.by_resource,
             **changed_resources,
         }
@@ -291,19 +304,19 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
                     resource in self.by_resource
                 )
             if not remaining_holders:
-                del by_resource[resource]
+                del bits_by_resource[resource]
         return Acls(
-            by_resource=by_resource, prefix_counts=dict(+prefix_counts), count=binding_count
+            by_resource=bits_by_resource, prefix_counts=dict(+prefix_counts), count=binding_count
         )
 
 
-def _bits_of_holder(holders: _BitsByHolder, principal: str, host: str) -> int:
+def _bits_of_holder(bits_by_holder: _BitsByHolder, principal: str, host: str) -> int:
     """The bits that apply to a principal that calls from a host."""
     return (
-        holders.get((principal, host), 0)
-        | holders.get((principal, WILDCARD), 0)
-        | holders.get((EVERYBODY, host), 0)
-        | holders.get((EVERYBODY, WILDCARD), 0)
+        bits_by_holder.get((principal, host), 0)
+        | bits_by_holder.get((principal, WILDCARD), 0)
+        | bits_by_holder.get((EVERYBODY, host), 0)
+        | bits_by_holder.get((EVERYBODY, WILDCARD), 0)
     )
 
 

@@ -108,26 +108,36 @@ class Authorizer(msgspec.Struct, frozen=True, kw_only=True):
             resource_name=_ANY_NAME,
         ):
             return True
-        literal_names: dict[Permission, set[str]] = {
+        literal_names_by_permission: dict[Permission, set[str]] = {
             Permission.ALLOW: set(),
             Permission.DENY: set(),
         }
-        prefixes: dict[Permission, set[str]] = {Permission.ALLOW: set(), Permission.DENY: set()}
+        prefixes_by_permission: dict[Permission, set[str]] = {
+            Permission.ALLOW: set(),
+            Permission.DENY: set(),
+        }
         for pattern, resource_name, bits in acls.bits_by_resource(resource_type, principal, host):
-            names_by_permission = literal_names if pattern == PatternType.LITERAL else prefixes
+            names_by_permission = (
+                literal_names_by_permission
+                if pattern == PatternType.LITERAL
+                else prefixes_by_permission
+            )
             for permission in (Permission.ALLOW, Permission.DENY):
                 if bits & (bit_of(operation, permission) | bit_of(AclOperation.ALL, permission)):
                     names_by_permission[permission].add(resource_name)
-        if WILDCARD in literal_names[Permission.DENY]:
+        if WILDCARD in literal_names_by_permission[Permission.DENY]:
             return False
-        if WILDCARD in literal_names[Permission.ALLOW]:
+        if WILDCARD in literal_names_by_permission[Permission.ALLOW]:
             return True
-        denied_prefixes = tuple(prefixes[Permission.DENY])
+        denied_prefixes = tuple(prefixes_by_permission[Permission.DENY])
         return any(
             not resource_name.startswith(denied_prefixes)
             for resource_name in (
-                *(literal_names[Permission.ALLOW] - literal_names[Permission.DENY]),
-                *prefixes[Permission.ALLOW],
+                *(
+                    literal_names_by_permission[Permission.ALLOW]
+                    - literal_names_by_permission[Permission.DENY]
+                ),
+                *prefixes_by_permission[Permission.ALLOW],
             )
         )
 

@@ -136,12 +136,12 @@ class _BearerLogin:
         self._now_ms = now_ms
 
     def first_token(self) -> bytes:
-        extensions = "".join(
+        extensions_text = "".join(
             f"{extension_name}={value}\x01"
             for extension_name, value in self._bearer.extensions.items()
         )
         token = _unsigned_token(self._bearer, now_ms=self._now_ms)
-        return f"n,,\x01auth=Bearer {token}\x01{extensions}\x01".encode()
+        return f"n,,\x01auth=Bearer {token}\x01{extensions_text}\x01".encode()
 
     def next(self, token: bytes) -> bytes | None:
         # The broker's token has the reason; it waits for this answer before it refuses (RFC 7628).
@@ -150,8 +150,8 @@ class _BearerLogin:
 
 def _unsigned_token(bearer: Bearer, *, now_ms: int) -> str:
     """Encode a token without a signature (RFC 7515, appendix A.5)."""
-    now_seconds = now_ms / 1_000
-    time_claims = {"exp": now_seconds + bearer.lifetime_seconds, "iat": now_seconds}
+    now_s = now_ms / 1_000
+    time_claims = {"exp": now_s + bearer.lifetime_seconds, "iat": now_s}
     return f"{_token_part({'alg': 'none'})}.{_token_part({**time_claims, **bearer.claims})}."
 
 

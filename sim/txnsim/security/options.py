@@ -182,9 +182,9 @@ def check_security(options: SecurityOptions) -> None:
             )
         _check_mapping(listener.principal_mapping_rules or DEFAULT)
     for acl in options.acls:
-        complaint = creation_complaint(acl)
-        if complaint is not None:
-            raise ConfigError(f"{acl}: {complaint.reason}")
+        rejection = creation_complaint(acl)
+        if rejection is not None:
+            raise ConfigError(f"{acl}: {rejection.reason}")
 
 
 def _check_mapping(mapping_rules: str) -> None:

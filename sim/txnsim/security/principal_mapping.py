@@ -32,17 +32,17 @@ class _Rule(msgspec.Struct, frozen=True, kw_only=True):
     replacement: str = ""
     case: str = ""
 
-    def apply(self, subject: str) -> str | None:
+    def apply(self, subject_name: str) -> str | None:
         """The name for a subject; None if the rule does not match it.
 
         Raises:
             ValueError: The replacement names a group that the expression does not have.
         """
         if self.pattern is None:
-            return subject
-        if self.pattern.fullmatch(subject) is None:
+            return subject_name
+        if self.pattern.fullmatch(subject_name) is None:
             return None
-        user_name = self.pattern.sub(self._expand_replacement, subject)
+        user_name = self.pattern.sub(self._expand_replacement, subject_name)
         match self.case:
             case "L":
                 return user_name.lower()
@@ -72,7 +72,7 @@ class PrincipalMapping:
             if (rule := _parse_rule(rule_match[1])) is not None
         ]
 
-    def name(self, subject: str) -> str | None:
+    def name(self, subject_name: str) -> str | None:
         """The user's name for a subject; None if no rule gives one, and the connection is to be
         closed.
         """
@@ -81,7 +81,7 @@ class PrincipalMapping:
                 (
                     user_name
                     for rule in self._rules
-                    if (user_name := rule.apply(subject)) is not None
+                    if (user_name := rule.apply(subject_name)) is not None
                 ),
                 None,
             )

@@ -48,9 +48,9 @@ def distinguished_name(subject: Subject) -> str:
     return ",".join(
         "+".join(
             f"{_ATTRIBUTE_KEYWORDS.get(attribute, attribute)}={_escape_value(attribute_value)}"
-            for attribute, attribute_value in relative_name
+            for attribute, attribute_value in attributes
         )
-        for relative_name in reversed(list(subject))
+        for attributes in reversed(list(subject))
     )
 
 

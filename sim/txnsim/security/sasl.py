@@ -148,9 +148,11 @@ class ScramExchange:
 
         The library normalises every name first, which takes seconds for a long one.
         """
-        name_field = first_message.split(",", 3)[2:3]
+        name_fields = first_message.split(",", 3)[2:3]
         longest_name = max((len(user) for user, _ in self._credentials), default=0)
-        return bool(name_field) and len(name_field[0]) > _ESCAPE_LENGTH * (longest_name + len("n="))
+        return bool(name_fields) and len(name_fields[0]) > _ESCAPE_LENGTH * (
+            longest_name + len("n=")
+        )
 
     def _credential(self, user: str) -> tuple[bytes, bytes, bytes, int] | None:
         credential = self._credentials.get((user, self._mechanism))
@@ -229,7 +231,7 @@ def exchange(
     *,
     plain_users: Mapping[str, str],
     credentials: Credentials,
-    nonce: Callable[[], str],
+    make_nonce: Callable[[], str],
     now_ms: int,
     bearer_rules: BearerRules = UNSECURED_TOKEN_RULES,
 ) -> SaslExchange:
@@ -242,7 +244,7 @@ def exchange(
         return PlainExchange(plain_users)
     if mechanism == OAUTHBEARER:
         return BearerExchange(now_ms=now_ms, bearer_rules=bearer_rules)
-    return ScramExchange(mechanism, credentials, nonce=nonce())
+    return ScramExchange(mechanism, credentials, nonce=make_nonce())
 
 
 def _claims_complaint(
@@ -349,7 +351,7 @@ def read_message(message_text: str) -> BearerMessage | None:
         ):
             return None
         value_by_key[key] = value
-    credentials = _CREDENTIALS_PATTERN.fullmatch(value_by_key.get(_AUTH_KEY, ""))
-    if credentials is None or credentials["scheme"].lower() != "bearer":
+    credentials_match = _CREDENTIALS_PATTERN.fullmatch(value_by_key.get(_AUTH_KEY, ""))
+    if credentials_match is None or credentials_match["scheme"].lower() != "bearer":
         return None
-    return BearerMessage(token=credentials["token"], authorization_id=authorization_id)
+    return BearerMessage(token=credentials_match["token"], authorization_id=authorization_id)

@@ -92,9 +92,9 @@ def derive_credential(upsertion: Upsertion) -> ScramCredential | Rejection:
     """The credential to set, or an error. It does not depend on state, and takes most of the time
     of a request.
     """
-    complaint = _upsertion_complaint(upsertion)
-    if complaint is not None:
-        return complaint
+    rejection = _upsertion_complaint(upsertion)
+    if rejection is not None:
+        return rejection
     return _credential_from_salted(
         upsertion.salted_password,
         mechanism=ScramMechanism(upsertion.mechanism),
@@ -114,34 +114,40 @@ def alter(
     Returns:
         The new credentials, and the result for each user.
     """
-    to_delete: dict[str, Deletion] = {}
-    to_set: dict[str, tuple[int, ScramCredential]] = {}
+    deletion_by_user: dict[str, Deletion] = {}
+    credential_by_user: dict[str, tuple[int, ScramCredential]] = {}
     refusals: Outcomes = {}
     for deletion in deletions:
         if deletion.user in refusals:
             continue
-        if to_delete.pop(deletion.user, None) is not None:
+        if deletion_by_user.pop(deletion.user, None) is not None:
             refusals[deletion.user] = _ALTERED_TWICE
-        elif (complaint := _deletion_complaint(credentials, deletion)) is not None:
-            refusals[deletion.user] = complaint
+        elif (rejection := _deletion_complaint(credentials, deletion)) is not None:
+            refusals[deletion.user] = rejection
         else:
-            to_delete[deletion.user] = deletion
+            deletion_by_user[deletion.user] = deletion
     for upsertion, new_credential in upsertions:
         user = upsertion.user
         if user in refusals:
             continue
-        if to_delete.pop(user, None) is not None or to_set.pop(user, None) is not None:
+        if (
+            deletion_by_user.pop(user, None) is not None
+            or credential_by_user.pop(user, None) is not None
+        ):
             refusals[user] = _ALTERED_TWICE
         elif isinstance(new_credential, Rejection):
             refusals[user] = new_credential
         else:
-            to_set[user] = upsertion.mechanism, new_credential
+            credential_by_user[user] = upsertion.mechanism, new_credential
     changed_credentials = dict(credentials)
-    for deletion in to_delete.values():
+    for deletion in deletion_by_user.values():
         del changed_credentials[deletion.user, deletion.mechanism]
-    for user, (mechanism, credential) in to_set.items():
+    for user, (mechanism, credential) in credential_by_user.items():
         changed_credentials[user, mechanism] = credential
-    return changed_credentials, {**dict.fromkeys((*to_delete, *to_set)), **refusals}
+    return changed_credentials, {
+        **dict.fromkeys((*deletion_by_user, *credential_by_user)),
+        **refusals,
+    }
 
 
 def _credential_from_salted(
@@ -163,19 +169,19 @@ _ALTERED_TWICE: Final = Rejection(
 
 
 def _deletion_complaint(credentials: Credentials, deletion: Deletion) -> Rejection | None:
-    complaint = _name_complaint(deletion.user, deletion.mechanism)
-    if complaint is None and (deletion.user, deletion.mechanism) not in credentials:
+    rejection = _name_complaint(deletion.user, deletion.mechanism)
+    if rejection is None and (deletion.user, deletion.mechanism) not in credentials:
         return Rejection(
             error=ErrorCode.resource_not_found,
             reason="Attempt to delete a user credential that does not exist",
         )
-    return complaint
+    return rejection
 
 
 def _upsertion_complaint(upsertion: Upsertion) -> Rejection | None:
-    complaint = _name_complaint(upsertion.user, upsertion.mechanism)
-    if complaint is not None:
-        return complaint
+    rejection = _name_complaint(upsertion.user, upsertion.mechanism)
+    if rejection is not None:
+        return rejection
     if upsertion.iterations < ITERATIONS_MIN:
         return _unacceptable_credential("Too few iterations")
     if upsertion.iterations > ITERATIONS_MAX:

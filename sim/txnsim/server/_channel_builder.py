@@ -57,11 +57,11 @@ class ChannelBuilder:
             for mechanism in listener.mechanisms:
                 self._new_exchange(dict, mechanism)
 
-    def new_session(self, credentials: Callable[[], Credentials]) -> SaslSession | None:
+    def new_session(self, read_credentials: Callable[[], Credentials]) -> SaslSession | None:
         """A new SASL session for a connection; None if the listener has no SASL.
 
         Args:
-            credentials: Returns the SCRAM credentials in the broker's current image.
+            read_credentials: Returns the SCRAM credentials in the broker's current image.
         """
         if not self.listener.protocol.has_sasl:
             return None
@@ -73,7 +73,7 @@ class ChannelBuilder:
             SaslRules(
                 mechanisms=self.listener.mechanisms,
                 max_reauth_ms=max_reauth_ms,
-                begin_exchange=partial(self._new_exchange, credentials),
+                begin_exchange=partial(self._new_exchange, read_credentials),
                 now_ms=clock.now_ms,
                 monotonic_ms=clock.monotonic_ms,
             )
@@ -92,15 +92,15 @@ class ChannelBuilder:
         return None if principal_name is None else user(principal_name)
 
     def _new_exchange(
-        self, credentials: Callable[[], Credentials], mechanism: str
+        self, read_credentials: Callable[[], Credentials], mechanism: str
     ) -> sasl.SaslExchange:
         nonce_rng = self._environment.rng.stream("sasl.nonces")
         plain_users = self.listener.plain_users
         return sasl.exchange(
             mechanism,
             plain_users=self._security.plain_users if plain_users is None else plain_users,
-            credentials=credentials(),
-            nonce=lambda: nonce_rng.randbytes(NONCE_BYTES).hex(),
+            credentials=read_credentials(),
+            make_nonce=lambda: nonce_rng.randbytes(NONCE_BYTES).hex(),
             now_ms=self._environment.clock.now_ms(),
             bearer_rules=self.listener.bearer,
         )

@@ -83,11 +83,11 @@ class ControlledCluster(Protocol):
 class SimClusterControl:
     """Implements ``injection.injector.ClusterControl`` for one cluster."""
 
-    __slots__ = ("_cluster", "_cuts")
+    __slots__ = ("_cluster", "_cut_count_by_link")
 
     def __init__(self, cluster: ControlledCluster) -> None:
         self._cluster = cluster
-        self._cuts: dict[tuple[BrokerId, BrokerId], int] = {}
+        self._cut_count_by_link: dict[tuple[BrokerId, BrokerId], int] = {}
         """Number of partition actions that cut each link; links that were cut before the first
         action are not counted.
         """
@@ -211,18 +211,18 @@ class SimClusterControl:
 
     def _cut_link(self, link: tuple[BrokerId, BrokerId]) -> None:
         network = self._cluster.environment.network
-        if link in self._cuts:
-            self._cuts[link] += 1
+        if link in self._cut_count_by_link:
+            self._cut_count_by_link[link] += 1
         elif network.reaches(*link):
-            self._cuts[link] = 1
+            self._cut_count_by_link[link] = 1
             network.cut(*link)
 
     def _heal(self, link: tuple[BrokerId, BrokerId]) -> None:
-        cut_count = self._cuts.get(link, 0)
+        cut_count = self._cut_count_by_link.get(link, 0)
         if cut_count > 1:
-            self._cuts[link] = cut_count - 1
+            self._cut_count_by_link[link] = cut_count - 1
         elif cut_count == 1:
-            del self._cuts[link]
+            del self._cut_count_by_link[link]
             self._cluster.environment.network.heal(*link)
 
     # Partitions of topics
@@ -303,7 +303,7 @@ class SimClusterControl:
             _log.info("fault.not_undone", broker=member.broker_id, what=action, why=str(error))
 
 
-def _broker_of(named_broker: int | None, struck_broker: BrokerId | None) -> BrokerId:
-    broker = named_broker if named_broker is not None else struck_broker
+def _broker_of(named_broker_id: int | None, struck_broker: BrokerId | None) -> BrokerId:
+    broker = named_broker_id if named_broker_id is not None else struck_broker
     assert broker is not None  # a rule at the point `now` names its broker
     return BrokerId(broker)

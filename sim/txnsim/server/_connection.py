@@ -18,7 +18,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from txnsim.api.parsing import encoded_with_breaks, parsed_with_breaks
+from txnsim.api.parsing import encode_with_breaks, parse_with_breaks
 from txnsim.api.request import ApiTable, ClientLink, Handler, NoResponse, Request, parse_request
 from txnsim.errors import (
     AnswerTooLargeError,
@@ -71,7 +71,14 @@ class RequestConnection(asyncio.Protocol):
     __slots__ = (
         *("_channel_builder", "_fault_points", "_intake", "_is_busy"),
         *("_is_pumping", "_listener", "_local_ns", "_meter", "_meters", "_name"),
-        *("_opened_at", "_outbox", "_peer", "_received_ns", "_request_bytes", "_response_bytes"),
+        *(
+            "_opening_event",
+            "_outbox",
+            "_peer",
+            "_received_ns",
+            "_request_bytes",
+            "_response_bytes",
+        ),
         *("_sasl", "_send_buffer_bytes", "_stopwatch_ns", "_trace", "_turns", "_waits_for_turn"),
         *("apis", "client_host", "busy_period", "link", "principal", "used_ns"),
     )
@@ -102,7 +109,7 @@ class RequestConnection(asyncio.Protocol):
         self._sasl: SaslSession | None = None
         self._fault_points: ClientFaultPoints | None = None
         self._trace: RequestTrace | None = None
-        self._opened_at = NO_CAUSE  # trace index of the opening
+        self._opening_event = NO_CAUSE  # trace index of the opening
         self._meters = listener.meters
         self._stopwatch_ns = listener.stopwatch_ns
         # Of the request that is being handled (``metrics.requests``).
@@ -143,7 +150,9 @@ class RequestConnection(asyncio.Protocol):
         self._listener.connections[self] = None
         tracer = self._listener.tracer
         if tracer.on:
-            self._opened_at = trace_opened(tracer, listener.node, self.client_host, self.link.port)
+            self._opening_event = trace_opened(
+                tracer, listener.node, self.client_host, self.link.port
+            )
         if self._listener.logs_requests:
             _log.debug("connection.opened", connection=self._name, principal=self.principal)
         if self._listener.network.interceptor.is_armed:
@@ -161,10 +170,10 @@ class RequestConnection(asyncio.Protocol):
         self._listener.unauthenticated_bytes.forget(self)
         self._intake.close_by_turns(self._turns.reads)
         self._listener.connections.pop(self, None)
-        self.link.closed()
+        self.link.note_closed()
         tracer, node = self._listener.tracer, self._listener.node
         if tracer.on:
-            trace_closed(tracer, node, self.client_host, self.link.port, self._opened_at)
+            trace_closed(tracer, node, self.client_host, self.link.port, self._opening_event)
         if self._listener.logs_requests:
             _log.debug("connection.closed", connection=self._name, principal=self.principal)
 
@@ -217,7 +226,7 @@ class RequestConnection(asyncio.Protocol):
                 turns.spent_ns += self._stopwatch_ns() - begun_ns + REQUEST_NS
         if limit_ns and frames and not self._is_busy and self._listener.is_open:
             self._is_pumping = True
-            before_ns = turns.spent_ns
+            spent_before_ns = turns.spent_ns
             try:
                 while (
                     turns.spent_ns < limit_ns
@@ -231,7 +240,7 @@ class RequestConnection(asyncio.Protocol):
                     self._take_frame(frame)
             finally:
                 self._is_pumping = False
-                self.used_ns += turns.spent_ns - before_ns
+                self.used_ns += turns.spent_ns - spent_before_ns
         is_idle = not (self._waits_for_turn or outbox.is_paused)
         if (frames or outbox.parked is not None) and is_idle and self._listener.is_open:
             has_room = outbox.bytes < self._send_buffer_bytes
@@ -243,7 +252,7 @@ class RequestConnection(asyncio.Protocol):
         if outbox.output and not outbox.is_flush_due:
             outbox.is_flush_due = True
             tasks = self._listener.tasks
-            tasks.due_last.append(outbox.flush)  # at_turn_end, written out: the hot path
+            tasks.last_callbacks.append(outbox.flush)  # at_turn_end, written out: the hot path
             if not tasks.is_drain_due:
                 tasks.drain_soon()
         if frames or intake.is_paused:
@@ -289,7 +298,7 @@ class RequestConnection(asyncio.Protocol):
                 self._is_busy = True
                 pace = Pace(self._turns, self._stopwatch_ns)
                 self._listener.tasks.drive(
-                    parsed_with_breaks(frame, self, self._listener.broker, pace),
+                    parse_with_breaks(frame, self, self._listener.broker, pace),
                     partial(self._handle_parsed, frame, received_ns, pace),
                     name="connection.parse",
                 )
@@ -450,7 +459,7 @@ class RequestConnection(asyncio.Protocol):
         ):
             request.pace.is_wanted = self._outbox.is_connection_open
             self._listener.tasks.drive(
-                encoded_with_breaks(
+                encode_with_breaks(
                     reply, request.pace, self._meter.tell_errors_of, max_bytes=request.bytes_max
                 ),
                 partial(self._finish_encoding, request, handler, reply),
@@ -530,7 +539,7 @@ class RequestConnection(asyncio.Protocol):
         self._warn("connection closed: bad request", reason=reason)
         if listener.tracer.on:
             client_address = (listener.node, self.client_host, self.link.port)
-            trace_refused(listener.tracer, *client_address, self._opened_at, reason)
+            trace_refused(listener.tracer, *client_address, self._opening_event, reason)
         self._intake.forget()
         self.close()
 
@@ -550,7 +559,7 @@ class RequestConnection(asyncio.Protocol):
         if not tracer.on:
             return await self._own_fault_points().handle(request, handler, frame)
         trace = self._begin_trace()
-        tracer.caused_by(trace.trace_receipt(request, handler, self._request_bytes))
+        tracer.set_cause(trace.trace_receipt(request, handler, self._request_bytes))
         reply = await self._own_fault_points().handle(request, handler, frame)
         trace.trace_handled(request, reply)
         return reply
@@ -594,14 +603,14 @@ class RequestConnection(asyncio.Protocol):
         return self._fault_points
 
     def _apply_opening_verdict(
-        self, verdict: FaultEffect | None, error: BaseException | None
+        self, fault_effect: FaultEffect | None, error: BaseException | None
     ) -> None:
         """Begin or break a new connection after its fault point."""
         if isinstance(error, asyncio.CancelledError):
             return
-        outcome = SubmitOutcome.PASS if verdict is None else verdict.outcome
-        if verdict is not None and outcome is SubmitOutcome.DISCONNECT:
-            self._break_connection(is_reset=verdict.is_reset)
+        outcome = SubmitOutcome.PASS if fault_effect is None else fault_effect.outcome
+        if fault_effect is not None and outcome is SubmitOutcome.DISCONNECT:
+            self._break_connection(is_reset=fault_effect.is_reset)
         elif outcome is not SubmitOutcome.DROP:  # a dropped connection gets no answers
             self._unmute()
 
@@ -628,16 +637,16 @@ class RequestConnection(asyncio.Protocol):
             self.close()
 
     def _send_after_fault(self, outcome: FaultOutcome) -> None:
-        first_piece = self._outbox.piece_count()
+        first_piece_index = self._outbox.piece_count()
         self._send_reply(outcome.request, outcome.reply)
-        sent_bytes = self._outbox.bytes_since(first_piece)
+        sent_bytes = self._outbox.bytes_since(first_piece_index)
         if outcome.damage is not None and sent_bytes:
             batch = batch_in_answer(outcome.request.api_key, outcome.reply)
             self._outbox.replace_since(
-                first_piece, damage_message(sent_bytes, outcome.damage, batch=batch)
+                first_piece_index, damage_message(sent_bytes, outcome.damage, batch=batch)
             )
         if outcome.slices is not None and sent_bytes:
-            self._outbox.replace_since(first_piece, b"")
+            self._outbox.replace_since(first_piece_index, b"")
             self._send_slices(outcome.slices, sent_bytes, 0, outcome.mute_ms)
         else:
             self._unmute_after(outcome.mute_ms)
@@ -766,11 +775,13 @@ def controller_complaint(request: Request) -> UnsupportedRequestError | None:
     """Reason why a controller of another release can't read a client's request, or None. The broker
     then closes the client's connection (ForwardingManager, EnvelopeUtils.parseForwardedRequest).
     """
-    controller = request.broker.metadata.fleet.controller
-    if not controller.features or request.api_version <= controller.highest(request.api_key):
+    controller_release = request.broker.metadata.fleet.controller
+    if not controller_release.features or request.api_version <= controller_release.highest_version(
+        request.api_key
+    ):
         return None
     return UnsupportedRequestError(
-        f"the controller, which runs {controller.patch_release}, does not know version "
+        f"the controller, which runs {controller_release.patch_release}, does not know version "
         f"{request.api_version} of API {request.api_key}"
     )
 

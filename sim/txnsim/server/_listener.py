@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from txnsim.api.memory_limit import refusing
+from txnsim.api.memory_limit import with_growth_refusal
 from txnsim.api.registry import SHIPPED
 from txnsim.api.request import ApiTable, ClientLink
 from txnsim.broker.broker import Broker
@@ -44,8 +44,7 @@ class ClientConnection(Protocol):
     def give_up(self, reason: str) -> None:
         """Close the connection, because it holds too many received bytes."""
 
-    def close(self) -> None:
-        """Close the connection."""
+    def close(self) -> None: ...
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,7 +219,7 @@ class _BoundEndpoint(msgspec.Struct, eq=False):
 
     def refusing_endpoint(self) -> Endpoint:
         """A copy of the endpoint for use above the memory mark: its APIs refuse requests."""
-        return msgspec.structs.replace(self.endpoint, apis=refusing(self.endpoint.apis))
+        return msgspec.structs.replace(self.endpoint, apis=with_growth_refusal(self.endpoint.apis))
 
     def __call__(self) -> asyncio.Protocol:
         """Make the connection of a client."""

@@ -22,24 +22,24 @@ class MetadataTrace:
     """Compares each image with the one before."""
 
     def __init__(
-        self, tracer: Tracer, image: ClusterImage, runs: Callable[[BrokerId], bool]
+        self, tracer: Tracer, image: ClusterImage, is_running: Callable[[BrokerId], bool]
     ) -> None:
         self._tracer = tracer
         self._image = image
-        self._runs = runs
+        self._runs = is_running
 
     @classmethod
     def follow(
-        cls, tracer: Tracer, metadata: Metadata, runs: Callable[[BrokerId], bool]
+        cls, tracer: Tracer, metadata: Metadata, is_running: Callable[[BrokerId], bool]
     ) -> Callable[[], None]:
         """Follow the metadata from now on; returns a function that ends it.
 
         Args:
             tracer: Gets the events.
             metadata: The metadata of the cluster.
-            runs: Whether a broker runs: then it tells itself that it leads a new partition.
+            is_running: Whether a broker runs: then it tells itself that it leads a new partition.
         """
-        return metadata.subscribe(cls(tracer, metadata.image, runs).trace_changes)
+        return metadata.subscribe(cls(tracer, metadata.image, is_running).trace_changes)
 
     def trace_changes(self, image: ClusterImage) -> None:
         """Trace what a new image changes."""

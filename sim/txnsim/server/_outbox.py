@@ -60,8 +60,8 @@ class Outbox:
     __slots__ = (
         "_give_up",
         "_go_on",
-        "_listener",
         "_own_bytes",
+        "_sender",
         "bytes",
         "is_flush_due",
         "is_paused",
@@ -87,7 +87,7 @@ class Outbox:
             on_excess: Called when the answers of all clients take too much memory, and these take
                 most of it.
         """
-        self._listener = listener
+        self._sender = listener
         self._go_on = on_room
         self._give_up = on_excess
         self.is_flush_due = False
@@ -134,14 +134,14 @@ class Outbox:
         """Number of pieces of this turn's answers: an index for ``bytes_since``."""
         return len(self.output)
 
-    def bytes_since(self, first_piece: int) -> bytes:
-        """The bytes that were added from piece ``first_piece`` on."""
-        return b"".join(self.output[first_piece:])
+    def bytes_since(self, first_piece_index: int) -> bytes:
+        """The bytes that were added from piece ``first_piece_index`` on."""
+        return b"".join(self.output[first_piece_index:])
 
-    def replace_since(self, first_piece: int, changed_bytes: bytes) -> None:
-        """Send other bytes instead of the pieces from ``first_piece`` on."""
-        self.bytes += len(changed_bytes) - sum(map(len, self.output[first_piece:]))
-        self.output[first_piece:] = [changed_bytes]
+    def replace_since(self, first_piece_index: int, changed_bytes: bytes) -> None:
+        """Send other bytes instead of the pieces from ``first_piece_index`` on."""
+        self.bytes += len(changed_bytes) - sum(map(len, self.output[first_piece_index:]))
+        self.output[first_piece_index:] = [changed_bytes]
 
     # Sending answers
 
@@ -152,12 +152,12 @@ class Outbox:
         """Give the answers of this turn to the socket."""
         self.is_flush_due = False
         output = self.output
-        if self.transport is None or not self._listener.is_open:
+        if self.transport is None or not self._sender.is_open:
             return
         if self.parked is not None or self.bytes > PART_BYTES:
             self._park_answers(output)
             if self.is_paused:
-                self._listener.unread.set_held_bytes(self, self._own_bytes)
+                self._sender.unread.set_held_bytes(self, self._own_bytes)
             else:
                 self._go_on()  # in a turn of its own: sending megabytes takes milliseconds
             return
@@ -181,17 +181,17 @@ class Outbox:
 
     def send_parts(self) -> None:
         """Give up to ``PARTS_PER_TURN`` parts of large answers to the socket."""
-        parked, transport = self.parked, self.transport
-        if parked is None or transport is None or not self._listener.is_open:
+        parked_answers, transport = self.parked, self.transport
+        if parked_answers is None or transport is None or not self._sender.is_open:
             return
         for _ in range(PARTS_PER_TURN):
             if self.is_paused:
-                self._listener.unread.set_held_bytes(self, self._own_bytes)
+                self._sender.unread.set_held_bytes(self, self._own_bytes)
                 return
-            part = parked.next_part()
+            part = parked_answers.next_part()
             self.bytes -= sum(map(len, part))
             transport.writelines(part)
-            if not parked:
+            if not parked_answers:
                 self._forget_parked()
                 break
         self._go_on()
@@ -199,7 +199,7 @@ class Outbox:
     def send_all(self) -> None:
         """Give all answers to the socket, because the connection is about to close."""
         self.flush()
-        if self.parked is not None and self.transport is not None and self._listener.is_open:
+        if self.parked is not None and self.transport is not None and self._sender.is_open:
             self.transport.writelines(self.parked.remaining_pieces())
             self._forget_parked()
 
@@ -220,7 +220,7 @@ class Outbox:
     def _forget_parked(self) -> None:
         self.parked = None
         self.bytes = self._own_bytes = 0
-        self._listener.unread.forget(self)
+        self._sender.unread.forget(self)
 
 
 class ParkedAnswers:
@@ -235,7 +235,6 @@ class ParkedAnswers:
         return bool(self._pieces)
 
     def add(self, pieces: Iterable[bytes]) -> None:
-        """Append answers."""
         self._pieces.extend(pieces)
 
     def next_part(self) -> list[Piece]:
@@ -272,26 +271,28 @@ class HeldBytes:
     most is given up.
     """
 
-    __slots__ = ("_held", "_limit", "total")
+    __slots__ = ("_bytes_limit", "_held_bytes_by_owner", "total")
 
     def __init__(self, limit_bytes: int) -> None:
         """Start at zero; ``limit_bytes`` is the bound for all clients together, in bytes."""
-        self._limit = limit_bytes
-        self._held: dict[OutboxOwner, int] = {}
+        self._bytes_limit = limit_bytes
+        self._held_bytes_by_owner: dict[OutboxOwner, int] = {}
         self.total = 0
         """Bytes held for all clients."""
 
-    def set_held_bytes(self, holder: OutboxOwner, held_bytes: int) -> None:
+    def set_held_bytes(self, owner: OutboxOwner, held_bytes: int) -> None:
         """Set how many bytes are held for one client."""
-        self.total += held_bytes - self._held.get(holder, 0)
-        self._held[holder] = held_bytes
-        while self.total > self._limit:
-            largest_holder = max(self._held, key=self._held.__getitem__)
-            self.forget(largest_holder)
-            largest_holder.give_up()
+        self.total += held_bytes - self._held_bytes_by_owner.get(owner, 0)
+        self._held_bytes_by_owner[owner] = held_bytes
+        while self.total > self._bytes_limit:
+            largest_owner = max(
+                self._held_bytes_by_owner, key=self._held_bytes_by_owner.__getitem__
+            )
+            self.forget(largest_owner)
+            largest_owner.give_up()
 
-    def forget(self, holder: OutboxOwner) -> None:
-        self.total -= self._held.pop(holder, 0)
+    def forget(self, owner: OutboxOwner) -> None:
+        self.total -= self._held_bytes_by_owner.pop(owner, 0)
 
 
 def _do_nothing() -> None:

@@ -29,7 +29,7 @@ _server_log: Final = Logger("txnsim.server")
 
 
 async def log_handling(
-    handling: Coroutine[Any, Any, Any],
+    handling_coroutine: Coroutine[Any, Any, Any],
     request: Request,
     handler: Handler,
     *,
@@ -58,7 +58,7 @@ async def log_handling(
     with bound_contextvars(**bound_fields):
         _log.debug("request.received", principal=request.principal)
         started_ns = listener.stopwatch_ns()
-        reply = await handling
+        reply = await handling_coroutine
         _log.debug(
             "request.answered",
             ms=round((listener.stopwatch_ns() - started_ns) / 1_000_000, 3),

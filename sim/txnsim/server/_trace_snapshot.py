@@ -129,7 +129,7 @@ def snapshot_parts(cluster: TracedCluster) -> Iterator[dict[str, object]]:
     """
     if not cluster.members:
         return
-    first_part: dict[str, object] = {
+    first_part_fields: dict[str, object] = {
         "trace": cluster.environment.tracer.level.value,
         "features": dict(sorted(cluster.metadata.image.features.items())),
         "brokers": [
@@ -161,7 +161,7 @@ def snapshot_parts(cluster: TracedCluster) -> Iterator[dict[str, object]]:
             items_left -= len(items_of_part[list_name])
         is_last = items_left > 0
         yield {
-            **(first_part if part_number == 0 else {}),
+            **(first_part_fields if part_number == 0 else {}),
             "part": part_number,
             "last": is_last,
             **{
@@ -254,9 +254,9 @@ def _owed_markers(cluster: TracedCluster) -> Iterator[dict[str, object]]:
             for txn in tuple(owned_partition.entries.values()):
                 if txn.state not in PREPARED_STATES:
                     continue
-                sending = sendings.get(txn.transactional_id, {})
+                sending_by_partition = sendings.get(txn.transactional_id, {})
                 for partition in sorted(txn.partitions):
-                    is_abandoned = partition not in sending
+                    is_abandoned = partition not in sending_by_partition
                     yield {
                         "tx": name_of(tx_of(txn)),
                         "tp": str(partition),
@@ -267,8 +267,8 @@ def _owed_markers(cluster: TracedCluster) -> Iterator[dict[str, object]]:
 
 def _share_partitions(cluster: TracedCluster) -> Iterator[dict[str, object]]:
     for broker in cluster.brokers.values():
-        if broker.shares_made is not None:
-            yield from broker.shares_made.shares.snapshots()
+        if broker.made_share_fetching is not None:
+            yield from broker.made_share_fetching.shares.snapshots()
 
 
 def _streams_members(cluster: TracedCluster) -> Iterator[dict[str, object]]:

@@ -181,9 +181,9 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
         )
 
     async def _handle_copy(
-        self, arrival: Awaitable[bool], request: Request, handler: Handler
+        self, pending_arrival: Awaitable[bool], request: Request, handler: Handler
     ) -> None:
-        if await arrival and not self._listener.is_gone:
+        if await pending_arrival and not self._listener.is_gone:
             await handler.handle(request)
 
     def _crossing_of(
@@ -269,7 +269,7 @@ class Passage(msgspec.Struct, eq=False):
                 "response": crossing.point
                 in (FaultPoint.CLIENT_RESPONSE, FaultPoint.PEER_RESPONSE),
             }
-            tracer.caused_by(tracer.emit(event_kind, crossing.target, data=data))
+            tracer.set_cause(tracer.emit(event_kind, crossing.target, data=data))
 
 
 def _instance_text(request: Request) -> str:

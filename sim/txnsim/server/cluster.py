@@ -105,7 +105,7 @@ class SimCluster:
         environment.tracer.run = describe_run(environment.tracer.run, options)
         self.members: dict[BrokerId, ClusterMember] = {}
         """All brokers by their ids, running or not."""
-        self._bound: list[BrokerListener] = []
+        self._bound_listeners: list[BrokerListener] = []
         check_security(options.security)
         self._authorizer = authorizer_of(options.security)
         self._channel_builders = [
@@ -121,7 +121,7 @@ class SimCluster:
             tracer=environment.tracer,
             tasks=environment.tasks,
             rng=environment.rng,
-            doubts=self._doubt,
+            doubt_of=self._doubt,
         )
         """Arms faults: every message on this cluster's network passes it."""
         environment.network.interceptor = self.injector
@@ -218,7 +218,7 @@ class SimCluster:
 
     async def stop(self) -> None:
         """Close the listeners, stop the brokers, end every task."""
-        for listener in self._bound:
+        for listener in self._bound_listeners:
             await listener.close()
         if self._controller is not None:
             self._controller.stop()
@@ -267,7 +267,7 @@ class SimCluster:
             await await_released_tasks()
             for broker_id, release in snapshot.releases.items():
                 self.fleet.assign(broker_id, release)
-            self._bound = successors
+            self._bound_listeners = successors
             self._make_brokers(
                 [
                     self._endpoints_with_release(member, snapshot.releases[member.broker_id])
@@ -499,10 +499,10 @@ class SimCluster:
         Raises:
             ConfigError: There is no such partition, or the broker can't lead it, or no broker can.
         """
-        move = controller.move_leader(self.metadata.image, topic_partition, leader)
-        if isinstance(move, Rejection):
-            raise ConfigError(move.reason)
-        image, new_leader = move
+        image_and_leader = controller.move_leader(self.metadata.image, topic_partition, leader)
+        if isinstance(image_and_leader, Rejection):
+            raise ConfigError(image_and_leader.reason)
+        image, new_leader = image_and_leader
         with input_event(self.environment, "move-leader", tp=str(topic_partition), to=new_leader):
             self.metadata.publish(image)
         return new_leader
@@ -516,7 +516,7 @@ class SimCluster:
         endpoints = []
         for broker_index in range(self.options.brokers):
             listener = self._new_listener()
-            self._bound.append(listener)
+            self._bound_listeners.append(listener)
             endpoints.append(
                 tuple(
                     [
@@ -621,7 +621,7 @@ class SimCluster:
         self._controller.start()
         budget = self._new_budget()
         for broker_id, broker_endpoints, listener in zip(
-            image.brokers, endpoints, self._bound, strict=True
+            image.brokers, endpoints, self._bound_listeners, strict=True
         ):
             logs = BrokerLogs(
                 options.settings,

@@ -102,7 +102,7 @@ def load_cluster(
     image = image_of_disks(disks, settings=settings, fleet=fleet)
     left_out_folders: list[str] = []
     losses: list[DataLoss] = []
-    logs: dict[BrokerId, dict[TopicPartition, LoadedReplicaLog]] = {
+    logs_by_broker: dict[BrokerId, dict[TopicPartition, LoadedReplicaLog]] = {
         disk_broker_id: {} for disk_broker_id in disks.folders
     }
     for broker_id, folder in disks.all_folders():
@@ -123,13 +123,16 @@ def load_cluster(
             now_ms=now_ms,
         )
         losses += loaded_log.losses
-        logs[broker_id][topic_partition] = LoadedReplicaLog(
+        logs_by_broker[broker_id][topic_partition] = LoadedReplicaLog(
             topic_id=topic.topic_id, log=loaded_log.log, high_watermark=folder.high_watermark
         )
     return LoadedCluster(
-        image=with_new_leaders(image, logs, knows_isr=disks.metadata is not None),
-        logs={broker_id: tuple(broker_logs.values()) for broker_id, broker_logs in logs.items()},
-        first_producer_id=_first_producer_id(disks, logs),
+        image=with_new_leaders(image, logs_by_broker, knows_isr=disks.metadata is not None),
+        logs={
+            broker_id: tuple(log_by_partition.values())
+            for broker_id, log_by_partition in logs_by_broker.items()
+        },
+        first_producer_id=_first_producer_id(disks, logs_by_broker),
         size=disks.size_bytes,
         losses=tuple(losses),
         left_out=tuple(left_out_folders),
@@ -153,7 +156,7 @@ def _stray_reason(folder: StoredFolder, topic: TopicImage | None, broker_id: Bro
 # Producer ids
 
 
-def _first_producer_id(disks: Disks, logs: Logs) -> ProducerId:
+def _first_producer_id(disks: Disks, logs_by_broker: Logs) -> ProducerId:
     """The first free producer id: the controller's, or the start of the block after all ids
     seen.
     """
@@ -161,8 +164,8 @@ def _first_producer_id(disks: Disks, logs: Logs) -> ProducerId:
     highest_id = max(
         _seen_producer_ids(
             stored_next_id.log
-            for broker_logs in logs.values()
-            for stored_next_id in broker_logs.values()
+            for log_by_partition in logs_by_broker.values()
+            for stored_next_id in log_by_partition.values()
         ),
         default=-1,
     )
@@ -235,17 +238,16 @@ def image_of_disks(disks: Disks, *, settings: Settings, fleet: Fleet) -> Cluster
 def _without_absent_brokers(
     partition: PartitionImage, present_ids: frozenset[BrokerId], topic_partition: TopicPartition
 ) -> PartitionImage:
-    """The partition without absent brokers."""
 
     def present_among(ids: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
         return tuple(broker_id for broker_id in ids if broker_id in present_ids)
 
     if not present_among(partition.isr) and not present_among(partition.elr):
-        in_sync = partition.isr or partition.elr or partition.last_known_elr
+        candidate_ids = partition.isr or partition.elr or partition.last_known_elr
         raise ConfigError(
             f"{topic_partition}: no directory of a broker that was in sync "
-            f"({', '.join(map(str, in_sync))}) is among those to load; without one it is not known "
-            "what was committed. Give it, too, or load other topics only (--load-topic)"
+            f"({', '.join(map(str, candidate_ids))}) is among those to load; without one it is not"
+            " known what was committed. Give it, too, or load other topics only (--load-topic)"
         )
     return msgspec.structs.replace(
         partition,
@@ -261,14 +263,14 @@ def _without_absent_brokers(
 def _image_from_folders(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage:
     """Metadata made from the folders of topics; without leaders."""
     replicas: dict[str, dict[int, list[BrokerId]]] = {}
-    topic_ids: dict[str, uuid.UUID] = {}
+    id_by_topic: dict[str, uuid.UUID] = {}
     for broker_id, folder in disks.all_folders():
         topic_partition = folder.replica.topic_partition
         replicas.setdefault(topic_partition.topic, {}).setdefault(
             topic_partition.partition, []
         ).append(broker_id)
         if folder.topic_id is not None:
-            topic_id = topic_ids.setdefault(topic_partition.topic, folder.topic_id)
+            topic_id = id_by_topic.setdefault(topic_partition.topic, folder.topic_id)
             if topic_id != folder.topic_id:
                 raise ConfigError(
                     f"{folder.replica.path}: topic {topic_partition.topic} has the id "
@@ -287,7 +289,7 @@ def _image_from_folders(disks: Disks, *, settings: Settings, fleet: Fleet) -> Cl
             TopicImage(
                 name=name,
                 # Without a stored id, the same id at every load.
-                topic_id=topic_ids.get(name) or uuid.uuid5(uuid.NAMESPACE_OID, name),
+                topic_id=id_by_topic.get(name) or uuid.uuid5(uuid.NAMESPACE_OID, name),
                 partitions=_leaderless_partitions(name, replicas_by_partition),
                 configs={
                     config_name: config_value
@@ -324,12 +326,12 @@ def _leaderless_partitions(
 # Leaders
 
 
-def with_new_leaders(image: ClusterImage, logs: Logs, *, knows_isr: bool) -> ClusterImage:
+def with_new_leaders(image: ClusterImage, logs_by_broker: Logs, *, knows_isr: bool) -> ClusterImage:
     """The metadata with a leader for every partition, under the next leader epoch.
 
     Args:
         image: The metadata as the disks describe it.
-        logs: The logs of each broker.
+        logs_by_broker: The logs of each broker.
         knows_isr: Whether the ISRs in the image are from the controller.
     """
     changed_partitions: dict[TopicPartition, PartitionImage] = {}
@@ -337,9 +339,9 @@ def with_new_leaders(image: ClusterImage, logs: Logs, *, knows_isr: bool) -> Clu
         for partition_index, partition in enumerate(topic.partitions):
             topic_partition = TopicPartition(topic_name, partition_index)
             stored_replicas = {
-                broker_id: logs[broker_id][topic_partition]
+                broker_id: logs_by_broker[broker_id][topic_partition]
                 for broker_id in partition.replicas
-                if topic_partition in logs[broker_id]
+                if topic_partition in logs_by_broker[broker_id]
             }
             latest_epoch = max(
                 (
@@ -347,19 +349,19 @@ def with_new_leaders(image: ClusterImage, logs: Logs, *, knows_isr: bool) -> Clu
                     *(broker_id.log.epochs.latest for broker_id in stored_replicas.values()),
                 )
             )
-            in_sync = (
+            in_sync_ids = (
                 partition.isr or partition.elr
                 if knows_isr
                 else _brokers_with_longest_logs(stored_replicas)
             )
-            leader = partition.leader if partition.leader in in_sync else in_sync[0]
+            leader = partition.leader if partition.leader in in_sync_ids else in_sync_ids[0]
             changed_partitions[topic_partition] = msgspec.structs.replace(
                 partition,
                 leader=leader,
                 leader_epoch=LeaderEpoch(latest_epoch + 1),
                 partition_epoch=partition.partition_epoch + 1,
-                isr=in_sync,
-                elr=tuple(broker_id for broker_id in partition.elr if broker_id not in in_sync),
+                isr=in_sync_ids,
+                elr=tuple(broker_id for broker_id in partition.elr if broker_id not in in_sync_ids),
                 last_known_elr=(),
                 is_recovering=False,
             )

@@ -41,7 +41,7 @@ class LogDirsCut(msgspec.Struct, frozen=True, kw_only=True):
             ConfigError: There is no such broker.
         """
         image = cluster.metadata.image
-        members = {broker_id: cluster.member(broker_id) for broker_id in broker_ids}
+        member_by_broker = {broker_id: cluster.member(broker_id) for broker_id in broker_ids}
         return cls(
             replicas={
                 broker_id: tuple(
@@ -51,7 +51,7 @@ class LogDirsCut(msgspec.Struct, frozen=True, kw_only=True):
                         if image.topic_by_id(topic_id) is not None
                     ]
                 )
-                for broker_id, member in members.items()
+                for broker_id, member in member_by_broker.items()
             },
             feature_ranges={
                 broker_id: {
@@ -60,7 +60,7 @@ class LogDirsCut(msgspec.Struct, frozen=True, kw_only=True):
                         broker_id
                     ).features.items()
                 }
-                for broker_id in members
+                for broker_id in member_by_broker
             },
             image=image,
             next_producer_id=cluster.controller.next_producer_id,

@@ -87,15 +87,15 @@ class ClusterMember:
             fleet=metadata.fleet,
         )
         self._lifecycle: BrokerLifecycle | None = None
-        self._life = 0
+        self._life_number = 0
         """Number of starts and ends. After a wait it shows whether this is still the same life."""
         self._clean_epoch = -1
         """Broker epoch that a clean shutdown has written to the disk (Kafka's
         CleanShutdownFileHandler).
         """
-        self._waiting: asyncio.Future[bool] | None = None
+        self._waiting_future: asyncio.Future[bool] | None = None
         """Future of a start or a stop that waits; its result tells whether that succeeded."""
-        self._chance = environment.rng.stream(f"incarnations.b{broker_id}")
+        self._random_source = environment.rng.stream(f"incarnations.b{broker_id}")
 
     # Lives
 
@@ -120,12 +120,12 @@ class ClusterMember:
         broker_epoch = self._metadata.image.brokers[self.broker_id].epoch
         cause_before = tracer.cause
         up_event = self._trace_event("node.up", epoch=broker_epoch)
-        tracer.caused_by(up_event)
+        tracer.set_cause(up_event)
         self._begin_life()
         self._lifecycle = self._new_lifecycle()
         self._lifecycle.go_on(broker_epoch)
         self.state = MemberLifeState.RUNNING
-        tracer.caused_by(cause_before)
+        tracer.set_cause(cause_before)
 
     async def start(self) -> None:
         """Start the broker again and wait until it serves clients, on the same ports and the same
@@ -140,11 +140,11 @@ class ClusterMember:
         if self.state is not MemberLifeState.DOWN:
             raise self._wrong_state_error("start", "stop or kill it first")
         self.state = MemberLifeState.STARTING
-        self._life += 1
+        self._life_number += 1
         if self._fault_points.is_armed:
-            life_number = self._life
+            life_number = self._life_number
             await self._fault_points.verdict(FaultPoint.PROCESS_START)
-            if life_number != self._life:
+            if life_number != self._life_number:
                 raise ConfigError(f"broker {self.broker_id} was killed before it had started")
         self._lifecycle = self._new_lifecycle()
         self._lifecycle.register(
@@ -190,9 +190,9 @@ class ClusterMember:
         if self.state is not MemberLifeState.RUNNING:
             raise self._wrong_state_error("stop", "only one that runs can be")
         if self._fault_points.is_armed:
-            life_number = self._life
+            life_number = self._life_number
             await self._fault_points.verdict(FaultPoint.PROCESS_STOP)
-            if life_number != self._life or self.state is not MemberLifeState.RUNNING:
+            if life_number != self._life_number or self.state is not MemberLifeState.RUNNING:
                 raise ConfigError(f"broker {self.broker_id} did not wait to be stopped")
         self.state = MemberLifeState.STOPPING
         lifecycle = self._lifecycle
@@ -238,9 +238,9 @@ class ClusterMember:
         listener and keep its ports.
         """
         self.state = MemberLifeState.DOWN
-        self._life += 1
+        self._life_number += 1
         tracer = self._environment.tracer
-        cause_before = tracer.caused_by(self._trace_event("node.down", reason=reason))
+        cause_before = tracer.set_cause(self._trace_event("node.down", reason=reason))
         self._settle_waiting(has_succeeded=False)
         if self._lifecycle is not None:
             self._lifecycle.stop()
@@ -252,7 +252,7 @@ class ClusterMember:
             broker.stop()
         if on_ended is not None:
             on_ended()
-        tracer.caused_by(cause_before)
+        tracer.set_cause(cause_before)
         if listener is not None:
             await listener.close()
             self._kept_listeners = await listener.keep_ports()
@@ -307,7 +307,7 @@ class ClusterMember:
         return BrokerRegistrationCommand(
             broker_id=self.broker_id,
             cluster_id=self._metadata.image.cluster_id,
-            incarnation_id=uuid.UUID(int=self._chance.getrandbits(128), version=4),
+            incarnation_id=uuid.UUID(int=self._random_source.getrandbits(128), version=4),
             host=image.host,
             port=image.port,
             addresses=image.addresses,
@@ -337,22 +337,22 @@ class ClusterMember:
         lifecycle = self._lifecycle
         assert lifecycle is not None
         lifecycle.directory_failed()
-        life_number = self._life
+        life_number = self._life_number
 
         def kill_if_unknown() -> None:
-            if life_number == self._life and not lifecycle.is_failure_known:
+            if life_number == self._life_number and not lifecycle.is_failure_known:
                 self._environment.tasks.spawn(self.kill(), name=f"broker-{self.broker_id}-gives-up")
 
         self._environment.clock.call_later(LOG_DIR_FAILURE_TIMEOUT_MS, kill_if_unknown)
 
     def _settle_waiting(self, *, has_succeeded: bool = True) -> None:
-        waiting_future, self._waiting = self._waiting, None
+        waiting_future, self._waiting_future = self._waiting_future, None
         if waiting_future is not None and not waiting_future.done():
             waiting_future.set_result(has_succeeded)
 
     async def _await_lifecycle(self) -> bool:
         waiting_future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiting = waiting_future
+        self._waiting_future = waiting_future
         return await waiting_future
 
     def _trace_event(self, kind: str, **data: object) -> int:

@@ -144,7 +144,7 @@ def _checked_topic(topic_name: object, partition_count: object, topic_text: str)
     return topic_name, int(str(partition_count))
 
 
-def with_proposal(options: ClusterOptions, kip: int) -> ClusterOptions:
+def with_proposal(options: ClusterOptions, kip_number: int) -> ClusterOptions:
     """The options with a KIP whose brokers' part is under review; its number is in ``PROPOSALS``.
 
     Raises:
@@ -155,9 +155,10 @@ def with_proposal(options: ClusterOptions, kip: int) -> ClusterOptions:
     if all(fleet.release_of(broker_id).is_released for broker_id in broker_ids):
         newest_release = next(reversed(RELEASES.values()))
         raise ConfigError(
-            f"KIP {kip}: no release has it, it needs brokers of --as-version {newest_release.name}"
+            f"KIP {kip_number}: no release has it, it needs brokers of --as-version"
+            f" {newest_release.name}"
         )
-    proposal = PROPOSALS[kip]
+    proposal = PROPOSALS[kip_number]
     return msgspec.structs.replace(
         options,
         rules={**options.rules, **dict.fromkeys(proposal.switches, True)},

@@ -51,7 +51,7 @@ class RelayedRequest(msgspec.Struct):
         return api_key in HANDLERS
 
     @staticmethod
-    def decode_request(frame: bytes, topic_names: Mapping[UUID, str]) -> Request | None:
+    def decode_request(frame: bytes, name_by_topic_id: Mapping[UUID, str]) -> Request | None:
         """Decode the request in a frame; None if it can't be read."""
         try:
             header = codec.read_request_header(frame[SIZE_BYTES:])
@@ -61,7 +61,9 @@ class RelayedRequest(msgspec.Struct):
             message = handler.decode(header, frame[SIZE_BYTES:])
         except BadInputError:
             return None
-        stand_in_image = SimpleNamespace(topic_names=topic_names, partition=lambda _partition: None)
+        stand_in_image = SimpleNamespace(
+            topic_names=name_by_topic_id, partition=lambda _partition: None
+        )
         stand_in_broker = SimpleNamespace(
             image=stand_in_image,
             replicas=SimpleNamespace(image=stand_in_image),  # handlers on the hot path read it here

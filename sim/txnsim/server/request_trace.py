@@ -42,7 +42,7 @@ class RequestTrace:
         "_line",
         "_node",
         "_peer",
-        "_received",
+        "_receipt_event",
         "_request",
         "_tracer",
         "_tx",
@@ -64,7 +64,7 @@ class RequestTrace:
         self._request: Request | None = None
         self._client_id: str | None = None
         self._peer = "client/"
-        self._received = -1
+        self._receipt_event = -1
         self._is_ours = False
         self._tx = ""
         self._causes: tuple[int, ...] | None = None
@@ -86,7 +86,7 @@ class RequestTrace:
             request.api_version,
             request.correlation_id,
         )
-        payload: LaterPayload | dict[str, object] = (
+        later_payload: LaterPayload | dict[str, object] = (
             _request_fields,
             api_key,
             api_version,
@@ -97,34 +97,34 @@ class RequestTrace:
         if tracer.full:  # not at brief, which has a budget: later events name the transaction
             subject = handler.subject(request)
             self._tx = tx_of(subject, request.message)
-            payload = _request_fields(
+            later_payload = _request_fields(
                 api_key,
                 api_version,
                 correlation_id,
                 self._peer,
                 request.link.client_instance_id,
             )
-            payload["bytes"] = request_bytes
-            payload["summary"] = summary_of(subject)
+            later_payload["bytes"] = request_bytes
+            later_payload["summary"] = summary_of(subject)
         # The cause of a request is its sending by the client, not what let it be handled now.
         sent_event = tracer.take((self._line, correlation_id, False)) if tracer.mail else NO_CAUSE
         self._is_ours = sent_event >= 0
         if is_new and not self._is_ours:
-            tracer.node(self._peer)  # a client of another process: its request is a root
+            tracer.node_index(self._peer)  # a client of another process: its request is a root
         is_page_query = self._client_id == PAGE and api_key != _WRITE_TXN_MARKERS
-        self._received = tracer.emit(
+        self._receipt_event = tracer.emit(
             "msg.recv",
             self._node,
             parents=(sent_event,),
             tx=self._tx,
-            data=payload,
+            data=later_payload,
             importance=0 if is_page_query else None,
         )
-        return self._received
+        return self._receipt_event
 
     def trace_handled(self, request: Request, reply: Any) -> None:
         """Note the reply of the handler, and the events that caused it."""
-        tracer, receipt_event = self._tracer, self._received
+        tracer, receipt_event = self._tracer, self._receipt_event
         outcome_fields = outcome(request, reply)
         if (
             not outcome_fields
@@ -243,23 +243,23 @@ def trace_opened(tracer: Tracer, node: str, host: str, port: str) -> int:
     return tracer.emit("conn.open", node, parents=(NO_CAUSE,), data=event_data)
 
 
-def trace_closed(tracer: Tracer, node: str, host: str, port: str, opened_at: int) -> None:
+def trace_closed(tracer: Tracer, node: str, host: str, port: str, opening_event: int) -> None:
     """Trace that a connection is closed, by the broker or the client. The event's only parent is
     the opening: no event of a request counts as its cause.
     """
     tracer.emit(
-        "conn.close", node, parents=(opened_at,), data={"peer": _client_address(host, port)}
+        "conn.close", node, parents=(opening_event,), data={"peer": _client_address(host, port)}
     )
 
 
 def trace_refused(
-    tracer: Tracer, node: str, host: str, port: str, opened_at: int, reason: str
+    tracer: Tracer, node: str, host: str, port: str, opening_event: int, reason: str
 ) -> None:
     """Trace that a connection is closed for a request that can't be read; the client gets no
     answer.
     """
     event_data = {"peer": _client_address(host, port), "reason": reason}
-    tracer.emit("conn.refuse", node, parents=(opened_at,), data=event_data)
+    tracer.emit("conn.refuse", node, parents=(opening_event,), data=event_data)
 
 
 def _client_address(host: str, port: str) -> str:

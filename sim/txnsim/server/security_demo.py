@@ -86,7 +86,9 @@ def demo_security(
     keystore = directory / f"{TLS_USER}.keystore.pem"
     key_and_certificate = client_pair.key.read_bytes() + client_pair.certificate.read_bytes()
     write_whole(keystore, key_and_certificate, mode=FOR_ITS_OWNER)
-    passwords = {listener_name: password_of(listener_name) for listener_name in (ADMIN, GUEST)}
+    password_by_user = {
+        listener_name: password_of(listener_name) for listener_name in (ADMIN, GUEST)
+    }
     options = SecurityOptions(
         listeners=tuple(
             SecureListener(
@@ -102,8 +104,8 @@ def demo_security(
             key=str(broker_pair.key),
             authority=str(authority.certificate),
         ),
-        plain_users={**passwords, PLAIN_USER: password_of(PLAIN_USER)},
-        scram_users={**passwords, SCRAM_USER: password_of(SCRAM_USER)},
+        plain_users={**password_by_user, PLAIN_USER: password_of(PLAIN_USER)},
+        scram_users={**password_by_user, SCRAM_USER: password_of(SCRAM_USER)},
         has_authorizer=True,
         super_users=frozenset({user(ADMIN)}),
         acls=(*_rights_of_users(), *_rights_of_guests()),
@@ -281,7 +283,7 @@ def _distinguished_name(common_name: str) -> x509.Name:
 def _with_authority_usage(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
     from cryptography import x509
 
-    usage = dict.fromkeys(
+    other_usages = dict.fromkeys(
         (
             "digital_signature",
             "content_commitment",
@@ -295,7 +297,7 @@ def _with_authority_usage(builder: x509.CertificateBuilder) -> x509.CertificateB
     )
     return builder.add_extension(
         x509.BasicConstraints(ca=True, path_length=0), critical=True
-    ).add_extension(x509.KeyUsage(key_cert_sign=True, crl_sign=True, **usage), critical=True)
+    ).add_extension(x509.KeyUsage(key_cert_sign=True, crl_sign=True, **other_usages), critical=True)
 
 
 def _with_host_names(

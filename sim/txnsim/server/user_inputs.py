@@ -62,14 +62,14 @@ def input_event(environment: Environment, input_name: str, **arguments: object) 
     cause_before = tracer.cause
     if tracer.on:
         data = {"do": input_name, "args": given_arguments, "at": environment.clock.now_ms()}
-        tracer.caused_by(tracer.emit("input", USER_NODE, data=data))
+        tracer.set_cause(tracer.emit("input", USER_NODE, data=data))
     try:
         yield
     except Exception as error:
         _log.info("user.refused", do=input_name, why=str(error))
         raise
     finally:
-        tracer.caused_by(cause_before)
+        tracer.set_cause(cause_before)
 
 
 def _shorten_argument(value: object) -> object:
@@ -79,7 +79,7 @@ def _shorten_argument(value: object) -> object:
     return f"{text[:LOGGED_CHARACTERS_MAX]}…"
 
 
-def describe_run(run: RunInfo, options: ClusterOptions) -> RunInfo:
+def describe_run(run_info: RunInfo, options: ClusterOptions) -> RunInfo:
     """Adds to the trace header's information how the cluster was started: settings that differ from
     the defaults, brokers, releases, and rules that were switched by hand.
     """
@@ -91,7 +91,7 @@ def describe_run(run: RunInfo, options: ClusterOptions) -> RunInfo:
         if (value := getattr(settings, setting)) != getattr(DEFAULTS, setting)
     }
     return msgspec.structs.replace(
-        run,
+        run_info,
         sim=VERSION,
         settings=tuple(
             (setting_name, value if isinstance(value, str | int | bool) else str(value))

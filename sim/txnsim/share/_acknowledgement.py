@@ -167,8 +167,8 @@ def _split_by_type(
         return
     base_offset = acknowledgement.first_offset
     types = acknowledgement.types[first_offset - base_offset : last_offset - base_offset + 1]
-    for acknowledge_type, type_run in groupby(types):
-        run_length = sum(1 for _ in type_run)
+    for acknowledge_type, equal_types in groupby(types):
+        run_length = sum(1 for _ in equal_types)
         yield acknowledge_type, first_offset, first_offset + run_length - 1
         first_offset += run_length
 

@@ -22,23 +22,23 @@ from txnsim.share._in_flight_state import InFlightBatch, InFlightState
 from txnsim.share._locks import LockDeadline
 from txnsim.share.commands import (
     AbortedRange,
-    Acquire,
-    Acquired,
+    AcquireCommand,
     AcquiredRange,
     AcquireMode,
+    AcquireResult,
     ReadBatch,
     RecordState,
     SharePartitionSettings,
 )
 
-_NONE_ACQUIRED = Acquired()
+_NONE_ACQUIRED = AcquireResult()
 _LAST_DELIVERY_ALONE_ABOVE = 2
 """If the delivery count limit is higher, a record is delivered alone the last time."""
 
 
 def acquire(
-    records: InFlightBatches, command: Acquire, settings: SharePartitionSettings, now_ms: int
-) -> Acquired | Rejection:
+    records: InFlightBatches, command: AcquireCommand, settings: SharePartitionSettings, now_ms: int
+) -> AcquireResult | Rejection:
     """Acquire as many records as possible of the batches that were read."""
     if command.max_records <= 0 or not command.batches:
         return _NONE_ACQUIRED
@@ -57,7 +57,7 @@ def acquire(
     if refusal is not None:
         return refusal
     if not command.aborted:
-        return Acquired(ranges=tuple(acquisition.ranges), count=acquisition.count)
+        return AcquireResult(ranges=tuple(acquisition.ranges), count=acquisition.count)
     return _archive_aborted(records, command, acquisition.ranges)
 
 
@@ -66,7 +66,7 @@ class _Acquisition:
     """The acquisition of records by one member."""
 
     _records: InFlightBatches
-    _command: Acquire
+    _command: AcquireCommand
     _settings: SharePartitionSettings
     _now_ms: int
     _remaining_count: int
@@ -89,7 +89,7 @@ class _Acquisition:
         read_start = self._command.batches[0].base_offset
         first_offset = read_start
         _archive_cleaned(records, self._command.fetch_offset, read_start)
-        floor_batch = records.floor(first_offset)
+        floor_batch = records.floor_batch(first_offset)
         if floor_batch is None:
             first_offset = max(first_offset, records.start_offset)
         elif floor_batch.last_offset >= first_offset:
@@ -320,7 +320,7 @@ def _archive_cleaned(records: InFlightBatches, fetch_offset: int, read_start: in
     """
     if fetch_offset >= read_start:
         return
-    floor_batch = records.floor(fetch_offset)
+    floor_batch = records.floor_batch(fetch_offset)
     lowest_offset = fetch_offset
     if floor_batch is not None and floor_batch.last_offset >= fetch_offset:
         lowest_offset = floor_batch.first_offset
@@ -333,15 +333,15 @@ def _archive_cleaned(records: InFlightBatches, fetch_offset: int, read_start: in
 
 
 def _archive_aborted(
-    records: InFlightBatches, command: Acquire, ranges: Sequence[AcquiredRange]
-) -> Acquired | Rejection:
+    records: InFlightBatches, command: AcquireCommand, ranges: Sequence[AcquiredRange]
+) -> AcquireResult | Rejection:
     """Archives records of aborted transactions, whichever member holds them; the member gets the
     others.
     """
     aborted_batches = list(_aborted_batches(command.batches, command.aborted))
     for batch in aborted_batches:
         base_offset, last_offset = batch.base_offset, batch.last_offset
-        if records.floor(base_offset) is None:
+        if records.floor_batch(base_offset) is None:
             # The start offset lies inside of this batch. Kafka gives up, and leaves the locks.
             return Rejection(
                 error=ErrorCode.unknown_server_error,
@@ -355,7 +355,7 @@ def _archive_aborted(
             RecordState.ACQUIRED,
         )
     kept_ranges = tuple(_without_batches(ranges, aborted_batches))
-    return Acquired(
+    return AcquireResult(
         ranges=kept_ranges,
         count=sum(
             kept_range.last_offset - kept_range.first_offset + 1 for kept_range in kept_ranges

@@ -88,7 +88,7 @@ class InFlightBatches:
     def last_batch(self) -> InFlightBatch:
         return self._batches[-1]
 
-    def floor(self, offset: int) -> InFlightBatch | None:
+    def floor_batch(self, offset: int) -> InFlightBatch | None:
         """The last batch that begins at or below this offset."""
         batch_index = bisect_right(self._firsts, offset)
         return self._batches[batch_index - 1] if batch_index else None
@@ -102,7 +102,7 @@ class InFlightBatches:
         """The batches from the one that begins at or below the first offset, up to the last offset;
         empty if there is no such batch.
         """
-        floor_batch = self.floor(first_offset)
+        floor_batch = self.floor_batch(first_offset)
         return (
             []
             if floor_batch is None
@@ -251,13 +251,13 @@ class InFlightBatches:
                 if in_flight_state.state is not state:
                     continue
                 part_start = max(in_flight_state.first_offset, first_offset)
-                for archived in batch.cut_states(
+                for archived_state in batch.cut_states(
                     part_start, min(in_flight_state.last_offset, last_offset)
                 ):
-                    archived.archive()
+                    archived_state.archive()
                     if is_counted:
                         self.delivery_complete_count += (
-                            archived.last_offset - archived.first_offset + 1
+                            archived_state.last_offset - archived_state.first_offset + 1
                         )
                 has_archived = True
         return has_archived
@@ -300,7 +300,7 @@ class InFlightBatches:
         before it, and its records have states of their own. Counterpart:
         SharePartition.maybeUpdateCachedStateAndOffsets.
         """
-        batch = self.floor(self.start_offset)
+        batch = self.floor_batch(self.start_offset)
         if batch is None:  # a gap that can still be acquired
             return False
         states_at_start = batch.states

@@ -93,7 +93,7 @@ class AbortedRange(msgspec.Struct, frozen=True, gc=False):
     first_offset: int
 
 
-class Acquire(msgspec.Struct, frozen=True, kw_only=True):
+class AcquireCommand(msgspec.Struct, frozen=True, kw_only=True):
     """A member's request to acquire records that were read for it."""
 
     member_id: str
@@ -119,7 +119,7 @@ class AcquiredRange(msgspec.Struct, frozen=True, gc=False):
     delivery_count: int
 
 
-class Acquired(msgspec.Struct, frozen=True, kw_only=True):
+class AcquireResult(msgspec.Struct, frozen=True, kw_only=True):
     """The acquired records. ``count`` is subtracted from the member's limit for the next
     partitions.
     """
@@ -136,7 +136,7 @@ class AcknowledgementBatch(msgspec.Struct, frozen=True, kw_only=True):
     types: tuple[int, ...]
 
 
-class Write(msgspec.Struct, frozen=True, kw_only=True):
+class StateWrite(msgspec.Struct, frozen=True, kw_only=True):
     """A state to persist. The answer goes to ``SharePartition.conclude`` with the token."""
 
     token: int

@@ -33,15 +33,15 @@ from txnsim.share._in_flight_state import InFlightState
 from txnsim.share.commands import (
     TERMINAL,
     AcknowledgementBatch,
-    Acquire,
-    Acquired,
+    AcquireCommand,
+    AcquireResult,
     ConcludedWrite,
     DeadLetter,
     DeadLetterReason,
     InFlightRange,
     RecordState,
     SharePartitionSettings,
-    Write,
+    StateWrite,
 )
 
 FENCING_ERRORS: Final = frozenset(
@@ -276,14 +276,14 @@ class SharePartition:
         )
 
     def acquire(
-        self, command: Acquire, settings: SharePartitionSettings, now_ms: int
-    ) -> Acquired | Rejection:
+        self, command: AcquireCommand, settings: SharePartitionSettings, now_ms: int
+    ) -> AcquireResult | Rejection:
         """Locks records for a member, until it acknowledges them or the lock expires.
 
         UNKNOWN_SERVER_ERROR, with Kafka's text, is the answer for all partitions of the fetch.
         """
         if self.phase is not Phase.ACTIVE:
-            return Acquired()
+            return AcquireResult()
         return acquire(self._records, command, settings, now_ms)
 
     def acquisition_end(self, read_start: int, settings: SharePartitionSettings) -> int:
@@ -304,7 +304,7 @@ class SharePartition:
         batches: Iterable[AcknowledgementBatch],
         settings: SharePartitionSettings,
         now_ms: int,
-    ) -> Write | Rejection | None:
+    ) -> StateWrite | Rejection | None:
         """Apply a member's acknowledgements, all or none.
 
         Returns:
@@ -325,7 +325,7 @@ class SharePartition:
                 return refusal
         return self._write_states(_WriteCause.MEMBER, acknowledgement.moved_states)
 
-    def release(self, member_id: str, settings: SharePartitionSettings) -> Write | None:
+    def release(self, member_id: str, settings: SharePartitionSettings) -> StateWrite | None:
         """Release the records of a member that is gone; they become available."""
         moved_states: MovedStates = []
         for batch in self._records:
@@ -347,7 +347,7 @@ class SharePartition:
         """
         return self._records.locks.next_deadline_ms()
 
-    def expire_locks(self, now_ms: int, settings: SharePartitionSettings) -> Write | None:
+    def expire_locks(self, now_ms: int, settings: SharePartitionSettings) -> StateWrite | None:
         """Releases records whose lock has expired, at once and regardless of the write's result.
 
         If there is a write, waiting fetches must look again now.
@@ -404,7 +404,7 @@ class SharePartition:
         wakes_fetches = has_start_moved and pending_write.cause is not _WriteCause.LOCKS
         return ConcludedWrite(dead_letters=dead_letters, wakes_fetches=wakes_fetches)
 
-    def archive_dead_letter(self, token: int) -> Write:
+    def archive_dead_letter(self, token: int) -> StateWrite:
         """Complete the delivery of dead letters, whether they were copied to their topic or not."""
         batch = self._dead_letters.pop(token)
         first_offset, last_offset = batch.first_offset, batch.last_offset
@@ -432,7 +432,7 @@ class SharePartition:
             reason=reason,
         )
 
-    def _write_states(self, cause: _WriteCause, moved_states: MovedStates) -> Write | None:
+    def _write_states(self, cause: _WriteCause, moved_states: MovedStates) -> StateWrite | None:
         if not moved_states:
             return None
         batches = tuple(
@@ -451,7 +451,7 @@ class SharePartition:
         cause: _WriteCause,
         batches: tuple[StateBatch, ...],
         reasons: tuple[DeadLetterReason, ...],
-    ) -> Write:
+    ) -> StateWrite:
         token = self._next_token
         self._next_token += 1
         self._writes[token] = _OpenWrite(cause=cause, batches=batches, reasons=reasons)
@@ -465,12 +465,12 @@ class SharePartition:
             if self._rules.share_states_are_swept
             else tuple(self._single_records(batches)),
         )
-        return Write(token=token, state=share_state)
+        return StateWrite(token=token, state=share_state)
 
     def _single_records(self, batches: Iterable[StateBatch]) -> Iterator[StateBatch]:
         """Splits batches whose records have states of their own into single records."""
         for batch in batches:
-            in_flight_batch = self._records.floor(batch.first_offset)
+            in_flight_batch = self._records.floor_batch(batch.first_offset)
             if in_flight_batch is None or not in_flight_batch.is_by_offset:
                 yield batch
                 continue

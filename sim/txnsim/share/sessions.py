@@ -66,7 +66,7 @@ def next_session_epoch(session_epoch: int) -> int:
 class ShareSession:
     """The partitions that one member fetches from this broker."""
 
-    __slots__ = ("_must_answer", "connection", "epoch", "topics")
+    __slots__ = ("_partitions_to_answer", "connection", "epoch", "topics")
 
     def __init__(
         self, connection: Hashable, topic_by_partition: Mapping[SharedPartition, str | None]
@@ -80,7 +80,7 @@ class ShareSession:
         They are in the order in which they are fetched: a partition that had records moves to the
         end.
         """
-        self._must_answer: set[SharedPartition] = set()
+        self._partitions_to_answer: set[SharedPartition] = set()
         """Partitions that the next response names even without news: new ones, and those after an
         error.
         """
@@ -90,13 +90,13 @@ class ShareSession:
         topic_by_partition: Mapping[SharedPartition, str | None],
         forgotten_partitions: Iterable[SharedPartition],
     ) -> None:
-        for partition, topic_name in topic_by_partition.items():
-            if partition not in self.topics:
-                self.topics[partition] = topic_name
-                self._must_answer.add(partition)
-        for partition in forgotten_partitions:
-            self.topics.pop(partition, None)
-            self._must_answer.discard(partition)
+        for shared_partition, topic_name in topic_by_partition.items():
+            if shared_partition not in self.topics:
+                self.topics[shared_partition] = topic_name
+                self._partitions_to_answer.add(shared_partition)
+        for shared_partition in forgotten_partitions:
+            self.topics.pop(shared_partition, None)
+            self._partitions_to_answer.discard(shared_partition)
 
     def conclude(
         self, session_epoch: int, news_by_partition: Mapping[SharedPartition, PartitionNews]
@@ -115,18 +115,20 @@ class ShareSession:
                 "another request came between",
             )
         named_partitions = []
-        for partition, partition_news in news_by_partition.items():
+        for shared_partition, partition_news in news_by_partition.items():
             if not (
-                partition_news.has_records or partition_news.error or partition in self._must_answer
+                partition_news.has_records
+                or partition_news.error
+                or shared_partition in self._partitions_to_answer
             ):
                 continue
-            named_partitions.append(partition)
+            named_partitions.append(shared_partition)
             if partition_news.error:
-                self._must_answer.add(partition)
+                self._partitions_to_answer.add(shared_partition)
             else:
-                self._must_answer.discard(partition)
+                self._partitions_to_answer.discard(shared_partition)
             if partition_news.has_records:
-                self.topics[partition] = self.topics.pop(partition)
+                self.topics[shared_partition] = self.topics.pop(shared_partition)
         return named_partitions
 
 

@@ -168,9 +168,9 @@ def _sweep_batches(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
             _append_or_extend(
                 merged_batches, StateBatch(range_start, offset - 1, delivery_state, delivery_count)
             )
-        for _, open_change, precedence in bounds_at_offset:
-            open_counts[precedence] += open_change
-            if open_change > 0:
+        for _, open_count_change, precedence in bounds_at_offset:
+            open_counts[precedence] += open_count_change
+            if open_count_change > 0:
                 heappush(precedence_heap, precedence)
             elif open_counts[precedence] < 0:
                 raise BackwardsBatchError(f"a batch ends at {offset} and begins behind that")
@@ -206,12 +206,12 @@ def _merge_in_pairs(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
     """Merge batches pair by pair, from the front, as Kafka does up to 4.3. A finished batch is not
     looked at again, even if the batch that finally follows it is in the same state.
     """
-    remaining = [*map(_order_key, batches)]
-    heapify(remaining)
+    remaining_heap = [*map(_order_key, batches)]
+    heapify(remaining_heap)
     merged_batches: list[StateBatch] = []
-    lower_batch = heappop(remaining)
-    while remaining:
-        upper_batch = heappop(remaining)
+    lower_batch = heappop(remaining_heap)
+    while remaining_heap:
+        upper_batch = heappop(remaining_heap)
         if upper_batch[0] > lower_batch[1] + 1 or (
             upper_batch[0] == lower_batch[1] + 1 and upper_batch[2:] != lower_batch[2:]
         ):
@@ -219,8 +219,8 @@ def _merge_in_pairs(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
             lower_batch = upper_batch
             continue
         for merged_part in _merge_two(lower_batch, upper_batch):
-            heappush(remaining, merged_part)
-        lower_batch = heappop(remaining)
+            heappush(remaining_heap, merged_part)
+        lower_batch = heappop(remaining_heap)
     return (*merged_batches, _to_state_batch(lower_batch))
 
 

@@ -98,10 +98,10 @@ def _split_entry(
     line: str, field_count: int, line_prefix: str, *, word_count: int = 0
 ) -> list[str]:
     """Split an entry into its fields; all after the first ``word_count`` must be numbers."""
-    fields = line.split(" ")
-    if len(fields) != field_count or not all(map(_is_number, fields[word_count:])):
+    entry_fields = line.split(" ")
+    if len(entry_fields) != field_count or not all(map(_is_number, entry_fields[word_count:])):
         raise CorruptLogRecordError(f"{line_prefix}: {line!r} is no entry")
-    return fields
+    return entry_fields
 
 
 def _is_number(field: str) -> bool:

@@ -68,8 +68,8 @@ class Disks(msgspec.Struct, frozen=True, kw_only=True):
     def all_folders(self) -> Iterator[tuple[BrokerId, StoredFolder]]:
         return (
             (broker_id, folder)
-            for broker_id, broker_folders in self.folders.items()
-            for folder in broker_folders
+            for broker_id, folder_by_partition in self.folders.items()
+            for folder in folder_by_partition
         )
 
     def only_topics(self, topics: Iterable[str]) -> Disks:
@@ -79,10 +79,10 @@ class Disks(msgspec.Struct, frozen=True, kw_only=True):
             folders={
                 broker_id: tuple(
                     folder
-                    for folder in broker_folders
+                    for folder in folder_by_partition
                     if folder.replica.topic_partition.topic in topics_asked
                 )
-                for broker_id, broker_folders in self.folders.items()
+                for broker_id, folder_by_partition in self.folders.items()
             },
         )
 
@@ -226,12 +226,14 @@ def _folders_by_broker(
     folders_by_broker: dict[BrokerId, dict[TopicPartition, StoredFolder]] = {}
     for directory in directories:
         broker_id = BrokerId(directory.meta.node_id)
-        is_broker = directory.folders or metadata is None or broker_id in metadata.broker_ids
-        if not is_broker:
+        is_of_broker = directory.folders or metadata is None or broker_id in metadata.broker_ids
+        if not is_of_broker:
             continue
-        broker_folders = folders_by_broker.setdefault(broker_id, {})
+        folder_by_partition = folders_by_broker.setdefault(broker_id, {})
         for folder in directory.folders:
-            same_replica_folder = broker_folders.setdefault(folder.replica.topic_partition, folder)
+            same_replica_folder = folder_by_partition.setdefault(
+                folder.replica.topic_partition, folder
+            )
             if same_replica_folder is not folder:
                 raise ConfigError(
                     f"{folder.replica.path}: node {broker_id} has that replica in "

@@ -109,7 +109,7 @@ def log_dir_files_in_steps(
         folder_files = yield from replica_files_in_steps(replica)
         files += [file.in_folder(folder) for file in folder_files]
         yield len(folder_files)
-    checkpoints = {
+    offsets_by_file_name = {
         FileName.HIGH_WATERMARKS: {
             replica.topic_partition: replica.high_watermark for replica in sorted_replicas
         },
@@ -129,14 +129,14 @@ def log_dir_files_in_steps(
             if replica.cleaned_until is not None
         },
     }
-    for checkpoint_name, checkpoint_offsets in checkpoints.items():
+    for checkpoint_name, checkpoint_offsets in offsets_by_file_name.items():
         files.append(StoredFile.of(checkpoint_name, encode_offsets(checkpoint_offsets).encode()))
         yield len(checkpoint_offsets)
-    clean_shutdown = {"version": CLEAN_SHUTDOWN_VERSION, "brokerEpoch": broker_epoch}
+    clean_shutdown_fields = {"version": CLEAN_SHUTDOWN_VERSION, "brokerEpoch": broker_epoch}
     return [
         *files,
         StoredFile.of(FileName.META_PROPERTIES, encode_meta_properties(meta).encode()),
-        StoredFile.of(FileName.CLEAN_SHUTDOWN, msgspec.json.encode(clean_shutdown)),
+        StoredFile.of(FileName.CLEAN_SHUTDOWN, msgspec.json.encode(clean_shutdown_fields)),
     ]
 
 

@@ -64,7 +64,7 @@ def read_log_file(
     *,
     on_torn: Callable[[TornTail], object],
     checks_crc: bool = True,
-    on_old: Callable[[int], object] | None = None,
+    note_old_message: Callable[[int], object] | None = None,
 ) -> Iterator[StoredBatch]:
     """Yield the valid batches of a segment, in order.
 
@@ -73,8 +73,8 @@ def read_log_file(
         on_torn: Called once with the torn tail, if there is one; no batch follows.
         checks_crc: Whether to compute each batch's CRC; without it, damaged records stay
             undetected.
-        on_old: Called with the offset of each message of format 0 or 1, which is skipped; without
-            it, such a message begins the torn tail.
+        note_old_message: Called with the offset of each message of format 0 or 1, which is skipped;
+            without it, such a message begins the torn tail.
 
     Raises:
         OSError: The file can't be read.
@@ -86,11 +86,11 @@ def read_log_file(
         while position < file_bytes:
             header_bytes = window.bytes_at(position, BatchHeader.SIZE)
             if (
-                on_old is not None
+                note_old_message is not None
                 and (old_message := _old_message_at(window, header_bytes, position, file_bytes))
                 is not None
             ):
-                on_old(old_message.offset)
+                note_old_message(old_message.offset)
                 position += old_message.size
                 continue
             torn_reason = TornTail.reason_at(header_bytes, file_bytes - position)

@@ -217,12 +217,12 @@ class _MetadataReader:
             case MetadataRecordKind.TOPIC:
                 self._topics[record.topic_id] = _TopicDraft(record.name, record.topic_id)
             case MetadataRecordKind.PARTITION:
-                partitions = self._topics[record.topic_id].partitions
-                partitions[record.partition_id] = _partition_image(record)
+                partition_by_index = self._topics[record.topic_id].partitions
+                partition_by_index[record.partition_id] = _partition_image(record)
             case MetadataRecordKind.PARTITION_CHANGE:
-                partitions = self._topics[record.topic_id].partitions
-                partitions[record.partition_id] = _apply_change(
-                    partitions[record.partition_id], record
+                partition_by_index = self._topics[record.topic_id].partitions
+                partition_by_index[record.partition_id] = _apply_change(
+                    partition_by_index[record.partition_id], record
                 )
             case MetadataRecordKind.REMOVE_TOPIC:
                 removed_topic = self._topics.pop(record.topic_id)
@@ -318,13 +318,13 @@ def _decode_record(value: bytes, record_place: str) -> tuple[MetadataRecordKind,
             return key, BrokerId(int.from_bytes(value[position : position + 4], "big", signed=True))
         if key not in _SCHEMAS:
             return key, None
-        schemas = _SCHEMAS[key]
-        if record_version >= len(schemas):
+        schema_by_version = _SCHEMAS[key]
+        if record_version >= len(schema_by_version):
             raise CorruptLogRecordError(
-                f"{record_place}: a {schemas[0].__name__} of version {record_version}, known up to "
-                f"{len(schemas) - 1}"
+                f"{record_place}: a {schema_by_version[0].__name__} of version {record_version},"
+                f" known up to {len(schema_by_version) - 1}"
             )
-        read_record: Reader = reader(schemas[record_version])
+        read_record: Reader = reader(schema_by_version[record_version])
         return key, read_record(value, position, len(value))[0]
     except (DecodeFaultError, IndexError, ValueError) as error:
         raise CorruptLogRecordError(f"{record_place}: {error}") from error

@@ -231,8 +231,12 @@ class _StoreStream(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Move the position."""
-        base_positions = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._file.size}
-        self._position = base_positions[whence] + offset
+        base_position_by_whence = {
+            os.SEEK_SET: 0,
+            os.SEEK_CUR: self._position,
+            os.SEEK_END: self._file.size,
+        }
+        self._position = base_position_by_whence[whence] + offset
         return self._position
 
     def close(self) -> None:

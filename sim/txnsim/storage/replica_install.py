@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim.files import whole, working_in
+from txnsim.files import whole_file, working_in
 from txnsim.storage import checkpoints, names
 from txnsim.storage.disks import StoredFolder, find_disks
 from txnsim.storage.lock import LOCK_NAME, is_in_use
@@ -140,7 +140,7 @@ def install(
         ConfigError: A checkpoint can't be written.
         OSError: Another file can't be read or written.
     """
-    with ExitStack() as cleanup:
+    with ExitStack() as cleanup_stack:
         prepared_replicas = []
         for source_dir, targets in targets_by_source.items():
             folders_by_partition = {
@@ -158,12 +158,12 @@ def install(
                     (
                         target,
                         folders_by_partition[target.replica.topic_partition],
-                        Path(cleanup.enter_context(new_folder)),
+                        Path(cleanup_stack.enter_context(new_folder)),
                     )
                 )
                 _write_replica(*prepared_replicas[-1][1:])
         _write_checkpoints(
-            [(target, source_dir) for target, source_dir, _ in prepared_replicas], cleanup
+            [(target, source_dir) for target, source_dir, _ in prepared_replicas], cleanup_stack
         )
         return tuple(_move_into_place(*prepared_replica) for prepared_replica in prepared_replicas)
 
@@ -210,27 +210,27 @@ def _batches_with_epoch(segment: Path) -> Iterator[bytes]:
         )
 
 
-def _write_synced(parts: Iterable[bytes], path: Path) -> None:
+def _write_synced(content_parts: Iterable[bytes], path: Path) -> None:
     with path.open("wb") as file:
-        file.writelines(parts)
+        file.writelines(content_parts)
         file.flush()
         os.fsync(file.fileno())
 
 
 def _write_checkpoints(
-    installed: Sequence[tuple[InstallTarget, StoredFolder]], cleanup: ExitStack
+    installed: Sequence[tuple[InstallTarget, StoredFolder]], cleanup_stack: ExitStack
 ) -> None:
     """Write the directories' checkpoints, which take effect when the stack ends: their old values
     belong to the replaced logs.
     """
     offsets_by_file: defaultdict[Path, dict[TopicPartition, int | None]] = defaultdict(dict)
     for target, source in installed:
-        checkpointed = source.checkpointed
+        checkpointed_offsets = source.checkpointed
         for checkpoint_name, offset in (
             (names.FileName.HIGH_WATERMARKS, source.high_watermark),
-            (names.FileName.RECOVERY_POINTS, checkpointed.recovery_point),
-            (names.FileName.LOG_STARTS, checkpointed.log_start_offset or None),
-            (names.FileName.CLEANER_OFFSETS, checkpointed.cleaned_until),
+            (names.FileName.RECOVERY_POINTS, checkpointed_offsets.recovery_point),
+            (names.FileName.LOG_STARTS, checkpointed_offsets.log_start_offset or None),
+            (names.FileName.CLEANER_OFFSETS, checkpointed_offsets.cleaned_until),
         ):
             offsets_by_file[target.log_dir / checkpoint_name][target.replica.topic_partition] = (
                 offset
@@ -240,7 +240,8 @@ def _write_checkpoints(
         offsets = {**checkpoints.decode_offsets(old_text, error_prefix=str(path)), **new_offsets}
         known_offsets = {target: offset for target, offset in offsets.items() if offset is not None}
         _write_synced(
-            [checkpoints.encode_offsets(known_offsets).encode()], cleanup.enter_context(whole(path))
+            [checkpoints.encode_offsets(known_offsets).encode()],
+            cleanup_stack.enter_context(whole_file(path)),
         )
 
 

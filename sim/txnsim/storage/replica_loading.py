@@ -251,7 +251,7 @@ def _aborted_txns(
     try:
         index_entries = tuple(txn_index.decode(index_bytes, error_prefix=str(segment.txn_index)))
     except CorruptLogRecordError as error:
-        damage = str(error)
+        damage_reason = str(error)
     else:
         misplaced_offsets = [
             index_entry.last_offset
@@ -261,9 +261,11 @@ def _aborted_txns(
         ]
         if not misplaced_offsets:
             return index_entries
-        damage = f"a marker at {misplaced_offsets[0]}, outside of its segment"
+        damage_reason = f"a marker at {misplaced_offsets[0]}, outside of its segment"
     losses.append(
-        DataLoss(path=str(segment.txn_index), position=0, size=len(index_bytes), reason=damage)
+        DataLoss(
+            path=str(segment.txn_index), position=0, size=len(index_bytes), reason=damage_reason
+        )
     )
     return None
 

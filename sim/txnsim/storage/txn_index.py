@@ -21,9 +21,11 @@ _ENTRY: Final = Struct(">hqqqq")
 ENTRY_BYTES: Final = _ENTRY.size
 
 
-def encode(entries: Iterable[AbortedTxn]) -> bytes:
+def encode(aborted_txns: Iterable[AbortedTxn]) -> bytes:
     """Encode the entries as the content of a ``.txnindex`` file."""
-    return b"".join(_ENTRY.pack(VERSION, *msgspec.structs.astuple(entry)) for entry in entries)
+    return b"".join(
+        _ENTRY.pack(VERSION, *msgspec.structs.astuple(aborted_txn)) for aborted_txn in aborted_txns
+    )
 
 
 def decode(data: bytes, *, error_prefix: str) -> Iterator[AbortedTxn]:
@@ -39,19 +41,19 @@ def decode(data: bytes, *, error_prefix: str) -> Iterator[AbortedTxn]:
     for entry_index, (version, *entry_fields) in enumerate(
         _ENTRY.iter_unpack(data[:entries_bytes])
     ):
-        entry = AbortedTxn(*entry_fields)
+        aborted_txn = AbortedTxn(*entry_fields)
         entry_prefix = f"{error_prefix}, byte {entry_index * ENTRY_BYTES}"
         if version != VERSION:
             raise CorruptLogRecordError(
                 f"{entry_prefix}: an aborted transaction of version {version}"
             )
-        if entry.last_offset <= previous_offset:
+        if aborted_txn.last_offset <= previous_offset:
             raise CorruptLogRecordError(
-                f"{entry_prefix}: the marker at {entry.last_offset} comes behind that at"
+                f"{entry_prefix}: the marker at {aborted_txn.last_offset} comes behind that at"
                 f" {previous_offset}"
             )
-        previous_offset = entry.last_offset
-        yield entry
+        previous_offset = aborted_txn.last_offset
+        yield aborted_txn
     if entries_bytes != len(data):
         raise CorruptLogRecordError(
             f"{error_prefix}, byte {entries_bytes}: {len(data) - entries_bytes} bytes too many"

@@ -40,9 +40,9 @@ class _BlockingPart(Generic[InClusterLoopT]):
 class Fault(FaultResults, _BlockingPart[AsyncFault]):
     """An armed rule and its results."""
 
-    def __init__(self, asynchronous: AsyncFault) -> None:
-        FaultResults.__init__(self, asynchronous.armed)
-        _BlockingPart.__init__(self, asynchronous)
+    def __init__(self, async_fault: AsyncFault) -> None:
+        FaultResults.__init__(self, async_fault.armed)
+        _BlockingPart.__init__(self, async_fault)
 
     wait_until_struck = blocking(AsyncFault.wait_until_struck)
     release = blocking(AsyncFault.release)
@@ -76,9 +76,9 @@ class Faults(_BlockingPart[AsyncFaults]):
 class Member(MemberProgress, _BlockingPart[AsyncMember]):
     """A member of a group, from ``Members.join``."""
 
-    def __init__(self, asynchronous: AsyncMember) -> None:
-        MemberProgress.__init__(self, asynchronous.member)
-        _BlockingPart.__init__(self, asynchronous)
+    def __init__(self, async_member: AsyncMember) -> None:
+        MemberProgress.__init__(self, async_member.member)
+        _BlockingPart.__init__(self, async_member)
 
     def __enter__(self) -> Self:
         return self
@@ -297,9 +297,9 @@ class SimulatedKafka:
         Raises:
             MissingExtraError: ``txnsim_lab`` is not installed.
         """
-        asynchronous = self.asynchronous.history
+        async_history = self.asynchronous.history
         history: History = borrowed("txnsim_lab.testing.history", HISTORY_FEATURE).History(
-            asynchronous
+            async_history
         )
         return history
 

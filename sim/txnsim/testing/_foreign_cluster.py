@@ -76,12 +76,12 @@ class ForeignCluster(RebuiltCluster):
     def __init__(
         self,
         cluster_loop: ClusterLoop,
-        description: SimulatedClusterOptions,
+        cluster_options: SimulatedClusterOptions,
         bootstrap: str,
         *,
         has_proxy: bool = False,
     ) -> None:
-        super().__init__(cluster_loop, description)
+        super().__init__(cluster_loop, cluster_options)
         self.bootstrap = bootstrap
         self.has_proxy = has_proxy
         """Whether a fault proxy runs in front of the cluster."""
@@ -267,16 +267,18 @@ class AsyncForeignKafka(_KafkaFeaturesOnly, AsyncSimulatedKafka):
     def at_address(
         cls,
         bootstrap: str,
-        description: SimulatedClusterOptions,
+        cluster_options: SimulatedClusterOptions,
         cluster_loop: ClusterLoop,
         *,
         has_proxy: bool = False,
     ) -> Self:
         """The cluster at an address, with or without a fault proxy in front of it."""
         if not has_proxy:  # and so no faults
-            description = msgspec.structs.replace(description, faults_may_miss=True)
-        self = cls.from_description(description, cluster_loop=cluster_loop)
-        self._foreign = ForeignCluster(cluster_loop, description, bootstrap, has_proxy=has_proxy)
+            cluster_options = msgspec.structs.replace(cluster_options, faults_may_miss=True)
+        self = cls.from_description(cluster_options, cluster_loop=cluster_loop)
+        self._foreign = ForeignCluster(
+            cluster_loop, cluster_options, bootstrap, has_proxy=has_proxy
+        )
         return self
 
     _foreign: ForeignCluster
@@ -327,15 +329,15 @@ class ForeignKafka(_KafkaFeaturesOnly, blocking.SimulatedKafka):
     def at_address(
         cls,
         bootstrap: str,
-        description: SimulatedClusterOptions,
+        cluster_options: SimulatedClusterOptions,
         thread: LoopThread,
         *,
         has_proxy: bool = False,
     ) -> Self:
         """The cluster at an address, with or without a fault proxy in front of it."""
-        self = cls.from_description(description, thread=thread)
+        self = cls.from_description(cluster_options, thread=thread)
         self.asynchronous = AsyncForeignKafka.at_address(
-            bootstrap, description, thread.cluster_loop, has_proxy=has_proxy
+            bootstrap, cluster_options, thread.cluster_loop, has_proxy=has_proxy
         )
         self._has_proxy = has_proxy
         return self
@@ -362,10 +364,10 @@ def skip_unsupported(marker_options: Mapping[str, Any]) -> None:
     Raises:
         pytest.skip.Exception: There is such an option.
     """
-    unsupported = [
+    unsupported_features = [
         f"{option_name}={marker_options[option_name]!r}"
         for option_name in SIMULATED_ONLY_OPTIONS
         if marker_options.get(option_name)
     ]
-    if unsupported:
-        skip_test(", ".join(unsupported))
+    if unsupported_features:
+        skip_test(", ".join(unsupported_features))

@@ -76,9 +76,9 @@ class AsyncMember(MemberProgress):
                 says why.
         """
         assignment = None if until is None else frozenset(until)
-        polled = await self.member.poll(until=assignment, stable=stable)
+        poll_result = await self.member.poll(until=assignment, stable=stable)
         return tuple(
-            record for _, fetch_result in polled.fetched for record in fetch_result.records
+            record for _, fetch_result in poll_result.fetched for record in fetch_result.records
         )
 
     @in_cluster_loop

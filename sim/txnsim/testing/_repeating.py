@@ -50,7 +50,9 @@ def report_header(process_limits: Sequence[str]) -> str:
 def repeat_section(item: pytest.Item, seed: int) -> Section:
     """The section of a failing test's report about its virtual run."""
     report_lines = [f"virtual time, seed {seed}", repeat_command(item, seed)]
-    report_lines += [f"this process was not arranged: {limit}" for limit in limits_of_process()]
+    report_lines += [
+        f"this process was not arranged: {limit_text}" for limit_text in limits_of_process()
+    ]
     return "txnsim: see it again", "\n".join(report_lines)
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from txnsim.errors import ConfigError, MissingExtraError
 from txnsim.files import write_all
-from txnsim.http.report import events_told, in_one_line, rules_text, story_text
+from txnsim.http.report import in_one_line, rules_text, story_text, told_events
 from txnsim.on_demand_imports import borrowed
 from txnsim.runtime.trace import Event, Tracer
 from txnsim.testing.faults import FaultState
@@ -44,7 +44,7 @@ def report_sections(
         since: Index of the first event of the test.
         pending_text: What its transactions wait for, in sentences.
     """
-    events = events_told(tracer, first_event=since, onlooker=ONLOOKER_NODE)
+    events = told_events(tracer, first_event=since, onlooker=ONLOOKER_NODE)
     titled_texts = [
         ("txnsim: what happened", story_text(events, tracer.nodes)),
         ("txnsim: what transactions wait for", pending_text),
@@ -75,7 +75,8 @@ def write_page(
     except MissingExtraError as error:
         return [("txnsim: page", str(error))]
     recordings = [
-        (test_name, Recording.from_lines(test_name, trace.splitlines())) for trace in traces
+        (test_name, Recording.from_lines(test_name, trace_bytes.splitlines()))
+        for trace_bytes in traces
     ]
     recordings = [(title, recording) for title, recording in recordings if recording.events]
     if not recordings:
@@ -95,9 +96,9 @@ def write_page(
 def _events_text(events: Iterable[Event], nodes: Sequence[str]) -> str:
     event_lines = []
     for event in events:
-        payload = "" if event.d is None else msgspec.json.encode(event.d).decode()
+        payload_json = "" if event.d is None else msgspec.json.encode(event.d).decode()
         event_line = (
-            f"{event.t // 1000:>7} ms  {event.k:<18} {node_label(nodes[event.n])}  {payload}"
+            f"{event.t // 1000:>7} ms  {event.k:<18} {node_label(nodes[event.n])}  {payload_json}"
         )
         event_lines.append(in_one_line(event_line))
     return "\n".join(event_lines)

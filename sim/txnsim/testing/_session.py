@@ -101,13 +101,13 @@ class ClusterGuard:
         """
         self._has_proxy = has_proxy
         self._other_bootstrap = other_bootstrap
-        self._ini = {
+        self._ini_options = {
             option_name: option_value
             for option_name, option_value in ini_options.items()
             if option_value not in ("", [], None)
         }
         self._thread: LoopThread | None = None
-        self._shared: SimulatedKafka | None = None
+        self._shared_cluster: SimulatedKafka | None = None
         self._final_fault_states: tuple[FaultState, ...] = ()
         """Faults of the shared cluster at its end: it ends before the last test is judged."""
         self._shared_position = (0, 0)
@@ -131,10 +131,10 @@ class ClusterGuard:
         """A new cluster for a test; with ``--txnsim-bootstrap``, the other cluster with new
         topics.
         """
-        description = self.options_for(item)
+        session_options = self.options_for(item)
         if self._other_bootstrap is not None:
             foreign_cluster.skip_unsupported(self._marker_arguments(item))
-        with self._cluster(description) as kafka:
+        with self._cluster(session_options) as kafka:
             if self._other_bootstrap is None or self._has_proxy:
                 self._watch(kafka.asynchronous)
             yield kafka
@@ -146,21 +146,21 @@ class ClusterGuard:
             if self._other_bootstrap is not None:
                 yield kafka
                 return
-            self._shared = kafka
+            self._shared_cluster = kafka
             try:
                 yield kafka
             finally:
                 self._final_fault_states = kafka.asynchronous.faults.states_now()
-                self._shared = None
+                self._shared_cluster = None
 
-    def _cluster(self, description: SessionOptions) -> SimulatedKafka:
+    def _cluster(self, session_options: SessionOptions) -> SimulatedKafka:
         """A cluster that is not started yet, or the other cluster if there is one."""
         thread = self._loop_thread()
         if self._other_bootstrap is None:
-            return SimulatedKafka.from_description(description.cluster, thread=thread)
+            return SimulatedKafka.from_description(session_options.cluster, thread=thread)
         other_bootstrap, has_proxy = self._other_bootstrap, self._has_proxy
         return ForeignKafka.at_address(
-            other_bootstrap, description.cluster, thread, has_proxy=has_proxy
+            other_bootstrap, session_options.cluster, thread, has_proxy=has_proxy
         )
 
     def virtual_runner(self, item: pytest.Item) -> Callable[..., Any]:
@@ -172,8 +172,8 @@ class ClusterGuard:
             seed_given: int = option_changes.pop("seed", SEED_DEFAULT)
             seed_option: int | None = item.config.getoption(SEED_OPTION)
             seed = self._seed = seed_given if seed_option is None else seed_option
-            description = self.options_for(item, {"trace": "full"}, option_changes).cluster
-            return run_virtual(main, seed=seed, cluster_options=description, keep=self._watch)
+            cluster_options = self.options_for(item, {"trace": "full"}, option_changes).cluster
+            return run_virtual(main, seed=seed, cluster_options=cluster_options, keep=self._watch)
 
         return run
 
@@ -201,10 +201,12 @@ class ClusterGuard:
         return options
 
     def _test_options(self, options: dict[str, Any]) -> SessionOptions:
-        description = options_from_keywords(**{**options_from_ini(self._ini), **options})
+        cluster_options = options_from_keywords(
+            **{**options_from_ini(self._ini_options), **options}
+        )
         # stop() does not know the test, so the verdict is checked here, unless the test has failed.
-        cluster = msgspec.structs.replace(description, faults_may_miss=True)
-        return SessionOptions(cluster=cluster, faults_may_miss=description.faults_may_miss)
+        cluster = msgspec.structs.replace(cluster_options, faults_may_miss=True)
+        return SessionOptions(cluster=cluster, faults_may_miss=cluster_options.faults_may_miss)
 
     def _loop_thread(self) -> LoopThread:
         if self._thread is None:
@@ -221,8 +223,8 @@ class ClusterGuard:
         self._watched.clear()
         self._seed = None
         self._has_failed = False
-        if self._shared is not None:
-            rebuilt_cluster = self._shared.asynchronous.rebuilt
+        if self._shared_cluster is not None:
+            rebuilt_cluster = self._shared_cluster.asynchronous.rebuilt
             trace_position = 0 if rebuilt_cluster.tracer is None else len(rebuilt_cluster.tracer)
             self._shared_position = (rebuilt_cluster.build_count, trace_position)
 
@@ -254,11 +256,11 @@ class ClusterGuard:
 
     def _watched_by(self, item: pytest.Item) -> list[_WatchedCluster]:
         watched_clusters = list(self._watched)
-        if self._shared is not None and SHARED_FIXTURE in _fixture_names(item):
+        if self._shared_cluster is not None and SHARED_FIXTURE in _fixture_names(item):
             build_count, first_event = self._shared_position
             watched_clusters.append(
                 _WatchedCluster(
-                    kafka=self._shared.asynchronous,
+                    kafka=self._shared_cluster.asynchronous,
                     build_count=build_count,
                     first_event=first_event,
                 )
@@ -310,22 +312,22 @@ class ClusterGuard:
             pytest.fail.Exception: A fault has not struck, and the test has not failed before.
         """
         fault_states, self._final_fault_states = self._final_fault_states, ()
-        if self._shared is not None:
-            fault_states = self._shared.asynchronous.faults.states_now()
-            self._shared.faults.disarm_all()
-            self._shared.asynchronous.faults.forget()
+        if self._shared_cluster is not None:
+            fault_states = self._shared_cluster.asynchronous.faults.states_now()
+            self._shared_cluster.faults.disarm_all()
+            self._shared_cluster.asynchronous.faults.forget()
         self._fail_if_not_struck(item, fault_states)
 
     def _fail_if_not_struck(self, item: pytest.Item, fault_states: Iterable[FaultState]) -> None:
         if self._has_failed or self.options_for(item).faults_may_miss:
             return
-        idle_faults = None
+        idle_faults_text = None
         try:
             judging.all_faults_struck(fault_states)
         except AssertionError as error:
-            idle_faults = str(error)
-        if idle_faults is not None:  # outside of the handler, else the report has it twice
-            pytest.fail(idle_faults, pytrace=False)
+            idle_faults_text = str(error)
+        if idle_faults_text is not None:  # outside of the handler, else the report has it twice
+            pytest.fail(idle_faults_text, pytrace=False)
 
 
 def _fixture_names(item: pytest.Item) -> Sequence[str]:

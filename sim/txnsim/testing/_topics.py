@@ -24,7 +24,7 @@ from txnsim.controller.controller import TopicToCreate
 from txnsim.controller.partition_growth import grown_topic
 from txnsim.errors import ConfigError, Rejection
 from txnsim.metadata.image import TopicImage
-from txnsim.server.views.waiting_transactions import WAIT_MS, check_states, in_vain
+from txnsim.server.views.waiting_transactions import WAIT_MS, check_states, waited_in_vain_text
 from txnsim.testing.event_loop import in_cluster_loop
 from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
 from txnsim.txn.past_decision import PastDecision
@@ -205,10 +205,10 @@ class AsyncTransactions(ClusterPart):
             ClientError: A coordinator does not answer.
         """
         listings: list[TransactionListing] = []
-        for answer in (await (await self._rebuilt.admin()).list_transactions()).values():
-            if isinstance(answer, ClientError):
-                raise answer
-            listings += answer
+        for listings_or_error in (await (await self._rebuilt.admin()).list_transactions()).values():
+            if isinstance(listings_or_error, ClientError):
+                raise listings_or_error
+            listings += listings_or_error
         return tuple(sorted(listings, key=lambda listing: listing.transactional_id))
 
     @in_cluster_loop
@@ -255,7 +255,9 @@ class AsyncTransactions(ClusterPart):
             if description is not None and description.state in states:
                 return description
             if deadline.has_passed:
-                raise TimeoutError(in_vain(self._rebuilt.sim, transactional_id, states, timeout_ms))
+                raise TimeoutError(
+                    waited_in_vain_text(self._rebuilt.sim, transactional_id, states, timeout_ms)
+                )
             await backoff.wait(deadline, at_most_ms=50)
 
     @in_cluster_loop
@@ -279,10 +281,10 @@ class AsyncTransactions(ClusterPart):
         admin = await self._rebuilt.admin()
         now_ms = self._rebuilt.environment.clock.now_ms()
         hanging_txns = await self._hanging()
-        guess = PastDecision.ABORTED
+        guessed_decision = PastDecision.ABORTED
         return tuple(
             [
-                await repair(admin, hanging_txn, now_ms=now_ms, guess=guess)
+                await repair(admin, hanging_txn, now_ms=now_ms, guess=guessed_decision)
                 for hanging_txn in hanging_txns
             ]
         )
@@ -294,5 +296,7 @@ class AsyncTransactions(ClusterPart):
 
     async def _describe_transaction(self, transactional_id: str) -> TransactionDescription | None:
         admin = await self._rebuilt.admin()
-        answer = (await admin.describe_transactions([transactional_id]))[transactional_id]
-        return None if isinstance(answer, ClientError) else answer
+        description_or_error = (await admin.describe_transactions([transactional_id]))[
+            transactional_id
+        ]
+        return None if isinstance(description_or_error, ClientError) else description_or_error

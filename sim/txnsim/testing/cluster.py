@@ -75,7 +75,7 @@ class AsyncSimulatedKafka:
         Raises:
             ConfigError: The options are invalid.
         """
-        description = options_from_keywords(
+        cluster_options = options_from_keywords(
             brokers=brokers,
             first_broker_id=first_broker_id,
             racks=tuple(racks),
@@ -90,7 +90,7 @@ class AsyncSimulatedKafka:
             seed=seed,
             faults_may_miss=faults_may_miss,
         )
-        self.requested_options = description
+        self.requested_options = cluster_options
         """The requested options."""
         self._loop_and_environment: tuple[ClusterLoop | None, Environment | None] = (None, None)
         self._rebuilt: RebuiltCluster | None = None
@@ -98,7 +98,7 @@ class AsyncSimulatedKafka:
     @classmethod
     def from_description(
         cls,
-        description: SimulatedClusterOptions,
+        cluster_options: SimulatedClusterOptions,
         *,
         cluster_loop: ClusterLoop | None = None,
         environment: Environment | None = None,
@@ -106,13 +106,13 @@ class AsyncSimulatedKafka:
         """Make a cluster with these options.
 
         Args:
-            description: Topics, brokers and settings of the cluster.
+            cluster_options: Topics, brokers and settings of the cluster.
             cluster_loop: The event loop to run in; the one that is running at the start unless
                 given.
             environment: The environment to run in; its own real one unless given.
         """
         self = cls()
-        self.requested_options = description
+        self.requested_options = cluster_options
         self._loop_and_environment = (cluster_loop, environment)
         return self
 

@@ -65,7 +65,7 @@ class LoopThread:
     def __init__(self) -> None:
         """Start the thread; the loop runs when this returns."""
         loop_future: Future[ClusterLoop] = Future()
-        self._stop = asyncio.Event()
+        self._stop_event = asyncio.Event()
         self._thread = threading.Thread(
             target=self._run, args=(loop_future,), name="txnsim", daemon=True
         )
@@ -73,7 +73,7 @@ class LoopThread:
         self.cluster_loop = loop_future.result()
 
     def stop(self) -> None:
-        self.cluster_loop.loop.call_soon_threadsafe(self._stop.set)
+        self.cluster_loop.loop.call_soon_threadsafe(self._stop_event.set)
         self._thread.join(JOIN_SECONDS)
 
     @property
@@ -83,7 +83,7 @@ class LoopThread:
     def _run(self, loop_future: Future[ClusterLoop]) -> None:
         async def until_stopped() -> None:
             loop_future.set_result(ClusterLoop(asyncio.get_running_loop()))
-            await self._stop.wait()
+            await self._stop_event.wait()
 
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(until_stopped())
@@ -134,10 +134,10 @@ def blocking(
     @functools.wraps(method)
     def run(self: BlockingTwin, /, *args: P.args, **kwargs: P.kwargs) -> T:
         __tracebackhide__ = True
-        asynchronous = self.asynchronous
-        cluster_loop: ClusterLoop = asynchronous.cluster_loop
+        async_twin = self.asynchronous
+        cluster_loop: ClusterLoop = async_twin.cluster_loop
         try:
-            return cluster_loop.block(method(asynchronous, *args, **kwargs))
+            return cluster_loop.block(method(async_twin, *args, **kwargs))
         except CALLER_MISTAKES as mistake:
             raise mistake.with_traceback(None) from None
         except AssertionError as verdict:

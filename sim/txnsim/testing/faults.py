@@ -90,7 +90,7 @@ class AsyncFaults(ClusterPart):
 
     def __init__(self, rebuilt_cluster: RebuiltCluster) -> None:
         super().__init__(rebuilt_cluster)
-        self._armed: list[AsyncFault] = []
+        self._armed_faults: list[AsyncFault] = []
         """All rules since the last ``forget``, including those no longer in force."""
         self._rule_count = 0
 
@@ -125,7 +125,7 @@ class AsyncFaults(ClusterPart):
         fault = AsyncFault(self, injector.arm(built_rule), may_miss=may_miss)
         if (doubt := injector.doubt(built_rule)) is not None:
             warnings.warn(f"the fault {built_rule.id} can strike nothing: {doubt}", stacklevel=2)
-        self._armed.append(fault)
+        self._armed_faults.append(fault)
         return fault
 
     @in_cluster_loop
@@ -183,7 +183,7 @@ class AsyncFaults(ClusterPart):
         """
         injector = self._rebuilt.injector if self._rebuilt.is_running else None
         injector_rules = () if injector is None else injector.rules()
-        own_rules = [(fault.armed, fault.may_miss) for fault in self._armed]
+        own_rules = [(fault.armed, fault.may_miss) for fault in self._armed_faults]
         our_ids = {id(armed_rule) for armed_rule, _ in own_rules}
         # Rules that came another way, by the control port for instance, count as well.
         others_rules = [
@@ -199,17 +199,21 @@ class AsyncFaults(ClusterPart):
     def forget_struck(self) -> None:
         """Forget the rules so far, except those that should have struck and have not."""
         injector = self._rebuilt.injector
-        our_ids = {id(fault.armed) for fault in self._armed}
+        our_ids = {id(fault.armed) for fault in self._armed_faults}
         others_rules = [
             armed_rule for armed_rule in injector.rules() if id(armed_rule) not in our_ids
         ]
-        self._armed += [AsyncFault(self, armed_rule, may_miss=False) for armed_rule in others_rules]
-        self._armed = [fault for fault in self._armed if not (fault.struck or fault.may_miss)]
+        self._armed_faults += [
+            AsyncFault(self, armed_rule, may_miss=False) for armed_rule in others_rules
+        ]
+        self._armed_faults = [
+            fault for fault in self._armed_faults if not (fault.struck or fault.may_miss)
+        ]
         injector.forget()
 
     def forget(self) -> None:
         """Forget every rule that was armed so far."""
-        self._armed.clear()
+        self._armed_faults.clear()
         if self._rebuilt.is_running:
             self._rebuilt.injector.forget()
 
@@ -220,7 +224,7 @@ RULE_FILE_NAME: Final = "rule"
 
 def fault_rule(
     description: FaultRule | Mapping[str, Any] | str | None,
-    fields: Mapping[str, Any],
+    rule_fields: Mapping[str, Any],
     *,
     default_id: str,
 ) -> FaultRule:
@@ -228,8 +232,8 @@ def fault_rule(
 
     Args:
         description: A rule, its fields, or its YAML text.
-        fields: Fields that win over the description's. ``action`` and ``then`` may be the name of
-            an action without parameters.
+        rule_fields: Fields that win over the description's. ``action`` and ``then`` may be the name
+            of an action without parameters.
         default_id: The rule's id if none is given.
 
     Raises:
@@ -238,22 +242,25 @@ def fault_rule(
     """
     if isinstance(description, FaultRule):
         return convert_value(
-            {**msgspec.to_builtins(description), **_expand_fields(fields)}, FaultRule
+            {**msgspec.to_builtins(description), **_expand_fields(rule_fields)}, FaultRule
         )
     if isinstance(description, str):
         from txnsim.config.yaml_bounds import read_mapping  # YAML, only where a text is read
 
         description, _lines = read_mapping(description.encode(), file=RULE_FILE_NAME)
     return convert_value(
-        {"id": default_id, **_expand_fields(description or {}), **_expand_fields(fields)}, FaultRule
+        {"id": default_id, **_expand_fields(description or {}), **_expand_fields(rule_fields)},
+        FaultRule,
     )
 
 
-def _expand_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _expand_fields(rule_fields: Mapping[str, Any]) -> dict[str, Any]:
     """Convert keyword arguments to the fields of a file: drop options that are None, and expand
     an action that is a name.
     """
-    fields_given = {field_name: value for field_name, value in fields.items() if value is not None}
+    fields_given = {
+        field_name: value for field_name, value in rule_fields.items() if value is not None
+    }
     for field_name in fields_given.keys() & {"action", "then"}:
         action = fields_given[field_name]
         if isinstance(action, str):

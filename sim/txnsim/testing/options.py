@@ -86,10 +86,10 @@ class SimulatedClusterOptions(
             return DEFAULTS
         from txnsim.config import settings_of  # pydantic, loaded only if a setting is changed
 
-        settings, without_effect = settings_of(
+        settings, ineffective_settings = settings_of(
             settings_given, source_name=ARGUMENTS_LABEL, as_version=self.as_version
         )
-        for remark in without_effect:
+        for remark in ineffective_settings:
             warnings.warn(remark, stacklevel=2)
         return settings
 

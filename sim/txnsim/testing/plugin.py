@@ -342,16 +342,16 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 def _print_sections(config: pytest.Config, sections: list[tuple[str, str]]) -> None:
     """Print sections to the terminal, even while the test's output is captured."""
-    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    terminal_reporter = config.pluginmanager.get_plugin("terminalreporter")
     capture = config.pluginmanager.get_plugin("capturemanager")
-    if terminal is None:
+    if terminal_reporter is None:
         return
     if capture is not None:
         capture.suspend_global_capture(in_=True)
     try:
         for title, section_text in sections:
-            terminal.write_sep("-", title)
-            terminal.write_line(section_text)
+            terminal_reporter.write_sep("-", title)
+            terminal_reporter.write_line(section_text)
     finally:
         if capture is not None:
             capture.resume_global_capture()
@@ -379,7 +379,7 @@ def pytest_runtest_makereport(
     if guard is not None and report.failed:
         guard.note_failure()
         report.sections.extend(guard.sections(item))
-        report.sections.extend(_page_of(item, guard, when=report.when))
+        report.sections.extend(_page_of(item, guard, phase=report.when))
     return report
 
 
@@ -393,14 +393,14 @@ def _is_mistake(item: pytest.Item, error: BaseException) -> bool:
     return isinstance(error, ConfigError | WrongValueError)
 
 
-def _page_of(item: pytest.Item, guard: ClusterGuard, *, when: str | None) -> list[tuple[str, str]]:
+def _page_of(item: pytest.Item, guard: ClusterGuard, *, phase: str | None) -> list[tuple[str, str]]:
     """Write the page of a failing test if that is enabled; returns the section that names it."""
     report_form: str | None = item.config.getoption("--txnsim-report")
     if report_form is None:
         return []
     from txnsim.testing._report import write_page
 
-    test_name = item.nodeid if when == "call" else f"{item.nodeid} {when}"
+    test_name = item.nodeid if phase == "call" else f"{item.nodeid} {phase}"
     reports_folder = item.config.invocation_params.dir / REPORTS_FOLDER
     return write_page(
         reports_folder, test_name, guard.traces(item), redacts=report_form == "html-redacted"

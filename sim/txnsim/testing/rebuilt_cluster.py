@@ -160,7 +160,7 @@ class RebuiltCluster:
             environment = real_environment(
                 seed=self.requested_options.seed,
                 trace_level=self.requested_options.trace_level,
-                run=RunInfo(seed=self.requested_options.seed),
+                run_info=RunInfo(seed=self.requested_options.seed),
             )
         self.tracer = environment.tracer
         sim = SimCluster(environment, options)

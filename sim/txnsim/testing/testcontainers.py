@@ -196,9 +196,9 @@ def start_script(bootstrap_addresses: str) -> str:
     )
 
 
-def variable_of(setting: str) -> str:
+def variable_of(setting_name: str) -> str:
     """The environment variable of a setting, as in the image apache/kafka."""
-    variable_suffix = setting.replace("_", "__").replace("-", "___").replace(".", "_")
+    variable_suffix = setting_name.replace("_", "__").replace("-", "___").replace(".", "_")
     return f"KAFKA_{variable_suffix.upper()}"
 
 

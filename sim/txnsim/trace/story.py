@@ -154,9 +154,10 @@ class _Teller:
         self._strike_counts[rule] = self._strike_counts.get(rule, 0) + 1
         is_first = self._strike_counts[rule] == 1
         if "api" in event_data:
-            source = str(event_data.get("source")).removeprefix("client/")
+            source_name = str(event_data.get("source")).removeprefix("client/")
             self._add_sentence(
-                event, f"{action}{'' if is_first else ' another'} {event_data['api']} of {source}"
+                event,
+                f"{action}{'' if is_first else ' another'} {event_data['api']} of {source_name}",
             )
         elif "target" in event_data:
             again_text = "" if is_first else " again"

@@ -86,13 +86,13 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
             raise BadInputError(f"{path}: {problem_of(error)}") from None
 
     @classmethod
-    def from_lines(cls, source_name: str, lines: Iterable[bytes]) -> Recording:
+    def from_lines(cls, source_name: str, event_lines: Iterable[bytes]) -> Recording:
         """Decode the lines of a trace; ``source_name`` stands for their source in errors.
 
         Raises:
             BadInputError: A line does not belong in a trace; the message names the line.
         """
-        stream = RecordingStream(source_name, lines)
+        stream = RecordingStream(source_name, event_lines)
         events = tuple(stream.events())
         return cls(header=stream.header, events=events, trailer=stream.trailer)
 

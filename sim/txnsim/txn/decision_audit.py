@@ -179,21 +179,21 @@ class _EpochJudge:
                 yield self.verdict_on_lone(marker)
 
     def verdicts_of(
-        self, pairing: _Pairing, pairs: Sequence[tuple[int | None, int | None]]
+        self, pairing: _Pairing, index_pairs: Sequence[tuple[int | None, int | None]]
     ) -> Iterator[AuditVerdict]:
         markers_of_decision: dict[int, list[int]] = {}
-        lone_markers: list[int] = []
-        for decision_index, marker_index in pairs:
+        lone_marker_indexes: list[int] = []
+        for decision_index, marker_index in index_pairs:
             if decision_index is not None:
                 markers_of_decision[decision_index] = [] if marker_index is None else [marker_index]
-        for decision_index, marker_index in pairs:
+        for decision_index, marker_index in index_pairs:
             if decision_index is None and marker_index is not None:
-                owner = pairing.owner_of_repetition(marker_index, markers_of_decision)
-                if owner is None:
-                    lone_markers.append(marker_index)
+                owner_index = pairing.owner_of_repetition(marker_index, markers_of_decision)
+                if owner_index is None:
+                    lone_marker_indexes.append(marker_index)
                 else:
-                    markers_of_decision[owner].append(marker_index)
-        tolerance_ms = 0 if pairing.needs_unlikely_clocks(pairs) else CLOCK_TOLERANCE_MS
+                    markers_of_decision[owner_index].append(marker_index)
+        tolerance_ms = 0 if pairing.needs_unlikely_clocks(index_pairs) else CLOCK_TOLERANCE_MS
         for decision_index, marker_indexes in markers_of_decision.items():
             clock_ms = max(
                 (pairing.clock_ms(decision_index, index) for index in marker_indexes), default=0
@@ -203,7 +203,7 @@ class _EpochJudge:
                 tuple(pairing.markers[index] for index in sorted(marker_indexes)),
                 clock_ms if clock_ms > tolerance_ms else 0,
             )
-        for marker_index in lone_markers:
+        for marker_index in lone_marker_indexes:
             yield self.verdict_on_lone(pairing.markers[marker_index])
 
     def verdict_on(
@@ -327,31 +327,33 @@ class _Pairing:
     def best(self) -> list[tuple[int | None, int | None]]:
         """The pairs in order; None stands for a missing marker, or for a missing decision."""
         head_count, tail_count = self._plain_ends()
-        head: list[tuple[int | None, int | None]] = [(index, index) for index in range(head_count)]
-        tail: list[tuple[int | None, int | None]] = [
+        head_pairs: list[tuple[int | None, int | None]] = [
+            (index, index) for index in range(head_count)
+        ]
+        tail_pairs: list[tuple[int | None, int | None]] = [
             (len(self.decisions) - index, len(self.markers) - index)
             for index in range(tail_count, 0, -1)
         ]
-        middle = self._align(
+        middle_pairs = self._align(
             range(head_count, len(self.decisions) - tail_count),
             range(head_count, len(self.markers) - tail_count),
         )
-        return [*head, *middle, *tail]
+        return [*head_pairs, *middle_pairs, *tail_pairs]
 
     def _plain_ends(self) -> tuple[int, int]:
         """How many pairs at the start, and at the end, need no thought: equal outcomes, no
         difference of clocks, and no other marker in the decision's window.
         """
         decision_count, marker_count = len(self.decisions), len(self.markers)
-        shorter = min(decision_count, marker_count)
+        shorter_count = min(decision_count, marker_count)
         head_count = 0
-        while head_count < shorter and self._is_plain(head_count, head_count):
+        while head_count < shorter_count and self._is_plain(head_count, head_count):
             head_count += 1
         # The window of the last plain pair may hold the next marker, too.
-        if head_count < shorter or decision_count != marker_count:
+        if head_count < shorter_count or decision_count != marker_count:
             head_count = max(0, head_count - 1)
         tail_count = 0
-        while tail_count < shorter - head_count and self._is_plain(
+        while tail_count < shorter_count - head_count and self._is_plain(
             decision_count - 1 - tail_count, marker_count - 1 - tail_count
         ):
             tail_count += 1
@@ -372,17 +374,22 @@ class _Pairing:
         is_equal = self.decisions[decision_index].is_commit == self.markers[marker_index].is_commit
         return clock_ms if is_equal else clock_ms + _FINDING_COST
 
-    def _align(self, decisions: range, markers: range) -> list[tuple[int | None, int | None]]:
+    def _align(
+        self, decision_indexes: range, markers: range
+    ) -> list[tuple[int | None, int | None]]:
         """The cheapest pairs of two ranges: an edit distance near the diagonal."""
-        rows, columns = len(decisions), len(markers)
-        band = abs(rows - columns) + _BAND
+        row_count, column_count = len(decision_indexes), len(markers)
+        band_width = abs(row_count - column_count) + _BAND
         first_columns: list[int] = []
         """Row -> the first column that is tried."""
         steps: list[bytearray] = []
         costs: list[int] = []
-        for row in range(rows + 1):
-            centre = row * columns // rows if rows else 0
-            first_column, last_column = max(0, centre - band), min(columns, centre + band)
+        for row in range(row_count + 1):
+            centre_column = row * column_count // row_count if row_count else 0
+            first_column, last_column = (
+                max(0, centre_column - band_width),
+                min(column_count, centre_column + band_width),
+            )
             costs_before, first_column_above = costs, first_columns[-1] if first_columns else 0
             costs, row_steps = [], bytearray()
             for column in range(first_column, last_column + 1):
@@ -390,10 +397,12 @@ class _Pairing:
                 index_above = column - first_column_above
                 if row and column and 0 < index_above <= len(costs_before):
                     best_cost = costs_before[index_above - 1] + self._pair_cost(
-                        decisions[row - 1], markers[column - 1]
+                        decision_indexes[row - 1], markers[column - 1]
                     )
                 if row and 0 <= index_above < len(costs_before):
-                    cost = costs_before[index_above] + self._missing_costs[decisions[row - 1]]
+                    cost = (
+                        costs_before[index_above] + self._missing_costs[decision_indexes[row - 1]]
+                    )
                     if cost < best_cost:
                         best_cost, best_step = cost, _MISSING
                 if column > first_column:
@@ -404,36 +413,39 @@ class _Pairing:
                 row_steps.append(best_step)
             first_columns.append(first_column)
             steps.append(row_steps)
-        return self._walk_back(decisions, markers, first_columns, steps)
+        return self._walk_back(decision_indexes, markers, first_columns, steps)
 
     @staticmethod
     def _walk_back(
-        decisions: range, markers: range, first_columns: Sequence[int], steps: Sequence[bytearray]
+        decision_indexes: range,
+        markers: range,
+        first_columns: Sequence[int],
+        steps: Sequence[bytearray],
     ) -> list[tuple[int | None, int | None]]:
         """The pairs of the cheapest way, from the step that led to each place."""
-        pairs: list[tuple[int | None, int | None]] = []
-        row, column = len(decisions), len(markers)
+        index_pairs: list[tuple[int | None, int | None]] = []
+        row, column = len(decision_indexes), len(markers)
         while row or column:
             match steps[row][column - first_columns[row]]:
                 case step if step == _PAIR:
                     row, column = row - 1, column - 1
-                    pairs.append((decisions[row], markers[column]))
+                    index_pairs.append((decision_indexes[row], markers[column]))
                 case step if step == _MISSING:
                     row -= 1
-                    pairs.append((decisions[row], None))
+                    index_pairs.append((decision_indexes[row], None))
                 case _:
                     column -= 1
-                    pairs.append((None, markers[column]))
-        return pairs[::-1]
+                    index_pairs.append((None, markers[column]))
+        return index_pairs[::-1]
 
-    def needs_unlikely_clocks(self, pairs: Sequence[tuple[int | None, int | None]]) -> bool:
+    def needs_unlikely_clocks(self, index_pairs: Sequence[tuple[int | None, int | None]]) -> bool:
         """Whether pairs need a leader's clock that is ahead of the coordinator's, while another
         marker came sooner after its decision than such a clock allows. Another leader may have
         written that one; or a marker is lost, and a later one is there twice.
         """
         lags_ms: list[int] = []
         ahead_ms = 0
-        for decision_index, marker_index in pairs:
+        for decision_index, marker_index in index_pairs:
             if decision_index is not None and marker_index is not None:
                 marker_ms = self.markers[marker_index].at_ms
                 ahead_ms = max(ahead_ms, marker_ms - self._ends_ms[decision_index])

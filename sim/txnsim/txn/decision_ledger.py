@@ -93,13 +93,15 @@ class DecisionLedger:
 
     def unmarked_epochs(self) -> Mapping[tuple[int, TopicPartition], Set[int]]:
         """(producer id, partition) -> its epochs with a decision that lacks its marker."""
-        epochs: defaultdict[tuple[int, TopicPartition], set[int]] = defaultdict(set)
-        for epoch_place, undecided in self._places.items():
-            if undecided.decisions and not undecided.markers:
-                epochs[epoch_place.producer_id, epoch_place.partition].add(
-                    epoch_place.producer_epoch
-                )
-        return epochs
+        epochs_by_producer_and_partition: defaultdict[tuple[int, TopicPartition], set[int]] = (
+            defaultdict(set)
+        )
+        for epoch_place, unjudged_epoch in self._places.items():
+            if unjudged_epoch.decisions and not unjudged_epoch.markers:
+                epochs_by_producer_and_partition[
+                    epoch_place.producer_id, epoch_place.partition
+                ].add(epoch_place.producer_epoch)
+        return epochs_by_producer_and_partition
 
     def settle(self, before_ms: int, held_ids: Set[int]) -> Iterator[JudgedPlace]:
         """Judge what later reading can't change, and let it go.
@@ -108,43 +110,50 @@ class DecisionLedger:
             before_ms: Every decision and marker before this time has been read.
             held_ids: Producer ids with a decision that is not complete yet.
         """
-        for epoch_place, undecided in [*self._places.items()]:
-            if undecided.is_v2:
-                (decision,) = undecided.decisions
-                if undecided.markers and _is_over(decision, before_ms):
-                    yield from self._judge_epoch(epoch_place, undecided, 1, len(undecided.markers))
-            elif undecided.decisions:
-                decision_count, marker_count = _settled_counts(undecided, before_ms)
+        for epoch_place, unjudged_epoch in [*self._places.items()]:
+            if unjudged_epoch.is_v2:
+                (decision,) = unjudged_epoch.decisions
+                if unjudged_epoch.markers and _is_over(decision, before_ms):
+                    yield from self._judge_epoch(
+                        epoch_place, unjudged_epoch, 1, len(unjudged_epoch.markers)
+                    )
+            elif unjudged_epoch.decisions:
+                decision_count, marker_count = _settled_counts(unjudged_epoch, before_ms)
                 if decision_count:
                     yield from self._judge_epoch(
-                        epoch_place, undecided, decision_count, marker_count
+                        epoch_place, unjudged_epoch, decision_count, marker_count
                     )
             elif (
                 epoch_place.producer_id not in held_ids
-                and undecided.markers[-1].at_ms < before_ms - PAUSE_MS
+                and unjudged_epoch.markers[-1].at_ms < before_ms - PAUSE_MS
             ):
-                yield from self._judge_epoch(epoch_place, undecided, 0, len(undecided.markers))
+                yield from self._judge_epoch(
+                    epoch_place, unjudged_epoch, 0, len(unjudged_epoch.markers)
+                )
 
     def finish(self) -> Iterator[JudgedPlace]:
         """Judge the decisions and markers that are not judged yet."""
-        for epoch_place, undecided in sorted(self._places.items(), key=lambda item: item[0]):
-            decision_count, marker_count = len(undecided.decisions), len(undecided.markers)
-            yield from self._judge_epoch(epoch_place, undecided, decision_count, marker_count)
+        for epoch_place, unjudged_epoch in sorted(self._places.items(), key=lambda item: item[0]):
+            decision_count, marker_count = (
+                len(unjudged_epoch.decisions),
+                len(unjudged_epoch.markers),
+            )
+            yield from self._judge_epoch(epoch_place, unjudged_epoch, decision_count, marker_count)
 
     def _judge_epoch(
         self,
         epoch_place: EpochPlace,
-        undecided: _UnjudgedEpoch,
+        unjudged_epoch: _UnjudgedEpoch,
         decision_count: int,
         marker_count: int,
     ) -> Iterator[JudgedPlace]:
         """Judge the first decisions and markers of a place, and forget them."""
         partition_reach, coordinator_reach = self._reach_of(epoch_place)
-        decisions = undecided.decisions[:decision_count]
-        markers = undecided.markers[:marker_count]
-        del undecided.decisions[:decision_count], undecided.markers[:marker_count]
+        decisions = unjudged_epoch.decisions[:decision_count]
+        markers = unjudged_epoch.markers[:marker_count]
+        del unjudged_epoch.decisions[:decision_count], unjudged_epoch.markers[:marker_count]
         self.kept_count -= decision_count + marker_count
-        if not undecided.decisions and not undecided.markers:
+        if not unjudged_epoch.decisions and not unjudged_epoch.markers:
             del self._places[epoch_place]
         for verdict in audit_epoch(
             decisions,
@@ -160,9 +169,9 @@ def _is_over(decision: AuditedDecision, before_ms: int) -> bool:
     return decision.completed_ms is not None and decision.completed_ms + PAUSE_MS < before_ms
 
 
-def _settled_counts(undecided: _UnjudgedEpoch, before_ms: int) -> tuple[int, int]:
+def _settled_counts(unjudged_epoch: _UnjudgedEpoch, before_ms: int) -> tuple[int, int]:
     """How many decisions, and how many markers, can be judged without the rest."""
-    decisions, markers = undecided.decisions, undecided.markers
+    decisions, markers = unjudged_epoch.decisions, unjudged_epoch.markers
     settled_counts = (0, 0)
     plain_in_a_row, marker_index = 0, 0
     for index, decision in enumerate(decisions):

@@ -136,19 +136,19 @@ class ReportBuilder:
     """Counts verdicts, and keeps findings."""
 
     def __init__(self) -> None:
-        self._counts: Counter[AuditState] = Counter()
-        self._unknown: Counter[str] = Counter()
+        self._count_by_state: Counter[AuditState] = Counter()
+        self._unknown_count_by_reason: Counter[str] = Counter()
         self._known_since_ms: int | None = None
         self._findings: list[DecisionFinding] = []
 
     def count_agreeing(self, decision_count: int, since_ms: int | None) -> None:
         """Count decisions that agree; ``since_ms`` is the time of the oldest."""
-        self._counts[AuditState.AGREES] += decision_count
+        self._count_by_state[AuditState.AGREES] += decision_count
         self._note_known(since_ms)
 
     def count_unknown(self, decision_count: int, reason: str) -> None:
-        self._counts[AuditState.UNKNOWN] += decision_count
-        self._unknown[reason] += decision_count
+        self._count_by_state[AuditState.UNKNOWN] += decision_count
+        self._unknown_count_by_reason[reason] += decision_count
 
     def count_verdict(self, verdict: AuditVerdict) -> bool:
         """Count a verdict; returns whether it needs a finding."""
@@ -157,9 +157,9 @@ class ReportBuilder:
                 self.count_unknown(1, verdict.reason)
                 return False
             case AuditState.WITHOUT_DECISION:
-                self._counts[verdict.state] += 1
+                self._count_by_state[verdict.state] += 1
                 return True
-        self._counts[verdict.state] += 1
+        self._count_by_state[verdict.state] += 1
         assert verdict.decision is not None
         self._note_known(verdict.decision.at_ms)
         return verdict.state not in (AuditState.AGREES, AuditState.OWED)
@@ -185,18 +185,18 @@ class ReportBuilder:
             AuditState.TWICE,
             AuditState.OWED,
         )
-        known_count = sum(self._counts[state] for state in decided_states)
-        unknown_count = self._counts[AuditState.UNKNOWN]
+        known_count = sum(self._count_by_state[state] for state in decided_states)
+        unknown_count = self._count_by_state[AuditState.UNKNOWN]
         return DecisionReport(
             decisions=known_count + unknown_count,
-            agrees=self._counts[AuditState.AGREES],
-            owed=self._counts[AuditState.OWED],
+            agrees=self._count_by_state[AuditState.AGREES],
+            owed=self._count_by_state[AuditState.OWED],
             unknown=unknown_count,
             findings=tuple(sorted(self._findings, key=_finding_order)),
-            markers_without_decision=self._counts[AuditState.WITHOUT_DECISION],
+            markers_without_decision=self._count_by_state[AuditState.WITHOUT_DECISION],
             unknown_because=tuple(
-                UnknownReason(why=reason, decisions=decisions)
-                for reason, decisions in sorted(self._unknown.items())
+                UnknownReason(why=reason, decisions=decision_count)
+                for reason, decision_count in sorted(self._unknown_count_by_reason.items())
             ),
             known_percent=_percent(known_count, known_count + unknown_count),
             known_since_ms=self._known_since_ms,
@@ -301,8 +301,8 @@ def _reads_as(verdict: AuditVerdict, concerned_records: RecordsConcerned | None)
     if concerned_records is None:
         return "no record is concerned"
     if concerned_records.ended_at is None:
-        promised = _promise(verdict)
-        return f"unread: readers stop at offset {concerned_records.first_offset}{promised}"
+        promise_words = _promise(verdict)
+        return f"unread: readers stop at offset {concerned_records.first_offset}{promise_words}"
     ending_word = "committed" if concerned_records.ended_by_commit else "aborted"
     decision = verdict.decision
     if decision is None or decision.is_commit == concerned_records.ended_by_commit:

@@ -95,7 +95,6 @@ def list_transactions(
 
 
 def pattern_rejection(query: ListTransactions, error: PatternError) -> Rejection:
-    """The error for an invalid pattern."""
     return Rejection(
         error=ErrorCode.invalid_regular_expression,
         reason=f"not a valid RE2/J expression: {query.pattern!r}: {error}",

@@ -176,7 +176,9 @@ def encode_value(
         transition.txn_timeout_ms,
         transition.state,
     )
-    times = _VALUE_TIMES.pack(transition.last_update_timestamp_ms, transition.start_timestamp_ms)
+    encoded_times = _VALUE_TIMES.pack(
+        transition.last_update_timestamp_ms, transition.start_timestamp_ms
+    )
     if transition.state is _EMPTY:
         partitions = b"\x00" if is_flexible else b"\xff\xff\xff\xff"
     else:
@@ -184,7 +186,7 @@ def encode_value(
         encode = _cached_partitions_field if is_cached else _encode_partitions
         partitions = encode(transition.partitions, is_flexible=is_flexible)
     if not is_flexible:
-        return fixed_fields + partitions + times
+        return fixed_fields + partitions + encoded_times
     # Tagged fields; one at its default is left out.
     tagged_fields = b""
     tag_count = 0
@@ -205,7 +207,9 @@ def encode_value(
         tagged_fields += _TAG_INT16.pack(
             _TAG_NEXT_PRODUCER_EPOCH, 2, transition.next_producer_epoch
         )
-    return fixed_fields + partitions + times + _ENCODED_TAG_COUNTS[tag_count] + tagged_fields
+    return (
+        fixed_fields + partitions + encoded_times + _ENCODED_TAG_COUNTS[tag_count] + tagged_fields
+    )
 
 
 def _encode_partitions(partitions: frozenset[TopicPartition], *, is_flexible: bool) -> bytes:
@@ -288,13 +292,15 @@ def _decode_value(
     plain_body = _plain_body(value) if value_version == 1 else None
     if plain_body is None:
         cursor = _Cursor(value, _VALUE_HEAD.size)
-        partitions = cursor.partitions(is_flexible=value_version == 1)
-        last_update_ms, start_ms = cursor.int64(), cursor.int64()
-        tagged_fields = cursor.tags() if value_version == 1 else _NO_TAGS
+        partitions = cursor.read_partitions(is_flexible=value_version == 1)
+        last_update_ms, start_ms = cursor.read_int64(), cursor.read_int64()
+        tagged_fields = cursor.read_tags() if value_version == 1 else _NO_TAGS
     else:
         partitions, last_update_ms, start_ms, tags_offset = plain_body
         is_tag_section_empty = value[tags_offset] == 0
-        tagged_fields = _NO_TAGS if is_tag_section_empty else _Cursor(value, tags_offset).tags()
+        tagged_fields = (
+            _NO_TAGS if is_tag_section_empty else _Cursor(value, tags_offset).read_tags()
+        )
     if not release_rules.client_version_is_kept:  # tagged fields came with this rule
         tagged_fields = _NO_TAGS
     prev_producer_id, next_producer_id, version_number, next_producer_epoch = tagged_fields
@@ -355,7 +361,7 @@ def _plain_body(value: bytes) -> tuple[frozenset[TopicPartition], int, int, int]
 
 
 def _decode_partitions(encoded_partitions: bytes) -> frozenset[TopicPartition]:
-    return _Cursor(encoded_partitions, 0).partitions(is_flexible=True)
+    return _Cursor(encoded_partitions, 0).read_partitions(is_flexible=True)
 
 
 _cached_partitions: Final = lru_cache(maxsize=2_048)(_decode_partitions)
@@ -370,10 +376,10 @@ class _Cursor:
         self._data = data
         self._offset = offset
 
-    def int64(self) -> int:
+    def read_int64(self) -> int:
         return self._unpack_fixed(_INT64)
 
-    def partitions(self, *, is_flexible: bool) -> frozenset[TopicPartition]:
+    def read_partitions(self, *, is_flexible: bool) -> frozenset[TopicPartition]:
         topic_count = self._length(is_flexible=is_flexible, fixed_format=_INT32)
         if topic_count <= 0:  # null in Empty, no elements in CompleteX
             return NO_PARTITIONS
@@ -388,10 +394,10 @@ class _Cursor:
             )
             partitions += [TopicPartition(topic, partition) for partition in partition_ids]
             if is_flexible:
-                self.tags()
+                self.read_tags()
         return frozenset(partitions)
 
-    def tags(self) -> tuple[int, int, int, int]:
+    def read_tags(self) -> tuple[int, int, int, int]:
         """Decode (previous producer id, next producer id, protocol version, next producer epoch);
         unknown tags are skipped.
         """

@@ -157,12 +157,12 @@ def is_timed_out(txn: TxnMetadata, *, now_ms: int, release_rules: Rules) -> bool
 
 def decide_expiry(txn: TxnMetadata, *, now_ms: int, expiration_ms: int) -> Tombstone | None:
     """The tombstone of an idle transactional id; None while the id must be kept."""
-    expires = (
+    is_expired = (
         txn.pending_state is None
         and txn.state in IDLE_STATES
         and txn.last_update_timestamp_ms <= now_ms - expiration_ms
     )
-    return Tombstone(transactional_id=txn.transactional_id) if expires else None
+    return Tombstone(transactional_id=txn.transactional_id) if is_expired else None
 
 
 # Queries

@@ -138,14 +138,14 @@ def decide_init_producer_id(
         )
         if isinstance(fence_decision, NeedsProducerId | Rejection):
             return fence_decision
-        try_again = Rejection(
+        retry_rejection = Rejection(
             error=ErrorCode.concurrent_transactions,
             reason=f"{txn.transactional_id}: the open transaction is being aborted first",
             rule="init.open",
         )
         return Decision(
             records=fence_decision.records,
-            reply=try_again,
+            reply=retry_rejection,
             effects=fence_decision.effects,
             rule="init.open",
         )

@@ -239,16 +239,16 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
         before v2.
         """
         decision = self.newest_decision
-        first_counted, since_ms = self._counting_start()
+        first_counted_index, since_ms = self._counting_start()
         if self.epoch_began_ms is not None and markers.complete_since_ms == BEFORE_ALL_MARKERS_MS:
-            first_counted, since_ms = 0, BEFORE_ALL_MARKERS_MS  # no clock is needed
-        is_countable = first_counted >= 0 and markers.complete_since_ms <= since_ms
+            first_counted_index, since_ms = 0, BEFORE_ALL_MARKERS_MS  # no clock is needed
+        is_countable = first_counted_index >= 0 and markers.complete_since_ms <= since_ms
         epoch_markers = [
             marker
             for marker in markers.markers
             if marker.producer_epoch == decision.producer_epoch and marker.timestamp_ms >= since_ms
         ]
-        epoch_decisions = self._newest_epoch_decisions()[max(0, first_counted) :]
+        epoch_decisions = self._newest_epoch_decisions()[max(0, first_counted_index) :]
         lacks_marker = is_countable and len(epoch_markers) < len(epoch_decisions)
         if self._is_after_decision(last_marker):
             return Payment.UNKNOWN if lacks_marker else Payment.PAID

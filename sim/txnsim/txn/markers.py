@@ -181,7 +181,10 @@ def debt_of(
 
 
 def marker_outcome(
-    owed_marker: OwedMarker, errors: Mapping[TopicPartition, int], *, release_rules: Rules
+    owed_marker: OwedMarker,
+    error_by_partition: Mapping[TopicPartition, int],
+    *,
+    release_rules: Rules,
 ) -> MarkerOutcome | None:
     """The consequences of the partitions' errors for a marker; None if Kafka never sends one of
     them.
@@ -196,7 +199,7 @@ def marker_outcome(
         0,
     )
     for partition in owed_marker.marker.partitions:
-        error_code = errors.get(partition)
+        error_code = error_by_partition.get(partition)
         if error_code is None:
             continue
         if error_code in _DONE_ERRORS:
@@ -236,7 +239,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
     _markers_to_route: list[_UnroutedMarkers] = []
     leader_unknown: list[_UnroutedMarkers] = []
     """Markers whose leader is unknown."""
-    _in_flight: dict[BrokerId, MarkerBatch] = {}
+    _batch_in_flight_by_broker: dict[BrokerId, MarkerBatch] = {}
 
     # Owing
 
@@ -300,14 +303,14 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         Returns:
             Partitions that are gone: they count as marked.
         """
-        by_leader: dict[LeaderLookup, list[TopicPartition]] = {}
+        partitions_by_leader: dict[LeaderLookup, list[TopicPartition]] = {}
         for partition in sorted(partitions):
-            by_leader.setdefault(leader_of(partition), []).append(partition)
-        deleted_partitions = frozenset(by_leader.pop(NoLeader.NO_SUCH_PARTITION, ()))
-        leaderless_partitions = by_leader.pop(NoLeader.UNKNOWN, None)
+            partitions_by_leader.setdefault(leader_of(partition), []).append(partition)
+        deleted_partitions = frozenset(partitions_by_leader.pop(NoLeader.NO_SUCH_PARTITION, ()))
+        leaderless_partitions = partitions_by_leader.pop(NoLeader.UNKNOWN, None)
         if leaderless_partitions is not None:
             self.leader_unknown.append((debt, frozenset(leaderless_partitions)))
-        for leader, led_partitions in by_leader.items():
+        for leader, led_partitions in partitions_by_leader.items():
             assert not isinstance(leader, NoLeader)
             marker = TxnMarker(
                 producer_id=debt.producer_id,
@@ -339,7 +342,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         """
         batches = []
         for broker_id in tuple(self._markers_to_send):
-            if broker_id in self._in_flight:
+            if broker_id in self._batch_in_flight_by_broker:
                 continue
             owed_markers = tuple(self._markers_to_send.pop(broker_id))
             batch = MarkerBatch(
@@ -347,7 +350,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
                 owed_markers=owed_markers,
                 command=WriteTxnMarkersCommand(markers=tuple(map(_marker_of, owed_markers))),
             )
-            self._in_flight[broker_id] = batch
+            self._batch_in_flight_by_broker[broker_id] = batch
             batches.append(batch)
         return batches
 
@@ -419,36 +422,39 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
     @property
     def has_markers_to_send(self) -> bool:
         """Whether a broker could be sent a request now."""
-        return not self._markers_to_send.keys() <= self._in_flight.keys()
+        return not self._markers_to_send.keys() <= self._batch_in_flight_by_broker.keys()
 
     def sendings(self) -> dict[TransactionalId, dict[TopicPartition, SendingAndTarget]]:
         """What becomes of the markers of each transaction: how each is sent, and to which broker.
         What is in none of the queues is not sent again.
         """
         sendings: dict[TransactionalId, dict[TopicPartition, SendingAndTarget]] = {}
-        for unrouted_markers, state in (
+        for unrouted_markers, sending in (
             (self._markers_to_route, MarkerSending.UNDER_WAY),
             (self.leader_unknown, MarkerSending.LEADERLESS),
         ):
             for debt, partitions in unrouted_markers:
                 if self._debts.get(debt.transactional_id) is debt:
                     sendings.setdefault(debt.transactional_id, {}).update(
-                        dict.fromkeys(partitions, (state, None))
+                        dict.fromkeys(partitions, (sending, None))
                     )
         for broker_id, owed_markers in (
             *self._markers_to_send.items(),
-            *((broker_id, batch.owed_markers) for broker_id, batch in self._in_flight.items()),
+            *(
+                (broker_id, batch.owed_markers)
+                for broker_id, batch in self._batch_in_flight_by_broker.items()
+            ),
         ):
-            under_way = MarkerSending.UNDER_WAY, broker_id
+            sending_and_broker = MarkerSending.UNDER_WAY, broker_id
             for owed_marker in owed_markers:
                 debt = owed_marker.debt
                 if self._debts.get(debt.transactional_id) is debt:
                     sendings.setdefault(debt.transactional_id, {}).update(
-                        dict.fromkeys(owed_marker.marker.partitions, under_way)
+                        dict.fromkeys(owed_marker.marker.partitions, sending_and_broker)
                     )
         return sendings
 
     def end_flight(self, batch: MarkerBatch) -> None:
         """Notes that a request is no longer in flight: its broker may get the next one."""
-        if self._in_flight.pop(batch.broker_id, None) is not batch:
+        if self._batch_in_flight_by_broker.pop(batch.broker_id, None) is not batch:
             raise InvariantViolation(f"an answer from broker {batch.broker_id} to no request")

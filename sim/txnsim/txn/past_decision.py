@@ -106,33 +106,33 @@ class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
         if due_decisions is None:
             return None
         decision = due_decisions.newest_decision
-        evidence = f"its coordinator's log has {decision.state} with this partition"
+        log_words = f"its coordinator's log has {decision.state} with this partition"
         payment = due_decisions.payment(markers)
         if payment is Payment.PAID:
             return cls(
                 decision=PastDecision.ABORTED,
-                because=f"{evidence}, and the marker at offset {markers.markers[-1].offset} has"
+                because=f"{log_words}, and the marker at offset {markers.markers[-1].offset} has"
                 " carried it out: what was written behind that marker was in no transaction",
             )
         if due_decisions.has_mixed_outcomes(markers):
             return _unknown_decision(
-                f"{evidence}, but an earlier decision with the other outcome has no marker there"
+                f"{log_words}, but an earlier decision with the other outcome has no marker there"
                 " either"
             )
         if decision.is_commit and due_decisions.is_older_than_write(last_write_ms):
             return _unknown_decision(
-                f"{evidence}, but the newest record here is stamped later than that decision: it"
+                f"{log_words}, but the newest record here is stamped later than that decision: it"
                 " was in no transaction, or its producer's clock is wrong"
             )
         if payment is Payment.UNPAID or not decision.is_commit:
             past_decision = PastDecision.COMMITTED if decision.is_commit else PastDecision.ABORTED
-            return cls(decision=past_decision, because=evidence)
+            return cls(decision=past_decision, because=log_words)
         if not markers.markers:
             return _unknown_decision(
-                f"{evidence}, but the log does not tell whether its marker was there"
+                f"{log_words}, but the log does not tell whether its marker was there"
             )
         return _unknown_decision(
-            f"{evidence}, but the logs do not tell whether the marker at offset"
+            f"{log_words}, but the logs do not tell whether the marker at offset"
             f" {markers.markers[-1].offset} carried it out: then these records were in no"
             " transaction"
         )
@@ -163,11 +163,11 @@ class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
             )
         epochs_later = newest_txn.producer_epoch - producer_epoch
         if newest_txn.state == "Empty" and epochs_later == 0:
-            evidence = (
+            because = (
                 f"no transaction was begun at epoch {producer_epoch}, so none can have been"
                 " committed"
             )
-            return cls(decision=PastDecision.ABORTED, because=evidence)
+            return cls(decision=PastDecision.ABORTED, because=because)
         past_decision = _outcome(newest_txn.state)
         if past_decision is None or epochs_later not in (0, 1):
             return _unknown_decision(

@@ -463,10 +463,10 @@ def _partial_change(txn: TxnMetadata, record: TxnTransition) -> TxnTransition:
     """
     target_state = record.state
     is_completion = target_state is _COMPLETE_COMMIT or target_state is _COMPLETE_ABORT
-    prepares = target_state is _PREPARE_COMMIT or target_state is _PREPARE_ABORT
+    is_preparation = target_state is _PREPARE_COMMIT or target_state is _PREPARE_ABORT
     is_version_2 = record.client_version >= _TV_2
     replaces_prev_id = target_state is _EMPTY or (is_completion and is_version_2)
-    replaces_next_id = (is_completion or prepares) and is_version_2
+    replaces_next_id = (is_completion or is_preparation) and is_version_2
     return replace(
         record,
         prev_producer_id=record.prev_producer_id if replaces_prev_id else txn.prev_producer_id,

@@ -57,23 +57,23 @@ def contradictions(
         and decision.producer_id == producer_id
         and partition in decision.partitions
     ]
-    decided_commits = [decision.is_commit for decision in due_decisions]
-    if [marker.is_commit for marker in markers] == decided_commits[: len(markers)]:
+    decided_commit_flags = [decision.is_commit for decision in due_decisions]
+    if [marker.is_commit for marker in markers] == decided_commit_flags[: len(markers)]:
         return  # each decision has its marker, or the newest ones have none yet
-    unended: list[CoordinatorRecord] = []
+    unended_decisions: list[CoordinatorRecord] = []
     """Decisions whose records have no end yet."""
     decision_index = 0
     for marker in markers:
         while decision_index < len(due_decisions) and _is_before(
             due_decisions[decision_index], marker
         ):
-            unended.append(due_decisions[decision_index])
+            unended_decisions.append(due_decisions[decision_index])
             decision_index += 1
         if not marker.has_ended_records:
             continue
-        if unended:
-            ended_decisions = _ended_by(marker, unended)
-            del unended[: len(ended_decisions)]
+        if unended_decisions:
+            ended_decisions = _ended_by(marker, unended_decisions)
+            del unended_decisions[: len(ended_decisions)]
         else:
             ended_decisions = _begun_before(marker, due_decisions[decision_index:])
         if any(decision.is_commit != marker.is_commit for decision in ended_decisions):
@@ -94,16 +94,16 @@ def _is_before(decision: CoordinatorRecord, marker: ProducerMarker) -> bool:
 
 
 def _ended_by(
-    marker: ProducerMarker, unended: Sequence[CoordinatorRecord]
+    marker: ProducerMarker, unended_decisions: Sequence[CoordinatorRecord]
 ) -> Sequence[CoordinatorRecord]:
     """Of decisions without an end, those whose records a marker has ended: all that are surely
     older, and at least the oldest. One of the same millisecond may be that of the next transaction.
     """
     older_count = sum(
         decision.producer_epoch < marker.producer_epoch or decision.timestamp_ms < marker.written_at
-        for decision in unended
+        for decision in unended_decisions
     )
-    return unended[: max(1, older_count)]
+    return unended_decisions[: max(1, older_count)]
 
 
 def _begun_before(

@@ -30,8 +30,8 @@ from txnsim.verdict.facts import (
 )
 from txnsim.verdict.reader_standing import (
     BlockingTxn,
-    Cause,
     ReaderStanding,
+    StandingCause,
     blocking_txn_of,
     cause_of_standing,
 )
@@ -131,7 +131,7 @@ class PartitionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     partition: str
     state: VerdictState
     headline: str
-    cause: Cause
+    cause: StandingCause
     """What holds readers back."""
     leader_id: int
     """-1 for none."""
@@ -233,8 +233,8 @@ def judging_steps(
         partitions.append(cluster_view.judge_partition(partition))
         yield _PARTITION_ELEMENTS
     partitions.sort(key=lambda verdict: (-verdict.state.gravity, verdict.partition))
-    unfinished = tuple(cluster_view.unfinished())
-    judged_items: list[PartitionVerdict | UnfinishedTxn] = [*partitions, *unfinished]
+    unfinished_txns = tuple(cluster_view.unfinished())
+    judged_items: list[PartitionVerdict | UnfinishedTxn] = [*partitions, *unfinished_txns]
     gravest_item = max(
         judged_items, key=lambda judged_item: judged_item.state.gravity, default=None
     )
@@ -246,7 +246,7 @@ def judging_steps(
         else gravest_item.headline,
         at_ms=facts.now_ms,
         partitions=tuple(partitions),
-        unfinished=unfinished,
+        unfinished=unfinished_txns,
     )
 
 
@@ -268,7 +268,7 @@ def untold_verdict(partition: PartitionFacts, sentences: Sequence[str]) -> Parti
         partition=str(partition.partition),
         state=VerdictState.UNKNOWN,
         headline=words.untold_headline(partition.partition),
-        cause=Cause.UNTOLD,
+        cause=StandingCause.UNTOLD,
         standing=words.standing_word(
             state=VerdictState.UNKNOWN,
             is_led=True,
@@ -346,7 +346,7 @@ class _ClusterView:
             self._judge_open(open_txn, partition, is_holder=open_txn is blocking_txn)
             for open_txn in sorted(partition.open_txns, key=lambda txn: txn.first_offset)
         )
-        holder = next(
+        blocking_verdict = next(
             (
                 verdict
                 for verdict in open_txns
@@ -354,11 +354,15 @@ class _ClusterView:
             ),
             None,
         )
-        cause = cause_of_standing(partition, None if holder is None else holder.status)
-        is_held = holder is not None
+        cause = cause_of_standing(
+            partition, None if blocking_verdict is None else blocking_verdict.status
+        )
+        is_held = blocking_verdict is not None
         gravest_verdict = max(open_txns, key=lambda verdict: verdict.state.gravity, default=None)
         state, headline, ending = _partition_state(partition, cause, gravest_verdict, wrong_data)
-        standing = self._standing(partition, cause, blocking_txn, holder, len(open_txns))
+        reader_standing = self._standing(
+            partition, cause, blocking_txn, blocking_verdict, len(open_txns)
+        )
         return PartitionVerdict(
             partition=str(partition.partition),
             state=state,
@@ -370,7 +374,7 @@ class _ClusterView:
             log_start=partition.log_start,
             high_watermark=partition.high_watermark,
             records_behind=max(0, partition.high_watermark - partition.last_stable_offset),
-            holder=holder,
+            holder=blocking_verdict,
             open_txns=open_txns,
             readers=partition.readers if is_held or partition.readers is None else (),
             share_groups=(
@@ -378,40 +382,41 @@ class _ClusterView:
             ),
             wrong_data=wrong_data,
             ends=ending,
-            standing=self._standing_word(partition, state, cause, holder),
+            standing=self._standing_word(partition, state, cause, blocking_verdict),
             holder_mark=(
                 ""
-                if holder is None
-                else words.holder_mark(is_hanging=holder.status is OpenTxnStatus.HANGING)
+                if blocking_verdict is None
+                else words.holder_mark(is_hanging=blocking_verdict.status is OpenTxnStatus.HANGING)
             ),
-            reader_mark=_reader_mark(partition, cause, holder),
-            summary="" if holder is None else self._summary(partition, holder),
+            reader_mark=_reader_mark(partition, cause, blocking_verdict),
+            summary="" if blocking_verdict is None else self._summary(partition, blocking_verdict),
             sentences=(
                 *(f"{words.wrong_data_headline(contradiction)}." for contradiction in wrong_data),
                 *((words.WRONG_DATA_ENDS,) if wrong_data else ()),
-                *words.standing_sentences(standing),
+                *words.standing_sentences(reader_standing),
             ),
-            advice=words.standing_advice(standing),
+            advice=words.standing_advice(reader_standing),
         )
 
     def _standing_word(
         self,
         partition: PartitionFacts,
         state: VerdictState,
-        cause: Cause,
-        holder: OpenTxnVerdict | None,
+        cause: StandingCause,
+        blocking_verdict: OpenTxnVerdict | None,
     ) -> str:
-        since_ms = None if holder is None else holder.since_ms
+        since_ms = None if blocking_verdict is None else blocking_verdict.since_ms
         return words.standing_word(
             state=state,
             is_led=True,
             holder_age_ms=None if since_ms is None else self._facts.now_ms - since_ms,
-            is_alive=holder is not None and holder.status is OpenTxnStatus.ALIVE,
-            stands_at=None if cause is Cause.NOTHING else partition.last_stable_offset,
+            is_alive=blocking_verdict is not None
+            and blocking_verdict.status is OpenTxnStatus.ALIVE,
+            stands_at=None if cause is StandingCause.NOTHING else partition.last_stable_offset,
         )
 
-    def _summary(self, partition: PartitionFacts, holder: OpenTxnVerdict) -> str:
-        since_ms, groups = holder.since_ms, partition.share_groups
+    def _summary(self, partition: PartitionFacts, blocking_verdict: OpenTxnVerdict) -> str:
+        since_ms, groups = blocking_verdict.since_ms, partition.share_groups
         return words.standing_summary(
             age_ms=None if since_ms is None else self._facts.now_ms - since_ms,
             records_behind=max(0, partition.high_watermark - partition.last_stable_offset),
@@ -493,25 +498,25 @@ class _ClusterView:
     def _standing(
         self,
         partition: PartitionFacts,
-        cause: Cause,
+        cause: StandingCause,
         open_txn: OpenTxnFacts | None,
-        holder: OpenTxnVerdict | None,
+        blocking_verdict: OpenTxnVerdict | None,
         open_count: int,
     ) -> ReaderStanding:
         blocking_txn = None
-        if open_txn is not None and holder is not None:
+        if open_txn is not None and blocking_verdict is not None:
             blocking_txn = BlockingTxn(
                 producer_id=open_txn.producer_id,
                 producer_epoch=open_txn.producer_epoch,
                 quiet_ms=self._facts.now_ms - open_txn.last_write_ms,
-                verdict=holder.status,
-                reason=holder.reason,
-                transactional_id=holder.transactional_id,
-                coordinator_id=holder.coordinator_id,
-                is_two_phase=holder.is_two_phase,
-                decided=holder.decided,
+                verdict=blocking_verdict.status,
+                reason=blocking_verdict.reason,
+                transactional_id=blocking_verdict.transactional_id,
+                coordinator_id=blocking_verdict.coordinator_id,
+                is_two_phase=blocking_verdict.is_two_phase,
+                decided=blocking_verdict.decided,
                 owed_marker=self._owed_markers.get(
-                    (holder.transactional_id or "", partition.partition)
+                    (blocking_verdict.transactional_id or "", partition.partition)
                 ),
                 is_beginning_deleted=open_txn.first_offset < partition.log_start,
             )
@@ -563,7 +568,7 @@ class _ClusterView:
 
 def _partition_state(
     partition: PartitionFacts,
-    cause: Cause,
+    cause: StandingCause,
     gravest_verdict: OpenTxnVerdict | None,
     wrong_data: Sequence[WrongData],
 ) -> tuple[VerdictState, str, Ending | None]:
@@ -573,16 +578,18 @@ def _partition_state(
         return VerdictState.WRONG_DATA, words.wrong_data_headline(wrong_data[-1]), ending
     if gravest_verdict is not None:
         return gravest_verdict.state, gravest_verdict.headline, gravest_verdict.ends
-    if cause is Cause.NOTHING:
+    if cause is StandingCause.NOTHING:
         return VerdictState.HEALTHY, words.healthy_headline(partition.partition), None
     ending = Ending(by=EndsBy.REPLICATION, sentence=words.REPLICATION_ENDS)
     return VerdictState.WAITS, words.replication_headline(partition.partition), ending
 
 
-def _reader_mark(partition: PartitionFacts, cause: Cause, holder: OpenTxnVerdict | None) -> str:
+def _reader_mark(
+    partition: PartitionFacts, cause: StandingCause, holder: OpenTxnVerdict | None
+) -> str:
     if holder is not None:
         return words.reader_mark(partition.readers)
-    is_free = cause is Cause.NOTHING and partition.high_watermark > partition.log_start
+    is_free = cause is StandingCause.NOTHING and partition.high_watermark > partition.log_start
     return words.READERS_AT_END if is_free else ""
 
 
@@ -591,7 +598,7 @@ def _leaderless(partition: PartitionFacts, wrong_data: tuple[WrongData, ...]) ->
         partition=str(partition.partition),
         state=VerdictState.NO_LEADER,
         headline=words.leaderless_headline(partition),
-        cause=Cause.OFFLINE,
+        cause=StandingCause.OFFLINE,
         standing=words.standing_word(
             state=VerdictState.NO_LEADER,
             is_led=False,

@@ -17,7 +17,7 @@ from txnsim.txn.open_txn_verdict import DISCARD_WARNING, OpenTxnStatus
 from txnsim.txn.past_decision import DecisionEvidence
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim.verdict.facts import MarkerSending, OwedMarkerFacts, PartitionFacts, WrongData
-from txnsim.verdict.reader_standing import BlockingTxn, Cause, ReaderStanding
+from txnsim.verdict.reader_standing import BlockingTxn, ReaderStanding, StandingCause
 
 NAMED_GROUPS_MAX: Final = 10
 """Most share groups that a sentence names."""
@@ -81,8 +81,8 @@ def hanging_headline(
     )
     deleted_text = _deleted_text(first_offset, log_start)
     # The transaction hangs: the name of an application alone reads as if the application hung.
-    owner = f"producer {producer_id}" if transactional_id is None else transactional_id
-    return f"A transaction of {owner} hangs on {partition}: {effect}{deleted_text}"
+    owner_name = f"producer {producer_id}" if transactional_id is None else transactional_id
+    return f"A transaction of {owner_name} hangs on {partition}: {effect}{deleted_text}"
 
 
 def open_headline(
@@ -377,22 +377,27 @@ class ShareStanding(msgspec.Struct, frozen=True, kw_only=True):
 LAST_KNOWN: Final = " (last known: no broker serves it)"
 
 
-def share_group_sentence(standing: ShareStanding) -> str:
+def share_group_sentence(share_standing: ShareStanding) -> str:
     """What a share group holds of a partition, where it stands and waits; without a full stop."""
     position_text = (
-        f"next {standing.next_offset}"
-        if standing.waits_at is None
-        else f"waits at {standing.waits_at}"
+        f"next {share_standing.next_offset}"
+        if share_standing.waits_at is None
+        else f"waits at {share_standing.waits_at}"
     )
     holding_text = "no record is held"
-    if standing.held:
-        held_range, _, member = standing.held[0].partition(":")
-        more_count = len(standing.held) - 1
+    if share_standing.held:
+        held_range, _, member = share_standing.held[0].partition(":")
+        more_count = len(share_standing.held) - 1
         holding_text = (
             f"held: {held_range} by {member}{f' and {more_count} more' if more_count else ''}"
         )
-    group_words = f"share group {standing.group_id}{'' if standing.is_served else LAST_KNOWN}"
-    return f"{group_words}: start offset {standing.start_offset}, {position_text} · {holding_text}"
+    group_words = (
+        f"share group {share_standing.group_id}{'' if share_standing.is_served else LAST_KNOWN}"
+    )
+    return (
+        f"{group_words}: start offset {share_standing.start_offset}, {position_text} ·"
+        f" {holding_text}"
+    )
 
 
 class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -501,11 +506,11 @@ REPLICATION_ENDS: Final = "Replication ends it."
 
 
 def _unserved_text(unserved_coordinators: Sequence[int]) -> str:
-    names = ", ".join(
+    name_list_text = ", ".join(
         f"{TRANSACTION_STATE_TOPIC}-{index}" for index in unserved_coordinators[:NAMED_GROUPS_MAX]
     )
     more_count = len(unserved_coordinators) - NAMED_GROUPS_MAX
-    return f"no broker serves {names}{f' and {more_count} more' if more_count > 0 else ''}"
+    return f"no broker serves {name_list_text}{f' and {more_count} more' if more_count > 0 else ''}"
 
 
 def unserved_reason(producer_id: int, unserved_coordinators: Sequence[int]) -> str:
@@ -614,47 +619,54 @@ def standing_summary(
 # Where readers of a partition stand, in full
 
 
-def standing_sentences(standing: ReaderStanding) -> tuple[str, ...]:
+def standing_sentences(reader_standing: ReaderStanding) -> tuple[str, ...]:
     """Explain why readers don't get further, and what to do."""
-    if standing.cause is Cause.NOTHING:
+    if reader_standing.cause is StandingCause.NOTHING:
         return (
             f"{healthy_headline()}: the last stable offset is"
-            f" {standing.last_stable_offset}, the high watermark is {standing.high_watermark}.",
+            f" {reader_standing.last_stable_offset}, the high watermark is"
+            f" {reader_standing.high_watermark}.",
             "A consumer that stands there has read everything. One that stands lower is held"
             " back by itself, by its group, or by a broker it can't reach.",
-            *_delay_causes(standing),
+            *_delay_causes(reader_standing),
         )
-    withheld_text = withheld_sentence(standing.last_stable_offset, standing.high_watermark)
-    holder = standing.blocking_txn
-    if standing.cause is Cause.WRITTEN:
+    withheld_text = withheld_sentence(
+        reader_standing.last_stable_offset, reader_standing.high_watermark
+    )
+    blocking_txn = reader_standing.blocking_txn
+    if reader_standing.cause is StandingCause.WRITTEN:
         return (
             withheld_text,
             "No transaction is open there. What was written last is at the leader and not yet"
             " on all replicas that are in sync. It is a matter of replication.",
         )
-    if holder is None or standing.cause is Cause.UNREPLICATED:
+    if blocking_txn is None or reader_standing.cause is StandingCause.UNREPLICATED:
         return (
             withheld_text,
             "No transaction is open there any more: the marker that ended it is written at the"
             " leader and not yet on all replicas that are in sync. It is a matter of"
             " replication.",
-            *_delay_causes(standing),
+            *_delay_causes(reader_standing),
         )
     later_txns = (
-        (f"Transactions that are open behind it: {standing.later_open_count}.",)
-        if standing.later_open_count
+        (f"Transactions that are open behind it: {reader_standing.later_open_count}.",)
+        if reader_standing.later_open_count
         else ()
     )
-    share_groups = (_share_groups_sentence(standing.share_groups),) if standing.share_groups else ()
+    share_groups = (
+        (_share_groups_sentence(reader_standing.share_groups),)
+        if reader_standing.share_groups
+        else ()
+    )
     waiters = (
         ()
-        if standing.readers is None
-        else (waiters_sentence(standing.readers, standing.share_groups),)
+        if reader_standing.readers is None
+        else (waiters_sentence(reader_standing.readers, reader_standing.share_groups),)
     )
     return (
         withheld_text,
-        _open_txn_sentence(holder),
-        _advice_with_command(standing, holder),
+        _open_txn_sentence(blocking_txn),
+        _advice_with_command(reader_standing, blocking_txn),
         *later_txns,
         *waiters,
         *share_groups,
@@ -732,80 +744,89 @@ def _share_groups_sentence(share_groups: Sequence[tuple[str, int | None]]) -> st
     )
 
 
-def _open_txn_sentence(holder: BlockingTxn) -> str:
-    beginning = (
+def _open_txn_sentence(blocking_txn: BlockingTxn) -> str:
+    beginning_words = (
         "began, and its first records are deleted; it is open here"
-        if holder.is_beginning_deleted
+        if blocking_txn.is_beginning_deleted
         else "begins, which is open here"
     )
     return (
-        f"That is where the transaction of producer id {holder.producer_id}, epoch"
-        f" {holder.producer_epoch}, {beginning}; its newest record is stamped"
-        f" {age_text(holder.quiet_ms)} ago; {holder.reason}."
+        f"That is where the transaction of producer id {blocking_txn.producer_id}, epoch"
+        f" {blocking_txn.producer_epoch}, {beginning_words}; its newest record is stamped"
+        f" {age_text(blocking_txn.quiet_ms)} ago; {blocking_txn.reason}."
     )
 
 
-def standing_advice(standing: ReaderStanding) -> str:
+def standing_advice(reader_standing: ReaderStanding) -> str:
     """What to do about the transaction that holds readers, without the command that ends it if it
     hangs. It is the beginning of one of ``standing_sentences``; empty if no transaction holds them.
     """
-    holder = standing.blocking_txn
-    if holder is None or standing.cause in (Cause.NOTHING, Cause.WRITTEN, Cause.UNREPLICATED):
+    blocking_txn = reader_standing.blocking_txn
+    if blocking_txn is None or reader_standing.cause in (
+        StandingCause.NOTHING,
+        StandingCause.WRITTEN,
+        StandingCause.UNREPLICATED,
+    ):
         return ""
-    return _advice(standing, holder)
+    return _advice(reader_standing, blocking_txn)
 
 
-def _advice_with_command(standing: ReaderStanding, holder: BlockingTxn) -> str:
-    advice = _advice(standing, holder)
-    command = holder.verdict.repair_command(standing.partition, program=standing.program)
+def _advice_with_command(reader_standing: ReaderStanding, blocking_txn: BlockingTxn) -> str:
+    advice = _advice(reader_standing, blocking_txn)
+    command = blocking_txn.verdict.repair_command(
+        reader_standing.partition, program=reader_standing.program
+    )
     if command is None:
         return advice
-    return f"{advice} To end it: {DecisionEvidence.with_guess(command, holder.decided)}"
+    return f"{advice} To end it: {DecisionEvidence.with_guess(command, blocking_txn.decided)}"
 
 
-def _advice(standing: ReaderStanding, holder: BlockingTxn) -> str:
-    if holder.verdict is OpenTxnStatus.HANGING:
-        return "It hangs." if holder.decided is None else f"It hangs. {holder.decided}."
-    if holder.verdict is OpenTxnStatus.DECIDED:
-        return _marker_advice(holder)
-    if holder.verdict is OpenTxnStatus.UNKNOWN:
+def _advice(reader_standing: ReaderStanding, blocking_txn: BlockingTxn) -> str:
+    if blocking_txn.verdict is OpenTxnStatus.HANGING:
+        return "It hangs." if blocking_txn.decided is None else f"It hangs. {blocking_txn.decided}."
+    if blocking_txn.verdict is OpenTxnStatus.DECIDED:
+        return _marker_advice(blocking_txn)
+    if blocking_txn.verdict is OpenTxnStatus.UNKNOWN:
         return "Whether it hangs is not known until that coordinator serves."
-    if holder.is_two_phase:
+    if blocking_txn.is_two_phase:
         return (
             "It does not hang: its external coordinator ends it. Ask that one first: fencing its"
             f" producer aborts it, even if it was decided to commit, and {DISCARD_WARNING}:"
-            f" {_terminate_command(standing.program, holder)}"
+            f" {_terminate_command(reader_standing.program, blocking_txn)}"
         )
     return (
         "It does not hang. See first whether its application runs, or will start again with this"
         " transactional id and end it itself, and what its last checkpoint says of it. To end it"
         f" now, fence its producer, which aborts it; {DISCARD_WARNING}:"
-        f" {_terminate_command(standing.program, holder)}"
+        f" {_terminate_command(reader_standing.program, blocking_txn)}"
     )
 
 
-def _marker_advice(holder: BlockingTxn) -> str:
-    if holder.owed_marker is not None and holder.owed_marker.sending in (
+def _marker_advice(blocking_txn: BlockingTxn) -> str:
+    if blocking_txn.owed_marker is not None and blocking_txn.owed_marker.sending in (
         MarkerSending.ABANDONED,
         MarkerSending.HELD,
     ):
-        return f"It does not hang, and does not heal by itself. {marker_ends(holder.owed_marker)}"
+        return (
+            "It does not hang, and does not heal by itself."
+            f" {marker_ends(blocking_txn.owed_marker)}"
+        )
     return (
         "It does not hang: the marker comes as soon as its coordinator reaches the leader."
-        f" Look at broker {holder.coordinator_id} and at its way to the leader."
+        f" Look at broker {blocking_txn.coordinator_id} and at its way to the leader."
     )
 
 
-def _terminate_command(program: ShellText, holder: BlockingTxn) -> ShellText:
-    id_option = option("--transactionalId", holder.transactional_id)
+def _terminate_command(program: ShellText, blocking_txn: BlockingTxn) -> ShellText:
+    id_option = option("--transactionalId", blocking_txn.transactional_id)
     return continued(program, "forceTerminateTransaction", *id_option)
 
 
-def _delay_causes(standing: ReaderStanding) -> tuple[str, ...]:
+def _delay_causes(reader_standing: ReaderStanding) -> tuple[str, ...]:
     """Other causes that may delay the end."""
-    if not standing.not_in_sync:
+    if not reader_standing.not_in_sync:
         return ()
     return (
-        f"Replicas {list(standing.not_in_sync)} are not in sync; with min.insync.replicas not met"
-        " the high watermark stands still.",
+        f"Replicas {list(reader_standing.not_in_sync)} are not in sync; with min.insync.replicas"
+        " not met the high watermark stands still.",
     )

@@ -23,16 +23,16 @@ class CodeSource:
         self._lines: list[str] = []
         self._depth = 0
 
-    def line(self, code_line: str) -> None:
+    def add_line(self, code_line: str) -> None:
         """Add a line at the current depth."""
         self._lines.append("    " * self._depth + code_line)
 
-    def enter(self, block_opening: str) -> None:
+    def enter_block(self, block_opening: str) -> None:
         """Add a line that opens a block."""
-        self.line(block_opening)
+        self.add_line(block_opening)
         self._depth += 1
 
-    def leave(self, level_count: int = 1) -> None:
+    def leave_blocks(self, level_count: int = 1) -> None:
         """Closes blocks."""
         self._depth -= level_count
 
@@ -42,9 +42,9 @@ class CodeSource:
         self.names[name] = bound_object
         return name
 
-    def function(self, name: str, *, origin: str) -> Any:
+    def compile_function(self, name: str, *, code_name: str) -> Any:
         """Compile the source and return the function called ``name``."""
-        exec(compile("\n".join(self._lines), f"<{origin}>", "exec"), self.names)
+        exec(compile("\n".join(self._lines), f"<{code_name}>", "exec"), self.names)
         return self.names[name]
 
 

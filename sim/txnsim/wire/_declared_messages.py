@@ -41,42 +41,46 @@ _EMPTY_MAPPING: Final[Mapping[str, Any]] = MappingProxyType({})
 def message(
     name: str,
     about: str,
-    *lines: str,
+    *declared_lines: str,
     version: int = 0,
     is_flexible: bool = True,
     types: Mapping[str, Any] = _EMPTY_MAPPING,
-    api: Mapping[str, Any] = _EMPTY_MAPPING,
+    class_attributes: Mapping[str, Any] = _EMPTY_MAPPING,
 ) -> Any:
     """Make one message class.
 
     Args:
         name: Name of the class.
         about: Its docstring.
-        lines: One line for each field, in wire order.
+        declared_lines: One line for each field, in wire order.
         version: The version; fields of other versions are left out.
         is_flexible: Whether it has tagged fields and compact lengths.
-        types: Other classes, and values of defaults, by the names that ``lines`` use.
-        api: Class variables of a message that belongs to an API.
+        types: Other classes, and values of defaults, by the names that ``declared_lines`` use.
+        class_attributes: Class variables of a message that belongs to an API.
 
     Raises:
         ValueError: A line has a wrong form.
     """
     field_rows = [
         field_row
-        for line in lines
+        for line in declared_lines
         if (field_row := _parse_field_line(line, version, types)) is not None
     ]
-    return _build_class(name, field_rows, {"__doc__": about, "__flexible__": is_flexible, **api})
+    return _build_class(
+        name, field_rows, {"__doc__": about, "__flexible__": is_flexible, **class_attributes}
+    )
 
 
-def remake_class(cls: Any, *elements: Any, extra_lines: Sequence[str] = (), **api: Any) -> Any:
+def remake_class(
+    cls: Any, *elements: Any, extra_lines: Sequence[str] = (), **class_attributes: Any
+) -> Any:
     """Make a class with the fields of another one.
 
     Args:
         cls: A class of kio's, or of ours.
         elements: Classes that replace the elements of its arrays with the same names.
         extra_lines: Additional fields at the end, as lines of ``message``.
-        api: Class variables that differ, such as ``version``.
+        class_attributes: Class variables that differ, such as ``version``.
 
     Raises:
         ValueError: A line has a wrong form.
@@ -96,7 +100,7 @@ def remake_class(cls: Any, *elements: Any, extra_lines: Sequence[str] = (), **ap
                 field(metadata=old_field.metadata, default=old_field.default),
             )
         )
-    version = api.get("version", cls.__version__)
+    version = class_attributes.get("version", cls.__version__)
     field_rows += [
         field_row
         for line in extra_lines
@@ -106,7 +110,10 @@ def remake_class(cls: Any, *elements: Any, extra_lines: Sequence[str] = (), **ap
     return _build_class(
         cls.__name__,
         field_rows,
-        {f"__{name}__": api.get(name, getattr(cls, f"__{name}__")) for name in inherited_names},
+        {
+            f"__{name}__": class_attributes.get(name, getattr(cls, f"__{name}__"))
+            for name in inherited_names
+        },
     )
 
 
@@ -122,31 +129,31 @@ def _build_class(
 def versions(
     class_name: str,
     about: str,
-    *lines: str,
+    *declared_lines: str,
     flexible_since: int,
-    newest: int,
+    newest_version: int,
     types: Mapping[str, Sequence[Any]] = _EMPTY_MAPPING,
 ) -> tuple[Any, ...]:
-    """Make the classes of versions 0 to ``newest``.
+    """Make the classes of versions 0 to ``newest_version``.
 
     Args:
         class_name: Name of the classes, without their version.
         about: Their docstring.
-        lines: One line for each field, as for ``message``.
+        declared_lines: One line for each field, as for ``message``.
         flexible_since: The first flexible version.
-        newest: The last version.
+        newest_version: The last version.
         types: Other classes by name, one per version.
     """
     return tuple(
         message(
             f"{class_name}V{version}",
             about,
-            *lines,
+            *declared_lines,
             version=version,
             is_flexible=version >= flexible_since,
             types={type_name: classes[version] for type_name, classes in types.items()},
         )
-        for version in range(newest + 1)
+        for version in range(newest_version + 1)
     )
 
 
@@ -168,11 +175,11 @@ def _parse_field_line(
         annotation = tuple[annotation, ...]
     if match["nullable"]:
         annotation = annotation | None
-    metadata: dict[str, Any] = {} if kafka_type in types else {"kafka_type": kafka_type}
+    field_metadata: dict[str, Any] = {} if kafka_type in types else {"kafka_type": kafka_type}
     if match["tag"]:
-        metadata["tag"] = int(match["tag"])
+        field_metadata["tag"] = int(match["tag"])
     default = match["default"]
     if default is None:
-        return match["name"], annotation, field(metadata=metadata)
+        return match["name"], annotation, field(metadata=field_metadata)
     value = types[default] if default in types else literal_eval(default)
-    return match["name"], annotation, field(metadata=metadata, default=value)
+    return match["name"], annotation, field(metadata=field_metadata, default=value)

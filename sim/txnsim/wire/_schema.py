@@ -85,11 +85,11 @@ def describe(cls: Any) -> EntityRows:
 
 
 def _field_row(field: Field[Any]) -> FieldRow:
-    inner, nullable = _without_none(field.type)
-    is_array = get_origin(inner) is tuple
+    inner_type, is_nullable = _without_none(field.type)
+    is_array = get_origin(inner_type) is tuple
     if is_array:
-        inner, _ = _without_none(get_args(inner)[0])
-    entity = inner if is_dataclass(inner) else None
+        inner_type, _ = _without_none(get_args(inner_type)[0])
+    entity = inner_type if is_dataclass(inner_type) else None
     tag = field.metadata.get("tag")
     default = field.default if field.default is not MISSING else REQUIRED
     if default is REQUIRED and tag is not None:
@@ -102,7 +102,7 @@ def _field_row(field: Field[Any]) -> FieldRow:
         kind=ENTITY if entity is not None else field.metadata["kafka_type"],
         entity=entity,
         array=is_array,
-        nullable=nullable,
+        nullable=is_nullable,
         tag=tag,
         default=default,
     )

@@ -148,10 +148,10 @@ def recoded_batch(
     Returns:
         The batch; only its size if that is above ``size_max``.
     """
-    numbering = _RenumberedRecords(payload, header)
+    renumbered_records = _RenumberedRecords(payload, header)
     size = BatchHeader.SIZE
     compressed_pieces: list[bytes] = []
-    for compressed_piece in compress_in_pieces(codec, numbering.pieces(), level):
+    for compressed_piece in compress_in_pieces(codec, renumbered_records.pieces(), level):
         size += len(compressed_piece)
         if size > size_max:
             compressed_pieces.clear()
@@ -163,8 +163,8 @@ def recoded_batch(
         header,
         compressed_pieces,
         attributes=codec | (header.attributes & _KEPT_FLAGS & ~BatchHeader.LOG_APPEND_TIME),
-        base_timestamp_ms=numbering.base_ms,
-        max_timestamp_ms=numbering.newest_ms,
+        base_timestamp_ms=renumbered_records.base_ms,
+        max_timestamp_ms=renumbered_records.newest_ms,
         count=header.records_count,
     )
 

@@ -233,16 +233,16 @@ def decode_request(header: RequestHeader, frame: bytes) -> Any:
         raise _malformed_frame(header, frame, fault) from None
 
 
-def decode_in_steps(header: RequestHeader, frame: bytes, layout: Any = None) -> Decoding:
+def decode_in_steps(header: RequestHeader, frame: bytes, layout_class: Any = None) -> Decoding:
     """Do the same as ``decode_request`` for a large request, in slices.
 
     Args:
         header: The request's header.
         frame: The whole frame.
-        layout: The message class to use instead of the one of the request's version.
+        layout_class: The message class to use instead of the one of the request's version.
     """
     try:
-        cls = layout or _request_class(header)
+        cls = layout_class or _request_class(header)
         return (
             yield from read_in_steps(
                 cls, frame, header.body_offset, elements_max=REQUEST_ELEMENTS_MAX
@@ -453,7 +453,7 @@ class FrameReader:
     read.
     """
 
-    __slots__ = ("_assembled", "_missing", "_size_bytes", "buffered_bytes", "limit")
+    __slots__ = ("_assembled", "_missing_bytes", "_size_bytes", "buffered_bytes", "limit")
 
     def __init__(self, frame_bytes_max: int) -> None:
         self.limit = frame_bytes_max
@@ -466,7 +466,7 @@ class FrameReader:
         """The received part of an incomplete frame."""
         self.buffered_bytes = 0
         """Number of received bytes that belong to an incomplete frame."""
-        self._missing = 0
+        self._missing_bytes = 0
         """Number of bytes that the incomplete frame still needs; 0 between frames."""
 
     def receive_data(self, data: bytes) -> list[bytes]:
@@ -481,15 +481,15 @@ class FrameReader:
         """
         frames: list[bytes] = []
         position = 0
-        if self._missing:
-            position = self._missing
+        if self._missing_bytes:
+            position = self._missing_bytes
             if len(data) < position:
                 self._store_piece(data)
                 return frames
             self._assembled.write(memoryview(data)[:position])
             frames.append(self._assembled.getvalue())
             self._assembled = BytesIO()
-            self._missing = self.buffered_bytes = 0
+            self._missing_bytes = self.buffered_bytes = 0
         elif self._size_bytes:
             data = self._size_bytes + data
             self._size_bytes = b""
@@ -505,7 +505,7 @@ class FrameReader:
             frame_start = position + _SIZE_BYTES
             position = frame_start + frame_size
             if position > data_end:
-                self._missing = frame_size
+                self._missing_bytes = frame_size
                 self.buffered_bytes = _SIZE_BYTES
                 self._store_piece(memoryview(data)[frame_start:])
                 return frames
@@ -518,12 +518,11 @@ class FrameReader:
         """Drop the data of a frame that will never be complete."""
         self._assembled = BytesIO()
         self._size_bytes = b""
-        self._missing = self.buffered_bytes = 0
+        self._missing_bytes = self.buffered_bytes = 0
 
     def _store_piece(self, piece: bytes | memoryview) -> None:
-        """Store a piece of the incomplete frame."""
         self.buffered_bytes += len(piece)
-        self._missing -= len(piece)
+        self._missing_bytes -= len(piece)
         self._assembled.write(piece)
 
 

@@ -104,12 +104,12 @@ def compress_in_pieces(
             yield _LZ4_END
         case 4:
             stream = _cramjam(codec).zstd.Compressor(_ZSTD_LEVEL if level is None else level)
-            unflushed = 0
+            unflushed_bytes = 0
             for piece in pieces:
                 stream.compress(piece)
-                unflushed += len(piece)
-                if unflushed >= _ZSTD_FLUSH:
-                    unflushed = 0
+                unflushed_bytes += len(piece)
+                if unflushed_bytes >= _ZSTD_FLUSH:
+                    unflushed_bytes = 0
                     yield bytes(stream.flush())
             yield bytes(stream.finish())
         case _:
@@ -231,9 +231,9 @@ def _decompress_gzip(data: bytes, bytes_max: int, members_max: int | None = None
     return b"".join(decompressed_pieces)
 
 
-def _snappy_block(plain: bytes) -> bytes:
+def _snappy_block(plain_block: bytes) -> bytes:
     """A block in the format of snappy-java, which Java clients write (``SnappyOutputStream``)."""
-    block = bytes(_cramjam(SNAPPY).snappy.compress_raw(plain))
+    block = bytes(_cramjam(SNAPPY).snappy.compress_raw(plain_block))
     return _BLOCK_LENGTH.pack(len(block)) + block
 
 
@@ -312,14 +312,14 @@ def _decompress_into(codec: int, data: bytes, output_memory: mmap.mmap, bytes_ma
     return size
 
 
-def _lz4_block(plain: bytes) -> bytes:
+def _lz4_block(plain_block: bytes) -> bytes:
     """An independent block of an lz4 frame. A broker reads no others (Lz4BlockInputStream), and the
     blocks of cramjam's own frames depend on each other.
     """
-    block = bytes(_cramjam(LZ4).lz4.compress_block(plain, store_size=False))
-    if len(block) < len(plain):
+    block = bytes(_cramjam(LZ4).lz4.compress_block(plain_block, store_size=False))
+    if len(block) < len(plain_block):
         return len(block).to_bytes(4, "little") + block
-    return (len(plain) | _LZ4_STORED).to_bytes(4, "little") + plain
+    return (len(plain_block) | _LZ4_STORED).to_bytes(4, "little") + plain_block
 
 
 def _check_size(codec: int, size: int, bytes_max: int) -> None:

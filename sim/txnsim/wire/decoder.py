@@ -145,48 +145,58 @@ def _count_elements(element_count: int, position: int) -> None:
         raise DecodeFaultError("more elements than a request may have", position)
 
 
-def _compile_reader(rows: EntityRows, kind: _ReaderKind) -> Reader:
-    class_name = rows.cls.__name__
-    source = _DecoderSource(kind, is_request=rows.cls.__module__.endswith(".request"))
-    source.enter("def read(b, p, end):")
-    _emit_message(source, rows, "o")
-    source.line("return o, p")
-    read_message: Reader = source.function("read", origin=f"decoder of {class_name}")
+def _compile_reader(entity_rows: EntityRows, kind: _ReaderKind) -> Reader:
+    class_name = entity_rows.cls.__name__
+    code_source = _DecoderSource(kind, is_request=entity_rows.cls.__module__.endswith(".request"))
+    code_source.enter_block("def read(b, p, end):")
+    _emit_message(code_source, entity_rows, "o")
+    code_source.add_line("return o, p")
+    read_message: Reader = code_source.compile_function(
+        "read", code_name=f"decoder of {class_name}"
+    )
     return read_message
 
 
-def _emit_message(source: _DecoderSource, rows: EntityRows, target: str) -> None:
-    """Adds lines that decode all fields of a message into ``target``."""
-    name, reader_kind = rows.cls.__name__, source.kind
-    source.line(f"{target} = {source.bind(twin_of(rows.cls), 'Twin')}()")
-    source.enter("try:")
-    _emit_plain(source, rows, target)
-    if rows.flexible:
-        source.line("n = b[p]")
-        source.line("p += 1")
-        if rows.tagged:
-            for row in rows.tagged:
-                source.line(f"{target}.{row.name} = {source.bind(row.default, 'default')}")
-        source.enter("if n:")
+def _emit_message(
+    code_source: _DecoderSource, entity_rows: EntityRows, target_expression: str
+) -> None:
+    """Adds lines that decode all fields of a message into ``target_expression``."""
+    name, reader_kind = entity_rows.cls.__name__, code_source.kind
+    code_source.add_line(
+        f"{target_expression} = {code_source.bind(twin_of(entity_rows.cls), 'Twin')}()"
+    )
+    code_source.enter_block("try:")
+    _emit_plain(code_source, entity_rows, target_expression)
+    if entity_rows.flexible:
+        code_source.add_line("n = b[p]")
+        code_source.add_line("p += 1")
+        if entity_rows.tagged:
+            for row in entity_rows.tagged:
+                code_source.add_line(
+                    f"{target_expression}.{row.name} = {code_source.bind(row.default, 'default')}"
+                )
+        code_source.enter_block("if n:")
         reader_by_tag = {
-            row.tag: (row.name, _value_reader(source.kind, row, is_flexible=True))
-            for row in rows.tagged
+            row.tag: (row.name, _value_reader(code_source.kind, row, is_flexible=True))
+            for row in entity_rows.tagged
         }
-        read_tags = source.bind(
+        read_tags = code_source.bind(
             _tags_reader(reader_by_tag, name, counts_elements=reader_kind is not _ReaderKind.PLAIN),
             "tags",
         )
-        source.line(f"p = {read_tags}({target}, b, p - 1, end)")
-        source.leave()
-    source.line("pass")
-    source.leave()
-    source.enter("except (IndexError, StructError):")
-    source.line(f"raise Fault('{name} is cut off', p) from None")
-    source.leave()
-    source.enter("except ValueError as error:")
-    source.line(f"raise Fault(f'{name}: {{error}}', p) from None")
-    source.leave()
-    source.line(f"{target}.__class__ = {source.bind(rows.cls, 'Cls')}")
+        code_source.add_line(f"p = {read_tags}({target_expression}, b, p - 1, end)")
+        code_source.leave_blocks()
+    code_source.add_line("pass")
+    code_source.leave_blocks()
+    code_source.enter_block("except (IndexError, StructError):")
+    code_source.add_line(f"raise Fault('{name} is cut off', p) from None")
+    code_source.leave_blocks()
+    code_source.enter_block("except ValueError as error:")
+    code_source.add_line(f"raise Fault(f'{name}: {{error}}', p) from None")
+    code_source.leave_blocks()
+    code_source.add_line(
+        f"{target_expression}.__class__ = {code_source.bind(entity_rows.cls, 'Cls')}"
+    )
 
 
 class _DecoderSource(CodeSource):
@@ -213,159 +223,181 @@ class _DecoderSource(CodeSource):
         return self.bind(_reader(cls, kind), "read")
 
 
-def _emit_plain(source: _DecoderSource, rows: EntityRows, target: str) -> None:
+def _emit_plain(
+    code_source: _DecoderSource, entity_rows: EntityRows, target_expression: str
+) -> None:
     """Adds lines for the untagged fields; adjacent fields of fixed size are unpacked together."""
     fixed_width_rows: list[FieldRow] = []
-    for row in rows.plain:
+    for row in entity_rows.plain:
         if row.kind in FIXED_WIDTH_CODES and not row.array:
             fixed_width_rows.append(row)
             continue
-        _emit_run(source, fixed_width_rows, target)
+        _emit_run(code_source, fixed_width_rows, target_expression)
         fixed_width_rows = []
-        _emit_field(source, row, f"{target}.{row.name}", is_flexible=rows.flexible)
-    _emit_run(source, fixed_width_rows, target)
+        _emit_field(
+            code_source, row, f"{target_expression}.{row.name}", is_flexible=entity_rows.flexible
+        )
+    _emit_run(code_source, fixed_width_rows, target_expression)
 
 
-def _emit_run(source: _DecoderSource, fixed_width_rows: list[FieldRow], target: str) -> None:
+def _emit_run(
+    code_source: _DecoderSource, fixed_width_rows: list[FieldRow], target_expression: str
+) -> None:
     if not fixed_width_rows:
         return
     struct = Struct(">" + "".join(FIXED_WIDTH_CODES[row.kind][0] for row in fixed_width_rows))
-    unpack = source.bind(struct.unpack_from, "unpack")
+    unpack_name = code_source.bind(struct.unpack_from, "unpack")
     targets = [
-        f"v{index}" if row.kind in _CONVERTERS else f"{target}.{row.name}"
+        f"v{index}" if row.kind in _CONVERTERS else f"{target_expression}.{row.name}"
         for index, row in enumerate(fixed_width_rows)
     ]
-    source.line(f"{', '.join(targets)}, = {unpack}(b, p)")
-    source.line(f"p += {struct.size}")
+    code_source.add_line(f"{', '.join(targets)}, = {unpack_name}(b, p)")
+    code_source.add_line(f"p += {struct.size}")
     for target_variable, row in zip(targets, fixed_width_rows, strict=True):
         if row.kind in _CONVERTERS:
-            convert = source.bind(_CONVERTERS[row.kind], "convert")
-            source.line(f"{target}.{row.name} = {convert}({target_variable})")
+            converter_name = code_source.bind(_CONVERTERS[row.kind], "convert")
+            code_source.add_line(
+                f"{target_expression}.{row.name} = {converter_name}({target_variable})"
+            )
 
 
-def _emit_field(source: _DecoderSource, row: FieldRow, target: str, *, is_flexible: bool) -> None:
+def _emit_field(
+    code_source: _DecoderSource, row: FieldRow, target_expression: str, *, is_flexible: bool
+) -> None:
     """Adds lines for one field of variable size, or an array."""
     if row.kind == ENTITY and not row.array:
-        _emit_entity(source, row, target)
+        _emit_entity(code_source, row, target_expression)
         return
     has_wide_length = row.array or row.kind in ("bytes", "records")
     if is_flexible:
-        source.line("n = b[p]")
-        source.line("p += 1")
-        source.enter("if n > 127:")
-        source.enter("if b[p] < 128:")  # two bytes, the commonest length of more than one
-        source.line("n = n & 127 | b[p] << 7")
-        source.line("p += 1")
-        source.leave()
-        source.enter("else:")
-        source.line("n, p = uvarint(b, p - 1)")
-        source.leave()
-        source.leave()
-        source.line("n -= 1")
+        code_source.add_line("n = b[p]")
+        code_source.add_line("p += 1")
+        code_source.enter_block("if n > 127:")
+        code_source.enter_block(
+            "if b[p] < 128:"
+        )  # two bytes, the commonest length of more than one
+        code_source.add_line("n = n & 127 | b[p] << 7")
+        code_source.add_line("p += 1")
+        code_source.leave_blocks()
+        code_source.enter_block("else:")
+        code_source.add_line("n, p = uvarint(b, p - 1)")
+        code_source.leave_blocks()
+        code_source.leave_blocks()
+        code_source.add_line("n -= 1")
     else:
         struct_code, length_size = ("i", 4) if has_wide_length else ("h", 2)
-        source.line(f"n, = {source.bind(Struct('>' + struct_code).unpack_from, 'unpack')}(b, p)")
-        source.line(f"p += {length_size}")
-    source.enter("if n < 0:")
+        code_source.add_line(
+            f"n, = {code_source.bind(Struct('>' + struct_code).unpack_from, 'unpack')}(b, p)"
+        )
+        code_source.add_line(f"p += {length_size}")
+    code_source.enter_block("if n < 0:")
     if row.nullable:
-        source.line(f"{target} = None")
+        code_source.add_line(f"{target_expression} = None")
     else:
-        source.line(f"raise Fault('{row.name} may not be null', p)")
-    source.leave()
-    source.enter("else:")
+        code_source.add_line(f"raise Fault('{row.name} may not be null', p)")
+    code_source.leave_blocks()
+    code_source.enter_block("else:")
     if row.array:
-        _emit_array(source, row, target, is_flexible=is_flexible)
+        _emit_array(code_source, row, target_expression, is_flexible=is_flexible)
     else:
-        source.line("e = p + n")
-        source.enter("if e > end:")
-        source.line(f"raise Fault(f'{row.name} of {{n}} bytes ends after the frame', p)")
-        source.leave()
+        code_source.add_line("e = p + n")
+        code_source.enter_block("if e > end:")
+        code_source.add_line(f"raise Fault(f'{row.name} of {{n}} bytes ends after the frame', p)")
+        code_source.leave_blocks()
         value_expression = "b[p:e].decode('utf-8', 'replace')" if row.kind == "string" else "b[p:e]"
-        if row.kind == "records" and source.is_request:
+        if row.kind == "records" and code_source.is_request:
             value_expression += f" if n <= {COPIED_RECORDS_MAX} else memoryview(b)[p:e]"
-        source.line(f"{target} = {value_expression}")
-        source.line("p = e")
-    source.leave()
+        code_source.add_line(f"{target_expression} = {value_expression}")
+        code_source.add_line("p = e")
+    code_source.leave_blocks()
 
 
-def _emit_entity(source: _DecoderSource, row: FieldRow, target: str) -> None:
-    decoder_expression = source.reads(row.entity)
+def _emit_entity(code_source: _DecoderSource, row: FieldRow, target_expression: str) -> None:
+    decoder_expression = code_source.reads(row.entity)
     if not row.nullable:
-        source.line(f"{target}, p = {decoder_expression}(b, p, end)")
+        code_source.add_line(f"{target_expression}, p = {decoder_expression}(b, p, end)")
         return
     # A nullable struct has a byte before it: negative for null (KIP-893); 0 in a tagged field.
-    source.line("n = b[p]")
-    source.line("p += 1")
-    source.enter("if n > 127:" if row.tag is None else "if n == 0:")
-    source.line(f"{target} = None")
-    source.leave()
-    source.enter("else:")
-    source.line(f"{target}, p = {decoder_expression}(b, p, end)")
-    source.leave()
+    code_source.add_line("n = b[p]")
+    code_source.add_line("p += 1")
+    code_source.enter_block("if n > 127:" if row.tag is None else "if n == 0:")
+    code_source.add_line(f"{target_expression} = None")
+    code_source.leave_blocks()
+    code_source.enter_block("else:")
+    code_source.add_line(f"{target_expression}, p = {decoder_expression}(b, p, end)")
+    code_source.leave_blocks()
 
 
-def _emit_array(source: _DecoderSource, row: FieldRow, target: str, *, is_flexible: bool) -> None:
-    source.enter("if n > end - p:")
-    source.line(f"raise Fault(f'{row.name} claims {{n}} elements in {{end - p}} bytes', p)")
-    source.leave()
-    if source.kind is not _ReaderKind.PLAIN:
-        source.line(f"{source.bind(_count_elements, 'count')}(n, p)")
+def _emit_array(
+    code_source: _DecoderSource, row: FieldRow, target_expression: str, *, is_flexible: bool
+) -> None:
+    code_source.enter_block("if n > end - p:")
+    code_source.add_line(
+        f"raise Fault(f'{row.name} claims {{n}} elements in {{end - p}} bytes', p)"
+    )
+    code_source.leave_blocks()
+    if code_source.kind is not _ReaderKind.PLAIN:
+        code_source.add_line(f"{code_source.bind(_count_elements, 'count')}(n, p)")
     if _is_packed(row):
         struct_code, element_size = FIXED_WIDTH_CODES[row.kind]
-        source.line(f"{target} = unpack_from(f'>{{n}}{struct_code}', b, p)")
-        source.line(f"p += n * {element_size}")
+        code_source.add_line(f"{target_expression} = unpack_from(f'>{{n}}{struct_code}', b, p)")
+        code_source.add_line(f"p += n * {element_size}")
         return
-    if row.kind == ENTITY and source.kind is not _ReaderKind.STEPS:
+    if row.kind == ENTITY and code_source.kind is not _ReaderKind.STEPS:
         # Written out: a call for each element costs as much as a few of its fields.
-        element_variable = target.partition(".")[0] + "i"
-        source.line(f"{element_variable}s = []")
-        source.enter("for _ in range(n):")
-        _emit_message(source, describe(row.entity), element_variable)
-        source.line(f"{element_variable}s.append({element_variable})")
-        source.leave()
-        source.line(f"{target} = tuple({element_variable}s)")
+        element_variable = target_expression.partition(".")[0] + "i"
+        code_source.add_line(f"{element_variable}s = []")
+        code_source.enter_block("for _ in range(n):")
+        _emit_message(code_source, describe(row.entity), element_variable)
+        code_source.add_line(f"{element_variable}s.append({element_variable})")
+        code_source.leave_blocks()
+        code_source.add_line(f"{target_expression} = tuple({element_variable}s)")
         return
     if row.kind == ENTITY:
-        read = source.reads(row.entity)
+        reader_name = code_source.reads(row.entity)
     else:
-        element = _value_reader(source.kind, row.element, is_flexible=is_flexible)
-        read = source.bind(element, "read")
+        element_reader = _value_reader(code_source.kind, row.element, is_flexible=is_flexible)
+        reader_name = code_source.bind(element_reader, "read")
     # One element is the commonest number of all.
-    source.enter("if n == 1:")
-    source.line(f"item, p = {read}(b, p, end)")
-    source.line(f"{target} = (item,)")
-    source.leave()
-    source.enter("else:")
-    source.line("items = []")
-    has_steps = source.kind is _ReaderKind.STEPS
-    source.enter("for at in range(1, n + 1):" if has_steps else "for _ in range(n):")
-    source.line(f"item, p = {read}(b, p, end)")
-    source.line("items.append(item)")
+    code_source.enter_block("if n == 1:")
+    code_source.add_line(f"item, p = {reader_name}(b, p, end)")
+    code_source.add_line(f"{target_expression} = (item,)")
+    code_source.leave_blocks()
+    code_source.enter_block("else:")
+    code_source.add_line("items = []")
+    has_steps = code_source.kind is _ReaderKind.STEPS
+    code_source.enter_block("for at in range(1, n + 1):" if has_steps else "for _ in range(n):")
+    code_source.add_line(f"item, p = {reader_name}(b, p, end)")
+    code_source.add_line("items.append(item)")
     if has_steps:
-        source.enter(f"if not at % {STEP_ELEMENTS}:")
-        source.line(f"yield {STEP_ELEMENTS}")
-        source.leave()
-    source.leave()
+        code_source.enter_block(f"if not at % {STEP_ELEMENTS}:")
+        code_source.add_line(f"yield {STEP_ELEMENTS}")
+        code_source.leave_blocks()
+    code_source.leave_blocks()
     if has_steps:
-        source.line(f"yield n % {STEP_ELEMENTS}")
-    source.line(f"{target} = tuple(items)")
-    source.leave()
+        code_source.add_line(f"yield n % {STEP_ELEMENTS}")
+    code_source.add_line(f"{target_expression} = tuple(items)")
+    code_source.leave_blocks()
 
 
 def _value_reader(reader_kind: _ReaderKind, row: FieldRow, *, is_flexible: bool) -> Reader:
     """A decoder of a single value, for array elements and tagged fields; it has no steps."""
-    source = _DecoderSource(_ReaderKind.COUNTS if reader_kind is _ReaderKind.STEPS else reader_kind)
-    source.enter("def read(b, p, end):")
+    code_source = _DecoderSource(
+        _ReaderKind.COUNTS if reader_kind is _ReaderKind.STEPS else reader_kind
+    )
+    code_source.enter_block("def read(b, p, end):")
     if row.kind in FIXED_WIDTH_CODES and not row.array:
         struct_code, value_size = FIXED_WIDTH_CODES[row.kind]
-        source.line(f"v, = {source.bind(Struct('>' + struct_code).unpack_from, 'unpack')}(b, p)")
+        code_source.add_line(
+            f"v, = {code_source.bind(Struct('>' + struct_code).unpack_from, 'unpack')}(b, p)"
+        )
         if row.kind in _CONVERTERS:
-            source.line(f"v = {source.bind(_CONVERTERS[row.kind], 'convert')}(v)")
-        source.line(f"p += {value_size}")
+            code_source.add_line(f"v = {code_source.bind(_CONVERTERS[row.kind], 'convert')}(v)")
+        code_source.add_line(f"p += {value_size}")
     else:
-        _emit_field(source, row, "v", is_flexible=is_flexible)
-    source.line("return v, p")
-    read_value: Reader = source.function("read", origin=f"decoder of {row.name}")
+        _emit_field(code_source, row, "v", is_flexible=is_flexible)
+    code_source.add_line("return v, p")
+    read_value: Reader = code_source.compile_function("read", code_name=f"decoder of {row.name}")
     return read_value
 
 

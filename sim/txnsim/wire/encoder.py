@@ -42,10 +42,10 @@ _step_writers: dict[Any, StepWriter] = {}
 
 def writer(cls: Any) -> Writer:
     """The encoder of a message class."""
-    compiled = _writers.get(cls)
-    if compiled is None:
-        compiled = _writers[cls] = _compile_writer(describe(cls), has_steps=False)
-    return compiled
+    compiled_writer = _writers.get(cls)
+    if compiled_writer is None:
+        compiled_writer = _writers[cls] = _compile_writer(describe(cls), has_steps=False)
+    return compiled_writer
 
 
 def write_in_steps(message: Any, write_bytes: PutBytes) -> Generator[int, None, None]:
@@ -60,8 +60,8 @@ def write_in_steps(message: Any, write_bytes: PutBytes) -> Generator[int, None, 
 def _step_writer(cls: Any) -> StepWriter:
     step_writer = _step_writers.get(cls)
     if step_writer is None:
-        compiled = _compile_writer(describe(cls), has_steps=True)
-        step_writer = _step_writers[cls] = cast(StepWriter, compiled)
+        compiled_writer = _compile_writer(describe(cls), has_steps=True)
+        step_writer = _step_writers[cls] = cast(StepWriter, compiled_writer)
     return step_writer
 
 
@@ -89,34 +89,37 @@ def maker(cls: Any, on_dropped: Callable[[Any, dict[str, object]], None]) -> Cal
         cls: The message class.
         on_dropped: Called with the class and the values for which it has no field.
     """
-    rows = describe(cls)
-    source = CodeSource()
-    source.names |= {"Twin": twin_of(cls), "Cls": cls, "on_dropped": on_dropped}
-    field_rows = (*rows.plain, *rows.tagged)
-    parameters = [
-        row.name if row.default is REQUIRED else f"{row.name}={source.bind(row.default, 'default')}"
+    entity_rows = describe(cls)
+    code_source = CodeSource()
+    code_source.names |= {"Twin": twin_of(cls), "Cls": cls, "on_dropped": on_dropped}
+    field_rows = (*entity_rows.plain, *entity_rows.tagged)
+    parameter_texts = [
+        row.name
+        if row.default is REQUIRED
+        else f"{row.name}={code_source.bind(row.default, 'default')}"
         for row in field_rows
     ]
-    source.enter(
-        f"def make({', '.join(['*', *parameters, '**dropped'] if field_rows else ['**dropped'])}):"
-    )
-    source.line("o = Twin()")
+    keyword_only = ["*", *parameter_texts] if field_rows else []
+    code_source.enter_block(f"def make({', '.join([*keyword_only, '**dropped'])}):")
+    code_source.add_line("o = Twin()")
     for row in field_rows:
-        source.line(f"o.{row.name} = {row.name}")
-    source.enter("if dropped:")
-    source.line("on_dropped(Cls, dropped)")
-    source.leave()
-    source.line("o.__class__ = Cls")
-    source.line("return o")
-    make: Callable[..., Any] = source.function("make", origin=f"constructor of {cls.__name__}")
+        code_source.add_line(f"o.{row.name} = {row.name}")
+    code_source.enter_block("if dropped:")
+    code_source.add_line("on_dropped(Cls, dropped)")
+    code_source.leave_blocks()
+    code_source.add_line("o.__class__ = Cls")
+    code_source.add_line("return o")
+    make: Callable[..., Any] = code_source.compile_function(
+        "make", code_name=f"constructor of {cls.__name__}"
+    )
     return make
 
 
 class _FixedWidthRun:
     """Adjacent values of fixed size, packed together, with the lengths that follow them."""
 
-    def __init__(self, source: CodeSource) -> None:
-        self._source = source
+    def __init__(self, code_source: CodeSource) -> None:
+        self._source = code_source
         self._codes: list[str] = []
         self._values: list[str] = []
 
@@ -132,10 +135,10 @@ class _FixedWidthRun:
             return
         struct_codes = "".join(self._codes)
         if self._values:
-            pack = self._source.bind(Struct(">" + struct_codes).pack, "pack")
-            self._source.line(f"put({pack}({', '.join(self._values)}))")
+            pack_name = self._source.bind(Struct(">" + struct_codes).pack, "pack")
+            self._source.add_line(f"put({pack_name}({', '.join(self._values)}))")
         else:
-            self._source.line(f"put({bytes(len(struct_codes))!r})")
+            self._source.add_line(f"put({bytes(len(struct_codes))!r})")
         self._codes.clear()
         self._values.clear()
 
@@ -154,45 +157,51 @@ class _EncoderSource(CodeSource):
         return self.bind(writer(cls), "write")
 
 
-def _compile_writer(rows: EntityRows, *, has_steps: bool) -> Writer:
-    source = _new_source(has_steps=has_steps)
-    source.enter("def write(o, put):")
-    run = _FixedWidthRun(source)
-    for row in rows.plain:
-        _emit_field(source, run, row, f"o.{row.name}", is_flexible=rows.flexible)
-    if rows.tagged:
-        run.flush()
-        defaults = [source.bind(row.default, "default") for row in rows.tagged]
-        source.enter(
+def _compile_writer(entity_rows: EntityRows, *, has_steps: bool) -> Writer:
+    code_source = _new_source(has_steps=has_steps)
+    code_source.enter_block("def write(o, put):")
+    fixed_width_run = _FixedWidthRun(code_source)
+    for row in entity_rows.plain:
+        _emit_field(
+            code_source, fixed_width_run, row, f"o.{row.name}", is_flexible=entity_rows.flexible
+        )
+    if entity_rows.tagged:
+        fixed_width_run.flush()
+        default_expressions = [
+            code_source.bind(row.default, "default") for row in entity_rows.tagged
+        ]
+        code_source.enter_block(
             "if "
             + " and ".join(
                 f"(o.{row.name} is {default} or o.{row.name} == {default})"
-                for row, default in zip(rows.tagged, defaults, strict=True)
+                for row, default in zip(entity_rows.tagged, default_expressions, strict=True)
             )
             + ":"
         )
-        source.line("put(b'\\0')")
-        source.leave()
-        source.enter("else:")
-        source.line("tags = []")
-        for row, default in zip(rows.tagged, defaults, strict=True):
-            source.enter(f"if o.{row.name} != {default}:")
-            write_tag = source.bind(_value_writer(row, is_flexible=True), "write")
-            source.line(f"tags.append(({row.tag}, o.{row.name}, {write_tag}))")
-            source.leave()
-        source.line("put_tags(tags, put)")
-        source.leave()
-    elif rows.flexible:
-        run.add("x", None)
-    run.flush()
-    source.line("pass")
-    write_message: Writer = source.function("write", origin=f"encoder of {rows.cls.__name__}")
+        code_source.add_line("put(b'\\0')")
+        code_source.leave_blocks()
+        code_source.enter_block("else:")
+        code_source.add_line("tags = []")
+        for row, default in zip(entity_rows.tagged, default_expressions, strict=True):
+            code_source.enter_block(f"if o.{row.name} != {default}:")
+            write_tag = code_source.bind(_value_writer(row, is_flexible=True), "write")
+            code_source.add_line(f"tags.append(({row.tag}, o.{row.name}, {write_tag}))")
+            code_source.leave_blocks()
+        code_source.add_line("put_tags(tags, put)")
+        code_source.leave_blocks()
+    elif entity_rows.flexible:
+        fixed_width_run.add("x", None)
+    fixed_width_run.flush()
+    code_source.add_line("pass")
+    write_message: Writer = code_source.compile_function(
+        "write", code_name=f"encoder of {entity_rows.cls.__name__}"
+    )
     return write_message
 
 
 def _new_source(*, has_steps: bool = False) -> _EncoderSource:
-    source = _EncoderSource(has_steps=has_steps)
-    source.names |= {
+    code_source = _EncoderSource(has_steps=has_steps)
+    code_source.names |= {
         "SMALL": SMALL_VARINTS,
         "uvarint": uvarint,
         "put_tags": _put_tags,
@@ -202,12 +211,12 @@ def _new_source(*, has_steps: bool = False) -> _EncoderSource:
         "Batches": Batches,
         "pack_values": pack_values,
     }
-    return source
+    return code_source
 
 
 def _emit_field(
-    source: _EncoderSource,
-    run: _FixedWidthRun,
+    code_source: _EncoderSource,
+    fixed_width_run: _FixedWidthRun,
     row: FieldRow,
     value_expression: str,
     *,
@@ -216,111 +225,123 @@ def _emit_field(
     if row.kind in FIXED_WIDTH_CODES and not row.array:
         if row.kind in _CONVERTERS:
             value_expression = (
-                f"{source.bind(_CONVERTERS[row.kind], 'convert')}({value_expression})"
+                f"{code_source.bind(_CONVERTERS[row.kind], 'convert')}({value_expression})"
             )
-        run.add(FIXED_WIDTH_CODES[row.kind][0], value_expression)
+        fixed_width_run.add(FIXED_WIDTH_CODES[row.kind][0], value_expression)
     elif row.kind == ENTITY and not row.array:
-        _emit_entity(source, run, row, value_expression)
+        _emit_entity(code_source, fixed_width_run, row, value_expression)
     else:
-        _emit_sized(source, run, row, value_expression, is_flexible=is_flexible)
+        _emit_sized(code_source, fixed_width_run, row, value_expression, is_flexible=is_flexible)
 
 
 def _emit_entity(
-    source: _EncoderSource, run: _FixedWidthRun, row: FieldRow, value_expression: str
+    code_source: _EncoderSource,
+    fixed_width_run: _FixedWidthRun,
+    row: FieldRow,
+    value_expression: str,
 ) -> None:
-    encoder_expression = source.writes(row.entity)
+    encoder_expression = code_source.writes(row.entity)
     if row.nullable:
         # A nullable struct has a byte before it: 1, or -1 for null (KIP-893); 0 in a tagged field.
         null_marker = -1 if row.tag is None else 0
-        run.add("b", f"{null_marker} if {value_expression} is None else 1")
-        run.flush()
-        source.enter(f"if {value_expression} is not None:")
-        source.line(f"{encoder_expression}({value_expression}, put)")
-        source.leave()
+        fixed_width_run.add("b", f"{null_marker} if {value_expression} is None else 1")
+        fixed_width_run.flush()
+        code_source.enter_block(f"if {value_expression} is not None:")
+        code_source.add_line(f"{encoder_expression}({value_expression}, put)")
+        code_source.leave_blocks()
     else:
-        run.flush()
-        source.line(f"{encoder_expression}({value_expression}, put)")
+        fixed_width_run.flush()
+        code_source.add_line(f"{encoder_expression}({value_expression}, put)")
 
 
 def _emit_sized(
-    source: _EncoderSource, run: _FixedWidthRun, row: FieldRow, value: str, *, is_flexible: bool
+    code_source: _EncoderSource,
+    fixed_width_run: _FixedWidthRun,
+    row: FieldRow,
+    value_expression: str,
+    *,
+    is_flexible: bool,
 ) -> None:
     """Adds lines for strings, bytes and arrays: a length, then the content."""
     variable = f"v_{row.name}"
     if row.kind == "string" and not row.array:
-        encoded = f"{value}.encode()"
+        encoded_expression = f"{value_expression}.encode()"
         if row.nullable:
-            encoded = f"None if {value} is None else {encoded}"
-        source.line(f"{variable} = {encoded}")
+            encoded_expression = f"None if {value_expression} is None else {encoded_expression}"
+        code_source.add_line(f"{variable} = {encoded_expression}")
     else:
-        source.line(f"{variable} = {value}")
+        code_source.add_line(f"{variable} = {value_expression}")
     if is_flexible:
-        run.flush()
+        fixed_width_run.flush()
         length_expression = f"len({variable}) + 1"
         if row.nullable:
             length_expression = f"0 if {variable} is None else {length_expression}"
-        source.line(f"n = {length_expression}")
-        source.line(f"put(SMALL[n] if n < {len(SMALL_VARINTS)} else uvarint(n))")
+        code_source.add_line(f"n = {length_expression}")
+        code_source.add_line(f"put(SMALL[n] if n < {len(SMALL_VARINTS)} else uvarint(n))")
     else:
         length_expression = f"len({variable})"
         if row.nullable:
             length_expression = f"-1 if {variable} is None else {length_expression}"
-        run.add("i" if row.array or row.kind in ("bytes", "records") else "h", length_expression)
-        run.flush()
+        fixed_width_run.add(
+            "i" if row.array or row.kind in ("bytes", "records") else "h", length_expression
+        )
+        fixed_width_run.flush()
     if not row.array:
-        source.enter(f"if {variable}:")
+        code_source.enter_block(f"if {variable}:")
         if row.kind == "records":
-            source.enter(f"if {variable}.__class__ is Batches:")
-            source.line(f"put_all({variable}.pieces, put)")
-            source.leave()
-            source.enter("else:")
-        source.line(f"put({variable})")
-        source.leave(2 if row.kind == "records" else 1)
+            code_source.enter_block(f"if {variable}.__class__ is Batches:")
+            code_source.add_line(f"put_all({variable}.pieces, put)")
+            code_source.leave_blocks()
+            code_source.enter_block("else:")
+        code_source.add_line(f"put({variable})")
+        code_source.leave_blocks(2 if row.kind == "records" else 1)
         return
-    source.enter(f"if {variable}:")
+    code_source.enter_block(f"if {variable}:")
     if _is_packed(row):
-        code = FIXED_WIDTH_CODES[row.kind][0]
-        source.line(f"put(pack_values(f'>{{len({variable})}}{code}', *{variable}))")
-        source.leave()
+        format_letter = FIXED_WIDTH_CODES[row.kind][0]
+        code_source.add_line(
+            f"put(pack_values(f'>{{len({variable})}}{format_letter}', *{variable}))"
+        )
+        code_source.leave_blocks()
         return
     if row.kind == ENTITY:
-        encoder = source.writes(row.entity)
+        encoder = code_source.writes(row.entity)
     else:
-        encoder = source.bind(_value_writer(row.element, is_flexible=is_flexible), "write")
-    if source.has_steps and row.kind != ENTITY:
-        source.enter(f"for first in range(0, len({variable}), {STEP_STRINGS}):")
-        source.enter(f"for item in {variable}[first : first + {STEP_STRINGS}]:")
-        source.line(f"{encoder}(item, put)")
-        source.leave()
-        source.line(f"yield {STEP_ELEMENTS}")
-        source.leave(2)
+        encoder = code_source.bind(_value_writer(row.element, is_flexible=is_flexible), "write")
+    if code_source.has_steps and row.kind != ENTITY:
+        code_source.enter_block(f"for first in range(0, len({variable}), {STEP_STRINGS}):")
+        code_source.enter_block(f"for item in {variable}[first : first + {STEP_STRINGS}]:")
+        code_source.add_line(f"{encoder}(item, put)")
+        code_source.leave_blocks()
+        code_source.add_line(f"yield {STEP_ELEMENTS}")
+        code_source.leave_blocks(2)
         return
-    if source.has_steps:
-        source.enter(f"if has_repeats({variable}):")
-        source.line(f"yield from write_repeats({variable}, put)")
-        source.leave()
-        source.enter("else:")
-        source.enter(f"for at, item in enumerate({variable}, 1):")
-        source.line(f"{encoder}(item, put)")
-        source.enter(f"if not at % {STEP_ELEMENTS}:")
-        source.line(f"yield {STEP_ELEMENTS}")
-        source.leave(2)
-        source.line(f"yield len({variable}) % {STEP_ELEMENTS}")
-        source.leave(2)
+    if code_source.has_steps:
+        code_source.enter_block(f"if has_repeats({variable}):")
+        code_source.add_line(f"yield from write_repeats({variable}, put)")
+        code_source.leave_blocks()
+        code_source.enter_block("else:")
+        code_source.enter_block(f"for at, item in enumerate({variable}, 1):")
+        code_source.add_line(f"{encoder}(item, put)")
+        code_source.enter_block(f"if not at % {STEP_ELEMENTS}:")
+        code_source.add_line(f"yield {STEP_ELEMENTS}")
+        code_source.leave_blocks(2)
+        code_source.add_line(f"yield len({variable}) % {STEP_ELEMENTS}")
+        code_source.leave_blocks(2)
         return
-    source.enter(f"for item in {variable}:")
-    source.line(f"{encoder}(item, put)")
-    source.leave(2)
+    code_source.enter_block(f"for item in {variable}:")
+    code_source.add_line(f"{encoder}(item, put)")
+    code_source.leave_blocks(2)
 
 
 def _value_writer(row: FieldRow, *, is_flexible: bool) -> Writer:
     """An encoder of a single value, for array elements and tagged fields."""
-    source = _new_source()
-    source.enter("def write(o, put):")
-    run = _FixedWidthRun(source)
-    _emit_field(source, run, row, "o", is_flexible=is_flexible)
-    run.flush()
-    write_value: Writer = source.function("write", origin=f"encoder of {row.name}")
+    code_source = _new_source()
+    code_source.enter_block("def write(o, put):")
+    fixed_width_run = _FixedWidthRun(code_source)
+    _emit_field(code_source, fixed_width_run, row, "o", is_flexible=is_flexible)
+    fixed_width_run.flush()
+    write_value: Writer = code_source.compile_function("write", code_name=f"encoder of {row.name}")
     return write_value
 
 

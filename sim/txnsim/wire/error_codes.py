@@ -48,33 +48,35 @@ def position_of_error(cls: Any) -> int | None:
 
 
 def _compile_teller(cls: Any) -> ErrorTeller | None:
-    source = CodeSource()
-    source.enter("def tell_errors(o, tell):")
-    if not _emit_error_lines(source, cls, "o"):
+    code_source = CodeSource()
+    code_source.enter_block("def tell_errors(o, tell):")
+    if not _emit_error_lines(code_source, cls, "o"):
         return None
-    error_teller: ErrorTeller = source.function("tell_errors", origin=f"errors of {cls.__name__}")
+    error_teller: ErrorTeller = code_source.compile_function(
+        "tell_errors", code_name=f"errors of {cls.__name__}"
+    )
     return error_teller
 
 
-def _emit_error_lines(source: CodeSource, cls: Any, message_variable: str) -> bool:
+def _emit_error_lines(code_source: CodeSource, cls: Any, message_variable: str) -> bool:
     """Add the lines that find the error codes of ``message_variable``; returns whether there can be
     any. Loops are nested: calling a function for each element would take longer than finding its
     error code.
     """
-    rows = describe(cls)
+    entity_rows = describe(cls)
     has_errors = False
-    for row in (*rows.plain, *rows.tagged):
+    for row in (*entity_rows.plain, *entity_rows.tagged):
         field_expression = f"{message_variable}.{row.name}"
         if row.kind == ERROR_CODE and not row.array:
-            source.line(f"if (error := {field_expression}): tell(error)")
+            code_source.add_line(f"if (error := {field_expression}): tell(error)")
         elif row.kind == ENTITY and errors_of(row.entity) is not None:
             row_variable = f"{message_variable}_{row.name}"
             rows_expression = field_expression if row.array else f"({field_expression},)"
-            source.enter(f"for {row_variable} in {rows_expression} or ():")
-            source.enter(f"if {row_variable} is not None:")
-            _emit_error_lines(source, row.entity, row_variable)
-            source.leave()
-            source.leave()
+            code_source.enter_block(f"for {row_variable} in {rows_expression} or ():")
+            code_source.enter_block(f"if {row_variable} is not None:")
+            _emit_error_lines(code_source, row.entity, row_variable)
+            code_source.leave_blocks()
+            code_source.leave_blocks()
         else:
             continue
         has_errors = True

@@ -68,8 +68,8 @@ def _refuse_unknown_fields(
 def _entities_by_field(classes: tuple[Any, ...]) -> dict[str, tuple[Any, ...]]:
     entities_by_field: dict[str, tuple[Any, ...]] = {}
     for cls in classes:
-        rows = _cached_rows(cls)
-        for field_row in (*rows.plain, *rows.tagged):
+        entity_rows = _cached_rows(cls)
+        for field_row in (*entity_rows.plain, *entity_rows.tagged):
             entity = (field_row.entity,) if field_row.kind == ENTITY else ()
             entities_by_field[field_row.name] = entities_by_field.get(field_row.name, ()) + entity
     return entities_by_field

@@ -52,15 +52,19 @@ def newest_delta_ms(records: Bytes, position: int, count: int) -> int | None:
     Raises:
         CorruptBatchError: A varint is too long.
     """
-    walked = walk(records, position, count)
-    if walked is not None and walked.records_left:
+    walk_progress = walk(records, position, count)
+    if walk_progress is not None and walk_progress.records_left:
         steps = walk_in_steps(records, position, count)
         try:
             while True:
                 next(steps)
         except StopIteration as end:
-            walked = end.value
-    return walked.newest_delta if walked is not None and walked.position == len(records) else None
+            walk_progress = end.value
+    return (
+        walk_progress.newest_delta
+        if walk_progress is not None and walk_progress.position == len(records)
+        else None
+    )
 
 
 def walk_in_steps(
@@ -74,15 +78,17 @@ def walk_in_steps(
     newest_delta, records_left = NO_DELTA, count
     while records_left > 0:
         piece_count = min(records_left, WALK_PIECES)
-        walked = walk(records, position, piece_count, newest_delta)
-        if walked is None:
+        walk_progress = walk(records, position, piece_count, newest_delta)
+        if walk_progress is None:
             return None
-        newest_delta, position = walked.newest_delta, walked.position
-        records_left -= piece_count - walked.records_left
-        yield piece_count - walked.records_left + walked.header_count
-        if walked.records_left:
-            position = yield from _behind_many_headers(records, position, walked.broken_off_end)
-            if position != walked.broken_off_end:
+        newest_delta, position = walk_progress.newest_delta, walk_progress.position
+        records_left -= piece_count - walk_progress.records_left
+        yield piece_count - walk_progress.records_left + walk_progress.header_count
+        if walk_progress.records_left:
+            position = yield from _behind_many_headers(
+                records, position, walk_progress.broken_off_end
+            )
+            if position != walk_progress.broken_off_end:
                 return None
             records_left -= 1
     return WalkProgress(newest_delta, position)
@@ -167,12 +173,16 @@ def walk(records: Bytes, index: int, count: int, delta_max: int = NO_DELTA) -> W
             if not records[index]:
                 index += 1
             else:
-                headers, start = _read_size(records, index)
-                if (headers_left := headers_left - headers) < 0:
+                header_count, start = _read_size(records, index)
+                if (headers_left := headers_left - header_count) < 0:
                     return WalkProgress(
-                        delta_max, index, WALK_PIECES - headers_left - headers, unread_count, end
+                        delta_max,
+                        index,
+                        WALK_PIECES - headers_left - header_count,
+                        unread_count,
+                        end,
                     )
-                index = _behind_headers(records, start, headers) if headers >= 0 else -1
+                index = _behind_headers(records, start, header_count) if header_count >= 0 else -1
             if index != end:
                 return None
     except IndexError:

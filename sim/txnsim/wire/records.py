@@ -353,14 +353,14 @@ def read_signed(payload: bytes | memoryview, position: int, bytes_max: int) -> t
     byte = payload[position]
     position += 1
     number = byte & 0x7F
-    shift = 7
+    shift_bits = 7
     while byte > 0x7F:
-        if shift >= bytes_max * 7:
+        if shift_bits >= bytes_max * 7:
             raise CorruptBatchError(
                 f"varint before byte {position} has more than {bytes_max} bytes"
             )
         byte = payload[position]
         position += 1
-        number |= (byte & 0x7F) << shift
-        shift += 7
+        number |= (byte & 0x7F) << shift_bits
+        shift_bits += 7
     return (number >> 1) ^ -(number & 1), position

@@ -47,10 +47,10 @@ def load_schema(
     if own_module is not None:
         return importlib.import_module(own_module)
     api_name = APIS[api_key][0]
-    package = kio_package_of(api_name)
-    if api_version not in schema_name_map.get(package, ()):
+    package_name = kio_package_of(api_name)
+    if api_version not in schema_name_map.get(package_name, ()):
         raise UnsupportedRequestError(f"{api_name} has no version {api_version}")
-    return importlib.import_module(f"kio.schema.{package}.v{api_version}.{part}")
+    return importlib.import_module(f"kio.schema.{package_name}.v{api_version}.{part}")
 
 
 def versions(api_key: int) -> tuple[int, ...]:
@@ -74,7 +74,7 @@ def version_range(api_key: int) -> tuple[int, int]:
 def kio_package_of(api_name: str) -> str:
     """Name of kio's package for an API: ``EndTxn`` -> ``end_txn``."""
     return "".join(
-        "_" + letter.lower() if letter.isupper() else letter for letter in api_name
+        "_" + character.lower() if character.isupper() else character for character in api_name
     ).removeprefix("_")
 
 

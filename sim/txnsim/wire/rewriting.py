@@ -49,9 +49,9 @@ def response_field_kinds(api_key: int) -> Mapping[str, str]:
 
 
 def _field_kinds(cls: Any) -> Iterator[tuple[str, str]]:
-    for field_name, hint in typing.get_type_hints(cls).items():
+    for field_name, type_hint in typing.get_type_hints(cls).items():
         field_kind = OTHER_FIELD
-        for alternative in _union_alternatives(hint):
+        for alternative in _union_alternatives(type_hint):
             if typing.get_origin(alternative) is tuple:
                 field_kind = LIST_FIELD
                 for element_class in typing.get_args(alternative):
@@ -67,10 +67,10 @@ def _field_kinds(cls: Any) -> Iterator[tuple[str, str]]:
             yield field_name, field_kind
 
 
-def _union_alternatives(hint: Any) -> tuple[Any, ...]:
-    if isinstance(hint, UnionType) or typing.get_origin(hint) is typing.Union:
-        return typing.get_args(hint)
-    return (hint,)
+def _union_alternatives(type_hint: Any) -> tuple[Any, ...]:
+    if isinstance(type_hint, UnionType) or typing.get_origin(type_hint) is typing.Union:
+        return typing.get_args(type_hint)
+    return (type_hint,)
 
 
 def rewrite_field(message: Any, field_name: str, change: ValueChange) -> Any:
@@ -140,8 +140,8 @@ def _misfit_of_row(row_class: Any, new_values: ListElement) -> str | None:
 def _message_classes(cls: Any) -> Iterator[Any]:
     """Yield a message class, and the classes of its fields."""
     yield cls
-    for hint in typing.get_type_hints(cls).values():
-        for alternative in _union_alternatives(hint):
+    for type_hint in typing.get_type_hints(cls).values():
+        for alternative in _union_alternatives(type_hint):
             for nested_class in (alternative, *typing.get_args(alternative)):
                 if is_dataclass(nested_class):
                     yield from _message_classes(nested_class)

@@ -830,7 +830,7 @@ class OldProtocolProducer(msgspec.Struct, kw_only=True):
         partition_metadata = await self.cluster.leader(partition)
         request = requests.produce(
             {partition: batch},
-            topic_ids={},
+            id_by_topic={},
             transactional_id=self.transactional_id,
             accepted_versions=PRODUCE_VERSIONS,
         )

@@ -54,7 +54,7 @@ class FaultProxy:
             tracer=environment.tracer,
             tasks=environment.tasks,
             rng=environment.rng,
-            refuses=lambda rule: meanings.refusal(rule, has_peers=bool(options.peers)),
+            refusal_of=lambda rule: meanings.refusal(rule, has_peers=bool(options.peers)),
         )
         self.cluster_id: str | None = None
         self._looked_up_ms: int | None = None

@@ -141,7 +141,7 @@ class _HangingStory:
         ).init_transactions()
 
     async def _begin_transaction(self, identity: ProducerIdAndEpoch) -> None:
-        with self._client.trace.call("begin", id=self._transactional_id):
+        with self._client.trace.trace_call("begin", id=self._transactional_id):
             add_request = TxnRequests(
                 self._transactional_id, **msgspec.structs.asdict(identity)
             ).add_partitions(partitions=(HANGING_PARTITION,))
@@ -161,11 +161,11 @@ class _HangingStory:
         )
         produce_request = requests.produce(
             {HANGING_PARTITION: batch},
-            topic_ids={},
+            id_by_topic={},
             transactional_id=self._transactional_id,
             accepted_versions=_OLD_PROTOCOL.produce_versions,
         )
-        with self._client.trace.call("send", tp=str(HANGING_PARTITION), records=["late"]):
+        with self._client.trace.trace_call("send", tp=str(HANGING_PARTITION), records=["late"]):
             partition_metadata = await self._client.leader(HANGING_PARTITION)
             # On its own connection: while it is held, the connection is blocked.
             await self._client.ask(partition_metadata.leader_id, produce_request, lane="late")
@@ -173,15 +173,15 @@ class _HangingStory:
     async def _append(self, other_client: Cluster) -> None:
         now_ms = other_client.clock.now_ms()
         batch = build_batch([Record(value=b"paid")], timestamp_ms=now_ms)
-        with other_client.trace.call("send", tp=str(HANGING_PARTITION), records=["paid"]):
+        with other_client.trace.trace_call("send", tp=str(HANGING_PARTITION), records=["paid"]):
             partition_metadata = await other_client.leader(HANGING_PARTITION)
             await other_client.ask(
                 partition_metadata.leader_id,
-                requests.produce({HANGING_PARTITION: batch}, topic_ids={}),
+                requests.produce({HANGING_PARTITION: batch}, id_by_topic={}),
             )
 
     async def _read_partition(self, reading_client: Cluster) -> None:
-        with reading_client.trace.call(
+        with reading_client.trace.trace_call(
             "read", tp=str(HANGING_PARTITION), isolation="read_committed"
         ):
             await fetch(
@@ -196,7 +196,7 @@ class _HangingStory:
         end_request = TxnRequests(self._transactional_id, **msgspec.structs.asdict(identity)).end(
             committed=False, accepted_versions=_OLD_PROTOCOL.end_versions
         )
-        with self._client.trace.call("abort", id=self._transactional_id):
+        with self._client.trace.trace_call("abort", id=self._transactional_id):
             answer = await self._client.ask(
                 await self._client.coordinator(self._transactional_id), end_request
             )

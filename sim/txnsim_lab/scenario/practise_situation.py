@@ -101,7 +101,7 @@ async def _late_produce(client: Cluster, partition: TopicPartition, *, timestamp
     )
     produce_request = requests.produce(
         {partition: batch},
-        topic_ids={},
+        id_by_topic={},
         transactional_id="billing",
         accepted_versions=_OLD_PRODUCE_VERSIONS,
     )

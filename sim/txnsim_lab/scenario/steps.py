@@ -173,7 +173,7 @@ async def make_call(
     actor_declaration = running_story.scenario.cast.get(call.who)
     client = (None if actor_declaration is None else actor_declaration.client_id) or call.who
     trace = ClientTrace(running_story.environment.tracer, client)
-    with trace.call(
+    with trace.trace_call(
         call.do,
         tp=None if call.partition is None else str(call.partition),
         tps=[str(partition) for partition in call.partitions] if call.partitions else None,

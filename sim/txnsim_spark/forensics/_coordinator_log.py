@@ -166,7 +166,7 @@ def _records_in(
         Path(segment.path),
         on_torn=torn_tails.append,
         checks_crc=segment.is_recovered,
-        on_old=ignore_problem,
+        note_old_message=ignore_problem,
     )
     for stored_batch in stored_batches:
         batch_place = f"{segment.path}, offset {stored_batch.header.base_offset}"

@@ -127,7 +127,7 @@ def _stored_batches(replica_state: ReplicaState, on_problem: OnProblem) -> Itera
         torn_tails: list[TornTail] = []
         try:
             yield from read_log_file(
-                Path(segment.path), on_torn=torn_tails.append, on_old=ignore_problem
+                Path(segment.path), on_torn=torn_tails.append, note_old_message=ignore_problem
             )
         except OSError as error:
             on_problem(f"{segment.path}: {error.strerror or error}; passed by")

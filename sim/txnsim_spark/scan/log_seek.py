@@ -108,7 +108,10 @@ def _tail_past_old_messages(
     old_offsets: list[int] = []
     torn_tails: list[TornTail] = []
     batches = read_log_file(
-        Path(segment.path), on_torn=torn_tails.append, checks_crc=False, on_old=old_offsets.append
+        Path(segment.path),
+        on_torn=torn_tails.append,
+        checks_crc=False,
+        note_old_message=old_offsets.append,
     )
     last_offset = -1
     for stored_batch in batches:

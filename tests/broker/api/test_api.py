@@ -44,7 +44,7 @@ from txnsim.api._leaders import CurrentLeaders
 from txnsim.api._topics import by_topic
 from txnsim.api.kip_text.table import KIP_TEXT
 from txnsim.api.memory_limit import BELOW, LOOK_MS, MemoryMark
-from txnsim.api.parsing import SMALL_BYTES, encoded_with_breaks, join_pieces, parsed_with_breaks
+from txnsim.api.parsing import SMALL_BYTES, encode_with_breaks, join_pieces, parse_with_breaks
 from txnsim.api.registry import (
     ACCEPTED,
     ADVERTISED,
@@ -119,7 +119,7 @@ async def read_slowly(
     frame_bytes: bytes, slow_pace: Pace, apis: ApiTable = SHIPPED
 ) -> dict[str, Any]:
     return msgspec.structs.asdict(
-        await parsed_with_breaks(frame_bytes, Origin(apis), NO_BROKER, slow_pace)
+        await parse_with_breaks(frame_bytes, Origin(apis), NO_BROKER, slow_pace)
     )
 
 
@@ -195,9 +195,7 @@ async def test_a_large_reply_has_the_same_bytes_with_breaks(*, is_nested: bool) 
     reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
     slow_pace = pace()
     gone_over: list[Any] = []
-    encoded_pieces = await encoded_with_breaks(
-        reply, slow_pace, gone_over.append, max_bytes=1 << 20
-    )
+    encoded_pieces = await encode_with_breaks(reply, slow_pace, gone_over.append, max_bytes=1 << 20)
     assert b"".join(encoded_pieces) == codec.encode_body(reply)
     assert slow_pace.has_rested
     assert gone_over == [reply]
@@ -211,7 +209,7 @@ async def test_what_is_there_again_is_encoded_once_and_has_the_same_bytes() -> N
     reply = dataclasses.replace(
         message, topics=(first_topic, second_topic, first_topic, first_topic, second_topic)
     )
-    encoded_pieces = await encoded_with_breaks(reply, pace(), id, max_bytes=1 << 20)
+    encoded_pieces = await encode_with_breaks(reply, pace(), id, max_bytes=1 << 20)
     assert b"".join(encoded_pieces) == codec.encode_body(reply)
     assert max(Counter(map(id, encoded_pieces)).values()) == 3
 
@@ -223,7 +221,7 @@ async def test_an_answer_that_is_too_large_is_given_up_while_it_grows(repeat_cou
     reply = dataclasses.replace(reply, topics=reply.topics * repeat_count)
     gone_over: list[Any] = []
     with pytest.raises(AnswerTooLargeError):
-        await encoded_with_breaks(reply, pace(), gone_over.append, max_bytes=20_000)
+        await encode_with_breaks(reply, pace(), gone_over.append, max_bytes=20_000)
     assert gone_over == []
 
 
@@ -233,7 +231,7 @@ async def test_nobody_is_left_who_waits_for_an_answer() -> None:
     slow_pace = pace()
     slow_pace.is_wanted = lambda: False
     with pytest.raises(WorkIsOverError):
-        await encoded_with_breaks(reply, slow_pace, id, max_bytes=1 << 20)
+        await encode_with_breaks(reply, slow_pace, id, max_bytes=1 << 20)
 
 
 async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> None:
@@ -257,7 +255,7 @@ async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> N
     topic = schema.TopicProduceResponse(name="t", partition_responses=(partition,))
     reply = codec.build(codec.response_class(0, 9), responses=(topic,), throttle_time=0)
     slow_pace = pace()
-    encoded_pieces = await encoded_with_breaks(reply, slow_pace, id, max_bytes=1 << 24)
+    encoded_pieces = await encode_with_breaks(reply, slow_pace, id, max_bytes=1 << 24)
     assert slow_pace.has_rested
     assert len(encoded_pieces) < 200
     read = codec.read_response(0, 9, bytes(5) + b"".join(encoded_pieces))[1]

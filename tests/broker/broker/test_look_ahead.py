@@ -35,7 +35,7 @@ async def _turns_while(tasks: LoopTasks, batches: list[bytes]) -> int:
     other_turns = asyncio.get_running_loop().create_task(count_turns())
     for batch in batches:
         header = read_batch_header(batch, 0)
-        assert await look.newest(header, batch) == newest_timestamp(header, batch)
+        assert await look.find_newest_timestamp(header, batch) == newest_timestamp(header, batch)
         look.leave()
     other_turns.cancel()
     return turn_count
@@ -81,9 +81,9 @@ async def test_unpacked_records_stay_until_it_leaves() -> None:
     batch, other_batch = (_compressed_batch(ZSTD, count, size=100_000) for count in (10, 20))
     header = read_batch_header(batch)
     look, next_look = LookAhead(tasks), LookAhead(tasks)
-    await look.newest(header, batch)
+    await look.find_newest_timestamp(header, batch)
     task = asyncio.get_running_loop().create_task(
-        next_look.newest(read_batch_header(other_batch), other_batch)
+        next_look.find_newest_timestamp(read_batch_header(other_batch), other_batch)
     )
     held_payload = look.payload
     assert held_payload is not None
@@ -103,6 +103,6 @@ async def test_heavy_is_what_was_more_than_a_slice() -> None:
         (_compressed_batch(NONE, 10 * WALK_PIECES), True),
         (_compressed_batch(ZSTD, 3), False),
     ):
-        await look.newest(read_batch_header(batch, 0), batch)
+        await look.find_newest_timestamp(read_batch_header(batch, 0), batch)
         look.leave()
         assert look.was_heavy is is_heavy

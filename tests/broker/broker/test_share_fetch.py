@@ -195,11 +195,11 @@ async def test_a_closed_connection_gives_back_what_its_member_holds(
     other_member = second_member(member)
     assert await member.get() == "0-0:1"
     assert await other_member.get(wait=0) == ""
-    member.link.closed()
+    member.link.note_closed()
     await asyncio.sleep(0.1)
     assert await other_member.get() == "0-0:2"
     assert len(shares_of(member)) == 1
-    other_member.link.closed()
+    other_member.link.note_closed()
     assert len(shares_of(member)) == 0
 
 
@@ -219,15 +219,15 @@ async def test_a_member_that_returns_while_its_old_session_is_released_gets_all_
     await asyncio.sleep(1)
     assert with_records(await member.fetch(partitions=partitions, epoch=0)) == [0, 1_099]
     last_share = shares_of(member).find(member.key(1_099))
-    member.link.closed()
+    member.link.note_closed()
     returning_member = second_member(member, member.name)
-    member.api.broker.share_fetching.begins(_key(returning_member))
+    member.api.broker.share_fetching.begin_session(_key(returning_member))
     assert last_share.release(member.name, shares_of(member).settings_of("g")) is None, "not yet"
     await returning_member.fetch(partitions=partitions)
     await asyncio.sleep(1)
     assert shares_of(member).find(member.key(1_099)) is last_share
     assert sorted(with_records(await returning_member.fetch())) == [0, 1_099]
-    returning_member.link.closed()
+    returning_member.link.note_closed()
     await asyncio.sleep(1)
     assert len(shares_of(member)) == 0
 

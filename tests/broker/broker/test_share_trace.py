@@ -50,7 +50,7 @@ async def test_each_move_is_told_with_where_the_share_partition_stands_then(
     cluster.advance(LOCK_MS)
     await asyncio.sleep(0.1)
     assert await member.get() == "0-0:2 2-2:2"
-    member.link.closed()
+    member.link.note_closed()
     await asyncio.sleep(0.1)
     m1 = {"member": "m1"}
     back = {"batches": ["2-2:available:1"]}

@@ -494,9 +494,9 @@ async def test_a_question_without_a_coordinator_is_answered_in_the_trace(
 async def test_brief_has_the_refusal_alone_with_all_that_it_was_about(leader: Leader) -> None:
     leader.tracer.level = TraceLevel.BRIEF
     request = leader.tracer.emit("note", "broker/1")
-    cause_before = leader.tracer.caused_by(request)
+    cause_before = leader.tracer.set_cause(request)
     verification = leader.ask(operation=ADD)
-    leader.tracer.caused_by(cause_before)
+    leader.tracer.set_cause(cause_before)
     leader.clock.pass_ms(3)
     reply(leader.sent[0], tx=E.invalid_txn_state)
     await verification

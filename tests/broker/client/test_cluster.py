@@ -398,7 +398,9 @@ def test_an_abortable_error_leaves_only_abort_and_bumps_in_the_old_protocol(
     transaction_version: int, bumps_epoch: bool
 ) -> None:
     session = in_transaction(transaction_version)
-    raised_error = session.abortable(ClientError("lost", error=ErrorCode.request_timed_out))
+    raised_error = session.enter_abortable_error(
+        ClientError("lost", error=ErrorCode.request_timed_out)
+    )
     assert isinstance(raised_error, AbortableError)
     assert raised_error.error == ErrorCode.request_timed_out
     for refused_call in (session.begin, lambda: session.touch(P0)):
@@ -414,17 +416,17 @@ def test_an_abortable_error_leaves_only_abort_and_bumps_in_the_old_protocol(
 
 def test_an_abortable_error_is_fatal_where_the_epoch_cannot_be_bumped() -> None:
     session = in_transaction(1, can_bump=False)
-    assert isinstance(session.abortable(ClientError("lost")), FatalError)
+    assert isinstance(session.enter_abortable_error(ClientError("lost")), FatalError)
 
 
 def test_a_fatal_error_stays_and_keeps_its_first_reason() -> None:
     session = in_transaction(2)
     fenced_error = ClientError("fenced", error=ErrorCode.producer_fenced)
-    assert isinstance(session.fatal(fenced_error), FatalError)
-    later_error = session.abortable(ClientError("later"))
+    assert isinstance(session.enter_fatal_error(fenced_error), FatalError)
+    later_error = session.enter_abortable_error(ClientError("later"))
     assert isinstance(later_error, FatalError)
     assert str(later_error) == "fenced"
-    assert str(session.fatal(ClientError("again"))) == "fenced"
+    assert str(session.enter_fatal_error(ClientError("again"))) == "fenced"
     for refused_call in (session.begin, lambda: session.touch(P0), session.raise_error):
         with pytest.raises(FatalError, match="fenced"):
             refused_call()

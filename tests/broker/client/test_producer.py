@@ -520,14 +520,14 @@ def record(record_value: bytes | None) -> ConsumedRecord:
 
 def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
     tracer, trace = client_tracer()
-    tracer.caused_by(tracer.emit("note", "x"))
-    with trace.call("commit", id="app", group=None) as call:
+    tracer.set_cause(tracer.emit("note", "x"))
+    with trace.trace_call("commit", id="app", group=None) as call:
         assert call is ClientTrace.current_call()
-        sent_event = trace.sent(LINE, "broker/1", 26, 5, 9, 80)
+        sent_event = trace.trace_sent(LINE, "broker/1", 26, 5, 9, 80)
         assert tracer.take((LINE, 9, False)) == sent_event
         answer = tracer.emit("msg.send", "broker/1")
         tracer.post((LINE, 9, True), answer)
-        trace.received(LINE, "broker/1", 26, 5, 9, 20, sent_event=sent_event, call=call)
+        trace.trace_received(LINE, "broker/1", 26, 5, 9, 20, sent_event=sent_event, call=call)
         trace.trace_delivery(T_0, [record(b"v" * 200), record(None)])
     _, call_event, request, answer_event, receive_event, *delivery_events, result = tracer.events()
     assert (call_event.k, call_event.p, data(call_event)) == (
@@ -552,16 +552,16 @@ def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
 
 def test_at_brief_the_broker_stands_for_the_messages() -> None:
     tracer, trace = client_tracer(TraceLevel.BRIEF)
-    with trace.call("commit") as call:
+    with trace.trace_call("commit") as call:
         assert call is not None
-        assert trace.sent(LINE, "broker/1", 26, 5, 9, 80) == call.event
-        trace.received(LINE, "broker/1", 26, 5, 9, 20, sent_event=call.event, call=call)
+        assert trace.trace_sent(LINE, "broker/1", 26, 5, 9, 80) == call.event
+        trace.trace_received(LINE, "broker/1", 26, 5, 9, 20, sent_event=call.event, call=call)
     assert [event.k for event in tracer.events()] == ["client.call", "client.result"]
 
 
 def test_a_call_within_a_call_is_part_of_it() -> None:
     tracer, trace = client_tracer()
-    with trace.call("outer"), trace.call("inner") as inner:
+    with trace.trace_call("outer"), trace.trace_call("inner") as inner:
         assert inner is None
     assert [data(event)["call"] for event in tracer.events()] == ["outer", "outer"]
 
@@ -575,7 +575,7 @@ def test_a_call_within_a_call_is_part_of_it() -> None:
 )
 def test_a_failure_is_traced_by_its_name(error: ClientError, expected_error: str) -> None:
     tracer, trace = client_tracer()
-    with pytest.raises(ClientError), trace.call("commit"):
+    with pytest.raises(ClientError), trace.trace_call("commit"):
         raise error
     *_, result = tracer.events()
     assert data(result) == {"call": "commit", "error": expected_error}
@@ -584,7 +584,7 @@ def test_a_failure_is_traced_by_its_name(error: ClientError, expected_error: str
 def test_records_outside_of_a_call_are_due_to_what_happens_now() -> None:
     tracer, trace = client_tracer()
     note = tracer.emit("note", "x")
-    tracer.caused_by(note)
+    tracer.set_cause(note)
     trace.trace_delivery(T_0, [record(b"a")])
     assert list(tracer.events())[-1].p == (note,)
 
@@ -592,7 +592,7 @@ def test_records_outside_of_a_call_are_due_to_what_happens_now() -> None:
 @pytest.mark.parametrize("tracer", [None, Tracer(lambda: 0)])
 def test_without_a_trace_no_event_is_made(tracer: Tracer | None) -> None:
     trace = ClientTrace(tracer, "app")
-    with trace.call("commit") as call:
+    with trace.trace_call("commit") as call:
         trace.trace_delivery(T_0, [record(b"a")])
     assert (call, trace.on, trace.node) == (None, False, "client/app")
 

@@ -256,10 +256,10 @@ ALL = {
     "producers": requests.describe_producers((P0, Q0)),
     "transactions": requests.describe_transactions(("a",)),
     "list": requests.list_transactions(TransactionFilters(states=("Empty",), producer_ids=(1,))),
-    "produce": requests.produce({P0: b"x"}, topic_ids=IDS, transactional_id="a"),
+    "produce": requests.produce({P0: b"x"}, id_by_topic=IDS, transactional_id="a"),
     "fetch": requests.fetch(
         {P0: 1, P1: 2, Q0: 3},
-        topic_ids=IDS,
+        id_by_topic=IDS,
         isolation_level=1,
         max_wait_ms=1,
         min_bytes=1,
@@ -345,10 +345,10 @@ def made_for(request_: VersionedRequest, broker: Mapping[int, VersionRange]) -> 
 
 
 def test_topics_without_an_id_go_by_name() -> None:
-    assert requests.produce({P0: b""}, topic_ids={}).accepted_versions.highest == 12
+    assert requests.produce({P0: b""}, id_by_topic={}).accepted_versions.highest == 12
     unnamed = requests.fetch(
         {P0: 0},
-        topic_ids={"t": None},
+        id_by_topic={"t": None},
         isolation_level=0,
         max_wait_ms=0,
         min_bytes=0,
@@ -359,8 +359,8 @@ def test_topics_without_an_id_go_by_name() -> None:
 
 
 def test_acks_0_expects_no_answer() -> None:
-    assert not requests.produce({P0: b""}, topic_ids={}, acks=0).is_answered
-    assert requests.produce({P0: b""}, topic_ids={}, acks=1).is_answered
+    assert not requests.produce({P0: b""}, id_by_topic={}, acks=0).is_answered
+    assert requests.produce({P0: b""}, id_by_topic={}, acks=1).is_answered
 
 
 def test_partitions_are_grouped_in_order_of_first_appearance() -> None:
@@ -374,7 +374,9 @@ def test_rows_that_a_version_does_not_have_are_left_out() -> None:
 
 
 def test_a_field_that_no_version_has_is_an_error() -> None:
-    slip = requests.asks(ClientApi.LIST_GROUPS, rows=[requests.MessageRow("NoSuchClass")])
+    slip = requests.versioned_request(
+        ClientApi.LIST_GROUPS, rows=[requests.MessageRow("NoSuchClass")]
+    )
     with pytest.raises(TypeError, match="rows"):
         made_for(slip, {slip.api: slip.api.own_range})
 

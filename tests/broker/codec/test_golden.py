@@ -240,7 +240,7 @@ def unreleased_versions() -> set[tuple[int, int]]:
         for release in RELEASES.values()
         if not release.is_released
         for key, (_, highest) in release.api_versions.items()
-        for version in range(REFERENCE.highest(key) + 1, highest + 1)
+        for version in range(REFERENCE.highest_version(key) + 1, highest + 1)
     }
 
 

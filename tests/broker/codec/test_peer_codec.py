@@ -350,7 +350,7 @@ def test_a_cluster_commits_and_aborts_over_links_of_bytes(transaction_version: i
 
 FETCH_VERSION = FOLLOWER_FETCH.levels[-1][1]
 LIST_OFFSETS_VERSION = FOLLOWER_LIST_OFFSETS.levels[-1][1]
-ALTER_PARTITION_VERSION = REFERENCE.highest(ALTER_PARTITION)
+ALTER_PARTITION_VERSION = REFERENCE.highest_version(ALTER_PARTITION)
 OTHER_ID = uuid.UUID(int=0x99)
 NAMED = TopicPartition("orders", 1)
 
@@ -516,8 +516,8 @@ def test_replies_come_back_as_they_were(api_key: int, version: int, reply: Any) 
 # BrokerRegistration and BrokerHeartbeat go to Kafka's bytes and back unchanged.
 
 
-BROKER_HEARTBEAT_VERSION = REFERENCE.highest(BROKER_HEARTBEAT)
-BROKER_REGISTRATION_VERSION = REFERENCE.highest(BROKER_REGISTRATION)
+BROKER_HEARTBEAT_VERSION = REFERENCE.highest_version(BROKER_HEARTBEAT)
+BROKER_REGISTRATION_VERSION = REFERENCE.highest_version(BROKER_REGISTRATION)
 REGISTRATION = BrokerRegistrationCommand(
     broker_id=B1,
     cluster_id="c",

@@ -465,7 +465,7 @@ def test_listeners_for_clients_and_for_controllers_differ(value: str, host: str,
     ((listener),) = listeners.clients
     assert (listener.name, listener.host, listener.port) == ("PLAINTEXT", host, port)
     assert (listeners.refusals, listeners.odd_remarks) == ((), ())
-    assert listeners.controllers == {"CONTROLLER"}
+    assert listeners.controller_names == {"CONTROLLER"}
 
 
 def test_a_node_that_is_only_a_controller_opens_no_listener() -> None:

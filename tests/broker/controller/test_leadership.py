@@ -693,7 +693,7 @@ def test_what_a_heartbeat_leads_to(
     expected: BrokerState,
 ) -> None:
     state_after = sessions(state_before).next_state(
-        command, registered_at=10, is_leader=lambda: is_leader
+        command, registration_offset=10, is_leader=lambda: is_leader
     )
     assert state_after is expected
     assert state_after.counts_as_fenced == (state_after in (FENCED, GONE))
@@ -705,14 +705,16 @@ def test_a_controlled_shutdown_waits_until_the_others_know() -> None:
         heartbeat_command(wants_shutdown=True), LEAVING, now_ms=1, metadata_offset=12
     )
     ask = heartbeat_command(wants_shutdown=True, offset=12)
-    assert broker_sessions.next_state(ask, registered_at=1, is_leader=lambda: False) is LEAVING
+    assert (
+        broker_sessions.next_state(ask, registration_offset=1, is_leader=lambda: False) is LEAVING
+    )
     broker_sessions.note_heartbeat(
         heartbeat_command(wants_shutdown=True), LEAVING, now_ms=2, metadata_offset=99
     )
     broker_sessions.note_heartbeat(
         heartbeat_command(B2, offset=12), UNFENCED, now_ms=2, metadata_offset=12
     )
-    assert broker_sessions.next_state(ask, registered_at=1, is_leader=lambda: False) is GONE
+    assert broker_sessions.next_state(ask, registration_offset=1, is_leader=lambda: False) is GONE
     broker_sessions.note_heartbeat(ask, GONE, now_ms=3, metadata_offset=12)
     assert broker_sessions.state(B1) is FENCED
 

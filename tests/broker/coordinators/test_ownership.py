@@ -26,7 +26,7 @@ def loaded_partition(epoch: int) -> OwnedPartition:
     return OwnedPartition(
         partition=HOME,
         coordinator_epoch=CoordinatorEpoch(epoch),
-        node=nobody().node(HOME),
+        node=nobody().node_of(HOME),
         entries={TID: entry()},
     )
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.support.within_environment import within
-from txnsim.coordinators._write_operation import DECISIONS_MAX, DecisionLines, WriteOperation
+from txnsim.coordinators._write_operation import DECISIONS_MAX, DecisionLocks, WriteOperation
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.runtime.loop_turns import LOOK_ELEMENTS, LOOKS, Pace
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
@@ -38,7 +38,7 @@ class Shard:
         self.inputs = 0
         self.changes = 0
         """How many of the next decisions meet other inputs at their end."""
-        self.lines = DecisionLines()
+        self.lines = DecisionLocks()
 
     def decide(self, records: tuple[str, ...]) -> NumberedDecision | Rejection:
         self.decided += 1
@@ -80,7 +80,7 @@ class ShardWrite(WriteOperation[NumberedDecision, tuple[str, ...]], frozen=True,
         return MOVED if self.shard.is_moved else None
 
     def lock(self) -> asyncio.Lock:
-        return self.shard.lines.line_of(0, "")
+        return self.shard.lines.lock_of(0, "")
 
 
 def paced(env: VirtualEnvironment) -> Pace:

@@ -79,7 +79,7 @@ def test_counts_are_those_of_a_look_at_all_members(
         assert group.tally.topics_hash(seen_image) == topics_hash(consumed_topics, seen_image)
         topics_without_m1 = {n for m in members if m.member_id != "m1" for n in group.topics_of(m)}
         leaving_members = [member for member in members if member.member_id == "m1"]
-        hash_without_m1 = group.tally.topics_hash(seen_image, leaving=leaving_members)
+        hash_without_m1 = group.tally.topics_hash(seen_image, leaving_members=leaving_members)
         assert hash_without_m1 == topics_hash(topics_without_m1, seen_image)
         for epoch in range(3):
             are_settled = [
@@ -139,7 +139,9 @@ def test_topics_after_a_change_are_those_that_somebody_subscribes_to_then(
         member_id=member_id, topic_names=tally.shared_names(frozenset(wanted_topics))
     )
     leaving_members = [members[member_id]] if member_id in members else []
-    topics_after = tally.topics_after(topics, leaving=leaving_members, joining=[new_member])
+    topics_after = tally.topics_after(
+        topics, leaving_members=leaving_members, joining_members=[new_member]
+    )
     members_after = {**members, member_id: new_member}
     consumed_topics = {
         topic_name for member in members_after.values() for topic_name in member.topic_names

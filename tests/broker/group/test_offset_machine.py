@@ -501,11 +501,11 @@ def test_a_group_that_is_there_is_not_made_anew() -> None:
 
 def test_only_an_empty_group_that_is_there_may_be_deleted() -> None:
     shard = GroupShard(partition=0, coordinator_epoch=0)
-    missing = shard.deletable("g")
+    missing = shard.find_deletable("g")
     assert isinstance(missing, Rejection)
     assert missing.error is ErrorCode.group_id_not_found
     group = shard.classic_or_new("g", now_ms=1)
-    assert shard.deletable("g") is group
+    assert shard.find_deletable("g") is group
 
 
 def test_groups_of_another_protocol_are_no_classic_ones() -> None:

@@ -467,7 +467,7 @@ async def test_where_the_decision_is_unknown_a_repair_wants_to_be_told(
         leader = await app.leader(TopicPartition("orders", 0))
         produce_request = produce(
             {TopicPartition("orders", 0): batch},
-            topic_ids={},
+            id_by_topic={},
             transactional_id="nobody",
             accepted_versions=VersionRange(11, 11),
         )

@@ -636,7 +636,7 @@ async def test_where_a_rule_can_not_strike_it_is_refused_with_the_reason(
 ) -> None:
     injector = Injector(
         clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng,
-        refuses=lambda rule: None if rule.id == "f" else "only f is taken here",
+        refusal_of=lambda rule: None if rule.id == "f" else "only f is taken here",
     )  # fmt: skip
     injector.arm(rule())
     with pytest.raises(CannotStrikeError, match="only f"):

@@ -10,7 +10,7 @@ from tests.support.logs import NOW, UNCOMMITTED, LogDriver, make_log, plain, rep
 from txnsim.log._segment import Segment
 from txnsim.log.answers import LogRead
 from txnsim.log.config import LogConfig
-from txnsim.log.local_log import ENOUGH_BYTES, Allowance
+from txnsim.log.local_log import ENOUGH_BYTES, WriteAllowance
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.releases.rules import LATEST_RULES
 from txnsim.wire.batch import assign, read_batch_header
@@ -151,7 +151,7 @@ def test_where_all_is_too_old_an_empty_segment_remains() -> None:
     assert (log.log_start_offset, log.log_end_offset, log.local.segments.size_bytes) == (3, 3, 0)
     assert log.delete_old_segments(NOW + 999) == 0
     assert log_driver.append(plain()) == 0
-    assert log.latest(UNCOMMITTED) == 4
+    assert log.latest_offset(UNCOMMITTED) == 4
     log.check_invariants()
 
 
@@ -330,7 +330,7 @@ def test_what_was_flushed_can_be_lost() -> None:
 def test_the_append_that_takes_more_than_the_allowance_says_so() -> None:
     log_driver, calls = LogDriver(), list[int]()
     size_bytes = len(plain())
-    allowance = log_driver.log.allowance = Allowance(2 * size_bytes, lambda: calls.append(1))
+    allowance = log_driver.log.allowance = WriteAllowance(2 * size_bytes, lambda: calls.append(1))
     for expected_calls in (0, 0, 1, 2):
         log_driver.append(plain())
         assert len(calls) == expected_calls

@@ -233,9 +233,9 @@ def test_latest(three: LogDriver) -> None:
     three.txn(0)
     three.log.advance_high_watermark(7)
     log = three.log
-    assert log.latest(UNCOMMITTED) == 7
-    assert log.latest(COMMITTED) == 6
-    assert log.latest(COMMITTED, reads_to_log_end=True) == 7
+    assert log.latest_offset(UNCOMMITTED) == 7
+    assert log.latest_offset(COMMITTED) == 6
+    assert log.latest_offset(COMMITTED, reads_to_log_end=True) == 7
 
 
 def test_timestamp_searches_stop_at_the_readers_bound() -> None:
@@ -564,7 +564,7 @@ def test_deletion_keeps_producers_and_open_transactions(driver: LogDriver) -> No
     assert driver.log.snapshot().ongoing == ((0, PID),)
     # DeleteRecords landed inside a batch above an open transaction: that batch's base offset.
     assert (driver.log.log_start_offset, driver.log.last_stable_offset) == (4, 2)
-    assert driver.log.latest(COMMITTED) == 2
+    assert driver.log.latest_offset(COMMITTED) == 2
     driver.log.delete_records_before(-1)
     assert (driver.log.log_start_offset, driver.log.last_stable_offset) == (5, 5)
     driver.log.check_invariants()

@@ -18,7 +18,7 @@ from txnsim.log.producer_state import (
     ProducerEntry,
     sequence_after,
 )
-from txnsim.log.producer_state_manager import STEP_BATCHES, Snapshots
+from txnsim.log.producer_state_manager import STEP_BATCHES, ProducerSnapshots
 from txnsim.log.replicated import describe_batch
 from txnsim.releases.rules import LATEST_RULES
 from txnsim.wire.batch import BatchHeader, Record, assign, build_batch, control_batch
@@ -252,14 +252,14 @@ def test_the_open_transaction_of_one_producer() -> None:
     assert driver.log.producers.open_transaction_of(PID) == -1
 
 
-def snapshots_at(*offsets: int) -> Snapshots:
-    snapshots = Snapshots()
+def snapshots_at(*offsets: int) -> ProducerSnapshots:
+    snapshots = ProducerSnapshots()
     for offset in offsets:
         snapshots.take_snapshot(offset, ())
     return snapshots
 
 
-def snapshot_offsets(snapshots: Snapshots) -> list[int]:
+def snapshot_offsets(snapshots: ProducerSnapshots) -> list[int]:
     return [offset for offset, _ in snapshots.all_snapshots()]
 
 
@@ -267,7 +267,7 @@ def test_one_snapshot_per_offset_and_none_of_the_past() -> None:
     snapshots = snapshots_at(3, 7, 7, 5)
     assert snapshot_offsets(snapshots) == [3, 7]
     assert snapshots.newest == (7, ())
-    assert Snapshots().newest is None
+    assert ProducerSnapshots().newest is None
 
 
 def test_a_snapshot_goes_with_its_segment() -> None:

@@ -438,20 +438,20 @@ THREE_BATCHES = ((0, 0, 1), (2, 2, 3), (4, 4))
 
 def test_the_segment_of_an_offset() -> None:
     segments = segments_of((5, 5), (7, 7))
-    assert [segments.floor(offset) for offset in (0, 5, 6, 7, 99)] == [0, 0, 0, 1, 1]
+    assert [segments.floor_index(offset) for offset in (0, 5, 6, 7, 99)] == [0, 0, 0, 1, 1]
     assert len(segments) == 2
     assert segments.first_base_offset == 5
     assert segments.size_bytes == 2 * len(plain())
-    assert segments.inactive == [*segments][:1]
+    assert segments.inactive_segments == [*segments][:1]
 
 
 def test_segments_between_two_offsets() -> None:
     segments = segments_of(*THREE_BATCHES)
     first_segment, second_segment, third_segment = segments
-    assert segments.between(0, 0) == []
-    assert segments.between(0, 2) == [first_segment]
-    assert segments.between(1, 3) == [first_segment, second_segment]
-    assert segments.between(2, 99) == [second_segment, third_segment]
+    assert segments.segments_between(0, 0) == []
+    assert segments.segments_between(0, 2) == [first_segment]
+    assert segments.segments_between(1, 3) == [first_segment, second_segment]
+    assert segments.segments_between(2, 99) == [second_segment, third_segment]
     assert segments.higher_base_offset(second_segment, -1) == 4
     assert segments.higher_base_offset(third_segment, -1) == -1
 
@@ -508,7 +508,7 @@ def test_a_read_goes_on_to_the_next_segment_where_compaction_left_nothing() -> N
     assert offsets(span.batches) == [7]
     assert segments.read(8, 9, max_bytes=ALL, reads_one_batch_at_least=True) is None
     assert segments.read(9, 9, max_bytes=ALL, reads_one_batch_at_least=True) is None
-    assert segments.holder(8) is None
+    assert segments.segment_holding(8) is None
 
 
 def test_bytes_and_age_of_what_waits_to_be_read() -> None:

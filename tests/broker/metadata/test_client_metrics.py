@@ -18,8 +18,8 @@ from txnsim.metadata.client_metrics import (
     NAMES_MAX,
     WEIGHT,
     ClientMetrics,
+    MetricsPush,
     MetricsToPush,
-    Push,
     TelemetryClient,
     requested_metrics,
 )
@@ -76,7 +76,7 @@ class Asker:
         is_last: bool = False,
         subscription_id: int | None = None,
     ) -> ErrorCode:
-        push = Push(
+        push = MetricsPush(
             instance_id=self.instance_id,
             subscription_id=self.subscription_id if subscription_id is None else subscription_id,
             is_last=is_last,

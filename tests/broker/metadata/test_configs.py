@@ -57,8 +57,8 @@ from txnsim.types import BrokerId
 # Configs: valid values, where an effective value comes from, and what a log is told.
 
 BROKER_CONFIGS = broker_configs(LATEST_RULES)
-broker_value = partial(configs.broker_value, keys=BROKER_CONFIGS)
-broker_complaint = partial(configs.broker_complaint, keys=BROKER_CONFIGS)
+broker_value = partial(configs.broker_value, key_by_name=BROKER_CONFIGS)
+broker_complaint = partial(configs.broker_complaint, key_by_name=BROKER_CONFIGS)
 
 
 # Validation
@@ -321,7 +321,7 @@ def test_how_far_ahead_a_record_may_be_stamped(
         scope="1",
         image=cluster(),
         settings=settings,
-        keys=broker_configs(now_or_before),
+        key_by_name=broker_configs(now_or_before),
     )
     assert (config_value.value, config_value.synonyms[-1][1]) == (str(of_broker), str(unset))
 
@@ -763,28 +763,32 @@ def test_what_a_release_does_not_know_is_told_without_its_value() -> None:
     settings = settings_from_values({newer_name.replace(".", "_"): 1}, {"jmx.port": SECRET})
     keys = broker_configs(RELEASES["3.6"].rules)
     image = cluster().with_broker_configs("1", {"plugin.x": "5"})
-    names = described_names("1", keys=keys, image=image, settings=settings)
+    names = described_names("1", key_by_name=keys, image=image, settings=settings)
     assert names == (*keys, "jmx.port", newer_name, "plugin.x")
     for name, source in (
         ("jmx.port", STATIC),
         (newer_name, STATIC),
         ("plugin.x", ConfigSource.DYNAMIC_BROKER),
     ):
-        config_value = broker_value(name, scope="1", image=image, settings=settings, keys=keys)
+        config_value = broker_value(
+            name, scope="1", image=image, settings=settings, key_by_name=keys
+        )
         assert config_value.type is ConfigType.UNKNOWN
         assert (config_value.value, config_value.is_sensitive) == (None, True)
         assert config_value.synonyms == ((name, None, source),)
-    assert newer_name in described_names("1", keys=BROKER_CONFIGS, image=image, settings=DEFAULTS)
-    assert described_names("", keys=keys, image=image, settings=settings) == ()
+    assert newer_name in described_names(
+        "1", key_by_name=BROKER_CONFIGS, image=image, settings=DEFAULTS
+    )
+    assert described_names("", key_by_name=keys, image=image, settings=settings) == ()
 
 
 def test_a_setting_that_no_broker_has_is_told_as_one_of_the_file_that_is_unknown() -> None:
     newer_name = "group.streams.num.warmup.replicas"
     settings = settings_from_values({}, {newer_name: "1"})
     keys = broker_configs(RELEASES["4.3"].rules)
-    assert newer_name in described_names("1", keys=keys, image=cluster(), settings=settings)
+    assert newer_name in described_names("1", key_by_name=keys, image=cluster(), settings=settings)
     config_value = broker_value(
-        newer_name, scope="1", image=cluster(), settings=settings, keys=keys
+        newer_name, scope="1", image=cluster(), settings=settings, key_by_name=keys
     )
     assert (config_value.type, config_value.value) == (ConfigType.UNKNOWN, None)
     assert (config_value.source, config_value.is_sensitive) == (STATIC, True)

@@ -464,12 +464,12 @@ class LogGateBench:
     def append(self, log_driver: LogDriver, *, is_abort: bool = False) -> PartitionLog:
         """Append a batch or an ABORT marker, and tell the gate."""
         log = log_driver.log
-        durable_before, end = self.gate.durable(log), log.log_end_offset
+        durable_before, end = self.gate.durable_part(log), log.log_end_offset
         if is_abort:
             log_driver.end(committed=False)
         else:
             log_driver.append(plain())
-        self.gate.after_append(log, durable_before, aborted_at=end if is_abort else None)
+        self.gate.after_append(log, durable_before, abort_marker_offset=end if is_abort else None)
         return log
 
 
@@ -626,11 +626,11 @@ def test_a_log_that_loses_an_end_says_where_it_ends_and_begins() -> None:
 def test_a_timer_is_the_cause_of_what_it_finds() -> None:
     tracer = Tracer(lambda: 0, level=TraceLevel.FULL, is_strict=True)
     events = LogEvents(tracer, "broker/1")
-    cause_before = events.timer("retention", 300_000)
+    cause_before = events.trace_timer("retention", 300_000)
     events.trace_expiry(LogDriver().log, (PID,))
     fired, expired = tracer.events()
     assert (fired.k, fired.p, fired.d) == (
         "timer.fire", (), {"timer": "retention", "waited_ms": 300_000}
     )  # fmt: skip
     assert expired.p == (fired.i,)
-    assert tracer.caused_by(cause_before) == fired.i
+    assert tracer.set_cause(cause_before) == fired.i

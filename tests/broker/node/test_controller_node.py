@@ -659,7 +659,7 @@ async def test_many_changes_are_taken_up_in_slices_and_later_news_waits(
     controller_bench.intake.receive(with_other_leader(WIDE, "others"))
     controller_bench.intake.receive(later_image)
     assert controller_bench.taken == [FIRST, WIDE]
-    await controller_bench.intake.up_to_date()
+    await controller_bench.intake.wait_until_up_to_date()
     assert controller_bench.taken == [FIRST, WIDE, later_image]
     assert controller_bench.steps == 2 * PARTITIONS
 
@@ -671,7 +671,7 @@ async def test_many_deletions_are_taken_up_in_slices_too(
     controller_bench.taken = [WIDE]
     controller_bench.intake.receive(FIRST)
     assert controller_bench.taken == [WIDE, FIRST]
-    await controller_bench.intake.up_to_date()
+    await controller_bench.intake.wait_until_up_to_date()
     assert controller_bench.steps == 3
 
 
@@ -680,7 +680,7 @@ async def test_a_broker_that_is_gone_takes_up_no_more(controller_bench: ImageInt
     controller_bench.intake.receive(WIDE)
     controller_bench.intake.receive(with_other_leader(WIDE))
     controller_bench.fault_points.stop()
-    await controller_bench.intake.up_to_date()
+    await controller_bench.intake.wait_until_up_to_date()
     assert controller_bench.taken == [FIRST, WIDE]
     assert controller_bench.steps == 128
 
@@ -691,7 +691,7 @@ async def test_news_that_a_fault_holds_is_not_waited_for(
 ) -> None:
     controller_bench.arm(Hold())
     controller_bench.intake.receive(WIDE)
-    await controller_bench.intake.up_to_date()
+    await controller_bench.intake.wait_until_up_to_date()
     assert controller_bench.taken == [FIRST]
     controller_bench.injector.release("f")
     await asyncio.sleep(0.001)

@@ -131,7 +131,7 @@ def exchanges() -> tuple[Row, Iterator[Row]]:
             return str(
                 exchange.at_level(metadata_version.new_cluster_level if metadata_version else 0)
             )
-        highest = release.highest(exchange.api_key)
+        highest = release.highest_version(exchange.api_key)
         is_between_brokers = exchange.api_key != ADD_PARTITIONS_TO_TXN or highest >= BATCHED_FROM
         return str(highest) if highest >= 0 and is_between_brokers else "–"
 

@@ -298,7 +298,7 @@ def produce(pid: int, epoch: int, *, version: int) -> VersionedRequest:
     )
     return requests.produce(
         {ORDERS_0: batch},
-        topic_ids={},
+        id_by_topic={},
         transactional_id="a",
         accepted_versions=VersionRange(version, version),
     )

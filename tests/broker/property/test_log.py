@@ -468,7 +468,7 @@ class LogAgainstList(RuleBasedStateMachine):
             sum(map(len, stored_batches)),
             ENOUGH_BYTES,
         )
-        assert self.log.latest(COMMITTED) == stable_offset
+        assert self.log.latest_offset(COMMITTED) == stable_offset
 
     def stored_to_read(self) -> list[bytes]:
         """All that a read_uncommitted reader gets, one segment after the other."""

@@ -130,9 +130,9 @@ def test_a_broker_runs_what_it_was_assigned_last() -> None:
 
 def test_the_highest_version_of_an_api_is_the_releases() -> None:
     fleet = Fleet(REFERENCE, {B2: RELEASE_2_8})
-    assert fleet.highest(B1, ADD_PARTITIONS_TO_TXN) == 5
-    assert fleet.highest(B2, ADD_PARTITIONS_TO_TXN) == 3
-    assert fleet.highest(B2, DESCRIBE_TRANSACTIONS) == -1
+    assert fleet.highest_version(B1, ADD_PARTITIONS_TO_TXN) == 5
+    assert fleet.highest_version(B2, ADD_PARTITIONS_TO_TXN) == 3
+    assert fleet.highest_version(B2, DESCRIBE_TRANSACTIONS) == -1
 
 
 def test_a_new_cluster_has_levels_that_all_brokers_know() -> None:
@@ -281,8 +281,8 @@ def test_a_follower_of_a_new_cluster_asks_in_a_version_that_its_release_has() ->
     for release in RELEASES.values():
         metadata_version = release.features.get("metadata.version")
         level = metadata_version.new_cluster_level if metadata_version else 0
-        assert FOLLOWER_FETCH.at_level(level) == release.highest(1)
-        assert FOLLOWER_LIST_OFFSETS.at_level(level) == release.highest(2)
+        assert FOLLOWER_FETCH.at_level(level) == release.highest_version(1)
+        assert FOLLOWER_LIST_OFFSETS.at_level(level) == release.highest_version(2)
 
 
 def test_each_exchange_is_there_once_and_names_a_switch_that_there_is() -> None:

@@ -16,12 +16,12 @@ from txnsim.replica.fetch_sessions import (
     LARGE_SESSION_PARTITIONS,
     SHARD_COUNT,
     CachedPartition,
-    Conclusion,
     FetchSessions,
     IncrementalPlan,
     OpeningPlan,
     SessionlessPlan,
     SessionRequest,
+    SessionResponse,
     next_session_epoch,
 )
 from txnsim.replica.fetch_values import FetchOutcome, FetchPartition, Naming, PartitionKey
@@ -88,7 +88,7 @@ class Reader:
             names_topics_by_id=self.by_ids,
             is_privileged=self.follower,
         )
-        return self.cache.plan(request, topic_names=self.names, now_ms=self.now_ms)
+        return self.cache.plan(request, name_by_topic_id=self.names, now_ms=self.now_ms)
 
     def key(self, fetch_partition: FetchPartition) -> PartitionKey:
         topic_partition = fetch_partition.topic_partition
@@ -100,7 +100,7 @@ class Reader:
         forget: Sequence[PartitionKey] = (),
         outcome: FetchOutcome = IDLE,
         **outcomes: FetchOutcome,
-    ) -> Conclusion:
+    ) -> SessionResponse:
         """Send a Fetch; ``p0=...`` gives the outcome of the first partition."""
         plan = self.plan(*keys, forget=forget)
         assert not isinstance(plan, ErrorCode), plan
@@ -112,7 +112,7 @@ class Reader:
         return conclusion
 
 
-def result_indexes(conclusion: Conclusion) -> list[int]:
+def result_indexes(conclusion: SessionResponse) -> list[int]:
     return [index for (_, index), _ in conclusion.results]
 
 
@@ -419,7 +419,7 @@ def test_the_zero_id_has_no_name() -> None:
         names_topics_by_id=True,
         is_privileged=False,
     )
-    plan = reader.cache.plan(request, topic_names=TOPIC_NAMES, now_ms=0)
+    plan = reader.cache.plan(request, name_by_topic_id=TOPIC_NAMES, now_ms=0)
     assert isinstance(plan, OpeningPlan)
     failed_outcome = FetchOutcome(error=E.unknown_topic_id)
     reader.session_id = reader.cache.conclude(plan, [failed_outcome], now_ms=0).session_id

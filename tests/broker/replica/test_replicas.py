@@ -77,8 +77,8 @@ def test_who_may_serve_what(
 ) -> None:
     brokers = Brokers(cluster().with_topic(topic("orders", partition(1, replicas=(1, 2), epoch=4))))
     for answer, expected in (
-        (brokers.each[broker].leader(tp, current_leader_epoch=epoch), as_leader),
-        (brokers.each[broker].replica(tp, current_leader_epoch=epoch), as_replica),
+        (brokers.each[broker].leader_log(tp, current_leader_epoch=epoch), as_leader),
+        (brokers.each[broker].replica_log(tp, current_leader_epoch=epoch), as_replica),
     ):
         if expected is ErrorCode.none:
             assert log_of(answer).topic_partition == tp
@@ -166,7 +166,8 @@ def test_a_moved_leader_is_lost_by_one_and_gained_by_the_other(
     )
     assert {replicas.hosted[TP].leader_epoch for replicas in brokers.each.values()} == {1}
     assert (
-        error_of(brokers.each[BrokerId(old_leader)].leader(TP)) is ErrorCode.not_leader_or_follower
+        error_of(brokers.each[BrokerId(old_leader)].leader_log(TP))
+        is ErrorCode.not_leader_or_follower
     )
 
 
@@ -192,7 +193,7 @@ def test_a_deleted_topic_is_forgotten_with_its_log() -> None:
     changes = brokers.apply(image.without_topic("orders"))
     assert changes[B1].deleted_partitions == [TP]
     assert brokers.each[B1].hosted == {}
-    assert error_of(brokers.each[B1].leader(TP)) is ErrorCode.unknown_topic_or_partition
+    assert error_of(brokers.each[B1].leader_log(TP)) is ErrorCode.unknown_topic_or_partition
     brokers.apply(image)
     assert brokers.each[B1].led[TP] is not old_replica
 
@@ -367,7 +368,7 @@ def test_a_replica_that_was_moved_away_is_gone_with_its_log() -> None:
     assert TP not in brokers.each[B1].hosted
     assert TP not in brokers.each[B1].led
     assert TP not in brokers.each[B1].replicated
-    assert error_of(brokers.each[B1].leader(TP)) is ErrorCode.not_leader_or_follower
+    assert error_of(brokers.each[B1].leader_log(TP)) is ErrorCode.not_leader_or_follower
     assert changes[B3].led_partitions == [(TP, 1)]
     changes_by_broker = brokers.apply(
         cluster().with_topic(topic("orders", partition(3, replicas=(3,), epoch=2)))
@@ -415,8 +416,8 @@ def brokers_with_failed_directory() -> Brokers:
 def test_replicas_in_a_failed_directory_are_offline() -> None:
     replicas = brokers_with_failed_directory().each[B1]
     for topic_partition in (TP, TopicPartition("orders", 1)):
-        assert error_of(replicas.leader(topic_partition)) is ErrorCode.kafka_storage_error
-        assert error_of(replicas.replica(topic_partition)) is ErrorCode.kafka_storage_error
+        assert error_of(replicas.leader_log(topic_partition)) is ErrorCode.kafka_storage_error
+        assert error_of(replicas.replica_log(topic_partition)) is ErrorCode.kafka_storage_error
     assert replicas.offline == {TP, TopicPartition("orders", 1)}
     assert {**replicas.hosted, **replicas.led, **replicas.replicated} == {}
 

@@ -62,7 +62,7 @@ class TracedLog:
         if log.advance_high_watermark(log.log_end_offset):
             last_event = self.trace.trace_watermarks(log)
         if cause is not None:
-            self.tracer.caused_by(cause)
+            self.tracer.set_cause(cause)
         return last_event
 
     def events(self) -> list[Event]:
@@ -234,9 +234,9 @@ def test_one_step_of_the_high_watermark_has_the_last_of_what_it_passes() -> None
         header = read_batch_header(batch(sequence))
         result = append_client(log, batch(sequence), guard=0, now_ms=NOW)
         assert isinstance(result, Appended)
-        traced_log.tracer.caused_by(traced_log.trace.trace_append(log, header, result, None))
+        traced_log.tracer.set_cause(traced_log.trace.trace_append(log, header, result, None))
     fetch = traced_log.tracer.emit("msg.recv", "broker/1")
-    traced_log.tracer.caused_by(fetch)
+    traced_log.tracer.set_cause(fetch)
     last_event = traced_log.settle()
     bound_events = traced_log.events()[-2:]
     assert [(event.k, event.p) for event in bound_events] == [
@@ -254,9 +254,9 @@ def test_the_last_stable_offset_waits_for_the_marker_that_held_it_back() -> None
     marker = marker_of(producer_id=PID, committed=True)
     append_result = append_marker(log, marker, now_ms=NOW)
     assert isinstance(append_result, Appended)
-    traced_log.tracer.caused_by(traced_log.trace.trace_marker(log, marker, append_result))
+    traced_log.tracer.set_cause(traced_log.trace.trace_marker(log, marker, append_result))
     later_event = traced_log.tracer.emit("log.append", "broker/1", data={"tp": str(PARTITION)})
-    traced_log.tracer.caused_by(later_event)
+    traced_log.tracer.set_cause(later_event)
     traced_log.trace.note_end_cause(log)
     traced_log.settle()
     events = traced_log.events()
@@ -269,7 +269,7 @@ def test_what_was_cut_off_is_no_cause() -> None:
     log = traced_log.driver.log
     for _ in range(2):
         second_event = traced_log.tracer.emit("note", "x")
-        traced_log.tracer.caused_by(second_event)
+        traced_log.tracer.set_cause(second_event)
         traced_log.trace.note_end_cause(log)  # the log ends where it did: the other one is gone
     result = append_client(log, batch(0), guard=0, now_ms=NOW)
     assert isinstance(result, Appended)

@@ -136,7 +136,7 @@ def test_an_older_answer_that_brings_a_batch_is_acknowledged() -> None:
     replica_bench.settle(seconds=60)
     replica_bench.append(plain())
     # As when another partition changes: the next request leaves while the answer is on its way.
-    replica_bench.tasks.soon(replica_bench.nodes[B2].fetchers._fetcher_by_leader[B1].send)
+    replica_bench.tasks.run_soon(replica_bench.nodes[B2].fetchers._fetcher_by_leader[B1].send)
     replica_bench.settle()
     assert replica_bench.nodes[B2].log.log_end_offset == 1
     assert replica_bench.leader.log.high_watermark == 1

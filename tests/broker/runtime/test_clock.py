@@ -42,8 +42,8 @@ class ClockBench:
         self.wall_shift_ns = 0
         self.clock = LoopClock(
             self.loop,
-            wall_ns=self.wall_ns,
-            monotonic_ns=self.loop.time_ns,
+            read_wall_ns=self.wall_ns,
+            read_monotonic_ns=self.loop.time_ns,
             monotonic_start_ms=555,
         )
         self.fired: list[tuple[str, int]] = []
@@ -279,7 +279,7 @@ async def test_an_advance_with_breaks_fires_the_same_and_lets_others_come_betwee
     """Ten thousand transactions may time out in one advance."""
     now_ns, fired, between = 0, [], 0
     loop = asyncio.get_running_loop()
-    clock = LoopClock(loop, wall_ns=lambda: 10**15, monotonic_ns=lambda: now_ns)
+    clock = LoopClock(loop, read_wall_ns=lambda: 10**15, read_monotonic_ns=lambda: now_ns)
 
     def fire(timer_number: int) -> None:
         nonlocal now_ns
@@ -305,7 +305,7 @@ async def test_due_timers_have_breaks() -> None:
     """Periodic work of many partitions comes at the same moment."""
     now_ns, fired, between = 0, [], 0
     loop = asyncio.get_running_loop()
-    clock = LoopClock(loop, wall_ns=lambda: 10**15, monotonic_ns=lambda: now_ns)
+    clock = LoopClock(loop, read_wall_ns=lambda: 10**15, read_monotonic_ns=lambda: now_ns)
 
     def fire(timer_number: int) -> None:
         nonlocal now_ns

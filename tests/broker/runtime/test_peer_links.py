@@ -665,9 +665,9 @@ async def test_messages_are_traced_with_their_causes() -> None:
 
     link_bench.network.register(B, handler)
     root = link_bench.tracer.emit("note", "broker/1")
-    cause_before = link_bench.tracer.caused_by(root)
+    cause_before = link_bench.tracer.set_cause(root)
     future = link_bench.ask()
-    link_bench.tracer.caused_by(cause_before)
+    link_bench.tracer.set_cause(cause_before)
     await future
     nodes = link_bench.tracer.nodes
     assert [(event.k, nodes[event.n], event.p) for event in link_bench.tracer.events()] == [
@@ -692,9 +692,9 @@ async def test_brief_joins_the_chain_through_routine_exchanges_of_brokers(api_ke
 
     link_bench.network.register(B, handler)
     root = link_bench.tracer.emit("note", "broker/1")
-    cause_before = link_bench.tracer.caused_by(root)
+    cause_before = link_bench.tracer.set_cause(root)
     future = link_bench.network.ask(A, B, api_key, 1, "x", timeout_ms=30_000)
-    link_bench.tracer.caused_by(cause_before)
+    link_bench.tracer.set_cause(cause_before)
     await future
     events = [(event.k, event.p) for event in link_bench.tracer.events()]
     assert events == [("note", ()), ("note", (root,))][: 1 + (api_key in (24, 27))]

@@ -232,7 +232,7 @@ def test_uvloop_is_taken_where_it_is_and_asyncio_elsewhere(
 
 def test_peers_timers_and_sockets_work_on_uvloop_too() -> None:
     async def main() -> list[object]:
-        env = real_environment(latency_ms=lambda _source, _target: 1.0)
+        env = real_environment(latency_ms_of=lambda _source, _target: 1.0)
         gate: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:

@@ -409,11 +409,11 @@ async def test_what_is_due_soon_runs_in_order_with_all_that_it_causes_in_one_tur
 
     def run_first() -> None:
         run_names.append("first")
-        tasks.soon(lambda: run_names.append("caused"))
+        tasks.run_soon(lambda: run_names.append("caused"))
 
     asyncio.get_running_loop().call_soon(run_names.append, "loop")
-    tasks.soon(run_first)
-    tasks.soon(lambda: run_names.append("second"))
+    tasks.run_soon(run_first)
+    tasks.run_soon(lambda: run_names.append("second"))
     assert run_names == []
     await asyncio.sleep(0)
     assert run_names == ["loop", "first", "second", "caused"]
@@ -423,11 +423,11 @@ async def test_what_is_kept_for_the_end_of_the_turn_runs_when_nothing_else_is_du
     tasks: LoopTasks,
 ) -> None:
     run_names: list[str] = []
-    tasks.at_turn_end(
-        lambda: (run_names.append("answer"), tasks.soon(lambda: run_names.append("late")))
+    tasks.run_at_turn_end(
+        lambda: (run_names.append("answer"), tasks.run_soon(lambda: run_names.append("late")))
     )
-    tasks.at_turn_end(lambda: run_names.append("other answer"))
-    tasks.soon(lambda: tasks.soon(lambda: run_names.append("exchange")))
+    tasks.run_at_turn_end(lambda: run_names.append("other answer"))
+    tasks.run_soon(lambda: tasks.run_soon(lambda: run_names.append("exchange")))
     await asyncio.sleep(0)
     assert run_names == ["exchange", "answer", "late", "other answer"]
 
@@ -440,8 +440,8 @@ async def test_a_bug_in_one_due_callback_does_not_lose_the_others() -> None:
         raise ValueError("broken")
 
     with capture_logs() as logs:
-        tasks.soon(raise_broken)
-        tasks.soon(lambda: run_names.append("next"))
+        tasks.run_soon(raise_broken)
+        tasks.run_soon(lambda: run_names.append("next"))
         await asyncio.sleep(0)
     assert run_names == ["next"]
     assert [entry["event"] for entry in logs] == ["task.failed"]
@@ -455,7 +455,7 @@ async def test_more_than_a_turn_may_hold_lets_the_loop_breathe(
     monkeypatch.setattr("txnsim.runtime.tasks.DUE_PER_TURN_MAX", 3)
     run_names: list[int] = []
     for task_number in range(5):
-        tasks.soon(lambda task_number=task_number: run_names.append(task_number))
+        tasks.run_soon(lambda task_number=task_number: run_names.append(task_number))
     await asyncio.sleep(0)
     assert run_names == [0, 1, 2]
     await asyncio.sleep(0)
@@ -464,22 +464,22 @@ async def test_more_than_a_turn_may_hold_lets_the_loop_breathe(
 
 async def test_answers_go_out_though_more_is_due_than_a_turn_bears() -> None:
     passed_ns = iter(range(0, 10**12, LIMIT_NS_DEFAULT))
-    tasks = LoopTasks(asyncio.get_running_loop(), stopwatch_ns=lambda: next(passed_ns))
+    tasks = LoopTasks(asyncio.get_running_loop(), read_stopwatch_ns=lambda: next(passed_ns))
     run_names: list[str] = []
 
     def chain() -> None:
         run_names.append("request")
-        tasks.soon(chain)
+        tasks.run_soon(chain)
 
-    tasks.soon(chain)
-    tasks.at_turn_end(lambda: run_names.append("answer"))
+    tasks.run_soon(chain)
+    tasks.run_at_turn_end(lambda: run_names.append("answer"))
     await asyncio.sleep(0)
     looks_at_clock = OWED_PER_TURN + 1
     assert run_names.index("answer") == run_names.count("request") == looks_at_clock * DUE_UNTIMED
     run_names.clear()
     await asyncio.sleep(0)
     assert run_names == [], "sockets are looked at"
-    tasks.at_turn_end(lambda: run_names.append("answer"))
+    tasks.run_at_turn_end(lambda: run_names.append("answer"))
     await asyncio.sleep(0)
     assert (run_names[0], run_names[-1]) == ("answer", "request"), "of what was read then"
     await tasks.close()
@@ -487,7 +487,7 @@ async def test_answers_go_out_though_more_is_due_than_a_turn_bears() -> None:
 
 async def test_what_brokers_owe_goes_before_new_requests_up_to_a_bound() -> None:
     now_ns = 0
-    tasks = LoopTasks(asyncio.get_running_loop(), stopwatch_ns=lambda: now_ns)
+    tasks = LoopTasks(asyncio.get_running_loop(), read_stopwatch_ns=lambda: now_ns)
     run_names: list[str] = []
 
     def owe(name: str, took_ns: int) -> None:
@@ -496,7 +496,7 @@ async def test_what_brokers_owe_goes_before_new_requests_up_to_a_bound() -> None
             now_ns += took_ns
             run_names.append(name)
 
-        tasks.soon(deliver)
+        tasks.run_soon(deliver)
 
     def read_sockets() -> None:
         run_names.append("sockets")
@@ -528,9 +528,9 @@ def test_what_is_due_soon_has_the_cause_of_its_caller() -> None:
         causes = [tracer.emit("note", "x") for _ in range(2)]
         causes_seen: list[int] = []
         for cause in causes:
-            tracer.caused_by(cause)
-            env.tasks.soon(lambda: causes_seen.append(tracer.cause))
-        tracer.caused_by(NO_CAUSE)
+            tracer.set_cause(cause)
+            env.tasks.run_soon(lambda: causes_seen.append(tracer.cause))
+        tracer.set_cause(NO_CAUSE)
         await asyncio.sleep(0)
         assert causes_seen == causes
         return causes_seen
@@ -557,7 +557,7 @@ async def test_what_a_driven_coroutine_leaves_to_the_loop_keeps_its_cause(
 
     async def drive_and_note() -> None:
         note("given")
-        tracer.caused_by(first_event)
+        tracer.set_cause(first_event)
         env.tasks.spawn(note_spawned(), name="spawned")
         env.clock.call_later(5, lambda: note("timer"))
         env.clock.call_at(env.clock.now_ms() + 5, lambda: note("deadline"))
@@ -590,7 +590,7 @@ async def test_what_is_switched_off_and_on_between_two_steps_has_no_cause_left_b
     causes_seen: list[int] = []
 
     async def drive_through_answers() -> None:
-        tracer.caused_by(first_event)
+        tracer.set_cause(first_event)
         for answer in answers:
             await answer
             causes_seen.append(tracer.cause)
@@ -614,10 +614,10 @@ async def test_what_follows_from_a_driven_coroutine_is_due_to_what_it_came_to(
     causes_and_wakers: list[tuple[int, int]] = []
 
     async def take_first_cause() -> None:
-        tracer.caused_by(first_event)
+        tracer.set_cause(first_event)
 
     async def later() -> None:
-        tracer.caused_by(first_event)
+        tracer.set_cause(first_event)
         await answer
         causes_and_wakers.append((tracer.cause, tracer.waker))
         raise ValueError
@@ -627,7 +627,7 @@ async def test_what_follows_from_a_driven_coroutine_is_due_to_what_it_came_to(
 
     env.tasks.drive(take_first_cause(), note_cause, name="at once")
     env.tasks.drive(later(), note_cause, name="later")
-    tracer.caused_by(second_event)
+    tracer.set_cause(second_event)
     answer.resolve(None)
     assert causes_and_wakers == [
         (first_event, NO_CAUSE),

@@ -28,7 +28,7 @@ def ticking_clock() -> Callable[[], int]:
 def no_cause_left_over() -> Iterator[None]:
     tracer = full_tracer()
     yield
-    tracer.caused_by(NO_CAUSE)
+    tracer.set_cause(NO_CAUSE)
 
 
 def full_tracer(*, ring_bytes: int | None = None, strict: bool = False) -> Tracer:
@@ -140,7 +140,7 @@ def test_a_site_that_knows_the_level_may_save_itself_the_event(parents: tuple[in
     tracer = Tracer(ticking_clock(), level=TraceLevel.BRIEF)
     cause = tracer.emit("note", "a")
     tracer.emit("note", "a")
-    tracer.caused_by(cause)
+    tracer.set_cause(cause)
     assert not tracer.full
     if parents != (99,):
         assert tracer.cause_of(parents) == tracer.emit("check.pass", "a", parents=parents)
@@ -166,11 +166,11 @@ def test_the_current_cause_is_the_parent_unless_parents_are_given() -> None:
     tracer = full_tracer()
     root = tracer.emit("note", "a")
     other_event = tracer.emit("note", "a")
-    cause_before = tracer.caused_by(root)
+    cause_before = tracer.set_cause(root)
     tracer.emit("note", "b")
     tracer.emit("note", "b", parents=(other_event,))
     assert tracer.cause == root
-    assert tracer.caused_by(cause_before) == root
+    assert tracer.set_cause(cause_before) == root
     tracer.emit("note", "b")
     assert [event.p for event in tracer.events(2)] == [(0,), (1,), ()]
 
@@ -185,7 +185,7 @@ def test_missing_and_repeated_parents_are_left_out() -> None:
 
 def test_a_cause_of_another_trace_is_no_parent() -> None:
     tracer, other_tracer = full_tracer(), full_tracer()
-    other_tracer.caused_by(other_tracer.emit("note", "a"))
+    other_tracer.set_cause(other_tracer.emit("note", "a"))
     tracer.emit("note", "a")
     tracer.emit("note", "a")
     assert [event.p for event in tracer.events()] == [(), ()]
@@ -420,7 +420,7 @@ def test_an_export_has_header_events_and_trailer() -> None:
         clock="virtual", run="V+/fixed", mode="V+", take="armed",
         rules=(("reads_know_one_high_watermark", False),), releases=("3.9",), brokers=3,
     )  # fmt: skip
-    tracer = Tracer(ticking_clock(), level=TraceLevel.FULL, run=run)
+    tracer = Tracer(ticking_clock(), level=TraceLevel.FULL, run_info=run)
     tracer.emit("note", "a", data={"text": "one"})
     export_lines: list[bytes] = []
     tracer.export(export_lines.append, verdict="hanging")
@@ -442,11 +442,11 @@ def test_an_export_has_header_events_and_trailer() -> None:
 def test_a_bound_callback_has_its_cause_wherever_it_is_called() -> None:
     tracer = full_tracer()
     first_event, second_event = tracer.emit("note", "a"), tracer.emit("note", "a")
-    tracer.caused_by(first_event)
+    tracer.set_cause(first_event)
     causes_seen: list[int] = []
-    callback_now = tracer.bound(lambda: causes_seen.append(tracer.cause))
-    callback_of_second = tracer.bound(lambda: causes_seen.append(tracer.cause), second_event)
-    tracer.caused_by(NO_CAUSE)
+    callback_now = tracer.bind_cause(lambda: causes_seen.append(tracer.cause))
+    callback_of_second = tracer.bind_cause(lambda: causes_seen.append(tracer.cause), second_event)
+    tracer.set_cause(NO_CAUSE)
     callback_now()
     callback_of_second()
     assert (causes_seen, tracer.cause) == ([first_event, second_event], NO_CAUSE)
@@ -465,13 +465,13 @@ def test_a_context_for_later_carries_cause_and_waker() -> None:
 def test_a_scope_has_a_cause_of_its_own_which_timers_carry_along() -> None:
     tracer = full_tracer()
     question_event, news = tracer.emit("note", "a"), tracer.emit("note", "a")
-    tracer.caused_by(question_event)
+    tracer.set_cause(question_event)
     assert tracer.timer_context() is None, "the present context has it"
     tracer.scope, tracer.scope_waker = news, question_event
     assert (tracer.cause, tracer.waker, tracer.cause_of(())) == (news, question_event, news)
     context = tracer.timer_context()
     assert context is not None
-    assert tracer.caused_by(NO_CAUSE) == news
+    assert tracer.set_cause(NO_CAUSE) == news
     assert tracer.cause == NO_CAUSE
     tracer.scope = None
     assert tracer.cause == question_event, "what was set in the scope is gone with it"

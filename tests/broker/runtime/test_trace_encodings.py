@@ -19,9 +19,9 @@ from txnsim.runtime.trace import (
     CARRIED_SHARE,
     CHUNK_BYTES,
     OVERDUE_SHARE,
-    Ring,
     TraceLevel,
     Tracer,
+    TraceRing,
     lives_of,
 )
 from txnsim.runtime.trace_kinds import KINDS, PEER_POLLS, PEER_ROUTINE
@@ -38,7 +38,7 @@ class Writer:
     """Writes lines into a ring, one at a time."""
 
     def __init__(self, bytes_max: int | None) -> None:
-        self.ring = Ring(bytes_max, TraceLines(None))
+        self.ring = TraceRing(bytes_max, TraceLines(None))
 
     def write(
         self, kind: str = "note", *, tx: str = "", is_opening: bool = False, **data: str

@@ -65,7 +65,7 @@ def begin(mechanism: str) -> SaslExchange:
         mechanism,
         plain_users={"alice": "secret"},
         credentials=credentials(),
-        nonce=lambda: "servernonce",
+        make_nonce=lambda: "servernonce",
         now_ms=NOW_MS,
     )
 
@@ -139,7 +139,7 @@ def test_scram_takes_a_name_that_needs_escapes() -> None:
         "SCRAM-SHA-256",
         plain_users={},
         credentials=credentials(user),
-        nonce=lambda: "servernonce",
+        make_nonce=lambda: "servernonce",
         now_ms=NOW_MS,
     )
     client = scramp.ScramClient(["SCRAM-SHA-256"], user, "secret")
@@ -348,7 +348,7 @@ def broker(mechanism: str) -> Any:
         mechanism,
         plain_users={"alice": "secret"},
         credentials=credentials(),
-        nonce=lambda: "servernonce",
+        make_nonce=lambda: "servernonce",
         now_ms=NOW_MS,
     )
 

@@ -391,7 +391,7 @@ class LoginBench:
             mechanism,
             plain_users={"alice": "secret", "bob": "secret"},
             credentials=credentials(),
-            nonce=lambda: "servernonce",
+            make_nonce=lambda: "servernonce",
             now_ms=WALL_MS,
         )
 

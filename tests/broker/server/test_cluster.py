@@ -399,7 +399,7 @@ async def test_an_input_is_the_cause_of_what_is_done_inside(env: VirtualEnvironm
 @within(run_virtual, seed=1)
 async def test_what_a_fault_does_is_no_input(env: VirtualEnvironment) -> None:
     hit = env.tracer.emit("fault.hit", "fault")
-    env.tracer.caused_by(hit)
+    env.tracer.set_cause(hit)
     with input_event(env, "kill", broker=2):
         env.tracer.emit("node.down", "broker/2")
     assert [event.p for event in env.tracer.events()] == [(), (hit,)]

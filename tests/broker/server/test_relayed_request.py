@@ -17,7 +17,7 @@ TP = TopicPartition("orders", 1)
 
 
 def produce(version: int, topic_id: UUID | None = None) -> bytes:
-    request = requests.produce({TP: plain(record_value=b"v")}, topic_ids={"orders": topic_id})
+    request = requests.produce({TP: plain(record_value=b"v")}, id_by_topic={"orders": topic_id})
     return codec.encode_request(
         0, version, 7, "app", request.build(codec.request_schema(0, version))
     )

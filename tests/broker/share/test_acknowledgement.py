@@ -23,7 +23,7 @@ from txnsim.share.commands import (
     DeadLetterReason,
     RecordState,
     SharePartitionSettings,
-    Write,
+    StateWrite,
 )
 from txnsim.share.partition import SharePartition
 
@@ -66,7 +66,7 @@ def test_a_type_for_each_offset() -> None:
     partition, a, _ = two()
     write = a.says("0-9:1,1,0,0,2,2,3,1,1,1")
     assert batches_of(write) == "0-1 2 1, 2-3 4 1, 4-5 0 1, 6-6 4 1, 7-9 2 1"
-    assert isinstance(write, Write)
+    assert isinstance(write, StateWrite)
     assert (write.state.start_offset, write.state.delivery_complete_count) == (0, 8)
     assert (write.state.state_epoch, write.state.leader_epoch) == (7, 3)
     persist(partition, write)

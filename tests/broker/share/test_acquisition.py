@@ -19,9 +19,9 @@ from txnsim.share._acquisition import acquire
 from txnsim.share._in_flight import InFlightBatches
 from txnsim.share.commands import (
     AbortedRange,
-    Acquire,
-    Acquired,
+    AcquireCommand,
     AcquireMode,
+    AcquireResult,
     ReadBatch,
     SharePartitionSettings,
 )
@@ -158,7 +158,7 @@ def test_nothing_is_acquired_before_it_is_loaded() -> None:
 def test_new_records_begin_at_the_end_offset_while_nothing_is_in_flight() -> None:
     records = InFlightBatches()
     records.end_offset = 3
-    command = Acquire(
+    command = AcquireCommand(
         member_id="a",
         batch_size=9,
         max_records=9,
@@ -166,7 +166,7 @@ def test_new_records_begin_at_the_end_offset_while_nothing_is_in_flight() -> Non
         batches=(ReadBatch(base_offset=0, last_offset=5),),
     )
     acquisition = acquire(records, command, SETTINGS, 0)
-    assert isinstance(acquisition, Acquired)
+    assert isinstance(acquisition, AcquireResult)
     assert [
         (acquired_range.first_offset, acquired_range.last_offset)
         for acquired_range in acquisition.ranges
@@ -428,7 +428,7 @@ def test_records_of_aborted_transactions_are_not_acquired(
 ) -> None:
     partition = load_partition()
     acquired = PartitionMember(partition).fetch(A_AND_B, aborted=aborted)
-    assert isinstance(acquired, Acquired)
+    assert isinstance(acquired, AcquireResult)
     ranges = [
         f"{acquired_range.first_offset}-{acquired_range.last_offset}"
         for acquired_range in acquired.ranges
@@ -440,7 +440,7 @@ def test_records_of_aborted_transactions_are_not_acquired(
 def test_below_a_batch_size_of_1_the_range_of_nothing_stays_beside_aborted_records() -> None:
     member = PartitionMember(load_partition())
     acquired = member.fetch(A_AND_B[:2], batch_size=0, aborted=(AbortedRange(1, 0),))
-    assert isinstance(acquired, Acquired)
+    assert isinstance(acquired, AcquireResult)
     ranges = [
         (acquired_range.first_offset, acquired_range.last_offset)
         for acquired_range in acquired.ranges
@@ -453,7 +453,7 @@ def test_aborted_records_are_archived_and_hold_locks_until_something_is_acknowle
     settings = SharePartitionSettings(max_record_locks=5)
     partition = load_partition()
     member = PartitionMember(partition, settings=settings)
-    assert member.fetch(A_AND_B[:1], aborted=(AbortedRange(1, 0),)) == Acquired()
+    assert member.fetch(A_AND_B[:1], aborted=(AbortedRange(1, 0),)) == AcquireResult()
     assert in_flight_text(partition) == "0-4 archived 1"
     assert not partition.can_acquire(settings)
     assert partition.next_lock_deadline_ms() == LOCK_MS
@@ -467,7 +467,7 @@ def test_an_aborted_batch_reaches_over_two_ranges() -> None:
     member.fetch("0-9 10-12")
     member.acknowledge("0-3:2 4-5:1 6-12:2")
     acquired = member.fetch((batch, *A_AND_B[2:3]), aborted=(AbortedRange(1, 0),))
-    assert isinstance(acquired, Acquired)
+    assert isinstance(acquired, AcquireResult)
     assert acquired.count == 1
     assert in_flight_text(partition) == (
         "0-3 archived 2, 4-5 acknowledged 1, 6-9 archived 2, 10-10 acquired a 2, 11-12 available 1"

@@ -24,13 +24,13 @@ from txnsim.share.commands import (
     TERMINAL,
     AcknowledgementBatch,
     AcknowledgeType,
-    Acquired,
     AcquireMode,
+    AcquireResult,
     DeadLetter,
     ReadBatch,
     RecordState,
     SharePartitionSettings,
-    Write,
+    StateWrite,
 )
 from txnsim.share.partition import SharePartition
 
@@ -166,7 +166,7 @@ class Walk:
             mode=mode,
             now_ms=self.now_ms,
         )
-        assert isinstance(acquisition, Acquired)
+        assert isinstance(acquisition, AcquireResult)
         assert bool(acquisition.ranges) == (can_acquire and bool(batches))
         if mode is AcquireMode.RECORD_LIMIT:
             assert acquisition.count <= most_records
@@ -351,7 +351,7 @@ class Walk:
 
     def sent(
         self,
-        write: Write | Rejection | None,
+        write: StateWrite | Rejection | None,
         moved_records: list[InFlightRecord],
         *,
         is_transition: bool = True,

@@ -339,7 +339,7 @@ def test_what_is_in_no_queue_is_not_sent_again() -> None:
         FOO_1: (under_way, B2),
         BAR_0: (MarkerSending.LEADERLESS, None),
     }
-    (batch, _) = list(queue._in_flight.values())
+    (batch, _) = list(queue._batch_in_flight_by_broker.values())
     queue.on_reply(batch, WriteTxnMarkersReply(results=()))  # Kafka 2.4: neither done nor repeated
     assert FOO_0 not in queue.sendings()[owed_debt.transactional_id]
 

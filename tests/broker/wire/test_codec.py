@@ -679,12 +679,12 @@ def test_tags_are_written_in_ascending_order() -> None:
 
 def test_source_becomes_a_function_with_bound_names() -> None:
     source = CodeSource()
-    source.enter("def double(x):")
-    source.enter("if x is None:")
-    source.line(f"return {source.bind('nothing', 'value')}")
-    source.leave()
-    source.line("return 2 * x")
-    double = source.function("double", origin="a test")
+    source.enter_block("def double(x):")
+    source.enter_block("if x is None:")
+    source.add_line(f"return {source.bind('nothing', 'value')}")
+    source.leave_blocks()
+    source.add_line("return 2 * x")
+    double = source.compile_function("double", code_name="a test")
     assert double(21) == 42
     assert double(None) == "nothing"
 
@@ -696,13 +696,13 @@ def test_equal_hints_give_different_names() -> None:
 
 def test_leaving_several_blocks_at_once() -> None:
     source = CodeSource()
-    source.enter("def first(items):")
-    source.enter("for item in items:")
-    source.enter("if item:")
-    source.line("return item")
-    source.leave(2)
-    source.line("return None")
-    assert source.function("first", origin="a test")([0, 3]) == 3
+    source.enter_block("def first(items):")
+    source.enter_block("for item in items:")
+    source.enter_block("if item:")
+    source.add_line("return item")
+    source.leave_blocks(2)
+    source.add_line("return None")
+    assert source.compile_function("first", code_name="a test")([0, 3]) == 3
 
 
 @pytest.mark.parametrize(("api_key", "version"), [(26, 5), (18, 0)])

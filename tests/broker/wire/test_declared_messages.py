@@ -20,7 +20,7 @@ def test_a_field_has_what_its_line_says() -> None:
         "more Inner? tag 3 = NOTHING",
         "ids []uuid = ()",
         types={"Inner": inner, "NOTHING": None},
-        api={"__api_key__": 7},
+        class_attributes={"__api_key__": 7},
     )
     assert (cls.__name__, cls.__doc__, cls.__api_key__) == ("Outer", "Some.", 7)
     rows = describe(cls)
@@ -39,7 +39,7 @@ def test_a_field_has_what_its_line_says() -> None:
 
 
 def test_a_version_has_the_fields_that_were_there() -> None:
-    inner = versions("Inner", "One.", "a int8", "b int8 1+ = 5", flexible_since=2, newest=2)
+    inner = versions("Inner", "One.", "a int8", "b int8 1+ = 5", flexible_since=2, newest_version=2)
     classes = versions(
         "Value",
         "Some.",
@@ -47,7 +47,7 @@ def test_a_version_has_the_fields_that_were_there() -> None:
         "once int32 1 = -1",
         "inner Inner 2+",
         flexible_since=2,
-        newest=2,
+        newest_version=2,
         types={"Inner": inner},
     )
     names = [[row.name for row in describe(cls).plain] for cls in classes]
@@ -59,7 +59,7 @@ def test_a_version_has_the_fields_that_were_there() -> None:
 
 def test_a_class_remade_has_the_same_fields_and_other_elements() -> None:
     api = {"__version__": 1, "__api_key__": 7, "__header_schema__": None}
-    element = message("Element", "One.", "number int8", api=api)
+    element = message("Element", "One.", "number int8", class_attributes=api)
     outer = message(
         "Outer",
         "Some.",
@@ -67,7 +67,7 @@ def test_a_class_remade_has_the_same_fields_and_other_elements() -> None:
         "ids []int32 = ()",
         "more int16 tag 3 = 5",
         types={"Element": element},
-        api=api,
+        class_attributes=api,
     )
     other_element = remake_class(element, version=0, flexible=False)
     remade_outer = remake_class(outer, other_element, version=0, flexible=False)

@@ -35,7 +35,7 @@ def _begin_exchange(mechanism: str) -> Any:
         mechanism,
         plain_users={"alice": "secret"},
         credentials=credentials(),
-        nonce=lambda: _NONCE,
+        make_nonce=lambda: _NONCE,
         now_ms=_WALL_MS,
     )
 

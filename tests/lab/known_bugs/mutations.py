@@ -52,7 +52,7 @@ from txnsim.log.answers import NO_TIMESTAMP, Appended
 from txnsim.log.cleaner import CleanedTxns
 from txnsim.log.partition_log import EpochCache, PartitionLog
 from txnsim.log.producer_state import NO_OFFSET, PartitionProducers
-from txnsim.log.producer_state_manager import ProducerStateManager, Snapshots
+from txnsim.log.producer_state_manager import ProducerSnapshots, ProducerStateManager
 from txnsim.log.txn_index import TxnIndex
 from txnsim.log.verification import VerificationEntries
 from txnsim.metadata import partition_changes
@@ -454,13 +454,13 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
         "a snapshot leaves out producers of which only a marker is known",
     ),
     "snapshots-outlive-truncation": Mutation(
-        Snapshots,
+        ProducerSnapshots,
         "keep_between",
         does_nothing(unless=has_stray),
         "snapshots from behind the end of the log are kept",
     ),
     "no-snapshots": Mutation(
-        Snapshots, "take_snapshot", does_nothing(), "no snapshot of producers is taken"
+        ProducerSnapshots, "take_snapshot", does_nothing(), "no snapshot of producers is taken"
     ),
     "truncation-forgets-producers": Mutation(
         ProducerStateManager,

@@ -358,7 +358,7 @@ def test_tests_on_a_foreign_cluster_have_faults_and_their_clients_are_led_there(
 
 def produce(version: int, *, acks: int, client_id: str | None, txn: str | None) -> bytes:
     request = requests.produce(
-        {TopicPartition("t", 0): plain(record_value=b"v")}, topic_ids={}, acks=acks
+        {TopicPartition("t", 0): plain(record_value=b"v")}, id_by_topic={}, acks=acks
     )
     message = request.build(codec.request_schema(0, version))
     if txn is not None:

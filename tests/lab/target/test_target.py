@@ -732,9 +732,11 @@ def test_the_cleaner_is_waited_for_and_not_where_it_does_not_come() -> None:
         ):
             await log_care.configure(care.admin, "t", name, config_value)
         await care.append("a", "a")
-        in_vain = await care.took_ms(log_care.clean(care.admin, care.clock, care.disks, T0))
+        waited_in_vain_text = await care.took_ms(
+            log_care.clean(care.admin, care.clock, care.disks, T0)
+        )
         assert care.disks.cleaned_until(1, T0) == -1
-        assert in_vain >= CLEANER_IDLE_MS
+        assert waited_in_vain_text >= CLEANER_IDLE_MS
         await log_care.roll(care.admin, care.clock, T0)
         await care.append("a")
         waited_ms = await care.took_ms(log_care.clean(care.admin, care.clock, care.disks, T0))

@@ -19,7 +19,7 @@ class MadeTrace:
         self.tracer = Tracer(
             lambda: self.now_us,
             level=trace_level,
-            run=RunInfo(
+            run_info=RunInfo(
                 scenario="made",
                 seed=3,
                 run="late",

@@ -93,7 +93,7 @@ def test_a_query_names_only_kinds_that_exist(query_name: str) -> None:
 
 
 def test_a_line_has_no_key_that_is_not_read() -> None:
-    tracer = Tracer(lambda: 0, level=TraceLevel.FULL, run=RunInfo(seed=1))
+    tracer = Tracer(lambda: 0, level=TraceLevel.FULL, run_info=RunInfo(seed=1))
     tracer.emit("note", "client/app", tx="app/0:0", data={"text": "x"})
     lines: list[bytes] = []
     tracer.export(lines.append)

@@ -44,7 +44,7 @@ async def handle(request: Request) -> Reply:
             else:
                 rejection_by_entity[entity] = None
                 changes_by_entity[entity] = quota_changes
-        await request.have_done(ELEMENTS_PER_CHANGE)
+        await request.note_done(ELEMENTS_PER_CHANGE)
     if not request.message.validate_only:
         # All at once, as a controller appends them: an image for each would be copied as often.
         metadata.publish(altered_quotas(metadata.image, changes_by_entity, release_rules))

@@ -38,24 +38,28 @@ async def handle(request: Request) -> Reply:
             "Invalid entity filter component combination. IP filter component should not be used "
             "with user or clientId filter component.",
         )
-    quotas, quota_filter = request.broker.image.client_quotas, _quota_filter(request.message)
-    match_flags = await request.map_each(partial(finds_quota, quota_filter), quotas)
-    matching_quotas = tuple(compress(quotas.items(), match_flags))
+    limits_by_entity, quota_filter = (
+        request.broker.image.client_quotas,
+        _quota_filter(request.message),
+    )
+    match_flags = await request.map_each(partial(finds_quota, quota_filter), limits_by_entity)
+    matching_quotas = tuple(compress(limits_by_entity.items(), match_flags))
     quota_entries = await request.map_each(
         partial(_quota_entry, request.schema), matching_quotas, weight=4
     )
     return request.answer(error_code=ErrorCode.none, error_message="", entries=tuple(quota_entries))
 
 
-def _quota_entry(schema: Any, quota: tuple[Entity, Mapping[str, float]]) -> Any:
-    entity, limits = quota
+def _quota_entry(schema: Any, entity_and_limits: tuple[Entity, Mapping[str, float]]) -> Any:
+    entity, limit_by_quota_key = entity_and_limits
     return schema.EntryData(
         entity=tuple(
             schema.EntityData(entity_type=entity_type, entity_name=entity_name)
             for entity_type, entity_name in entity
         ),
         values=tuple(
-            schema.ValueData(key=quota_key, value=limit) for quota_key, limit in limits.items()
+            schema.ValueData(key=quota_key, value=limit)
+            for quota_key, limit in limit_by_quota_key.items()
         ),
     )
 

@@ -78,7 +78,7 @@ async def _describe(request: Request, entry_cache: _EntryCache, resource: Any) -
         if not requested_keys or config_value.name in requested_keys
     ]
     with_synonyms = bool(request.message.include_synonyms)
-    request.answers(
+    request.announce_answer(
         len(requested_configs),
         sum([_text_bytes(config_value, with_synonyms) for config_value in requested_configs]),
     )
@@ -149,7 +149,7 @@ def _group_configs(request: Request, group_id: str) -> list[ConfigValue]:
 def _broker_configs(request: Request, broker_name: str) -> list[ConfigValue]:
     broker = request.broker
     image, settings = broker.image, broker.metadata.settings
-    keys = configs.broker_configs(broker.release.rules)
+    key_by_name = configs.broker_configs(broker.release.rules)
     own_values = configs.own_values(image, broker.broker_id, is_kraft=bool(broker.release.features))
     config_values = [
         configs.broker_value(
@@ -157,26 +157,26 @@ def _broker_configs(request: Request, broker_name: str) -> list[ConfigValue]:
             scope=broker_name,
             image=image,
             settings=settings,
-            keys=keys,
+            key_by_name=key_by_name,
             own_values=own_values,
         )
         for config_name in configs.described_names(
-            broker_name, keys=keys, image=image, settings=settings
+            broker_name, key_by_name=key_by_name, image=image, settings=settings
         )
     ]
     return [
         config_value
         for config_value in config_values
         if config_value.source is not ConfigSource.DEFAULT
-        or not keys[config_value.name].is_internal
+        or not key_by_name[config_value.name].is_internal
     ]
 
 
-def _unknown_broker(request: Request, resource_name: str, alternative: str) -> Rejection:
+def _unknown_broker(request: Request, resource_name: str, alternative_words: str) -> Rejection:
     if broker_id_of(resource_name) is None:
         return invalid(f"Broker id must be an integer, but it is: {resource_name}")
     return invalid(
-        f"Unexpected broker id, expected {request.broker.broker_id}{alternative} "
+        f"Unexpected broker id, expected {request.broker.broker_id}{alternative_words} "
         f"but received {resource_name}"
     )
 
@@ -184,12 +184,12 @@ def _unknown_broker(request: Request, resource_name: str, alternative: str) -> R
 def _resource_result(
     request: Request,
     resource: Any,
-    complaint: Rejection | None,
+    rejection: Rejection | None,
     config_entries: tuple[Any, ...] = (),
 ) -> Any:
     return request.schema.DescribeConfigsResult(
-        error_code=ErrorCode.none if complaint is None else complaint.error,
-        error_message="" if complaint is None else complaint.reason,
+        error_code=ErrorCode.none if rejection is None else rejection.error,
+        error_message="" if rejection is None else rejection.reason,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=config_entries,

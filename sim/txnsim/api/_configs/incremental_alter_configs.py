@@ -72,12 +72,13 @@ def _alter(request: Request, resource: Any) -> ClusterImage | Rejection:
 
 def _logger_refusal(request: Request, resource: Any) -> Rejection | None:
     """Why the levels of a broker's loggers can't be altered (RuntimeLoggerManager)."""
-    resource_name, own_id = resource.resource_name, request.broker.broker_id
+    resource_name, own_broker_id = resource.resource_name, request.broker.broker_id
     if broker_id_of(resource_name) is None:
         return invalid(f"Node id must be an integer, but it is: {resource_name}")
-    if broker_id_of(resource_name) != own_id:
+    if broker_id_of(resource_name) != own_broker_id:
         return invalid(
-            f"Unexpected node id. Expected {own_id}, but received {broker_id_of(resource_name)}"
+            f"Unexpected node id. Expected {own_broker_id}, but received"
+            f" {broker_id_of(resource_name)}"
         )
     names_without_value = [
         config.name
@@ -97,9 +98,10 @@ def _logger_refusal(request: Request, resource: Any) -> Rejection | None:
                 return invalid(
                     f"{operation_name} operation is not allowed for the BROKER_LOGGER resource"
                 )
-            case other if request.broker.release.rules.logger_operations_are_checked:
+            case unknown_operation if request.broker.release.rules.logger_operations_are_checked:
                 return invalid(
-                    f"Unknown operation type {other} is not allowed for the BROKER_LOGGER resource"
+                    f"Unknown operation type {unknown_operation} is not allowed for the"
+                    " BROKER_LOGGER resource"
                 )
             case _:
                 return Rejection(error=ErrorCode.unknown_server_error, reason="")

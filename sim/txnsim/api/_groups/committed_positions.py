@@ -79,14 +79,14 @@ def named_topic(topic: Any) -> NamedTopic:
 
 def split(image: ClusterImage, topics: Iterable[Any]) -> RequestedPartitions:
     """Separate the partitions that don't exist from the positions to commit."""
-    refused: dict[NamedTopic, Errors] = {}
+    errors_by_topic: dict[NamedTopic, Errors] = {}
     positions: list[NewPosition] = []
     known_topics: list[tuple[NamedTopic, tuple[int, ...]]] = []
     for topic in topics:
         requested_topic = named_topic(topic)
         topic_image = find_topic(image, requested_topic)
         if isinstance(topic_image, ErrorCode):
-            refused.setdefault(requested_topic, []).extend(
+            errors_by_topic.setdefault(requested_topic, []).extend(
                 (partition.partition_index, topic_image) for partition in topic.partitions
             )
             continue
@@ -94,7 +94,7 @@ def split(image: ClusterImage, topics: Iterable[Any]) -> RequestedPartitions:
         for partition in topic.partitions:
             topic_partition = TopicPartition(topic_image.name, partition.partition_index)
             if image.partition(topic_partition) is None:
-                refused.setdefault(requested_topic, []).append(
+                errors_by_topic.setdefault(requested_topic, []).append(
                     (partition.partition_index, ErrorCode.unknown_topic_or_partition)
                 )
                 continue
@@ -111,7 +111,7 @@ def split(image: ClusterImage, topics: Iterable[Any]) -> RequestedPartitions:
         if partition_indexes:
             known_topics.append((requested_topic, tuple(partition_indexes)))
     return RequestedPartitions(
-        refused=refused, positions=tuple(positions), topics=tuple(known_topics)
+        refused=errors_by_topic, positions=tuple(positions), topics=tuple(known_topics)
     )
 
 
@@ -145,17 +145,19 @@ def same_error_for_all(topics: Iterable[Any], error: ErrorCode) -> Results:
     ]
 
 
-def build_answer(request: Request, topic_results: Results | BuiltResults, *, entity: str) -> Any:
+def build_answer(
+    request: Request, topic_results: Results | BuiltResults, *, entity_prefix: str
+) -> Any:
     """Build the answer.
 
     Args:
         request: The request to answer.
         topic_results: Errors by topic, or the partitions of the answer.
-        entity: Prefix of the schema's classes for a topic and a partition.
+        entity_prefix: Prefix of the schema's classes for a topic and a partition.
     """
     schema = request.schema
-    topic_class = getattr(schema, f"{entity}ResponseTopic")
-    partition_class = getattr(schema, f"{entity}ResponsePartition")
+    topic_class = getattr(schema, f"{entity_prefix}ResponseTopic")
+    partition_class = getattr(schema, f"{entity_prefix}ResponsePartition")
     names_topics_by_id = "topic_id" in topic_class.__dataclass_fields__
     return request.answer(
         topics=tuple(
@@ -177,14 +179,18 @@ def build_answer(request: Request, topic_results: Results | BuiltResults, *, ent
     )
 
 
-async def build_answer_in_slices(request: Request, topic_errors: Results, *, entity: str) -> Any:
+async def build_answer_in_slices(
+    request: Request, topic_errors: Results, *, entity_prefix: str
+) -> Any:
     """Like ``build_answer``, for a large request: breaks between its partitions."""
-    build_partition = partial(_partition_row, getattr(request.schema, f"{entity}ResponsePartition"))
+    build_partition = partial(
+        _partition_row, getattr(request.schema, f"{entity_prefix}ResponsePartition")
+    )
     topic_rows = [
         (requested_topic, tuple(await request.map_each(build_partition, partitions)))
         for requested_topic, partitions in topic_errors
     ]
-    return build_answer(request, topic_rows, entity=entity)
+    return build_answer(request, topic_rows, entity_prefix=entity_prefix)
 
 
 def _partition_row(row_class: type[Any], index_and_error: tuple[int, ErrorCode]) -> Any:

@@ -22,7 +22,7 @@ async def handle(request: Request) -> Reply:
         if group_id not in errors_by_group:
             refusal = await request.broker.groups.delete(group_id)
             errors_by_group[group_id] = ErrorCode.none if refusal is None else refusal.error
-            await request.have_done(4)
+            await request.note_done(4)
     return _answer(request, errors_by_group)
 
 

@@ -54,7 +54,7 @@ async def _describe(request: Request, group_id: str) -> Any:
         return _missing_group(request, group_id, group)
     is_stable = group.state is ClassicGroupState.STABLE
     members = tuple(group.members.values())
-    request.answers(len(members), sum([_member_bytes(group, member) for member in members]))
+    request.announce_answer(len(members), sum([_member_bytes(group, member) for member in members]))
     described_members = await request.map_each(partial(_member_row, request, group), members)
     return _group_row(
         request,

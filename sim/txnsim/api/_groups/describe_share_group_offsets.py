@@ -46,7 +46,7 @@ async def handle(request: Request) -> Reply:
     descriptions = []
     for group in groups:
         descriptions.append(await _describe(request, group))
-        await request.have_done(1)
+        await request.note_done(1)
     return request.answer(groups=tuple(descriptions))
 
 
@@ -96,7 +96,7 @@ async def _describe(request: Request, group: Any) -> Any:
     schema = request.schema
     topics = []
     for topic_name, topic_id, offsets in described_offsets:
-        request.answers(1 + len(offsets))
+        request.announce_answer(1 + len(offsets))
         partitions = await request.map_each(partial(_partition_row, request), offsets)
         topics.append(
             schema.DescribeShareGroupOffsetsResponseTopic(

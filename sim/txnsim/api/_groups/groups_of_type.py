@@ -66,7 +66,7 @@ class GroupsOfType(msgspec.Struct, frozen=True, kw_only=True):
             return self._row(request, group_id, error_code=error, error_message=reason)
         members = self.members_of(group)
         count_elements = partial(self.count_elements, group)
-        request.answers(sum(map(count_elements, members)))
+        request.announce_answer(sum(map(count_elements, members)))
         described_members = await request.map_each(
             partial(self.build_member, request, group), members, weight=count_elements
         )

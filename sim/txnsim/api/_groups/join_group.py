@@ -55,7 +55,9 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def _answer(request: Request, reply: JoinReply) -> Reply:
-    request.answers(len(reply.members), sum([len(metadata) for _, _, metadata in reply.members]))
+    request.announce_answer(
+        len(reply.members), sum([len(metadata) for _, _, metadata in reply.members])
+    )
     build_member = builder(request.schema.JoinGroupResponseMember)
     protocol = reply.protocol
     if protocol is None and request.api_version < NO_PROTOCOL_NULL_FROM:

@@ -36,7 +36,7 @@ async def handle(request: Request) -> Reply:
     message = request.message
     split_request = split(request.broker.image, message.topics)
     if not split_request.positions:
-        return build_answer(request, split_request.results(()), entity=_ENTITY)
+        return build_answer(request, split_request.results(()), entity_prefix=_ENTITY)
     retention = getattr(message, "retention_time", None)
     outcome = await request.broker.groups.commit(
         CommitOffsets(
@@ -53,10 +53,12 @@ async def handle(request: Request) -> Reply:
     )
     topic_errors = split_request.results(errors_of(outcome))
     if request.pace is not None:
-        return await build_answer_in_slices(request, topic_errors, entity=_ENTITY)
-    return build_answer(request, topic_errors, entity=_ENTITY)
+        return await build_answer_in_slices(request, topic_errors, entity_prefix=_ENTITY)
+    return build_answer(request, topic_errors, entity_prefix=_ENTITY)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
-    return build_answer(request, same_error_for_all(request.message.topics, error), entity=_ENTITY)
+    return build_answer(
+        request, same_error_for_all(request.message.topics, error), entity_prefix=_ENTITY
+    )

@@ -86,7 +86,7 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
         return _refuse_group(request, group, ErrorCode.group_authorization_failed)
     topics_by_name: dict[str, NamedTopic] = {}
     partitions: list[TopicPartition] = []
-    topic_ids: dict[str, uuid.UUID] = {}
+    id_by_topic: dict[str, uuid.UUID] = {}
     refused_topics: list[tuple[NamedTopic, tuple[FetchedPosition, ...]]] = []
     for topic in group.topics or ():
         requested_topic = named_topic(topic)
@@ -98,7 +98,7 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
                     (requested_topic, _error_positions(topic, ErrorCode.unknown_topic_id))
                 )
                 continue
-            topic_name, topic_ids[topic_image.name] = topic_image.name, topic_image.topic_id
+            topic_name, id_by_topic[topic_image.name] = topic_image.name, topic_image.topic_id
         if access is not None and not access.may_topic(AclOperation.DESCRIBE, topic_name):
             refused_topics.append(
                 (requested_topic, _error_positions(topic, ErrorCode.topic_authorization_failed))
@@ -112,7 +112,7 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
         FetchOffsets(
             group_id=group.group_id,
             partitions=None if group.topics is None else tuple(partitions),
-            topic_ids=topic_ids,
+            topic_ids=id_by_topic,
             member_id=getattr(group, "member_id", None),
             member_epoch=getattr(group, "member_epoch", -1),
             require_stable=getattr(request.message, "require_stable", False),
@@ -120,7 +120,7 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
     )
     if isinstance(outcome, Rejection):
         return _refuse_group(request, group, outcome.error)
-    request.answers(len(outcome))
+    request.announce_answer(len(outcome))
     positions_by_topic: dict[str, list[FetchedPosition]] = {
         topic_name: [] for topic_name in topics_by_name
     }

@@ -140,8 +140,8 @@ def _assignment(request: Request, tasks: Tasks) -> Any:
 # Groups
 
 
-def _error_message(refused: Rejection) -> str | None:
-    return refused.reason if refused.error is ErrorCode.group_id_not_found else None
+def _error_message(rejection: Rejection) -> str | None:
+    return rejection.reason if rejection.error is ErrorCode.group_id_not_found else None
 
 
 def _extra_fields(request: Request, group: StreamsGroup) -> dict[str, object]:

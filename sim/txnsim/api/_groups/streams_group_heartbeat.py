@@ -38,14 +38,14 @@ async def handle(request: Request) -> Reply:
     if not has_streams_groups(request):
         return refuse(request, ErrorCode.unsupported_version)
     message = request.message
-    topology = None
+    epoch_and_subtopologies = None
     if message.topology is not None:
         subtopologies = tuple(map(subtopology_of, message.topology.subtopologies))
         refusal = _refused_topics(request, subtopologies)
         if refusal is not None:
             return _failure(request, refusal)
-        topology = (message.topology.epoch, subtopologies)
-    tags, endpoint = message.client_tags, message.user_endpoint
+        epoch_and_subtopologies = (message.topology.epoch, subtopologies)
+    tag_rows, endpoint = message.client_tags, message.user_endpoint
     outcome = await request.broker.groups.streams_heartbeat(
         StreamsHeartbeat(
             group_id=message.group_id,
@@ -55,13 +55,13 @@ async def handle(request: Request) -> Reply:
             instance_id=message.instance_id,
             rack_id=message.rack_id,
             rebalance_timeout_ms=round(message.rebalance_timeout.total_seconds() * 1_000),
-            topology=topology,
+            topology=epoch_and_subtopologies,
             active=_read_tasks(message.active_tasks),
             standby=_read_tasks(message.standby_tasks),
             warmup=_read_tasks(message.warmup_tasks),
             process_id=message.process_id,
             endpoint=None if endpoint is None else (endpoint.host, endpoint.port),
-            client_tags=None if tags is None else {tag.key: tag.value for tag in tags},
+            client_tags=None if tag_rows is None else {tag.key: tag.value for tag in tag_rows},
             task_offsets=_read_offsets(message.task_offsets),
             task_end_offsets=_read_offsets(message.task_end_offsets),
             shutdown=message.shutdown_application,

@@ -74,17 +74,19 @@ async def matching_bindings(
         request.expect(1)
         if acl_filter.takes(acl):
             yield acl
-        await request.have_done(1)
+        await request.note_done(1)
 
 
 async def describe_matching(request: Request, acls: Acls, acl_filter: AclFilter) -> tuple[Any, ...]:
     """The bindings that match a filter, grouped by resource."""
     schema = request.schema
-    by_resource: dict[tuple[int, str, int], list[Any]] = {}
+    rules_by_resource: dict[tuple[int, str, int], list[Any]] = {}
     async for acl in matching_bindings(request, acls, acl_filter):
-        resource_rules = by_resource.setdefault((acl.resource_type, acl.name, acl.pattern), [])
+        resource_rules = rules_by_resource.setdefault(
+            (acl.resource_type, acl.name, acl.pattern), []
+        )
         resource_rules.append(_acl_row(schema, acl))
-    resources = await request.map_each(partial(_resource_row, schema), by_resource.items())
+    resources = await request.map_each(partial(_resource_row, schema), rules_by_resource.items())
     return tuple(resources)
 
 

@@ -23,7 +23,7 @@ async def handle(request: Request) -> Reply:
     message = request.message
     metadata = request.broker.metadata
     upsertions = await request.map_each(_derive_credential, message.upsertions, weight=2)
-    new_credentials, outcomes = alter(
+    new_credentials, outcome_by_user = alter(
         metadata.image.scram,
         deletions=(
             Deletion(user=deletion.name, mechanism=int(deletion.mechanism))
@@ -31,10 +31,10 @@ async def handle(request: Request) -> Reply:
         ),
         upsertions=upsertions,
     )
-    if any(rejection is None for rejection in outcomes.values()):
+    if any(rejection is None for rejection in outcome_by_user.values()):
         metadata.publish(metadata.image.with_scram(new_credentials))
     return request.answer(
-        results=tuple(await request.map_each(partial(_user_row, request), outcomes.items()))
+        results=tuple(await request.map_each(partial(_user_row, request), outcome_by_user.items()))
     )
 
 

@@ -28,17 +28,17 @@ async def handle(request: Request) -> Reply:
     if any(map(has_filter_only_value, bindings)):
         # Kafka can't make a binding of it at all, and fails the whole request.
         return refuse(request, ErrorCode.unknown_server_error)
-    complaints = await request.map_each(creation_complaint, bindings)
+    rejections = await request.map_each(creation_complaint, bindings)
     metadata = request.broker.metadata
     image = metadata.image
     acls = image.acls.plus(
-        acl for acl, complaint in zip(bindings, complaints, strict=True) if complaint is None
+        acl for acl, rejection in zip(bindings, rejections, strict=True) if rejection is None
     )
     if acls.count - image.acls.count > RECORDS_MAX:
-        complaints = [complaint or TOO_MANY_RECORDS for complaint in complaints]
+        rejections = [rejection or TOO_MANY_RECORDS for rejection in rejections]
     else:
         metadata.publish(image.with_acls(acls))
-    creation_rows = await request.map_each(partial(_creation_row, request.schema), complaints)
+    creation_rows = await request.map_each(partial(_creation_row, request.schema), rejections)
     return request.answer(results=tuple(creation_rows))
 
 
@@ -59,12 +59,12 @@ def _binding(creation: Any) -> AclBinding:
     )
 
 
-def _creation_row(schema: Any, complaint: Rejection | None) -> Any:
-    if complaint is None:
+def _creation_row(schema: Any, rejection: Rejection | None) -> Any:
+    if rejection is None:
         return schema.AclCreationResult(error_code=ErrorCode.none, error_message="")
-    return schema.AclCreationResult(**error_fields(complaint))
+    return schema.AclCreationResult(**error_fields(rejection))
 
 
-def _same_for_all(request: Request, complaint: Rejection) -> Reply:
-    result = _creation_row(request.schema, complaint)
+def _same_for_all(request: Request, rejection: Rejection) -> Reply:
+    result = _creation_row(request.schema, rejection)
     return request.answer(results=(result,) * len(request.message.creations))

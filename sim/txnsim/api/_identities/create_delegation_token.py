@@ -35,7 +35,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
         request,
         error,
         principal=request.principal,
-        owner=(owner_type, owner_name) if owner_name else None,
+        type_and_name=(owner_type, owner_name) if owner_name else None,
     )
 
 
@@ -55,20 +55,20 @@ def _answer(
     error: ErrorCode,
     *,
     principal: str,
-    owner: tuple[str, str] | None = None,
+    type_and_name: tuple[str, str] | None = None,
 ) -> Reply:
     requester = principal.removeprefix(f"{USER}:")
-    timestamps = timestamps_of(principal)
-    owner_type, owner_name = owner or (USER, requester)
+    timestamp = timestamps_of(principal)
+    owner_type, owner_name = type_and_name or (USER, requester)
     return request.answer(
         error_code=error,
         principal_type=owner_type,
         principal_name=owner_name,
         token_requester_principal_type=USER,
         token_requester_principal_name=requester,
-        issue_timestamp=timestamps,
-        expiry_timestamp=timestamps,
-        max_timestamp=timestamps,
+        issue_timestamp=timestamp,
+        expiry_timestamp=timestamp,
+        max_timestamp=timestamp,
         token_id="",
         hmac=b"",
     )

@@ -54,7 +54,7 @@ async def handle(request: Request) -> Reply:
         else:
             matching_rows = await request.map_each(partial(_matching_row, schema), filter_outcome)
             filter_rows.append(_filter_row(schema, None, tuple(matching_rows)))
-        await request.have_done(1)
+        await request.note_done(1)
     return request.answer(filter_results=tuple(filter_rows))
 
 
@@ -75,16 +75,16 @@ async def _remove_acls(request: Request) -> _FilterOutcomes | None:
         removed_acls: set[AclBinding] = set()
         match_count = 0
         for acl_filter in filters:
-            complaint = acl_filter.complaint()
-            if complaint is not None:
-                filter_outcomes.append(complaint)
+            rejection = acl_filter.complaint()
+            if rejection is not None:
+                filter_outcomes.append(rejection)
                 continue
             matching_acls = await _find_acls(request, acls, acl_filter)
             match_count += len(matching_acls)
             if match_count > MATCHES_MAX or not _has_room(removed_acls, matching_acls):
                 return None
             filter_outcomes.append(matching_acls)
-            await request.have_done(1)
+            await request.note_done(1)
         if metadata.image.acls is acls:
             metadata.publish(metadata.image.with_acls(acls.minus(removed_acls)))
             return filter_outcomes
@@ -113,13 +113,13 @@ def _has_room(removed_acls: set[AclBinding], matching_acls: list[AclBinding]) ->
     return True
 
 
-def _same_for_all(request: Request, complaint: Rejection) -> Reply:
-    result = _filter_row(request.schema, complaint, ())
+def _same_for_all(request: Request, rejection: Rejection) -> Reply:
+    result = _filter_row(request.schema, rejection, ())
     return request.answer(filter_results=(result,) * len(request.message.filters))
 
 
-def _filter_row(schema: Any, complaint: Rejection | None, matching_rows: tuple[Any, ...]) -> Any:
-    return schema.DeleteAclsFilterResult(**error_fields(complaint), matching_acls=matching_rows)
+def _filter_row(schema: Any, rejection: Rejection | None, matching_rows: tuple[Any, ...]) -> Any:
+    return schema.DeleteAclsFilterResult(**error_fields(rejection), matching_acls=matching_rows)
 
 
 def _matching_row(schema: Any, acl: AclBinding) -> Any:

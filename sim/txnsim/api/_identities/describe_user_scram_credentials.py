@@ -63,7 +63,11 @@ def _mechanisms_by_user(
     """Each user's (mechanism, iterations) pairs, in order; all users if ``user_names`` is empty."""
     credentials_by_user: dict[str, list[tuple[int, int]]] = {}
     credentials = request.broker.image.scram
-    possible_keys = ((user_name, kind) for user_name in set(user_names) for kind in ScramMechanism)
+    possible_keys = (
+        (user_name, scram_mechanism)
+        for user_name in set(user_names)
+        for scram_mechanism in ScramMechanism
+    )
     credential_keys = (
         [credential_key for credential_key in possible_keys if credential_key in credentials]
         if user_names

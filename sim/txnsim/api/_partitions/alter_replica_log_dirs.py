@@ -64,12 +64,12 @@ def _error_of_move(request: Request, partition: TopicPartition, directory_path: 
     return ErrorCode.none
 
 
-def _answer(request: Request, errors: dict[TopicPartition, ErrorCode]) -> Reply:
+def _answer(request: Request, error_by_partition: dict[TopicPartition, ErrorCode]) -> Reply:
     schema = request.schema
     row_class = schema.AlterReplicaLogDirPartitionResult
     topic_rows = rows_by_topic(
         (topic_partition, row_class(partition_index=topic_partition.partition, error_code=error))
-        for topic_partition, error in errors.items()
+        for topic_partition, error in error_by_partition.items()
     )
     return request.answer(
         results=answered_topics(

@@ -41,12 +41,12 @@ async def handle(request: Request) -> Reply:
     name_counts = Counter(topic.name for topic in message.topics)
     unique_topics = [topic for topic in message.topics if name_counts[topic.name] == 1]
     new_topics = await request.map_each(_new_topic, unique_topics)
-    creations = await request.broker.metadata.create_topics_in_slices(
+    creation_outcomes = await request.broker.metadata.create_topics_in_slices(
         new_topics, request.pace_of(len(new_topics)), validate_only=message.validate_only
     )
     outcome_by_topic: dict[str, Outcome] = dict.fromkeys(name_counts, _NAMED_TWICE)
-    outcome_by_topic |= zip((topic.name for topic in unique_topics), creations, strict=True)
-    await request.broker.up_to_date()
+    outcome_by_topic |= zip((topic.name for topic in unique_topics), creation_outcomes, strict=True)
+    await request.broker.wait_until_up_to_date()
     return request.answer(
         topics=tuple(
             await request.map_each(

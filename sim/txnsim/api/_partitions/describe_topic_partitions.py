@@ -36,21 +36,21 @@ async def handle(request: Request) -> Reply:
         if not topic_names or topic_names[0] != cursor.topic_name:
             first_partition = 0
     # At least one: a page without a partition would lead nowhere.
-    partition_limit = max(
+    partitions_max = max(
         1,
         min(
             request.broker.settings.max_request_partition_size_limit,
             message.response_partition_limit,
         ),
     )
-    return await _build_page(request, topic_names, first_partition, partition_limit)
+    return await _build_page(request, topic_names, first_partition, partitions_max)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every requested topic; an empty request gets an empty answer."""
     return request.answer(
         topics=tuple(
-            _failed_topic(request, topic.name, error, operations=NOT_ASKED)
+            _failed_topic(request, topic.name, error, operation_bits=NOT_ASKED)
             for topic in request.message.topics
         ),
         next_cursor=None,
@@ -58,14 +58,14 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 async def _build_page(
-    request: Request, topic_names: list[str], first_partition: int, partition_limit: int
+    request: Request, topic_names: list[str], first_partition: int, partitions_max: int
 ) -> Reply:
     schema = request.schema
     image = request.broker.image
     topic_rows: list[Any] = []
     request.expect(len(topic_names))
     for topic_name in topic_names:
-        await request.have_done(1)
+        await request.note_done(1)
         topic = image.topics.get(topic_name)
         if topic is None:
             error = (
@@ -75,7 +75,7 @@ async def _build_page(
             )
             topic_rows.append(_failed_topic(request, topic_name, error))
             continue
-        index_limit = min(len(topic.partitions), first_partition + partition_limit)
+        index_limit = min(len(topic.partitions), first_partition + partitions_max)
         topic_rows.append(
             schema.DescribeTopicPartitionsResponseTopic(
                 error_code=ErrorCode.none,
@@ -91,11 +91,11 @@ async def _build_page(
                 topic_authorized_operations=TOPIC_OPERATIONS,
             )
         )
-        partition_limit -= max(0, index_limit - first_partition)
+        partitions_max -= max(0, index_limit - first_partition)
         if index_limit < len(topic.partitions):
             return _answer_page(request, topic_rows, topic_name, index_limit)
         first_partition = 0
-        if partition_limit <= 0 and topic_name != topic_names[-1]:
+        if partitions_max <= 0 and topic_name != topic_names[-1]:
             return _answer_page(
                 request, topic_rows, topic_names[topic_names.index(topic_name) + 1], 0
             )
@@ -128,12 +128,12 @@ def _partition_row(request: Request, topic: TopicImage, index: int) -> Any:
 
 
 def _failed_topic(
-    request: Request, topic_name: str, error: ErrorCode, *, operations: int = TOPIC_OPERATIONS
+    request: Request, topic_name: str, error: ErrorCode, *, operation_bits: int = TOPIC_OPERATIONS
 ) -> Any:
     return request.schema.DescribeTopicPartitionsResponseTopic(
         error_code=error,
         name=topic_name,
         topic_id=None,
         partitions=(),
-        topic_authorized_operations=operations,
+        topic_authorized_operations=operation_bits,
     )

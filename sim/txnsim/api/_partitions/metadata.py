@@ -112,7 +112,7 @@ async def _in_order(request: Request, topic_names: Collection[Any]) -> list[str]
     )
     hashed_names = sorted(zip(hash_places, unknown_names, strict=True), key=itemgetter(0))
     if request.pace is not None:
-        await request.have_done(len(topic_names))
+        await request.note_done(len(topic_names))
     return [
         *(topic_name for topic_name in topic_names if topic_name in topic_images),
         *(topic_name for _, topic_name in hashed_names),
@@ -209,7 +209,7 @@ async def _answer(request: Request, topics_or_rows: list[Any]) -> Reply:
         for topic_or_row in topics_or_rows
     ]
     if request.pace is not None:
-        await request.have_done(len(topics_or_rows))
+        await request.note_done(len(topics_or_rows))
     image = request.broker.image
     brokers = image.alive_brokers()
     return request.answer(

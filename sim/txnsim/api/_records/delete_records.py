@@ -26,7 +26,7 @@ subject = subject_of_topics
 async def handle(request: Request) -> Reply:
     """Delete the records below each offset, and wait until every live replica has done so."""
     outcome_by_partition: dict[TopicPartition, Outcome] = {}
-    low_watermarks: dict[TopicPartition, int] = {}
+    low_watermark_by_partition: dict[TopicPartition, int] = {}
     topics = request.message.topics
     request.expect(sum(len(topic.partitions) for topic in topics))
     for topic in topics:
@@ -38,11 +38,11 @@ async def handle(request: Request) -> Reply:
             log_start = _delete(request, topic_partition, partition.offset)
             outcome_by_partition[topic_partition] = log_start
             if not isinstance(log_start, ErrorCode):
-                low_watermarks[topic_partition] = log_start
-            await request.have_done(1)
+                low_watermark_by_partition[topic_partition] = log_start
+            await request.note_done(1)
     timeout_ms = duration_ms(request.message.timeout)
     outcome_by_partition.update(
-        await request.broker.deletions.wait(low_watermarks, timeout_ms=timeout_ms)
+        await request.broker.deletions.wait(low_watermark_by_partition, timeout_ms=timeout_ms)
     )
     return _answer(request, outcome_by_partition)
 
@@ -94,7 +94,7 @@ def _delete(
         return ErrorCode.unknown_topic_or_partition
     if topic_partition.topic in INTERNAL_TOPICS:
         return ErrorCode.invalid_topic_exception
-    log = broker.replicas.leader(topic_partition)
+    log = broker.replicas.leader_log(topic_partition)
     if isinstance(log, Rejection):
         return log.error
     lookup = TopicLookup(

@@ -53,7 +53,7 @@ _ISOLATIONS: Final = frozenset(IsolationLevel)
 async def handle(request: Request) -> Reply:
     """Read the wanted partitions, or wait for records."""
     broker = request.broker
-    now_ms = broker.environment.clock.now_ms
+    read_now_ms = broker.environment.clock.now_ms
     requested_partitions = (
         _requested_partitions(request)
         if request.pace is None
@@ -61,8 +61,8 @@ async def handle(request: Request) -> Reply:
     )
     fetch_plan = broker.fetch_sessions.plan(
         _session_request(request, requested_partitions),
-        topic_names=broker.image.topic_names,
-        now_ms=now_ms(),
+        name_by_topic_id=broker.image.topic_names,
+        now_ms=read_now_ms(),
     )
     if fetch_plan is ErrorCode.unknown_server_error:
         return refuse(request, fetch_plan)
@@ -74,9 +74,11 @@ async def handle(request: Request) -> Reply:
         request.subject = _subject_of([*requested_partitions.values(), *fetch_plan.partitions])
     del requested_partitions  # the plan has what is needed of it, and the request may wait for long
     request.expect(len(fetch_plan.partitions))
-    await request.have_done(len(fetch_plan.partitions))
+    await request.note_done(len(fetch_plan.partitions))
     fetch_outcomes = await _read_partitions(request, fetch_plan)
-    session_answer = broker.fetch_sessions.conclude(fetch_plan, fetch_outcomes, now_ms=now_ms())
+    session_answer = broker.fetch_sessions.conclude(
+        fetch_plan, fetch_outcomes, now_ms=read_now_ms()
+    )
     leaders, keys_and_outcomes = CurrentLeaders(request), session_answer.results
     request.expect(len(keys_and_outcomes))
     if request.pace is None:
@@ -158,17 +160,17 @@ def _subject_of(fetch_partitions: Iterable[FetchPartition]) -> Subject:
 async def _read_partitions(request: Request, fetch_plan: FetchPlan) -> list[FetchOutcome]:
     """Read the partitions that the client may read; the others get an error without a read."""
     command = _command(request, fetch_plan)
-    fetching = request.broker.fetching
+    fetch_path = request.broker.fetching
     if request.access is None:
-        return await fetching.fetch(command, request.pace)
+        return await fetch_path.fetch(command, request.pace)
     allowed_indexes = _allowed_indexes(request, request.access, command)
     if len(allowed_indexes) == len(command.partitions):
-        return await fetching.fetch(command, request.pace)
+        return await fetch_path.fetch(command, request.pace)
     fetch_outcomes = [FetchOutcome(error=ErrorCode.topic_authorization_failed)] * len(
         command.partitions
     )
     partitions = tuple([command.partitions[index] for index in allowed_indexes])
-    read_outcomes = await fetching.fetch(
+    read_outcomes = await fetch_path.fetch(
         msgspec.structs.replace(command, partitions=partitions), request.pace
     )
     for index, outcome in zip(allowed_indexes, read_outcomes, strict=True):
@@ -240,9 +242,9 @@ async def _requested_in_slices(request: Request) -> dict[PartitionKey, FetchPart
             slice_of_partitions = remaining_partitions[-LOOK_ELEMENTS:]
             del remaining_partitions[-LOOK_ELEMENTS:]
             requested_partitions.update(map(parse_partition, reversed(slice_of_partitions)))
-            await request.have_done(len(slice_of_partitions))
+            await request.note_done(len(slice_of_partitions))
     request.subject = _subject_of(requested_partitions.values())
-    await request.have_done(len(requested_partitions))
+    await request.note_done(len(requested_partitions))
     return requested_partitions
 
 

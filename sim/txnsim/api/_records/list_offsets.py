@@ -86,7 +86,7 @@ async def handle(request: Request) -> Reply:
             if topic_partition not in repeated_partitions:
                 found_offset = await _find_offset(request, look_ahead, topic_partition, partition)
             topic_rows[-1][1].append(_partition_answer(request, partition, found_offset))
-            await request.have_done(1)
+            await request.note_done(1)
     return _answer(request, topic_rows)
 
 
@@ -149,9 +149,9 @@ async def _find_offset(
     epoch = getattr(partition, "current_leader_epoch", -1)
     # Replica -2 is the debugging consumer: any replica will do.
     log = (
-        replicas.replica(topic_partition, current_leader_epoch=epoch)
+        replicas.replica_log(topic_partition, current_leader_epoch=epoch)
         if message.replica_id == -2
-        else replicas.leader(topic_partition, current_leader_epoch=epoch)
+        else replicas.leader_log(topic_partition, current_leader_epoch=epoch)
     )
     if isinstance(log, Rejection):
         return ListedOffset(error=log.error)
@@ -196,7 +196,7 @@ async def _look_up(
     reads_to_end = not is_consumer
     if target_timestamp == LATEST_TIMESTAMP:
         return ListedOffset(
-            offset=log.latest(isolation, reads_to_log_end=reads_to_end),
+            offset=log.latest_offset(isolation, reads_to_log_end=reads_to_end),
             leader_epoch=log.leader_epoch,
         )
     if target_timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL):
@@ -213,7 +213,7 @@ async def _look_up(
         else log.offset_for_timestamp(target_timestamp, isolation, reads_to_log_end=reads_to_end)
     )
     try:
-        found_record = await look_ahead.take(search_steps)
+        found_record = await look_ahead.run_steps(search_steps)
     finally:
         look_ahead.leave()
     if found_record is None:

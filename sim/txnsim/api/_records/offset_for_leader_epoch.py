@@ -42,7 +42,7 @@ def _answer(request: Request, topic_rows: list[tuple[Any, list[Any]]]) -> Reply:
 
 def _partition_row(request: Request, topic: Any, partition: Any) -> Any:
     schema = request.schema
-    log = request.broker.replicas.leader(
+    log = request.broker.replicas.leader_log(
         TopicPartition(topic.topic, partition.partition),
         current_leader_epoch=partition.current_leader_epoch,
     )

@@ -69,14 +69,14 @@ async def handle(
     request: Request,
     *,
     operation: TransactionOperation | None = None,
-    client_outcome: Callable[[ProduceOutcome], ProduceOutcome] | None = None,
+    outcome_for_client: Callable[[ProduceOutcome], ProduceOutcome] | None = None,
 ) -> Reply:
     """Append the batches; ``acks`` says when to answer.
 
     Args:
         request: The request.
         operation: What this version supports (KIP-890); by default as Kafka ships it.
-        client_outcome: Maps a partition's outcome to the one that the client sees.
+        outcome_for_client: Maps a partition's outcome to the one that the client sees.
     """
     message = request.message
     topic_outcomes: Outcomes = []
@@ -104,7 +104,7 @@ async def handle(
     ):
         return refuse(request, ErrorCode.transactional_id_authorization_failed)
     if partitions_to_append:
-        outcomes = await request.broker.producing.produce(
+        outcome_by_partition = await request.broker.producing.produce(
             ProduceCommand(
                 transactional_id=None
                 if message.transactional_id is None
@@ -117,11 +117,11 @@ async def handle(
             ),
             request.pace,
         )
-        for partition, outcome in outcomes.items():
+        for partition, outcome in outcome_by_partition.items():
             topic_outcomes.append((topic_keys[partition], partition.partition, outcome))
-    if client_outcome is not None:
+    if outcome_for_client is not None:
         topic_outcomes = [
-            (topic_key, index, client_outcome(outcome))
+            (topic_key, index, outcome_for_client(outcome))
             for topic_key, index, outcome in topic_outcomes
         ]
     if message.acks == 0:
@@ -274,8 +274,8 @@ def _next_batch_size(records: ReceivedBatch, position: int) -> int | ProduceOutc
         return None
     magic = records[position + BatchHeader.MAGIC_POSITION]
     if magic > BatchHeader.MAGIC:
-        signed = magic - 256 if magic > 127 else magic
-        return _refuse_corrupt(f"Invalid magic found in record: {signed}")
+        signed_magic = magic - 256 if magic > 127 else magic
+        return _refuse_corrupt(f"Invalid magic found in record: {signed_magic}")
     batch_bytes = length + BatchHeader.OVERHEAD
     return None if remaining_bytes < batch_bytes else batch_bytes
 
@@ -337,17 +337,17 @@ def _partition_row(
     leader_fields: dict[str, object],
 ) -> Any:
     schema = request.schema
-    errors: LazyRows | tuple[Any, ...] = ()
+    record_errors: LazyRows | tuple[Any, ...] = ()
     if outcome.record_errors and request.api_version >= RECORD_ERRORS_FROM:
         build_record_error = codec.builder(schema.BatchIndexAndErrorMessage)
-        errors = LazyRows(
+        record_errors = LazyRows(
             lambda error: build_record_error(
                 batch_index=error[0], batch_index_error_message=error[1]
             ),
             outcome.record_errors,
         )
-        if request.pace_of(len(errors)) is None:
-            errors = tuple(errors)
+        if request.pace_of(len(record_errors)) is None:
+            record_errors = tuple(record_errors)
     time_ms = outcome.log_append_time_ms
     return build(
         schema.PartitionProduceResponse,
@@ -356,7 +356,7 @@ def _partition_row(
         base_offset=outcome.base_offset,
         log_append_time=None if time_ms < 0 else _EPOCH + timedelta(milliseconds=time_ms),
         log_start_offset=outcome.log_start_offset,
-        record_errors=errors,
+        record_errors=record_errors,
         error_message=outcome.message,
         **leader_fields,
     )

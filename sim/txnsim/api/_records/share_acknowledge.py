@@ -33,38 +33,42 @@ async def handle(request: Request) -> Reply:
     error = refusal(request)
     if error is not None:
         return refuse(request, error)
-    fetching = request.broker.share_fetching
+    share_fetch_path = request.broker.share_fetching
     member, session_epoch = member_of(request), request.message.share_session_epoch
-    rejection = fetching.sessions.acknowledge(member, session_epoch)
+    rejection = share_fetch_path.sessions.acknowledge(member, session_epoch)
     if rejection is not None:
         return refuse(request, rejection.error)
-    acknowledging = await begin_acknowledging(request)
-    if acknowledging.has_tripped:
+    request_acknowledgements = await begin_acknowledging(request)
+    if request_acknowledgements.has_tripped:
         return refuse(request, ErrorCode.unknown_server_error)
-    acknowledged = await acknowledging.answers()
+    rejection_by_partition = await request_acknowledgements.answers()
     if session_epoch == FINAL_EPOCH:
-        fetching.end(member)
+        share_fetch_path.end(member)
     leaders = CurrentLeaders(request)
     schema = request.schema
     rows_by_topic: dict[str, list[Any]] = {}
-    for partition, partition_rejection in acknowledged.items():
+    for shared_partition, partition_rejection in rejection_by_partition.items():
         error_code = (
             ErrorCode.none if partition_rejection is None else ErrorCode(partition_rejection.error)
         )
-        rows_by_topic.setdefault(partition.topic_id, []).append(
+        rows_by_topic.setdefault(shared_partition.topic_id, []).append(
             schema.PartitionData(
-                partition_index=partition.partition,
+                partition_index=shared_partition.partition,
                 error_code=error_code,
                 error_message=None
                 if partition_rejection is None
                 else partition_rejection.reason or None,
                 current_leader=current_leader(
-                    request, leaders, uuid_from(partition.topic_id), partition.partition, error_code
+                    request,
+                    leaders,
+                    uuid_from(shared_partition.topic_id),
+                    shared_partition.partition,
+                    error_code,
                 ),
             )
         )
-        await request.have_done(1)
-    settings = fetching.shares.settings_of(member.group_id)
+        await request.note_done(1)
+    settings = share_fetch_path.shares.settings_of(member.group_id)
     return request.answer(
         error_code=ErrorCode.none,
         acquisition_lock_timeout=settings.record_lock_duration_ms,

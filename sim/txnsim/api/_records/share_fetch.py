@@ -55,39 +55,44 @@ async def handle(request: Request) -> Reply:
     error = refusal(request) or _renewal_complaint(request)
     if error is not None:
         return refuse(request, error)
-    fetching = request.broker.share_fetching
+    share_fetch_path = request.broker.share_fetching
     message = request.message
     session_epoch = message.share_session_epoch
     session = _session(request)
     if isinstance(session, Rejection):
         if session.error is ErrorCode.share_session_limit_reached:
-            await fetching.refuse_after_wait(session.error, duration_ms(message.max_wait))
+            await share_fetch_path.refuse_after_wait(session.error, duration_ms(message.max_wait))
         return refuse(request, session.error)
-    acknowledging = await begin_acknowledging(request) if _has_acknowledgements(request) else None
-    if acknowledging is not None and acknowledging.has_tripped:
+    request_acknowledgements = (
+        await begin_acknowledging(request) if _has_acknowledgements(request) else None
+    )
+    if request_acknowledgements is not None and request_acknowledgements.has_tripped:
         return refuse(request, ErrorCode.unknown_server_error)
     answer_by_partition: Outcomes | None = {}
     if session_epoch != FINAL_EPOCH and not is_renewal(request):
         answer_by_partition = await _fetch_partitions(request, dict(session.topics))
-    acknowledged = {} if acknowledging is None else await acknowledging.answers()
+    acknowledged_partitions = (
+        {} if request_acknowledgements is None else await request_acknowledgements.answers()
+    )
     if answer_by_partition is None:
         return refuse(request, ErrorCode.unknown_server_error)
     listed_partitions = session.conclude(
         session_epoch,
         {
-            partition: PartitionNews(has_records=outcome.size > 0, error=outcome.error)
-            for partition, outcome in answer_by_partition.items()
+            shared_partition: PartitionNews(has_records=outcome.size > 0, error=outcome.error)
+            for shared_partition, outcome in answer_by_partition.items()
         },
     )
     if isinstance(listed_partitions, Rejection):
-        reply = await _answer(request, listed_partitions.error, {}, acknowledged)
+        reply = await _answer(request, listed_partitions.error, {}, acknowledged_partitions)
     else:
         listed_outcomes = {
-            partition: answer_by_partition[partition] for partition in listed_partitions
+            shared_partition: answer_by_partition[shared_partition]
+            for shared_partition in listed_partitions
         }
-        reply = await _answer(request, ErrorCode.none, listed_outcomes, acknowledged)
+        reply = await _answer(request, ErrorCode.none, listed_outcomes, acknowledged_partitions)
     if session_epoch == FINAL_EPOCH:
-        fetching.end(member_of(request))
+        share_fetch_path.end(member_of(request))
     return reply
 
 
@@ -108,8 +113,8 @@ def subject(request: Request) -> Subject:
         if isinstance(session, ShareSession):
             topic_partitions.update(
                 dict.fromkeys(
-                    TopicPartition(topic_name or "", partition.partition)
-                    for partition, topic_name in session.topics.items()
+                    TopicPartition(topic_name or "", shared_partition.partition)
+                    for shared_partition, topic_name in session.topics.items()
                 )
             )
     return Subject(partitions=tuple(topic_partitions))
@@ -121,11 +126,11 @@ def subject(request: Request) -> Subject:
 def _renewal_complaint(request: Request) -> ErrorCode | None:
     """The error of a request that renews locks and fetches as well."""
     message = request.message
-    limits = (
+    limit_values = (
         *(message.max_bytes, message.min_bytes, message.max_records),
         duration_ms(message.max_wait),
     )
-    return ErrorCode.invalid_request if is_renewal(request) and any(limits) else None
+    return ErrorCode.invalid_request if is_renewal(request) and any(limit_values) else None
 
 
 def _has_acknowledgements(request: Request) -> bool:
@@ -138,19 +143,23 @@ def _has_acknowledgements(request: Request) -> bool:
 
 def _session(request: Request) -> ShareSession | Rejection:
     """Open, continue or look up the share session of the request."""
-    fetching = request.broker.share_fetching
-    sessions, message, member_key = fetching.sessions, request.message, member_of(request)
+    share_fetch_path = request.broker.share_fetching
+    sessions, message, member_key = share_fetch_path.sessions, request.message, member_of(request)
     epoch = message.share_session_epoch
     if epoch == FINAL_EPOCH:
         return sessions.find(member_key)
-    topic_names = {
-        partition: topic_name
-        for partition, (topic_name, _) in requested_partitions(request, message.topics).items()
+    topic_name_by_partition = {
+        shared_partition: topic_name
+        for shared_partition, (topic_name, _) in requested_partitions(
+            request, message.topics
+        ).items()
     }
     settings = request.broker.metadata.settings
     session = sessions.find(member_key)
     session_topics = session.topics if isinstance(session, ShareSession) else {}
-    new_count = sum(partition not in session_topics for partition in topic_names)
+    new_count = sum(
+        shared_partition not in session_topics for shared_partition in topic_name_by_partition
+    )
     if new_count and sessions.partition_count + new_count > settings.fetch_session_partitions_max:
         return Rejection(
             error=ErrorCode.share_session_limit_reached,
@@ -158,17 +167,17 @@ def _session(request: Request) -> ShareSession | Rejection:
             f"{new_count} are new",
         )
     if epoch == INITIAL_EPOCH:
-        request.link.at_close(fetching.forget_connection)
-        fetching.begins(member_key)
+        request.link.call_at_close(share_fetch_path.forget_connection)
+        share_fetch_path.begin_session(member_key)
         return sessions.open(
             member_key,
             request.link,
-            topic_names,
+            topic_name_by_partition,
             session_limit=settings.group_share_max_share_sessions,
             has_acknowledgements=_has_acknowledgements(request),
         )
     forgotten_partitions = requested_partitions(request, message.forgotten_topics_data)
-    return sessions.resume(member_key, epoch, topic_names, forgotten_partitions)
+    return sessions.resume(member_key, epoch, topic_name_by_partition, forgotten_partitions)
 
 
 # Reading
@@ -185,12 +194,14 @@ async def _fetch_partitions(
     topic_partitions: dict[SharedPartition, TopicPartition] = {}
 
     def look(partition_and_name: tuple[SharedPartition, str | None]) -> None:
-        partition, topic_name = partition_and_name
-        error = access_error(request, topic_name, partition.partition)
+        shared_partition, topic_name = partition_and_name
+        error = access_error(request, topic_name, shared_partition.partition)
         if error is None:
-            topic_partitions[partition] = TopicPartition(topic_name or "", partition.partition)
+            topic_partitions[shared_partition] = TopicPartition(
+                topic_name or "", shared_partition.partition
+            )
         else:
-            refused_outcomes[partition] = ShareFetchAnswer(error=error)
+            refused_outcomes[shared_partition] = ShareFetchAnswer(error=error)
 
     await request.map_each(look, tuple(topics_by_partition.items()), weight=2)
     is_strict = not request.broker.release.rules.share_fetches_tell_unknown_topics
@@ -229,12 +240,12 @@ async def _answer(
     schema = request.schema
     leaders = CurrentLeaders(request)
     rows_by_topic: dict[str, list[Any]] = {}
-    for partition in dict.fromkeys((*answer_by_partition, *ack_rejections)):
-        outcome = answer_by_partition.get(partition, _NO_RECORDS)
-        rejection = ack_rejections.get(partition)
-        rows_by_topic.setdefault(partition.topic_id, []).append(
+    for shared_partition in dict.fromkeys((*answer_by_partition, *ack_rejections)):
+        outcome = answer_by_partition.get(shared_partition, _NO_RECORDS)
+        rejection = ack_rejections.get(shared_partition)
+        rows_by_topic.setdefault(shared_partition.topic_id, []).append(
             schema.PartitionData(
-                partition_index=partition.partition,
+                partition_index=shared_partition.partition,
                 error_code=outcome.error,
                 error_message=None,
                 acknowledge_error_code=0 if rejection is None else int(rejection.error),
@@ -242,8 +253,8 @@ async def _answer(
                 current_leader=current_leader(
                     request,
                     leaders,
-                    uuid_from(partition.topic_id),
-                    partition.partition,
+                    uuid_from(shared_partition.topic_id),
+                    shared_partition.partition,
                     outcome.error,
                 ),
                 records=_records(outcome),
@@ -257,7 +268,7 @@ async def _answer(
                 ),
             )
         )
-        await request.have_done(1)
+        await request.note_done(1)
     shares = request.broker.share_fetching.shares
     settings = shares.settings_of(request.message.group_id)
     return request.answer(

@@ -62,10 +62,10 @@ def requested_partitions(
     """The partitions that topics with ids list, each with its topic's name (None for an unknown id)
     and its element.
     """
-    topic_names = request.broker.image.topic_names
+    name_by_topic_id = request.broker.image.topic_names
     parts_by_partition: dict[SharedPartition, tuple[str | None, Any]] = {}
     for topic in topics:
-        topic_name = topic_names.get(topic.topic_id)
+        topic_name = name_by_topic_id.get(topic.topic_id)
         topic_id_text = uuid_text(topic.topic_id or _NO_ID)
         for partition_row in topic.partitions:
             partition_index = (
@@ -83,8 +83,8 @@ def partition_names(
 ) -> tuple[TopicPartition, ...]:
     """The partitions by topic name, for fault plans; the name of an unknown topic is empty."""
     return tuple(
-        TopicPartition(topic_name or "", partition.partition)
-        for partition, (topic_name, _) in parts_by_partition.items()
+        TopicPartition(topic_name or "", shared_partition.partition)
+        for shared_partition, (topic_name, _) in parts_by_partition.items()
     )
 
 
@@ -102,20 +102,20 @@ def access_error(
     return None
 
 
-class Acknowledging:
+class RequestAcknowledgements:
     """The acknowledgements of one request on their way to the share coordinator."""
 
     def __init__(self) -> None:
-        self._refused: Answers = {}
-        self._waiting: dict[SharedPartition, Pending[Rejection | None]] = {}
-        self._empty: Answers = {}
+        self._rejection_by_partition: Answers = {}
+        self._pending_by_partition: dict[SharedPartition, Pending[Rejection | None]] = {}
+        self._answer_by_empty_partition: Answers = {}
         self.has_tripped = False
         """True if Kafka would answer the whole request with UNKNOWN_SERVER_ERROR."""
 
     def begin(
         self,
         request: Request,
-        partition: SharedPartition,
+        shared_partition: SharedPartition,
         topic_name: str | None,
         batches: Iterable[Any],
     ) -> None:
@@ -135,39 +135,52 @@ class Acknowledging:
             if topic_name is None
             else _complaint(request, acknowledgements)
         )
-        error = error or access_error(request, topic_name, partition.partition)
+        error = error or access_error(request, topic_name, shared_partition.partition)
         if error is not None:
-            self._refused[partition] = Rejection(error=error, reason="")
+            self._rejection_by_partition[shared_partition] = Rejection(error=error, reason="")
         elif acknowledgements:
             shares = request.broker.share_fetching
-            outcome = shares.acknowledge(member_of(request), partition, acknowledgements)
-            self.has_tripped = outcome.is_done and outcome.result() is NULL_POINTER_REJECTION
-            self._waiting[partition] = outcome
+            pending_outcome = shares.acknowledge(
+                member_of(request), shared_partition, acknowledgements
+            )
+            self.has_tripped = (
+                pending_outcome.is_done and pending_outcome.result() is NULL_POINTER_REJECTION
+            )
+            self._pending_by_partition[shared_partition] = pending_outcome
         else:
-            self._empty[partition] = None
+            self._answer_by_empty_partition[shared_partition] = None
 
     async def answers(self) -> Answers:
         """Wait until the share coordinator has persisted the acknowledgements. Partitions without
         acknowledgement batches are in the result only if another partition has some.
         """
-        if not self._waiting:
-            return self._refused
-        outcomes = {partition: await outcome for partition, outcome in self._waiting.items()}
-        return {**outcomes, **self._refused, **self._empty}
+        if not self._pending_by_partition:
+            return self._rejection_by_partition
+        rejection_by_partition = {
+            shared_partition: await pending_outcome
+            for shared_partition, pending_outcome in self._pending_by_partition.items()
+        }
+        return {
+            **rejection_by_partition,
+            **self._rejection_by_partition,
+            **self._answer_by_empty_partition,
+        }
 
 
-async def begin_acknowledging(request: Request) -> Acknowledging:
+async def begin_acknowledging(request: Request) -> RequestAcknowledgements:
     """Start the acknowledgements of each partition of the request."""
-    acknowledging = Acknowledging()
+    request_acknowledgements = RequestAcknowledgements()
 
     def begin(named_part: tuple[SharedPartition, tuple[str | None, Any]]) -> None:
-        partition, (topic_name, partition_row) = named_part
-        acknowledging.begin(request, partition, topic_name, partition_row.acknowledgement_batches)
+        shared_partition, (topic_name, partition_row) = named_part
+        request_acknowledgements.begin(
+            request, shared_partition, topic_name, partition_row.acknowledgement_batches
+        )
 
     await request.map_each(
         begin, requested_partitions(request, request.message.topics).items(), weight=4
     )
-    return acknowledging
+    return request_acknowledgements
 
 
 def _complaint(request: Request, batches: Iterable[AcknowledgementBatch]) -> ErrorCode | None:

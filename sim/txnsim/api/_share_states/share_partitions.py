@@ -56,7 +56,7 @@ def handler_of(
                     await request.map_each(state_batch, partition_row.state_batches)
                 )
             commands.append(command_class(key=share_key, **command_fields))
-            await request.have_done(1)
+            await request.note_done(1)
         share_answers = await request.broker.peer_requests.share_state(request.api_key, commands)
         # Of what is named twice the last answer counts.
         results_by_topic: dict[Any, dict[int, Any]] = {}
@@ -67,7 +67,7 @@ def handler_of(
                 _partition_result(request, share_answer)
             )
             request.expect(len(getattr(share_answer, "batches", ())))
-            await request.have_done(1)
+            await request.note_done(1)
         return _answer(request, results_by_topic)
 
     return handle
@@ -101,12 +101,12 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 def subject(request: Request) -> Subject:
     """For fault rules: the partitions of topics that exist."""
-    topic_names = request.broker.image.topic_names
+    name_by_topic_id = request.broker.image.topic_names
     return Subject(
         partitions=tuple(
-            TopicPartition(topic_names[topic.topic_id], partition_row.partition)
+            TopicPartition(name_by_topic_id[topic.topic_id], partition_row.partition)
             for topic in request.message.topics
-            if topic.topic_id in topic_names
+            if topic.topic_id in name_by_topic_id
             for partition_row in topic.partitions
         )
     )
@@ -147,7 +147,7 @@ def _answer(request: Request, results_by_topic: dict[Any, dict[int, Any]]) -> Re
     )
     return codec.response_class(request.api_key, request.api_version)(
         results=tuple(
-            topic_class(topic_id=topic_id, partitions=tuple(partitions.values()))
-            for topic_id, partitions in results_by_topic.items()
+            topic_class(topic_id=topic_id, partitions=tuple(row_by_index.values()))
+            for topic_id, row_by_index in results_by_topic.items()
         )
     )

@@ -86,8 +86,8 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     if request.api_version >= BATCHED_FROM:
         return request.answer(error_code=error, results_by_transaction=())
     topics = request.message.v3_and_below_topics
-    errors = dict.fromkeys(_partitions(topics), _error_of_version(request, error))
-    topic_results = _topic_results(request.schema, _errors_as_requested(topics, errors))
+    error_by_partition = dict.fromkeys(_partitions(topics), _error_of_version(request, error))
+    topic_results = _topic_results(request.schema, _errors_as_requested(topics, error_by_partition))
     return request.answer(results_by_topic_v3_and_below=topic_results)
 
 
@@ -151,7 +151,7 @@ async def answer_batch(request: Request, reply: AddPartitionsToTxnReply) -> Repl
 
 
 async def _transaction_topics(
-    request: Request, transaction: Any, errors: Mapping[TopicPartition, int]
+    request: Request, transaction: Any, error_by_partition: Mapping[TopicPartition, int]
 ) -> tuple[Any, ...]:
     """The results of one transaction.
 
@@ -159,10 +159,10 @@ async def _transaction_topics(
     partitions are grouped by topic (AddPartitionsToTxnRequest.errorResponseForTransaction,
     AddPartitionsToTxnResponse.resultForTransaction).
     """
-    if transaction.verify_only or ErrorCode.operation_not_attempted in errors.values():
-        topic_errors = list(by_topic(errors.items()).items())
+    if transaction.verify_only or ErrorCode.operation_not_attempted in error_by_partition.values():
+        topic_errors = list(by_topic(error_by_partition.items()).items())
     else:
-        topic_errors = list(_errors_as_requested(transaction.topics, errors))
+        topic_errors = list(_errors_as_requested(transaction.topics, error_by_partition))
     schema = request.schema
     return tuple(
         [
@@ -240,14 +240,14 @@ def _topic_results(
 
 
 def _errors_as_requested(
-    topics: Iterable[Any], errors: Mapping[TopicPartition, int]
+    topics: Iterable[Any], error_by_partition: Mapping[TopicPartition, int]
 ) -> Iterator[tuple[str, list[tuple[int, int]]]]:
     """Each topic of the request, with its partitions and their errors, in the request's order."""
     for topic in topics:
         yield (
             topic.name,
             [
-                (partition_index, errors[TopicPartition(topic.name, partition_index)])
+                (partition_index, error_by_partition[TopicPartition(topic.name, partition_index)])
                 for partition_index in topic.partitions
             ],
         )

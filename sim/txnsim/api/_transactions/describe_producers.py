@@ -55,14 +55,14 @@ async def _describe_partition(request: Request, name_and_index: tuple[str, int])
             ErrorCode.invalid_topic_exception,
             message=f"Topic name is invalid: {complaint}",
         )
-    log = request.broker.replicas.replica(TopicPartition(topic, partition_index))
+    log = request.broker.replicas.replica_log(TopicPartition(topic, partition_index))
     if isinstance(log, Rejection):
         is_known_topic = topic in request.broker.image.topics
         return _partition_answer(
             request, partition_index, log.error, message=None if is_known_topic else _NO_SUCH_TOPIC
         )
     producers = log.producers.all_producers()
-    request.answers(len(producers))
+    request.announce_answer(len(producers))
     producer_rows = await request.map_each(
         partial(_producer_row, request.schema.ProducerState), producers
     )

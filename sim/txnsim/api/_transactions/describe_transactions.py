@@ -64,7 +64,7 @@ async def _describe(
     description = request.broker.coordinator.describe(TransactionalId(transactional_id))
     if isinstance(description, Rejection):
         return _failure(request, transactional_id, description.error)
-    request.answers(len(description.partitions))
+    request.announce_answer(len(description.partitions))
     schema = request.schema
     return build(
         schema.TransactionState,

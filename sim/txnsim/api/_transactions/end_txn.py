@@ -40,7 +40,7 @@ async def handle(request: Request, *, bumps_epoch_from: int = TRANSACTIONS_V2_FR
         return request.refuse(outcome.error)
     if request.api_version < bumps_epoch_from:
         return only_error(API_KEY, request.api_version, NO_ERROR)
-    return _with_identity(TRANSACTIONS_V2_FROM).fill(outcome.producer_id, outcome.producer_epoch)
+    return _identity_gap(TRANSACTIONS_V2_FROM).fill(outcome.producer_id, outcome.producer_epoch)
 
 
 def refuse(
@@ -56,7 +56,7 @@ def refuse(
 
 
 @prepared
-def _with_identity(api_version: int) -> ByteGap:
+def _identity_gap(api_version: int) -> ByteGap:
     return ByteGap(
         "qh",
         lambda id_and_epoch: answer(

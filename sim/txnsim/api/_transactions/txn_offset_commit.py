@@ -58,15 +58,19 @@ async def handle(
     broker = request.broker
     split_request = split(broker.image, message.topics)
     if not split_request.positions:
-        return build_answer(request, split_request.results(()), entity=_ENTITY)
+        return build_answer(request, split_request.results(()), entity_prefix=_ENTITY)
     supported_operation = own_operation or _operation(request.api_version)
     has_new_errors = request.api_version >= IDS_AND_EPOCHS_FROM
 
     async def verify(partition_index: int, producer: CommittingProducer) -> int | Rejection:
-        guard = await broker.group_host.verify(partition_index, producer, supported_operation)
-        if rename_error is not None and isinstance(guard, Rejection):
-            return Rejection(error=rename_error(guard.error), reason=guard.reason)
-        return guard
+        guard_or_rejection = await broker.group_host.verify(
+            partition_index, producer, supported_operation
+        )
+        if rename_error is not None and isinstance(guard_or_rejection, Rejection):
+            return Rejection(
+                error=rename_error(guard_or_rejection.error), reason=guard_or_rejection.reason
+            )
+        return guard_or_rejection
 
     outcome = await broker.groups.commit_in_transaction(
         CommitOffsets(
@@ -93,14 +97,14 @@ async def handle(
         outcome = Rejection(error=rename_failure(outcome.error), reason=outcome.reason)
     topic_errors = _errors_of_version(request, split_request.results(errors_of(outcome)))
     if request.pace is not None:
-        return await build_answer_in_slices(request, topic_errors, entity=_ENTITY)
-    return build_answer(request, topic_errors, entity=_ENTITY)
+        return await build_answer_in_slices(request, topic_errors, entity_prefix=_ENTITY)
+    return build_answer(request, topic_errors, entity_prefix=_ENTITY)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
     topic_errors = same_error_for_all(request.message.topics, error)
-    return build_answer(request, _errors_of_version(request, topic_errors), entity=_ENTITY)
+    return build_answer(request, _errors_of_version(request, topic_errors), entity_prefix=_ENTITY)
 
 
 def subject(request: Request) -> Subject:

@@ -47,12 +47,12 @@ async def list_groups(request: Request, access: Access, handler: Handler) -> Rep
     answer: Any = await handler.handle(request)
     if access.may_cluster(AclOperation.DESCRIBE):
         return answer
-    visibility = await request.map_each(
+    visible_flags = await request.map_each(
         lambda group: access.may_group(AclOperation.DESCRIBE, group.group_id),
         answer.groups,
         weight=4,
     )
-    return dataclasses.replace(answer, groups=tuple(compress(answer.groups, visibility)))
+    return dataclasses.replace(answer, groups=tuple(compress(answer.groups, visible_flags)))
 
 
 def _with_operations(request: Request, access: Access, group: Any) -> Any:
@@ -60,9 +60,9 @@ def _with_operations(request: Request, access: Access, group: Any) -> Any:
     wants_operations = getattr(request.message, "include_authorized_operations", False)
     if not wants_operations or group.error_code is not ErrorCode.none:
         return group
-    operations = group_operations(request)
+    requested_operations = group_operations(request)
     operation_bits = access.operation_bits(
-        operations, lambda operation: access.may_group(operation, group.group_id)
+        requested_operations, lambda operation: access.may_group(operation, group.group_id)
     )
     return dataclasses.replace(group, authorized_operations=operation_bits)
 
@@ -161,11 +161,11 @@ async def share_group_offsets(request: Request, access: Access, handler: Handler
     ]
     answer: Any = await handler.handle(with_elements(request, "groups", allowed_groups))
     described_groups = iter(answer.groups)
-    no_group = ErrorCode.group_authorization_failed
+    denial_error = ErrorCode.group_authorization_failed
     visible_groups = [
         _visible_offsets(request, access, group, next(described_groups))
         if is_allowed
-        else share_offsets_api.failed_group(request, group.group_id, no_group, None)
+        else share_offsets_api.failed_group(request, group.group_id, denial_error, None)
         for group, is_allowed in zip(groups, permissions, strict=True)
     ]
     return dataclasses.replace(answer, groups=tuple(visible_groups))

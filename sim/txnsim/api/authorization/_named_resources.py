@@ -213,14 +213,18 @@ _BY_CONFIG_TYPE: Final = {
 _NO_LOGGERS: Final = frozenset({8})
 
 
-def _config_error(operation: AclOperation, *, excluded: frozenset[int] = frozenset()) -> Any:
-    """A part whose elements are config resources; ``excluded`` are types that the API does not
-    know.
+def _config_error(
+    operation: AclOperation, *, excluded_config_types: frozenset[int] = frozenset()
+) -> Any:
+    """A part whose elements are config resources; ``excluded_config_types`` are types that the
+    API does not know.
     """
 
     def error(_request: Request, access: Access, element: Any) -> ErrorCode | None:
         config_type = int(element.resource_type)
-        resource_type = None if config_type in excluded else _BY_CONFIG_TYPE.get(config_type)
+        resource_type = (
+            None if config_type in excluded_config_types else _BY_CONFIG_TYPE.get(config_type)
+        )
         if resource_type is None:
             return None  # the handler refuses it
         is_cluster = resource_type is ResourceType.CLUSTER
@@ -265,7 +269,7 @@ PARTS: Final[Mapping[int, ResourcePart]] = {
     33: ResourcePart(
         request_field="resources",
         answer_field="responses",
-        error=_config_error(AclOperation.ALTER_CONFIGS, excluded=_NO_LOGGERS),
+        error=_config_error(AclOperation.ALTER_CONFIGS, excluded_config_types=_NO_LOGGERS),
         has_entries=True,
     ),
     # CreatePartitions

@@ -62,7 +62,7 @@ async def with_texts(request: Request, answer: Any) -> Any:
         error_text = _error_text(request, answer, ErrorCode(error))
         if error_text != answer.error_message:
             changed_fields[_MESSAGE] = error_text
-    await request.have_done(1)
+    await request.note_done(1)
     return dataclasses.replace(answer, **changed_fields) if changed_fields else answer
 
 

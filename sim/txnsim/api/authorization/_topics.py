@@ -49,8 +49,8 @@ async def metadata(request: Request, access: Access, handler: Handler) -> Reply:
         ]
         answer = dataclasses.replace(answer, topics=tuple(visible_topics))
         return await _with_operations(request, access, answer)
-    denial = partial(_metadata_denial, request, access)
-    allowed_topics, denied_topics = await split_allowed(request, denial, message.topics)
+    denial_of = partial(_metadata_denial, request, access)
+    allowed_topics, denied_topics = await split_allowed(request, denial_of, message.topics)
     if not denied_topics:
         return await _with_operations(request, access, await handler.handle(request))
     if not allowed_topics and request.api_version < metadata_api.NONE_MEANS_ALL_FROM:
@@ -172,9 +172,9 @@ async def delete_topics(request: Request, access: Access, handler: Handler) -> R
     if access.may_cluster(AclOperation.DELETE):
         return await handler.handle(request)
     topics_field = "topics" if hasattr(request.message, "topics") else "topic_names"
-    denial = partial(_deletion_denial, request, access)
+    denial_of = partial(_deletion_denial, request, access)
     allowed_topics, denied_topics = await split_allowed(
-        request, denial, getattr(request.message, topics_field)
+        request, denial_of, getattr(request.message, topics_field)
     )
     if not denied_topics:
         return await handler.handle(request)

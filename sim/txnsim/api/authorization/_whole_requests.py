@@ -69,11 +69,11 @@ def _check_produce(request: Request, access: Access) -> ErrorCode | None:
 def _check_init_producer_id(request: Request, access: Access) -> ErrorCode | None:
     """Require WRITE on the transactional id; without an id, a right to write idempotently."""
     message = request.message
-    own_id = message.transactional_id
-    if own_id is not None:
+    transactional_id = message.transactional_id
+    if transactional_id is not None:
         error = _check_transactional_id(request, access)
         if error is None and getattr(message, "enable2_pc", False):
-            return access.denial(AclOperation.TWO_PHASE_COMMIT, _TRANSACTIONAL_ID, own_id)
+            return access.denial(AclOperation.TWO_PHASE_COMMIT, _TRANSACTIONAL_ID, transactional_id)
         return error
     may_produce = access.may_cluster(AclOperation.IDEMPOTENT_WRITE) or access.may_on_some(
         AclOperation.WRITE, ResourceType.TOPIC
@@ -85,8 +85,8 @@ def _check_add_partitions(request: Request, access: Access) -> ErrorCode | None:
     """Up to v3 check the producer's rights, from v4 on the broker's."""
     if request.api_version >= add_partitions_to_txn.BATCHED_FROM:
         return None if access.may_cluster(AclOperation.CLUSTER_ACTION) else _NO_CLUSTER
-    own_id = request.message.v3_and_below_transactional_id
-    return access.denial(AclOperation.WRITE, _TRANSACTIONAL_ID, own_id)
+    transactional_id = request.message.v3_and_below_transactional_id
+    return access.denial(AclOperation.WRITE, _TRANSACTIONAL_ID, transactional_id)
 
 
 _READ_GROUP: Final = _group_check(AclOperation.READ)

@@ -53,7 +53,7 @@ async def _handle(handler: Handler, authorizer: Authorizer, request: Request) ->
     error = refusal(request, access)
     if error is not None:
         return await with_texts(request, handler.refuse(request, error))
-    guard = GUARDS.get(handler.key)
-    if guard is not None:
-        return await guard(request, access, handler)
+    guard_request = GUARDS.get(handler.key)
+    if guard_request is not None:
+        return await guard_request(request, access, handler)
     return await handler.handle(request)

@@ -28,11 +28,11 @@ async def handle(request: Request) -> Reply:
     return await produce.handle(
         request,
         operation=TransactionOperation.ADD_PARTITION,
-        client_outcome=None if request.message.transactional_id is None else _by_text,
+        outcome_for_client=None if request.message.transactional_id is None else _outcome_by_text,
     )
 
 
-def _by_text(outcome: ProduceOutcome) -> ProduceOutcome:
+def _outcome_by_text(outcome: ProduceOutcome) -> ProduceOutcome:
     error = produce_error(outcome.error)
     if error is outcome.error:
         return outcome

@@ -38,7 +38,7 @@ refuse = refuse_at_top_level(
 async def handle(request: Request) -> Reply:
     """Answer with the metrics that the client has to push."""
     broker = request.broker
-    subscription = await in_slices(
+    subscription = await run_in_slices(
         request,
         broker.client_metrics.get(
             instance_of(request),
@@ -69,7 +69,7 @@ def instance_of(request: Request) -> UUID | None:
     return request.link.client_instance_id
 
 
-async def in_slices(request: Request, work_steps: Generator[int, None, T]) -> T:
+async def run_in_slices(request: Request, work_steps: Generator[int, None, T]) -> T:
     """Run steps, in slices if there are many subscriptions. A client that disconnects between
     slices is not recorded.
     """
@@ -83,7 +83,7 @@ async def in_slices(request: Request, work_steps: Generator[int, None, T]) -> T:
 def client_of(request: Request) -> TelemetryClient:
     """The client that sent the request; it is forgotten when its connection closes."""
     link = request.link
-    link.at_close(request.broker.client_metrics.forget_connection)
+    link.call_at_close(request.broker.client_metrics.forget_connection)
     return TelemetryClient(
         connection=link,
         client_id=request.client_id or "",

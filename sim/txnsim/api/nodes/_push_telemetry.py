@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api.nodes._get_telemetry_subscriptions import client_of, in_slices, instance_of
+from txnsim.api.nodes._get_telemetry_subscriptions import client_of, instance_of, run_in_slices
 from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode
-from txnsim.metadata.client_metrics import Push
+from txnsim.metadata.client_metrics import MetricsPush
 
 API_KEY: Final = 72
 
@@ -27,14 +27,14 @@ DEVIATIONS: Final = (
 async def handle(request: Request) -> Reply:
     """Accept the pushed metrics."""
     broker, message = request.broker, request.message
-    pushed_metrics = Push(
+    pushed_metrics = MetricsPush(
         instance_id=instance_of(request),
         subscription_id=message.subscription_id,
         is_last=message.terminating,
         compression=message.compression_type,
         metrics=bytes(message.metrics),
     )
-    refusal = await in_slices(
+    refusal = await run_in_slices(
         request,
         broker.client_metrics.push(
             pushed_metrics,

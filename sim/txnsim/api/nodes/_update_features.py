@@ -25,11 +25,11 @@ NO_ERROR: Final = "NONE"
 async def handle(request: Request) -> Reply:
     """Update all features or none of them."""
     if request.broker.release.rules.features_change_together:
-        return _all_or_none(request)
-    return _each_by_itself(request)
+        return _update_all_or_none(request)
+    return _update_each_by_itself(request)
 
 
-def _all_or_none(request: Request) -> Reply:
+def _update_all_or_none(request: Request) -> Reply:
     message = request.message
     metadata = request.broker.metadata
     image_or_rejection = features.update_features(
@@ -44,7 +44,7 @@ def _all_or_none(request: Request) -> Reply:
     return _answer(request, ErrorCode.none, None)
 
 
-def _each_by_itself(request: Request) -> Reply:
+def _update_each_by_itself(request: Request) -> Reply:
     """Before KAFKA-16308 each feature is updated separately and has its own result."""
     metadata = request.broker.metadata
     image = metadata.image

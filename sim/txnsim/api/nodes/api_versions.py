@@ -51,17 +51,19 @@ def _listed_versions(request: Request) -> Mapping[int, tuple[int, int]]:
     (ApiVersionsResponse.intersectForwardableApis).
     """
     broker, own_versions = request.broker, request.apis.advertised
-    controller = broker.metadata.fleet.controller
-    if controller.name == broker.release.name or not controller.features:
+    controller_release = broker.metadata.fleet.controller
+    if controller_release.name == broker.release.name or not controller_release.features:
         return own_versions  # 2.8 asks ZooKeeper
-    common_versions = {}
+    common_range_by_api = {}
     for api_key, (lowest, highest) in own_versions.items():
         highest_common = (
-            min(highest, controller.highest(api_key)) if api_key in FORWARDED else highest
+            min(highest, controller_release.highest_version(api_key))
+            if api_key in FORWARDED
+            else highest
         )
         if lowest <= highest_common:
-            common_versions[api_key] = (lowest, highest_common)
-    return common_versions
+            common_range_by_api[api_key] = (lowest, highest_common)
+    return common_range_by_api
 
 
 def is_valid(request: Request) -> bool:
@@ -94,10 +96,10 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top; UNSUPPORTED_VERSION comes with the version range of ApiVersions
     itself.
     """
-    own_range = (
+    own_ranges = (
         {API_KEY: request.apis.accepted[API_KEY]} if error is ErrorCode.unsupported_version else {}
     )
-    return _answer(request, error, ranges=own_range)
+    return _answer(request, error, ranges=own_ranges)
 
 
 def _answer(request: Request, error: ErrorCode, *, ranges: Mapping[int, tuple[int, int]]) -> Reply:

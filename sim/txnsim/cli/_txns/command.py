@@ -31,10 +31,10 @@ from txnsim.cli._txns.operator_commands import (
     Command,
     FindHangingEverywhere,
     RepairHanging,
-    Why,
+    WhyCommand,
     hanging_columns,
 )
-from txnsim.cli._txns.search_scope import NO_PARTITION, Scope
+from txnsim.cli._txns.search_scope import NO_PARTITION, SearchScope
 from txnsim.cli.client_properties import bootstrap_of, read_client_properties
 from txnsim.cli.decision_output import DECISION_STATUSES
 from txnsim.cli.output import TERMINAL, Columns, Output, rows_of
@@ -670,7 +670,7 @@ class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
             failure += "Optional.empty" if self.broker_id is None else f"Optional[{self.broker_id}]"
             await _require_partition(admin, TopicPartition(self.topic, self.partition), failure)
         try:
-            hanging = await admin.find_hanging(
+            open_txns = await admin.find_hanging(
                 now_ms=now_ms,
                 topic=self.topic,
                 partition=self.partition,
@@ -682,12 +682,12 @@ class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
             raise CommandFailure(table_text, error) from error
         columns = hanging_columns(now_ms)
         status = 0
-        if not hanging and not await self._has_partitions(admin):
+        if not open_txns and not await self._has_partitions(admin):
             TERMINAL.warn(f"nothing was searched: {NO_PARTITION}")
             status = INCOMPLETE
         return Output(
             headers=tuple(columns),
-            rows=rows_of(columns, hanging),
+            rows=rows_of(columns, open_txns),
             status=status,
             values=[
                 {
@@ -695,7 +695,7 @@ class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
                     "producer": transaction.producer,
                     "duration_min": transaction.duration_min(now_ms),
                 }
-                for transaction in hanging
+                for transaction in open_txns
             ],
         )
 
@@ -786,7 +786,7 @@ def command_from(args: argparse.Namespace, program: ShellText) -> Command:
         case "decisions":
             return CheckDecisions(topic=args.topic, program=program)
         case "why":
-            return Why(partition=_partition_of(args), program=program)
+            return WhyCommand(partition=_partition_of(args), program=program)
         case "find-hanging":
             find_hanging = FindHanging(
                 topic=args.topic,
@@ -803,8 +803,8 @@ def command_from(args: argparse.Namespace, program: ShellText) -> Command:
             )
         case "forceTerminateTransaction":
             return ForceTerminate(transactional_id=args.transactional_id)
-        case unknown:
-            raise AssertionError(f"argparse let {unknown!r} through")
+        case unknown_command:
+            raise AssertionError(f"argparse let {unknown_command!r} through")
 
 
 def _partition_of(args: argparse.Namespace) -> TopicPartition:
@@ -892,8 +892,8 @@ def _broker_id(args: argparse.Namespace) -> int | None:
     return broker_id
 
 
-def _search_scope(args: argparse.Namespace) -> Scope:
-    return Scope(
+def _search_scope(args: argparse.Namespace) -> SearchScope:
+    return SearchScope(
         topic=args.topic,
         partition=args.partition,
         max_transaction_timeout_min=args.max_transaction_timeout,

@@ -53,22 +53,22 @@ class EndTransaction(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             ConfigError: The audit file can't be written; nothing was done.
         """
-        attempt = await look_at(admin, self.identity, self.decision)
-        if attempt.outcome is EndOutcome.WOULD_END and self.yes:
+        txn_end = await look_at(admin, self.identity, self.decision)
+        if txn_end.outcome is EndOutcome.WOULD_END and self.yes:
             cluster_id = (await admin.describe_cluster()).cluster_id
             with Audit(self.audit_file, cluster_id) as audit:
-                audit.write(attempt=attempt, at_ms=now_ms)
-                attempt = await end(admin, attempt, self.decision)
-                audit.write(end=attempt)
+                audit.write(attempt=txn_end, at_ms=now_ms)
+                txn_end = await end(admin, txn_end, self.decision)
+                audit.write(end=txn_end)
             TERMINAL.warn(f"What was done is written down in {self.audit_file}.")
-        elif attempt.outcome is EndOutcome.WOULD_END:
+        elif txn_end.outcome is EndOutcome.WOULD_END:
             TERMINAL.warn("Nothing was changed. To do it: the same command with --yes.")
         return Output(
             headers=tuple(_COLUMNS),
-            rows=rows_of(_COLUMNS, [attempt]),
-            lines=tuple(_reader_line(attempt, part) for part in attempt.parts),
-            values={"end": attempt, "dry_run": not self.yes},
-            status=HANGS if attempt.outcome in _NOT_ENDED else 0,
+            rows=rows_of(_COLUMNS, [txn_end]),
+            lines=tuple(_reader_line(txn_end, part) for part in txn_end.parts),
+            values={"end": txn_end, "dry_run": not self.yes},
+            status=HANGS if txn_end.outcome in _NOT_ENDED else 0,
         )
 
 
@@ -84,13 +84,13 @@ _COLUMNS: Final[Columns[TransactionEnd]] = {
 }
 
 
-def _reader_line(attempt: TransactionEnd, ended_part: EndedPart) -> str:
+def _reader_line(txn_end: TransactionEnd, ended_part: EndedPart) -> str:
     """What ``read_committed`` readers of a partition get."""
     if ended_part.start_offset is None:
         return f"{ended_part.partition}: nothing of it is open there"
-    get = "get" if attempt.marker == PastDecision.COMMITTED.marker else "never get"
+    get_words = "get" if txn_end.marker == PastDecision.COMMITTED.marker else "never get"
     return (
-        f"{ended_part.partition}: readers {get} what it wrote from offset"
+        f"{ended_part.partition}: readers {get_words} what it wrote from offset"
         f" {ended_part.start_offset} on, in {ended_part.offsets} offsets"
         " (those of other producers included)"
     )

@@ -117,7 +117,11 @@ def misplaced_option(args: argparse.Namespace) -> str | None:
 
 
 def split_at_commas(text: str | None) -> tuple[str, ...]:
-    return () if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
+    return (
+        ()
+        if text is None
+        else tuple(part_text.strip() for part_text in text.split(",") if part_text.strip())
+    )
 
 
 # Columns
@@ -218,8 +222,10 @@ class FindHangingInSeconds(msgspec.Struct, frozen=True, kw_only=True):
         """Add the seconds since the last write."""
         shipped_output = await self.shipped.execute(admin, now_ms=now_ms)
         open_transactions: Sequence[OpenTransaction] = [
-            OpenTransaction(partition=fields["partition"], producer=fields["producer"])
-            for fields in shipped_output.values
+            OpenTransaction(
+                partition=hanging_fields["partition"], producer=hanging_fields["producer"]
+            )
+            for hanging_fields in shipped_output.values
         ]
         return msgspec.structs.replace(
             shipped_output,
@@ -238,8 +244,7 @@ class ShippedAbort(Command, Protocol):
     def guarded(self) -> GuardedAbort:
         """The checks around the request."""
 
-    async def spec(self, admin: Admin) -> AbortSpec:
-        """The transaction to abort."""
+    async def spec(self, admin: Admin) -> AbortSpec: ...
 
 
 class AbortByStartOffset(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ import msgspec
 from txnsim.cli._txns.audit import Audit
 from txnsim.cli._txns.search_scope import (
     HangingSearchResult,
-    Scope,
+    SearchScope,
     print_search_summary,
     tell_missing,
 )
@@ -32,7 +32,7 @@ from txnsim.client.inspection.waiting_readers import explain
 from txnsim.shell_text import ShellText
 from txnsim.txn.past_decision import READ_LOG_HINT, DecisionEvidence, PastDecision
 from txnsim.types import TopicPartition
-from txnsim.verdict.reader_standing import Cause
+from txnsim.verdict.reader_standing import StandingCause
 
 HANGS: Final = 3
 """Exit status: a transaction hangs, or still hangs after the repair."""
@@ -54,7 +54,7 @@ class Command(Protocol):
 class FindHangingEverywhere(msgspec.Struct, frozen=True, kw_only=True):
     """The ``find-hanging --all`` command."""
 
-    scope: Scope
+    scope: SearchScope
     program: ShellText
     """The command line of this program, for printed commands."""
 
@@ -62,38 +62,41 @@ class FindHangingEverywhere(msgspec.Struct, frozen=True, kw_only=True):
         """Search the whole cluster and judge every open transaction; say what hangs, why, and how
         to end it.
         """
-        search = await self.scope.search(admin, now_ms=now_ms)
+        search_result = await self.scope.search(admin, now_ms=now_ms)
         lines = []
-        for finding in (*search.hanging, *search.hanging_younger_findings):
-            start = finding.transaction.producer.txn_start_offset
+        for finding in (*search_result.hanging, *search_result.hanging_younger_findings):
+            start_offset = finding.transaction.producer.txn_start_offset
             command = finding.command(self.program)
             assert command is not None, "what hangs has one"
             lines += [
-                f"{finding.transaction.partition} at offset {start}: {finding.reason}",
+                f"{finding.transaction.partition} at offset {start_offset}: {finding.reason}",
                 *([f"  {finding.decided}"] if finding.decided is not None else []),
                 f"  {DecisionEvidence.with_guess(command, finding.decided)}",
             ]
-        print_search_summary(search)
+        print_search_summary(search_result)
         columns = hanging_columns(now_ms)
         return Output(
             headers=tuple(columns),
-            rows=rows_of(columns, (finding.transaction for finding in search.hanging)),
+            rows=rows_of(columns, (finding.transaction for finding in search_result.hanging)),
             lines=tuple(lines),
             values={
-                "partitions": search.partition_count,
-                "findings": [self._finding_values(finding, now_ms) for finding in search.findings],
+                "partitions": search_result.partition_count,
+                "findings": [
+                    self._finding_values(finding, now_ms) for finding in search_result.findings
+                ],
                 "younger": [
-                    self._finding_values(finding, now_ms) for finding in search.younger_transactions
+                    self._finding_values(finding, now_ms)
+                    for finding in search_result.younger_transactions
                 ],
                 "unread": {
-                    str(partition): str(error) for partition, error in search.unread.items()
+                    str(partition): str(error) for partition, error in search_result.unread.items()
                 },
                 "unread_topics": {
-                    topic: str(error) for topic, error in search.unread_topics.items()
+                    topic: str(error) for topic, error in search_result.unread_topics.items()
                 },
-                "unseen": [str(error) for error in search.rights_errors],
+                "unseen": [str(error) for error in search_result.rights_errors],
             },
-            status=_status(search, search.hanging),
+            status=_status(search_result, search_result.hanging),
         )
 
     def _finding_values(self, finding: JudgedTransaction, now_ms: int) -> dict[str, Any]:
@@ -118,7 +121,7 @@ class CheckDecisions(msgspec.Struct, frozen=True, kw_only=True):
             now_ms=now_ms,
             topic=self.topic,
             program=self.program,
-            progress=TERMINAL.progress,
+            report_progress=TERMINAL.progress,
         )
         for line in summary_lines(report):
             TERMINAL.warn(line)
@@ -128,7 +131,7 @@ class CheckDecisions(msgspec.Struct, frozen=True, kw_only=True):
 class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
     """The ``repair`` command: end hanging transactions."""
 
-    scope: Scope
+    scope: SearchScope
     yes: bool = False
     """If False, only show what would be done."""
     audit_file: Path
@@ -142,11 +145,13 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             ConfigError: The audit file can't be written; nothing was done.
         """
-        search = await self.scope.search(admin, now_ms=now_ms)
+        search_result = await self.scope.search(admin, now_ms=now_ms)
         cluster_id = (await admin.describe_cluster()).cluster_id
         repairs: list[Repair] = []
-        with Audit(self.audit_file if self.yes and search.hanging else None, cluster_id) as audit:
-            for finding in search.hanging:
+        with Audit(
+            self.audit_file if self.yes and search_result.hanging else None, cluster_id
+        ) as audit:
+            for finding in search_result.hanging:
                 audit.write(attempt=finding, at_ms=now_ms)
                 try:
                     repair_outcome = await repair(
@@ -156,7 +161,7 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
                     repair_outcome = not_known(finding, failure, now_ms=now_ms)
                 audit.write(repair=repair_outcome)
                 repairs.append(repair_outcome)
-        print_search_summary(search)
+        print_search_summary(search_result)
         for repair_made in repairs:
             if (
                 self.guess not in (None, repair_made.decision)
@@ -173,7 +178,7 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
             )
         if any(READ_LOG_HINT in repair_made.reason for repair_made in repairs):
             TERMINAL.warn(f"Before a guess: {READ_LOG_HINT}.")
-        if search.hanging_younger_findings:
+        if search_result.hanging_younger_findings:
             TERMINAL.warn(
                 "What is younger was left alone: name its partition, or say"
                 " --max-transaction-timeout 0."
@@ -183,16 +188,18 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
         elif self.yes and repairs:
             TERMINAL.warn(f"What was done is written down in {self.audit_file}.")
         tell_missing("repair", (repair_made.error for repair_made in repairs))
-        unhealed = [repair_made for repair_made in repairs if repair_made.outcome not in _HEALED]
+        unhealed_repairs = [
+            repair_made for repair_made in repairs if repair_made.outcome not in _HEALED
+        ]
         return Output(
             headers=tuple(_REPAIRS),
             rows=rows_of(_REPAIRS, repairs),
             values={"repairs": repairs, "dry_run": not self.yes},
-            status=_status(search, unhealed),
+            status=_status(search_result, unhealed_repairs),
         )
 
 
-class Why(msgspec.Struct, frozen=True, kw_only=True):
+class WhyCommand(msgspec.Struct, frozen=True, kw_only=True):
     """The ``why TOPIC PARTITION`` command."""
 
     partition: TopicPartition
@@ -208,20 +215,20 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _STATUS_OF: Final = {
-    Cause.HANGING: HANGS,
-    Cause.UNTOLD: INCOMPLETE,
-    Cause.OFFLINE: INCOMPLETE,
+    StandingCause.HANGING: HANGS,
+    StandingCause.UNTOLD: INCOMPLETE,
+    StandingCause.OFFLINE: INCOMPLETE,
 }
 
 
 _HEALED: Final = frozenset({Outcome.REPAIRED, Outcome.ENDED_TWICE, Outcome.NO_LONGER_HANGS})
 
 
-def _status(search: HangingSearchResult, unhealed_count: Sequence[object]) -> int:
+def _status(search_result: HangingSearchResult, unhealed: Sequence[object]) -> int:
     """Exit status of a search, from the transactions that still hang."""
-    if unhealed_count or search.hanging_younger_findings:
+    if unhealed or search_result.hanging_younger_findings:
         return HANGS
-    return INCOMPLETE if search.is_incomplete else 0
+    return INCOMPLETE if search_result.is_incomplete else 0
 
 
 def hanging_columns(now_ms: int) -> Columns[OpenTransaction]:
@@ -244,11 +251,15 @@ def _or_none(number: int | None) -> int:
 
 
 def _stable_offset_text(repair_made: Repair) -> str:
-    stable_before, stable_after = (
+    stable_offset_before, stable_offset_after = (
         repair_made.last_stable_offset_before,
         repair_made.last_stable_offset_after,
     )
-    return str(stable_before) if stable_after is None else f"{stable_before} -> {stable_after}"
+    return (
+        str(stable_offset_before)
+        if stable_offset_after is None
+        else f"{stable_offset_before} -> {stable_offset_after}"
+    )
 
 
 _REPAIRS: Final[Columns[Repair]] = {

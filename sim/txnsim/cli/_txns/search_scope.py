@@ -17,7 +17,7 @@ from txnsim.cli._txns.missing_rights import EVERY_TOPIC, lacking, missing_right
 from txnsim.cli.output import TERMINAL
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, NotSupportedError
-from txnsim.client.inspection.coordinators_asked import unseen
+from txnsim.client.inspection.coordinators_asked import sight_failures
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
@@ -63,7 +63,7 @@ class HangingSearchResult(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Scope(msgspec.Struct, frozen=True, kw_only=True):
+class SearchScope(msgspec.Struct, frozen=True, kw_only=True):
     """What is searched: the whole cluster, a topic, or a partition."""
 
     topic: str | None = None
@@ -114,15 +114,17 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             ),
             unread=survey_result.unread,
             unread_topics=survey_result.unread_topics,
-            rights_errors=await unseen(admin.cluster, covers_every_topic=self.topic is None),
+            rights_errors=await sight_failures(
+                admin.cluster, covers_every_topic=self.topic is None
+            ),
         )
 
 
-def print_search_summary(search: HangingSearchResult) -> None:
+def print_search_summary(search_result: HangingSearchResult) -> None:
     """Print what was searched, and open transactions that do not hang."""
-    count_by_verdict = Counter(finding.verdict for finding in search.findings)
+    count_by_verdict = Counter(finding.verdict for finding in search_result.findings)
     summary_parts = [
-        f"partitions searched: {search.partition_count}",
+        f"partitions searched: {search_result.partition_count}",
         f"hanging: {count_by_verdict[OpenTxnStatus.HANGING]}",
     ]
     for verdict, verdict_text in (
@@ -131,23 +133,23 @@ def print_search_summary(search: HangingSearchResult) -> None:
     ):
         if count_by_verdict[verdict]:
             summary_parts.append(f"{verdict_text}: {count_by_verdict[verdict]}")
-    if search.younger_transactions:
-        hanging_count = len(search.hanging_younger_findings)
+    if search_result.younger_transactions:
+        hanging_count = len(search_result.hanging_younger_findings)
         summary_parts.append(
-            f"open and younger: {len(search.younger_transactions)}"
+            f"open and younger: {len(search_result.younger_transactions)}"
             + (f", {hanging_count} of them hanging" if hanging_count else "")
         )
     TERMINAL.warn("; ".join(summary_parts) + ".")
-    _print_unread_partitions(search)
+    _print_unread_partitions(search_result)
 
 
-def _print_unread_partitions(search: HangingSearchResult) -> None:
-    if not search.partition_count and not search.unread_topics:
+def _print_unread_partitions(search_result: HangingSearchResult) -> None:
+    if not search_result.partition_count and not search_result.unread_topics:
         TERMINAL.warn(f"nothing was searched: {NO_PARTITION}")
     partitions_by_reason: dict[str, list[str]] = {}
-    for partition, read_failure in sorted(search.unread.items()):
+    for partition, read_failure in sorted(search_result.unread.items()):
         partitions_by_reason.setdefault(str(read_failure), []).append(str(partition))
-    for topic, read_failure in sorted(search.unread_topics.items()):
+    for topic, read_failure in sorted(search_result.unread_topics.items()):
         partitions_by_reason.setdefault(str(read_failure), []).append(f"topic {printable(topic)}")
     for reason, partitions in partitions_by_reason.items():
         unlisted_text = (
@@ -159,12 +161,17 @@ def _print_unread_partitions(search: HangingSearchResult) -> None:
             f"not searched:"
             f" {', '.join(partitions[:_LISTED_PARTITIONS_MAX])}{unlisted_text}: {reason}"
         )
-    tell_missing("find-hanging", (read_failure.error for read_failure in search.unread.values()))
-    if any(isinstance(read_failure, NotSupportedError) for read_failure in search.unread.values()):
+    tell_missing(
+        "find-hanging", (read_failure.error for read_failure in search_result.unread.values())
+    )
+    if any(
+        isinstance(read_failure, NotSupportedError)
+        for read_failure in search_result.unread.values()
+    ):
         TERMINAL.warn(
             "These brokers can't be searched: txnsim txns why TOPIC PARTITION reads their logs."
         )
-    for unseen_gap in search.rights_errors:
+    for unseen_gap in search_result.rights_errors:
         TERMINAL.warn(f"{unseen_gap}.")
         if unseen_gap.error is ErrorCode.topic_authorization_failed:
             TERMINAL.warn(lacking(EVERY_TOPIC))

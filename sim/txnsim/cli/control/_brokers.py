@@ -57,24 +57,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the subcommand; returns the exit status."""
-    port = port_of(args)
+    control_port = port_of(args)
     if args.action == "list":
-        TERMINAL.tell(args, port.get("brokers", form=list[BrokerAnswer]), _COLUMNS)
+        TERMINAL.tell(args, control_port.get("brokers", form=list[BrokerAnswer]), _COLUMNS)
         return 0
     broker_path = ("brokers", args.broker, args.action)
     match args.action:
         case "kill":
-            answer = port.post(
+            answer = control_port.post(
                 *broker_path, body={"lose_unflushed": args.lose_unflushed}, form=BrokerAnswer
             )
         case "isolate":
-            answer = port.post(
+            answer = control_port.post(
                 *broker_path, body={"from_clients": args.from_clients}, form=BrokerAnswer
             )
         case "stop" | "start":
             body = {"as_version": args.as_version} if args.action == "start" else None
             patience_s = args.wait / 1_000 + PATIENCE_MORE_SECONDS
-            answer = port.post(
+            answer = control_port.post(
                 *broker_path,
                 body=body,
                 form=BrokerAnswer,
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
                 wait_ms=args.wait,
             )
         case _:
-            answer = port.post(*broker_path, form=BrokerAnswer)
+            answer = control_port.post(*broker_path, form=BrokerAnswer)
     TERMINAL.tell(args, answer, lambda broker: _broker_line(broker, args.action))
     return 0
 

@@ -41,18 +41,18 @@ def _passes_ms(duration_text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Run the subcommand; returns the exit status."""
-    port = port_of(args)
+    control_port = port_of(args)
     match args.action:
         case "show":
-            answer = port.get("clock", form=ClockAnswer)
+            answer = control_port.get("clock", form=ClockAnswer)
         case "advance":
-            answer = port.post("clock", body={"advance_ms": args.time}, form=ClockAnswer)
+            answer = control_port.post("clock", body={"advance_ms": args.time}, form=ClockAnswer)
         case _:
-            by_ms = -args.back if args.ahead is None else args.ahead
-            body = {"set_by_ms": by_ms}
+            shift_ms = -args.back if args.ahead is None else args.ahead
+            body = {"set_by_ms": shift_ms}
             if args.broker is not None:
                 body["broker"] = args.broker
-            answer = port.post("clock", body=body, form=ClockAnswer)
+            answer = control_port.post("clock", body=body, form=ClockAnswer)
     TERMINAL.tell(args, answer, _clock_lines)
     return 0
 
@@ -61,7 +61,7 @@ def _clock_lines(answer: Json) -> list[str]:
     moved_text = f"moved by {answer['advanced_ms']} ms in all"
     lines = [f"{time_text(answer['now_ms'])} on the cluster's clock, {moved_text}"]
     return lines + [
-        f"broker {broker}: {abs(offset_ms)} ms {'ahead of' if offset_ms > 0 else 'behind'} it"
-        for broker, offset_ms in answer["brokers"].items()
-        if offset_ms
+        f"broker {broker}: {abs(ahead_ms)} ms {'ahead of' if ahead_ms > 0 else 'behind'} it"
+        for broker, ahead_ms in answer["brokers"].items()
+        if ahead_ms
     ]

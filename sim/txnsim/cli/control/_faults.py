@@ -60,8 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verify_parser = actions.add_parser(
         "verify", help="whether every rule that was armed has struck"
     )
-    for action in (wait_parser, release_parser):
-        action.add_argument("id", help="the rule's id")
+    for action_parser in (wait_parser, release_parser):
+        action_parser.add_argument("id", help="the rule's id")
     wait_parser.add_argument(
         "--struck", type=int, default=1, metavar="N", help="how many times (1)"
     )
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     disarm_parser.add_argument("id", nargs="?", help="the rule's id")
     disarm_parser.add_argument("--all", action="store_true", help="every rule")
-    for action in (
+    for action_parser in (
         arm_parser,
         list_parser,
         wait_parser,
@@ -78,21 +78,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         disarm_parser,
         verify_parser,
     ):
-        add_port(action)
+        add_port(action_parser)
 
 
 def _add_rule(arm_parser: argparse.ArgumentParser) -> None:
     # Chosen command only: the list of points is Kafka-free and quick to import.
     from txnsim.faults.points import FaultPoint
 
-    points = [str(fault_point) for fault_point in FaultPoint]
+    point_names = [str(fault_point) for fault_point in FaultPoint]
     arm_parser.add_argument("id", nargs="?", help="a name of your choice for the rule")
     arm_parser.add_argument(
         "--file",
         metavar="FILE",
         help="a rule or a list of rules as JSON instead, - for standard input; all or none",
     )
-    arm_parser.add_argument("--point", choices=points, metavar="POINT", help=", ".join(points))
+    arm_parser.add_argument(
+        "--point", choices=point_names, metavar="POINT", help=", ".join(point_names)
+    )
     criteria_group = arm_parser.add_argument_group(
         "whose requests; what is left out matches everything"
     )
@@ -135,18 +137,18 @@ def _add_rule(arm_parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the subcommand; returns the exit status."""
-    port = port_of(args)
+    control_port = port_of(args)
     match args.action:
         case "arm":
-            TERMINAL.tell(args, _arm_rules(port, args), _armed_lines)
+            TERMINAL.tell(args, _arm_rules(control_port, args), _armed_lines)
         case "list":
-            TERMINAL.tell(args, port.get("faults", form=list[FaultAnswer]), _table)
+            TERMINAL.tell(args, control_port.get("faults", form=list[FaultAnswer]), _table)
         case "wait":
             patience_s = args.timeout / 1_000 + PATIENCE_MORE_SECONDS
             wait_query = {"struck": args.struck, "timeout_ms": args.timeout}
             TERMINAL.tell(
                 args,
-                port.get(
+                control_port.get(
                     *("faults", args.id, "wait"),
                     form=FaultAnswer,
                     patience_s=patience_s,
@@ -156,33 +158,35 @@ def run(args: argparse.Namespace) -> int:
             )
         case "release":
             TERMINAL.tell(
-                args, port.post("faults", args.id, "release", form=ReleasedAnswer), _released_line
+                args,
+                control_port.post("faults", args.id, "release", form=ReleasedAnswer),
+                _released_line,
             )
         case "disarm":
-            TERMINAL.tell(args, _disarm_rules(port, args), _taken_back)
+            TERMINAL.tell(args, _disarm_rules(control_port, args), _taken_back)
         case _:
             TERMINAL.tell(
                 args,
-                port.post("faults", "verify", form=VerifiedAnswer),
+                control_port.post("faults", "verify", form=VerifiedAnswer),
                 lambda _: "every rule has struck",
             )
     return 0
 
 
-def _disarm_rules(port: ControlPort, args: argparse.Namespace) -> Json:
+def _disarm_rules(control_port: ControlPort, args: argparse.Namespace) -> Json:
     if args.all == (args.id is not None):
         raise ConfigError("disarm: name a rule, or say --all; `txnsim faults list` shows them")
     if args.all:
-        return port.delete("faults", form=list[FaultAnswer])
-    return [port.delete("faults", args.id, form=FaultAnswer)]
+        return control_port.delete("faults", form=list[FaultAnswer])
+    return [control_port.delete("faults", args.id, form=FaultAnswer)]
 
 
 # Arming
 
 
-def _arm_rules(port: ControlPort, args: argparse.Namespace) -> Json:
+def _arm_rules(control_port: ControlPort, args: argparse.Namespace) -> Json:
     if args.file is None:
-        return [port.post("faults", body=_rule_of_options(args), form=FaultAnswer)]
+        return [control_port.post("faults", body=_rule_of_options(args), form=FaultAnswer)]
     options_given = [name for name in ("id", "point", "do") if getattr(args, name) is not None]
     if options_given:
         raise ConfigError(
@@ -190,8 +194,8 @@ def _arm_rules(port: ControlPort, args: argparse.Namespace) -> Json:
         )
     rules = _read_rules(args.file)
     if isinstance(rules, list):
-        return port.post("faults", "plan", body=rules, form=list[FaultAnswer])
-    return [port.post("faults", body=rules, form=FaultAnswer)]
+        return control_port.post("faults", "plan", body=rules, form=list[FaultAnswer])
+    return [control_port.post("faults", body=rules, form=FaultAnswer)]
 
 
 def _read_rules(rules_path: str) -> Any:
@@ -237,16 +241,16 @@ def _rule_of_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _action_of_options(args: argparse.Namespace) -> dict[str, Any]:
-    action: dict[str, Any] = {"do": args.do}
+    action_fields: dict[str, Any] = {"do": args.do}
     for parameter_name in ("error", "delay_ms"):
         parameter_value = getattr(args, parameter_name)
         if parameter_value is not None:
-            action[parameter_name] = parameter_value
+            action_fields[parameter_name] = parameter_value
     for parameter_name, parameter_text in args.details:
-        action[parameter_name] = (
+        action_fields[parameter_name] = (
             int(parameter_text) if parameter_text.lstrip("-").isdigit() else parameter_text
         )
-    return action
+    return action_fields
 
 
 def _option_of(field_name: str) -> str:
@@ -258,11 +262,11 @@ def _option_of(field_name: str) -> str:
 
 def _armed_lines(armed_states: Json) -> list[str]:
     lines = []
-    for state in armed_states:
-        rule = state["rule"]
+    for fault_state in armed_states:
+        rule = fault_state["rule"]
         lines.append(f"armed {_rule_summary(rule)}")
-        if state.get("doubt"):
-            lines.append(f"  warning: it can strike nothing: {state['doubt']}")
+        if fault_state.get("doubt"):
+            lines.append(f"  warning: it can strike nothing: {fault_state['doubt']}")
         if rule["action"]["do"] in ("hold", "stall", "reorder"):
             lines.append(f"  wait for it: {_rule_command('wait', rule['id'])}")
             lines.append(f"  let it go:   {_rule_command('release', rule['id'])}")
@@ -275,22 +279,22 @@ def _rule_command(action: str, rule_id: str) -> ShellText:
 
 def _rule_summary(fault_rule: Mapping[str, Any]) -> str:
     named_fields = ("id", "point", "action", "then", "api")
-    criteria = " ".join(
+    criteria_words = " ".join(
         f"{key}={value}" for key, value in fault_rule.items() if key not in named_fields
     )
-    api = f" {fault_rule['api']}" if "api" in fault_rule else ""
-    criteria_text = f" ({criteria})" if criteria else ""
+    api_name = f" {fault_rule['api']}" if "api" in fault_rule else ""
+    criteria_text = f" ({criteria_words})" if criteria_words else ""
     return (
         f"{fault_rule['id']}: {_action_text(fault_rule)} at"
-        f" {fault_rule['point']}{api}{criteria_text}"
+        f" {fault_rule['point']}{api_name}{criteria_text}"
     )
 
 
 def _action_text(fault_rule: Mapping[str, Any]) -> str:
-    action = dict(fault_rule["action"])
-    action_name = str(action.pop("do"))
-    parameters = " ".join(str(value) for value in action.values() if value is not None)
-    return f"{action_name} {parameters}".strip()
+    action_fields = dict(fault_rule["action"])
+    action_name = str(action_fields.pop("do"))
+    parameters_text = " ".join(str(value) for value in action_fields.values() if value is not None)
+    return f"{action_name} {parameters_text}".strip()
 
 
 _COLUMNS: Final[Columns[Json]] = {
@@ -311,14 +315,14 @@ def _table(faults: Json) -> list[str]:
     return FormattedTable.of(_COLUMNS, faults).splitlines()
 
 
-def _state_line(state: Json) -> str:
-    strike_count_text = "once" if state["struck"] == 1 else f"{state['struck']} times"
+def _state_line(fault_state: Json) -> str:
+    strike_count_text = "once" if fault_state["struck"] == 1 else f"{fault_state['struck']} times"
     waiting_text = (
-        f"; holds {state['held']}: {_rule_command('release', state['rule']['id'])}"
-        if state["held"]
+        f"; holds {fault_state['held']}: {_rule_command('release', fault_state['rule']['id'])}"
+        if fault_state["held"]
         else ""
     )
-    return f"{state['rule']['id']} has struck {strike_count_text}{waiting_text}"
+    return f"{fault_state['rule']['id']} has struck {strike_count_text}{waiting_text}"
 
 
 def _released_line(answer: Json) -> str:
@@ -329,5 +333,6 @@ def _taken_back(faults: Json) -> list[str]:
     if not faults:
         return ["no rule was armed"]
     return [
-        f"{state['rule']['id']} is taken back; it has struck {state['struck']}" for state in faults
+        f"{fault_state['rule']['id']} is taken back; it has struck {fault_state['struck']}"
+        for fault_state in faults
     ]

@@ -31,25 +31,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     describe_parser = actions.add_parser("describe", help="the offsets of every replica of a topic")
     delete_parser = actions.add_parser("delete", help="delete a topic with its records")
-    for action in (describe_parser, delete_parser):
-        action.add_argument("topic", metavar="NAME")
+    for action_parser in (describe_parser, delete_parser):
+        action_parser.add_argument("topic", metavar="NAME")
     move_parser = actions.add_parser(
         "move-leader", help="hand a partition to another in-sync replica"
     )
     move_parser.add_argument("partition", type=topic_partition, metavar="TOPIC-PARTITION")
     move_parser.add_argument("broker", type=int, metavar="BROKER", help="the next leader")
-    for action in (list_parser, create_parser, describe_parser, delete_parser, move_parser):
-        add_port(action)
+    for action_parser in (list_parser, create_parser, describe_parser, delete_parser, move_parser):
+        add_port(action_parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the subcommand; returns the exit status."""
-    port = port_of(args)
+    control_port = port_of(args)
     match args.action:
         case "list":
             topics = [
                 listed_topic
-                for listed_topic in port.get("topics", form=list[TopicAnswer])
+                for listed_topic in control_port.get("topics", form=list[TopicAnswer])
                 if args.internal or not listed_topic["is_internal"]
             ]
             TERMINAL.tell(args, topics, _TOPIC_COLUMNS)
@@ -61,19 +61,25 @@ def run(args: argparse.Namespace) -> int:
                 "replication_factor": args.replication_factor,
                 "configs": dict(args.config),
             }
-            TERMINAL.tell(args, port.post("topics", body=body, form=TopicAnswer), _created_line)
+            TERMINAL.tell(
+                args, control_port.post("topics", body=body, form=TopicAnswer), _created_line
+            )
         case "describe":
             TERMINAL.tell(
-                args, port.get("topics", args.topic, form=TopicOffsetsAnswer), _described_lines
+                args,
+                control_port.get("topics", args.topic, form=TopicOffsetsAnswer),
+                _described_lines,
             )
         case "delete":
-            TERMINAL.tell(args, port.delete("topics", args.topic, form=TopicAnswer), _deleted_line)
+            TERMINAL.tell(
+                args, control_port.delete("topics", args.topic, form=TopicAnswer), _deleted_line
+            )
         case _:
             topic, partition = args.partition
             body = {"topic": topic, "partition": partition, "leader": args.broker}
             TERMINAL.tell(
                 args,
-                port.post("leaders", body=body, form=PartitionAnswer),
+                control_port.post("leaders", body=body, form=PartitionAnswer),
                 lambda partition: _moved_line(topic, partition),
             )
     return 0

@@ -181,8 +181,8 @@ class ControlPort:
             return ControlPortError(
                 f"{self.url} answers {error.code} {error.reason}: is it a control port of txnsim?"
             )
-        for their_word, own_word in _IN_COMMANDS.items():
-            reason = reason.replace(their_word, own_word)
+        for their_word, command_word in _IN_COMMANDS.items():
+            reason = reason.replace(their_word, command_word)
         return ControlPortError(reason)
 
     def _absent_error(self, reason: object) -> ControlPortError:
@@ -196,8 +196,10 @@ class ControlPort:
 class AnswerStream:
     """The bytes of an answer, read as they come."""
 
-    def __init__(self, port: ControlPort, response: HTTPResponse, patience_s: float) -> None:
-        self._port = port
+    def __init__(
+        self, control_port: ControlPort, response: HTTPResponse, patience_s: float
+    ) -> None:
+        self._port = control_port
         self._response = response
         self._patience_s = patience_s
 

@@ -111,8 +111,8 @@ class LongRunning:
             ConfigError: The file can't be written.
         """
         if args.ready_file is not None:
-            content = msgspec.json.encode(facts)
-            ready_file.write(args.ready_file, content, is_secret="token" in facts)
+            encoded_facts = msgspec.json.encode(facts)
+            ready_file.write(args.ready_file, encoded_facts, is_secret="token" in facts)
 
     def shown_token(self, token: str) -> str:
         """The token as text to print; ``TXNSIM_TOKEN`` is only named, because the user has set

@@ -66,7 +66,7 @@ async def _fetch_batches(cluster: Cluster, partition: TopicPartition, offset: in
         topic = cluster.view.topic(partition.topic)
         request = requests.fetch(
             {partition: offset},
-            topic_ids={partition.topic: None if topic is None else topic.topic_id},
+            id_by_topic={partition.topic: None if topic is None else topic.topic_id},
             isolation_level=IsolationLevel.READ_UNCOMMITTED,
             max_wait_ms=0,
             min_bytes=1,

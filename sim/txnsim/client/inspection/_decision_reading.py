@@ -134,19 +134,21 @@ class DecisionReading:
     def __init__(
         self,
         cluster: Cluster,
-        coordinators: Sequence[int],
+        coordinator_ids: Sequence[int],
         partitions: Sequence[TopicPartition],
         *,
         topic: str | None,
-        progress: Progress,
+        report_progress: Progress,
         entries_per_round: int = ENTRIES_PER_ROUND,
     ) -> None:
         self._cluster = cluster
         self._partitions = partitions
         self._topic = topic
-        self._progress = progress
+        self._progress = report_progress
         self._entries_per_round = entries_per_round
-        self.coordinators: Final = {number: CoordinatorLogReading() for number in coordinators}
+        self.coordinators: Final = {
+            broker_id: CoordinatorLogReading() for broker_id in coordinator_ids
+        }
         self.logs: Final[dict[TopicPartition, PartitionLogReading]] = {}
         self.unread: Final[dict[TopicPartition, str]] = {}
         """Partition -> why it could not be read."""
@@ -159,13 +161,15 @@ class DecisionReading:
     @property
     def kept(self) -> int:
         """How many decisions, markers and batches are kept."""
-        batches = sum(
+        batch_count = sum(
             len(producer_batches)
-            for log in self.logs.values()
-            for producer_batches in log.batches.values()
+            for log_reading in self.logs.values()
+            for producer_batches in log_reading.batches.values()
         )
-        held_count = sum(len(log.held_decisions) for log in self.coordinators.values())
-        return self.ledger.kept_count + held_count + batches
+        held_count = sum(
+            len(log_reading.held_decisions) for log_reading in self.coordinators.values()
+        )
+        return self.ledger.kept_count + held_count + batch_count
 
     async def read_round(self) -> int | None:
         """Read on. Returns the time before which everything has been read; None at the end.
@@ -176,10 +180,15 @@ class DecisionReading:
         horizon_ms = await self._read_coordinators_on()
         if not self.logs:
             if any(
-                log.first_ms is None and not _is_at_end(log) for log in self.coordinators.values()
+                log_reading.first_ms is None and not _is_at_end(log_reading)
+                for log_reading in self.coordinators.values()
             ):
                 return horizon_ms  # where to begin is not known yet
-            times_ms = [log.first_ms for log in self.coordinators.values() if log.first_ms]
+            times_ms = [
+                log_reading.first_ms
+                for log_reading in self.coordinators.values()
+                if log_reading.first_ms
+            ]
             self._since_ms = min(times_ms, default=0)
         for number, partition in enumerate(self._partitions, 1):
             if partition in self.unread:
@@ -196,14 +205,14 @@ class DecisionReading:
         """Read what the coordinators have written since the first reading: then each marker that
         was read has its decision. What is not complete yet counts as owed.
         """
-        for number, log in sorted(self.coordinators.items()):
+        for number, log_reading in sorted(self.coordinators.items()):
             partition = TopicPartition(TRANSACTION_STATE_TOPIC, number)
             self._progress(f"reading {partition}")
             end_offset = await offset_of(self._cluster, partition, LATEST_TIMESTAMP)
-            await self._read_entries(number, log, end_offset, limit=None)
-            for held_decision in log.held_decisions.values():
+            await self._read_entries(number, log_reading, end_offset, limit=None)
+            for held_decision in log_reading.held_decisions.values():
                 self._add_decision(held_decision)
-            log.held_decisions.clear()
+            log_reading.held_decisions.clear()
 
     def settle(self, horizon_ms: int) -> Iterator[JudgedPlace]:
         """Judge what is certain, and forget it. Between two verdicts, the batches that are needed
@@ -211,34 +220,35 @@ class DecisionReading:
         """
         held_ids = {
             epoch_place.producer_id
-            for log in self.coordinators.values()
-            for held_decision in log.held_decisions.values()
+            for log_reading in self.coordinators.values()
+            for held_decision in log_reading.held_decisions.values()
             for epoch_place in held_decision.epoch_places
         }
         for judged_place in self.ledger.settle(horizon_ms, held_ids):
             yield judged_place
-            log = self.logs.get(judged_place.place.partition)
-            if log is not None and judged_place.verdict.markers:
+            log_reading = self.logs.get(judged_place.place.partition)
+            if log_reading is not None and judged_place.verdict.markers:
                 producer_id = judged_place.place.producer_id
-                log.judged_until[producer_id] = max(
-                    log.judged_until.get(producer_id, -1), judged_place.verdict.markers[-1].offset
+                log_reading.judged_until[producer_id] = max(
+                    log_reading.judged_until.get(producer_id, -1),
+                    judged_place.verdict.markers[-1].offset,
                 )
         self._prune()
 
     def reaches_of(self, epoch_place: EpochPlace) -> tuple[LogReach, LogReach]:
         """The reach of a place's partition and of its coordinator, as far as they were read."""
-        log = self.logs.get(epoch_place.partition)
-        if log is None:
+        log_reading = self.logs.get(epoch_place.partition)
+        if log_reading is None:
             reason = self.unread.get(epoch_place.partition, f"there is no {epoch_place.partition}")
             partition_reach = LogReach.absent(reason)
         else:
-            partition_reach = log.reach(epoch_place.partition)
-        owner = self.owners.get(epoch_place.producer_id)
-        if owner is not None:
-            return partition_reach, self.coordinators[owner[1]].reach
+            partition_reach = log_reading.reach(epoch_place.partition)
+        id_and_coordinator = self.owners.get(epoch_place.producer_id)
+        if id_and_coordinator is not None:
+            return partition_reach, self.coordinators[id_and_coordinator[1]].reach
         if not self.coordinators:
             return partition_reach, LogReach.absent("there is no __transaction_state")
-        reaches = [log.reach for log in self.coordinators.values()]
+        reaches = [log_reading.reach for log_reading in self.coordinators.values()]
         return partition_reach, max(reaches, key=lambda reach: reach.since_ms)
 
     # Coordinators
@@ -246,57 +256,75 @@ class DecisionReading:
     async def _read_coordinators_on(self) -> int | None:
         """Read the logs that are furthest behind; returns the time up to which all are read."""
         behind_ms = min(
-            (log.last_ms or 0 for log in self.coordinators.values() if not _is_at_end(log)),
+            (
+                log_reading.last_ms or 0
+                for log_reading in self.coordinators.values()
+                if not _is_at_end(log_reading)
+            ),
             default=0,
         )
-        for number, log in sorted(self.coordinators.items()):
+        for number, log_reading in sorted(self.coordinators.items()):
             partition = TopicPartition(TRANSACTION_STATE_TOPIC, number)
-            if log.next_offset < 0:
-                log.next_offset = await offset_of(self._cluster, partition, EARLIEST_TIMESTAMP)
-                log.first_read_end = await offset_of(self._cluster, partition, LATEST_TIMESTAMP)
-                log.lacks_below(log.next_offset)
-            if not _is_at_end(log) and (log.last_ms or 0) <= behind_ms:
+            if log_reading.next_offset < 0:
+                log_reading.next_offset = await offset_of(
+                    self._cluster, partition, EARLIEST_TIMESTAMP
+                )
+                log_reading.first_read_end = await offset_of(
+                    self._cluster, partition, LATEST_TIMESTAMP
+                )
+                log_reading.lacks_below(log_reading.next_offset)
+            if not _is_at_end(log_reading) and (log_reading.last_ms or 0) <= behind_ms:
                 self._progress(f"reading {partition}")
                 await self._read_entries(
-                    number, log, log.first_read_end, limit=self._entries_per_round
+                    number, log_reading, log_reading.first_read_end, limit=self._entries_per_round
                 )
         return min(
-            (log.last_ms or 0 for log in self.coordinators.values() if not _is_at_end(log)),
+            (
+                log_reading.last_ms or 0
+                for log_reading in self.coordinators.values()
+                if not _is_at_end(log_reading)
+            ),
             default=None,
         )
 
     async def _read_entries(
         self,
         coordinator_index: int,
-        log: CoordinatorLogReading,
+        log_reading: CoordinatorLogReading,
         end_offset: int,
         *,
         limit: int | None,
     ) -> None:
         partition = TopicPartition(TRANSACTION_STATE_TOPIC, coordinator_index)
-        stop_offset = end_offset if limit is None else min(end_offset, log.next_offset + limit)
-        if log.next_offset >= stop_offset:
+        stop_offset = (
+            end_offset if limit is None else min(end_offset, log_reading.next_offset + limit)
+        )
+        if log_reading.next_offset >= stop_offset:
             return
-        async for batch in fetch_batches(self._cluster, partition, log.next_offset, stop_offset):
+        async for batch in fetch_batches(
+            self._cluster, partition, log_reading.next_offset, stop_offset
+        ):
             try:
-                self._take_entries(coordinator_index, log, batch)
+                self._take_entries(coordinator_index, log_reading, batch)
             except CorruptLogRecordError as error:
                 raise ClientError(f"{partition}: {error}") from error
-        if log.next_offset < stop_offset:  # up to there nothing is left, or a transaction's marker
-            log.next_offset = stop_offset
+        if (
+            log_reading.next_offset < stop_offset
+        ):  # up to there nothing is left, or a transaction's marker
+            log_reading.next_offset = stop_offset
             if stop_offset < end_offset:
-                log.lacks_below(stop_offset)
+                log_reading.lacks_below(stop_offset)
 
     def _take_entries(
-        self, coordinator_index: int, log: CoordinatorLogReading, batch: FetchedBatch
+        self, coordinator_index: int, log_reading: CoordinatorLogReading, batch: FetchedBatch
     ) -> None:
         header = batch.header
         for record in () if header.is_control else read_records(batch.data):
-            if record.offset < log.next_offset:
+            if record.offset < log_reading.next_offset:
                 continue
-            if record.offset > log.next_offset:
-                log.lacks_below(record.offset)
-            log.next_offset = record.offset + 1
+            if record.offset > log_reading.next_offset:
+                log_reading.lacks_below(record.offset)
+            log_reading.next_offset = record.offset + 1
             decoded_record = (
                 None
                 if record.key is None
@@ -310,28 +338,31 @@ class DecisionReading:
                 at_ms = transition.last_update_timestamp_ms
             self._take_entry(
                 coordinator_index,
-                log,
+                log_reading,
                 _Entry(record.offset, decoded_record.transactional_id, at_ms, transition),
             )
-            if not log.epochs or log.epochs[-1].coordinator_epoch != header.leader_epoch:
-                log.epochs.append(
-                    EpochStart(header.leader_epoch, record.offset, at_ms, log.last_ms)
+            if (
+                not log_reading.epochs
+                or log_reading.epochs[-1].coordinator_epoch != header.leader_epoch
+            ):
+                log_reading.epochs.append(
+                    EpochStart(header.leader_epoch, record.offset, at_ms, log_reading.last_ms)
                 )
-            log.since_ms = at_ms if log.since_ms is None else log.since_ms
-            log.first_ms = at_ms if log.first_ms is None else log.first_ms
-            log.last_ms = at_ms
-        if header.last_offset >= log.next_offset:  # what stood there is cleaned away
-            log.next_offset = header.last_offset + 1
-            log.lacks_below(log.next_offset)
+            log_reading.since_ms = at_ms if log_reading.since_ms is None else log_reading.since_ms
+            log_reading.first_ms = at_ms if log_reading.first_ms is None else log_reading.first_ms
+            log_reading.last_ms = at_ms
+        if header.last_offset >= log_reading.next_offset:  # what stood there is cleaned away
+            log_reading.next_offset = header.last_offset + 1
+            log_reading.lacks_below(log_reading.next_offset)
 
     def _take_entry(
-        self, coordinator_index: int, log: CoordinatorLogReading, entry: _Entry
+        self, coordinator_index: int, log_reading: CoordinatorLogReading, entry: _Entry
     ) -> None:
-        held_decision = log.held_decisions.pop(entry.transactional_id, None)
+        held_decision = log_reading.held_decisions.pop(entry.transactional_id, None)
         if held_decision is not None:
             # What was complete after the first reading may have been marked after the partition
             # was read.
-            is_completed = entry.offset < log.first_read_end
+            is_completed = entry.offset < log_reading.first_read_end
             self._add_decision(held_decision, completed_ms=entry.at_ms if is_completed else None)
         transition = entry.transition
         if transition is None:
@@ -345,7 +376,7 @@ class DecisionReading:
         is_commit = _DECISIONS.get(transition.state.wire_name)
         if is_commit is None:
             return
-        log.held_decisions[entry.transactional_id] = _HeldDecision(
+        log_reading.held_decisions[entry.transactional_id] = _HeldDecision(
             epoch_places=[
                 EpochPlace(transition.producer_id, transition.producer_epoch, partition)
                 for partition in sorted(transition.partitions)
@@ -371,14 +402,16 @@ class DecisionReading:
 
     async def _read_partition_on(self, partition: TopicPartition, horizon_ms: int | None) -> None:
         """Read a partition up to a marker that is later than a time, or to its end."""
-        log = self.logs.get(partition)
+        log_reading = self.logs.get(partition)
         end_offset = await offset_of(self._cluster, partition, LATEST_TIMESTAMP)
-        if log is None:
-            log = await self._start_of_partition_log(partition, end_offset)
-        if log.next_offset >= end_offset:
+        if log_reading is None:
+            log_reading = await self._start_of_partition_log(partition, end_offset)
+        if log_reading.next_offset >= end_offset:
             return
-        async for batch in fetch_batches(self._cluster, partition, log.next_offset, end_offset):
-            marker_ms = self._take_batch(partition, log, batch)
+        async for batch in fetch_batches(
+            self._cluster, partition, log_reading.next_offset, end_offset
+        ):
+            marker_ms = self._take_batch(partition, log_reading, batch)
             if horizon_ms is not None and marker_ms is not None and marker_ms > horizon_ms:
                 return
 
@@ -392,36 +425,38 @@ class DecisionReading:
             await offset_of(self._cluster, partition, since_ms) if since_ms > 0 else log_start
         )
         leader = await self._cluster.leader(partition)
-        log = PartitionLogReading(
+        log_reading = PartitionLogReading(
             next_offset=end_offset if start_offset < 0 else start_offset,
             complete_from=log_start,
             start_offset=log_start,
             leader_epoch=leader.leader_epoch,
         )
-        self.logs[partition] = log
-        return log
+        self.logs[partition] = log_reading
+        return log_reading
 
     def _take_batch(
-        self, partition: TopicPartition, log: PartitionLogReading, batch: FetchedBatch
+        self, partition: TopicPartition, log_reading: PartitionLogReading, batch: FetchedBatch
     ) -> int | None:
         """Take a batch; returns its time if it is a marker."""
         header = batch.header
         is_thinned = header.records_count <= header.last_offset - header.base_offset
-        if header.base_offset > log.next_offset or is_thinned:
-            log.complete_from = header.base_offset if not is_thinned else header.last_offset + 1
-            log.first_marker_ms = None
-        log.next_offset = header.last_offset + 1
+        if header.base_offset > log_reading.next_offset or is_thinned:
+            log_reading.complete_from = (
+                header.base_offset if not is_thinned else header.last_offset + 1
+            )
+            log_reading.first_marker_ms = None
+        log_reading.next_offset = header.last_offset + 1
         if header.producer_id < 0 or not header.is_transactional:
             return None
         control = read_control_record(batch.data) if header.is_control else None
         if header.is_control and (control is None or not control.is_marker):
             return None
         is_commit = control is not None and control.type == COMMIT
-        _note_batch(log, batch, is_commit=is_commit)
+        _note_batch(log_reading, batch, is_commit=is_commit)
         if control is None:
             return None
-        if log.first_marker_ms is None:
-            log.first_marker_ms = header.max_timestamp_ms
+        if log_reading.first_marker_ms is None:
+            log_reading.first_marker_ms = header.max_timestamp_ms
         self.ledger.add_marker(
             EpochPlace(header.producer_id, header.producer_epoch, partition),
             AuditedMarker(
@@ -436,20 +471,22 @@ class DecisionReading:
     def _prune(self) -> None:
         """Forget the batches of transactions that are judged."""
         unmarked_epochs = self.ledger.unmarked_epochs()
-        for partition, log in self.logs.items():
-            for producer_id, marker_offset in log.judged_until.items():
-                if producer_id in log.epochs_back:
+        for partition, log_reading in self.logs.items():
+            for producer_id, marker_offset in log_reading.judged_until.items():
+                if producer_id in log_reading.epochs_back:
                     continue
-                epochs = unmarked_epochs.get((producer_id, partition), frozenset())
-                log.batches[producer_id] = [
-                    *_batches_of_epochs(log.batches[producer_id], epochs, marker_offset),
+                kept_epochs = unmarked_epochs.get((producer_id, partition), frozenset())
+                log_reading.batches[producer_id] = [
+                    *_batches_of_epochs(
+                        log_reading.batches[producer_id], kept_epochs, marker_offset
+                    ),
                     *(
                         batch
-                        for batch in log.batches[producer_id]
+                        for batch in log_reading.batches[producer_id]
                         if batch.base_offset >= marker_offset
                     ),
                 ]
-            log.judged_until.clear()
+            log_reading.judged_until.clear()
 
 
 class _Entry(NamedTuple):
@@ -462,8 +499,8 @@ class _Entry(NamedTuple):
     """None for a tombstone."""
 
 
-def _is_at_end(log: CoordinatorLogReading) -> bool:
-    return log.next_offset >= log.first_read_end >= 0
+def _is_at_end(log_reading: CoordinatorLogReading) -> bool:
+    return log_reading.next_offset >= log_reading.first_read_end >= 0
 
 
 def _batches_of_epochs(
@@ -484,7 +521,7 @@ def _batches_of_epochs(
             is_needed = False
 
 
-def _note_batch(log: PartitionLogReading, batch: FetchedBatch, *, is_commit: bool) -> None:
+def _note_batch(log_reading: PartitionLogReading, batch: FetchedBatch, *, is_commit: bool) -> None:
     """Keep what is needed of a batch, and the producer's epoch."""
     header = batch.header
     producer_batch = ProducerBatch(
@@ -497,11 +534,11 @@ def _note_batch(log: PartitionLogReading, batch: FetchedBatch, *, is_commit: boo
         max_timestamp_ms=header.max_timestamp_ms,
         leader_epoch=header.leader_epoch,
     )
-    newest_epoch = log.newest_epochs.get(header.producer_id, -1)
+    newest_epoch = log_reading.newest_epochs.get(header.producer_id, -1)
     if header.producer_epoch < newest_epoch and not header.is_control:
-        log.epochs_back[header.producer_id] = newest_epoch
-    log.newest_epochs[header.producer_id] = max(newest_epoch, header.producer_epoch)
-    batches = log.batches.setdefault(header.producer_id, [])
+        log_reading.epochs_back[header.producer_id] = newest_epoch
+    log_reading.newest_epochs[header.producer_id] = max(newest_epoch, header.producer_epoch)
+    batches = log_reading.batches.setdefault(header.producer_id, [])
     if batches and _are_of_one_stay(batches[-1], producer_batch):
         batches[-1] = msgspec.structs.replace(
             producer_batch,

@@ -18,11 +18,13 @@ from txnsim.txn.open_txn_verdict import program_at
 from txnsim.txn.past_decision import DecisionEvidence
 
 
-def about_hanging(hanging: Sequence[JudgedTransaction], *, bootstrap: str) -> str | None:
-    if not hanging:
+def about_hanging(hanging_txns: Sequence[JudgedTransaction], *, bootstrap: str) -> str | None:
+    if not hanging_txns:
         return None
-    text_lines = [f"{len(hanging)} transaction{'s hang' if len(hanging) > 1 else ' hangs'}:"]
-    for finding in hanging:
+    text_lines = [
+        f"{len(hanging_txns)} transaction{'s hang' if len(hanging_txns) > 1 else ' hangs'}:"
+    ]
+    for finding in hanging_txns:
         producer = finding.transaction.producer
         command = finding.command(program_at(bootstrap))
         assert command is not None, "what hangs has one"
@@ -62,7 +64,8 @@ async def about_exactly_once(
     source_records = await _records(admin, source, settle_ms, reader)
     target_records = await _records(admin, target, settle_ms, reader)
     topic_names = [
-        origin if isinstance(origin, str) else "what was given" for origin in (source, target)
+        origin_name if isinstance(origin_name, str) else "what was given"
+        for origin_name in (source, target)
     ]
     complaint = await reader.do(partial(_compare_records, source_records, target_records, derive))
     return (
@@ -78,7 +81,7 @@ def _compare_records(
     comparison = compare(
         _derive_values(source_records, Fate.COMMITTED, derive),
         [value for value, fate in target_records if fate is Fate.COMMITTED],
-        aborted=_derive_values(source_records, Fate.ABORTED, derive),
+        aborted_values=_derive_values(source_records, Fate.ABORTED, derive),
         # For a missing value the failure says that it was written.
         remarks={
             value: f"written there in a transaction that is {_WORDS[fate]}"

@@ -40,7 +40,7 @@ use should cover it.
 CoordinatorsKnowledge = tuple[dict[int, str], dict[str, TransactionDescription | None]]
 
 
-class Asking(Protocol):
+class CoordinatorQueries(Protocol):
     """The two queries of ``TransactionAdmin`` by which this module asks coordinators."""
 
     cluster: Cluster
@@ -71,7 +71,7 @@ async def check_sight(cluster: Cluster) -> None:
         )
 
 
-async def unseen(cluster: Cluster, *, covers_every_topic: bool) -> tuple[ClientError, ...]:
+async def sight_failures(cluster: Cluster, *, covers_every_topic: bool) -> tuple[ClientError, ...]:
     """The missing rights because of which a search by this user may be incomplete: brokers leave
     hidden resources out of their answers without an error.
 
@@ -80,8 +80,8 @@ async def unseen(cluster: Cluster, *, covers_every_topic: bool) -> tuple[ClientE
     """
     failures: list[ClientError] = []
     if covers_every_topic:
-        view = (await cluster.refresh((UNUSED_ID,))).topic(UNUSED_ID)
-        if view is not None and view.error == ErrorCode.topic_authorization_failed:
+        topic_view = (await cluster.refresh((UNUSED_ID,))).topic(UNUSED_ID)
+        if topic_view is not None and topic_view.error == ErrorCode.topic_authorization_failed:
             failures.append(
                 ClientError(
                     "Not every topic was searched: this user may not describe all of them",
@@ -101,7 +101,9 @@ async def unseen(cluster: Cluster, *, covers_every_topic: bool) -> tuple[ClientE
     return tuple(failures)
 
 
-async def asked_while_all_serve(admin: Asking, producer_ids: set[int]) -> CoordinatorsKnowledge:
+async def ask_while_all_serve(
+    admin: CoordinatorQueries, producer_ids: set[int]
+) -> CoordinatorsKnowledge:
     """What coordinators know about these producers, asked while each partition of
     ``__transaction_state`` has a coordinator that has read it, and none of them moves. A user who
     may not describe that topic gets the answer as it is.
@@ -126,7 +128,7 @@ async def asked_while_all_serve(admin: Asking, producer_ids: set[int]) -> Coordi
         await backoff.wait(deadline)
 
 
-async def _all_serve(admin: Asking, unused_ids: Collection[str]) -> None:
+async def _all_serve(admin: CoordinatorQueries, unused_ids: Collection[str]) -> None:
     """Wait until the coordinator of each id has loaded its partition."""
     for description in (await admin.describe_transactions(unused_ids)).values():
         if (

@@ -41,8 +41,7 @@ from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 
-def _no_progress(_text: str) -> None:
-    """Ignore progress."""
+def _no_progress(_text: str) -> None: ...
 
 
 async def check_decisions(
@@ -51,7 +50,7 @@ async def check_decisions(
     now_ms: int,
     topic: str | None = None,
     program: ShellText,
-    progress: Progress = _no_progress,
+    report_progress: Progress = _no_progress,
 ) -> DecisionReport:
     """Judge every decision about the partitions of a cluster, or of one topic.
 
@@ -60,7 +59,7 @@ async def check_decisions(
         now_ms: The wall clock, for open transactions.
         topic: Only its partitions; all if None.
         program: ``txnsim txns`` with its global options, for printed commands.
-        progress: Called with a line about the present activity.
+        report_progress: Called with a line about the present activity.
 
     Raises:
         ClientError: This user may not read ``__transaction_state``, or topics can't be listed.
@@ -78,17 +77,19 @@ async def check_decisions(
             if partition.topic != TRANSACTION_STATE_TOPIC
         ],
         topic=topic,
-        progress=progress,
+        report_progress=report_progress,
     )
     check = DecisionCheck(reading, program=program)
     await check.read()
-    surveyed = await survey(admin, now_ms=now_ms, partitions=[*reading.logs], older_than_ms=ANY_AGE)
-    hanging = {
+    survey_result = await survey(
+        admin, now_ms=now_ms, partitions=[*reading.logs], older_than_ms=ANY_AGE
+    )
+    hanging_places = {
         (finding.transaction.producer.producer_id, finding.transaction.partition)
-        for finding in surveyed.findings
+        for finding in survey_result.findings
         if finding.verdict is OpenTxnStatus.HANGING
     }
-    return check.report(hanging, {str(error) for error in surveyed.unread.values()})
+    return check.report(hanging_places, {str(error) for error in survey_result.unread.values()})
 
 
 class _DoubtfulVerdict(NamedTuple):
@@ -111,8 +112,8 @@ class DecisionCheck:
         self._reading = reading
         self._program = program
         self._builder = ReportBuilder()
-        self._doubtful: list[_DoubtfulVerdict] = []
-        self._unmarked: set[tuple[int, TopicPartition]] = set()
+        self._doubtful_verdicts: list[_DoubtfulVerdict] = []
+        self._unmarked_places: set[tuple[int, TopicPartition]] = set()
         self.kept_most = 0
         """The most decisions, markers and batches that were kept between two rounds."""
 
@@ -129,37 +130,37 @@ class DecisionCheck:
         await self._reading.read_tails()
 
     def report(
-        self, hanging: Iterable[tuple[int, TopicPartition]], problems: Iterable[str]
+        self, hanging_places: Iterable[tuple[int, TopicPartition]], problems: Iterable[str]
     ) -> DecisionReport:
         """The report.
 
         Args:
-            hanging: (producer id, partition) of transactions that no coordinator will end.
+            hanging_places: (producer id, partition) of transactions that no coordinator will end.
             problems: What could not be read besides.
         """
-        logs = self._reading.logs
+        log_by_partition = self._reading.logs
         for epoch_place, verdict in self._reading.ledger.finish():
             self._take_verdict(epoch_place, verdict)
-        for producer_id, partition in sorted(set(hanging) - self._unmarked):
-            newest_epoch = logs[partition].newest_epochs.get(producer_id, -1)
+        for producer_id, partition in sorted(set(hanging_places) - self._unmarked_places):
+            newest_epoch = log_by_partition[partition].newest_epochs.get(producer_id, -1)
             self._doubt(
                 EpochPlace(producer_id, newest_epoch, partition),
                 AuditVerdict(state=AuditState.RECORDS_BEHIND),
             )
-        for partition, log in sorted(logs.items(), key=lambda item: item[0]):
-            for producer_id, newest_epoch in log.epochs_back.items():
+        for partition, log_reading in sorted(log_by_partition.items(), key=lambda item: item[0]):
+            for producer_id, newest_epoch in log_reading.epochs_back.items():
                 self._doubt(
                     EpochPlace(producer_id, newest_epoch, partition),
                     AuditVerdict(state=AuditState.EPOCH_BACK),
                 )
-        for doubtful_verdict in self._doubtful:
+        for doubtful_verdict in self._doubtful_verdicts:
             self._add_finding(doubtful_verdict)
         return self._builder.report({*problems, *self._reading.unread.values()})
 
     def _take_verdict(self, epoch_place: EpochPlace, verdict: AuditVerdict) -> None:
         """Count a verdict, or keep it to the end: what is missing may be unknown by then."""
         if verdict.decision is not None and not verdict.markers:
-            self._unmarked.add((epoch_place.producer_id, epoch_place.partition))
+            self._unmarked_places.add((epoch_place.producer_id, epoch_place.partition))
         if verdict.state in (AuditState.NO_MARKER, AuditState.WITHOUT_DECISION):
             self._doubt(epoch_place, verdict)
         elif self._builder.count_verdict(verdict):
@@ -170,7 +171,7 @@ class DecisionCheck:
             )
 
     def _doubt(self, epoch_place: EpochPlace, verdict: AuditVerdict) -> None:
-        self._doubtful.append(
+        self._doubtful_verdicts.append(
             _DoubtfulVerdict(epoch_place, verdict, self._clues(epoch_place, verdict))
         )
 
@@ -188,48 +189,52 @@ class DecisionCheck:
 
     def _finding(self, doubtful_verdict: _DoubtfulVerdict) -> DecisionFinding:
         epoch_place, verdict, clues = doubtful_verdict
-        owner = self._reading.owners.get(epoch_place.producer_id)
+        id_and_coordinator = self._reading.owners.get(epoch_place.producer_id)
         return finding_of(
             verdict,
             topic_partition=epoch_place.partition,
             producer_id=epoch_place.producer_id,
             producer_epoch=epoch_place.producer_epoch,
-            transactional_id=None if owner is None else owner[0],
+            transactional_id=None if id_and_coordinator is None else id_and_coordinator[0],
             clues=clues,
             program=self._program,
         )
 
     def _clues(self, epoch_place: EpochPlace, verdict: AuditVerdict) -> FindingClues:
-        log = self._reading.logs.get(epoch_place.partition)
-        if log is None:
+        log_reading = self._reading.logs.get(epoch_place.partition)
+        if log_reading is None:
             return FindingClues()
-        batches = log.batches.get(epoch_place.producer_id, [])
+        batches = log_reading.batches.get(epoch_place.producer_id, [])
         concerned_records = records_of(verdict, epoch_place.producer_epoch, batches)
-        owner = self._reading.owners.get(epoch_place.producer_id)
-        epochs = [] if owner is None else self._reading.coordinators[owner[1]].epochs
+        id_and_coordinator = self._reading.owners.get(epoch_place.producer_id)
+        epoch_starts = (
+            []
+            if id_and_coordinator is None
+            else self._reading.coordinators[id_and_coordinator[1]].epochs
+        )
         return FindingClues(
             records=concerned_records,
-            has_new_leader=_has_new_leader(log, batches, concerned_records),
-            coordinator_epoch=_coordinator_epoch(epochs, verdict),
-            has_moved_twice=_has_moved_twice(epochs, batches, concerned_records),
+            has_new_leader=_has_new_leader(log_reading, batches, concerned_records),
+            coordinator_epoch=_coordinator_epoch(epoch_starts, verdict),
+            has_moved_twice=_has_moved_twice(epoch_starts, batches, concerned_records),
         )
 
 
 def _has_new_leader(
-    log: PartitionLogReading,
+    log_reading: PartitionLogReading,
     batches: Sequence[ProducerBatch],
     concerned_records: RecordsConcerned | None,
 ) -> bool | None:
     """Whether the partition got a new leader between some records and their end."""
     if concerned_records is None:
         return None
-    epochs = {batch.base_offset: batch.leader_epoch for batch in batches}
+    epoch_by_offset = {batch.base_offset: batch.leader_epoch for batch in batches}
     end_epoch = (
-        log.leader_epoch
+        log_reading.leader_epoch
         if concerned_records.ended_at is None
-        else epochs[concerned_records.ended_at]
+        else epoch_by_offset[concerned_records.ended_at]
     )
-    return end_epoch > epochs[concerned_records.first_offset]
+    return end_epoch > epoch_by_offset[concerned_records.first_offset]
 
 
 def _coordinator_epoch(epochs: Sequence[EpochStart], verdict: AuditVerdict) -> int | None:

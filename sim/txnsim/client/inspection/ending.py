@@ -90,7 +90,9 @@ async def look_at(
     """
     description = await _description_of(admin, identity.transactional_id)
     raises_epoch = _protocol_of(admin.cluster) is TxnProtocol.V2
-    expected_outcome, reason = _prospect(identity, description, decision, raises_epoch=raises_epoch)
+    expected_outcome, reason = _prospective_outcome(
+        identity, description, decision, raises_epoch=raises_epoch
+    )
     is_open = expected_outcome is EndOutcome.WOULD_END
     ended_parts = await _parts_of(admin, identity, description) if description and is_open else ()
     return TransactionEnd(
@@ -150,7 +152,7 @@ async def _description_of(
     raise answer
 
 
-def _prospect(
+def _prospective_outcome(
     identity: TxnIdentity,
     description: TransactionDescription | None,
     decision: PastDecision,
@@ -170,22 +172,22 @@ def _prospect(
         reason = "no coordinator knows this transactional id: it was never used, or is forgotten"
         return EndOutcome.REFUSED, reason
     state, epoch = description.state, description.producer_epoch
-    coordinator_view = (
+    coordinator_words = (
         f"its coordinator has producer {description.producer_id} epoch {epoch}, {state}"
     )
     if description.producer_id != identity.producer_id:
-        return EndOutcome.REFUSED, f"{coordinator_view}: this is another producer"
+        return EndOutcome.REFUSED, f"{coordinator_words}: this is another producer"
     past_decision = {**_COMPLETE, **_PREPARED}.get(state)
     is_older_end = raises_epoch and epoch == identity.producer_epoch
     if past_decision is not None and _is_entry_of(identity, description) and not is_older_end:
         if past_decision is decision:
-            return EndOutcome.WAS_ENDED, coordinator_view
-        return EndOutcome.REFUSED, f"{coordinator_view}: it was decided otherwise"
+            return EndOutcome.WAS_ENDED, coordinator_words
+        return EndOutcome.REFUSED, f"{coordinator_words}: it was decided otherwise"
     if epoch != identity.producer_epoch:
-        return EndOutcome.REFUSED, f"{coordinator_view}: this is another epoch"
+        return EndOutcome.REFUSED, f"{coordinator_words}: this is another epoch"
     if state != "Ongoing":
-        return EndOutcome.REFUSED, f"{coordinator_view}: no transaction is open"
-    return EndOutcome.WOULD_END, coordinator_view
+        return EndOutcome.REFUSED, f"{coordinator_words}: no transaction is open"
+    return EndOutcome.WOULD_END, coordinator_words
 
 
 def _is_entry_of(identity: TxnIdentity, description: TransactionDescription) -> bool:

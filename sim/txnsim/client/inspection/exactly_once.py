@@ -45,56 +45,56 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
             ("from nowhere", self.unexpected),
         )
         text_lines: list[str] = []
-        for title, counts in titled_counts:
-            if counts:
-                text_lines.append(f"{title}: {_total(counts)}")
-                text_lines += [f"  {value_line}" for value_line in self._shown(counts)]
+        for title, count_by_value in titled_counts:
+            if count_by_value:
+                text_lines.append(f"{title}: {_total(count_by_value)}")
+                text_lines += [f"  {value_line}" for value_line in self._shown(count_by_value)]
         return "\n".join(text_lines)
 
-    def _shown(self, counts: Mapping[Value, int]) -> Iterable[str]:
-        for value, count in list(counts.items())[:SHOWN_MAX]:
+    def _shown(self, count_by_value: Mapping[Value, int]) -> Iterable[str]:
+        for value, count in list(count_by_value.items())[:SHOWN_MAX]:
             times_suffix = f" × {count}" if count > 1 else ""
             remark = f" ({self.remarks[value]})" if value in self.remarks else ""
             yield f"{_text(value)}{times_suffix}{remark}"
-        if len(counts) > SHOWN_MAX:
-            yield f"… and {len(counts) - SHOWN_MAX} more"
+        if len(count_by_value) > SHOWN_MAX:
+            yield f"… and {len(count_by_value) - SHOWN_MAX} more"
 
 
 def compare(
     owed_values: Iterable[Value],
-    read: Iterable[Value],
+    read_values: Iterable[Value],
     *,
-    aborted: Iterable[Value] = (),
+    aborted_values: Iterable[Value] = (),
     remarks: Mapping[Value, str] | None = None,
 ) -> Comparison:
     """Compare the values that were read with those that are owed.
 
     Args:
         owed_values: The values that must be in the output; a value may occur several times.
-        read: The values that were read, in any order.
-        aborted: The values derived from aborted input.
+        read_values: The values that were read, in any order.
+        aborted_values: The values derived from aborted input.
         remarks: Remarks on values.
     """
-    owed_counts, read_counts = Counter(owed_values), Counter(read)
+    owed_counts, read_counts = Counter(owed_values), Counter(read_values)
     surplus_counts = read_counts - owed_counts
-    never_owed = set(aborted) - owed_counts.keys()
+    unowed_values = set(aborted_values) - owed_counts.keys()
     return Comparison(
         missing=dict(owed_counts - read_counts),
         repeated={value: count for value, count in surplus_counts.items() if value in owed_counts},
         aborted_but_read={
-            value: count for value, count in surplus_counts.items() if value in never_owed
+            value: count for value, count in surplus_counts.items() if value in unowed_values
         },
         unexpected={
             value: count
             for value, count in surplus_counts.items()
-            if value not in owed_counts and value not in never_owed
+            if value not in owed_counts and value not in unowed_values
         },
         remarks=remarks or {},
     )
 
 
-def _total(counts: Mapping[Value, int]) -> str:
-    record_count = sum(counts.values())
+def _total(count_by_value: Mapping[Value, int]) -> str:
+    record_count = sum(count_by_value.values())
     return f"{record_count} record{'s' if record_count != 1 else ''}"
 
 

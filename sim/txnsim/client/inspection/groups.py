@@ -141,10 +141,13 @@ async def list_groups(
     Raises:
         ClientError: A broker did not answer, or refused.
     """
-    view = await admin.cluster.refresh()
+    cluster_view = await admin.cluster.refresh()
     request = group_requests.list_groups(types=types, states=states)
     broker_listings = await asyncio.gather(
-        *(_list_groups_of_broker(admin, broker.broker_id, request) for broker in view.brokers)
+        *(
+            _list_groups_of_broker(admin, broker.broker_id, request)
+            for broker in cluster_view.brokers
+        )
     )
     return tuple(
         sorted(
@@ -251,17 +254,17 @@ def _topology(topology_row: Any) -> DescribedTopology | None:
 
 
 def _member(member_row: Any, group_type: str) -> DescribedMember:
-    assigned: Iterable[str]
+    assigned_names: Iterable[str]
     streams = None
     if group_type == CLASSIC:
         assignment = read_assignment(member_row.member_assignment)
-        assigned = (
+        assigned_names = (
             (f"{topic}-{index}" for topic, index in sorted(assignment.partitions))
             if assignment
             else ()
         )
     elif group_type == STREAMS:
-        assigned = _tasks(member_row.assignment.active_tasks)
+        assigned_names = _tasks(member_row.assignment.active_tasks)
         streams = StreamsMember(
             process_id=member_row.process_id,
             topology_epoch=member_row.topology_epoch,
@@ -271,7 +274,7 @@ def _member(member_row: Any, group_type: str) -> DescribedMember:
         )
     else:
         assigned_topics = member_row.assignment.topic_partitions
-        assigned = (
+        assigned_names = (
             f"{topic.topic_name}-{index}" for topic in assigned_topics for index in topic.partitions
         )
     return DescribedMember(
@@ -279,7 +282,7 @@ def _member(member_row: Any, group_type: str) -> DescribedMember:
         client_id=member_row.client_id,
         client_host=member_row.client_host,
         epoch=getattr(member_row, "member_epoch", None),
-        assigned=tuple(assigned),
+        assigned=tuple(assigned_names),
         streams=streams,
     )
 
@@ -295,13 +298,15 @@ def _tasks(task_rows: Iterable[Any]) -> tuple[str, ...]:
 
 async def _committed_group_positions(admin: Admin, group_id: str) -> tuple[GroupPosition, ...]:
     """Committed positions; the lag is counted to the high watermark, as Kafka's tool does."""
-    committed = await admin.committed_positions(group_id, None)
-    end_offsets = (
-        await admin.list_offsets(dict.fromkeys(committed, LATEST_TIMESTAMP)) if committed else {}
+    committed_offsets = await admin.committed_positions(group_id, None)
+    end_offset_by_partition = (
+        await admin.list_offsets(dict.fromkeys(committed_offsets, LATEST_TIMESTAMP))
+        if committed_offsets
+        else {}
     )
     positions = []
-    for partition in sorted(committed):
-        offset, end_offset = committed[partition], end_offsets[partition]
+    for partition in sorted(committed_offsets):
+        offset, end_offset = committed_offsets[partition], end_offset_by_partition[partition]
         is_end_unknown = isinstance(end_offset, ClientError)
         positions.append(
             GroupPosition(
@@ -381,21 +386,25 @@ async def _held_back(
     latest_by_partition = dict.fromkeys(
         (position.partition for position in positions), LATEST_TIMESTAMP
     )
-    log_ends = await admin.list_offsets(latest_by_partition)
-    last_stable_offsets = log_starts = log_ends
+    log_end_by_partition = await admin.list_offsets(latest_by_partition)
+    last_stable_offset_by_partition = log_start_by_partition = log_end_by_partition
     if reads_committed:
-        last_stable_offsets = await admin.list_offsets(
+        last_stable_offset_by_partition = await admin.list_offsets(
             latest_by_partition, isolation=IsolationLevel.READ_COMMITTED
         )
     if begins_at_end:
-        log_starts = await admin.list_offsets(
+        log_start_by_partition = await admin.list_offsets(
             dict.fromkeys(latest_by_partition, EARLIEST_TIMESTAMP)
         )
 
     def with_causes(position: GroupPosition) -> GroupPosition:
         offsets = [
             offsets_by_partition[position.partition]
-            for offsets_by_partition in (log_starts, last_stable_offsets, log_ends)
+            for offsets_by_partition in (
+                log_start_by_partition,
+                last_stable_offset_by_partition,
+                log_end_by_partition,
+            )
         ]
         log_start, last_stable, log_end = (
             None if isinstance(offset, ClientError) else offset.offset for offset in offsets

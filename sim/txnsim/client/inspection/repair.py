@@ -110,7 +110,7 @@ async def repair(
     partition = finding.transaction.partition
     spec = AbortSpec.of(partition, finding.transaction.producer)
     log_end = await admin.offset_of(partition, LATEST_TIMESTAMP, IsolationLevel.READ_UNCOMMITTED)
-    attempt = msgspec.structs.replace(
+    repair_state = msgspec.structs.replace(
         _attempt(finding, now_ms),
         records=log_end - (finding.transaction.producer.txn_start_offset or 0),
         last_stable_offset_before=await admin.offset_of(
@@ -120,19 +120,19 @@ async def repair(
     finding_now = await _judge_again(admin, finding, now_ms=now_ms)
     if finding_now is None or finding_now.verdict is not OpenTxnStatus.HANGING:
         reason = "it has ended" if finding_now is None else finding_now.reason
-        return msgspec.structs.replace(attempt, outcome=Outcome.NO_LONGER_HANGS, reason=reason)
+        return msgspec.structs.replace(repair_state, outcome=Outcome.NO_LONGER_HANGS, reason=reason)
     decision = PastDecision.UNKNOWN if finding_now.decided is None else finding_now.decided.decision
     decision_to_write = guess if decision is PastDecision.UNKNOWN else decision
-    attempt = msgspec.structs.replace(
-        attempt,
+    repair_state = msgspec.structs.replace(
+        repair_state,
         decision=decision,
         marker="" if decision_to_write is None else decision_to_write.marker,
     )
-    if not attempt.marker:
-        reason = f"{attempt.reason}. {finding_now.decided}"
-        return msgspec.structs.replace(attempt, outcome=Outcome.NEEDS_A_GUESS, reason=reason)
+    if not repair_state.marker:
+        reason = f"{repair_state.reason}. {finding_now.decided}"
+        return msgspec.structs.replace(repair_state, outcome=Outcome.NEEDS_A_GUESS, reason=reason)
     if dry_run:
-        return attempt
+        return repair_state
     try:
         if decision_to_write is PastDecision.COMMITTED:
             # Kafka's Admin has no call for it.
@@ -141,14 +141,16 @@ async def repair(
             await admin.abort_transaction(spec)
     except ClientError as refused:
         return msgspec.structs.replace(
-            attempt, outcome=Outcome.REFUSED, reason=str(refused), error=refused.error
+            repair_state, outcome=Outcome.REFUSED, reason=str(refused), error=refused.error
         )
     if await _judge_again(admin, finding, now_ms=now_ms) is None:
-        attempt = _outcome_by_markers(attempt, await _markers_since(admin, finding, log_end))
+        repair_state = _outcome_by_markers(
+            repair_state, await _markers_since(admin, finding, log_end)
+        )
     else:
-        attempt = msgspec.structs.replace(attempt, outcome=Outcome.STILL_OPEN)
+        repair_state = msgspec.structs.replace(repair_state, outcome=Outcome.STILL_OPEN)
     return msgspec.structs.replace(
-        attempt,
+        repair_state,
         last_stable_offset_after=await admin.offset_of(
             partition, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED
         ),
@@ -191,15 +193,17 @@ def _outcome_by_markers(repair_done: Repair, markers: Sequence[SeenMarker]) -> R
     """The outcome: repaired by one marker, or ended by the first of two."""
     if len(markers) < 2:
         return msgspec.structs.replace(repair_done, outcome=Outcome.REPAIRED)
-    first_marker = (PastDecision.COMMITTED if markers[0].committed else PastDecision.ABORTED).marker
+    first_marker_word = (
+        PastDecision.COMMITTED if markers[0].committed else PastDecision.ABORTED
+    ).marker
     offsets = ", ".join(str(marker.offset) for marker in markers)
     return msgspec.structs.replace(
         repair_done,
         outcome=Outcome.ENDED_TWICE
-        if first_marker == repair_done.marker
+        if first_marker_word == repair_done.marker
         else Outcome.ENDED_OTHERWISE,
         reason=f"two markers were written at the same time: they lie at offsets {offsets}, and"
-        f" the first one, {first_marker}, has ended it",
+        f" the first one, {first_marker_word}, has ended it",
     )
 
 
@@ -236,10 +240,12 @@ async def _judge_again(
     """The same transaction judged again; None if it is no longer open."""
     partition = finding.transaction.partition
     # However young: its age was judged before, and clocks that differ must not hide it now.
-    surveyed = await survey(admin, now_ms=now_ms, partitions=[partition], older_than_ms=ANY_AGE)
-    if partition in surveyed.unread:
-        raise ClientError(f"{partition} could not be looked at: {surveyed.unread[partition]}")
-    for other_finding in surveyed.findings:
+    survey_result = await survey(
+        admin, now_ms=now_ms, partitions=[partition], older_than_ms=ANY_AGE
+    )
+    if partition in survey_result.unread:
+        raise ClientError(f"{partition} could not be looked at: {survey_result.unread[partition]}")
+    for other_finding in survey_result.findings:
         if finding.transaction.is_that_of(other_finding.transaction.producer):
             return other_finding
     return None

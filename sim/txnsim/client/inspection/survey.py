@@ -18,7 +18,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch
 from txnsim.client.inspection._partition_markers import fetch_markers
-from txnsim.client.inspection.coordinators_asked import asked_while_all_serve, check_sight
+from txnsim.client.inspection.coordinators_asked import ask_while_all_serve, check_sight
 from txnsim.client.inspection.hanging import (
     MAX_TRANSACTION_TIMEOUT_MS,
     OpenTransaction,
@@ -50,8 +50,7 @@ Progress = Callable[[int, int], None]
 """(number of partitions asked so far, total)."""
 
 
-def _no_progress(_done: int, _total: int) -> None:
-    """Ignore progress."""
+def _no_progress(_done: int, _total: int) -> None: ...
 
 
 _NO_PROGRESS: Final[Progress] = _no_progress
@@ -109,23 +108,27 @@ async def survey(
     candidates: list[OpenTransaction] = []
     unread_partitions: dict[TopicPartition, ClientError] = {}
     searched_count = 0
-    for batch in batches(searched_partitions):
-        producers, failures = await _producers(admin, batch)
-        unread_partitions.update(failures)
+    for partition_slice in batches(searched_partitions):
+        producers, failure_by_partition = await _producers(admin, partition_slice)
+        unread_partitions.update(failure_by_partition)
         candidates += OpenTransaction.candidates(
             producers, now_ms=now_ms, max_transaction_timeout_ms=older_than_ms
         )
-        searched_count += len(batch)
+        searched_count += len(partition_slice)
         progress(searched_count, len(searched_partitions))
     findings: tuple[JudgedTransaction, ...] = ()
     descriptions: Mapping[str, TransactionDescription | None] = {}
     if candidates:
-        known_ids, descriptions = await admin.known_to_coordinators(producer_ids(candidates))
-        judged_transactions = judge(candidates, known_ids, descriptions)
+        transactional_id_by_producer, descriptions = await admin.known_to_coordinators(
+            producer_ids(candidates)
+        )
+        judged_transactions = judge(candidates, transactional_id_by_producer, descriptions)
         if any(finding.verdict is OpenTxnStatus.HANGING for finding in judged_transactions):
             await check_sight(admin.cluster)
-            known_ids, descriptions = await asked_while_all_serve(admin, producer_ids(candidates))
-            judged_transactions = judge(candidates, known_ids, descriptions)
+            transactional_id_by_producer, descriptions = await ask_while_all_serve(
+                admin, producer_ids(candidates)
+            )
+            judged_transactions = judge(candidates, transactional_id_by_producer, descriptions)
         ended_transactions = await _ended_meanwhile(admin, judged_transactions)
         findings = tuple(
             [
@@ -151,11 +154,11 @@ async def hanging_ones(admin: TransactionAdmin, *, now_ms: int) -> tuple[JudgedT
     Raises:
         ClientError: As for ``survey``; or a leader did not answer, and nothing hangs on the others.
     """
-    surveyed = await survey(admin, now_ms=now_ms, older_than_ms=ANY_AGE)
-    failures = (*surveyed.unread.values(), *surveyed.unread_topics.values())
-    if failures and not surveyed.hanging:
+    survey_result = await survey(admin, now_ms=now_ms, older_than_ms=ANY_AGE)
+    failures = (*survey_result.unread.values(), *survey_result.unread_topics.values())
+    if failures and not survey_result.hanging:
         raise failures[0]
-    return surveyed.hanging
+    return survey_result.hanging
 
 
 async def _with_decision(admin: TransactionAdmin, finding: JudgedTransaction) -> JudgedTransaction:
@@ -165,36 +168,36 @@ async def _with_decision(admin: TransactionAdmin, finding: JudgedTransaction) ->
     producer = finding.transaction.producer
     partition = finding.transaction.partition
     assert producer.txn_start_offset is not None, "it is open"
-    due_ms = None
+    due_decisions = None
     try:
         # Where the last hour has no decision, all that the log has.
         for since_ms in (producer.last_timestamp_ms - BEFORE_MS, 0):
-            coordinator_log = await read_coordinator_records(
+            coordinator_records = await read_coordinator_records(
                 admin.cluster, finding.transactional_id, since_ms=since_ms
             )
-            due_ms = DueDecisions.for_partition(
-                partition, producer.producer_id, producer.producer_epoch, coordinator_log
+            due_decisions = DueDecisions.for_partition(
+                partition, producer.producer_id, producer.producer_epoch, coordinator_records
             )
-            if due_ms is not None:
+            if due_decisions is not None:
                 break
     except ClientError:
         if finding.decided is None or finding.decided.decision is not PastDecision.UNKNOWN:
             return finding
-        lacking_right = msgspec.structs.replace(finding.decided, lacks_right=True)
-        return msgspec.structs.replace(finding, decided=lacking_right)
-    if due_ms is None:
+        evidence_without_right = msgspec.structs.replace(finding.decided, lacks_right=True)
+        return msgspec.structs.replace(finding, decided=evidence_without_right)
+    if due_decisions is None:
         return finding
     markers = await fetch_markers(
         admin.cluster,
         partition,
         producer.producer_id,
         before_offset=producer.txn_start_offset,
-        since_ms=due_ms.markers_needed_since_ms,
+        since_ms=due_decisions.markers_needed_since_ms,
     )
     return msgspec.structs.replace(
         finding,
         decided=DecisionEvidence.from_log(
-            due_ms, markers, last_write_ms=producer.last_timestamp_ms
+            due_decisions, markers, last_write_ms=producer.last_timestamp_ms
         ),
     )
 
@@ -207,13 +210,13 @@ async def _producers(
     admin: TransactionAdmin, partitions: Sequence[TopicPartition]
 ) -> tuple[dict[TopicPartition, tuple[ProducerState, ...]], dict[TopicPartition, ClientError]]:
     producers: dict[TopicPartition, tuple[ProducerState, ...]] = {}
-    failures: dict[TopicPartition, ClientError] = {}
+    failure_by_partition: dict[TopicPartition, ClientError] = {}
     for partition, outcome in (await admin.describe_producers(partitions)).items():
         if isinstance(outcome, ClientError):
-            failures[partition] = outcome
+            failure_by_partition[partition] = outcome
         else:
             producers[partition] = outcome
-    return producers, failures
+    return producers, failure_by_partition
 
 
 async def _ended_meanwhile(
@@ -229,8 +232,8 @@ async def _ended_meanwhile(
         dict.fromkeys(transaction.partition for transaction in hanging_candidates)
     )
     ended_transactions: set[OpenTransaction] = set()
-    for batch in batches(partitions_asked):
-        producers, _ = await _producers(admin, batch)
+    for partition_slice in batches(partitions_asked):
+        producers, _ = await _producers(admin, partition_slice)
         ended_transactions.update(
             transaction
             for transaction in hanging_candidates
@@ -267,12 +270,14 @@ async def read_coordinator_records(
         ClientError: This user may not read it.
     """
     try:
-        view = (await cluster.refresh((TRANSACTION_STATE_TOPIC,))).topic(TRANSACTION_STATE_TOPIC)
-        if view is not None and view.error:
-            raise ClientError("the log may not be described", error=ErrorCode(view.error))
-        if view is None or not view.partitions:
+        topic_view = (await cluster.refresh((TRANSACTION_STATE_TOPIC,))).topic(
+            TRANSACTION_STATE_TOPIC
+        )
+        if topic_view is not None and topic_view.error:
+            raise ClientError("the log may not be described", error=ErrorCode(topic_view.error))
+        if topic_view is None or not topic_view.partitions:
             return ()
-        index = partition_for(transactional_id, len(view.partitions))
+        index = partition_for(transactional_id, len(topic_view.partitions))
         partition = TopicPartition(TRANSACTION_STATE_TOPIC, index)
         return await _read_coordinator_log(cluster, partition, transactional_id, since_ms=since_ms)
     except (ClientError, CorruptLogRecordError) as failure:
@@ -291,7 +296,7 @@ async def _read_coordinator_log(
     # -1 where nothing is as late
     offset = await offset_of(cluster, partition, since_ms if since_ms > 0 else EARLIEST_TIMESTAMP)
     records_read = 0
-    notes: list[CoordinatorRecord] = []
+    coordinator_records: list[CoordinatorRecord] = []
     while offset >= 0:
         fetch_result = await fetch(
             cluster,
@@ -305,11 +310,11 @@ async def _read_coordinator_log(
             if log_record.key == record_key:
                 transition = decode_record(record_key, log_record.value, release_rules=LATEST_RULES)
                 if isinstance(transition, TxnTransition):
-                    notes.append(CoordinatorRecord.of_transition(transition))
+                    coordinator_records.append(CoordinatorRecord.of_transition(transition))
         records_read += len(fetch_result.records)
         if fetch_result.next_offset == offset:
             break
         if records_read > RECORDS_MAX:
             return ()
         offset = fetch_result.next_offset
-    return tuple(notes)
+    return tuple(coordinator_records)

@@ -150,10 +150,10 @@ async def committed_records(
 
 
 async def _partitions(admin: Admin, topic: str) -> list[int]:
-    view = only_row((await admin.cluster.refresh((topic,))).topics, f"about topic {topic!r}")
-    if view.error or not view.partitions:
+    topic_view = only_row((await admin.cluster.refresh((topic,))).topics, f"about topic {topic!r}")
+    if topic_view.error or not topic_view.partitions:
         raise ClientError(f"topic {topic!r} can't be read: there is none, or it has no leaders")
-    return sorted(partition_view.partition for partition_view in view.partitions)
+    return sorted(partition_view.partition for partition_view in topic_view.partitions)
 
 
 async def _read_partition(
@@ -213,11 +213,11 @@ async def _settled_end_offset(
     """The last stable offset once the high watermark is decided, or at the deadline."""
     backoff = admin.cluster.backoff()
     while True:
-        fetched = await _fetch_once(
+        fetch_result = await _fetch_once(
             admin, topic, partition_index, -1, IsolationLevel.READ_COMMITTED, reader.run_beside_loop
         )
-        if fetched.last_stable_offset >= fetched.high_watermark or deadline.has_passed:
-            return fetched.last_stable_offset
+        if fetch_result.last_stable_offset >= fetch_result.high_watermark or deadline.has_passed:
+            return fetch_result.last_stable_offset
         await backoff.wait(deadline)
 
 

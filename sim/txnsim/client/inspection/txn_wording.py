@@ -58,9 +58,9 @@ def fence_failure(transactional_id: str, error: ErrorCode) -> str:
             return f"{message_start} unexpected error"
 
 
-def marker_failure(subject: str, error: ErrorCode, coordinator_epoch: int) -> str:
+def marker_failure(marker_text: str, error: ErrorCode, coordinator_epoch: int) -> str:
     """What Kafka's tools say when WriteTxnMarkers fails (AbortTransactionHandler)."""
-    message_start = f"WriteTxnMarkers request with {subject} failed"
+    message_start = f"WriteTxnMarkers request with {marker_text} failed"
     match error:
         case _E.cluster_authorization_failed:
             return f"{message_start} due to cluster authorization error"

@@ -36,14 +36,14 @@ from txnsim.verdict.facts import (
     TransactionFacts,
 )
 from txnsim.verdict.judge import PartitionVerdict, judge_partition, untold_verdict
-from txnsim.verdict.reader_standing import Cause, blocking_txn_of
+from txnsim.verdict.reader_standing import StandingCause, blocking_txn_of
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a partition for a reader; -1 for offsets that the leader did not give."""
 
     partition: TopicPartition
-    cause: Cause
+    cause: StandingCause
     leader_id: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -76,38 +76,42 @@ async def explain(
     Raises:
         ClientError: There is no such partition, or it or a coordinator did not answer.
     """
-    view = await admin.describe_partition(partition)
-    if view.leader_id < 0:
-        leaderless = PartitionFacts(partition=partition, replicas=view.replicas, isr=view.isr)
+    partition_view = await admin.describe_partition(partition)
+    if partition_view.leader_id < 0:
+        leaderless = PartitionFacts(
+            partition=partition, replicas=partition_view.replicas, isr=partition_view.isr
+        )
         return _explained(leaderless, _judge_partition(leaderless, (), now_ms, program))
     # This order avoids false causes. A transaction that ends meanwhile moves the stable offset away
     # from its start; one that begins meanwhile can't start below the first watermark.
-    watermark_before = await admin.offset_of(partition, LATEST_TIMESTAMP)
+    high_watermark_before = await admin.offset_of(partition, LATEST_TIMESTAMP)
     try:
-        surveyed = await survey(admin, now_ms=now_ms, partitions=[partition], older_than_ms=ANY_AGE)
-        if partition in surveyed.unread:
-            raise surveyed.unread[partition]
+        survey_result = await survey(
+            admin, now_ms=now_ms, partitions=[partition], older_than_ms=ANY_AGE
+        )
+        if partition in survey_result.unread:
+            raise survey_result.unread[partition]
     except ClientTooOldError:
         raise  # the brokers could tell
     except NotSupportedError:
-        return await _explain_by_the_log(admin, partition, view, program)
+        return await _explain_by_the_log(admin, partition, partition_view, program)
     log_start = await admin.offset_of(partition, EARLIEST_TIMESTAMP)
     stable_offset = await admin.offset_of(
         partition, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED
     )
-    watermark = await admin.offset_of(partition, LATEST_TIMESTAMP)
-    findings = tuple(sorted(surveyed.findings, key=_start_offset))
+    high_watermark = await admin.offset_of(partition, LATEST_TIMESTAMP)
+    findings = tuple(sorted(survey_result.findings, key=_start_offset))
     partition_facts = PartitionFacts(
         partition=partition,
-        leader_id=view.leader_id,
-        replicas=view.replicas,
-        isr=view.isr,
+        leader_id=partition_view.leader_id,
+        replicas=partition_view.replicas,
+        isr=partition_view.isr,
         log_start=log_start,
         last_stable_offset=stable_offset,
-        high_watermark=watermark,
+        high_watermark=high_watermark,
         open_txns=tuple(map(_open_txn_facts, findings)),
     )
-    if blocking_txn_of(partition_facts) is None and stable_offset >= watermark_before:
+    if blocking_txn_of(partition_facts) is None and stable_offset >= high_watermark_before:
         # What was written meanwhile is not held back, and what was open has ended.
         partition_facts = msgspec.structs.replace(partition_facts, high_watermark=stable_offset)
     waiting_groups = WaitingShareGroups()
@@ -116,12 +120,12 @@ async def explain(
         partition_facts = msgspec.structs.replace(
             partition_facts, share_groups=waiting_groups.groups
         )
-    verdict = _judge_partition(partition_facts, surveyed.transactions, now_ms, program)
+    verdict = _judge_partition(partition_facts, survey_result.transactions, now_ms, program)
     return msgspec.structs.replace(
         _explained(partition_facts, verdict),
         log_start_offset=log_start,
         last_stable_offset=stable_offset,
-        high_watermark=watermark,
+        high_watermark=high_watermark,
         findings=findings,
         command=None if verdict.holder is None else verdict.holder.ends.command,
         share_groups=waiting_groups.groups,
@@ -130,25 +134,25 @@ async def explain(
 
 
 async def _explain_by_the_log(
-    admin: Admin, partition: TopicPartition, view: PartitionMetadata, program: ShellText
+    admin: Admin, partition: TopicPartition, partition_view: PartitionMetadata, program: ShellText
 ) -> Explanation:
     """Explain a partition whose open transactions are unknown."""
     log_start = await admin.offset_of(partition, EARLIEST_TIMESTAMP)
     stable_offset = await admin.offset_of(
         partition, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED
     )
-    watermark = await admin.offset_of(partition, LATEST_TIMESTAMP)
+    high_watermark = await admin.offset_of(partition, LATEST_TIMESTAMP)
     partition_facts = PartitionFacts(
         partition=partition,
-        leader_id=view.leader_id,
-        replicas=view.replicas,
-        isr=view.isr,
+        leader_id=partition_view.leader_id,
+        replicas=partition_view.replicas,
+        isr=partition_view.isr,
         log_start=log_start,
         last_stable_offset=stable_offset,
-        high_watermark=max(stable_offset, watermark),
+        high_watermark=max(stable_offset, high_watermark),
     )
     verdict = _judge_partition(partition_facts, (), 0, program)
-    if verdict.cause is not Cause.NOTHING:
+    if verdict.cause is not StandingCause.NOTHING:
         fetch_result = await fetch(
             admin.cluster,
             partition.topic,
@@ -166,7 +170,7 @@ async def _explain_by_the_log(
         _explained(partition_facts, verdict),
         log_start_offset=log_start,
         last_stable_offset=stable_offset,
-        high_watermark=watermark,
+        high_watermark=high_watermark,
     )
 
 

@@ -94,7 +94,7 @@ class ClassicMembership(Membership):
         self._place: Place = "out"
         self._heard_ms = 0.0
         """When its coordinator last confirmed the membership."""
-        self._led: Mapping[str, int] | None = None
+        self._led_partition_counts: Mapping[str, int] | None = None
         """Topic -> number of partitions when this member, as leader, last assigned it."""
         self._known_ms = 0.0
         """When the numbers of partitions were last checked."""
@@ -143,17 +143,19 @@ class ClassicMembership(Membership):
 
     async def _look_at_topics(self) -> None:
         """As leader, start a rebalance if a topic that it has assigned has more partitions now."""
-        if self._led is None or self._must_join:
+        if self._led_partition_counts is None or self._must_join:
             return
         if self._cluster.clock.monotonic_ms() - self._known_ms >= METADATA_MAX_AGE_MS:
-            await self._learn(self._led)
-        self._must_join = self._counts(self._led) != self._led
+            await self._learn(self._led_partition_counts)
+        self._must_join = (
+            self._partition_counts(self._led_partition_counts) != self._led_partition_counts
+        )
 
     async def _learn(self, topics: Iterable[str]) -> None:
         await self._cluster.refresh(sorted(topics))
         self._known_ms = self._cluster.clock.monotonic_ms()
 
-    def _counts(self, topics: Iterable[str]) -> dict[str, int]:
+    def _partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
         topic_views = {topic_name: self._cluster.view.topic(topic_name) for topic_name in topics}
         return {
             topic_name: 0 if topic_view is None else len(topic_view.partitions)
@@ -194,12 +196,12 @@ class ClassicMembership(Membership):
             member_id=join_response.member_id,
             instance_id=options.instance_id,
         )
-        self._led = None
+        self._led_partition_counts = None
         is_leader = join_response.leader == join_response.member_id and not getattr(
             join_response, "skip_assignment", False
         )
-        assignments = await self._assign(join_response) if is_leader else {}
-        request = sync_group(options.group_id, member, assignments=assignments)
+        assignment_by_member = await self._assign(join_response) if is_leader else {}
+        request = sync_group(options.group_id, member, assignment_by_member=assignment_by_member)
         answer = await self._coordinator.ask(request)
         error = ErrorCode(answer.error_code)
         if error in (ErrorCode.unknown_member_id, ErrorCode.illegal_generation):
@@ -218,7 +220,7 @@ class ClassicMembership(Membership):
             joined_member.metadata for joined_member in join_response.members
         )
         await self._learn(topics)
-        self._led = self._counts(topics)
+        self._led_partition_counts = self._partition_counts(topics)
         members = {
             joined_member.member_id: (
                 getattr(joined_member, "group_instance_id", None),
@@ -226,7 +228,7 @@ class ClassicMembership(Membership):
             )
             for joined_member in join_response.members
         }
-        return assign_range(members, self._led)
+        return assign_range(members, self._led_partition_counts)
 
     async def leave(self) -> None:
         """See ``Membership``. A static member sends nothing: its session expires unless it comes
@@ -277,7 +279,7 @@ def assigned_partitions(assignment_bytes: bytes) -> frozenset[TopicPartition]:
 
 
 def assign_range(
-    members: Mapping[str, tuple[str | None, bytes]], partitions: Mapping[str, int]
+    members: Mapping[str, tuple[str | None, bytes]], partition_counts: Mapping[str, int]
 ) -> dict[str, bytes]:
     """Share each topic's partitions among the members that subscribe to it: consecutive ones, and
     one more for the first members if the numbers don't divide evenly.
@@ -285,7 +287,7 @@ def assign_range(
     Args:
         members: Member id -> its instance id, where it has one, and its subscription. Static
             members come first, by their instance ids.
-        partitions: Topic -> how many it has.
+        partition_counts: Topic -> how many it has.
 
     Returns:
         Member id -> its assignment.
@@ -299,7 +301,7 @@ def assign_range(
         members,
         key=lambda member_id: (members[member_id][0] is None, members[member_id][0], member_id),
     )
-    for topic, partition_count in sorted(partitions.items()):
+    for topic, partition_count in sorted(partition_counts.items()):
         subscribed_members = [
             member_id
             for member_id in ordered_members
@@ -356,16 +358,16 @@ class ConsumerMembership(Membership):
             member_id=subscriber.options.member_id,
             instance_id=subscriber.options.instance_id,
         )
-        self._now = self.metadata
+        self._group_metadata = self.metadata
         """The current identity; ``metadata`` keeps the old one until the member has rejoined."""
         self._target_partitions: frozenset[TopicPartition] = frozenset()
-        self._confirmed: frozenset[TopicPartition] = frozenset()
+        self._confirmed_partitions: frozenset[TopicPartition] = frozenset()
         """The member's partitions that the coordinator knows."""
         self._is_out = True
         """Not joined yet, or left; the next poll joins."""
         self._says_topics = False
         """Whether the next heartbeat contains the subscription."""
-        self._refused: ClientError | None = None
+        self._refusal: ClientError | None = None
         """The fatal error (``MemberState.FATAL``), after which the member sends nothing."""
 
     @property
@@ -373,8 +375,8 @@ class ConsumerMembership(Membership):
         return not self._is_out
 
     async def beat(self) -> None:
-        if self._refused is not None:
-            raise self._refused
+        if self._refusal is not None:
+            raise self._refusal
         if self._is_out:
             return
         if self._must_join or self._says_topics:
@@ -384,7 +386,11 @@ class ConsumerMembership(Membership):
 
     async def settle(self) -> None:
         self._is_out = False
-        while self._must_join or self._says_topics or self._target_partitions != self._confirmed:
+        while (
+            self._must_join
+            or self._says_topics
+            or self._target_partitions != self._confirmed_partitions
+        ):
             if self._must_join or self._says_topics:
                 await self._join()
                 continue
@@ -393,7 +399,7 @@ class ConsumerMembership(Membership):
             if await self._send_heartbeat(
                 self._request(owned_partitions=self._by_id(target_assignment))
             ):
-                self._confirmed = target_assignment
+                self._confirmed_partitions = target_assignment
 
     async def _join(self) -> None:
         """Send the first heartbeat of a member, with all fields."""
@@ -402,7 +408,7 @@ class ConsumerMembership(Membership):
         join_fields = (self._topics, self._options.rebalance_timeout_ms)
         owned_partitions = self._by_id(self.assigned)
         if await self._send_heartbeat(
-            self._request(joining=join_fields, owned_partitions=owned_partitions)
+            self._request(join_fields=join_fields, owned_partitions=owned_partitions)
         ):
             self._says_topics = False
 
@@ -410,37 +416,37 @@ class ConsumerMembership(Membership):
         """See ``Membership``. The next heartbeat sends the new topics; the member keeps its
         partitions. A refused member starts over.
         """
-        self._must_join |= self._refused is not None
-        self._refused = None
+        self._must_join |= self._refusal is not None
+        self._refusal = None
         self._says_topics |= topics != self._topics
         self._topics = topics
 
     def _lose_all(self) -> None:
         self._hold(frozenset())
-        self._target_partitions = self._confirmed = frozenset()
-        self._now = msgspec.structs.replace(self._now, generation=JOIN)
+        self._target_partitions = self._confirmed_partitions = frozenset()
+        self._group_metadata = msgspec.structs.replace(self._group_metadata, generation=JOIN)
 
     def _request(
         self,
         *,
-        joining: tuple[Collection[str], int] | None = None,
+        join_fields: tuple[Collection[str], int] | None = None,
         owned_partitions: Mapping[UUID, Collection[int]] | None = None,
         leaving_epoch: int | None = None,
     ) -> VersionedRequest:
         """Build a heartbeat; ``leaving_epoch`` is the epoch of one that leaves."""
-        member_fields = self._who(leaving_epoch)
+        member_fields = self._request_metadata(leaving_epoch)
         return consumer_group_heartbeat(
             self._options.group_id,
             member_fields,
-            joining=joining,
+            joining=join_fields,
             owned_partitions=owned_partitions,
         )
 
-    def _who(self, leaving_epoch: int | None) -> GroupMetadata:
-        return self._now if leaving_epoch is None else self._with_epoch(leaving_epoch)
+    def _request_metadata(self, leaving_epoch: int | None) -> GroupMetadata:
+        return self._group_metadata if leaving_epoch is None else self._with_epoch(leaving_epoch)
 
     def _with_epoch(self, epoch: int) -> GroupMetadata:
-        return msgspec.structs.replace(self._now, generation=epoch)
+        return msgspec.structs.replace(self._group_metadata, generation=epoch)
 
     async def _send_heartbeat(self, request: VersionedRequest) -> bool:
         answer = await self._coordinator.ask(request)
@@ -449,13 +455,13 @@ class ConsumerMembership(Membership):
             self._must_join = True
             return False
         if error != ErrorCode.none:
-            self._refused = refusal_error(api_name(request.api), self._options.group_id, error)
-            raise self._refused
+            self._refusal = refusal_error(api_name(request.api), self._options.group_id, error)
+            raise self._refusal
         self._must_join = False
-        self._now = self.metadata = msgspec.structs.replace(
-            self._now,
+        self._group_metadata = self.metadata = msgspec.structs.replace(
+            self._group_metadata,
             generation=answer.member_epoch,
-            member_id=answer.member_id or self._now.member_id,
+            member_id=answer.member_id or self._group_metadata.member_id,
         )
         target_assignment = await self._assigned_by(answer)
         if target_assignment is not None:
@@ -484,29 +490,29 @@ class ConsumerMembership(Membership):
         """
         if not {topic_row.topic_id for topic_row in topic_rows} <= set(self._ids().values()):
             await self._cluster.refresh(self._topics)
-        topic_names = {topic_id: topic_name for topic_name, topic_id in self._ids().items()}
+        name_by_topic_id = {topic_id: topic_name for topic_name, topic_id in self._ids().items()}
         return frozenset(
-            TopicPartition(topic_names[topic_row.topic_id], index)
+            TopicPartition(name_by_topic_id[topic_row.topic_id], index)
             for topic_row in topic_rows
-            if topic_row.topic_id in topic_names
+            if topic_row.topic_id in name_by_topic_id
             for index in topic_row.partitions
         )
 
     def _by_id(self, partitions: Iterable[TopicPartition]) -> dict[UUID, list[int]]:
         """Partitions by topic id; those of deleted topics are left out."""
-        topic_ids = self._ids()
+        id_by_topic = self._ids()
         indexes_by_id: dict[UUID, list[int]] = {}
         for partition in sorted(
-            partition for partition in partitions if partition.topic in topic_ids
+            partition for partition in partitions if partition.topic in id_by_topic
         ):
-            indexes_by_id.setdefault(topic_ids[partition.topic], []).append(partition.partition)
+            indexes_by_id.setdefault(id_by_topic[partition.topic], []).append(partition.partition)
         return indexes_by_id
 
     async def leave(self) -> None:
         """See ``Membership``. A static member keeps its place for a return."""
         epoch = LEAVE if self._options.instance_id is None else LEAVE_FOR_A_WHILE
         request = self._request(leaving_epoch=epoch)
-        was_out = self._is_out or self._must_join or self._refused is not None
+        was_out = self._is_out or self._must_join or self._refusal is not None
         self._lose_all()
         self._is_out = self._must_join = True
         if was_out:
@@ -525,12 +531,12 @@ class ShareMembership(ConsumerMembership):
     def _request(
         self,
         *,
-        joining: tuple[Collection[str], int] | None = None,
+        join_fields: tuple[Collection[str], int] | None = None,
         leaving_epoch: int | None = None,
         **_unused_fields: object,
     ) -> VersionedRequest:
-        member_fields = self._who(leaving_epoch)
-        topics = None if joining is None else joining[0]
+        member_fields = self._request_metadata(leaving_epoch)
+        topics = None if join_fields is None else join_fields[0]
         return share_group_heartbeat(self._options.group_id, member_fields, topics=topics)
 
 
@@ -543,18 +549,18 @@ class StreamsMembership(ConsumerMembership):
         """See ``Membership``. Other topics make the member rejoin, because its topology is
         fixed.
         """
-        self._must_join |= self._refused is not None or topics != self._topics
-        self._refused = None
+        self._must_join |= self._refusal is not None or topics != self._topics
+        self._refusal = None
         self._topics = topics
 
     def _request(
         self,
         *,
-        joining: tuple[Collection[str], int] | None = None,
+        join_fields: tuple[Collection[str], int] | None = None,
         owned_partitions: Mapping[UUID, Collection[int]] | None = None,
         leaving_epoch: int | None = None,
     ) -> VersionedRequest:
-        member_fields = self._who(leaving_epoch)
+        member_fields = self._request_metadata(leaving_epoch)
         tasks = (
             None
             if owned_partitions is None
@@ -565,7 +571,7 @@ class StreamsMembership(ConsumerMembership):
             }
         )
         return streams_group_heartbeat(
-            self._options.group_id, member_fields, joining=joining, tasks=tasks
+            self._options.group_id, member_fields, joining=join_fields, tasks=tasks
         )
 
     async def _assigned_by(self, answer: Any) -> frozenset[TopicPartition] | None:
@@ -603,7 +609,7 @@ class PollResult(msgspec.Struct, frozen=True, kw_only=True):
     """Each Fetch: the requested offset, and its result."""
 
 
-class Joining:
+class JoiningMember:
     """What all kinds of members can do: subscribe, leave, close; heartbeats are sent in the
     background.
     """
@@ -615,14 +621,14 @@ class Joining:
         """The next offset by partition; empty in a share group, whose brokers keep positions."""
         self._cluster = cluster
         self._membership: Membership | None = None
-        self._turn = asyncio.Lock()
+        self._turn_lock = asyncio.Lock()
         """A rebalance and a heartbeat each take this lock, so a heartbeat waits for a rebalance."""
-        self._beating: asyncio.Task[None] | None = None
+        self._heartbeat_task: asyncio.Task[None] | None = None
         self._stands_still = False
         self._has_left = False
         self._polled_ms = math.inf
         """End of the last call in milliseconds; infinite during a call."""
-        self._refused: ClientError | None = None
+        self._refusal: ClientError | None = None
 
     @property
     def metadata(self) -> GroupMetadata:
@@ -689,8 +695,8 @@ class Joining:
                 positions=self.positions,
             )
             self._membership = _PROTOCOLS[self.options.protocol](subscriber)
-        if self._beating is None:
-            self._beating = self._cluster.tasks.spawn(
+        if self._heartbeat_task is None:
+            self._heartbeat_task = self._cluster.tasks.spawn(
                 self._beat(), name=f"heartbeats to group {self.options.group_id}"
             )
         with self._suspend_rebalance_timeout():
@@ -737,19 +743,19 @@ class Joining:
         membership = self._current_membership
         deadline = self._cluster.deadline(timeout_ms)
         look_count = Backoff(self._cluster.clock, initial_ms=LOOK_FIRST_MS, max_ms=HEARTBEAT_MS)
-        failures = self._cluster.backoff()
+        backoff = self._cluster.backoff()
         while True:
-            if self._refused is not None:
-                refusal, self._refused = self._refused, None
+            if self._refusal is not None:
+                refusal, self._refusal = self._refusal, None
                 raise refusal
             try:
-                async with self._turn:
+                async with self._turn_lock:
                     await membership.beat()
                     await membership.settle()
             except RetriableError:
                 if deadline.has_passed:
                     raise
-                await failures.wait(deadline)
+                await backoff.wait(deadline)
                 continue
             if until is None or membership.assigned == until:
                 return
@@ -767,7 +773,7 @@ class Joining:
             if self._stands_still:
                 continue
             try:
-                async with self._turn:
+                async with self._turn_lock:
                     if self.polls_in_time:
                         await membership.beat()
                         continue
@@ -775,16 +781,16 @@ class Joining:
                     await membership.leave()
             except ClientError as error:
                 if not isinstance(error, (RetriableError, *LOST_ANSWER_ERRORS)):
-                    self._refused = error
+                    self._refusal = error
 
     async def _end_heartbeats(self) -> None:
-        heartbeat_task, self._beating = self._beating, None
+        heartbeat_task, self._heartbeat_task = self._heartbeat_task, None
         if heartbeat_task is not None:
             heartbeat_task.cancel()
             await asyncio.gather(heartbeat_task, return_exceptions=True)
 
 
-class GroupMember(Joining):
+class GroupMember(JoiningMember):
     """One consumer in a consumer group; ``close`` it."""
 
     async def poll(
@@ -811,10 +817,10 @@ class GroupMember(Joining):
             await self._wait_until_assigned(until, timeout_ms)
             deadline = self._cluster.deadline(timeout_ms)
             positions = await self._find_positions(deadline, needs_stable=stable, waits=waits)
-            fetched: list[tuple[int, FetchResult]] = []
+            fetch_results: list[tuple[int, FetchResult]] = []
             for partition in sorted(self.positions):
-                fetched += await self._read_partition(partition)
-            return PollResult(positions=positions, fetched=tuple(fetched))
+                fetch_results += await self._read_partition(partition)
+            return PollResult(positions=positions, fetched=tuple(fetch_results))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Set the offset to read at the next poll.
@@ -872,7 +878,7 @@ class GroupMember(Joining):
         backoff = self._cluster.backoff()
         while True:
             try:
-                committed = await committed_positions(
+                committed_offsets = await committed_positions(
                     self._cluster,
                     self.options.group_id,
                     new_partitions,
@@ -880,16 +886,16 @@ class GroupMember(Joining):
                 )
                 break
             except ClientError as error:
-                unstable_failures = error.error == ErrorCode.unstable_offset_commit
-                if not (unstable_failures and waits) or deadline.has_passed:
+                is_unstable = error.error == ErrorCode.unstable_offset_commit
+                if not (is_unstable and waits) or deadline.has_passed:
                     raise
             await backoff.wait(deadline)
         for partition in new_partitions:
-            committed_offset = committed[partition]
+            committed_offset = committed_offsets[partition]
             offset = await self._earliest(partition) if committed_offset < 0 else committed_offset
             if partition in self.assigned:
                 self.positions[partition] = offset
-        return committed
+        return committed_offsets
 
     async def _earliest(self, partition: TopicPartition) -> int:
         """The log start offset (auto.offset.reset=earliest)."""

@@ -7,7 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from txnsim.client.group_requests import GroupMetadata, committed_topics
-from txnsim.client.requests import MessageRow, asks
+from txnsim.client.requests import MessageRow, versioned_request
 from txnsim.client.versions import ClientApi, VersionedRequest
 from txnsim.types import TopicPartition
 
@@ -26,7 +26,7 @@ def join_group(
     rebalance_timeout_ms: int,
 ) -> VersionedRequest:
     """Ask to join the next generation; the answer waits for all members."""
-    return asks(
+    return versioned_request(
         ClientApi.JOIN_GROUP,
         group_id=group_id,
         session_timeout=session_timeout_ms,
@@ -40,10 +40,10 @@ def join_group(
 
 
 def sync_group(
-    group_id: str, member: GroupMetadata, *, assignments: Mapping[str, bytes]
+    group_id: str, member: GroupMetadata, *, assignment_by_member: Mapping[str, bytes]
 ) -> VersionedRequest:
     """Ask for the assignment; the leader of the generation sends that of every member."""
-    return asks(
+    return versioned_request(
         ClientApi.SYNC_GROUP,
         group_id=group_id,
         **member.fields,
@@ -53,14 +53,14 @@ def sync_group(
             MessageRow(
                 "SyncGroupRequestAssignment", member_id=member_id, assignment=assignment_bytes
             )
-            for member_id, assignment_bytes in assignments.items()
+            for member_id, assignment_bytes in assignment_by_member.items()
         ],
     )
 
 
 def heartbeat(group_id: str, member: GroupMetadata) -> VersionedRequest:
     """Say that a classic member is alive."""
-    return asks(ClientApi.HEARTBEAT, group_id=group_id, **member.fields)
+    return versioned_request(ClientApi.HEARTBEAT, group_id=group_id, **member.fields)
 
 
 def leave_group(group_id: str, member: GroupMetadata) -> VersionedRequest:
@@ -71,7 +71,7 @@ def leave_group(group_id: str, member: GroupMetadata) -> VersionedRequest:
         group_instance_id=member.instance_id,
         reason=None,
     )
-    return asks(
+    return versioned_request(
         ClientApi.LEAVE_GROUP, group_id=group_id, member_id=member.member_id, members=[leaver]
     )
 
@@ -92,7 +92,7 @@ def consumer_group_heartbeat(
         owned_partitions: The partitions that it owns; None if they have not changed.
     """
     topics, timeout_ms = (None, -1) if joining is None else joining
-    return asks(
+    return versioned_request(
         ClientApi.CONSUMER_GROUP_HEARTBEAT,
         group_id=group_id,
         member_id=member.member_id,
@@ -122,7 +122,7 @@ def share_group_heartbeat(
         member: Its generation is the member epoch: 0 joins, -1 leaves.
         topics: Topics to subscribe to, if it joins.
     """
-    return asks(
+    return versioned_request(
         ClientApi.SHARE_GROUP_HEARTBEAT,
         group_id=group_id,
         member_id=member.member_id,
@@ -149,16 +149,16 @@ def streams_group_heartbeat(
         tasks: Its active tasks, by partition; None if they have not changed.
     """
     topics, timeout_ms = (None, -1) if joining is None else joining
-    active = None
+    active_task_rows = None
     if tasks is not None:
         partition_indexes = tuple(sorted(tasks))
-        active = (
+        active_task_rows = (
             [MessageRow("TaskIds", subtopology_id=PART, partitions=partition_indexes)]
             if partition_indexes
             else []
         )
-    no_tasks = None if tasks is None else ()
-    return asks(
+    empty_tasks = None if tasks is None else ()
+    return versioned_request(
         ClientApi.STREAMS_GROUP_HEARTBEAT,
         group_id=group_id,
         member_id=member.member_id,
@@ -168,9 +168,9 @@ def streams_group_heartbeat(
         rack_id=None,
         rebalance_timeout=timeout_ms,
         topology=None if topics is None else _topology(topics),
-        active_tasks=active,
-        standby_tasks=no_tasks,
-        warmup_tasks=no_tasks,
+        active_tasks=active_task_rows,
+        standby_tasks=empty_tasks,
+        warmup_tasks=empty_tasks,
         process_id=None if topics is None else member.member_id,
         user_endpoint=None,
         client_tags=None if topics is None else (),
@@ -202,7 +202,7 @@ def offset_commit(
     group_id: str, member: GroupMetadata, offsets: Mapping[TopicPartition, int]
 ) -> VersionedRequest:
     """Write a group's positions outside of a transaction."""
-    return asks(
+    return versioned_request(
         ClientApi.OFFSET_COMMIT,
         group_id=group_id,
         generation_id_or_member_epoch=member.generation,

@@ -23,10 +23,10 @@ import msgspec
 
 from txnsim.client.cluster import LOST_ANSWER_ERRORS, Cluster
 from txnsim.client.isolation import ConsumedRecord, visible_records
-from txnsim.client.members.member import Joining
+from txnsim.client.members.member import JoiningMember
 from txnsim.client.members.membership import MemberOptions
 from txnsim.client.reactions import REFRESHING
-from txnsim.client.requests import MessageRow, asks
+from txnsim.client.requests import MessageRow, versioned_request
 from txnsim.client.versions import ClientApi, VersionedRequest
 from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
@@ -100,7 +100,7 @@ class ShareAnswers(msgspec.Struct, frozen=True, kw_only=True):
         return next((error_code for error_code in errors if error_code), ErrorCode.none)
 
 
-class ShareMember(Joining):
+class ShareMember(JoiningMember):
     """One consumer in a share group; ``close`` it."""
 
     def __init__(self, cluster: Cluster, options: MemberOptions) -> None:
@@ -108,7 +108,7 @@ class ShareMember(Joining):
         super().__init__(cluster, msgspec.structs.replace(options, protocol="share"))
         self._sessions: dict[int, _ShareSession] = {}
         """Share sessions by leader."""
-        self._queued: list[AcknowledgedRange] = []
+        self._queued_acknowledgements: list[AcknowledgedRange] = []
         """Acknowledgements for the next request."""
 
     async def poll(
@@ -138,8 +138,8 @@ class ShareMember(Joining):
                 epochs_by_leader[leader] = {}
             answers = await asyncio.gather(
                 *(
-                    self._fetch_from_leader(leader, epochs, max_wait_ms)
-                    for leader, epochs in sorted(epochs_by_leader.items())
+                    self._fetch_from_leader(leader, leader_epochs, max_wait_ms)
+                    for leader, leader_epochs in sorted(epochs_by_leader.items())
                 )
             )
         acquired_batches = tuple(batch for answer in answers for batch in answer.acquired)
@@ -159,7 +159,7 @@ class ShareMember(Joining):
             as_: ``accept``, ``release``, ``reject`` or ``renew``.
         """
         acknowledge_type = Acknowledge[as_.upper()]
-        self._queued += [
+        self._queued_acknowledgements += [
             AcknowledgedRange(partition, first_offset, last_offset, acknowledge_type)
             for first_offset, last_offset in _ranges(offsets)
         ]
@@ -207,12 +207,12 @@ class ShareMember(Joining):
         """Take the acknowledgements that are queued for a leader."""
         own_acknowledgements = [
             acknowledgement
-            for acknowledgement in self._queued
+            for acknowledgement in self._queued_acknowledgements
             if acknowledgement.topic_partition in session.topic_partitions
         ]
-        self._queued = [
+        self._queued_acknowledgements = [
             acknowledgement
-            for acknowledgement in self._queued
+            for acknowledgement in self._queued_acknowledgements
             if acknowledgement.topic_partition not in session.topic_partitions
         ]
         return own_acknowledgements
@@ -221,24 +221,28 @@ class ShareMember(Joining):
         self, acknowledged_ranges: Iterable[tuple[AcknowledgedRange, ...]]
     ) -> tuple[AcknowledgedRange, ...]:
         """Acknowledgements with their errors; without a session the locks are lost."""
-        in_sessions = {
+        session_partitions = {
             partition
             for session in self._sessions.values()
             for partition in session.topic_partitions
         }
         lost_acknowledgements = [
             acknowledgement
-            for acknowledgement in self._queued
-            if acknowledgement.topic_partition not in in_sessions
+            for acknowledgement in self._queued_acknowledgements
+            if acknowledgement.topic_partition not in session_partitions
         ]
-        self._queued = [
+        self._queued_acknowledgements = [
             acknowledgement
-            for acknowledgement in self._queued
-            if acknowledgement.topic_partition in in_sessions
+            for acknowledgement in self._queued_acknowledgements
+            if acknowledgement.topic_partition in session_partitions
         ]
         error = ErrorCode.not_leader_or_follower
         acknowledgements = (
-            *(acknowledgement for answer in acknowledged_ranges for acknowledgement in answer),
+            *(
+                acknowledgement
+                for settled_ranges in acknowledged_ranges
+                for acknowledgement in settled_ranges
+            ),
             *_all_with_error(lost_acknowledgements, error),
         )
         return tuple(
@@ -248,31 +252,31 @@ class ShareMember(Joining):
         )
 
     async def _fetch_from_leader(
-        self, leader_id: int, epochs: Mapping[TopicPartition, int], max_wait_ms: int
+        self, leader_id: int, leader_epochs: Mapping[TopicPartition, int], max_wait_ms: int
     ) -> ShareAnswers:
         """Fetch once; if the session was lost meanwhile, again in a new one."""
-        first_answer = await self._fetch_once(leader_id, epochs, max_wait_ms)
+        first_answer = await self._fetch_once(leader_id, leader_epochs, max_wait_ms)
         if all(batch.error not in _SESSION_LOST for batch in first_answer.acquired):
             return first_answer
-        second_answer = await self._fetch_once(leader_id, epochs, max_wait_ms)
+        second_answer = await self._fetch_once(leader_id, leader_epochs, max_wait_ms)
         return ShareAnswers(
             acquired=second_answer.acquired, acknowledged_ranges=first_answer.acknowledged_ranges
         )
 
     async def _fetch_once(
-        self, leader_id: int, epochs: Mapping[TopicPartition, int], max_wait_ms: int
+        self, leader_id: int, leader_epochs: Mapping[TopicPartition, int], max_wait_ms: int
     ) -> ShareAnswers:
         session = self._sessions.setdefault(leader_id, _ShareSession())
         acknowledgements = [] if session.epoch == OPENING else self._take_acknowledgements(session)
         new_partitions, dropped_partitions = (
-            epochs.keys() - session.topic_partitions,
-            session.topic_partitions - epochs.keys(),
+            leader_epochs.keys() - session.topic_partitions,
+            session.topic_partitions - leader_epochs.keys(),
         )
-        session.topic_partitions = set(epochs)
+        session.topic_partitions = set(leader_epochs)
         session.learn_ids(self._cluster)
-        if not epochs:
+        if not leader_epochs:
             session.epoch = CLOSING
-        request = asks(
+        request = versioned_request(
             ClientApi.SHARE_FETCH,
             group_id=self.options.group_id,
             member_id=self.metadata.member_id,
@@ -286,7 +290,7 @@ class ShareMember(Joining):
             is_renew_ack=any(
                 acknowledgement.type is Acknowledge.RENEW for acknowledgement in acknowledgements
             ),
-            topics=_topics(
+            topics=_topic_rows(
                 "FetchTopic", "FetchPartition", new_partitions, acknowledgements, session
             ),
             forgotten_topics_data=_forgotten_topics(dropped_partitions, session),
@@ -299,7 +303,7 @@ class ShareMember(Joining):
                 AcquiredRecords(
                     topic_partition=partition, error=answer, leader_epoch=epoch, is_lost=is_lost
                 )
-                for partition, epoch in epochs.items()
+                for partition, epoch in leader_epochs.items()
             )
             return ShareAnswers(
                 acquired=failed_records,
@@ -312,11 +316,11 @@ class ShareMember(Joining):
             self._read_acquired_records(partition, partition_rows[partition], lock_ms, epoch)
             if partition in partition_rows
             else AcquiredRecords(topic_partition=partition, leader_epoch=epoch)
-            for partition, epoch in epochs.items()
+            for partition, epoch in leader_epochs.items()
         )
         return ShareAnswers(
             acquired=acquired_batches,
-            acknowledged_ranges=_outcomes(
+            acknowledged_ranges=_ranges_with_outcomes(
                 acknowledgements, partition_rows, "acknowledge_error_code"
             ),
         )
@@ -328,7 +332,7 @@ class ShareMember(Joining):
             return _all_with_error(acknowledgements, ErrorCode.share_session_not_found)
         if not acknowledgements and session.epoch != CLOSING:
             return ()
-        request = asks(
+        request = versioned_request(
             ClientApi.SHARE_ACKNOWLEDGE,
             group_id=self.options.group_id,
             member_id=self.metadata.member_id,
@@ -336,14 +340,14 @@ class ShareMember(Joining):
             is_renew_ack=any(
                 acknowledgement.type is Acknowledge.RENEW for acknowledgement in acknowledgements
             ),
-            topics=_topics(
+            topics=_topic_rows(
                 "AcknowledgeTopic", "AcknowledgePartition", (), acknowledgements, session
             ),
         )
         answer = await self._ask_leader(leader_id, session, request)
         if isinstance(answer, ErrorCode):
             return _all_with_error(acknowledgements, answer)
-        return _outcomes(acknowledgements, session.rows(answer), "error_code")
+        return _ranges_with_outcomes(acknowledgements, session.rows(answer), "error_code")
 
     async def _ask_leader(
         self, leader_id: int, session: _ShareSession, request: VersionedRequest
@@ -430,7 +434,7 @@ class _ShareSession:
         }
 
 
-def _topics(
+def _topic_rows(
     topic: str,
     partition: str,
     new_partitions: Iterable[TopicPartition],
@@ -482,19 +486,21 @@ def _forgotten_topics(
     ]
 
 
-def _outcomes(
+def _ranges_with_outcomes(
     acknowledgements: list[AcknowledgedRange],
     partition_rows: Mapping[TopicPartition, Any],
     error_field: str,
 ) -> tuple[AcknowledgedRange, ...]:
     """Acknowledgements with the leader's error for each partition."""
-    errors = {
+    error_by_partition = {
         partition: ErrorCode(getattr(partition_row, error_field))
         for partition, partition_row in partition_rows.items()
     }
     unknown_error = ErrorCode.unknown_server_error
     return tuple(
-        _with_error(acknowledgement, errors.get(acknowledgement.topic_partition, unknown_error))
+        _with_error(
+            acknowledgement, error_by_partition.get(acknowledgement.topic_partition, unknown_error)
+        )
         for acknowledgement in acknowledgements
     )
 

@@ -118,10 +118,10 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         """Remove members. If the group is empty then, the answer waits for the record of that."""
         group = shard.groups.get(command.group_id)
         if not isinstance(group, ClassicGroup):
-            unknown_member = ErrorCode.unknown_member_id
+            unknown_member_error = ErrorCode.unknown_member_id
             return LeaveReply(
                 members=tuple(
-                    (member_id, instance_id, unknown_member)
+                    (member_id, instance_id, unknown_member_error)
                     for member_id, instance_id in command.members
                 )
             )
@@ -129,9 +129,9 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         is_stored = any(isinstance(effect, RecordsToAppend) for effect in effects)
         if is_stored and shard.release_rules.last_leaver_waits_for_log:
             waiter, pending_answer = self._add_waiter()
-            after_write = LeaveStored(waiter=waiter, reply=reply)
+            stored_event = LeaveStored(waiter=waiter, reply=reply)
             effects = [
-                msgspec.structs.replace(effect, after_write=after_write)
+                msgspec.structs.replace(effect, after_write=stored_event)
                 if isinstance(effect, RecordsToAppend)
                 else effect
                 for effect in effects
@@ -214,14 +214,14 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
                 assert_never(effect)
 
     def _write_records(self, shard: GroupShard, effect: RecordsToAppend) -> None:
-        applied = AppliedRecords(records=effect.records)
+        applied_records = AppliedRecords(records=effect.records)
         if isinstance(effect.after_write, StaticMemberStored):
             self._returning_members[effect.after_write.waiter] = effect.after_write
         operation = GroupWrite(
             writes=self.writes,
             shard=shard,
             group_id="",
-            decide=lambda: applied,
+            decide=lambda: applied_records,
             append=lambda _, records: self.writes.writer.append(shard, records, takes_effect=False),
         )
         self.tasks.drive(
@@ -235,7 +235,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
     async def _write(
         self,
         shard: GroupShard,
-        after_write: AfterWrite | None,
+        stored_event: AfterWrite | None,
         operation: GroupWrite[AppliedRecords],
     ) -> AppliedRecords | Rejection:
         end_offset_before = shard.end_offset
@@ -243,24 +243,24 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         # A fault may hold the append, and other records may tell of the group meanwhile.
         if (
             isinstance(write_outcome, Rejection)
-            and isinstance(after_write, NewGroupStored)
+            and isinstance(stored_event, NewGroupStored)
             and shard.end_offset == end_offset_before
         ):
-            self._forget_new_group(shard, after_write, write_outcome.error)
-        if isinstance(after_write, LeaveStored):
-            reply = after_write.reply
+            self._forget_new_group(shard, stored_event, write_outcome.error)
+        if isinstance(stored_event, LeaveStored):
+            reply = stored_event.reply
             if isinstance(write_outcome, Rejection):
                 reply = LeaveReply(error=write_outcome.error)
-            self._answer_waiter(after_write.waiter, reply)
+            self._answer_waiter(stored_event.waiter, reply)
         return write_outcome
 
     def _forget_new_group(
-        self, shard: GroupShard, after_write: NewGroupStored, error: ErrorCode
+        self, shard: GroupShard, stored_event: NewGroupStored, error: ErrorCode
     ) -> None:
         """Forget a group that the log has not taken."""
-        group = shard.groups.get(after_write.group_id)
+        group = shard.groups.get(stored_event.group_id)
         if self.is_current(shard) and isinstance(group, ClassicGroup):
-            self._answer_waiter(after_write.waiter, JoinReply(error=error))
+            self._answer_waiter(stored_event.waiter, JoinReply(error=error))
             self._refuse_waiting(group, error)
             self.timers.forget(shard, group.group_id)
             del shard.groups[group.group_id]
@@ -268,38 +268,38 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
     def _on_written(
         self,
         shard: GroupShard,
-        after_write: AfterWrite | None,
+        stored_event: AfterWrite | None,
         write_result: AppliedRecords | Rejection | None,
         bug: BaseException | None,
     ) -> None:
-        if isinstance(after_write, StaticMemberStored):
-            self._returning_members.pop(after_write.waiter, None)
+        if isinstance(stored_event, StaticMemberStored):
+            self._returning_members.pop(stored_event.waiter, None)
         if bug is None and self.is_current(shard):
             error = write_result.error if isinstance(write_result, Rejection) else ErrorCode.none
-            self._follow_write(shard, after_write, error)
+            self._follow_write(shard, stored_event, error)
 
     def _follow_write(
-        self, shard: GroupShard, after_write: AfterWrite | None, error: ErrorCode
+        self, shard: GroupShard, stored_event: AfterWrite | None, error: ErrorCode
     ) -> None:
         """Called when a write is committed or has failed."""
-        match after_write:
+        match stored_event:
             case None | LeaveStored():
                 return
             case NewGroupStored():
                 if error:
-                    self._answer_waiter(after_write.waiter, JoinReply(error=error))
+                    self._answer_waiter(stored_event.waiter, JoinReply(error=error))
                 return
             case AssignmentStored() | StaticMemberStored():
-                group = shard.groups.get(after_write.group_id)
+                group = shard.groups.get(stored_event.group_id)
             case _:
-                assert_never(after_write)
+                assert_never(stored_event)
         if not isinstance(group, ClassicGroup):
             return  # deleted meanwhile
-        if isinstance(after_write, AssignmentStored):
+        if isinstance(stored_event, AssignmentStored):
             now_ms = self.clock.now_ms()
-            effects = self.protocol.assignment_stored(group, after_write, error, now_ms=now_ms)
+            effects = self.protocol.assignment_stored(group, stored_event, error, now_ms=now_ms)
         else:
-            effects = self.protocol.static_member_stored(group, after_write, error)
+            effects = self.protocol.static_member_stored(group, stored_event, error)
         self._carry_out(shard, group.group_id, effects)
 
     # Waiters
@@ -321,10 +321,10 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         """Answer static members that come back as their group was before, as if the log had refused
         them.
         """
-        for after_write in tuple(self._returning_members.values()):
-            if after_write.group_id == group.group_id:
+        for stored_event in tuple(self._returning_members.values()):
+            if stored_event.group_id == group.group_id:
                 for effect in self.protocol.static_member_stored(
-                    group, after_write, ErrorCode.not_coordinator
+                    group, stored_event, ErrorCode.not_coordinator
                 ):
                     if isinstance(effect, AnswerWaiter):
                         self._answer_waiter(effect.waiter, effect.reply)

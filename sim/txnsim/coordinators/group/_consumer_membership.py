@@ -114,7 +114,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         elif member_count > MANY_MEMBERS or partition_count > MANY_PARTITIONS:
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         element_count = member_count + partition_count + len(command.topic_names or ())
-        decision = await self._operation(
+        decision = await self._make_write(
             shard, command.group_id, lambda: self._decide(shard, command), element_count
         ).run_and_wait(pace)
         if isinstance(decision, Rejection):
@@ -122,7 +122,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         assert decision.outcome.reply is not None
         return decision.outcome.reply
 
-    def _operation(
+    def _make_write(
         self,
         shard: GroupShard,
         group_id: str,
@@ -193,11 +193,11 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         settings = self.protocol.settings
         if not settings.may_upgrade:
             return upgrade_refusal(group, "online upgrade is disabled.")
-        upgrade_records = upgrade(group, max_size=settings.max_size, image=self.image())
-        if isinstance(upgrade_records, Rejection):
-            return upgrade_records
-        records += (*group.tombstones(), *upgrade_records)
-        return new_group.with_records(upgrade_records)
+        records_or_rejection = upgrade(group, max_size=settings.max_size, image=self.image())
+        if isinstance(records_or_rejection, Rejection):
+            return records_or_rejection
+        records += (*group.tombstones(), *records_or_rejection)
+        return new_group.with_records(records_or_rejection)
 
     # Members of the classic protocol
 
@@ -252,7 +252,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
             reply, outcome = decide(group)
             return _ConsumerDecision(group=group, outcome=outcome, classic_reply=reply)
 
-        decision = await self._operation(shard, group_id, decide_anew).run_and_wait()
+        decision = await self._make_write(shard, group_id, decide_anew).run_and_wait()
         if isinstance(decision, Rejection):
             return decision
         return cast(ReplyT, decision.classic_reply)
@@ -331,9 +331,9 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
                 case TimerCancelled():
                     self.timers.disarm(shard, effect)
                 case ResolveRegexes():
-                    self.tasks.soon(partial(self._resolve_regexes, shard, group_id, effect))
+                    self.tasks.run_soon(partial(self._resolve_regexes, shard, group_id, effect))
                 case RunAssignor():
-                    self.tasks.soon(partial(self._run_assignor, shard, group_id, effect))
+                    self.tasks.run_soon(partial(self._run_assignor, shard, group_id, effect))
                 case _:
                     assert_never(effect)
 
@@ -343,7 +343,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         def remove_late_members(group: ConsumerGroup) -> ConsumerOutcome:
             return self.protocol.remove_late_members(group, timers, image=self.image())
 
-        operation = self._unawaited_operation(shard, group_id, remove_late_members)
+        operation = self._make_unawaited_write(shard, group_id, remove_late_members)
         self.timers.write(operation, timers, self._on_due_timers)
 
     def _run_assignor(self, shard: GroupShard, group_id: str, effect: RunAssignor) -> None:
@@ -358,7 +358,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
 
         if self.writes.refuse_moved(shard) is None:
             self.tasks.drive(
-                self._write_unawaited(self._unawaited_operation(shard, group_id, decide)),
+                self._write_unawaited(self._make_unawaited_write(shard, group_id, decide)),
                 ignore_end,
                 name="group.assignor",
             )
@@ -394,7 +394,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
 
         if self.writes.refuse_moved(shard) is None:
             self.tasks.drive(
-                self._write_unawaited(self._unawaited_operation(shard, group_id, decide)),
+                self._write_unawaited(self._make_unawaited_write(shard, group_id, decide)),
                 ignore_end,
                 name="group.regex",
             )
@@ -409,7 +409,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
                 "group.write-refused", group=operation.group_id, reason=append_outcome.reason
             )
 
-    def _unawaited_operation(
+    def _make_unawaited_write(
         self,
         shard: GroupShard,
         group_id: str,
@@ -423,7 +423,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
                 return _missing_group(group_id, is_there=group is not None)
             return _ConsumerDecision(group=group, outcome=decide(group))
 
-        return self._operation(shard, group_id, decide_anew)
+        return self._make_write(shard, group_id, decide_anew)
 
 
 def _is_too_much(records: Sequence[GroupRecord], refusal: Rejection) -> bool:

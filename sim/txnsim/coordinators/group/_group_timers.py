@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.coordinators._write_operation import DecisionLines
+from txnsim.coordinators._write_operation import DecisionLocks
 from txnsim.coordinators.group._group_writes import GroupWrite
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import NO_MEMBER, TimerCancelled, TimerKind, TimerSet
@@ -64,7 +64,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
 
     clock: Clock
     tasks: Tasks
-    lines: DecisionLines = msgspec.field(default_factory=DecisionLines)
+    lines: DecisionLocks = msgspec.field(default_factory=DecisionLocks)
     _armed_timers: dict[int, dict[str, dict[_TimerKey, TimerHandle]]] = {}
     """Armed timers by partition of ``__consumer_offsets`` and group."""
     _late_timers: _TimerQueue = {}
@@ -141,16 +141,16 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
         operation: GroupWrite[Any],
         timers: Sequence[TimerSet],
         on_fire: OnDueTimers,
-        appended: object,
+        append_outcome: object,
         bug: BaseException | None,
     ) -> None:
         if isinstance(bug, asyncio.CancelledError):
             return
         if bug is not None:
             raise bug
-        if not isinstance(appended, Rejection) or appended.error in _NOT_RETRIED:
+        if not isinstance(append_outcome, Rejection) or append_outcome.error in _NOT_RETRIED:
             return
-        _log.warning("group.write-refused", group=timers[0].group_id, reason=appended.reason)
+        _log.warning("group.write-refused", group=timers[0].group_id, reason=append_outcome.reason)
         for timer in timers:
             self.arm(operation.shard, msgspec.structs.replace(timer, delay_ms=RETRY_MS), on_fire)
 
@@ -174,7 +174,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
         self._drop_timer(shard, timer, key)
         on_fire(shard, (timer,))
         if self._run_count == 1:
-            self.tasks.soon(self._begin_turn)
+            self.tasks.run_soon(self._begin_turn)
 
     def _drop_timer(self, shard: GroupShard, timer: TimerSet, key: _TimerKey) -> None:
         timers_by_group = self._armed_timers.get(shard.partition, {})
@@ -214,7 +214,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
                 await pace.yield_turn()
 
     async def _run_waiting_timers(self, partition_and_group: tuple[int, str]) -> None:
-        async with self.lines.line_of(*partition_and_group):
+        async with self.lines.lock_of(*partition_and_group):
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
             while group_timers := self._undecided_timers.get(partition_and_group):
                 self._run_group_timers(group_timers)

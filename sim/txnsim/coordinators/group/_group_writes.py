@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from txnsim.coordinators._write_operation import DecisionLines, WriteOperation
+from txnsim.coordinators._write_operation import DecisionLocks, WriteOperation
 from txnsim.coordinators.group._writer import GroupWriter, coordinator_error, encode_records
 from txnsim.errors import Rejection
 from txnsim.faults.subjects import Subject
@@ -41,7 +41,7 @@ class GroupWrites(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     image: Callable[[], ClusterImage]
     refuse_moved: Callable[[GroupShard], Rejection | None]
     """The rejection if this broker coordinates the groups of a shard no more."""
-    lines: DecisionLines
+    lines: DecisionLocks
 
 
 def _no_other_inputs() -> None:
@@ -96,17 +96,17 @@ class GroupWrite(WriteOperation[DecisionT, EncodedRecords], frozen=True, kw_only
         return shard.end_offset, image_offset, group, self.read_other_inputs()
 
     def admit(self) -> Awaitable[Rejection | None] | None:
-        admission = self.writes.writer.log.admit(
+        pending_admission = self.writes.writer.log.admit(
             self.shard.partition,
             lambda topic_partition: _subject(self.producer, topic_partition),
         )
-        return None if admission is None else _as_coordinator_error(admission)
+        return None if pending_admission is None else _as_coordinator_error(pending_admission)
 
     def refuse_moved(self) -> Rejection | None:
         return self.writes.refuse_moved(self.shard)
 
     def lock(self) -> asyncio.Lock:
-        return self.writes.lines.line_of(self.shard.partition, self.group_id)
+        return self.writes.lines.lock_of(self.shard.partition, self.group_id)
 
 
 def _subject(producer: CommittingProducer | None, topic_partition: TopicPartition) -> Subject:
@@ -119,8 +119,8 @@ def _subject(producer: CommittingProducer | None, topic_partition: TopicPartitio
     )
 
 
-async def _as_coordinator_error(admission: Awaitable[Rejection | None]) -> Rejection | None:
-    refusal = await admission
+async def _as_coordinator_error(pending_admission: Awaitable[Rejection | None]) -> Rejection | None:
+    refusal = await pending_admission
     if refusal is None:
         return None
     return Rejection(error=coordinator_error(refusal.error), reason=refusal.reason)

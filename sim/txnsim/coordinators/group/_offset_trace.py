@@ -30,7 +30,7 @@ class OffsetTrace(msgspec.Struct, eq=False):
     tracer: Tracer
     ownership: Ownership[GroupShard]
 
-    def pending(
+    def trace_pending(
         self,
         shard: GroupShard,
         command: CommitOffsets,
@@ -69,7 +69,7 @@ class OffsetTrace(msgspec.Struct, eq=False):
     def positions(self) -> Iterator[PositionNow]:
         """Every position, including pending ones, by group; each group is read when reached."""
         for shard in self.ownership:
-            node, offsets = self.ownership.node(shard.partition), shard.offsets
+            node, offsets = self.ownership.node_of(shard.partition), shard.offsets
             for group_id in offsets.group_ids():
                 for position in tuple(offsets.committed_offsets(group_id)):
                     partition_text = str(position.topic_partition)
@@ -95,5 +95,5 @@ class OffsetTrace(msgspec.Struct, eq=False):
         txn_label: str = "",
     ) -> None:
         self.tracer.emit(
-            event_kind, self.ownership.node(shard.partition), tx=txn_label, data=event_data
+            event_kind, self.ownership.node_of(shard.partition), tx=txn_label, data=event_data
         )

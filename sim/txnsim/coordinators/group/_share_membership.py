@@ -148,7 +148,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(heartbeat_outcome, Rejection):
             return heartbeat_outcome
         if heartbeat_outcome.states_to_initialize:
-            self.tasks.soon(
+            self.tasks.run_soon(
                 partial(self._initialize, command.group_id, heartbeat_outcome.states_to_initialize)
             )
         assert heartbeat_outcome.reply is not None
@@ -188,7 +188,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         for timer in timers:
             match timer.kind:
                 case TimerKind.HEARTBEAT:
-                    operation = self._operation(
+                    operation = self._make_write(
                         shard, timer.group_id, partial(self._decide_removal, shard, timer)
                     )
                     self.timers.write(operation, (timer,), self._remove_silent_members)
@@ -358,7 +358,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         """Delete all share state of a group that is about to be deleted."""
 
         def decide() -> ShareDeletion | Rejection:
-            group = shard.deletable(group_id)
+            group = shard.find_deletable(group_id)
             if isinstance(group, Rejection):
                 return group
             if not isinstance(group, ShareGroup):
@@ -449,7 +449,9 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
             lag=lag,
         )
 
-    def topics_gone(self, shards: Iterable[GroupShard], topic_ids: frozenset[uuid.UUID]) -> None:
+    def forget_deleted_topics(
+        self, shards: Iterable[GroupShard], topic_ids: frozenset[uuid.UUID]
+    ) -> None:
         """Make groups drop deleted topics, in slices if there are very many."""
         self.tasks.drive(
             self._forget_topics(tuple(shards), topic_ids),
@@ -463,12 +465,12 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         for shard in shards:
             groups = list(shard.groups.values())
-            for start in range(0, len(groups), FORGOTTEN_AT_ONCE):
+            for group_index in range(0, len(groups), FORGOTTEN_AT_ONCE):
                 if not self.is_current(shard):
                     break
-                slice_of_groups = groups[start : start + FORGOTTEN_AT_ONCE]
+                slice_of_groups = groups[group_index : group_index + FORGOTTEN_AT_ONCE]
                 decide = partial(self._decide_to_forget, shard, slice_of_groups, topic_ids)
-                append_outcome = await self._operation(shard, "", decide).run()
+                append_outcome = await self._make_write(shard, "", decide).run()
                 if isinstance(append_outcome, Rejection):
                     _log.warning("group.write-refused", group="", reason=append_outcome.reason)
                 await rest_where_due(pace, len(slice_of_groups))
@@ -502,8 +504,8 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
             pending_answers += send_commands(commands[slice_start : slice_start + ASKED_AT_ONCE])
             await rest_where_due(pace, _ELEMENTS_PER_PARTITION * ASKED_AT_ONCE)
         state_errors = []
-        for answer in pending_answers:
-            state_errors.append(await answer)
+        for pending_answer in pending_answers:
+            state_errors.append(await pending_answer)
             await rest_where_due(pace, 1)
         return state_errors
 
@@ -523,10 +525,10 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         element_count: int = 0,
     ) -> DecisionT | Rejection:
         """Write, and wait until it is replicated."""
-        operation = self._operation(shard, group_id, decide, element_count)
+        operation = self._make_write(shard, group_id, decide, element_count)
         return await operation.run_and_wait(pace)
 
-    def _operation(
+    def _make_write(
         self,
         shard: GroupShard,
         group_id: str,

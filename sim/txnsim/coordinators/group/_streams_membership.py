@@ -78,7 +78,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
     ) -> StreamsReply | Rejection:
         """Decide in slices, write, and answer once it is replicated."""
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-        decision = await self._operation(
+        decision = await self._make_write(
             shard, command.group_id, lambda: self._decide(shard, command)
         ).run_and_wait(pace)
         if isinstance(decision, Rejection):
@@ -88,7 +88,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
         assert decision.outcome.reply is not None
         return decision.outcome.reply
 
-    def _operation(
+    def _make_write(
         self,
         shard: GroupShard,
         group_id: str,
@@ -96,8 +96,8 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
     ) -> GroupWrite[_StreamsDecision]:
         def other_inputs() -> object:
             group = shard.groups.get(group_id)
-            memory = group.memory if isinstance(group, StreamsGroup) else None
-            return memory, self.timers.has_timer(shard, TimerKind.ASSIGNMENT, group_id)
+            unrecorded_state = group.memory if isinstance(group, StreamsGroup) else None
+            return unrecorded_state, self.timers.has_timer(shard, TimerKind.ASSIGNMENT, group_id)
 
         return GroupWrite(
             writes=self.writes,
@@ -222,7 +222,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
                     raise unexpected_timer(timer, "streams")
                 case _:
                     assert_never(timer.kind)
-            operation = self._operation(shard, timer.group_id, decide_in_steps)
+            operation = self._make_write(shard, timer.group_id, decide_in_steps)
             self.timers.write(operation, (timer,), self._on_due_timers, pace=pace)
 
     def _remove_late_member(
@@ -284,7 +284,7 @@ def _group_after(
     """The group with the outcome's records applied, if there are many; else None."""
     if len(outcome.records) <= _APPLIED_AT_ONCE:
         return None
-    return (yield from group.with_records(outcome.records, memory=outcome.memory))
+    return (yield from group.with_records(outcome.records, unrecorded_state=outcome.memory))
 
 
 def _streams_group(group: Group | Rejection) -> StreamsGroup | Rejection:

@@ -63,13 +63,13 @@ class StreamsTrace(msgspec.Struct, eq=False):
         trace.
         """
         for shard in self.ownership:
-            node = self.ownership.node(shard.partition)
+            node = self.ownership.node_of(shard.partition)
             for group_id in tuple(shard.groups):
                 for member in tuple(_streams_members(shard, group_id).values()):
                     yield {"node": node, **_member_data(group_id, member)}
 
     def _emit(self, kind: str, shard: GroupShard, event_data: Data) -> None:
-        self.tracer.emit(kind, self.ownership.node(shard.partition), data=event_data)
+        self.tracer.emit(kind, self.ownership.node_of(shard.partition), data=event_data)
 
 
 def _streams_members(shard: GroupShard, group_id: str) -> MembersById:

@@ -231,8 +231,14 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         code.
         """
         timeout_ms = self.dynamic_settings().offsets_commit_timeout_ms
-        replication = self.log.wait_for_commit(shard.partition, offset, timeout_ms=timeout_ms)
-        return _NO_ERROR if replication is None else coordinator_error(await replication)
+        pending_replication = self.log.wait_for_commit(
+            shard.partition, offset, timeout_ms=timeout_ms
+        )
+        return (
+            _NO_ERROR
+            if pending_replication is None
+            else coordinator_error(await pending_replication)
+        )
 
 
 def _bytes_least(record: GroupRecord) -> int:

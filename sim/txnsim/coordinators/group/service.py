@@ -76,7 +76,7 @@ from txnsim.group.streams.commands import StreamsHeartbeat, StreamsReply
 from txnsim.group.streams.group import StreamsGroup
 from txnsim.group.streams.protocol import StreamsProtocol
 from txnsim.interbroker.transactions import TxnMarker
-from txnsim.loggers import Logger, Retries
+from txnsim.loggers import FailureLog, Logger
 from txnsim.metadata.group_configs import group_intervals, share_intervals, streams_configs
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases.rules import Rules
@@ -136,15 +136,15 @@ class GroupCoordinator:
         clock: Clock,
         settings: Settings,
         release_rules: Rules,
-        dynamic_settings: Callable[[], Settings],
+        read_settings: Callable[[], Settings],
         tasks: Tasks,
         log: CoordinatorLog,
-        image: Callable[[], ClusterImage],
-        new_id: Callable[[], str],
-        new_short_id: Callable[[], str],
+        read_image: Callable[[], ClusterImage],
+        make_id: Callable[[], str],
+        make_short_id: Callable[[], str],
         tracer: Tracer,
         share_coordinators: ShareCoordinators,
-        latest_offset: LatestOffset,
+        find_latest_offset: LatestOffset,
         partition_count: int | None = None,
     ) -> None:
         """Make a coordinator that is not started yet.
@@ -154,15 +154,15 @@ class GroupCoordinator:
             clock: The cluster's clock.
             settings: The broker's static settings.
             release_rules: The rules of the broker's release.
-            dynamic_settings: Returns the current settings, including dynamic changes.
+            read_settings: Returns the current settings, including dynamic changes.
             tasks: Owns background tasks.
             log: The partitions of ``__consumer_offsets``.
-            image: The metadata as the broker knows it.
-            new_id: Returns a random UUID as text, for members of classic groups.
-            new_short_id: Returns one in Kafka's short form, for members of the consumer protocol.
+            read_image: The metadata as the broker knows it.
+            make_id: Returns a random UUID as text, for members of classic groups.
+            make_short_id: Returns one in Kafka's short form, for members of the consumer protocol.
             tracer: Records an event for each position of a transaction.
             share_coordinators: Sends commands to share coordinators.
-            latest_offset: Asks a partition's leader for its end offset.
+            find_latest_offset: Asks a partition's leader for its end offset.
             partition_count: Number of partitions of ``__consumer_offsets``, if the topic exists.
         """
         self._clock = clock
@@ -182,39 +182,41 @@ class GroupCoordinator:
         self._writer = GroupWriter(
             log=log,
             clock=clock,
-            dynamic_settings=dynamic_settings,
+            dynamic_settings=read_settings,
             shares_out=release_rules.cleanup_takes_many_batches,
         )
-        self._refused_cleanups = Retries(_log, "group.cleanup-refused", "partition")
+        self._refused_cleanups = FailureLog(_log, "group.cleanup-refused", "partition")
         self.load_problems_total = 0  # logs that could be read in part only
         self._group_timers = GroupTimers(clock=clock, tasks=tasks)
         self._writes = GroupWrites(
             writer=self._writer,
-            image=image,
+            image=read_image,
             refuse_moved=self._ownership.refuse_moved,
             lines=self._group_timers.lines,
         )
-        self.members = self._classic(new_id)
-        self.consumers = self._consumers(dynamic_settings, image, new_short_id)
-        self.shares = self._shares(dynamic_settings, image, share_coordinators, latest_offset)
-        self.streams = self._streams(dynamic_settings, image)
+        self.members = self._make_classic_groups(make_id)
+        self.consumers = self._make_consumer_groups(read_settings, read_image, make_short_id)
+        self.shares = self._make_share_groups(
+            read_settings, read_image, share_coordinators, find_latest_offset
+        )
+        self.streams = self._make_streams_groups(read_settings, read_image)
 
-    def _classic(self, new_id: Callable[[], str]) -> ClassicGroups:
+    def _make_classic_groups(self, make_id: Callable[[], str]) -> ClassicGroups:
         return ClassicGroups(
             clock=self._clock,
             tasks=self._tasks,
-            protocol=ClassicProtocol(settings=self._settings, new_id=new_id),
+            protocol=ClassicProtocol(settings=self._settings, make_id=make_id),
             timers=self._group_timers,
             is_current=self._ownership.is_current,
             writes=self._writes,
         )
 
-    def _shares(
+    def _make_share_groups(
         self,
-        dynamic_settings: Callable[[], Settings],
-        image: Callable[[], ClusterImage],
+        read_settings: Callable[[], Settings],
+        read_image: Callable[[], ClusterImage],
         coordinators: ShareCoordinators,
-        latest_offset: LatestOffset,
+        find_latest_offset: LatestOffset,
     ) -> ShareGroups:
         return ShareGroups(
             clock=self._clock,
@@ -223,21 +225,21 @@ class GroupCoordinator:
             protocol=ShareProtocol(
                 settings=share_settings(self._settings),
                 intervals_of=lambda group_id: share_intervals(
-                    image().group_configs.get(group_id), dynamic_settings()
+                    read_image().group_configs.get(group_id), read_settings()
                 ),
             ),
             timers=self._group_timers,
-            image=image,
+            image=read_image,
             is_current=self._ownership.is_current,
             writes=self._writes,
             shard_of=self._shard_of,
             coordinators=coordinators,
-            latest_offset=latest_offset,
+            latest_offset=find_latest_offset,
             new_group=lambda group_id: ShareGroup(group_id, self._rules),
         )
 
-    def _streams(
-        self, dynamic_settings: Callable[[], Settings], image: Callable[[], ClusterImage]
+    def _make_streams_groups(
+        self, read_settings: Callable[[], Settings], read_image: Callable[[], ClusterImage]
     ) -> StreamsGroups:
         return StreamsGroups(
             clock=self._clock,
@@ -246,30 +248,30 @@ class GroupCoordinator:
             protocol=StreamsProtocol(
                 max_size=self._settings.group_streams_max_size,
                 configs_of=lambda group_id: streams_configs(
-                    image().group_configs.get(group_id), dynamic_settings()
+                    read_image().group_configs.get(group_id), read_settings()
                 ),
                 release_rules=self._rules,
             ),
             timers=self._group_timers,
-            image=image,
+            image=read_image,
             writes=self._writes,
             trace=StreamsTrace(self.trace.tracer, self._ownership),
         )
 
-    def _consumers(
+    def _make_consumer_groups(
         self,
-        dynamic_settings: Callable[[], Settings],
-        image: Callable[[], ClusterImage],
-        new_id: Callable[[], str],
+        read_settings: Callable[[], Settings],
+        read_image: Callable[[], ClusterImage],
+        make_id: Callable[[], str],
     ) -> ConsumerGroups:
         """The groups of the consumer protocol; needs the classic groups to exist already."""
         settings = self._settings
         protocol = ConsumerProtocol(
             settings=consumer_settings(settings),
             release_rules=self._rules,
-            new_id=new_id,
+            new_id=make_id,
             intervals_of=lambda group_id: group_intervals(
-                image().group_configs.get(group_id), dynamic_settings()
+                read_image().group_configs.get(group_id), read_settings()
             ),
         )
         return ConsumerGroups(
@@ -280,7 +282,7 @@ class GroupCoordinator:
             classic_members=ClassicMembers(protocol),
             classic_groups=self.members,
             timers=self._group_timers,
-            image=image,
+            image=read_image,
             writes=self._writes,
         )
 
@@ -336,7 +338,7 @@ class GroupCoordinator:
             self._group_timers.forget(shard, group_id)
             return self._writer.append(shard, records)
 
-        append_outcome = await self._deletion(shard, group_id, decide, append).run()
+        append_outcome = await self._make_deletion_write(shard, group_id, decide, append).run()
         return append_outcome if isinstance(append_outcome, Rejection) else None
 
     async def sync(self, command: SyncGroup) -> SyncReply | None:
@@ -471,9 +473,11 @@ class GroupCoordinator:
         shard = self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
-        guard = await verify(shard.partition, producer)
-        if isinstance(guard, Rejection):
-            return Rejection(error=coordinator_error(guard.error), reason=guard.reason)
+        guard_or_rejection = await verify(shard.partition, producer)
+        if isinstance(guard_or_rejection, Rejection):
+            return Rejection(
+                error=coordinator_error(guard_or_rejection.error), reason=guard_or_rejection.reason
+            )
         if not self._ownership.is_current(shard):
             return self._ownership.refuse(shard.partition)
         pending_count = shard.offsets.pending_counts.get(producer.producer_id, 0)
@@ -489,7 +493,7 @@ class GroupCoordinator:
             decide=partial(self._decide_commit, command, shard),
             element_count=len(command.positions),
             append=lambda _, records: (
-                self._writer.append(shard, records, producer=producer, guard=guard)
+                self._writer.append(shard, records, producer=producer, guard=guard_or_rejection)
                 if records
                 else None
             ),
@@ -498,7 +502,7 @@ class GroupCoordinator:
         if isinstance(decision, Rejection):
             return decision
         if decision.records and self.trace.tracer.on and producer.producer_id != NO_PRODUCER_ID:
-            self.trace.pending(shard, command, producer, decision.reply)
+            self.trace.trace_pending(shard, command, producer, decision.reply)
         return decision.reply
 
     async def fetch(self, command: FetchOffsets) -> tuple[FetchedPosition, ...] | Rejection:
@@ -569,7 +573,7 @@ class GroupCoordinator:
             if error:
                 reason = "what was written before could not be replicated in time"
                 return Rejection(error=error, reason=reason)
-        group = shard.deletable(group_id)
+        group = shard.find_deletable(group_id)
         if isinstance(group, Rejection):
             return group
         if isinstance(group, ShareGroup):
@@ -580,7 +584,7 @@ class GroupCoordinator:
                 return refusal
 
         def decide() -> _Deletion | Rejection:
-            group = shard.deletable(group_id)
+            group = shard.find_deletable(group_id)
             if isinstance(group, Rejection):
                 return group
             position_count = shard.offsets.count_of_group(group_id)
@@ -593,7 +597,7 @@ class GroupCoordinator:
             self._group_timers.forget(shard, group_id)
             return self._delete_on_request(shard, records)
 
-        deletion = await self._deletion(shard, group_id, decide, append).run_and_wait()
+        deletion = await self._make_deletion_write(shard, group_id, decide, append).run_and_wait()
         return deletion if isinstance(deletion, Rejection) else None
 
     # Transactions
@@ -654,15 +658,17 @@ class GroupCoordinator:
 
     def topics_deleted(self, topics: Mapping[str, uuid.UUID]) -> None:
         """Delete the positions on deleted topics (name -> id), and their share state."""
-        self.shares.topics_gone(self._ownership, frozenset(topics.values()))
+        self.shares.forget_deleted_topics(self._ownership, frozenset(topics.values()))
         position_count = 0
         late_shards: list[GroupShard] = []
         for shard in self._ownership:
             position_count += sum(map(shard.offsets.count_on_topic, topics))
             if position_count <= SLICE_POSITIONS:
-                tombstones = partial(delete_topic_offsets, shard, frozenset(topics))
+                tombstones_of = partial(delete_topic_offsets, shard, frozenset(topics))
                 self._tasks.drive(
-                    self._clean_up(shard, "", tombstones), ignore_end, name="group.topics-deleted"
+                    self._clean_up(shard, "", tombstones_of),
+                    ignore_end,
+                    name="group.topics-deleted",
                 )
                 continue
             for topic in topics:
@@ -753,7 +759,7 @@ class GroupCoordinator:
             group_id: The group; empty for several.
             decide: Returns the tombstones by the present state.
         """
-        operation = self._deletion(
+        operation = self._make_deletion_write(
             shard,
             group_id,
             lambda: _Deletion(records=decide()),
@@ -765,7 +771,7 @@ class GroupCoordinator:
             return 0
         return len(append_outcome[0].records)
 
-    def _deletion(
+    def _make_deletion_write(
         self,
         shard: GroupShard,
         group_id: str,
@@ -806,9 +812,12 @@ class GroupCoordinator:
                 slices: Sequence[Sequence[TopicPartition] | None] = (None,)
                 if position_count > SLICE_POSITIONS:
                     topic_partitions = shard.offsets.partitions_of_group(group.group_id)
-                    starts = range(0, len(topic_partitions), EXPIRED_AT_ONCE)
+                    slice_starts = range(0, len(topic_partitions), EXPIRED_AT_ONCE)
                     slices = (
-                        *(topic_partitions[start : start + EXPIRED_AT_ONCE] for start in starts),
+                        *(
+                            topic_partitions[start : start + EXPIRED_AT_ONCE]
+                            for start in slice_starts
+                        ),
                         None,
                     )
                 for topic_partitions_of_slice in slices:
@@ -836,8 +845,8 @@ class GroupCoordinator:
         """
         if shard.groups.get(group.group_id) is not group:
             return ()
-        too_many = shard.offsets.count_of_group(group.group_id) > SLICE_POSITIONS
-        if topic_partitions is None and too_many:
+        has_too_many_positions = shard.offsets.count_of_group(group.group_id) > SLICE_POSITIONS
+        if topic_partitions is None and has_too_many_positions:
             return ()  # what is left is not due, or has come since: the next scan sees to it
         return expire_offsets(
             shard,

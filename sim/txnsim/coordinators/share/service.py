@@ -27,7 +27,7 @@ import msgspec
 
 from txnsim.coordinators._coordinator_log import CoordinatorLog, append_error
 from txnsim.coordinators._ownership import Ownership
-from txnsim.coordinators._write_operation import DecisionLines, WriteOperation
+from txnsim.coordinators._write_operation import DecisionLocks, WriteOperation
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.share_state import (
@@ -37,7 +37,7 @@ from txnsim.interbroker.share_state import (
     ShareStateSummary,
     WriteShareState,
 )
-from txnsim.loggers import Logger, Retries
+from txnsim.loggers import FailureLog, Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.peers import (
     DELETE_SHARE_GROUP_STATE,
@@ -181,7 +181,7 @@ class _ShareWrites(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     clock: Clock
     log: CoordinatorLog
     ownership: Ownership[ShareStateShard]
-    lines: DecisionLines
+    lines: DecisionLocks
 
 
 class _ShareWrite(WriteOperation[_DecisionT, _PreparedAppend], frozen=True, kw_only=True):
@@ -213,7 +213,7 @@ class _ShareWrite(WriteOperation[_DecisionT, _PreparedAppend], frozen=True, kw_o
         return self.writes.ownership.refuse_moved(self.shard)
 
     def lock(self) -> asyncio.Lock:
-        return self.writes.lines.line_of(self.shard.partition, self.key)
+        return self.writes.lines.lock_of(self.shard.partition, self.key)
 
 
 class ShareCoordinator:
@@ -228,7 +228,7 @@ class ShareCoordinator:
         release_rules: Rules,
         tasks: Tasks,
         log: CoordinatorLog,
-        image: Callable[[], ClusterImage],
+        read_image: Callable[[], ClusterImage],
         delete_records: DeleteRecords,
         partition_count: int | None = None,
     ) -> None:
@@ -241,7 +241,7 @@ class ShareCoordinator:
             release_rules: The rules of the broker's release.
             tasks: Owns background tasks.
             log: The partitions of ``__share_group_state``.
-            image: The metadata as the broker knows it.
+            read_image: The metadata as the broker knows it.
             delete_records: Deletes old records of that log.
             partition_count: Number of partitions of ``__share_group_state``, if the topic already
                 exists.
@@ -257,7 +257,7 @@ class ShareCoordinator:
         """
         self._tasks = tasks
         self._log = log
-        self._image = image
+        self._image = read_image
         self._delete_records = delete_records
         self._ownership: Ownership[ShareStateShard] = Ownership(
             topic=SHARE_STATE_TOPIC,
@@ -268,12 +268,12 @@ class ShareCoordinator:
         self.is_running = False
         self.load_problems_total = 0
         """Number of logs that could be read only in part."""
-        self._pruned: dict[int, int] = {}
+        self._pruned_below: dict[int, int] = {}
         """Partition -> offset up to which it was last pruned."""
         self._writes = _ShareWrites(
-            clock=clock, log=log, ownership=self._ownership, lines=DecisionLines()
+            clock=clock, log=log, ownership=self._ownership, lines=DecisionLocks()
         )
-        self._upkeep_refused = Retries(_log, "share.upkeep-refused", "partition")
+        self._upkeep_refused = FailureLog(_log, "share.upkeep-refused", "partition")
 
     def stop(self) -> None:
         """Release all states."""
@@ -308,8 +308,10 @@ class ShareCoordinator:
             begun_commands.append(await self._begin_command(operation, command, pace))
             await rest_where_due(pace, _ELEMENTS_PER_COMMAND)
         answers = []
-        for command, (shard, answer, replication) in zip(commands, begun_commands, strict=True):
-            error = _NO_ERROR if replication is None else await replication
+        for command, (shard, answer, pending_replication) in zip(
+            commands, begun_commands, strict=True
+        ):
+            error = _NO_ERROR if pending_replication is None else await pending_replication
             if shard is not None and not self._ownership.is_current(shard):
                 answer = operation.fail(command, ErrorCode.not_coordinator, "")
             elif error:
@@ -335,13 +337,13 @@ class ShareCoordinator:
         shard = self._ownership.find(command.key.coordinator_key)
         if isinstance(shard, Rejection):
             return None, operation.fail(command, shard.error, shard.reason), None
-        write_outcome = await self._write_operation(operation, shard, command).run(pace)
+        write_outcome = await self._make_write(operation, shard, command).run(pace)
         if isinstance(write_outcome, Rejection):
             return shard, operation.fail(command, write_outcome.error, write_outcome.reason), None
         decision, _ = write_outcome
         return shard, decision.reply, self._replication_of(shard)
 
-    def _write_operation(
+    def _make_write(
         self, operation: ShareStateOperation, shard: ShareStateShard, command: ShareCommand
     ) -> _ShareWrite[ShareDecision]:
         """What a command writes. A refusal of the command is an answer without records."""
@@ -354,18 +356,18 @@ class ShareCoordinator:
 
         def decide_in_steps() -> Generator[int, None, ShareDecision | Rejection]:
             assert isinstance(command, WriteShareState)
-            return answer((yield from self._deciding(shard).write_in_steps(command)))
+            return answer((yield from self._decisions_of(shard).write_in_steps(command)))
 
         return _ShareWrite(
             writes=self._writes,
             shard=shard,
             key=command.key.coordinator_key,
-            decide=lambda: answer(operation.decide(self._deciding(shard), command)),
+            decide=lambda: answer(operation.decide(self._decisions_of(shard), command)),
             decide_in_steps=decide_in_steps if isinstance(command, WriteShareState) else None,
             append=lambda _, prepared: self._append(shard, prepared),
         )
 
-    def _deciding(self, shard: ShareStateShard) -> ShareStateDecisions:
+    def _decisions_of(self, shard: ShareStateShard) -> ShareStateDecisions:
         return ShareStateDecisions(
             shard=shard, count_partitions=self._partition_count, now_ms=self._clock.now_ms()
         )
@@ -378,17 +380,21 @@ class ShareCoordinator:
     def _append(
         self,
         shard: ShareStateShard,
-        prepared: Sequence[ShareRecord] | _PreparedAppend,
+        prepared_append: Sequence[ShareRecord] | _PreparedAppend,
     ) -> int | Rejection | None:
         """Append records and apply them; returns the offset of the last one, None if there is none,
         or the log's error.
         """
-        if not prepared:
+        if not prepared_append:
             return None
-        if isinstance(prepared, _PreparedAppend):
-            records, batch, state_after = prepared.records, prepared.batch, prepared.state_after
+        if isinstance(prepared_append, _PreparedAppend):
+            records, batch, state_after = (
+                prepared_append.records,
+                prepared_append.batch,
+                prepared_append.state_after,
+            )
         else:
-            records, state_after = prepared, None
+            records, state_after = prepared_append, None
             batch = encode_batch(records, now_ms=self._clock.now_ms())
         append_outcome = self._log.append(shard.partition, batch)
         if isinstance(append_outcome, Rejection):
@@ -441,7 +447,7 @@ class ShareCoordinator:
 
     def unload(self, partition_index: int, epoch: CoordinatorEpoch | None = None) -> None:
         """Give up a partition; arguments as for ``Ownership.unload``."""
-        self._pruned.pop(partition_index, None)
+        self._pruned_below.pop(partition_index, None)
         self._ownership.unload(partition_index, epoch)
 
     # Upkeep
@@ -449,19 +455,19 @@ class ShareCoordinator:
     def prune(self) -> None:
         """Delete records that are no longer needed."""
         for shard in self._ownership:
-            if self._pruned.get(shard.partition, 0) < shard.snapshot_offsets.redundant_below:
+            if self._pruned_below.get(shard.partition, 0) < shard.snapshot_offsets.redundant_below:
                 self._tasks.drive(self._prune(shard), _raise_error, name="share.prune")
 
     async def _prune(self, shard: ShareStateShard) -> None:
         redundant_below = shard.snapshot_offsets.redundant_below
-        replication = self._replication_of(shard)
-        error = _NO_ERROR if replication is None else await replication
+        pending_replication = self._replication_of(shard)
+        error = _NO_ERROR if pending_replication is None else await pending_replication
         if error or not self._ownership.is_current(shard):
             return
         refusal = await self._delete_records(shard.partition, redundant_below)
         self._note_upkeep(shard, refusal)
         if refusal is None and self._ownership.is_current(shard):
-            self._pruned[shard.partition] = redundant_below
+            self._pruned_below[shard.partition] = redundant_below
 
     def snapshot_cold(self) -> None:
         """Write snapshots of states whose last snapshot is old, so that older records can be
@@ -508,7 +514,7 @@ class ShareCoordinator:
             if not self._ownership.is_current(shard):
                 continue
             for decide in decisions_of(shard):
-                write_outcome = await self._upkeep(shard, decide).run()
+                write_outcome = await self._make_upkeep_write(shard, decide).run()
                 refusal = write_outcome if isinstance(write_outcome, Rejection) else None
                 self._note_upkeep(shard, refusal)
                 if isinstance(write_outcome, Rejection):
@@ -519,7 +525,7 @@ class ShareCoordinator:
                 if not self._ownership.is_current(shard):
                     break
 
-    def _upkeep(
+    def _make_upkeep_write(
         self, shard: ShareStateShard, decide: Callable[[], Sequence[ShareRecord]]
     ) -> _ShareWrite[_Upkeep]:
         return _ShareWrite(

@@ -28,7 +28,7 @@ from txnsim.coordinators.txn import tracing
 from txnsim.errors import ErrorCode, PeerError, Rejection
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.transactions import WriteTxnMarkersCommand, WriteTxnMarkersReply
-from txnsim.loggers import Logger, Retries
+from txnsim.loggers import FailureLog, Logger
 from txnsim.releases.rules import Rules
 from txnsim.runtime.environment import Clock, Tasks, TimerHandle
 from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace
@@ -135,7 +135,11 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             The reply; or why the transition did not take effect.
         """
         (record,) = decision.records
-        level, records, transactional_id = self.level, decision.records, record.transactional_id
+        txn_version, records, transactional_id = (
+            self.level,
+            decision.records,
+            record.transactional_id,
+        )
         if not is_begun:
             # Every other command meets CONCURRENT_TRANSACTIONS from now on.
             pending_txn = begin(
@@ -145,21 +149,25 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             )
             owned_partition.entries[transactional_id] = pending_txn
             if self.tracer.full:
-                tracing.trace_preparation(self.tracer, owned_partition.node, pending_txn, level)
+                tracing.trace_preparation(
+                    self.tracer, owned_partition.node, pending_txn, txn_version
+                )
         if self.kip_text:
             # The text calls lowering the level harmless: fields that have no room in a record are
             # left out.
             records, refusal = (record_to_log(record),), None
         else:
-            refusal = None if level >= _TV_1 else refuse_record(record)
+            refusal = None if txn_version >= _TV_1 else refuse_record(record)
         if refusal is not None:
             # TransactionLog.valueToBytes throws when the move is pending already: the entry stays
             # so until the coordinator moves. A real broker wedges the same way.
             return refusal
         error = self.log.write(
             owned_partition.partition,
-            encode_batch(records, finalized_version=level, now_ms=now_ms, release_rules=self.rules),
-            subject=partial(subject_of, records),
+            encode_batch(
+                records, finalized_version=txn_version, now_ms=now_ms, release_rules=self.rules
+            ),
+            subject_of=partial(subject_of, records),
             timeout_ms=record.txn_timeout_ms,
             now_ms=now_ms,
         )
@@ -186,7 +194,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
         if owned_partition.withdrawn_transitions:
             owned_partition.withdrawn_transitions.pop(transactional_id, None)
         if self.tracer.on:
-            tracing.trace_completion(self.tracer, owned_partition.node, applied_txn, level)
+            tracing.trace_completion(self.tracer, owned_partition.node, applied_txn, txn_version)
         if after_transition is not None and decision.effects:
             after_transition(owned_partition, transactional_id, now_ms, fences=record.fences_epoch)
         return decision.reply
@@ -201,7 +209,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             encode_batch(
                 records, finalized_version=self.level, now_ms=now_ms, release_rules=self.rules
             ),
-            subject=partial(subject_of, records),
+            subject_of=partial(subject_of, records),
             timeout_ms=timeout_ms,
             now_ms=now_ms,
         )
@@ -299,19 +307,19 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     tracer: Tracer
     send_markers: SendMarkers
     leader_of: LeaderOf
-    _completions: list[Debt] = []
+    _debts_to_complete: list[Debt] = []
     _is_flush_due: bool = False
     _flush_timer: TimerHandle | None = None
     _is_stopped: bool = False
     _retry_counts: dict[TransactionalId, int] = {}
     """How often markers of a transaction had to be sent again, for the trace."""
-    _unsent: Retries = msgspec.field(
-        default_factory=lambda: Retries(
+    _unsent: FailureLog = msgspec.field(
+        default_factory=lambda: FailureLog(
             _log, "txn.markers.waiting", "transactional_id", patience=PATIENCE
         )
     )
-    _uncompleted: Retries = msgspec.field(
-        default_factory=lambda: Retries(
+    _uncompleted: FailureLog = msgspec.field(
+        default_factory=lambda: FailureLog(
             _log, "txn.completion.waiting", "transactional_id", patience=PATIENCE
         )
     )
@@ -323,7 +331,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     @property
     def completions_waiting(self) -> int:
         """Kafka's LogAppendRetryQueueSize."""
-        return len(self._completions)
+        return len(self._debts_to_complete)
 
     def sendings(self) -> dict[TransactionalId, dict[TopicPartition, SendingAndTarget]]:
         """How the markers of each transaction are sent; without those that are not sent again."""
@@ -331,9 +339,9 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         for transactional_id in self._retry_counts.keys() & sendings.keys():
             sendings[transactional_id] = {
                 partition: (MarkerSending.RETRIED, broker_id)
-                if state is MarkerSending.UNDER_WAY
-                else (state, broker_id)
-                for partition, (state, broker_id) in sendings[transactional_id].items()
+                if sending is MarkerSending.UNDER_WAY
+                else (sending, broker_id)
+                for partition, (sending, broker_id) in sendings[transactional_id].items()
             }
         return sendings
 
@@ -382,7 +390,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                 sorted(txn.partitions),
                 rule="sent.resent-after-move" if is_load else "sent.every-partition",
             )
-            self.tracer.caused_by(old_cause)
+            self.tracer.set_cause(old_cause)
         if not self._is_flush_due:
             self.flush_soon()
 
@@ -391,14 +399,14 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         dropped_debts = self.queue.drop_partition(txn_partition)
         for debt in dropped_debts:
             self._forget_retries(debt.transactional_id)
-        for debt in self._completions:
+        for debt in self._debts_to_complete:
             if debt.txn_partition == txn_partition:
                 self._uncompleted.forget_failures(debt.transactional_id)
-        self._completions = [
-            debt for debt in self._completions if debt.txn_partition != txn_partition
+        self._debts_to_complete = [
+            debt for debt in self._debts_to_complete if debt.txn_partition != txn_partition
         ]
         if self.tracer.on:
-            node = self.ownership.node(txn_partition)
+            node = self.ownership.node_of(txn_partition)
             for debt in dropped_debts:
                 event_data = {
                     "pid": debt.producer_id,
@@ -417,7 +425,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         """Send in the next turn of the loop. Also useful when leaders have changed."""
         if not self._is_flush_due and not self._is_stopped:
             self._is_flush_due = True
-            self.tasks.soon(self._flush)
+            self.tasks.run_soon(self._flush)
 
     def stop(self) -> None:
         self._is_stopped = True
@@ -431,11 +439,11 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         self._is_flush_due = False
         if self._is_stopped:
             return
-        completions, self._completions = self._completions, []
+        completed_debts, self._debts_to_complete = self._debts_to_complete, []
         # Nobody's cause has to be put back: a flush is a turn of its own, and each of its parts
         # names what caused it.
-        for debt in completions:
-            self.tracer.caused_by(debt.cause)
+        for debt in completed_debts:
+            self.tracer.set_cause(debt.cause)
             owned_partition = self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
             self._complete(owned_partition, debt, self.clock.now_ms())
         for debt, partitions in self.queue.take_waiting():
@@ -468,7 +476,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         owned_partition = self.ownership.owned[debt.txn_partition]
         assert owned_partition.coordinator_epoch == debt.coordinator_epoch
         if self.tracer.on:
-            self.tracer.caused_by(debt.cause)
+            self.tracer.set_cause(debt.cause)
             tracing.marker(
                 self.tracer,
                 "marker.cancelled",
@@ -492,7 +500,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                 sent_events[owed_marker.debt] = tracing.marker(
                     self.tracer,
                     "marker.sent",
-                    self.ownership.node(owed_marker.debt.txn_partition),
+                    self.ownership.node_of(owed_marker.debt.txn_partition),
                     owed_marker.debt,
                     owed_marker.marker.partitions,
                     broker_id=batch.broker_id,
@@ -501,17 +509,17 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                     importance=None if retry_count else 0,
                     **({"attempt": retry_count + 1} if retry_count else {}),
                 )
-            self.tracer.caused_by(next(reversed(sent_events.values()), -1))
-        answer = self.send_markers(batch.broker_id, batch.command)
-        if isinstance(answer, Pending):
-            answer.on_done(
+            self.tracer.set_cause(next(reversed(sent_events.values()), -1))
+        pending_answer = self.send_markers(batch.broker_id, batch.command)
+        if isinstance(pending_answer, Pending):
+            pending_answer.on_done(
                 lambda settled_answer: self._on_answer(
                     batch, sent_events, settled_answer.value, settled_answer.error
                 )
             )
         else:
-            on_answer = partial(self._on_answer, batch, sent_events)
-            self.tasks.drive(coroutine_of(answer), on_answer, name="markers")
+            take_answer = partial(self._on_answer, batch, sent_events)
+            self.tasks.drive(coroutine_of(pending_answer), take_answer, name="markers")
 
     def _on_answer(
         self,
@@ -529,8 +537,8 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self._flush_later(RECONNECT_PAUSE_MS)
         elif len(batch.owed_markers) > FOLLOWED_AT_ONCE:
             self.queue.end_flight(batch)
-            follow_outcomes = self._follow_outcomes(batch, sent_events, reply)
-            self.tasks.drive(follow_outcomes, ignore_end, name="txn.outcomes")
+            outcomes_coroutine = self._follow_outcomes(batch, sent_events, reply)
+            self.tasks.drive(outcomes_coroutine, ignore_end, name="txn.outcomes")
             return
         else:
             marker_outcomes = self.queue.on_reply(batch, reply)
@@ -582,7 +590,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             tracing.marker(
                 self.tracer,
                 "marker.abandoned",
-                self.ownership.node(owed_marker.debt.txn_partition),
+                self.ownership.node_of(owed_marker.debt.txn_partition),
                 owed_marker.debt,
                 owed_marker.marker.partitions,
                 broker_id=batch.broker_id,
@@ -620,7 +628,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self._flush_later(RETRY_PAUSE_MS)
         self._remove_from_debt(owned_partition, debt, marker_outcome.written_partitions, now_ms)
         if self.tracer.on:
-            self.tracer.caused_by(old_cause)
+            self.tracer.set_cause(old_cause)
 
     def _remove_from_debt(
         self,
@@ -664,14 +672,16 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
 
     def _complete(self, owned_partition: OwnedPartition | None, debt: Debt, now_ms: int) -> None:
         assert owned_partition is not None, "what waits is dropped with its partition"
-        completion: Decision[TxnTransition, None, None] = Decision(
+        completion_decision: Decision[TxnTransition, None, None] = Decision(
             records=(debt.completion,), reply=None, rule="sent.every-partition"
         )
-        append_completion = self.writer.append(
-            owned_partition, completion, now_ms=now_ms, is_begun=True
+        completion_coroutine = self.writer.append(
+            owned_partition, completion_decision, now_ms=now_ms, is_begun=True
         )
         self.tasks.drive(
-            append_completion, partial(self._on_completed, owned_partition, debt), name="completion"
+            completion_coroutine,
+            partial(self._on_completed, owned_partition, debt),
+            name="completion",
         )
 
     def _on_completed(
@@ -692,7 +702,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self._uncompleted.note_failure(
                 debt.transactional_id, rejection.error.name.upper(), rejection.reason
             )
-            self._completions.append(debt)
+            self._debts_to_complete.append(debt)
             self._flush_later(RETRY_PAUSE_MS)
         else:
             _log.error("txn.completion.refused", error=rejection.error.name, why=rejection.reason)
@@ -717,7 +727,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             rule="result.done",
         )
         if acked_event >= 0:
-            self.tracer.caused_by(acked_event)
+            self.tracer.set_cause(acked_event)
         if marker_outcome.refusal_error:
             tracing.marker(
                 self.tracer,

@@ -31,7 +31,7 @@ from txnsim.coordinators.txn._transition_effects import (
 )
 from txnsim.errors import ErrorCode, PeerError, Rejection
 from txnsim.interbroker.transactions import AllocateProducerIdsReply
-from txnsim.loggers import Logger, Retries
+from txnsim.loggers import FailureLog, Logger
 from txnsim.node.broker_fault_points import TimerGate, run_when_due
 from txnsim.releases.rules import Rules
 from txnsim.runtime.environment import Clock, Tasks, TimerHandle
@@ -162,7 +162,7 @@ class TransactionCoordinator:
         leader_of: LeaderOf,
         allocate_producer_ids: AllocateProducerIds,
         partition_count: int | None = None,
-        timers: TimerGate = run_when_due,
+        timer_gate: TimerGate = run_when_due,
         release_rules: Rules,
     ) -> None:
         self._rules = release_rules
@@ -179,7 +179,7 @@ class TransactionCoordinator:
         self._is_running = False
         self.timeouts_total = 0
         """Number of transactions fenced because of their timeout."""
-        self._unaborted = Retries(_log, "txn.timeout.refused", "transactional_id")
+        self._unaborted = FailureLog(_log, "txn.timeout.refused", "transactional_id")
         self.load_problems_total = 0
         """Number of logs that could be read only in part."""
         self._ownership: Ownership[OwnedPartition] = Ownership(
@@ -216,7 +216,7 @@ class TransactionCoordinator:
             tasks=tasks,
             writer=self._writer,
             abort=self._abort_timed_out,
-            gate=timers,
+            gate=timer_gate,
             rules=release_rules,
         )
 
@@ -549,24 +549,24 @@ class TransactionCoordinator:
             False if the load was cancelled meanwhile; nothing has changed.
         """
         loaded_log = yield from read_in_steps(batches, release_rules=self._rules)
-        entries = loaded_log.entries
+        txn_by_id = loaded_log.entries
         if self._settings.kip_text:
-            entries = {
+            txn_by_id = {
                 transactional_id: restore_last_epoch(txn)
-                for transactional_id, txn in entries.items()
+                for transactional_id, txn in txn_by_id.items()
             }
         elif not self._keeps_prepared and any(
-            txn.next_producer_epoch != NO_PRODUCER_EPOCH for txn in entries.values()
+            txn.next_producer_epoch != NO_PRODUCER_EPOCH for txn in txn_by_id.values()
         ):
-            entries = {
+            txn_by_id = {
                 transactional_id: without_next_epoch(txn)
-                for transactional_id, txn in entries.items()
+                for transactional_id, txn in txn_by_id.items()
             }
         owned_partition = OwnedPartition(
             partition=partition_index,
             coordinator_epoch=coordinator_epoch,
-            node=self._ownership.node(partition_index),
-            entries=entries,
+            node=self._ownership.node_of(partition_index),
+            entries=txn_by_id,
         )
         if not self._ownership.finish_load(owned_partition):
             return False
@@ -621,7 +621,7 @@ class TransactionCoordinator:
             _NO_ID_TO_END,
         )
         if self._tracer.on:
-            tracing.timed_out(self._tracer, owned_partition.node, txn)
+            tracing.trace_timeout(self._tracer, owned_partition.node, txn)
             tracing.trace_decision(
                 self._tracer,
                 owned_partition,
@@ -638,14 +638,14 @@ class TransactionCoordinator:
             _log.info(
                 "txn.timed_out", node=owned_partition.node, transactional_id=txn.transactional_id
             )
-            append_abort = self._writer.append(
+            abort_coroutine = self._writer.append(
                 owned_partition,
                 decision_or_rejection,
                 now_ms=now_ms,
                 after_transition=self._markers.owe,
             )
             self._tasks.drive(
-                append_abort, partial(self._on_aborted, owned_partition, txn), name="timeout"
+                abort_coroutine, partial(self._on_aborted, owned_partition, txn), name="timeout"
             )
 
     def _on_aborted(
@@ -675,14 +675,14 @@ class TransactionCoordinator:
             [ProducerId | None],
             Decision[TxnTransition, ReplyT, MarkersOwed] | Rejection | NeedsProducerId,
         ],
-        without_id: Rejection,
+        rejection_without_id: Rejection,
     ) -> Decision[TxnTransition, ReplyT, MarkersOwed] | Rejection:
         """Decide; if it needs a new producer id, with one."""
         decision_or_rejection = decide(None)
         if isinstance(decision_or_rejection, NeedsProducerId):
             new_producer_id = self._ids.take()
             if new_producer_id is None:
-                return without_id
+                return rejection_without_id
             decision_or_rejection = decide(new_producer_id)
             assert not isinstance(decision_or_rejection, NeedsProducerId)
         return decision_or_rejection
@@ -718,9 +718,9 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
         self._id_pool.want_block()
         self._request_block()
         if self._id_pool.is_asking:
-            block_answered: Pending[None] = Pending(self.tasks)
-            self._waiting_requests.append(block_answered)
-            await block_answered
+            pending_block: Pending[None] = Pending(self.tasks)
+            self._waiting_requests.append(pending_block)
+            await pending_block
 
     def _request_block(self) -> None:
         if self._id_pool.start_request(now_ms=self.clock.monotonic_ms()):
@@ -731,8 +731,8 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
     ) -> None:
         self._id_pool.on_reply(reply, now_ms=self.clock.monotonic_ms())
         waiting_requests, self._waiting_requests = self._waiting_requests, []
-        for block_answered in waiting_requests:
-            block_answered.resolve(None)
+        for pending_block in waiting_requests:
+            pending_block.resolve(None)
         if error is not None and not isinstance(error, PeerError | asyncio.CancelledError):
             raise error
 
@@ -762,8 +762,8 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
     writer: TransactionLogWriter
     abort: AbortTimedOut
     _timers: dict[str, TimerHandle] = {}
-    _unexpired: Retries = msgspec.field(
-        default_factory=lambda: Retries(_log, "txn.expiry.refused", "transactional_id")
+    _unexpired: FailureLog = msgspec.field(
+        default_factory=lambda: FailureLog(_log, "txn.expiry.refused", "transactional_id")
     )
     expired_total: int = 0
     """Number of transactional ids removed."""

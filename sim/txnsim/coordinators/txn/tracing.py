@@ -59,7 +59,7 @@ def trace_decision(
     txn = owned_partition.entries.get(transactional_id)
     txn_label = transactional_id if txn is None else tx_of(txn)
     event_data = (_decision, txn, command, decision_or_rejection, asked_end)
-    tracer.caused_by(tracer.emit("txn.decide", owned_partition.node, tx=txn_label, data=event_data))
+    tracer.set_cause(tracer.emit("txn.decide", owned_partition.node, tx=txn_label, data=event_data))
 
 
 def _decision(
@@ -82,22 +82,22 @@ def _decision(
     return event_data
 
 
-def timed_out(tracer: Tracer, node: str, txn: TxnMetadata) -> None:
+def trace_timeout(tracer: Tracer, node: str, txn: TxnMetadata) -> None:
     """Trace a transaction that has exceeded its timeout, and make the event the current cause."""
     event_data = {"timer": "transaction.timeout", "waited_ms": txn.txn_timeout_ms}
-    tracer.caused_by(
+    tracer.set_cause(
         tracer.emit("timer.fire", node, parents=(NO_CAUSE,), tx=tx_of(txn), data=event_data)
     )
 
 
 def trace_preparation(
-    tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion
+    tracer: Tracer, node: str, txn: TxnMetadata, txn_version: TransactionVersion
 ) -> None:
-    """Trace a pending transition, only at level full; ``level`` is the current level of
+    """Trace a pending transition, only at level full; ``txn_version`` is the current level of
     ``transaction.version``.
     """
-    event_data = {**fields(txn), "level": int(level)}
-    tracer.caused_by(tracer.emit("txn.prepare", node, tx=tx_of(txn), data=event_data))
+    event_data = {**fields(txn), "level": int(txn_version)}
+    tracer.set_cause(tracer.emit("txn.prepare", node, tx=tx_of(txn), data=event_data))
 
 
 def trace_append(
@@ -112,7 +112,7 @@ def trace_append(
     }
     if error is not _NO_ERROR:
         event_data["error"] = error.name.upper()
-    tracer.caused_by(
+    tracer.set_cause(
         tracer.emit(
             "txn.append",
             node,
@@ -124,13 +124,13 @@ def trace_append(
 
 
 def trace_completion(
-    tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion
+    tracer: Tracer, node: str, txn: TxnMetadata, txn_version: TransactionVersion
 ) -> None:
-    """Trace a transition that took effect; ``level`` is the current level of
+    """Trace a transition that took effect; ``txn_version`` is the current level of
     ``transaction.version``.
     """
-    event_data = (_completion, txn, int(level))
-    tracer.caused_by(tracer.emit("txn.complete", node, tx=tx_of(txn), data=event_data))
+    event_data = (_completion, txn, int(txn_version))
+    tracer.set_cause(tracer.emit("txn.complete", node, tx=tx_of(txn), data=event_data))
 
 
 def _completion(txn: TxnMetadata, level: int) -> dict[str, object]:
@@ -160,13 +160,13 @@ def trace_load(tracer: Tracer, owned_partition: OwnedPartition) -> None:
         "coordinator_epoch": owned_partition.coordinator_epoch,
         "transactions": len(owned_partition.entries),
     }
-    unfinished = [
+    unfinished_entries = [
         {"tx": name_of(tx_of(txn)), "d": fields(txn)}
         for txn in owned_partition.entries.values()
         if txn.state in _UNFINISHED_STATES
     ]
-    if unfinished:
-        event_data["entries"] = unfinished
+    if unfinished_entries:
+        event_data["entries"] = unfinished_entries
     tracer.emit("txn.load", owned_partition.node, data=event_data)
 
 

@@ -30,7 +30,11 @@ from txnsim.group.consumer_records import (
     TopicIdPartition,
 )
 from txnsim.group.sharing.share_group import ShareGroup, ShareGroupMember
-from txnsim.group.sharing.share_topics import to_initialize, uninitialized_topics, with_initializing
+from txnsim.group.sharing.share_topics import (
+    states_to_initialize,
+    uninitialized_topics,
+    with_initializing,
+)
 from txnsim.interbroker.share_state import InitializeShareState
 from txnsim.metadata.group_configs import GroupIntervals
 from txnsim.metadata.image import ClusterImage
@@ -119,32 +123,40 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         records: list[ShareRecord] = []
         if updated_member != member:
             records.append(_member_record(group_id, updated_member))
-        members = {**group.members, updated_member.member_id: updated_member}
+        member_by_id = {**group.members, updated_member.member_id: updated_member}
         bumps_epoch = updated_member.topic_names != member.topic_names or _awaits_assignment(group)
         epoch = group.epoch
         if bumps_epoch or group.refreshed_version != image.offset:
-            new_hash = group.tally.topics_hash(image, leaving=(member,), joining=(updated_member,))
-            bumps_epoch = bumps_epoch or new_hash != group.metadata_hash
+            new_metadata_hash = group.tally.topics_hash(
+                image, leaving_members=(member,), joining_members=(updated_member,)
+            )
+            bumps_epoch = bumps_epoch or new_metadata_hash != group.metadata_hash
             if bumps_epoch:
                 epoch += 1
                 records.append(
-                    ShareEpochStored(group_id=group_id, group_epoch=epoch, metadata_hash=new_hash)
+                    ShareEpochStored(
+                        group_id=group_id, group_epoch=epoch, metadata_hash=new_metadata_hash
+                    )
                 )
             else:
                 group.refreshed_version = image.offset
         assignment_epoch, target_partitions = self._due_target(
-            group, members, updated_member.member_id, epoch, image, now_ms, records
+            group, member_by_id, updated_member.member_id, epoch, image, now_ms, records
         )
         reconciled_member = _reconcile(
             updated_member, assignment_epoch, target_partitions, image, is_new_epoch=bumps_epoch
         )
         if reconciled_member != updated_member:
             records.append(_current_assignment_record(group_id, reconciled_member))
-        topic_names = group.tally.topics_after(image, leaving=(member,), joining=(updated_member,))
+        topic_names = group.tally.topics_after(
+            image, leaving_members=(member,), joining_members=(updated_member,)
+        )
         awaits_state = now_ms - group.topics_stored_at_ms < self.settings.initialize_retry_ms
-        uninitialized = uninitialized_topics(group, topic_names, image, awaits_state=awaits_state)
-        if uninitialized:
-            records.append(with_initializing(group, uninitialized, now_ms=now_ms))
+        topics_to_initialize = uninitialized_topics(
+            group, topic_names, image, awaits_state=awaits_state
+        )
+        if topics_to_initialize:
+            records.append(with_initializing(group, topics_to_initialize, now_ms=now_ms))
         has_assignment = (
             command.member_epoch == 0
             or command.topic_names is not None
@@ -162,13 +174,13 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
             effects=(
                 session_timer(group_id, reconciled_member.member_id, intervals.session_timeout_ms),
             ),
-            states_to_initialize=to_initialize(group, uninitialized, epoch),
+            states_to_initialize=states_to_initialize(group, topics_to_initialize, epoch),
         )
 
     def _due_target(
         self,
         group: ShareGroup,
-        members: Mapping[str, ShareGroupMember],
+        member_by_id: Mapping[str, ShareGroupMember],
         member_id: str,
         epoch: int,
         image: ClusterImage,
@@ -178,7 +190,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         """The epoch and the partitions of a member's target, which is computed if it is due."""
         if group.assignment_epoch >= epoch or not self._may_assign(group, now_ms):
             return group.assignment_epoch, group.target.get(member_id, frozenset())
-        target_by_member = _assign_targets(group, members.values(), image)
+        target_by_member = _assign_targets(group, member_by_id.values(), image)
         group_id = group.group_id
         records += (
             ShareTargetStored(
@@ -235,7 +247,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
             ShareEpochStored(
                 group_id=group_id,
                 group_epoch=epoch,
-                metadata_hash=group.tally.topics_hash(image, leaving=(leaver,)),
+                metadata_hash=group.tally.topics_hash(image, leaving_members=(leaver,)),
             ),
         ]
         if len(group.members) == 1 and group.rules.share_groups_assign_nobody:
@@ -251,17 +263,17 @@ def _check_epoch(member: ShareGroupMember, epoch: int) -> Rejection | None:
     (GroupMetadataManager.throwIfShareGroupMemberEpochIsInvalid).
     """
     current_epoch, previous_epoch = member.member_epoch, member.previous_member_epoch
-    comparison, mismatch_text = "greater", ""
+    comparison_word, mismatch_text = "greater", ""
     if epoch <= current_epoch:
         if epoch in (0, current_epoch, previous_epoch):
             return None
-        comparison = "smaller"
+        comparison_word = "smaller"
         mismatch_text = f", and it does not match the previous member epoch ({previous_epoch})"
     return Rejection(
         error=ErrorCode.fenced_member_epoch,
-        reason=f"The share group member has a {comparison} member epoch ({epoch}) than the one "
-        f"known by the group coordinator ({current_epoch}){mismatch_text}. The member must abandon "
-        "all its partitions and rejoin.",
+        reason=f"The share group member has a {comparison_word} member epoch ({epoch}) than the"
+        f" one known by the group coordinator ({current_epoch}){mismatch_text}. The member must"
+        " abandon all its partitions and rejoin.",
     )
 
 
@@ -309,16 +321,16 @@ def _assign_targets(
         )
         for member in members
     ]
-    assignable = {
+    assignable_indexes = {
         topic_id: [index for index in share_topic.partitions if index < len(topic.partitions)]
         for topic_id, share_topic in group.initialized.items()
         if (topic := image.topic_by_id(topic_id)) is not None
     }
-    return assign_simple(subscribers, assignable)
+    return assign_simple(subscribers, assignable_indexes)
 
 
 def _topic_ids(member: ShareGroupMember, image: ClusterImage) -> frozenset[uuid.UUID]:
-    existing_topics = image.existing(member.topic_names)
+    existing_topics = image.existing_topics(member.topic_names)
     return frozenset(image.topics[topic_name].topic_id for topic_name in existing_topics)
 
 

@@ -111,8 +111,8 @@ def uninitialized_topics(
         image: The metadata with the existing topics.
         awaits_state: Whether to leave out partitions that are being initialised, too.
     """
-    uninitialized: dict[uuid.UUID, ShareTopic] = {}
-    for topic_name in sorted(image.existing(topic_names)):
+    topics_to_initialize: dict[uuid.UUID, ShareTopic] = {}
+    for topic_name in sorted(image.existing_topics(topic_names)):
         topic = image.topics[topic_name]
         share_topics = [group.initialized.get(topic.topic_id)]
         if awaits_state:
@@ -124,26 +124,28 @@ def uninitialized_topics(
             for index in share_topic.partitions
         }
         if len(requested_indexes) < len(topic.partitions):
-            uninitialized[topic.topic_id] = ShareTopic(
+            topics_to_initialize[topic.topic_id] = ShareTopic(
                 topic_id=topic.topic_id,
                 topic_name=topic_name,
                 partitions=tuple(sorted(set(range(len(topic.partitions))) - requested_indexes)),
             )
-    return uninitialized
+    return topics_to_initialize
 
 
 def with_initializing(group: ShareGroup, topics: ShareTopics, *, now_ms: int) -> ShareTopicsStored:
     """The record that initialises topics; such a topic is no longer being deleted."""
-    initializing = _combine_topics(group.initializing, topics)
-    deleting = {
+    initializing_topics = _combine_topics(group.initializing, topics)
+    deleting_topics = {
         topic_id: topic
         for topic_id, topic in group.deleting.items()
-        if topic_id not in initializing
+        if topic_id not in initializing_topics
     }
-    return _topics_record(group, now_ms, initializing=initializing, deleting=deleting)
+    return _topics_record(
+        group, now_ms, initializing_topics=initializing_topics, deleting_topics=deleting_topics
+    )
 
 
-def to_initialize(
+def states_to_initialize(
     group: ShareGroup, share_topics: ShareTopics, state_epoch: int
 ) -> tuple[InitializeShareState, ...]:
     """The commands that initialise share state. New partitions of a known topic begin at offset 0,
@@ -184,8 +186,8 @@ def records_of_initialized(
         _topics_record(
             group,
             now_ms,
-            initializing=_without_partitions(group.initializing, initialized_indexes),
-            initialized=_combine_topics(group.initialized, initialized_topics),
+            initializing_topics=_without_partitions(group.initializing, initialized_indexes),
+            initialized_topics=_combine_topics(group.initialized, initialized_topics),
         ),
     )
 
@@ -200,7 +202,9 @@ def records_of_refused(
         return ()
     return (
         _topics_record(
-            group, now_ms, initializing=_without_partitions(group.initializing, refused_indexes)
+            group,
+            now_ms,
+            initializing_topics=_without_partitions(group.initializing, refused_indexes),
         ),
     )
 
@@ -219,12 +223,12 @@ def alter_offsets(
         error=ErrorCode.unknown_topic_or_partition, message=_UNKNOWN_TOPIC
     )
     topic_outcomes: list[TopicOutcome] = []
-    initializing: dict[uuid.UUID, ShareTopic] = {}
+    initializing_topics: dict[uuid.UUID, ShareTopic] = {}
     start_offsets: dict[ShareKey, int] = {}
     for topic_name, new_offsets in topics:
         topic = image.topics.get(topic_name)
         partition_count = 0 if topic is None else len(topic.partitions)
-        existing_offsets = {
+        offset_by_index = {
             index: offset for index, offset in new_offsets if index < partition_count
         }
         topic_outcomes.append(
@@ -243,16 +247,18 @@ def alter_offsets(
             )
         )
         if topic is not None:
-            initializing[topic.topic_id] = ShareTopic(
+            initializing_topics[topic.topic_id] = ShareTopic(
                 topic_id=topic.topic_id,
                 topic_name=topic_name,
-                partitions=tuple(sorted(existing_offsets)),
+                partitions=tuple(sorted(offset_by_index)),
             )
             topic_id_text = uuid_text(topic.topic_id)
-            for index, offset in existing_offsets.items():
+            for index, offset in offset_by_index.items():
                 start_offsets[ShareKey(group.group_id, topic_id_text, index)] = offset
     return ShareAlteration(
-        records=(with_initializing(group, initializing, now_ms=now_ms),) if initializing else (),
+        records=(with_initializing(group, initializing_topics, now_ms=now_ms),)
+        if initializing_topics
+        else (),
         topics=tuple(topic_outcomes),
         states_to_initialize=tuple(
             InitializeShareState(key=share_key, state_epoch=group.epoch, start_offset=offset)
@@ -275,7 +281,7 @@ def delete_offsets(
         return refusal
     if not group.knows_topics:
         return ShareDeletion()
-    remaining_topics, deleting = dict(group.initialized), dict(group.deleting)
+    remaining_topics, deleting_topics = dict(group.initialized), dict(group.deleting)
     refused_topics: list[TopicOutcome] = []
     deletions: list[DeleteShareState] = []
     for topic_name in topic_names:
@@ -286,13 +292,19 @@ def delete_offsets(
             deletions += _deletions(
                 group, topic.topic_id, remaining_topics.pop(topic.topic_id).partitions
             )
-            deleting[topic.topic_id] = DeletingTopic(topic_id=topic.topic_id, topic_name=topic_name)
-        elif topic.topic_id in deleting:
+            deleting_topics[topic.topic_id] = DeletingTopic(
+                topic_id=topic.topic_id, topic_name=topic_name
+            )
+        elif topic.topic_id in deleting_topics:
             deletions += _deletions(group, topic.topic_id, range(len(topic.partitions)))
         else:
             refused_topics.append(_deletion_refusal(topic_name, _NOTHING_TO_DELETE))
     return ShareDeletion(
-        records=(_topics_record(group, now_ms, initialized=remaining_topics, deleting=deleting),),
+        records=(
+            _topics_record(
+                group, now_ms, initialized_topics=remaining_topics, deleting_topics=deleting_topics
+            ),
+        ),
         refused_topics=tuple(refused_topics),
         states_to_delete=tuple(deletions),
     )
@@ -306,7 +318,9 @@ def records_of_deleted(
     """
     if not group.knows_topics:
         return ()
-    return (_topics_record(group, now_ms, deleting=_without_topics(group.deleting, topic_ids)),)
+    return (
+        _topics_record(group, now_ms, deleting_topics=_without_topics(group.deleting, topic_ids)),
+    )
 
 
 def delete_all_topics(group: ShareGroup, *, image: ClusterImage, now_ms: int) -> ShareDeletion:
@@ -325,11 +339,17 @@ def delete_all_topics(group: ShareGroup, *, image: ClusterImage, now_ms: int) ->
         if (topic := image.topic_by_id(topic_id)) is not None
     }
     topics = _combine_topics(_combine_topics(group.initialized, group.initializing), retried_topics)
-    deleting = {
+    deleting_topics = {
         topic_id: DeletingTopic(topic_id=topic_id, topic_name=topic.topic_name)
         for topic_id, topic in topics.items()
     }
-    record = _topics_record(group, now_ms, initializing={}, initialized={}, deleting=deleting)
+    record = _topics_record(
+        group,
+        now_ms,
+        initializing_topics={},
+        initialized_topics={},
+        deleting_topics=deleting_topics,
+    )
     return ShareDeletion(
         records=(record,),
         states_to_delete=tuple(
@@ -355,9 +375,9 @@ def records_without_topics(
         _topics_record(
             group,
             now_ms,
-            initializing=_without_topics(group.initializing, topic_ids),
-            initialized=_without_topics(group.initialized, topic_ids),
-            deleting=_without_topics(group.deleting, topic_ids),
+            initializing_topics=_without_topics(group.initializing, topic_ids),
+            initialized_topics=_without_topics(group.initialized, topic_ids),
+            deleting_topics=_without_topics(group.deleting, topic_ids),
         ),
     )
 
@@ -383,9 +403,9 @@ def _topics_record(
     group: ShareGroup,
     now_ms: int,
     *,
-    initializing: ShareTopics | None = None,
-    initialized: ShareTopics | None = None,
-    deleting: Mapping[uuid.UUID, DeletingTopic] | None = None,
+    initializing_topics: ShareTopics | None = None,
+    initialized_topics: ShareTopics | None = None,
+    deleting_topics: Mapping[uuid.UUID, DeletingTopic] | None = None,
 ) -> ShareTopicsStored:
     """A record with the group's topics; kinds that are not given are unchanged."""
 
@@ -394,9 +414,11 @@ def _topics_record(
 
     return ShareTopicsStored(
         group_id=group.group_id,
-        initializing=topics(initializing, group.initializing),
-        initialized=topics(initialized, group.initialized),
-        deleting=tuple(sorted((group.deleting if deleting is None else deleting).values())),
+        initializing=topics(initializing_topics, group.initializing),
+        initialized=topics(initialized_topics, group.initialized),
+        deleting=tuple(
+            sorted((group.deleting if deleting_topics is None else deleting_topics).values())
+        ),
         stored_at_ms=now_ms,
     )
 

@@ -29,11 +29,11 @@ def java_order(names: Iterable[str], *, capacity: int = _BUCKETS) -> list[str]:
         bucket_count *= 2
     while len(distinct_names) > bucket_count * 3 // 4:
         bucket_count *= 2
-    mask, spread_hash = (
+    mask, spread_hash_of = (
         bucket_count - 1,
         _quickest_function(distinct_names, _cached_spread, _spread),
     )
-    return sorted(distinct_names, key=lambda name: spread_hash(name) & mask)
+    return sorted(distinct_names, key=lambda name: spread_hash_of(name) & mask)
 
 
 def java_order_of_computed(names: Iterable[str], *, capacity: int) -> list[str]:
@@ -49,8 +49,8 @@ def java_order_of_computed(names: Iterable[str], *, capacity: int) -> list[str]:
             buckets *= 2
         distinct_names.setdefault(name)
     newest_first = [*distinct_names][::-1]
-    mask, spread_hash = buckets - 1, _quickest_function(newest_first, _cached_spread, _spread)
-    return sorted(newest_first, key=lambda name: spread_hash(name) & mask)
+    mask, spread_hash_of = buckets - 1, _quickest_function(newest_first, _cached_spread, _spread)
+    return sorted(newest_first, key=lambda name: spread_hash_of(name) & mask)
 
 
 def _spread(text: str) -> int:
@@ -90,10 +90,10 @@ def slots_for(key_count: int, slot_count: int) -> int:
 
 def timeline_order(names: Iterable[str], slot_count: int) -> list[str]:
     """Keys in a TimelineHashMap's iteration order; the newest first within a slot."""
-    shift = _LONG_BITS - (slot_count.bit_length() - 1)
+    shift_bits = _LONG_BITS - (slot_count.bit_length() - 1)
     newest_first = [*names][::-1]
-    product = _quickest_function(newest_first, _cached_product, _product_of)
-    return sorted(newest_first, key=lambda name: product(name) >> shift)
+    product_of = _quickest_function(newest_first, _cached_product, _product_of)
+    return sorted(newest_first, key=lambda name: product_of(name) >> shift_bits)
 
 
 def _product_of(name: str) -> int:
@@ -105,9 +105,13 @@ _cached_product: Final = lru_cache(maxsize=16_384)(_product_of)
 
 
 def _quickest_function(
-    names: list[str], cached: Callable[[str], int], computed: Callable[[str], int]
+    names: list[str], cached_function: Callable[[str], int], computed_function: Callable[[str], int]
 ) -> Callable[[str], int]:
-    return cached if max(map(len, names), default=0) <= _CACHED_CHARACTERS_MAX else computed
+    return (
+        cached_function
+        if max(map(len, names), default=0) <= _CACHED_CHARACTERS_MAX
+        else computed_function
+    )
 
 
 class JavaQueue(Generic[T]):
@@ -115,8 +119,8 @@ class JavaQueue(Generic[T]):
     only change while its item is outside the queue.
     """
 
-    def __init__(self, items: Iterable[T], load: Callable[[T], float]) -> None:
-        self._load = load
+    def __init__(self, items: Iterable[T], load_of: Callable[[T], float]) -> None:
+        self._load = load_of
         self._heap: list[tuple[float, T]] = []
         for item in items:
             self.add(item)
@@ -126,13 +130,13 @@ class JavaQueue(Generic[T]):
 
     def add(self, item: T) -> None:
         """Insert an item (offer)."""
-        heap, load = self._heap, self._load(item)
-        entry = load, item
+        heap, priority = self._heap, self._load(item)
+        entry = priority, item
         heap.append(entry)
         index = len(heap) - 1
         while index > 0:
             parent = (index - 1) // 2
-            if load >= heap[parent][0]:
+            if priority >= heap[parent][0]:
                 break
             heap[index] = heap[parent]
             index = parent
@@ -148,13 +152,13 @@ class JavaQueue(Generic[T]):
 
     def _sink(self, entry: tuple[float, T]) -> None:
         """Move an entry down from the top to its place."""
-        heap, load, index = self._heap, entry[0], 0
+        heap, priority, index = self._heap, entry[0], 0
         size = len(heap)
         while (child := 2 * index + 1) < size:
             right_child = child + 1
             if right_child < size and heap[child][0] > heap[right_child][0]:
                 child = right_child
-            if load <= heap[child][0]:
+            if priority <= heap[child][0]:
                 break
             heap[index] = heap[child]
             index = child

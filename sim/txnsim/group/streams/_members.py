@@ -161,33 +161,35 @@ def _check_epoch(member: StreamsGroupMember, command: StreamsHeartbeat) -> Rejec
     is_late = epoch == member.previous_member_epoch and epoch < member.member_epoch
     if is_late and owned_tasks is not None and _has_only(member.assigned, owned_tasks):
         return None
-    comparison = "greater" if epoch > member.member_epoch else "smaller"
+    comparison_word = "greater" if epoch > member.member_epoch else "smaller"
     return Rejection(
         error=ErrorCode.fenced_member_epoch,
-        reason=f"The streams group member has a {comparison} member epoch ({epoch}) than the one "
-        f"known by the group coordinator ({member.member_epoch}). The member must abandon all its"
-        " partitions and rejoin.",
+        reason=f"The streams group member has a {comparison_word} member epoch ({epoch}) than the"
+        f" one known by the group coordinator ({member.member_epoch}). The member must abandon"
+        " all its partitions and rejoin.",
     )
 
 
-def _has_only(assigned: MemberTasks, owned_tasks: Tasks) -> bool:
+def _has_only(assigned_tasks: MemberTasks, owned_tasks: Tasks) -> bool:
     return (
-        owned_tasks.active <= assigned.active.keys()
-        and owned_tasks.standby <= assigned.standby
-        and owned_tasks.warmup <= assigned.warmup
+        owned_tasks.active <= assigned_tasks.active.keys()
+        and owned_tasks.standby <= assigned_tasks.standby
+        and owned_tasks.warmup <= assigned_tasks.warmup
     )
 
 
 def update_member(member: StreamsGroupMember, command: StreamsHeartbeat) -> StreamsGroupMember:
     """The member with the changes that the heartbeat brings."""
     is_joining = command.member_epoch == 0
-    timeout_ms, topology = command.rebalance_timeout_ms, command.topology
+    timeout_ms, epoch_and_subtopologies = command.rebalance_timeout_ms, command.topology
     return msgspec.structs.replace(
         member,
         instance_id=member.instance_id if command.instance_id is None else command.instance_id,
         rack_id=member.rack_id if command.rack_id is None else command.rack_id,
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
-        topology_epoch=member.topology_epoch if topology is None else topology[0],
+        topology_epoch=member.topology_epoch
+        if epoch_and_subtopologies is None
+        else epoch_and_subtopologies[0],
         client_id=command.client_id,
         client_host=command.client_host,
         process_id=member.process_id if command.process_id is None else command.process_id,
@@ -254,26 +256,26 @@ def current_assignment_record(
     group_id: str, member: StreamsGroupMember
 ) -> StreamsCurrentAssignmentStored:
     """The record of a member's current tasks for the log."""
-    assigned, revoked = member.assigned, member.pending_revocation
+    assigned_tasks, revoked_tasks = member.assigned, member.pending_revocation
     return StreamsCurrentAssignmentStored(
         group_id=group_id,
         member_id=member.member_id,
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_member_epoch,
         state=member.state,
-        active=_sorted_epochs(assigned),
-        standby=tuple(sorted(assigned.standby)),
-        warmup=tuple(sorted(assigned.warmup)),
-        active_revoked=_sorted_epochs(revoked),
-        standby_revoked=tuple(sorted(revoked.standby)),
-        warmup_revoked=tuple(sorted(revoked.warmup)),
+        active=_sorted_epochs(assigned_tasks),
+        standby=tuple(sorted(assigned_tasks.standby)),
+        warmup=tuple(sorted(assigned_tasks.warmup)),
+        active_revoked=_sorted_epochs(revoked_tasks),
+        standby_revoked=tuple(sorted(revoked_tasks.standby)),
+        warmup_revoked=tuple(sorted(revoked_tasks.warmup)),
     )
 
 
-def _sorted_epochs(assigned: MemberTasks) -> tuple[tuple[str, int, int], ...]:
+def _sorted_epochs(assigned_tasks: MemberTasks) -> tuple[tuple[str, int, int], ...]:
     return tuple(
         sorted(
             (subtopology_id, index, epoch)
-            for (subtopology_id, index), epoch in assigned.active.items()
+            for (subtopology_id, index), epoch in assigned_tasks.active.items()
         )
     )

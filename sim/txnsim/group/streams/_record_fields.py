@@ -33,10 +33,10 @@ OUR_FIELD_NAMES: Final = {
 """Kafka's name of a field -> the name in our records, if it differs."""
 
 
-def _key_values(pairs: Iterable[tuple[str, str]] | None) -> Any:
-    if pairs is None:
+def _key_values(keys_and_values: Iterable[tuple[str, str]] | None) -> Any:
+    if keys_and_values is None:
         return None
-    return tuple(schema.KeyValue(key=key, value=value) for key, value in pairs)
+    return tuple(schema.KeyValue(key=key, value=value) for key, value in keys_and_values)
 
 
 def _task_messages(tasks: Partitions) -> tuple[Any, ...]:
@@ -116,8 +116,12 @@ FIELD_WRITERS: Final[Mapping[str, Callable[[Any], Any]]] = {
 """Field of a message -> conversion from the record's field."""
 
 
-def _sorted_pairs(pairs: Iterable[Any] | None) -> tuple[tuple[str, str], ...] | None:
-    return None if pairs is None else tuple(sorted((pair.key, pair.value) for pair in pairs))
+def _sorted_pairs(keys_and_values: Iterable[Any] | None) -> tuple[tuple[str, str], ...] | None:
+    return (
+        None
+        if keys_and_values is None
+        else tuple(sorted((key_value.key, key_value.value) for key_value in keys_and_values))
+    )
 
 
 def _read_tasks(task_messages: Iterable[Any]) -> Partitions:

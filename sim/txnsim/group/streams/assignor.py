@@ -109,7 +109,7 @@ def _ceiling(task_count: int, member_count: int) -> int:
 
 
 def assign_sticky(
-    members: Mapping[str, Candidate],
+    member_by_id: Mapping[str, Candidate],
     subtopologies: Mapping[str, AssignedSubtopology],
     *,
     standby_count: int,
@@ -117,39 +117,43 @@ def assign_sticky(
     """Assign tasks to members; yields after each task.
 
     Args:
-        members: The members by id.
+        member_by_id: The members by id.
         subtopologies: Subtopologies by id, sorted.
         standby_count: Number of copies of each stateful task.
     """
-    return (yield from _Assignment(members, subtopologies, standby_count).assign_all())
+    return (yield from _Assignment(member_by_id, subtopologies, standby_count).assign_all())
 
 
 class _Assignment:
     def __init__(
         self,
-        members: Mapping[str, Candidate],
+        member_by_id: Mapping[str, Candidate],
         subtopologies: Mapping[str, AssignedSubtopology],
         standby_count: int,
     ) -> None:
-        self._members, self._subtopologies, self._standbys = members, subtopologies, standby_count
+        self._members, self._subtopologies, self._standby_count = (
+            member_by_id,
+            subtopologies,
+            standby_count,
+        )
         active_count = sum(subtopology.task_count for subtopology in subtopologies.values())
         copy_count = sum(
             subtopology.task_count * standby_count
             for subtopology in subtopologies.values()
             if subtopology.is_stateful
         )
-        self._active_quota = _TaskQuota(active_count, len(members))
-        self._total_quota = _TaskQuota(active_count + copy_count, len(members))
+        self._active_quota = _TaskQuota(active_count, len(member_by_id))
+        self._total_quota = _TaskQuota(active_count + copy_count, len(member_by_id))
         self._processes: dict[str, _Process] = {}
         self._active_before: dict[Task, _Member] = {}
         self._standby_before: dict[Task, list[_Member]] = {}
-        self._order: list[str] = []
+        self._process_order: list[str] = []
 
     def assign_all(self) -> Generator[int, None, dict[str, Tasks]]:
         """Assign active tasks, then standbys."""
         yield from self._read_members()
         yield from self._assign_active()
-        if self._standbys > 0:
+        if self._standby_count > 0:
             yield from self._assign_standbys()
         tasks_by_member: dict[str, Tasks] = {}
         for process in self._processes.values():
@@ -183,17 +187,17 @@ class _Assignment:
             self._standby_before[task] = [member for _, _, member in ranked_members]
             yield 1
         processes = (self._members[member_id].process_id for member_id in ordered_ids)
-        self._order = java_order_of_computed(processes, capacity=len(ordered_ids))
+        self._process_order = java_order_of_computed(processes, capacity=len(ordered_ids))
         yield len(ordered_ids)
 
     # Active tasks
 
     def _assign_active(self) -> Iterator[int]:
         tasks = yield from self._sorted_tasks(is_stateful=False)
-        unassigned = yield from self._tasks_to_move(tasks, self._active_before.get)
-        unassigned = yield from self._tasks_to_move(unassigned, self._least_loaded)
+        unassigned_tasks = yield from self._tasks_to_move(tasks, self._active_before.get)
+        unassigned_tasks = yield from self._tasks_to_move(unassigned_tasks, self._least_loaded)
         queue = self._process_queue()
-        for task in sorted(unassigned):
+        for task in sorted(unassigned_tasks):
             process = queue.poll()
             self._note_count(process.give_to_least_loaded(task, is_active=True))
             queue.add(process)
@@ -203,12 +207,12 @@ class _Assignment:
         self, tasks: Sequence[Task], holder_of: Callable[[Task], _Member | None]
     ) -> Generator[int, None, list[Task]]:
         """Leave tasks with their holders; returns those that have to move."""
-        unassigned = []
+        unassigned_tasks = []
         for task in tasks:
             if not self._keep_task(task, holder_of(task)):
-                unassigned.append(task)
+                unassigned_tasks.append(task)
             yield 1
-        return unassigned
+        return unassigned_tasks
 
     def _keep_task(self, task: Task, member: _Member | None) -> bool:
         """Assign a task to its previous holder, within the quota."""
@@ -229,13 +233,13 @@ class _Assignment:
     def _assign_standbys(self) -> Iterator[int]:
         tasks = yield from self._sorted_tasks(is_stateful=True)
         tasks.reverse()
-        unassigned = []
+        unassigned_standbys = []
         for task in tasks:
             if copy_count := self._place_copies(task):
-                unassigned.append((task, copy_count))
+                unassigned_standbys.append((task, copy_count))
             yield 1
         queue = self._process_queue()
-        for task, copy_count in sorted(unassigned, reverse=True):
+        for task, copy_count in sorted(unassigned_standbys, reverse=True):
             for _ in range(copy_count):
                 is_placed = self._place_standby(queue, task)
                 yield 1
@@ -244,12 +248,12 @@ class _Assignment:
 
     def _place_copies(self, task: Task) -> int:
         """Leave copies of a task where its state is; returns how many remain to be placed."""
-        for placed_count in range(self._standbys):
+        for placed_count in range(self._standby_count):
             member = self._active_before.get(task)
             if member is None or not self._may_copy(member, task):
                 member = self._least_loaded(task, is_for_copy=True)
                 if member is None or not self._has_room(member):
-                    return self._standbys - placed_count
+                    return self._standby_count - placed_count
             process = self._processes[member.process_id]
             self._total_quota.note_count(process.give_task(member.member_id, task, is_active=False))
         return 0
@@ -294,7 +298,7 @@ class _Assignment:
 
     def _process_queue(self) -> JavaQueue[_Process]:
         return JavaQueue(
-            [self._processes[process_id] for process_id in self._order],
+            [self._processes[process_id] for process_id in self._process_order],
             lambda process: process.load,
         )
 

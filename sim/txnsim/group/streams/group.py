@@ -125,7 +125,7 @@ class StreamsGroup:
         """When the last target assignment was computed; 0 if none counts."""
         self.topology: Topology | None = None
         self.members: dict[str, StreamsGroupMember] = {}
-        self._slots = LEAST_SLOTS
+        self._slot_count = LEAST_SLOTS
         """Number of slots of Kafka's table of members, which never shrinks; it determines their
         order.
         """
@@ -158,7 +158,9 @@ class StreamsGroup:
 
     def members_in_order(self) -> list[StreamsGroupMember]:
         """Members in the order in which a real broker lists them."""
-        return [self.members[member_id] for member_id in timeline_order(self.members, self._slots)]
+        return [
+            self.members[member_id] for member_id in timeline_order(self.members, self._slot_count)
+        ]
 
     # Requests of other groups
 
@@ -294,24 +296,23 @@ class StreamsGroup:
     # Members
 
     def static_member(self, instance_id: str | None) -> StreamsGroupMember | None:
-        """The member with that instance id."""
         member_id = self.static_members.get(instance_id or "")
         return None if member_id is None else self.members.get(member_id)
 
     def with_records(
-        self, records: Iterable[StreamsRecord], *, memory: UnrecordedState | None = None
+        self, records: Iterable[StreamsRecord], *, unrecorded_state: UnrecordedState | None = None
     ) -> Generator[int, None, StreamsGroup]:
         """A copy of the group with the records applied; yields after each.
 
         Args:
             records: Records that will be in the log.
-            memory: The in-memory state by then; None for the current one.
+            unrecorded_state: The in-memory state by then; None for the current one.
         """
         changed_group = copy(self)
         changed_group.members = dict(self.members)
         changed_group.static_members = dict(self.static_members)
         changed_group.target = dict(self.target)
-        changed_group.memory = memory or self.memory
+        changed_group.memory = unrecorded_state or self.memory
         for record in records:
             changed_group.apply(record)
             yield 1
@@ -372,7 +373,7 @@ class StreamsGroup:
         return self.members.get(member_id) or StreamsGroupMember(member_id=member_id)
 
     def _update_member(self, member: StreamsGroupMember) -> None:
-        self._slots = slots_for(len(self.members), self._slots)
+        self._slot_count = slots_for(len(self.members), self._slot_count)
         old_member = self.members.get(member.member_id)
         if old_member is not None and old_member.instance_id is not None:
             self.static_members.pop(old_member.instance_id, None)
@@ -384,16 +385,16 @@ class StreamsGroup:
         member = self.members.pop(member_id, None)
         if member is not None and member.instance_id is not None:
             self.static_members.pop(member.instance_id, None)
-        memory = self.memory
+        unrecorded_state = self.memory
         remaining_offsets = {
             other_id: member_offsets
-            for other_id, member_offsets in memory.task_offsets.items()
+            for other_id, member_offsets in unrecorded_state.task_offsets.items()
             if other_id != member_id
         }
         self.memory = msgspec.structs.replace(
-            memory,
+            unrecorded_state,
             task_offsets=remaining_offsets,
-            shutdown_by=memory.shutdown_by if self.members else None,
+            shutdown_by=unrecorded_state.shutdown_by if self.members else None,
         )
 
 

@@ -120,18 +120,18 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
                 f"{self.max_size} members.",
             )
         records: list[StreamsRecord] = []
-        memory = _with_other_sender(group, command)
+        unrecorded_state = _with_other_sender(group, command)
         member = member_of(group, command, records)
         if isinstance(member, Rejection):
-            return StreamsOutcome(refusal=member, memory=memory)
+            return StreamsOutcome(refusal=member, memory=unrecorded_state)
         is_delayed = is_delayed or self.begins_delay(group)
         if records:  # a static member has begun a new life: go on with the group as it is then
             group = yield from group.with_records(records)
-        decision = _Heartbeat(
-            self, group, memory, command, image, now_ms, records, is_delayed=is_delayed
+        heartbeat_decision = _Heartbeat(
+            self, group, unrecorded_state, command, image, now_ms, records, is_delayed=is_delayed
         )
-        outcome = yield from decision.decide(member, is_known=is_known)
-        return decision.fail(outcome) if isinstance(outcome, Rejection) else outcome
+        outcome = yield from heartbeat_decision.decide(member, is_known=is_known)
+        return heartbeat_decision.fail(outcome) if isinstance(outcome, Rejection) else outcome
 
     def begins_delay(self, group: StreamsGroup) -> bool:
         """Whether the first assignment of an empty group has to wait for more members."""
@@ -145,7 +145,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
     def compute_target(
         self,
         group: StreamsGroup,
-        members: Mapping[str, StreamsGroupMember],
+        member_by_id: Mapping[str, StreamsGroupMember],
         configured_topology: ConfiguredTopology,
         offsets: Mapping[str, TaskOffsets],
         *,
@@ -156,11 +156,11 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         """Compute a new target assignment; returns the records to write, and the tasks of each
         member.
         """
-        tasks_by_member: dict[str, Tasks] = dict.fromkeys(members, NO_TASKS)
+        tasks_by_member: dict[str, Tasks] = dict.fromkeys(member_by_id, NO_TASKS)
         if configured_topology.is_ready and configured_topology.subtopologies is not None:
-            candidates: dict[str, Candidate] = {}
-            for member_id, member in members.items():
-                candidates[member_id] = Candidate(
+            candidate_by_member: dict[str, Candidate] = {}
+            for member_id, member in member_by_id.items():
+                candidate_by_member[member_id] = Candidate(
                     process_id=member.process_id,
                     active=frozenset(member.assigned.active),
                     standby=member.assigned.standby,
@@ -176,10 +176,10 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
             }
             standby_count = int(dict(configs).get(STANDBYS, "0"))
             tasks_by_member |= yield from assign_sticky(
-                candidates, subtopologies, standby_count=standby_count
+                candidate_by_member, subtopologies, standby_count=standby_count
             )
         records: list[StreamsRecord] = []
-        ordered_ids = java_order(members)
+        ordered_ids = java_order(member_by_id)
         yield len(ordered_ids)
         for member_id in ordered_ids:
             tasks = tasks_by_member[member_id]
@@ -229,10 +229,12 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         member = sender_of(group, command.member_id, command.instance_id)
         if isinstance(member, Rejection):
             return member
-        memory = _note_shutdown(group.memory, command)
+        unrecorded_state = _note_shutdown(group.memory, command)
         reply = StreamsReply(member_id=command.member_id, member_epoch=command.member_epoch)
         if command.instance_id is None or command.member_epoch != LEFT_FOR_A_WHILE_EPOCH:
-            return msgspec.structs.replace(self.remove_member(group, member, reply), memory=memory)
+            return msgspec.structs.replace(
+                self.remove_member(group, member, reply), memory=unrecorded_state
+            )
         absent_member = msgspec.structs.replace(
             member,
             member_epoch=LEFT_FOR_A_WHILE_EPOCH,
@@ -242,7 +244,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
             pending_revocation=NOTHING_HELD,
         )
         records = (current_assignment_record(group.group_id, absent_member),)
-        return StreamsOutcome(records=records, reply=reply, memory=memory)
+        return StreamsOutcome(records=records, reply=reply, memory=unrecorded_state)
 
     def remove_late_member(self, group: StreamsGroup, timer: TimerSet) -> StreamsOutcome:
         """Remove a member whose session has expired, or that did not revoke in time (if it is still
@@ -328,11 +330,11 @@ def epoch_record(
     )
 
 
-def _note_shutdown(memory: UnrecordedState, command: StreamsHeartbeat) -> UnrecordedState:
+def _note_shutdown(unrecorded_state: UnrecordedState, command: StreamsHeartbeat) -> UnrecordedState:
     """Remember the first member requesting a shutdown."""
-    if not command.shutdown or memory.shutdown_by is not None:
-        return memory
-    return msgspec.structs.replace(memory, shutdown_by=command.member_id)
+    if not command.shutdown or unrecorded_state.shutdown_by is not None:
+        return unrecorded_state
+    return msgspec.structs.replace(unrecorded_state, shutdown_by=command.member_id)
 
 
 def _with_other_sender(group: StreamsGroup, command: StreamsHeartbeat) -> UnrecordedState:
@@ -340,16 +342,18 @@ def _with_other_sender(group: StreamsGroup, command: StreamsHeartbeat) -> Unreco
     sender, even if it is refused afterwards. As with a real broker its member then gets no tasks
     until another heartbeat notices that.
     """
-    memory, instance_id = group.memory, command.instance_id
+    unrecorded_state, instance_id = group.memory, command.instance_id
     static_member = None if instance_id is None else group.static_member(instance_id)
     if (
         static_member is None
         or static_member.member_id == command.member_id
-        or memory.refined is None
+        or unrecorded_state.refined is None
     ):
-        return memory
-    refined_target = memory.refined.with_new_id(static_member.member_id, command.member_id)
-    return msgspec.structs.replace(memory, refined=refined_target)
+        return unrecorded_state
+    refined_target = unrecorded_state.refined.with_new_id(
+        static_member.member_id, command.member_id
+    )
+    return msgspec.structs.replace(unrecorded_state, refined=refined_target)
 
 
 class _Heartbeat:
@@ -359,7 +363,7 @@ class _Heartbeat:
         self,
         protocol: StreamsProtocol,
         group: StreamsGroup,
-        memory: UnrecordedState,
+        unrecorded_state: UnrecordedState,
         command: StreamsHeartbeat,
         image: ClusterImage,
         now_ms: int,
@@ -373,7 +377,7 @@ class _Heartbeat:
         self._records = records
         self._configs = protocol.configs_of(group.group_id)
         self._statuses: list[StatusMessage] = []
-        self._memory = memory
+        self._memory = unrecorded_state
         self._effects: list[TimerSet | TimerCancelled] = []
 
     def _change_memory(self, **changes: object) -> None:
@@ -452,13 +456,15 @@ class _Heartbeat:
         """Refuse the heartbeat: nothing is written. In-memory changes so far stay, as in Kafka,
         except the configured topology: readers see the one as of the last record.
         """
-        memory_before = self._group.memory
-        memory = msgspec.structs.replace(
+        unrecorded_state_before = self._group.memory
+        unrecorded_state = msgspec.structs.replace(
             self._memory,
-            configured_topology=memory_before.configured_topology,
-            refreshed_version=memory_before.refreshed_version,
+            configured_topology=unrecorded_state_before.configured_topology,
+            refreshed_version=unrecorded_state_before.refreshed_version,
         )
-        return StreamsOutcome(refusal=refusal, effects=tuple(self._effects), memory=memory)
+        return StreamsOutcome(
+            refusal=refusal, effects=tuple(self._effects), memory=unrecorded_state
+        )
 
     # Steps
 
@@ -476,11 +482,11 @@ class _Heartbeat:
 
     def _checked_topology(self) -> Topology | Rejection:
         """The group's topology; the first member's becomes it."""
-        group_topology, sent_topology = self._group.topology, self._command.topology
-        if sent_topology is None:
+        group_topology, sent_epoch_and_subtopologies = self._group.topology, self._command.topology
+        if sent_epoch_and_subtopologies is None:
             assert group_topology is not None, "a group has a topology from its first member on"
             return group_topology
-        epoch, subtopologies = sent_topology
+        epoch, subtopologies = sent_epoch_and_subtopologies
         new_topology = build_topology(epoch, subtopologies)
         if isinstance(new_topology, Rejection):
             return new_topology
@@ -508,18 +514,18 @@ class _Heartbeat:
 
     def _configure_topology(self, topology: Topology) -> tuple[ConfiguredTopology, int] | Rejection:
         """The topology configured for the image's topics, and the metadata hash."""
-        group, memory = self._group, self._memory
+        group, unrecorded_state = self._group, self._memory
         metadata_hash = group.metadata_hash
         is_due = group.topology is None
         if (
             is_due
-            or memory.configured_topology is None
-            or memory.refreshed_version != self._image.offset
+            or unrecorded_state.configured_topology is None
+            or unrecorded_state.refreshed_version != self._image.offset
         ):
             metadata_hash = topics_hash(topology.required_topics(), self._image)
             is_due = is_due or metadata_hash != group.metadata_hash
-        if not is_due and memory.configured_topology is not None:
-            return memory.configured_topology, metadata_hash
+        if not is_due and unrecorded_state.configured_topology is not None:
+            return unrecorded_state.configured_topology, metadata_hash
         configured_topology = configure(topology, self._image)
         if isinstance(configured_topology, Rejection):
             return configured_topology
@@ -659,14 +665,14 @@ class _Heartbeat:
     ) -> StreamsGroupMember | Rejection:
         if updated_member.is_reconciled_to(assigned_epoch):
             return updated_member
-        goal = TaskTarget(
+        task_target = TaskTarget(
             assignment_epoch=assigned_epoch,
             tasks=tasks,
             owned_tasks=self._command.owned_tasks,
             holders=holders_of(self._group.members.values()),
             changes_in_place=self._protocol.release_rules.streams_tasks_change_in_place,
         )
-        return reconcile(updated_member, goal)
+        return reconcile(updated_member, task_target)
 
     # Answer
 
@@ -760,15 +766,19 @@ class _Heartbeat:
     def _endpoint_partitions(
         self, member: StreamsGroupMember, configured_topology: ConfiguredTopology
     ) -> EndpointPartitions | Rejection:
-        assigned = member.assigned
-        active = self._source_partitions(assigned.active, configured_topology)
-        if isinstance(active, Rejection):
-            return active
-        standby = self._source_partitions(assigned.standby | assigned.warmup, configured_topology)
-        if isinstance(standby, Rejection):
-            return standby
+        assigned_tasks = member.assigned
+        active_partitions = self._source_partitions(assigned_tasks.active, configured_topology)
+        if isinstance(active_partitions, Rejection):
+            return active_partitions
+        standby_partitions = self._source_partitions(
+            assigned_tasks.standby | assigned_tasks.warmup, configured_topology
+        )
+        if isinstance(standby_partitions, Rejection):
+            return standby_partitions
         assert member.endpoint is not None
-        return EndpointPartitions(endpoint=member.endpoint, active=active, standby=standby)
+        return EndpointPartitions(
+            endpoint=member.endpoint, active=active_partitions, standby=standby_partitions
+        )
 
     def _source_partitions(
         self, tasks: Iterable[Task], configured_topology: ConfiguredTopology

@@ -356,13 +356,13 @@ def _copartition_counts(
     """Counts of a group's repartition topics: those of its other topics, which must agree; else
     those that the application says, which must agree too; else the largest.
     """
-    all_repartition = [
+    all_repartition_topics = [
         topic
         for subtopology in topology.subtopologies.values()
         for topic in subtopology.repartition_source_topics
     ]
-    fixed_topics = {topic.name for topic in all_repartition if topic.partitions}
-    flexible_topics = {topic.name for topic in all_repartition if not topic.partitions}
+    fixed_topics = {topic.name for topic in all_repartition_topics if topic.partitions}
+    flexible_topics = {topic.name for topic in all_repartition_topics if not topic.partitions}
     counts_in_group = {
         topic_name: counts.count_of(topic_name)
         for topic_name in topic_names
@@ -402,13 +402,13 @@ def _common_count(partition_counts: Collection[int], count_by_topic: Mapping[str
     """
     if len(set(partition_counts)) == 1:
         return next(iter(partition_counts))
-    listed = ", ".join(
+    listed_counts = ", ".join(
         f"{topic_name}={partition_count}"
         for topic_name, partition_count in sorted(count_by_topic.items())
     )
     raise _WrongTopicsError(
         _wrongly_partitioned(
-            f"Following topics do not have the same number of partitions: [{{{listed}}}]"
+            f"Following topics do not have the same number of partitions: [{{{listed_counts}}}]"
         )
     )
 

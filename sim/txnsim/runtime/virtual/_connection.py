@@ -84,21 +84,21 @@ class _Pipe(msgspec.Struct, eq=False):
     """One direction of a connection: delays data, and keeps its order."""
 
     loop: asyncio.AbstractEventLoop
-    chance: random.Random
+    random_source: random.Random
     latency_us: tuple[int, int]
     target: VirtualTransport
     _last_s: float = 0.0
-    _in_flight: deque[bytes | _Signal] = msgspec.field(default_factory=deque)
+    _items_in_flight: deque[bytes | _Signal] = msgspec.field(default_factory=deque)
 
     def send(self, item: bytes | _Signal) -> None:
-        latency_s = self.chance.randint(*self.latency_us) / 1e6
+        latency_s = self.random_source.randint(*self.latency_us) / 1e6
         self._last_s = max(self._last_s, self.loop.time() + latency_s)
-        self._in_flight.append(item)
+        self._items_in_flight.append(item)
         # Each timer takes the oldest item: equal deadlines fire in no promised order.
         self.loop.call_at(self._last_s, self._arrive, context=self.target.context)
 
     def _arrive(self) -> None:
-        self.target.arrive(self._in_flight.popleft())
+        self.target.arrive(self._items_in_flight.popleft())
 
 
 class VirtualTransport(asyncio.Transport):
@@ -246,10 +246,10 @@ class VirtualTransport(asyncio.Transport):
             elif isinstance(protocol, asyncio.Protocol):
                 protocol.data_received(item)
             return
-        keep_open = None
+        keeps_open = None
         if isinstance(protocol, asyncio.Protocol | asyncio.BufferedProtocol):
-            keep_open = protocol.eof_received()
-        if not keep_open:
+            keeps_open = protocol.eof_received()
+        if not keeps_open:
             self.close()
 
     def pause_reading(self) -> None:
@@ -317,11 +317,9 @@ class VirtualTransport(asyncio.Transport):
     # Protocol
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Replace the protocol."""
         self._protocol = protocol
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """The current protocol."""
         return self._protocol
 
 

@@ -73,7 +73,7 @@ NO_THREAD: Final = 0
 Function = Callable[..., Any]
 
 
-class Owner:
+class RunThread:
     """The thread in which the patches answer from the run; one object for all patches of the
     process.
     """
@@ -89,13 +89,13 @@ class ThreadPatch:
 
     __slots__ = ("_owner", "answer", "function", "virtual")
 
-    def __init__(self, function: Function, owner: Owner) -> None:
+    def __init__(self, function: Function, run_thread: RunThread) -> None:
         """Patch ``function``; while ``owner`` has no thread, every thread gets the function
         itself.
         """
         self.function = function
         self.virtual: Function = function
-        self._owner = owner
+        self._owner = run_thread
         self.answer: Final[Function] = self._answer
         """The patched function. A bound method: a class that has it as an attribute does not bind
         it again.
@@ -136,8 +136,8 @@ class ModuleWalk:
         """
         known_modules = self._known_bindings
         bindings_found: list[Binding] = []
-        modules: dict[str, object] = dict(sys.modules)  # a program may put anything there
-        for module_name, module in modules.items():
+        module_by_name: dict[str, object] = dict(sys.modules)  # a program may put anything there
+        for module_name, module in module_by_name.items():
             known_module = known_modules.get(module_name)
             if known_module is not None and known_module[0] is module:
                 bindings_found += known_module[1]
@@ -150,7 +150,7 @@ class ModuleWalk:
             bindings_found += bindings
             if module_name != "__main__" and not _is_under_way(module):
                 known_modules[module_name] = module, bindings
-        for module_name in known_modules.keys() - modules.keys():
+        for module_name in known_modules.keys() - module_by_name.keys():
             del known_modules[module_name]
         return tuple(bindings_found)
 
@@ -173,31 +173,33 @@ def bindings_in(module: types.ModuleType, patches: Patches) -> Iterator[Binding]
             yield from _bindings_of_class(bound_object, patches, seen_ids)
 
 
-def _bindings_of_class(owner: type, patches: Patches, seen_ids: set[int]) -> Iterator[Binding]:
-    if id(owner) in seen_ids:
+def _bindings_of_class(
+    owner_class: type, patches: Patches, seen_ids: set[int]
+) -> Iterator[Binding]:
+    if id(owner_class) in seen_ids:
         return
-    seen_ids.add(id(owner))
-    for attribute_name, bound_object in list(vars(owner).items()):
+    seen_ids.add(id(owner_class))
+    for attribute_name, bound_object in list(vars(owner_class).items()):
         if (patch := patches.get(id(bound_object))) is not None:
-            yield Binding(partial(setattr, owner, attribute_name), bound_object, patch.answer)
+            yield Binding(partial(setattr, owner_class, attribute_name), bound_object, patch.answer)
             continue
-        inner = bound_object
-        if isinstance(inner, staticmethod | classmethod):
-            inner = inner.__func__
-            if (patch := patches.get(id(inner))) is not None:
+        unwrapped_object = bound_object
+        if isinstance(unwrapped_object, staticmethod | classmethod):
+            unwrapped_object = unwrapped_object.__func__
+            if (patch := patches.get(id(unwrapped_object))) is not None:
                 yield Binding(
-                    partial(setattr, owner, attribute_name),
+                    partial(setattr, owner_class, attribute_name),
                     bound_object,
                     type(bound_object)(patch.answer),
                 )
                 continue
-        if isinstance(inner, types.FunctionType):
-            yield from _bindings_of_function(inner, patches, seen_ids)
+        if isinstance(unwrapped_object, types.FunctionType):
+            yield from _bindings_of_function(unwrapped_object, patches, seen_ids)
         elif (
-            isinstance(inner, type)
-            and inner.__qualname__ == f"{owner.__qualname__}.{attribute_name}"
+            isinstance(unwrapped_object, type)
+            and unwrapped_object.__qualname__ == f"{owner_class.__qualname__}.{attribute_name}"
         ):
-            yield from _bindings_of_class(inner, patches, seen_ids)
+            yield from _bindings_of_class(unwrapped_object, patches, seen_ids)
 
 
 def _bindings_of_function(
@@ -244,7 +246,7 @@ def _is_under_way(module: types.ModuleType) -> bool:
 # Answers of a virtual run
 
 _active: Final = threading.Lock()
-_owner: Final = Owner()
+_owner: Final = RunThread()
 
 
 class _Source(msgspec.Struct, frozen=True):
@@ -268,9 +270,9 @@ def _sources() -> tuple[_Source, ...]:
         for function_name in function_names
         if hasattr(module, function_name)
     ]
-    by_function = {id(source.patch.function): source.patch for source in sources}
+    patch_by_function = {id(source.patch.function): source.patch for source in sources}
     # What random.SystemRandom, and with it secrets, draws from.
-    sources.append(_Source(random, "_urandom", by_function[id(os.urandom)]))
+    sources.append(_Source(random, "_urandom", patch_by_function[id(os.urandom)]))
     return tuple(sources)
 
 
@@ -280,8 +282,8 @@ _walk: Final = ModuleWalk({id(source.patch.function): source.patch for source in
 
 @contextmanager
 def ambient_virtual(
-    *, monotonic_ns: Nanoseconds, wall_ns: Nanoseconds, seed: int
-) -> Iterator[Libraries]:
+    *, read_monotonic_ns: Nanoseconds, read_wall_ns: Nanoseconds, seed: int
+) -> Iterator[LibraryPatches]:
     """Let time and random numbers of the process follow a virtual run in this thread.
 
     Yields:
@@ -297,7 +299,9 @@ def ambient_virtual(
             "multiprocessing)"
         )
     try:
-        virtual_functions = _virtual_functions(monotonic_ns, wall_ns, _VirtualRandom(seed))
+        virtual_functions = _virtual_functions(
+            read_monotonic_ns, read_wall_ns, _VirtualRandom(seed)
+        )
         with ExitStack() as stack:
             for source in _SOURCES:
                 stack.callback(setattr, source.patch, "virtual", source.patch.function)
@@ -309,9 +313,9 @@ def ambient_virtual(
             for binding in _walk.bindings():
                 stack.callback(binding.put, binding.real)
                 binding.put(binding.patched)
-            _lend_datetime(stack, wall_ns)
+            _lend_datetime(stack, read_wall_ns)
             _lend_seeds(stack, virtual_functions["seeds"])
-            libraries = Libraries(stack, is_ours=_is_run_thread)
+            libraries = LibraryPatches(stack, is_ours=_is_run_thread)
             libraries.lend()
             stack.callback(setattr, _owner, "thread", NO_THREAD)
             _owner.thread = threading.get_ident()
@@ -336,29 +340,31 @@ class _VirtualRandom:
 
 
 def _virtual_functions(
-    monotonic_ns: Nanoseconds, wall_ns: Nanoseconds, chance: _VirtualRandom
+    read_monotonic_ns: Nanoseconds, read_wall_ns: Nanoseconds, random_source: _VirtualRandom
 ) -> dict[str, Function]:
-    virtual_functions = {name: getattr(chance.random, name) for name in _RANDOM_FUNCTIONS}
-    virtual_functions |= _virtual_clocks(monotonic_ns, wall_ns)
+    virtual_functions = {name: getattr(random_source.random, name) for name in _RANDOM_FUNCTIONS}
+    virtual_functions |= _virtual_clocks(read_monotonic_ns, read_wall_ns)
     real_uuid1 = uuid.uuid1
 
     def uuid1(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
         # Given both it asks time.time_ns, and no library of the system.
         return real_uuid1(
-            chance.entropy.getrandbits(_NODE_BITS) if node is None else node,
-            chance.entropy.getrandbits(_CLOCK_BITS) if clock_seq is None else clock_seq,
+            random_source.entropy.getrandbits(_NODE_BITS) if node is None else node,
+            random_source.entropy.getrandbits(_CLOCK_BITS) if clock_seq is None else clock_seq,
         )
 
     return virtual_functions | {
-        "urandom": chance.entropy.randbytes,
-        "_urandom": chance.entropy.randbytes,
-        "getrandom": lambda size, flags=0: chance.entropy.randbytes(size),  # noqa: ARG005 - os.getrandom's arguments
+        "urandom": random_source.entropy.randbytes,
+        "_urandom": random_source.entropy.randbytes,
+        "getrandom": lambda size, flags=0: random_source.entropy.randbytes(size),  # noqa: ARG005 - os.getrandom's arguments
         "uuid1": uuid1,
-        "seeds": lambda: chance.seeds.getrandbits(128),
+        "seeds": lambda: random_source.seeds.getrandbits(128),
     }
 
 
-def _virtual_clocks(monotonic_ns: Nanoseconds, wall_ns: Nanoseconds) -> dict[str, Function]:
+def _virtual_clocks(
+    read_monotonic_ns: Nanoseconds, read_wall_ns: Nanoseconds
+) -> dict[str, Function]:
     real_functions = {
         function_name: getattr(time, function_name)
         for function_name in _CLOCK_FUNCTIONS
@@ -377,9 +383,9 @@ def _virtual_clocks(monotonic_ns: Nanoseconds, wall_ns: Nanoseconds) -> dict[str
 
     def clock_gettime_ns(clock: int) -> int:
         if clock in wall_clock_ids:
-            return wall_ns()
+            return read_wall_ns()
         time_ns: int = (
-            monotonic_ns()
+            read_monotonic_ns()
             if clock in steady_clock_ids
             else real_functions["clock_gettime_ns"](clock)
         )
@@ -387,23 +393,23 @@ def _virtual_clocks(monotonic_ns: Nanoseconds, wall_ns: Nanoseconds) -> dict[str
 
     def broken_down(name: str) -> Function:
         return lambda seconds=None: real_functions[name](
-            wall_ns() / 1e9 if seconds is None else seconds
+            read_wall_ns() / 1e9 if seconds is None else seconds
         )
 
     def strftime(*arguments: Any) -> str:
         has_time = len(arguments) == _STRFTIME_ARGUMENTS
-        formatted: str = real_functions["strftime"](
-            *arguments, *(() if has_time else (real_functions["localtime"](wall_ns() / 1e9),))
+        formatted_time: str = real_functions["strftime"](
+            *arguments, *(() if has_time else (real_functions["localtime"](read_wall_ns() / 1e9),))
         )
-        return formatted
+        return formatted_time
 
     return {
-        "monotonic": lambda: monotonic_ns() / 1e9,
-        "monotonic_ns": monotonic_ns,
-        "perf_counter": lambda: monotonic_ns() / 1e9,
-        "perf_counter_ns": monotonic_ns,
-        "time": lambda: wall_ns() / 1e9,
-        "time_ns": wall_ns,
+        "monotonic": lambda: read_monotonic_ns() / 1e9,
+        "monotonic_ns": read_monotonic_ns,
+        "perf_counter": lambda: read_monotonic_ns() / 1e9,
+        "perf_counter_ns": read_monotonic_ns,
+        "time": lambda: read_wall_ns() / 1e9,
+        "time_ns": read_wall_ns,
         "clock_gettime": lambda clock: clock_gettime_ns(clock) / 1e9,
         "clock_gettime_ns": clock_gettime_ns,
         "ctime": broken_down("ctime"),
@@ -418,7 +424,7 @@ def _no_sleep(_seconds: float) -> NoReturn:
     raise NotSimulatedError("time.sleep would stop a virtual run; await asyncio.sleep")
 
 
-def _lend_datetime(stack: ExitStack, wall_ns: Nanoseconds) -> None:
+def _lend_datetime(stack: ExitStack, read_wall_ns: Nanoseconds) -> None:
     """Patch ``now`` and ``utcnow``; ``today`` asks ``time.time`` itself."""
     real_now = native_attribute(datetime.datetime, "now")
     real_utcnow = native_attribute(datetime.datetime, "utcnow")
@@ -427,7 +433,7 @@ def _lend_datetime(stack: ExitStack, wall_ns: Nanoseconds) -> None:
         if not _is_run_thread():
             real_time: datetime.datetime = real_now.__get__(None, cls)(tz)
             return real_time
-        now_us = wall_ns() // 1_000
+        now_us = read_wall_ns() // 1_000
         return cls.fromtimestamp(now_us // 1_000_000, tz).replace(microsecond=now_us % 1_000_000)
 
     def utcnow(cls: type[datetime.datetime]) -> datetime.datetime:
@@ -469,7 +475,7 @@ _NUMBER_ATTRIBUTE: Final = "_PRODUCER_CLIENT_ID_SEQUENCE"
 _BROKER_CLASS: Final = ("aiokafka.structs", "BrokerMetadata")
 
 
-class Libraries:
+class LibraryPatches:
     """The patches of client libraries in one run, so that they follow its time.
 
     aiokafka stamps records in a C extension that asks the system for the time. It numbers its
@@ -545,12 +551,12 @@ class Libraries:
 _PYTHON_API: Final = getattr(ctypes, "pythonapi", None)
 
 
-def native_attribute(owner: type, name: str) -> Any:
-    """Unbound value in the namespace of ``owner``; None if the name is missing."""
-    return vars(owner).get(name)
+def native_attribute(owner_class: type, name: str) -> Any:
+    """Unbound value in the namespace of ``owner_class``; None if the name is missing."""
+    return vars(owner_class).get(name)
 
 
-def put_native_attribute(owner: type, name: str, replacement: object) -> bool:
+def put_native_attribute(owner_class: type, name: str, replacement: object) -> bool:
     """Replace an attribute of a compiled class.
 
     ``datetime.datetime`` and the classes of C extensions refuse ``setattr``, and a class in their
@@ -563,12 +569,12 @@ def put_native_attribute(owner: type, name: str, replacement: object) -> bool:
     """
     namespaces = [
         members
-        for members in gc.get_referents(vars(owner))
+        for members in gc.get_referents(vars(owner_class))
         if isinstance(members, dict) and name in members
     ]
     if _PYTHON_API is None or len(namespaces) != 1:
         return False
     namespaces[0][name] = replacement
     # Lookups of attributes are cached per class.
-    _PYTHON_API.PyType_Modified(ctypes.py_object(owner))
+    _PYTHON_API.PyType_Modified(ctypes.py_object(owner_class))
     return True

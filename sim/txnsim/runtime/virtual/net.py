@@ -56,7 +56,7 @@ class VirtualNet:
         self._latency_us = latency_us
         self._servers: dict[Address, VirtualServer] = {}
         self._connections: dict[int, VirtualConnection] = {}
-        self._opened = 0
+        self._opened_count = 0
         self._port_next = PORT_FIRST
 
     @property
@@ -89,8 +89,8 @@ class VirtualNet:
         Raises:
             ConnectionRefusedError: There is no listener when the request arrives.
         """
-        self._opened += 1
-        connection_number = self._opened
+        self._opened_count += 1
+        connection_number = self._opened_count
         latency_rng = self._rng.stream(f"net.connection.{connection_number}")
         host = _ALIASES.get(host, host)
         await self._pass_time(latency_rng)

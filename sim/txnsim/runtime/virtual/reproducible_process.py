@@ -31,12 +31,12 @@ def limits_of_process() -> tuple[str, ...]:
     """Reasons why a virtual run need not repeat in another process, if a library depends on hashes;
     none after ``arrange_process``.
     """
-    limits = []
+    limit_texts = []
     if sys.flags.hash_randomization:
-        limits.append(STRINGS)
+        limit_texts.append(STRINGS)
     if sys.version_info < _NONE_HASHES_BY_NUMBER and not _addresses_are_fixed():
-        limits.append(ADDRESSES)
-    return tuple(limits)
+        limit_texts.append(ADDRESSES)
+    return tuple(limit_texts)
 
 
 def arrange_process() -> tuple[str, ...]:
@@ -50,9 +50,9 @@ def arrange_process() -> tuple[str, ...]:
             containers do; macOS has no such call), and with ``python -E`` and ``-I``, which read no
             variables.
     """
-    limits = limits_of_process()
-    if not limits or ARRANGED in os.environ:
-        return limits
+    limit_texts = limits_of_process()
+    if not limit_texts or ARRANGED in os.environ:
+        return limit_texts
     _fix_addresses()
     sys.stdout.flush()
     sys.stderr.flush()

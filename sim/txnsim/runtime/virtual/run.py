@@ -60,29 +60,29 @@ class VirtualEnvironment(Environment):
         latency_us: tuple[int, int],
         peer_latency_us: tuple[int, int] | None,
         trace_level: TraceLevel,
-        wall_ns: Callable[[], int],
+        read_wall_ns: Callable[[], int],
     ) -> None:
         clock = LoopClock(
             loop,
-            wall_ns=wall_ns,
-            monotonic_ns=loop.time_ns,
+            read_wall_ns=read_wall_ns,
+            read_monotonic_ns=loop.time_ns,
             monotonic_start_ms=loop.time_ns() // 1_000_000,
         )
         rng = RandomStreams(seed)
         tracer = Tracer(
             clock.monotonic_us,
             level=trace_level,
-            run=RunInfo(seed=seed, clock="virtual"),
+            run_info=RunInfo(seed=seed, clock="virtual"),
             is_strict=True,
         )
         clock.context_of = tracer.timer_context
-        tasks = LoopTasks(loop, tracer=tracer, stopwatch_ns=clock.stopwatch_ns)
+        tasks = LoopTasks(loop, tracer=tracer, read_stopwatch_ns=clock.stopwatch_ns)
         network = LoopNetwork(
             loop,
             clock=clock,
             tasks=tasks,
             tracer=tracer,
-            latency_ms=None if peer_latency_us is None else _peer_latency(rng, peer_latency_us),
+            latency_ms_of=None if peer_latency_us is None else _peer_latency(rng, peer_latency_us),
         )
         super().__init__(
             clock=clock,
@@ -129,14 +129,16 @@ def run_virtual(
         BaseExceptionGroup: ``main`` came to its end, but background tasks or callbacks failed.
     """
     loop = VirtualLoop(idle_turns_max=idle_turns_max)
-    wall_ns = _wall_ns(loop, start_ms)
+    read_wall_ns = _wall_ns(loop, start_ms)
     failures: list[BaseException] = []
     loop.set_exception_handler(_failure_collector(failures))
     try:
         with (
             closing(loop),
             ambient_virtual(
-                monotonic_ns=loop.time_ns, wall_ns=wall_ns, seed=derive(seed, "ambient")
+                read_monotonic_ns=loop.time_ns,
+                read_wall_ns=read_wall_ns,
+                seed=derive(seed, "ambient"),
             ) as libraries,
             asyncio.Runner(loop_factory=lambda: loop) as runner,
         ):
@@ -147,7 +149,7 @@ def run_virtual(
                 latency_us=latency_us,
                 peer_latency_us=peer_latency_us,
                 trace_level=trace_level,
-                wall_ns=wall_ns,
+                read_wall_ns=read_wall_ns,
             )
             result = runner.run(_run_to_end(main, environment))
         if failures:
@@ -419,8 +421,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Do nothing: there is no pipe."""
 
 
-def _do_nothing() -> None:
-    """Do nothing."""
+def _do_nothing() -> None: ...
 
 
 def _let_time_pass() -> bool:

@@ -179,9 +179,9 @@ class DecisionBook:
                 ),
             )
             self._wrong_data = {
-                place: contradiction
-                for place, contradiction in self._wrong_data.items()
-                if place[:2] != (key[0], log.topic_partition)
+                log_place: contradiction
+                for log_place, contradiction in self._wrong_data.items()
+                if log_place[:2] != (key[0], log.topic_partition)
                 or contradiction.offset < log.log_end_offset
             }
         is_coordinator_log = log.topic_partition.topic == TRANSACTION_STATE_TOPIC
@@ -209,14 +209,14 @@ class DecisionBook:
 
     def _compare(self) -> None:
         """Compare new markers with the decisions."""
-        decisions = {
+        id_and_decisions_by_producer = {
             producer_id: (log.transactional_ids[producer_id], producer_decisions)
             for log in self._coordinator_logs
             for producer_id, producer_decisions in log.decisions.items()
         }
         for (topic_id, _), log in self._logs.items():
-            for producer_id in log.changed_producers & decisions.keys():
-                transactional_id, producer_decisions = decisions[producer_id]
+            for producer_id in log.changed_producers & id_and_decisions_by_producer.keys():
+                transactional_id, producer_decisions = id_and_decisions_by_producer[producer_id]
                 for contradiction in contradictions(
                     log.topic_partition,
                     producer_id,
@@ -235,9 +235,9 @@ class DecisionBook:
 
 
 def _place_of(
-    place: tuple[uuid.UUID, TopicPartition, int],
+    log_place: tuple[uuid.UUID, TopicPartition, int],
 ) -> tuple[TopicPartition, int]:
-    return place[1:]
+    return log_place[1:]
 
 
 def _read_decisions(read_log: _ReadLog, batch: bytes, header: BatchHeader) -> None:

@@ -69,27 +69,27 @@ class ClusterFactsReader:
                 if topic_name not in INTERNAL_TOPICS or self._has_open(topic_partition):
                     partitions.append(topic_partition)
             await rest_where_due(pace, len(topic.partitions))
-        entries: list[_Entry] = []
+        owned_txns: list[_Entry] = []
         for broker in tuple(cluster.brokers.values()):
             for owned_partition in broker.coordinator.owned_partitions():
                 open_producers = self._open_producers(partitions) if owned_partition.entries else ()
-                entries += [
+                owned_txns += [
                     (owned_partition, transactional_id)
                     for transactional_id, txn in tuple(owned_partition.entries.items())
                     if txn.state in _UNFINISHED_STATES or txn.producer_id in open_producers
                 ]
                 await rest_where_due(pace, 1 + len(owned_partition.entries) // 10)
-        return self._facts_now(partitions, entries)
+        return self._facts_now(partitions, owned_txns)
 
     # In one step
 
     def _facts_now(
-        self, partitions: Iterable[TopicPartition], entries: Iterable[_Entry]
+        self, partitions: Iterable[TopicPartition], owned_txns: Iterable[_Entry]
     ) -> ClusterFacts:
         cluster = self._cluster
         transactions = [
             (owned_partition, txn)
-            for owned_partition, transactional_id in entries
+            for owned_partition, transactional_id in owned_txns
             if (txn := owned_partition.entries.get(transactional_id)) is not None
         ]
         share_groups = self._share_groups()
@@ -216,17 +216,19 @@ class ClusterFactsReader:
         """Share groups with read_committed on each partition, as its leader has them."""
         groups_by_partition: dict[TopicPartition, list[ShareGroupFacts]] = {}
         for broker in self._cluster.brokers.values():
-            if broker.shares_made is None:
+            if broker.made_share_fetching is None:
                 continue
-            shares = broker.shares_made.shares
+            shares = broker.made_share_fetching.shares
             for led_share in shares:
-                group_id = led_share.core.key.group_id
+                group_id = led_share.share_partition.key.group_id
                 if (
-                    led_share.core.phase is Phase.ACTIVE
+                    led_share.share_partition.phase is Phase.ACTIVE
                     and shares.isolation_of(group_id) == IsolationLevel.READ_COMMITTED
                 ):
                     groups_by_partition.setdefault(led_share.topic_partition, []).append(
-                        ShareGroupFacts(group_id=group_id, start_offset=led_share.core.start_offset)
+                        ShareGroupFacts(
+                            group_id=group_id, start_offset=led_share.share_partition.start_offset
+                        )
                     )
         return {
             topic_partition: tuple(sorted(groups, key=lambda group: group.group_id))
@@ -246,12 +248,12 @@ class ClusterFactsReader:
         ]
         if not prepared_txns:
             return
-        unanswered = [
+        unanswered_requests = [
             request
             for request in cluster.environment.network.unanswered_requests()
             if request.api_key == _WRITE_TXN_MARKERS_KEY
         ]
-        holds = tuple(self._holds())
+        held_crossings = tuple(self._held_crossings())
         sendings: dict[
             BrokerId, Mapping[TransactionalId, Mapping[TopicPartition, SendingAndTarget]]
         ] = {}
@@ -264,17 +266,19 @@ class ClusterFactsReader:
                 sending, target_broker = queued_markers.get(
                     topic_partition, (MarkerSending.ABANDONED, None)
                 )
-                held_by, sent_again_ms = None, None
+                holding_rule, sent_again_ms = None, None
                 if sending in (MarkerSending.UNDER_WAY, MarkerSending.RETRIED):
-                    held_by = _holding_rule(
-                        holds,
+                    holding_rule = _holding_rule(
+                        held_crossings,
                         txn.producer_id,
                         topic_partition,
                         source=broker_id,
                         target=target_broker,
                     )
-                    sent_again_ms = self._next_attempt_ms(unanswered, broker_id, target_broker)
-                if held_by is not None:
+                    sent_again_ms = self._next_attempt_ms(
+                        unanswered_requests, broker_id, target_broker
+                    )
+                if holding_rule is not None:
                     sending = MarkerSending.HELD
                 elif sent_again_ms is not None:
                     sending = MarkerSending.RETRIED
@@ -283,27 +287,27 @@ class ClusterFactsReader:
                     partition=topic_partition,
                     is_commit=txn.state is TransactionState.PREPARE_COMMIT,
                     sending=sending,
-                    held_by=held_by,
-                    sent_again_ms=None if held_by is not None else sent_again_ms,
+                    held_by=holding_rule,
+                    sent_again_ms=None if holding_rule is not None else sent_again_ms,
                 )
 
-    def _holds(self) -> Iterator[tuple[str, Crossing]]:
+    def _held_crossings(self) -> Iterator[tuple[str, Crossing]]:
         """Rule and crossing of each marker that a rule holds without a limit."""
-        for armed in self._cluster.injector.rules():
-            action = armed.rule.action
+        for armed_rule in self._cluster.injector.rules():
+            action = armed_rule.rule.action
             if isinstance(action, Hold | Reorder) or (
                 isinstance(action, Stall) and action.stall_ms is None
             ):
-                for held_crossing in armed.held_crossings.values():
+                for held_crossing in armed_rule.held_crossings.values():
                     crossing = held_crossing.crossing
                     if crossing.api_key == _WRITE_TXN_MARKERS_KEY or crossing.kind == MARKER:
-                        yield armed.rule.id, crossing
+                        yield armed_rule.rule.id, crossing
 
     def _next_attempt_ms(
-        self, unanswered: Iterable[Unanswered], source: BrokerId, target: BrokerId | None
+        self, unanswered_requests: Iterable[Unanswered], source: BrokerId, target: BrokerId | None
     ) -> int | None:
         """When a lost request is given up and its markers are sent again; None if none is lost."""
-        for request in unanswered:
+        for request in unanswered_requests:
             if (request.source, request.target) == (source, target) and (
                 request.is_lost or request.is_cut
             ):
@@ -353,7 +357,7 @@ def _transaction_facts(owned_partition: OwnedPartition, txn: TxnMetadata) -> Tra
 
 
 def _holding_rule(
-    holds: Iterable[tuple[str, Crossing]],
+    held_crossings: Iterable[tuple[str, Crossing]],
     producer_id: int,
     topic_partition: TopicPartition,
     *,
@@ -363,7 +367,7 @@ def _holding_rule(
     """The rule that holds a marker, or the request before it to the same broker: one request at a
     time is under way to each. None if no rule does.
     """
-    for rule_id, crossing in holds:
+    for rule_id, crossing in held_crossings:
         link = f"broker/{source}", f"broker/{target}"
         if (
             crossing.api_key == _WRITE_TXN_MARKERS_KEY

@@ -23,7 +23,7 @@ from txnsim.types import BrokerId
 from txnsim.wire.apis import api_name
 
 if TYPE_CHECKING:
-    from txnsim.broker.share_fetch import ShareFetching
+    from txnsim.broker.share_fetch import ShareFetchPath
     from txnsim.coordinators.group.service import GroupCoordinator
 
 _ERRORS: Final = {int(error): error.name.upper() for error in ErrorCode}
@@ -34,12 +34,12 @@ class IdCounts:
     """Counts of a coordinator's transactional ids: there may be a hundred thousand."""
 
     def __init__(self) -> None:
-        self._states: Counter[int] = Counter()
+        self._count_by_state: Counter[int] = Counter()
         self._oldest_ms: int | None = None
 
     def add(self, txns: Collection[TxnMetadata]) -> None:
         # By identity: counting calls none of our functions.
-        self._states.update(map(id, map(attrgetter("state"), txns)))
+        self._count_by_state.update(map(id, map(attrgetter("state"), txns)))
         start_times_ms = [
             txn.start_timestamp_ms for txn in txns if txn.state is TransactionState.ONGOING
         ]
@@ -49,7 +49,9 @@ class IdCounts:
 
     def by_state(self) -> list[tuple[str, int]]:
         """Number of transactions by the name of their state on the wire; zeros are omitted."""
-        counts_by_name = ((state.wire_name, self._states[id(state)]) for state in TransactionState)
+        counts_by_name = (
+            (state.wire_name, self._count_by_state[id(state)]) for state in TransactionState
+        )
         return sorted((state_name, count) for state_name, count in counts_by_name if count)
 
     def longest_open_ms(self, now_ms: int) -> int:
@@ -164,10 +166,10 @@ def _broker_readings(broker: Broker, id_counts: IdCounts, now_ms: int) -> Iterat
             sum(len(log.producers.state.by_id) for log in broker.replicas.hosted.values()),
         ),
     )
-    if broker.shares_made is not None:
-        yield from _share_readings(labels, broker.shares_made)
-    if broker.group_host.made is not None:
-        yield from _streams_group_readings(labels, broker.group_host.made)
+    if broker.made_share_fetching is not None:
+        yield from _share_readings(labels, broker.made_share_fetching)
+    if broker.group_host.made_coordinator is not None:
+        yield from _streams_group_readings(labels, broker.group_host.made_coordinator)
     for topic_partition, log in tuple(broker.replicas.led.items()):
         partition_labels = (topic_partition.topic, str(topic_partition.partition))
         lag = log.high_watermark - log.last_stable_offset
@@ -180,7 +182,7 @@ def _broker_readings(broker: Broker, id_counts: IdCounts, now_ms: int) -> Iterat
             )
 
 
-def _share_readings(labels: tuple[str, ...], share_fetching: ShareFetching) -> Iterator[Reading]:
+def _share_readings(labels: tuple[str, ...], share_fetching: ShareFetchPath) -> Iterator[Reading]:
     """Metrics of share groups. A share partition without records in flight has none."""
     meter = share_fetching.shares.meter
     yield from _readings_of(
@@ -211,13 +213,13 @@ def _share_readings(labels: tuple[str, ...], share_fetching: ShareFetching) -> I
     for led_share in share_fetching.shares:
         partition_labels = (
             *labels,
-            led_share.core.key.group_id,
+            led_share.share_partition.key.group_id,
             led_share.topic_partition.topic,
             str(led_share.topic_partition.partition),
         )
         for metric, value in (
-            (table.SHARE_IN_FLIGHT, led_share.core.in_flight_count),
-            (table.SHARE_IN_FLIGHT_BATCHES, led_share.core.in_flight_batch_count),
+            (table.SHARE_IN_FLIGHT, led_share.share_partition.in_flight_count),
+            (table.SHARE_IN_FLIGHT_BATCHES, led_share.share_partition.in_flight_batch_count),
             (table.SHARE_LOCK_TIMEOUTS, led_share.lock_timeout_count),
         ):
             if value:
@@ -229,15 +231,15 @@ def _streams_group_readings(
 ) -> Iterator[Reading]:
     from txnsim.group.state import GroupType  # already imported if there are groups
 
-    states = Counter(
+    group_count_by_state = Counter(
         group.state_name
         for shard in coordinator.shards()
         for group in tuple(shard.groups.values())
         if group.type is GroupType.STREAMS
     )
-    for state, group_count in sorted(states.items()):
+    for state, group_count in sorted(group_count_by_state.items()):
         yield Reading(metric=table.STREAMS_GROUPS, labels=(*labels, state), value=group_count)
-    if states or coordinator.streams.rebalance_count:
+    if group_count_by_state or coordinator.streams.rebalance_count:
         rebalances = coordinator.streams.rebalance_count
         yield Reading(metric=table.STREAMS_REBALANCES, labels=labels, value=rebalances)
 
@@ -257,7 +259,10 @@ def _late_partition_count(broker: Broker, now_ms: int) -> int:
 
 def _under_min_isr_count(broker: Broker) -> int:
     # Partitions with one replica are left out: they are never below their minimum.
-    return sum(partition.is_under_min_isr for partition in broker.replicas.replicated.values())
+    return sum(
+        leader_partition.is_under_min_isr
+        for leader_partition in broker.replicas.replicated.values()
+    )
 
 
 def _leaderless_count(image: ClusterImage) -> int:

@@ -103,11 +103,11 @@ async def until_state(
         if coordinated_txn is not None and coordinated_txn[1].state.wire_name in states:
             return coordinated_txn
         if clock.monotonic_ms() >= deadline_ms:
-            raise TimeoutError(in_vain(cluster, transactional_id, states, timeout_ms))
+            raise TimeoutError(waited_in_vain_text(cluster, transactional_id, states, timeout_ms))
         await asyncio.sleep(POLL_MS / 1_000)
 
 
-def in_vain(
+def waited_in_vain_text(
     cluster: SimCluster, transactional_id: str, states: tuple[str, ...], waited_ms: int
 ) -> str:
     """Error message after ``waited_ms`` milliseconds of waiting for one of the states."""
@@ -122,29 +122,29 @@ def in_vain(
 def _held_reasons(
     cluster: SimCluster, transactional_id: str, txn: TxnMetadata | None
 ) -> Iterator[str]:
-    for armed in cluster.injector.rules():
-        for held_crossing in armed.held_crossings.values():
+    for armed_rule in cluster.injector.rules():
+        for held_crossing in armed_rule.held_crossings.values():
             crossing = held_crossing.crossing
             if _concerns(crossing.subject, transactional_id, txn):
                 yield (
-                    f"the fault rule {armed.rule.id!r} holds {api_name(crossing.api_key)} of "
+                    f"the fault rule {armed_rule.rule.id!r} holds {api_name(crossing.api_key)} of "
                     f"{crossing.source} at {crossing.point}: release it"
                 )
 
 
 def _unanswered_reasons(cluster: SimCluster, txn: TxnMetadata) -> Iterator[str]:
-    for unanswered in cluster.environment.network.unanswered_requests():
-        if not _concerns(unanswered.subject, txn.transactional_id, txn):
+    for request in cluster.environment.network.unanswered_requests():
+        if not _concerns(request.subject, txn.transactional_id, txn):
             continue
-        if unanswered.is_lost:
+        if request.is_lost:
             yield (
-                f"{_request_name(unanswered)} was lost by a fault. Broker {unanswered.source} "
-                f"waits for its answer for {unanswered.timeout_ms} ms (request.timeout.ms), of "
-                f"which {unanswered.left_ms} ms are left; advance the clock by "
-                f"{unanswered.left_ms + 1_000} ms to end that wait now"
+                f"{_request_name(request)} was lost by a fault. Broker {request.source} "
+                f"waits for its answer for {request.timeout_ms} ms (request.timeout.ms), of "
+                f"which {request.left_ms} ms are left; advance the clock by "
+                f"{request.left_ms + 1_000} ms to end that wait now"
             )
-        elif unanswered.is_cut:
-            yield f"{_request_name(unanswered)} waits for the link between them: it is cut, heal it"
+        elif request.is_cut:
+            yield f"{_request_name(request)} waits for the link between them: it is cut, heal it"
 
 
 def _request_name(request: Unanswered) -> str:
@@ -176,7 +176,10 @@ def _state_reasons(cluster: SimCluster, txn: TxnMetadata) -> Iterator[str]:
 def _concerns(subject: Subject, transactional_id: str, txn: TxnMetadata | None) -> bool:
     producer_id = None if txn is None else txn.producer_id
     return any(
-        concerned.transactional_id == transactional_id
-        or (concerned.producer_id is not None and concerned.producer_id == producer_id)
-        for concerned in (subject, *subject.other_subjects)
+        concerned_subject.transactional_id == transactional_id
+        or (
+            concerned_subject.producer_id is not None
+            and concerned_subject.producer_id == producer_id
+        )
+        for concerned_subject in (subject, *subject.other_subjects)
     )

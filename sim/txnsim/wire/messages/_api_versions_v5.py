@@ -17,7 +17,7 @@ ApiVersionsRequest: Final[Any] = message(
     "client_software_version string",
     "cluster_id string? = None",
     "node_id int32 = -1",
-    api={
+    class_attributes={
         "__version__": 5,
         "__api_key__": RequestV4.__api_key__,
         "__header_schema__": RequestV4.__header_schema__,

@@ -14,7 +14,7 @@ DeletableGroupResult: Final[Any] = message(
     "group_id string",
     "error_code error_code",
     "error_message string? = None",
-    api={
+    class_attributes={
         "__version__": 3,
         "__api_key__": ResponseV2.__api_key__,
         "__header_schema__": ResponseV2.__header_schema__,

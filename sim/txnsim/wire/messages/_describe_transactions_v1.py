@@ -28,6 +28,6 @@ TransactionState: Final[Any] = message(
     "producer_epoch int16",
     "topics []Topic",
     types={"Topic": TopicData},
-    api={"__version__": 1, "__api_key__": 65, "__header_schema__": ResponseHeader},
+    class_attributes={"__version__": 1, "__api_key__": 65, "__header_schema__": ResponseHeader},
 )
 DescribeTransactionsResponse: Final[Any] = remake_class(ResponseV0, TransactionState, version=1)

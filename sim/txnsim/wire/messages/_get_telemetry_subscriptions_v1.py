@@ -16,7 +16,7 @@ from txnsim.wire._declared_messages import message, remake_class
 GetTelemetrySubscriptionsRequest: Final[Any] = message(
     "GetTelemetrySubscriptionsRequest",
     "Asks for the metrics that the client has to push.",
-    api={
+    class_attributes={
         "__version__": 1,
         "__api_key__": RequestV0.__api_key__,
         "__header_schema__": RequestV0.__header_schema__,

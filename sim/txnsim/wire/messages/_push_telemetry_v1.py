@@ -16,7 +16,7 @@ PushTelemetryRequest: Final[Any] = message(
     "terminating bool",
     "compression_type int8",
     "metrics bytes",
-    api={
+    class_attributes={
         "__version__": 1,
         "__api_key__": RequestV0.__api_key__,
         "__header_schema__": RequestV0.__header_schema__,

@@ -40,7 +40,7 @@ StreamsGroupDescribeRequest: Final[Any] = message(
     "group_ids []string",
     "include_authorized_operations bool",
     "include_topology_description bool = False",
-    api={
+    class_attributes={
         "__version__": 1,
         "__api_key__": RequestV0.__api_key__,
         "__header_schema__": RequestV0.__header_schema__,
@@ -62,7 +62,7 @@ DescribedGroup: Final[Any] = message(
     "topology_description_status int8 = 0",
     "assignor_name string? = None",
     types={"Topology": Topology, "Member": Member, "Description": TopologyDescription},
-    api={
+    class_attributes={
         "__version__": 1,
         "__api_key__": ResponseV0.__api_key__,
         "__header_schema__": ResponseV0.__header_schema__,

@@ -51,7 +51,7 @@ StreamsGroupHeartbeatResponse: Final[Any] = message(
     "endpoint_information_epoch int32",
     "partitions_by_user_endpoint []Endpoints? = None",
     types={"Status": Status, "TaskIds": TaskIds, "Endpoints": EndpointToPartitions},
-    api={
+    class_attributes={
         "__version__": 1,
         "__api_key__": ResponseV0.__api_key__,
         "__header_schema__": ResponseV0.__header_schema__,

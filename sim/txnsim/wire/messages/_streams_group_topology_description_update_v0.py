@@ -22,7 +22,7 @@ TopologyDescriptionNode: Final[Any] = message(
     "sink_topic string? = None",
     "stores []string",
     "successors []string",
-    api=_REQUEST_VARIABLES,
+    class_attributes=_REQUEST_VARIABLES,
 )
 TopologyDescriptionSubtopology: Final[Any] = message(
     "TopologyDescriptionSubtopology",
@@ -30,7 +30,7 @@ TopologyDescriptionSubtopology: Final[Any] = message(
     "subtopology_id string",
     "nodes []Node",
     types={"Node": TopologyDescriptionNode},
-    api=_REQUEST_VARIABLES,
+    class_attributes=_REQUEST_VARIABLES,
 )
 TopologyDescriptionGlobalStore: Final[Any] = message(
     "TopologyDescriptionGlobalStore",
@@ -38,7 +38,7 @@ TopologyDescriptionGlobalStore: Final[Any] = message(
     "source Node",
     "processor Node",
     types={"Node": TopologyDescriptionNode},
-    api=_REQUEST_VARIABLES,
+    class_attributes=_REQUEST_VARIABLES,
 )
 TopologyDescription: Final[Any] = message(
     "TopologyDescription",
@@ -49,7 +49,7 @@ TopologyDescription: Final[Any] = message(
         "Subtopology": TopologyDescriptionSubtopology,
         "Store": TopologyDescriptionGlobalStore,
     },
-    api=_REQUEST_VARIABLES,
+    class_attributes=_REQUEST_VARIABLES,
 )
 StreamsGroupTopologyDescriptionUpdateRequest: Final[Any] = message(
     "StreamsGroupTopologyDescriptionUpdateRequest",
@@ -59,7 +59,7 @@ StreamsGroupTopologyDescriptionUpdateRequest: Final[Any] = message(
     "topology_epoch int32",
     "topology_description Description",
     types={"Description": TopologyDescription},
-    api=_REQUEST_VARIABLES,
+    class_attributes=_REQUEST_VARIABLES,
 )
 StreamsGroupTopologyDescriptionUpdateResponse: Final[Any] = message(
     "StreamsGroupTopologyDescriptionUpdateResponse",
@@ -67,5 +67,5 @@ StreamsGroupTopologyDescriptionUpdateResponse: Final[Any] = message(
     "throttle_time timedelta_i32",
     "error_code error_code",
     "error_message string? = None",
-    api={**_REQUEST_VARIABLES, "__header_schema__": ResponseHeader},
+    class_attributes={**_REQUEST_VARIABLES, "__header_schema__": ResponseHeader},
 )

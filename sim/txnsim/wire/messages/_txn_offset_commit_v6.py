@@ -25,7 +25,7 @@ TxnOffsetCommitRequestTopic: Final[Any] = message(
     "topic_id uuid",
     "partitions []Partition",
     types={"Partition": TxnOffsetCommitRequestPartition},
-    api=_REQUEST_VARIABLES,
+    class_attributes=_REQUEST_VARIABLES,
 )
 TxnOffsetCommitRequest: Final[Any] = message(
     "TxnOffsetCommitRequest",
@@ -39,7 +39,7 @@ TxnOffsetCommitRequest: Final[Any] = message(
     "group_instance_id string? = None",
     "topics []Topic",
     types={"Topic": TxnOffsetCommitRequestTopic},
-    api=_REQUEST_VARIABLES,
+    class_attributes=_REQUEST_VARIABLES,
 )
 TxnOffsetCommitResponsePartition: Final[Any] = remake_class(
     response.TxnOffsetCommitResponsePartition, version=6
@@ -50,7 +50,7 @@ TxnOffsetCommitResponseTopic: Final[Any] = message(
     "topic_id uuid",
     "partitions []Partition",
     types={"Partition": TxnOffsetCommitResponsePartition},
-    api=_RESPONSE_VARIABLES,
+    class_attributes=_RESPONSE_VARIABLES,
 )
 TxnOffsetCommitResponse: Final[Any] = remake_class(
     response.TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic, version=6

@@ -27,7 +27,7 @@ OFFSET_COMMIT_VALUES: Final = versions(
     "expire_timestamp int64 1 = -1",
     "topic_id uuid 4+ tag 0 = None",
     flexible_since=4,
-    newest=4,
+    newest_version=4,
 )
 GroupMetadataKey: Final[Any] = message(
     "GroupMetadataKey", "Which classic group (kind 2).", "group string", is_flexible=False
@@ -44,7 +44,7 @@ MEMBER_METADATA_VALUES: Final = versions(
     "subscription bytes",
     "assignment bytes",
     flexible_since=4,
-    newest=4,
+    newest_version=4,
 )
 GROUP_METADATA_VALUES: Final = versions(
     "GroupMetadataValue",
@@ -56,6 +56,6 @@ GROUP_METADATA_VALUES: Final = versions(
     "current_state_timestamp int64 2+ = -1",
     "members []Member",
     flexible_since=4,
-    newest=4,
+    newest_version=4,
     types={"Member": MEMBER_METADATA_VALUES},
 )

@@ -61,7 +61,7 @@ PARTITION_RECORDS: Final = versions(
     "eligible_leader_replicas []int32? 2+ tag 1 = None",
     "last_known_elr []int32? 2+ tag 2 = None",
     flexible_since=0,
-    newest=2,
+    newest_version=2,
 )
 PartitionChangeRecord: Final[Any] = message(
     "PartitionChangeRecord",

@@ -23,7 +23,7 @@ WritableTxnMarkerPartition: Final[Any] = message(
     "A partition, and the transaction that is to end there.",
     "partition_index int32",
     "txn_start_offset int64 tag 0 = -1",
-    api=_REQUEST_VARIABLES,
+    class_attributes=_REQUEST_VARIABLES,
 )
 WritableTxnMarkerTopic: Final[Any] = message(
     "WritableTxnMarkerTopic",
@@ -31,7 +31,7 @@ WritableTxnMarkerTopic: Final[Any] = message(
     "name string",
     "partitions []Partition",
     types={"Partition": WritableTxnMarkerPartition},
-    api=_REQUEST_VARIABLES,
+    class_attributes=_REQUEST_VARIABLES,
 )
 WritableTxnMarker: Final[Any] = remake_class(request.WritableTxnMarker, WritableTxnMarkerTopic)
 WriteTxnMarkersRequest: Final[Any] = remake_class(request.WriteTxnMarkersRequest, WritableTxnMarker)

@@ -97,7 +97,7 @@ class ReaderActor(ClientActor):
         trace = ClientTrace(
             self._surroundings.environment.tracer, self._declaration.client_id or self.name
         )
-        with trace.call(
+        with trace.trace_call(
             "read", tp=str(partition), isolation=isolation.name.lower(), start=start_offset
         ):
             return await self._read_to_end(

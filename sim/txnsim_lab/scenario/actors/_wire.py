@@ -224,7 +224,7 @@ class WireActor(ClientActor):
                 batch.partition: self._encode_batch(batch, is_transactional=not is_plain)
                 for batch in batches
             },
-            topic_ids={},
+            id_by_topic={},
             transactional_id=None if is_plain else self._transactional_id,
             accepted_versions=self._protocol.produce_versions,
         )

@@ -70,7 +70,7 @@ async def test_a_partition_moves_with_its_records(api_of_three: Api, version: in
     )
     await until_replicas(api, 3, 2)
     assert P0 not in api.broker.replicas.hosted
-    moved_partition = api.on_broker(3).broker.replicas.leader(P0)
+    moved_partition = api.on_broker(3).broker.replicas.leader_log(P0)
     assert moved_partition is api.cluster.brokers[BrokerId(3)].replicas.hosted[P0]
     assert moved_partition.high_watermark == 1
 

@@ -55,7 +55,7 @@ async def api_with_records(api: Api) -> Api:
 async def test_a_new_leader_that_knows_too_little_answers_later(
     api_with_records: Api, version: int, later_error: ErrorCode
 ) -> None:
-    log = api_with_records.broker.replicas.leader(TopicPartition("orders", 0))
+    log = api_with_records.broker.replicas.leader_log(TopicPartition("orders", 0))
     assert not isinstance(log, Rejection)
     append_client(log, batch(timestamp_ms=STAMP_MS + 40), guard=0, now_ms=STAMP_MS)
     log.become_leader(1)

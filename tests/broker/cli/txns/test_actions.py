@@ -27,7 +27,7 @@ from txnsim.cli._txns.abort_confirmation import GuardedAbort
 from txnsim.cli._txns.audit import Audit
 from txnsim.cli._txns.command import AbortTransaction
 from txnsim.cli._txns.missing_rights import RIGHTS, missing_right
-from txnsim.cli._txns.operator_commands import HANGS, INCOMPLETE, Scope
+from txnsim.cli._txns.operator_commands import HANGS, INCOMPLETE, SearchScope
 from txnsim.cli.main import main
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -356,7 +356,7 @@ def test_where_nothing_can_be_written_down_nothing_is_done(
 
 def test_a_partition_needs_its_topic() -> None:
     with pytest.raises(ConfigError, match="requires --topic"):
-        Scope(partition=1)
+        SearchScope(partition=1)
 
 
 def test_statuses_differ() -> None:

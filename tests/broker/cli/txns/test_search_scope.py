@@ -7,8 +7,8 @@ import pytest
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.hanging_transaction import make_hanging
 from tests.support.waiting import leaderless
-from txnsim.cli._txns.operator_commands import HANGS, INCOMPLETE, FindHangingEverywhere, Why
-from txnsim.cli._txns.search_scope import HangingSearchResult, Scope
+from txnsim.cli._txns.operator_commands import HANGS, INCOMPLETE, FindHangingEverywhere, WhyCommand
+from txnsim.cli._txns.search_scope import HangingSearchResult, SearchScope
 from txnsim.cli.output import Output
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
@@ -24,10 +24,10 @@ HOME = BrokerId(2)
 
 def test_a_partition_needs_its_topic() -> None:
     with pytest.raises(ConfigError, match="requires --topic"):
-        Scope(partition=1)
+        SearchScope(partition=1)
 
 
-def search_story(scope: Scope, *, age_ms: int) -> tuple[HangingSearchResult, Output]:
+def search_story(scope: SearchScope, *, age_ms: int) -> tuple[HangingSearchResult, Output]:
     """Search a cluster that has a hanging transaction and a live transaction."""
 
     async def story(virtual_cluster: VirtualCluster) -> tuple[HangingSearchResult, Output]:
@@ -52,7 +52,7 @@ def search_story(scope: Scope, *, age_ms: int) -> tuple[HangingSearchResult, Out
 
 
 def test_what_is_younger_is_judged_and_counted_and_is_no_success(capsys: Captured) -> None:
-    search, output = search_story(Scope(), age_ms=0)
+    search, output = search_story(SearchScope(), age_ms=0)
     assert (
         len(search.findings),
         len(search.younger_transactions),
@@ -71,10 +71,10 @@ def test_what_is_younger_is_judged_and_counted_and_is_no_success(capsys: Capture
 
 
 def test_a_named_partition_is_judged_at_any_age(capsys: Captured) -> None:
-    search, output = search_story(Scope(topic="orders", partition=0), age_ms=-60_000)
+    search, output = search_story(SearchScope(topic="orders", partition=0), age_ms=-60_000)
     assert (len(search.hanging), search.younger_transactions, output.status) == (1, (), HANGS)
     search, _ = search_story(
-        Scope(topic="orders", partition=0, max_transaction_timeout_min=5), age_ms=60_000
+        SearchScope(topic="orders", partition=0, max_transaction_timeout_min=5), age_ms=60_000
     )
     assert (len(search.hanging), len(search.hanging_younger_findings)) == (0, 1)
     assert "open and younger: 1, 1 of them hanging" in capsys.readouterr().err
@@ -86,7 +86,7 @@ def test_a_partition_that_is_not_there_is_told_at_once(topic: str, partition: in
         async with virtual_cluster.client() as cluster:
             began_ms = cluster.clock.now_ms()
             with pytest.raises(ClientError, match=f"there is no partition {topic}-{partition}"):
-                await Scope(topic=topic, partition=partition).search(Admin(cluster), now_ms=0)
+                await SearchScope(topic=topic, partition=partition).search(Admin(cluster), now_ms=0)
             return cluster.clock.now_ms() - began_ms
 
     assert run_cluster(story) < 5_000
@@ -102,8 +102,8 @@ def test_a_partition_without_a_leader_is_no_success() -> None:
         async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
             with pytest.raises(ClientError, match="solo-0 has no leader"):
-                await Scope(topic=SOLO.topic, partition=0).search(admin, now_ms=0)
-            return await Why(partition=SOLO, program="t").execute(admin, now_ms=0)
+                await SearchScope(topic=SOLO.topic, partition=0).search(admin, now_ms=0)
+            return await WhyCommand(partition=SOLO, program="t").execute(admin, now_ms=0)
 
     output = run_cluster(story)
     assert "has no leader" in output.lines[0]

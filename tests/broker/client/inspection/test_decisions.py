@@ -119,7 +119,7 @@ def test_what_is_judged_is_not_kept(level: int) -> None:
             [partition.partition for partition in targets.partitions],
             [TopicPartition("orders", number) for number in range(3)],
             topic=None,
-            progress=lambda _: None,
+            report_progress=lambda _: None,
             entries_per_round=entries_per_round,
         )
         decision_check = DecisionCheck(reading, program=program_at("b:1"))

@@ -13,7 +13,7 @@ from tests.support.clusters import VirtualCluster, begin_transaction, run_cluste
 from tests.support.hanging_transaction import make_hanging
 from tests.support.testing_plays import HANGING, client, write_aborted, write_committed
 from tests.support.within_environment import within
-from txnsim.cli._txns.search_scope import Scope
+from txnsim.cli._txns.search_scope import SearchScope
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection import survey as decision_log
@@ -165,7 +165,7 @@ async def test_a_topic_that_is_listed_with_an_error_is_not_passed_over(
             search = await survey(admin, now_ms=0)
             assert search.partitions > 0
             assert search.unread_topics.keys() == {"barred", "bare"}
-            result = await Scope().search(admin, now_ms=0)
+            result = await SearchScope().search(admin, now_ms=0)
             assert result.is_incomplete
             with pytest.raises(ClientError, match="Failed to describe it"):
                 await admin.find_hanging(now_ms=0)
@@ -618,7 +618,7 @@ def test_a_value_that_is_owed_twice_has_to_be_there_twice() -> None:
 
 def test_each_kind_of_complaint() -> None:
     comparison = compare(
-        [b"a", b"b", b"c"], [b"a", b"a", b"a", b"x", b"y", b"b"], aborted=[b"x", b"a"]
+        [b"a", b"b", b"c"], [b"a", b"a", b"a", b"x", b"y", b"b"], aborted_values=[b"x", b"a"]
     )
     assert not comparison.is_exact
     assert dict(comparison.missing) == {b"c": 1}
@@ -628,14 +628,14 @@ def test_each_kind_of_complaint() -> None:
 
 
 def test_an_aborted_value_that_was_not_read_is_no_complaint() -> None:
-    assert compare([b"a"], [b"a"], aborted=[b"x"]).is_exact
+    assert compare([b"a"], [b"a"], aborted_values=[b"x"]).is_exact
 
 
 def test_the_words() -> None:
     comparison = compare(
         [b"a", b"b", None],
         [b"a", b"a", b"a", b"x", b"\xff"],
-        aborted=[b"x"],
+        aborted_values=[b"x"],
         remarks={b"b": "written there in a transaction that is aborted"},
     )
     assert str(comparison).splitlines() == [

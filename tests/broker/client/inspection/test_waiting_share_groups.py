@@ -21,7 +21,7 @@ from txnsim.client.producer import Producer
 from txnsim.client.versions import ClientApi
 from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
-from txnsim.verdict.reader_standing import Cause
+from txnsim.verdict.reader_standing import StandingCause
 
 ORDERS_0 = TopicPartition("orders", 0)
 ISOLATIONS = {"careful": "read_committed", "hasty": "read_uncommitted", "silent": None}
@@ -64,8 +64,8 @@ def test_share_groups_that_wait_are_named_and_others_are_not() -> None:
             return before_hanging, explanation, position_by_group
 
     before_hanging, explanation, position_by_group = run_cluster(story, topics=(("orders", 1),))
-    assert (before_hanging.cause, before_hanging.share_groups) == (Cause.NOTHING, ())
-    assert explanation.cause is Cause.HANGING
+    assert (before_hanging.cause, before_hanging.share_groups) == (StandingCause.NOTHING, ())
+    assert explanation.cause is StandingCause.HANGING
     assert [share_group.group_id for share_group in explanation.share_groups] == ["careful"]
     (waiting_group,) = explanation.share_groups
     assert explanation.sentences[-1] == (

@@ -662,7 +662,7 @@ REQUESTS = [
     join_group(
         "g", MEMBER, subscription=b"s", session_timeout_ms=45_000, rebalance_timeout_ms=300_000
     ),
-    sync_group("g", MEMBER, assignments={"m": b"a"}),
+    sync_group("g", MEMBER, assignment_by_member={"m": b"a"}),
     heartbeat("g", MEMBER),
     leave_group("g", MEMBER),
     consumer_group_heartbeat(

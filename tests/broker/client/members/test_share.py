@@ -117,7 +117,7 @@ async def test_markers_and_aborted_records_are_not_for_applications(
             (acknowledgement.first_offset, acknowledgement.error)
             for acknowledgement in commit.acknowledged_ranges
         ] == [(2, ErrorCode.none)]
-        assert not a._queued
+        assert not a._queued_acknowledgements
 
 
 @one_partition

@@ -10,7 +10,7 @@ import pytest
 from tests.support.group_world import GROUP, HOME, GroupBench, run_groups
 from tests.support.streams_groups import counting_image, heartbeat
 from tests.support.within_environment import within
-from txnsim.coordinators._write_operation import DecisionLines
+from txnsim.coordinators._write_operation import DecisionLocks
 from txnsim.coordinators.group._group_timers import RETRY_MS
 from txnsim.coordinators.group._group_writes import GroupWrite, GroupWrites
 from txnsim.errors import ErrorCode, Rejection
@@ -43,7 +43,7 @@ class GroupWriter:
             writer=group_bench.groups._writer,
             image=lambda: group_bench.image,
             refuse_moved=lambda _: None if self.is_current else MOVED,
-            lines=DecisionLines(),
+            lines=DecisionLocks(),
         )
 
     def operation(

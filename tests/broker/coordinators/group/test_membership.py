@@ -738,7 +738,7 @@ def test_a_snapshot_has_positions_and_what_waits() -> None:
 def test_positions_wait_for_the_marker_that_decides_them() -> None:
     tracer = Tracer(lambda: 0, level=TraceLevel.FULL, is_strict=True)
     trace, shard = OffsetTrace(tracer, owner()), GroupShard(partition=5, coordinator_epoch=0)
-    trace.pending(
+    trace.trace_pending(
         shard,
         CommitOffsets(
             group_id="g",
@@ -891,7 +891,7 @@ async def test_who_shows_itself_while_its_timer_waits_for_a_turn_stays(
         armed.disarm(waiting_members[0])
         armed.arm(waiting_members[1], 50)
 
-    armed.after_first = lambda: group_bench.env.tasks.soon(meanwhile)
+    armed.after_first = lambda: group_bench.env.tasks.run_soon(meanwhile)
     await asyncio.sleep(0.02)
     assert len(waiting_members) == 4
     assert sorted(armed.fired[TURN_TIMERS:]) == waiting_members[2:]
@@ -904,7 +904,9 @@ async def test_timers_that_wait_for_a_turn_end_with_their_shard(group_bench: Gro
     armed = ArmedTimers(group_bench)
     for timer_number in range(TURN_TIMERS + 4):
         armed.arm(f"m{timer_number}", 10)
-    armed.after_first = lambda: group_bench.env.tasks.soon(lambda: armed.timers.unload(armed.shard))
+    armed.after_first = lambda: group_bench.env.tasks.run_soon(
+        lambda: armed.timers.unload(armed.shard)
+    )
     await asyncio.sleep(0.02)
     assert len(armed.fired) == TURN_TIMERS
 
@@ -918,7 +920,7 @@ async def test_timers_wait_for_a_decision_about_their_group_that_takes_slices(
     for member in members:
         armed.arm(member, 10)
     armed.arm("other", 10, group_id="h")
-    async with armed.timers.lines.line_of(3, "g"):
+    async with armed.timers.lines.lock_of(3, "g"):
         await asyncio.sleep(0.02)
         assert armed.fired == ["other"]
         armed.disarm(members[0])
@@ -928,7 +930,7 @@ async def test_timers_wait_for_a_decision_about_their_group_that_takes_slices(
     assert armed.together == [1] + [DECIDED_TOGETHER] * 3
     await asyncio.sleep(0.05)
     assert armed.fired[-1] == members[1]
-    async with armed.timers.lines.line_of(3, "g"):
+    async with armed.timers.lines.lock_of(3, "g"):
         armed.arm("last", 10)
         await asyncio.sleep(0.02)
         armed.disarm("last")

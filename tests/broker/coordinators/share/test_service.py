@@ -79,7 +79,7 @@ class ShareCoordinatorBench:
             release_rules=LATEST_RULES,
             tasks=env.tasks,
             log=self.log,
-            image=lambda: IMAGE,
+            read_image=lambda: IMAGE,
             delete_records=self.delete_records,
             partition_count=partitions,
         )

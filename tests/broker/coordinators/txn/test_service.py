@@ -860,7 +860,7 @@ async def test_of_transactions_that_a_load_is_about_none_causes_the_other() -> N
     coordinator_bench = CoordinatorBench(is_loaded=False, is_traced=True)
     coordinator_bench.answers_markers = False
     cause = coordinator_bench.tracer.emit("note", "cluster", data={"text": "a broker leads now"})
-    coordinator_bench.tracer.caused_by(cause)
+    coordinator_bench.tracer.set_cause(cause)
     load_whole(
         coordinator_bench.service, HOME, CoordinatorEpoch(4), prepared_transactions(["a", "b"])
     )

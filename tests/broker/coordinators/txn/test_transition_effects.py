@@ -410,7 +410,7 @@ def preparation_of(coordinator_bench: CoordinatorBench, state: str) -> Event:
 def note_cause(coordinator_bench: CoordinatorBench) -> int:
     """Trace an event that becomes the cause of the following events."""
     cause = coordinator_bench.tracer.emit("note", "cluster", data={"text": "it comes"})
-    coordinator_bench.tracer.caused_by(cause)
+    coordinator_bench.tracer.set_cause(cause)
     return cause
 
 
@@ -441,7 +441,7 @@ async def test_a_completion_that_is_tried_again_is_caused_by_what_made_it_due() 
     coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
     coordinator_bench.sent[0].reply()
     await coordinator_bench.settle()
-    coordinator_bench.tracer.caused_by(NO_CAUSE)
+    coordinator_bench.tracer.set_cause(NO_CAUSE)
     coordinator_bench.clock.pass_ms(RETRY_PAUSE_MS)
     await coordinator_bench.settle()
     completed_append = events_of(coordinator_bench, "txn.append")[-1]
@@ -453,7 +453,7 @@ async def test_a_completion_that_is_tried_again_is_caused_by_what_made_it_due() 
 async def test_what_a_deleted_partition_needs_no_more_is_caused_by_what_made_it_due() -> None:
     coordinator_bench, _ = await bench_after_end(FOO_0, is_traced=True)
     coordinator_bench.leaders[FOO_0] = NoLeader.NO_SUCH_PARTITION
-    coordinator_bench.tracer.caused_by(NO_CAUSE)
+    coordinator_bench.tracer.set_cause(NO_CAUSE)
     await coordinator_bench.settle()
     preparation = preparation_of(coordinator_bench, "CompleteCommit")
     (cancelled,) = events_of(coordinator_bench, "marker.cancelled")

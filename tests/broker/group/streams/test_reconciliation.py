@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.streams_groups import tasks
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.streams._reconciliation import Holders, TaskTarget, holders_of, reconcile
+from txnsim.group.streams._reconciliation import TaskHolders, TaskTarget, holders_of, reconcile
 from txnsim.group.streams.group import StreamsGroupMember
 from txnsim.group.streams.tasks import MemberTasks, StreamsMemberState, Tasks
 
@@ -276,7 +276,7 @@ def test_two_processes_may_have_copies_of_one_task() -> None:
             member(process="q", assigned=held_tasks(standby=("0_1",))),
         ]
     )
-    assert holders == Holders(
+    assert holders == TaskHolders(
         active=dict.fromkeys(tasks("0_0"), "p"),
         standby=dict.fromkeys(tasks("0_1"), frozenset({"p", "q"})),
         warmup=dict.fromkeys(tasks("0_2"), frozenset({"p"})),

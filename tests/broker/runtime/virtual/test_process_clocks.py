@@ -32,9 +32,9 @@ from aiokafka.structs import BrokerMetadata
 from txnsim.errors import NotSimulatedError, SimulationError
 from txnsim.runtime.virtual._process_clocks import (
     Binding,
-    Libraries,
+    LibraryPatches,
     ModuleWalk,
-    Owner,
+    RunThread,
     ThreadPatch,
     ambient_virtual,
     bindings_in,
@@ -49,9 +49,9 @@ NAMES = (
 WALL = datetime.datetime(1970, 1, 1, 0, 0, 9, 500_000, tzinfo=datetime.UTC)
 
 
-def lent(seed: int = 1) -> AbstractContextManager[Libraries]:
+def lent(seed: int = 1) -> AbstractContextManager[LibraryPatches]:
     return ambient_virtual(
-        monotonic_ns=lambda: 5_000_000_000, wall_ns=lambda: 9_500_000_000, seed=seed
+        read_monotonic_ns=lambda: 5_000_000_000, read_wall_ns=lambda: 9_500_000_000, seed=seed
     )
 
 
@@ -261,8 +261,8 @@ def stamp(builder: Any, timestamp: int | None = None) -> int:
     return read_timestamp
 
 
-def libraries_in(stack: ExitStack, *, is_ours: bool = True) -> Libraries:
-    libraries = Libraries(stack, is_ours=lambda: is_ours)
+def libraries_in(stack: ExitStack, *, is_ours: bool = True) -> LibraryPatches:
+    libraries = LibraryPatches(stack, is_ours=lambda: is_ours)
     libraries.lend()
     return libraries
 
@@ -449,7 +449,7 @@ def module_of(source: str, name: str = OWN_NAME) -> types.ModuleType:
     return module
 
 
-def patch_of(owner: Owner) -> ThreadPatch:
+def patch_of(owner: RunThread) -> ThreadPatch:
     patch = ThreadPatch(clock, owner)
     patch.virtual = lambda: "virtual"
     return patch
@@ -473,7 +473,7 @@ def answers(module: types.ModuleType) -> dict[str, str]:
 
 
 def test_only_the_owner_is_answered_from_the_run() -> None:
-    owner = Owner()
+    owner = RunThread()
     patch = patch_of(owner)
     assert patch.answer() == "real"
     owner.thread = get_ident()
@@ -487,13 +487,13 @@ def test_only_the_owner_is_answered_from_the_run() -> None:
 
 def test_a_door_does_not_become_a_method_of_the_class_that_keeps_it() -> None:
     class Holder:
-        now: Callable[..., str] = patch_of(Owner()).answer
+        now: Callable[..., str] = patch_of(RunThread()).answer
 
     assert Holder().now() == "real"
 
 
 def test_each_place_of_a_module_is_found_and_put_back() -> None:
-    owner = Owner()
+    owner = RunThread()
     patch = patch_of(owner)
     owner.thread = get_ident()
     module = module_of(SOURCE)
@@ -513,7 +513,7 @@ def test_each_place_of_a_module_is_found_and_put_back() -> None:
 def test_what_another_module_has_made_is_not_looked_into() -> None:
     module = module_of("def own(at=clock):\n    return at()")
     module.own.__module__ = "elsewhere"
-    assert list(bindings_in(module, {id(clock): patch_of(Owner())})) == []
+    assert list(bindings_in(module, {id(clock): patch_of(RunThread())})) == []
 
 
 def names(bindings: tuple[Binding, ...]) -> list[object]:
@@ -523,7 +523,7 @@ def names(bindings: tuple[Binding, ...]) -> list[object]:
 def test_a_walk_finds_new_modules_and_leaves_out_the_standard_library(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    walk = ModuleWalk({id(clock): patch_of(Owner())})
+    walk = ModuleWalk({id(clock): patch_of(RunThread())})
     bindings_before = walk.bindings()
     monkeypatch.setitem(sys.modules, OWN_NAME, module_of("bound = clock"))
     monkeypatch.setitem(sys.modules, "queue.of_this_test", module_of("bound = clock"))
@@ -533,7 +533,7 @@ def test_a_walk_finds_new_modules_and_leaves_out_the_standard_library(
 
 
 def test_what_is_being_imported_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    walk = ModuleWalk({id(clock): patch_of(Owner())})
+    walk = ModuleWalk({id(clock): patch_of(RunThread())})
     module = module_of("")
     module.__spec__ = types.SimpleNamespace(_initializing=True)  # type: ignore[assignment]
     monkeypatch.setitem(sys.modules, OWN_NAME, module)

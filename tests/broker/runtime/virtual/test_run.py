@@ -133,7 +133,7 @@ def test_the_same_seed_gives_the_same_trace_and_another_seed_another() -> None:
 def test_a_cause_that_another_run_has_left_in_the_context_is_none_of_this_one() -> None:
     lone_result = run_virtual(echo_and_peers, seed=5)
     other_tracer = Tracer(lambda: 0, level=TraceLevel.FULL)
-    other_tracer.caused_by(other_tracer.emit("note", "x"))
+    other_tracer.set_cause(other_tracer.emit("note", "x"))
     assert run_virtual(echo_and_peers, seed=5) == lone_result
 
 

@@ -14,9 +14,9 @@ from txnsim.faults.actions import Drop, Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.server.views.waiting_transactions import (
     check_states,
-    in_vain,
     until_state,
     wait_reasons,
+    waited_in_vain_text,
 )
 from txnsim.types import BrokerId, TopicPartition
 
@@ -82,7 +82,7 @@ async def test_a_rule_that_holds_and_a_link_that_is_cut_are_named(cluster: Virtu
 async def test_an_open_transaction_and_one_that_is_not_known_say_what_is_missing(
     cluster: VirtualCluster,
 ) -> None:
-    assert "no coordinator knows it" in in_vain(cluster.sim, "shop", ("Ongoing",), 5)
+    assert "no coordinator knows it" in waited_in_vain_text(cluster.sim, "shop", ("Ongoing",), 5)
     async with cluster.client() as app, await begin_transaction(app, "shop") as producer:
         await producer.send("orders", 0, b"v")
         (wait,) = wait_reasons(cluster.sim, "shop")
