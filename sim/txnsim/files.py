@@ -116,7 +116,7 @@ def write_whole(
             return
     except OSError as error:
         raise _not_written_error(path, error, error_prefix) from error
-    with whole_file(path, error_prefix=error_prefix) as part_path:
+    with place_when_whole(path, error_prefix=error_prefix) as part_path:
         part_path.touch(mode=mode)
         part_path.write_bytes(content_bytes)
 
@@ -136,14 +136,14 @@ def write_all(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
     """
     with ExitStack() as exit_stack:
         for file_name, content in files.items():
-            part_path = exit_stack.enter_context(whole_file(folder / file_name))
+            part_path = exit_stack.enter_context(place_when_whole(folder / file_name))
             part_path.parent.mkdir(parents=True, exist_ok=True)
             part_path.write_bytes(content)
     return tuple(folder / file_name for file_name in files)
 
 
 @contextmanager
-def whole_file(path: Path, *, error_prefix: str = "") -> Iterator[Path]:
+def place_when_whole(path: Path, *, error_prefix: str = "") -> Iterator[Path]:
     """Give a temporary path to write a file or a folder to; at the end it replaces the one at
     ``path``.
 

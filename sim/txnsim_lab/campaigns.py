@@ -20,7 +20,7 @@ import msgspec
 
 from txnsim import TXNSIM
 from txnsim.errors import BadInputError, ConfigError
-from txnsim.files import problem_of, whole_file, write_whole
+from txnsim.files import place_when_whole, problem_of, write_whole
 from txnsim.on_demand_imports import borrowed
 from txnsim_lab.simulation.drawing import SimulationOptions
 from txnsim_lab.simulation.play import OVER_LIMIT_KIND
@@ -540,5 +540,5 @@ class CampaignFolder:
         import pyarrow.parquet as pq
 
         table = pa.Table.from_pylist(rows, schema=table_schema())
-        with whole_file(self._path_of_range(seeds)) as parquet_file:
+        with place_when_whole(self._path_of_range(seeds)) as parquet_file:
             pq.write_table(table, parquet_file)

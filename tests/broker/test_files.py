@@ -33,10 +33,10 @@ from txnsim.files import (
     TO_DO,
     append,
     lines_of,
+    place_when_whole,
     problem_of,
     read_given,
     read_whole,
-    whole_file,
     working_in,
     write_all,
     write_whole,
@@ -51,7 +51,7 @@ NO_ROOM = r": File too large; nothing of it is there; make room, or name another
 
 
 def write_folder(target: Path, content: bytes, *, reads: Path | None = None) -> None:
-    with whole_file(target) as part:
+    with place_when_whole(target) as part:
         part.mkdir()
         (part / "file").write_bytes(content)
         if reads is not None:
@@ -156,7 +156,7 @@ def test_files_are_written_all_or_none(tmp_path: Path) -> None:
 def test_a_folder_appears_whole_and_replaces_another_one(tmp_path: Path) -> None:
     target = tmp_path / "out"
     for content in ("old", "new"):
-        with whole_file(target) as part:
+        with place_when_whole(target) as part:
             part.mkdir()
             (part / content).write_text(content)
             assert not (target / content).exists()
@@ -169,7 +169,7 @@ def test_a_folder_appears_whole_and_replaces_another_one(tmp_path: Path) -> None
 def test_what_a_killed_run_has_left_goes(tmp_path: Path) -> None:
     (tmp_path / ".out.part").mkdir()
     (tmp_path / ".out.part" / "half").write_text("")
-    with whole_file(tmp_path / "out") as part:
+    with place_when_whole(tmp_path / "out") as part:
         assert not part.exists()
         part.write_text("whole")
     assert (tmp_path / "out").read_text() == "whole"

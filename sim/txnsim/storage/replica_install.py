@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim.files import whole_file, working_in
+from txnsim.files import place_when_whole, working_in
 from txnsim.storage import checkpoints, names
 from txnsim.storage.disks import StoredFolder, find_disks
 from txnsim.storage.lock import LOCK_NAME, is_in_use
@@ -241,7 +241,7 @@ def _write_checkpoints(
         known_offsets = {target: offset for target, offset in offsets.items() if offset is not None}
         _write_synced(
             [checkpoints.encode_offsets(known_offsets).encode()],
-            cleanup_stack.enter_context(whole_file(path)),
+            cleanup_stack.enter_context(place_when_whole(path)),
         )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import ConfigError
-from txnsim.files import whole_file
+from txnsim.files import place_when_whole
 from txnsim.shell_text import command_line
 from txnsim.text import unknown_word_message
 from txnsim_lab.scenario.incidents import INCIDENTS, write_incident
@@ -53,7 +53,7 @@ def _write_incident(name: str, folder: Path, *, as_json: bool) -> int:
         TERMINAL.complain(f"{folder} is there already")
         return MISUSE_STATUS
     try:
-        with whole_file(folder) as unfinished_folder:
+        with place_when_whole(folder) as unfinished_folder:
             paths = write_incident(name).write(unfinished_folder)
     except (ConfigError, OSError) as error:
         TERMINAL.complain(error)

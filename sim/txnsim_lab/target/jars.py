@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from txnsim.errors import ConfigError
-from txnsim.files import whole_file
+from txnsim.files import place_when_whole
 from txnsim.releases import REFERENCE, Release
 
 OLDEST_VERSION: Final = (3, 1)
@@ -128,7 +128,7 @@ def _copy_jars(version: str, libs: Path) -> None:
             "mvn: not found; Apache Kafka's jars are fetched by Maven: install a JDK 17 and Maven "
             "(Debian: apt-get install openjdk-17-jdk-headless maven)"
         )
-    with whole_file(libs) as partial_libs, tempfile.TemporaryDirectory() as project_directory:
+    with place_when_whole(libs) as partial_libs, tempfile.TemporaryDirectory() as project_directory:
         pom_file = Path(project_directory) / "pom.xml"
         pom_file.write_text(_POM.replace("VERSION", version), encoding="utf-8")
         maven_goal = ("dependency:copy-dependencies", f"-DoutputDirectory={partial_libs}")

@@ -76,13 +76,13 @@ def test_what_follows_the_last_sound_batch_is_cut_off_and_reported(
     folder: Path, driver: LogDriver
 ) -> None:
     path = logs(folder)[-1]
-    whole_file = path.read_bytes()
-    path.write_bytes(whole_file[:-3])
+    place_when_whole = path.read_bytes()
+    path.write_bytes(place_when_whole[:-3])
     loaded_replica = load(folder)
     assert list(loaded_replica.log.batches()) == list(driver.log.batches())[:-1]
     (loss,) = loaded_replica.losses
     assert loss.path == str(path)
-    assert loss.position + loss.size == len(whole_file) - 3
+    assert loss.position + loss.size == len(place_when_whole) - 3
     assert str(loss) == (
         f"{path}, byte {loss.position}: {loss.reason}; {loss.size} bytes are thrown away"
     )
@@ -150,10 +150,10 @@ def test_a_structure_that_is_lost_ends_the_log_after_a_stop_in_order_too(folder:
 
 def test_offsets_that_go_back_end_the_log(folder: Path) -> None:
     path = logs(folder)[-1]
-    whole_file = path.read_bytes()
-    path.write_bytes(whole_file + assign(plain(), base_offset=0, leader_epoch=0))
+    place_when_whole = path.read_bytes()
+    path.write_bytes(place_when_whole + assign(plain(), base_offset=0, leader_epoch=0))
     (loss,) = load(folder).losses
-    assert (loss.position, loss.reason[:21]) == (len(whole_file), "offset 0 comes behind")
+    assert (loss.position, loss.reason[:21]) == (len(place_when_whole), "offset 0 comes behind")
 
 
 @pytest.mark.parametrize("damage", [b"short", bytes(34)])

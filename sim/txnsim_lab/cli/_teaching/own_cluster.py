@@ -18,7 +18,7 @@ import msgspec
 from txnsim.cli.control.port import ControlPort
 from txnsim.cli.output import TERMINAL
 from txnsim.errors import ConfigError
-from txnsim.files import whole_file, write_whole
+from txnsim.files import place_when_whole, write_whole
 from txnsim_lab.cli._teaching.terminal_dialogue import (
     LeftError,
     ask_choice,
@@ -188,7 +188,10 @@ def _log_directories() -> list[Path]:
         TERMINAL.text(
             f"A cluster of `txnsim practise` leaves its log directories in {logs_folder} …"
         )
-        with whole_file(logs_folder) as new_folder, _running_command("practise") as control_port:
+        with (
+            place_when_whole(logs_folder) as new_folder,
+            _running_command("practise") as control_port,
+        ):
             command = [*_TXNSIM, "logs", "write", str(new_folder), "--http", control_port.url]
             process = subprocess.run(command, capture_output=True, text=True, check=False)
             if process.returncode:

@@ -20,7 +20,7 @@ from txnsim.cli.control.port import add_arguments as add_port
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS, new_folder
 from txnsim.errors import BadInputError, ConfigError
-from txnsim.files import whole_file, working_in
+from txnsim.files import place_when_whole, working_in
 
 if TYPE_CHECKING:
     from txnsim.storage.replica_install import InstalledReplica, InstallTarget
@@ -140,7 +140,7 @@ def _write_to_new_folders(args: argparse.Namespace, port: ControlPort) -> list[d
             raise ConfigError(f"{broker_folder} is there already; name another directory")
     with ExitStack() as exit_stack:
         part_folder_by_broker = {
-            broker_id: exit_stack.enter_context(whole_file(broker_folder))
+            broker_id: exit_stack.enter_context(place_when_whole(broker_folder))
             for broker_id, broker_folder in new_folder_by_broker.items()
         }
         size_by_broker = _write_log_dirs(port, part_folder_by_broker)
