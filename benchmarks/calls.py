@@ -42,7 +42,7 @@ from txnsim.server.options import ClusterOptions
 COUNTS_FILE: Final = Path(__file__).with_name("calls.json")
 PYTHON: Final = (3, 11)
 """The version that the kept counts are of."""
-PROTOCOLS: Final = ("v2", "old")
+TXN_FLOWS: Final = ("v2", "old")
 BROKERS: Final = (1, 3)
 _TRANSACTIONS: Final = 2 * PARTITIONS
 _REQUESTS: Final = 16
@@ -61,16 +61,16 @@ T = TypeVar("T")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Count the calls of each protocol, and print the counts."""
+    """Count the calls of each flow, and print the counts."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calls")
     parser.add_argument("--write", action="store_true", help="keep the counts in virtual time")
     parser.add_argument("--tcp", action="store_true", help="count in a server, over TCP")
     parser.add_argument("--walk", action="store_true", help="the way of requests through the code")
     parser.add_argument("--top", type=int, default=0, metavar="N", help="most called functions")
     parser.add_argument("--brokers", type=int, choices=BROKERS, action="append")
-    parser.add_argument("--flow", dest="protocol", choices=PROTOCOLS, action="append")
+    parser.add_argument("--flow", dest="txn_flow", choices=TXN_FLOWS, action="append")
     options = parser.parse_args(arguments)
-    broker_counts, protocols = options.brokers or BROKERS, options.protocol or PROTOCOLS
+    broker_counts, txn_flows = options.brokers or BROKERS, options.txn_flow or TXN_FLOWS
     if options.walk:
         for broker_count in options.brokers or (BROKERS[-1],):
             for request_name, walk_counts in follow_requests(broker_count).items():
@@ -80,13 +80,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         COUNTS_FILE.write_text(json.dumps(exact_counts(), indent=1, sort_keys=True) + "\n")
         return 0
     for broker_count in broker_counts:
-        for protocol in protocols:
+        for txn_flow in txn_flows:
             calls_by_function = (
-                count_over_tcp(broker_count, protocol).calls_by_function
+                count_over_tcp(broker_count, txn_flow).calls_by_function
                 if options.tcp
-                else count_in_virtual_time(broker_count, protocol)
+                else count_in_virtual_time(broker_count, txn_flow)
             )
-            _print(f"{broker_count} broker(s), {protocol}", calls_by_function, options.top)
+            _print(f"{broker_count} broker(s), {txn_flow}", calls_by_function, options.top)
     return 0
 
 
@@ -96,11 +96,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def exact_counts() -> dict[str, dict[str, float]]:
     """The stored counts: calls per transaction by package, and calls per request."""
     counts_by_title = {
-        f"transaction {protocol}, {broker_count} broker(s)": _round_by_package(
-            count_in_virtual_time(broker_count, protocol)
+        f"transaction {txn_flow}, {broker_count} broker(s)": _round_by_package(
+            count_in_virtual_time(broker_count, txn_flow)
         )
         for broker_count in BROKERS
-        for protocol in PROTOCOLS
+        for txn_flow in TXN_FLOWS
     }
     for broker_count in BROKERS:
         counts_by_title[f"requests, {broker_count} broker(s)"] = count_request_calls(broker_count)
@@ -120,13 +120,13 @@ def _round_by_package(calls_by_function: dict[str, float]) -> dict[str, float]:
     return {"all": round(sum(calls_by_function.values()), 2), **calls_by_package}
 
 
-def count_in_virtual_time(broker_count: int, protocol: str) -> dict[str, float]:
+def count_in_virtual_time(broker_count: int, txn_flow: str) -> dict[str, float]:
     """Calls per transaction by function, of one producer in virtual time."""
 
     async def measure(connect: RawProducerMaker) -> dict[str, float]:
-        producer = await connect("tx-0", protocol)
-        await producer.run(producer.transactions(PARTITIONS))
-        steps = producer.transactions(_TRANSACTIONS)
+        producer = await connect("tx-0", txn_flow)
+        await producer.run_steps(producer.make_transaction_steps(PARTITIONS))
+        steps = producer.make_transaction_steps(_TRANSACTIONS)
         return await _count_calls(producer, steps, _TRANSACTIONS)
 
     return _run_in_virtual_time(measure, broker_count)
@@ -138,15 +138,15 @@ def count_request_calls(broker_count: int) -> dict[str, float]:
     async def measure(connect: RawProducerMaker) -> dict[str, float]:
         producer = await connect("tx-0", "v2")
         calls_by_request = {}
-        heartbeat_step = await producer.join_group()
+        heartbeat_step = await producer.join_group_and_make_heartbeat_step()
         step_by_request: dict[str, RequestStep] = {
-            "Produce": producer.plain_produce(),
-            "Fetch": producer.fetch(),
-            "TxnOffsetCommit": producer.commit_offset(),
+            "Produce": producer.make_plain_produce_step(),
+            "Fetch": producer.make_fetch_step(),
+            "TxnOffsetCommit": producer.make_offset_commit_step(),
             "Heartbeat": heartbeat_step,
         }
         for request_name, step in step_by_request.items():
-            await producer.run([step] * 4)
+            await producer.run_steps([step] * 4)
             calls_by_function = await _count_calls(producer, [step] * _REQUESTS, _REQUESTS)
             calls_by_request[request_name] = round(sum(calls_by_function.values()), 2)
         return calls_by_request
@@ -162,19 +162,21 @@ def follow_requests(broker_count: int) -> dict[str, WalkCounts]:
     async def measure(connect: RawProducerMaker) -> dict[str, WalkCounts]:
         producer = await connect("tx-0", "v2")
         group_producer = await connect("tx-1", "v2")
-        await producer.run(producer.transactions(PARTITIONS))
+        await producer.run_steps(producer.make_transaction_steps(PARTITIONS))
         for _ in range(2):  # the second time everything is loaded
-            produce_step, end_step = producer.transactions(1)
+            produce_step, end_step = producer.make_transaction_steps(1)
             produce_calls = await _follow_request(producer, produce_step)
             end_calls = await _follow_request(producer, end_step)
-            commit_calls = await _follow_request(group_producer, group_producer.commit_offset())
+            commit_calls = await _follow_request(
+                group_producer, group_producer.make_offset_commit_step()
+            )
             counts_by_request = {
                 "Produce": produce_calls.counts_until(),
                 "EndTxn to its answer": end_calls.counts_until(_RESPONSE_READY),
                 "EndTxn": end_calls.counts_until(),
                 "TxnOffsetCommit": commit_calls.counts_until(),
             }
-            await group_producer.run([group_producer.end()])
+            await group_producer.run_steps([group_producer.make_end_step()])
             await asyncio.sleep(_SETTLE_S)
         return counts_by_request
 
@@ -185,7 +187,7 @@ async def _follow_request(producer: RawProducer, step: RequestStep) -> CallRecor
     await asyncio.sleep(_SETTLE_S)
     recorder = CallRecorder()
     recorder.start()
-    await producer.run([step])
+    await producer.run_steps([step])
     await asyncio.sleep(_SETTLE_S)
     recorder.stop()
     return recorder
@@ -197,7 +199,7 @@ async def _count_calls(
     await asyncio.sleep(_SETTLE_S)
     profile = make_call_profile()
     profile.enable()
-    await producer.run(steps)
+    await producer.run_steps(steps)
     await asyncio.sleep(_SETTLE_S)
     profile.disable()
     return _calls_per(count_calls_by_function(profile), divisor)
@@ -214,8 +216,8 @@ def _run_in_virtual_time(
         sim = SimCluster(env, options)
         await sim.start()
 
-        async def connect(name: str, protocol: str) -> RawProducer:
-            producer = RawProducer(env.network.connect, sim.bootstrap, name, protocol)
+        async def connect(name: str, txn_flow: str) -> RawProducer:
+            producer = RawProducer(env.network.connect, sim.bootstrap, name, txn_flow)
             await producer.open()
             return producer
 
@@ -244,9 +246,9 @@ class CountedLoad(msgspec.Struct, frozen=True, kw_only=True):
     """Answers that made the load generator send a request again, as CONCURRENT_TRANSACTIONS."""
 
 
-def count_over_tcp(broker_count: int, protocol: str) -> CountedLoad:
+def count_over_tcp(broker_count: int, txn_flow: str) -> CountedLoad:
     """Count calls by function and retries in a server, with the benchmark's load generator."""
-    load_program = build.go_program("load")
+    load_program = build.build_go_program("load")
     with tempfile.TemporaryDirectory(prefix="txnsim-calls-") as directory:
         ready_file, counts_file = Path(directory) / "ready.json", Path(directory) / "counts.json"
         command = [sys.executable, "-m", "benchmarks.calls_server", str(counts_file), "serve"]
@@ -255,11 +257,13 @@ def count_over_tcp(broker_count: int, protocol: str) -> CountedLoad:
         try:
             _await_file(ready_file)
             bootstrap = json.loads(ready_file.read_text())["bootstrap"]
-            generator = Generator(binary=load_program, bootstrap=bootstrap, server_pid=server.pid)
+            generator = Generator(
+                load_program=load_program, bootstrap=bootstrap, server_pid=server.pid
+            )
             with ThreadPoolExecutor(1) as thread:
                 load_run = thread.submit(
-                    generator.transactions,
-                    protocol=protocol,
+                    generator.run_transactions,
+                    txn_flow=txn_flow,
                     producer_count=_PRODUCERS,
                     warm_up_s=_WARM_UP_S,
                     measured_s=_COUNT_S + 1,

@@ -166,8 +166,8 @@ def _make_small(directory: Path, scale: Scale) -> GeneratedLog:
 def _plan_stray_batches(
     scale: Scale, partition: int, batch_count: int, chance: random.Random
 ) -> Ints:
-    """Batches of the transactions that nobody ends, as ``log_fill.fill`` takes them: those that
-    hang begin somewhere, those that are alive at the end.
+    """Plan the batches of the transactions that nobody ends, as ``log_fill.fill_segment`` takes
+    them: those that hang begin somewhere, those that are alive at the end.
     """
     rows = []
     for stray_number in range(partition, scale.hanging + scale.alive, scale.partitions):
@@ -189,14 +189,18 @@ def _fill_segments(
         "a producer would write two transactions at a time"
     )
     buffer = np.empty(scale.segment_bytes, dtype=np.uint8)
-    templates = log_fill.data_template(), log_fill.marker_template(), log_fill.crc_tables()
+    templates = (
+        log_fill.make_data_template(),
+        log_fill.make_marker_template(),
+        log_fill.read_crc_tables(),
+    )
     fill_state = np.zeros(log_fill.STATE_COLUMNS, dtype=np.int64)
     fill_state[log_fill.TIMESTAMP_INDEX] = BEGAN_MS
     fill_state[log_fill.CHANCE_INDEX] = chance.randrange(1 << 31)
     active_slots = np.full((log_fill.ACTIVE_SLOTS, 2), -1, dtype=np.int64)
     next_sequences = np.zeros(producer_count, dtype=np.int64)
     while True:
-        size = log_fill.fill(
+        size = log_fill.fill_segment(
             buffer,
             *templates,
             fill_state,

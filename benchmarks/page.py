@@ -272,7 +272,14 @@ def run_clients(bootstrap: str) -> Iterator[None]:
     """Run programs that commit transactions until the block ends."""
     from benchmarks import build
 
-    command = [str(build.go_program("load")), "soak", "--bootstrap", bootstrap, "--topic", "orders"]
+    command = [
+        str(build.build_go_program("load")),
+        "soak",
+        "--bootstrap",
+        bootstrap,
+        "--topic",
+        "orders",
+    ]
     options = ["--producers", "50", "--rate", str(CLIENTS_PER_SECOND)]
     process = subprocess.Popen(command + options, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     try:
@@ -367,15 +374,15 @@ def measure_streams(round_count: int) -> dict[str, list[float]]:
     """CPU time of the server per event under clients at a fixed rate, with none and with ten
     listeners, in alternation; and how much more it is with ten.
     """
-    from benchmarks.trace import serve
+    from benchmarks.trace import serve_with_recording
 
     figures: dict[str, list[float]] = defaultdict(list)
-    with serve() as server:
+    with serve_with_recording() as server:
         request = urllib.request.Request(
-            f"{server.http}/api/v1/topics", data=b'{"name": "orders", "partitions": 16}'
+            f"{server.http_url}/api/v1/topics", data=b'{"name": "orders", "partitions": 16}'
         )
         urllib.request.urlopen(request).close()
-        server.record("brief")
+        server.set_level("brief")
         with run_clients(server.bootstrap):
             for round_number in range(round_count + 1):  # the first warms up
                 cpu_us = {}
@@ -392,14 +399,14 @@ def measure_streams(round_count: int) -> dict[str, list[float]]:
 
 def cpu_us_with_listeners(server: RecordingServer, page_count: int) -> float:
     """CPU microseconds of the server per sent event, with ``pages`` listeners."""
-    command = [sys.executable, "-c", LISTENER_PROGRAM, server.http, str(page_count)]
+    command = [sys.executable, "-c", LISTENER_PROGRAM, server.http_url, str(page_count)]
     listeners = subprocess.Popen(command) if page_count else None
     try:
         time.sleep(LISTEN_S / 4)  # they are there
-        first_position, began_cpu_s = server.record("brief")["next"], cpu_seconds(server.pid)
+        first_position, began_cpu_s = server.set_level("brief")["next"], cpu_seconds(server.pid)
         time.sleep(LISTEN_S)
         began_cpu_s = cpu_seconds(server.pid) - began_cpu_s
-        first_position = server.record("brief")["next"] - first_position
+        first_position = server.set_level("brief")["next"] - first_position
         assert listeners is None or listeners.poll() is None, "the listeners have ended"
     finally:
         if listeners is not None:

@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks import pipeline_figures as figures
 from benchmarks import pipeline_plot
 from benchmarks.log_data import CACHE, TOPIC, GeneratedLog, Scale, large_batches, small_batches
-from benchmarks.pipeline_figures import Cost, MeasuredFigure
+from benchmarks.pipeline_figures import MeasuredFigure, SearchCost
 from benchmarks.pipeline_search import CORES, JudgedTransaction, search_in_process
 from tests.support.apache_kafka import java_command, kafka_libs
 from txnsim.storage import names
@@ -75,7 +75,7 @@ class PipelineResult(msgspec.Struct, frozen=True, kw_only=True):
     batches: int
     transactions: int
     rows: tuple[MeasuredFigure, ...]
-    costs: tuple[Cost, ...]
+    costs: tuple[SearchCost, ...]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -102,12 +102,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log_bytes=small_log.bytes,
         batches=small_log.batches,
         transactions=small_log.transactions,
-        rows=tuple(figures.rows(run.samples)),
+        rows=tuple(figures.judge_figures(run.samples)),
         costs=tuple(costs),
     )
     if options.write:
         PLOT.parent.mkdir(parents=True, exist_ok=True)
-        PLOT.write_bytes(pipeline_plot.svg(costs))
+        PLOT.write_bytes(pipeline_plot.draw_costs_svg(costs))
         PAGE.write_text(
             figures.replace_section(PAGE.read_text("utf-8"), _page_section(result)), "utf-8"
         )
@@ -177,7 +177,7 @@ class _Run:
             _say(f"round {round_number}: {measure.__name__.strip('_').replace('_', ' ')}")
             measure()
 
-    def measure_costs(self, sizes_mb: Sequence[int]) -> list[Cost]:
+    def measure_costs(self, sizes_mb: Sequence[int]) -> list[SearchCost]:
         """The costs of searches over logs of these sizes."""
         _say(f"searching logs of {', '.join(map(str, sizes_mb))} MB")
         directories_and_sizes = [
@@ -189,7 +189,7 @@ class _Run:
         for directory, _ in directories_and_sizes:
             shutil.rmtree(directory)
         return [
-            Cost(bytes=size, seconds=min(search.seconds), worker_mb=search.worker_mb)
+            SearchCost(bytes=size, seconds=min(search.seconds), worker_mb=search.worker_mb)
             for (_, size), search in zip(directories_and_sizes, search_run.directories, strict=True)
         ]
 
@@ -207,7 +207,7 @@ class _Run:
             tiny_file.write_bytes(file.read(_WHOLE_BATCHES))
         start_only_s = _time_work(partial(_dump_log, [tiny_file]))
         dump_s = _time_work(partial(_dump_log, paths[:path_count]))
-        seconds = figures.without_start(dump_s, start_only_s)
+        seconds = figures.subtract_start(dump_s, start_only_s)
         size_bytes = sum(path.stat().st_size for path in paths[:path_count])
         self._note(figures.DUMP_KEY, figures.mb_per_s(size_bytes, seconds))
 
@@ -426,7 +426,7 @@ def _text(result: PipelineResult) -> str:
     return (
         f"{result.log_bytes / 1e9:.1f} GB of log, {result.batches:,} batches,"
         f" {result.transactions:,} transactions; load average before: {result.load_average}\n\n"
-        f"{figures.table(result.rows)}\n{figures.cost_table(result.costs)}"
+        f"{figures.format_table(result.rows)}\n{figures.format_cost_table(result.costs)}"
     )
 
 

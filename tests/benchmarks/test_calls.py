@@ -20,8 +20,8 @@ from benchmarks.call_counts import (
 from benchmarks.calls import (
     BROKERS,
     COUNTS_FILE,
-    PROTOCOLS,
     PYTHON,
+    TXN_FLOWS,
     count_in_virtual_time,
     exact_counts,
 )
@@ -50,10 +50,10 @@ def test_no_step_and_no_file_more_is_taken_than_is_kept() -> None:
     assert not excess, f"(kept, found): {excess}; python -m benchmarks.calls --top 60 says where"
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_count_repeats(protocol: str) -> None:
-    assert count_in_virtual_time(BROKERS[0], protocol) == count_in_virtual_time(
-        BROKERS[0], protocol
+@pytest.mark.parametrize("txn_flow", TXN_FLOWS)
+def test_the_count_repeats(txn_flow: str) -> None:
+    assert count_in_virtual_time(BROKERS[0], txn_flow) == count_in_virtual_time(
+        BROKERS[0], txn_flow
     )
 
 

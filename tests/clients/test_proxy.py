@@ -14,9 +14,9 @@ from confluent_kafka import KafkaError, KafkaException
 from benchmarks.proxy import (
     BATCH_BYTES,
     BlockingConnection,
-    fetch_frame,
-    produce_frame,
-    topic_id_of,
+    encode_fetch_frame,
+    encode_produce_frame,
+    create_topic,
 )
 from tests.clients.drivers import aiokafka as aio
 from tests.clients.drivers import confluent_kafka, kafka_python
@@ -92,16 +92,16 @@ def test_readers_that_do_not_read_cost_bounded_memory(version: int, bound_mb: in
         TxnsimServer(brokers=1) as server,
         TxnsimProxy(server.bootstrap) as proxy,
     ):
-        topic_id = asyncio.run(topic_id_of(proxy.bootstrap))
+        topic_id = asyncio.run(create_topic(proxy.bootstrap))
         writer = BlockingConnection(proxy.bootstrap)
         for _ in range(MEGABYTES):
-            writer.socket.sendall(produce_frame(bytes(BATCH_BYTES - 200)))
+            writer.socket.sendall(encode_produce_frame(bytes(BATCH_BYTES - 200)))
             writer.answer()
         before_kb = proxy.memory_kb
         readers = [BlockingConnection(proxy.bootstrap) for _ in range(READERS)]
         for reader in readers:
             for _ in range(REQUESTS):
-                reader.socket.sendall(fetch_frame(version, 0, topic_id if version > 12 else None))
+                reader.socket.sendall(encode_fetch_frame(version, 0, topic_id if version > 12 else None))
         grown_mb = (_steady(lambda: proxy.memory_kb) - before_kb) / 1_024
         sizes = [reader.answer() for reader in readers for _ in range(REQUESTS)]
         for connection in (writer, *readers):

@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 from confluent_kafka import libversion
 
-from benchmarks.build import go_program
+from benchmarks.build import build_go_program
 from tests.conformance.cluster_setups import ClusterSetup, kafka_on, simulator_on
 from tests.support.console import say
 from tests.support.patience import until
@@ -158,7 +158,13 @@ def _txnsim() -> Iterator[str]:
 def _kfake() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         ready_file = Path(folder, "ready.json")
-        command = [str(go_program("kfake")), "--brokers", "1", "--ready-file", str(ready_file)]
+        command = [
+            str(build_go_program("kfake")),
+            "--brokers",
+            "1",
+            "--ready-file",
+            str(ready_file),
+        ]
         with subprocess.Popen(command) as process:
             try:
                 until(ready_file.exists, bool, "kfake is ready")

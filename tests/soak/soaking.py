@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.build import go_program as load_program
+from benchmarks.build import build_go_program as load_program
 from tests.clients.streams.control import ControlPort
 from tests.soak.ledger import Judgement, SoakLedger, differences
 from tests.soak.producing import STUCK, STUCK_AFTER_S, TransactionOutcome
