@@ -55,7 +55,7 @@ def build_wheel() -> Path:
 
 
 def make_txnsim_environment(wheel_path: Path) -> Path:
-    """An environment with a wheel and its runtime dependencies; gives the path of its ``txnsim``.
+    """Make an environment with a wheel and its dependencies; return the path of its ``txnsim``.
 
     Dependencies are installed again only when ``pyproject.toml`` has changed.
 

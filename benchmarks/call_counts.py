@@ -39,7 +39,7 @@ class WalkCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def txnsim_file_of(code: CodeType) -> str | None:
-    """The file of a function of txnsim within the package; None for all others."""
+    """Return the file of a function of txnsim within the package; None for all others."""
     file_name = code.co_filename
     if file_name.startswith(ROOT):
         file_name = file_name[len(ROOT) :]
@@ -50,12 +50,12 @@ def txnsim_file_of(code: CodeType) -> str | None:
 
 
 def make_call_profile() -> cProfile.Profile:
-    """A profiler that counts calls between ``enable`` and ``disable``, without builtins."""
+    """Make a profiler that counts calls between ``enable`` and ``disable``, without builtins."""
     return cProfile.Profile(subcalls=False, builtins=False)
 
 
 def count_calls_by_function(profile: cProfile.Profile) -> CallsByFunction:
-    """Calls by function."""
+    """Sum what the profiler has counted, for functions of txnsim only."""
     calls_by_function: Counter[str] = Counter()
     for profile_entry in profile.getstats():
         if (
@@ -67,7 +67,7 @@ def count_calls_by_function(profile: cProfile.Profile) -> CallsByFunction:
 
 
 def group_by_package(calls_by_function: Mapping[str, float]) -> dict[str, float]:
-    """Calls by package."""
+    """Sum calls by the first folder or file of a function's path."""
     calls_by_package: defaultdict[str, float] = defaultdict(int)
     for function_name, call_count in calls_by_function.items():
         file_name = function_name.partition(":")[0]
@@ -90,7 +90,7 @@ class CallRecorder:
         sys.setprofile(None)
 
     def counts_until(self, last_function_name: str | None = None) -> WalkCounts:
-        """Counts of the entered functions, up to the first call of ``last_call`` if it is given."""
+        """Count the entered functions, up to the first call of ``last_call`` if it is given."""
         call_count = (
             len(self._entered_functions)
             if last_function_name is None
@@ -106,7 +106,7 @@ class CallRecorder:
         )
 
     def entered_function_names(self) -> list[str]:
-        """Each function in the order of the calls."""
+        """Name each entered function, in the order of the calls."""
         return [f"{file}:{name}" for file, name in self._entered_functions]
 
     def _note_call(self, frame: FrameType, event: str, _event_argument: Any) -> None:

@@ -47,7 +47,7 @@ class CurveServer(msgspec.Struct, frozen=True):
     bootstrap: str
 
     def cpu_ms(self) -> float:
-        """CPU time in ms that the server's process has used."""
+        """Read the CPU time in ms that the server's process has used."""
         stat_fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(stat_fields[11]) + int(stat_fields[12])) * 1_000 / _TICKS
 

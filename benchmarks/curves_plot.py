@@ -17,7 +17,7 @@ class CostPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def curves_table(points: Sequence[CostPoint]) -> str:
-    """A row for each curve, in Markdown."""
+    """Write a table in Markdown, with a row for each curve."""
     table_lines = ["| of so many | milliseconds of CPU for each one |", "| --- | --- |"]
     for series_name in dict.fromkeys(point.series for point in points):
         point_texts = [
@@ -30,7 +30,7 @@ def curves_table(points: Sequence[CostPoint]) -> str:
 
 
 def draw_curves_svg(points: Sequence[CostPoint]) -> bytes:
-    """A small plot for each curve, both axes logarithmic."""
+    """Draw a small plot for each curve, both axes logarithmic."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure

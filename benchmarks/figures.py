@@ -43,22 +43,22 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def per_second_key(txn_flow: str, producer_count: int) -> str:
-    """Key of the transactions per second of ``producer_count`` producers."""
+    """Return the key of the transactions per second of ``producer_count`` producers."""
     return f"txn.{txn_flow}.{producer_count}.per_second"
 
 
 def p50_key(txn_flow: str, producer_count: int) -> str:
-    """Key of the median latency of a transaction."""
+    """Return the key of the median latency of a transaction."""
     return f"txn.{txn_flow}.{producer_count}.p50"
 
 
 def cpu_key(txn_flow: str, producer_count: int) -> str:
-    """Key of the server's CPU time per transaction."""
+    """Return the key of the server's CPU time per transaction."""
     return f"txn.{txn_flow}.{producer_count}.cpu"
 
 
 def retries_key(txn_flow: str, producer_count: int) -> str:
-    """Key of the answers per transaction that the load generator had to retry."""
+    """Return the key of the answers per transaction that made the load generator try again."""
     return f"txn.{txn_flow}.{producer_count}.retries"
 
 

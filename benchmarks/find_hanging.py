@@ -119,7 +119,7 @@ def _make_parser() -> argparse.ArgumentParser:
 
 @contextlib.contextmanager
 def _run_cluster(server_name: str) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """An empty cluster: its address and the ids of its brokers."""
+    """Run an empty cluster; yield its address and the ids of its brokers."""
     if server_name == "txnsim":
         with TxnsimServer(brokers=BROKERS) as server:
             yield server.bootstrap, tuple(range(1, BROKERS + 1))
@@ -149,7 +149,7 @@ def _time_search(search: Callable[[], set[TopicPartition]], crowd: Crowd) -> Sea
 
 
 def _read_children_cpu_s() -> float:
-    """CPU time of the processes that were waited for."""
+    """Read the CPU time of the processes that were waited for."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 

@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def time_simulated_start(loop_thread: LoopThread, broker_count: int) -> float:
-    """Milliseconds to start a cluster as the plugin does; its end is not counted."""
+    """Measure the milliseconds to start a cluster as the plugin does; its end is not counted."""
     cluster = SimulatedKafka.from_description(
         options_from_keywords(brokers=broker_count, topics={"orders": 3}), thread=loop_thread
     )
@@ -82,7 +82,7 @@ def time_simulated_start(loop_thread: LoopThread, broker_count: int) -> float:
 
 
 def time_mock_start() -> float:
-    """Milliseconds until librdkafka's mock cluster has told of its brokers."""
+    """Measure the milliseconds until librdkafka's mock cluster has told of its brokers."""
     began_s = time.perf_counter()
     producer = Producer({"test.mock.num.brokers": BROKERS, "log_level": 0})
     broker_by_id = producer.list_topics(timeout=30).brokers
@@ -92,7 +92,7 @@ def time_mock_start() -> float:
 
 
 def time_kafka_starts(start_count: int) -> list[float]:
-    """Milliseconds from the process's start until a real Apache Kafka accepts connections."""
+    """Measure the milliseconds from a process's start until Apache Kafka accepts connections."""
     server = ApacheKafka()
     server.prepare()
     load_program = build.build_go_program("load")
@@ -104,7 +104,7 @@ def time_kafka_starts(start_count: int) -> list[float]:
 
 
 def time_plugin_import() -> float:
-    """Milliseconds that importing the plugin takes where pytest is imported already."""
+    """Measure the milliseconds that importing the plugin takes where pytest is imported already."""
     command = [sys.executable, "-c", _LOAD_PROGRAM]
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(build.CACHE / "pycache")}
     finished_process = subprocess.run(

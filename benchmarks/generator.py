@@ -37,7 +37,7 @@ class TransactionFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def retries_per_transaction(self) -> float:
-        """Answers that made the load generator send a request again."""
+        """Return how many answers made the load generator send a request again."""
         return sum(self.retries.values()) / self.transactions
 
 

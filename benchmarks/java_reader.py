@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from benchmarks.log_data import BEGAN_MS, CACHE, make_replica, write_meta
+from benchmarks.log_data import BEGAN_MS, CACHE, make_replica_folder, write_meta_properties
 from tests.support.apache_kafka import java_classes, java_command, kafka_libs
 from txnsim.storage import names
 from txnsim.wire.batch import Record, build_batch, control_batch
@@ -97,7 +97,7 @@ def main() -> int:
 def _ask_by_reader(
     spark: SparkSession, directory: Path, question_name: str
 ) -> dict[str, Callable[[], TimedAnswer]]:
-    """The function that asks each reader, by the reader's name."""
+    """Make a function for each reader that asks it; return them by the reader's name."""
     ask_by_reader = {
         "Java, one thread": lambda: ask_java(directory, question_name),
         "without Spark": lambda: ask_process(directory, question_name),
@@ -193,10 +193,10 @@ def make_log(record_count: int) -> Path:
         return directory
     partial_directory = directory.with_suffix(".partial")
     partial_directory.mkdir(parents=True, exist_ok=True)
-    write_meta(partial_directory, node_id=1)
+    write_meta_properties(partial_directory, node_id=1)
     batch_count = record_count // RECORDS_PER_BATCH // PARTITIONS
     for partition in range(PARTITIONS):
-        _write_partition(make_replica(partial_directory, "orders", partition), batch_count)
+        _write_partition(make_replica_folder(partial_directory, "orders", partition), batch_count)
     partial_directory.rename(directory)
     return directory
 

@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _read_clocks(kafka: ApacheKafka) -> tuple[float, float, float]:
-    """The time now, and the CPU time so far of this session and of the broker."""
+    """Read the time now, and the CPU time so far of this session and of the broker."""
     own_cpu_s = read_tree_cpu_s(os.getpid(), excluded_pids=kafka.pids)
     return time.perf_counter(), own_cpu_s, sum(map(read_cpu_s, kafka.pids))
 
@@ -95,7 +95,7 @@ def _fill_topic(kafka: ApacheKafka, record_count: int) -> None:
 def _read_by_source(
     spark: SparkSession, bootstrap: str, directory: str
 ) -> dict[str, Callable[[], None]]:
-    """The function that reads by each source, Spark's own Kafka source first."""
+    """Make a function that reads by each source, Spark's own Kafka source first."""
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC}
     reader_by_source = {SPARK_SOURCE: spark.read.format("kafka").options(**options)}
     for table in ("fragments", "batches", "records"):

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.log_data import Scale, small_batches
+from benchmarks.log_data import Scale, make_small_batches_log
 from benchmarks.store_data import BEGAN_MS, HOUR_MS, LogHours, make_directories
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import Division, KafkaLogOptions
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--read", action="store_true", help="have Spark read the day instead")
     if parser.parse_args(arguments).read:
         return _read_with_spark()
-    half_gigabyte_directory = small_batches(HALF_GIGABYTE_SCALE).directory
+    half_gigabyte_directory = make_small_batches_log(HALF_GIGABYTE_SCALE).directory
     for table in ("fragments", "batches", "records"):
         print(_plan_line(f"500 MB, {table}", half_gigabyte_directory, table))
     with tempfile.TemporaryDirectory(prefix="txnsim-large-") as scratch:

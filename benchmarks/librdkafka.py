@@ -27,7 +27,7 @@ _TIMEOUT_S: Final = 30.0
 def measure_sequential_transactions(
     bootstrap: str, *, warm_up_s: float, measured_s: float
 ) -> float:
-    """Transactions per second, measured by this module in a process of its own.
+    """Measure transactions per second by this module, in a process of its own.
 
     Raises:
         LoadError: The client failed, or did not end.

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.log_data import Scale, small_batches
+from benchmarks.log_data import Scale, make_small_batches_log
 from benchmarks.whole_command import time_command
 from txnsim_spark.log_database import LogDatabase
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.little_logs")
     parser.add_argument("--rounds", type=int, default=5)
     round_count = parser.parse_args(arguments).rounds
-    log_directory = Path(small_batches(LOG_SCALE).directory)
+    log_directory = Path(make_small_batches_log(LOG_SCALE).directory)
     query = "SELECT transactional_id AS name FROM kafka_transactions LIMIT 1"
     (transactional_id,) = (row["name"] for row in LogDatabase([log_directory]).rows(query))
     for command in (

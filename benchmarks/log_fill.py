@@ -45,7 +45,7 @@ _TYPE_AT: Final = 69
 
 
 def make_data_template() -> Any:
-    """A transactional batch of one record, 90 bytes."""
+    """Build a transactional batch of one record, 90 bytes."""
     batch_bytes = build_batch(
         [Record(key=b"k", value=b"v" * 21)],
         timestamp_ms=0,
@@ -60,7 +60,7 @@ def make_data_template() -> Any:
 
 
 def make_marker_template() -> Any:
-    """A COMMIT marker."""
+    """Build the batch of a COMMIT marker."""
     marker_bytes = control_batch(
         producer_id=0, producer_epoch=0, is_commit=True, coordinator_epoch=0,
         base_offset=0, leader_epoch=0, timestamp_ms=0,
@@ -70,7 +70,7 @@ def make_marker_template() -> Any:
 
 
 def read_crc_tables() -> Any:
-    """The tables by which ``fill`` computes CRCs."""
+    """Return the tables by which ``fill_segment`` computes CRCs."""
     return CRC_TABLES
 
 
@@ -168,7 +168,7 @@ def _draw_slot(
     transaction_count: int,
     batches_per_transaction: int,
 ) -> int:
-    """The producer that writes next; a free slot lets a producer begin a transaction."""
+    """Draw the slot whose producer writes next; in a free slot a producer begins a transaction."""
     while True:
         fill_state[CHANCE_INDEX] = (fill_state[CHANCE_INDEX] * 1103515245 + 12345) & 0x7FFFFFFF
         slot = (fill_state[CHANCE_INDEX] >> 16) % active_slots.shape[0]
@@ -214,6 +214,6 @@ def _put_batch(
 
 @njit(cache=True)
 def _write_number(buffer: Any, position: int, byte_count: int, number: int) -> None:
-    """A big-endian number."""
+    """Write a big-endian number."""
     for byte_index in range(byte_count):
         buffer[position + byte_index] = (number >> (8 * (byte_count - 1 - byte_index))) & 0xFF

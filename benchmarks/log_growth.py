@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from benchmarks import log_growth_plot
-from benchmarks.log_data import CACHE, TOPIC, GeneratedLog, Scale, small_batches
+from benchmarks.log_data import CACHE, TOPIC, GeneratedLog, Scale, make_small_batches_log
 from benchmarks.log_growth_plot import SearchPoint
 from benchmarks.whole_command import time_command
 from txnsim.storage import names
@@ -189,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _load_points() -> list[SearchPoint]:
-    """The last measurement of each case, in the order of cases."""
+    """Read the last measurement of each case, in the order of cases."""
     if not POINTS_FILE.exists():
         return []
     points = msgspec.json.decode(POINTS_FILE.read_bytes(), type=list[SearchPoint])
@@ -225,7 +225,7 @@ def _make_parser() -> argparse.ArgumentParser:
 def replace_section(
     page_text: str, section_text: str, begin_mark: str = BEGIN_MARK, end_mark: str = END_MARK
 ) -> str:
-    """The page with another text between two marks."""
+    """Return the page with another text between two marks."""
     text_before, found_begin_mark, text_from_section = page_text.partition(begin_mark)
     _, found_end_mark, text_after = text_from_section.partition(end_mark)
     if not found_begin_mark or not found_end_mark:
@@ -234,7 +234,7 @@ def replace_section(
 
 
 def _measure_case(growth_case: GrowthCase, round_count: int) -> SearchPoint:
-    generated_log = small_batches(growth_case.scale)
+    generated_log = make_small_batches_log(growth_case.scale)
     with tempfile.TemporaryDirectory(
         prefix="txnsim-growth-", dir=Path(generated_log.directory).parent
     ) as scratch:
@@ -286,7 +286,7 @@ def _unended_transactions(
 
 
 def _topic_of_broker(broker_id: int) -> str:
-    """The topic of a broker; each broker has a topic of its own."""
+    """Return the topic of a broker; each broker has a topic of its own."""
     return TOPIC if broker_id == 1 else f"{TOPIC}{broker_id}"
 
 
@@ -299,8 +299,8 @@ def _link_without_indexes(directory: Path, new_directory: Path) -> Path:
 def _make_broker_directories(
     generated_log: GeneratedLog, scratch_directory: Path, broker_count: int
 ) -> list[Path]:
-    """A directory per broker: the first one as it was made, others with links to its files under
-    other topics. The coordinators' log is the first one's.
+    """Make a directory per broker: the first one as it was made, others with links to its files
+    under other topics. The coordinators' log is the first one's.
     """
     first_directory = Path(generated_log.directory)
     recovery_point_file = first_directory / names.FileName.RECOVERY_POINTS

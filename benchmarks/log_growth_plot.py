@@ -36,7 +36,7 @@ class SearchPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def table_row(point: SearchPoint) -> str:
-    """A row of the table."""
+    """Write one search as a row of the table in Markdown."""
     reader_name = "Spark" if point.with_spark else "here"
     row_cells = (
         point.title,
@@ -50,7 +50,7 @@ def table_row(point: SearchPoint) -> str:
 
 
 def points_table(points: Sequence[SearchPoint]) -> str:
-    """A table in Markdown."""
+    """Write the searches as a table in Markdown."""
     table_head = (
         "| log | MB | by | seconds (lowest to highest) | CPU, s | load |\n| --- |" + 5 * " --- |"
     )
@@ -58,7 +58,7 @@ def points_table(points: Sequence[SearchPoint]) -> str:
 
 
 def draw_growth_svg(points: Sequence[SearchPoint]) -> bytes:
-    """Seconds and the CPU's seconds over partitions, segments and brokers."""
+    """Draw seconds and the CPU's seconds over partitions, segments and brokers."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure

@@ -127,7 +127,7 @@ def _table_row(read_plan: ReadPlan) -> str:
 
 
 def make_segments(directory: Path, segment_count: int) -> Path:
-    """A log directory of a killed broker, with this number of segments."""
+    """Make a log directory of a killed broker, with this number of segments."""
     segment_content = segment_of([act(value_bytes=60)])
     directory.mkdir()
     meta_properties = MetaProperties(cluster_id="benchmarks", node_id=1)

@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def _run_query(checkout: Path, query: str, log_directory: str) -> tuple[float, float]:
-    """(seconds, megabytes) of the command in a process of its own."""
+    """Run the query in a process of its own; return its (seconds, megabytes)."""
     began_s = time.perf_counter()
     python_program = "import sys; from txnsim.cli.main import main; sys.exit(main(sys.argv[1:]))"
     process = subprocess.Popen(

@@ -19,10 +19,10 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.log_data import Scale, small_batches
+from benchmarks.log_data import Scale, make_small_batches_log
 from benchmarks.log_growth import RESULTS_PAGE, ROOT, replace_section
 from benchmarks.log_plan import make_segments
-from benchmarks.pipeline import link_part
+from benchmarks.pipeline import link_log_part
 from benchmarks.process_tree import FinishedCommand, run_command
 from benchmarks.whole_command import AS_INSTALLED
 
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     sized_searches_by_unit: dict[str, list[tuple[int, FinishedCommand]]] = {"MB": [], "files": []}
     for size_mb in (candidate_mb for candidate_mb in SIZES_MB if candidate_mb <= options.most_mb):
-        directory, byte_count = link_part(small_batches(Scale()), size_mb * 1_000_000)
+        directory, byte_count = link_log_part(make_small_batches_log(Scale()), size_mb * 1_000_000)
         sized_searches_by_unit["MB"].append((byte_count // 1_000_000, _search_directory(directory)))
         shutil.rmtree(directory)
         print(_table_row("MB", *sized_searches_by_unit["MB"][-1]), file=sys.stderr, flush=True)

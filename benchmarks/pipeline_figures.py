@@ -40,7 +40,7 @@ class FigureGoal(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The bound as the table shows it."""
+        """Write the bound as the table shows it."""
         if self.ratio_min is not None:
             return f"≥ {self.ratio_min:g}×"
         return f"≥ {self.least:g}" if self.least is not None else f"< {self.below:g}"
@@ -135,12 +135,12 @@ SamplesByFigure = Mapping[str, Sequence[float]]
 
 
 def mb_per_s(size_bytes: int, seconds: float, *, core_count: int = 1) -> float:
-    """Megabytes per second (and core)."""
+    """Return megabytes per second (and core)."""
     return size_bytes / BYTES_PER_MEGABYTE / seconds / core_count
 
 
 def subtract_start(total_s: float, start_s: float) -> float:
-    """Seconds of work of a process that needs ``start_s`` for doing next to nothing.
+    """Return the seconds of work of a process that needs ``start_s`` for doing next to nothing.
 
     Raises:
         ValueError: Nothing is left: the work was too little to be measured.
@@ -153,7 +153,7 @@ def subtract_start(total_s: float, start_s: float) -> float:
 
 
 def judge_figures(samples_by_figure: SamplesByFigure) -> list[MeasuredFigure]:
-    """A row for each figure that has samples."""
+    """Judge each figure that has samples, in the order of ``FIGURES``."""
     measured_figures = []
     for figure in FIGURES:
         if not samples_by_figure.get(figure.key):
@@ -193,7 +193,7 @@ _VERDICT_BY_MET: Final = {None: "", True: "met", False: "MISSED"}
 
 
 def format_table(measured_figures: Sequence[MeasuredFigure]) -> str:
-    """A table in Markdown, for people and for the page alike."""
+    """Write a table in Markdown, for people and for the page alike."""
     table_lines = ["| figure | unit | median (range) | × | target | |", "|---|---|---|---|---|---|"]
     for measured_figure in measured_figures:
         ratio_text = "" if measured_figure.ratio is None else f"{measured_figure.ratio:.3g}"
@@ -221,7 +221,7 @@ _END: Final = "<!-- end of what was measured -->\n"
 
 
 def replace_section(page_text: str, section_text: str) -> str:
-    """A page with what was measured in its place.
+    """Return a page with what was measured in its place.
 
     Raises:
         ValueError: The page has no place for it.
@@ -246,7 +246,7 @@ class SearchCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def format_cost_table(costs: Sequence[SearchCost]) -> str:
-    """A table in Markdown."""
+    """Write the costs as a table in Markdown, with a row for each size."""
     table_lines = ["| log | seconds | MB/s | largest worker |", "|---|---|---|---|"]
     for cost in costs:
         table_lines.append(

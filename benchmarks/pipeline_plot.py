@@ -9,7 +9,7 @@ from benchmarks.pipeline_figures import BYTES_PER_MEGABYTE, SearchCost
 
 
 def draw_costs_svg(costs: Sequence[SearchCost]) -> bytes:
-    """Seconds and memory over the size of the log."""
+    """Draw seconds and memory over the size of the log."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.log_data import TOPIC, Scale, small_batches
+from benchmarks.log_data import TOPIC, Scale, make_small_batches_log
 from tests.support.standalone_spark import StandaloneSpark
 
 READ_PROGRAM: Final = """
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pipeline_workers")
     parser.add_argument("--rounds", type=int, default=3)
     round_count = parser.parse_args(arguments).rounds
-    directory = small_batches(Scale()).directory
+    directory = make_small_batches_log(Scale()).directory
     speedups = []
     with (
         tempfile.TemporaryDirectory(prefix="txnsim-workers-") as scratch,
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure_busiest_s(cluster: StandaloneSpark, core_count: int, directory: str) -> float:
-    """How long the worker with most to do was busy."""
+    """Measure how long the worker with most to do was busy."""
     finished_process = cluster.run(
         sys.executable, "-c", READ_PROGRAM, cluster.url, str(core_count), directory, TOPIC
     )

@@ -76,12 +76,12 @@ def run_command(
 
 
 def read_cpu_s(pid: int) -> float:
-    """Seconds of a process that runs."""
+    """Read the CPU seconds of a process that runs."""
     return _read_process_stat(pid)[2]
 
 
 def read_tree_cpu_s(pid: int, *, excluded_pids: Collection[int] = ()) -> float:
-    """Seconds of a process and of those below it that run, without some and those below them."""
+    """Sum the CPU seconds of a process and those below it, without some and those below them."""
     parent_by_pid = dict(read_parent_pids())
     total_cpu_s = 0.0
     for candidate_pid in parent_by_pid:
@@ -97,7 +97,7 @@ def read_tree_cpu_s(pid: int, *, excluded_pids: Collection[int] = ()) -> float:
 
 
 def _read_session_processes(session_id: int) -> Iterator[tuple[int, str, float]]:
-    """(process, name, seconds of CPU) of those that a command has started, and its own."""
+    """Yield (id, name, CPU seconds) of a command's process and of those that it has started."""
     for process_folder in Path("/proc").iterdir():
         if process_folder.name.isdigit():
             try:
@@ -109,7 +109,7 @@ def _read_session_processes(session_id: int) -> Iterator[tuple[int, str, float]]
 
 
 def _read_process_stat(pid: int) -> tuple[str, int, float]:
-    """Name, session and CPU seconds of a process."""
+    """Read the name, session and CPU seconds of a process."""
     name, _, fields_text = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")
     stat_fields = fields_text.split()
     cpu_ticks = int(stat_fields[_USER]) + int(stat_fields[_SYSTEM])

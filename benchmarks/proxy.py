@@ -50,7 +50,7 @@ BATCH_BYTES: Final = 1_000_000
 
 
 class BlockingConnection:
-    """A blocking connection."""
+    """A connection whose calls wait for the answer, so that they can be timed."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -76,7 +76,7 @@ class BlockingConnection:
 
 
 def encode_produce_frame(record_value: bytes) -> bytes:
-    """A Produce of one record."""
+    """Encode a Produce of one record."""
     batch = build_batch([Record(value=record_value)], timestamp_ms=time.time_ns() // 1_000_000)
     request = requests.produce({TOPIC_PARTITION: batch}, topic_ids={}, acks=1)
     message = request.build(codec.request_schema(0, 9))
@@ -84,7 +84,7 @@ def encode_produce_frame(record_value: bytes) -> bytes:
 
 
 def encode_fetch_frame(version: int, offset: int, topic_id: UUID | None) -> bytes:
-    """A Fetch of up to 8 MB from an offset on."""
+    """Encode a Fetch of up to 8 MB from an offset on."""
     schema = codec.request_schema(1, version)
     topic_fields: dict[str, Any] = {"topic": TOPIC, "topic_id": topic_id}
     fetch_partition = codec.build(
@@ -102,7 +102,7 @@ def encode_fetch_frame(version: int, offset: int, topic_id: UUID | None) -> byte
 def measure_latencies(
     connection_by_name: dict[str, BlockingConnection], request_count: int
 ) -> dict[str, list[float]]:
-    """Microseconds of each Produce; the connections take turns in blocks of requests."""
+    """Measure each Produce in microseconds; the connections take turns in blocks of requests."""
     produce_frame = encode_produce_frame(b"x" * 100)
     latencies_us_by_name: dict[str, list[float]] = {
         connection_name: [] for connection_name in connection_by_name
@@ -123,7 +123,7 @@ def measure_latencies(
 def measure_mb_per_s(
     request_count: int, frame_of: Callable[[int], bytes], connection: BlockingConnection
 ) -> float:
-    """MB per second, of requests or answers, whichever are larger."""
+    """Measure the megabytes per second of requests and answers together."""
     began_s = time.perf_counter()
     moved_byte_count = sent_request_count = received_answer_count = 0
     while received_answer_count < request_count:
@@ -198,7 +198,7 @@ def measure(
 
 @contextlib.contextmanager
 def run_bare_relay(bootstrap: str) -> Iterator[str]:
-    """A bare relay in front of a broker: its address."""
+    """Run a bare relay in front of a broker; yield its address."""
     (relay_port,) = free_ports(1)
     target_port = bootstrap.rpartition(":")[2]
     command = [sys.executable, "-m", "benchmarks.bare_relay", str(relay_port), target_port]

@@ -50,7 +50,7 @@ class QuickLoad(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """Its name in the table and in the kept figures."""
+        """Name the load in the table and in the kept figures."""
         return f"{self.brokers} broker{'s' if self.brokers > 1 else ''}, {self.txn_flow} flow"
 
 
@@ -70,7 +70,7 @@ class QuickLoadFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the server -> transactions per second."""
 
     def cpu_ratio(self, peer_name: str) -> float:
-        """CPU of this tree's server per that of a peer."""
+        """Return the CPU of this tree's server per that of a peer."""
         return self.cpu_ms[OURS] / self.cpu_ms[peer_name]
 
 
@@ -97,7 +97,7 @@ class Checkout:
         """Do nothing: the checkout needs no build."""
 
     def launch(self, home_directory: Path) -> ServerLaunch:
-        """The command that starts the checkout's brokers on free ports."""
+        """Make the command that starts the checkout's brokers on free ports."""
         serve_options = ("--port", "0", "--brokers", str(self._broker_count))
         source_directory = self._checkout_directory / "sim"
         return ServerLaunch(
@@ -156,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def describe_broken_bounds(load: QuickLoad, figures: QuickLoadFigures) -> Iterator[str]:
-    """Bounds that the figures of a load break, a text each."""
+    """Describe each bound that the figures of a load break."""
     if figures.calls > load.calls_max:
         yield f"{figures.calls:.0f} calls per transaction, at most {load.calls_max}"
     if figures.retries > RETRIES_MAX:

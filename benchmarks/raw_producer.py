@@ -85,7 +85,7 @@ class RawConnection(asyncio.Protocol):
 
 
 def encode_request_frame(api_key: int, api_version: int, **field_values: Any) -> bytes:
-    """A whole request."""
+    """Encode a whole request."""
     request = message_from(codec.request_class(api_key, api_version), field_values)
     return codec.encode_request(api_key, api_version, 1, "calls", request)
 
@@ -168,7 +168,7 @@ class RawProducer:
     # Steps
 
     def make_transaction_steps(self, transaction_count: int) -> list[RequestStep]:
-        """The requests of ``count`` transactions of one record each, on the partitions in turn."""
+        """Encode the requests of transactions of one record each, on the partitions in turn."""
         steps: list[RequestStep] = []
         for _ in range(transaction_count):
             self._last_partition = (self._last_partition + 1) % PARTITIONS
@@ -178,7 +178,7 @@ class RawProducer:
         return steps
 
     def make_add_step(self) -> RequestStep:
-        """An AddPartitionsToTxn request of the flow before transactions v2."""
+        """Encode an AddPartitionsToTxn request of the flow before transactions v2."""
         topic_fields = ({"name": TOPIC, "partitions": (self._last_partition,)},)
         frame = encode_request_frame(
             ADD_PARTITIONS,
@@ -191,7 +191,7 @@ class RawProducer:
         return RequestStep(broker=self._coordinator_id, frame=frame, error_position=_AT_ADD)
 
     def make_wide_transaction_steps(self, partition_count: int) -> list[RequestStep]:
-        """The requests of a transaction with a record on each of ``partitions`` partitions."""
+        """Encode the requests of a transaction with a record on each of some partitions."""
         batch_by_partition = {
             partition: self._build_batch(0) for partition in range(partition_count)
         }
@@ -203,7 +203,7 @@ class RawProducer:
         ]
 
     def make_produce_step(self) -> RequestStep:
-        """Produce of one record of 100 bytes in the transaction."""
+        """Encode a Produce of one record of 100 bytes in the transaction."""
         batch = self._build_batch(self._next_sequences[self._last_partition])
         self._next_sequences[self._last_partition] += 1
         return self._encode_produce_step(
@@ -213,7 +213,7 @@ class RawProducer:
         )
 
     def make_plain_produce_step(self) -> RequestStep:
-        """A Produce request outside of a transaction."""
+        """Encode a Produce request outside of a transaction."""
         batch = build_batch([Record(value=b"v" * 100)], timestamp_ms=1_700_000_000_000)
         return self._encode_produce_step(12, None, {0: batch})
 
@@ -248,7 +248,7 @@ class RawProducer:
         )
 
     def make_end_step(self) -> RequestStep:
-        """An EndTxn request that commits; afterwards the producer has its next transaction's
+        """Encode an EndTxn request that commits; afterwards the producer has its next transaction's
         identity.
         """
         frame = encode_request_frame(
@@ -265,7 +265,7 @@ class RawProducer:
         return RequestStep(broker=self._coordinator_id, frame=frame, error_position=_AT_END_TXN)
 
     def make_fetch_step(self) -> RequestStep:
-        """Fetch of what is on partition 0, one batch at most."""
+        """Encode a Fetch of what is on partition 0, one batch at most."""
         partition_fields = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1}
         frame = encode_request_frame(
             FETCH,
@@ -282,7 +282,7 @@ class RawProducer:
         )
 
     def make_offset_commit_step(self) -> RequestStep:
-        """A TxnOffsetCommit request in the current transaction."""
+        """Encode a TxnOffsetCommit request in the current transaction."""
         partition_fields = {
             "partition_index": 0,
             "committed_offset": 1,

@@ -22,7 +22,7 @@ from pathlib import Path
 from time import process_time
 from typing import Final
 
-from benchmarks.log_data import write_meta
+from benchmarks.log_data import write_meta_properties
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.types import TopicPartition
@@ -99,7 +99,7 @@ def write_log(log_directory: Path, codec: int, record_count: int, byte_count_min
     """
     folder = log_directory / "orders-0"
     folder.mkdir(parents=True)
-    write_meta(log_directory, node_id=1)
+    write_meta_properties(log_directory, node_id=1)
     random_source = random.Random(SEED)
     byte_count = offset = 0
     with (folder / names.Suffix.LOG.file_name(0)).open("wb") as segment_file:
@@ -124,7 +124,7 @@ def write_log(log_directory: Path, codec: int, record_count: int, byte_count_min
 
 
 def _read_in_process(checkout: Path, log_directory: Path, table_name: str, check_crc: str) -> float:
-    """CPU seconds of a read in a process of its own."""
+    """Measure the CPU seconds of a read in a process of its own."""
     finished_process = subprocess.run(
         [sys.executable, __file__, "--read", str(log_directory), table_name, check_crc],
         env={**os.environ, "PYTHONPATH": f"{checkout / 'sim'}:{checkout}"},

@@ -38,7 +38,7 @@ class ComparedFigure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def spread_of(samples: Sequence[float]) -> Spread:
-    """Median and range of at least one sample."""
+    """Compute median and range of at least one sample."""
     return Spread(
         median=statistics.median(samples),
         least=min(samples),
@@ -48,7 +48,7 @@ def spread_of(samples: Sequence[float]) -> Spread:
 
 
 def ratio_to_baseline(figure: Figure, *, value: float, baseline_value: float) -> float | None:
-    """How many times better ``value`` is than ``baseline``; None where one of them is 0.
+    """Compute how many times better a value is than the baseline's; None where one of them is 0.
 
     CPU time below the clock tick of /proc is 0, which nobody can compare.
     """
@@ -59,7 +59,7 @@ def ratio_to_baseline(figure: Figure, *, value: float, baseline_value: float) ->
 
 
 def meets_target(figure: Figure, *, value: float, ratio: float | None) -> bool | None:
-    """Whether a value and its ratio meet the figure's target."""
+    """Say whether a value and its ratio meet the figure's target."""
     target = figure.target
     if target is None or ratio is None:
         return None
@@ -68,7 +68,7 @@ def meets_target(figure: Figure, *, value: float, ratio: float | None) -> bool |
 
 
 def compare_figures(samples_by_server: SamplesByServer) -> list[ComparedFigure]:
-    """One row for each figure that any server has samples of, in the order of ``FIGURES``."""
+    """Compare each figure that any server has samples of, in the order of ``FIGURES``."""
     compared_figures = []
     for figure in FIGURES:
         spread_by_server = {
@@ -105,7 +105,7 @@ def _compare_figure(figure: Figure, spread_by_server: dict[str, Spread]) -> Comp
 
 
 def format_table(compared_figures: Sequence[ComparedFigure], server_names: Sequence[str]) -> str:
-    """Lines for people: medians with their range, ratios, targets."""
+    """Write a table for people: medians with their range, ratios, targets."""
     compared_server_names = [server_name for server_name in server_names if server_name != BASELINE]
     head_cells = [
         "figure",

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.log_data import TOPIC, small_batches
+from benchmarks.log_data import TOPIC, make_small_batches_log
 from benchmarks.log_growth import LARGE_CASES
 from txnsim_spark.forensics._read_compiled import walk_segments
 from txnsim_spark.scan.sections import in_sections
@@ -24,7 +24,7 @@ ROUNDS = 5
 
 
 def main() -> None:
-    directory = Path(small_batches(LARGE_CASES[0].scale).directory)
+    directory = Path(make_small_batches_log(LARGE_CASES[0].scale).directory)
     (replica,) = replicas_in([directory], frozenset({TOPIC}))
     whole_segments = list(segments_of(replica))
     assert len(whole_segments) == 1

@@ -119,7 +119,7 @@ class ApacheKafka:
         )
 
     def _write_configs(self, home_directory: Path, ports: Sequence[int]) -> list[Path]:
-        """The configuration of each node; it has two of the ports."""
+        """Write the configuration of each node, which has two of the ports."""
         port_pairs = list(zip(ports[::2], ports[1::2], strict=True))
         voters_text = ",".join(
             f"{node_id}@127.0.0.1:{port}" for node_id, (_, port) in enumerate(port_pairs, 1)
@@ -169,7 +169,7 @@ class Txnsim:
         self._program_file = build.make_txnsim_environment(self._wheel_file or build.build_wheel())
 
     def launch(self, home_directory: Path) -> ServerLaunch:
-        """The command that starts the brokers on free ports."""
+        """Make the command that starts the brokers on free ports."""
         broker_count_text = str(self._broker_count)
         serve_options = (
             "--port",
@@ -195,7 +195,7 @@ class Kfake:
         self._program_file = build.build_go_program("kfake")
 
     def launch(self, home_directory: Path) -> ServerLaunch:
-        """The command that starts three brokers on free ports."""
+        """Make the command that starts three brokers on free ports."""
         serve_options = (
             "--brokers",
             str(BROKERS),
@@ -206,7 +206,7 @@ class Kfake:
 
 
 def _free_ports(port_count: int) -> list[int]:
-    """Ports that no process listens on, outside the range that the kernel gives to clients."""
+    """Find ports that no process listens on, outside the range that the kernel gives to clients."""
     ports: list[int] = []
     for port in random.sample(_PORT_RANGE, k=len(_PORT_RANGE)):
         with socket.socket() as probe_socket:

@@ -73,7 +73,7 @@ def serve_folder_at_url(folder: Path) -> Iterator[str]:
 
 
 def read_browser_pids(profile_directory: str) -> set[int]:
-    """Ids of the process that names this profile (the browser) and of its descendants."""
+    """Find the process that names this profile (the browser) and its descendants."""
     parent_by_pid: dict[int, int] = {}
     browser_pids: set[int] = set()
     for process_folder in Path("/proc").iterdir():
@@ -98,7 +98,7 @@ def read_browser_pids(profile_directory: str) -> set[int]:
 
 
 def read_thread_cpu_ms(profile_directory: str) -> dict[tuple[str, str], float]:
-    """CPU so far of each of the browser's threads, by what it does and its place in /proc."""
+    """Read the CPU of each of the browser's threads, by what it does and its file in /proc."""
     cpu_ms_by_thread: dict[tuple[str, str], float] = {}
     for pid in read_browser_pids(profile_directory):
         try:
@@ -118,7 +118,7 @@ def read_thread_cpu_ms(profile_directory: str) -> dict[tuple[str, str], float]:
 
 
 def measure_visit(context: BrowserContext, url: str, profile_directory: str) -> dict[str, float]:
-    """Visit the page once, up to the story's verdict; the figures of the visit by name."""
+    """Visit the page once, up to the story's verdict; return the figures of the visit by name."""
     cpu_ms_by_thread_before = read_thread_cpu_ms(profile_directory)
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.log_data import make_replica, transaction_entry, write_meta
+from benchmarks.log_data import make_replica_folder, make_transaction_record, write_meta_properties
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import names, producer_snapshot
@@ -57,7 +57,7 @@ def make_directories(directory: Path, log_hours: LogHours) -> int:
     log_dirs = [directory / f"broker-{broker}" for broker in range(log_hours.brokers)]
     for broker_number, log_dir in enumerate(log_dirs):
         log_dir.mkdir(parents=True)
-        write_meta(log_dir, node_id=broker_number)
+        write_meta_properties(log_dir, node_id=broker_number)
     replication_factor = min(REPLICATION_FACTOR, log_hours.brokers)
     end_offsets_by_broker: list[dict[TopicPartition, int]] = [{} for _ in log_dirs]
     flushed_offsets_by_broker: list[dict[TopicPartition, int]] = [{} for _ in log_dirs]
@@ -86,14 +86,14 @@ def make_directories(directory: Path, log_hours: LogHours) -> int:
 def _write_replica(
     log_dir: Path, partition: TopicPartition, content_by_file_name: dict[str, bytes]
 ) -> None:
-    replica_folder = make_replica(log_dir, partition.topic, partition.partition)
+    replica_folder = make_replica_folder(log_dir, partition.topic, partition.partition)
     (replica_folder / names.FileName.LEADER_EPOCHS).write_text(encode_leader_epochs([(0, 0)]))
     for file_name, file_content in content_by_file_name.items():
         (replica_folder / file_name).write_bytes(file_content)
 
 
 def _make_replica_files(log_hours: LogHours, partition: int) -> tuple[dict[str, bytes], int, int]:
-    """(files, base offset of the last segment, log end) of a partition's replicas."""
+    """Make a partition's log; return (files, base offset of the last segment, log end)."""
     content_by_file_name: dict[str, bytes] = {}
     next_offset = base_offset = 0
     next_sequences: defaultdict[int, int] = defaultdict(int)
@@ -183,12 +183,12 @@ def _make_data_batch(
 
 
 def _make_coordinator_batches(log_hours: LogHours) -> Iterator[bytes]:
-    """The coordinator's log: every transaction that ended, and none of those that hang."""
+    """Make the coordinator's log: every transaction that ended, and none of those that hang."""
     end_ms = BEGAN_MS + log_hours.hours * HOUR_MS
     for offset in range(log_hours.partitions * 3):
         producer_id = 1_000 + offset // 3 * 100 + offset % 3
         final_state = TransactionState.COMPLETE_COMMIT
-        transition = transaction_entry(
+        transition = make_transaction_record(
             f"app-{producer_id}", producer_id, final_state, frozenset(), end_ms - 900
         )
         batch = encode_batch(

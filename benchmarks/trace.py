@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def measure_levels(
     server: RecordingServer, load_program: Path, options: TraceOptions
 ) -> dict[str, list[MeasuredWindow]]:
-    """The windows of each level, taken in alternation."""
+    """Measure windows of each level, in alternation."""
     generator = Generator(
         load_program=load_program, bootstrap=server.bootstrap, server_pid=server.pid
     )
@@ -147,7 +147,7 @@ def measure_levels(
 
 
 def table_lines(windows_by_level: dict[str, list[MeasuredWindow]]) -> Iterator[str]:
-    """A line per level: medians, and the medians of each round's ratio to its own ``off``."""
+    """Write a line per level: medians, and those of each round's ratio to its own ``off``."""
     column_titles = ("tps", "ratio", "CPU ms", "ratio", "p99 ms", "events", "bytes")
     yield f"{'level':6}" + "".join(f"{column_title:>8}" for column_title in column_titles)
     for level_name, windows in windows_by_level.items():
@@ -185,7 +185,7 @@ def table_lines(windows_by_level: dict[str, list[MeasuredWindow]]) -> Iterator[s
 
 
 def speed_ratios(windows_by_level: dict[str, list[MeasuredWindow]], level_name: str) -> list[float]:
-    """Throughput of each window as a share of that without a trace in its round."""
+    """Compute the throughput of each window as a share of that without a trace in its round."""
     window_pairs = zip(windows_by_level[level_name], windows_by_level["off"], strict=True)
     return [
         window.per_second / window_without_trace.per_second
@@ -194,7 +194,7 @@ def speed_ratios(windows_by_level: dict[str, list[MeasuredWindow]], level_name: 
 
 
 def cost_ratios(windows_by_level: dict[str, list[MeasuredWindow]], level_name: str) -> list[float]:
-    """The same share by CPU time, as if the server had nothing else to wait for."""
+    """Compute the same share by CPU time, as if the server had nothing else to wait for."""
     return [
         window_without_trace.cpu_ms / window.cpu_ms
         for window, window_without_trace in zip(
@@ -204,7 +204,7 @@ def cost_ratios(windows_by_level: dict[str, list[MeasuredWindow]], level_name: s
 
 
 def describe_quartiles(ratios: list[float]) -> str:
-    """The median, and the quarters below and above."""
+    """Write the median with the lower and the upper quartile."""
     lower_quartile, median_ratio, upper_quartile = (
         quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
     )
@@ -212,13 +212,13 @@ def describe_quartiles(ratios: list[float]) -> str:
 
 
 def mean_line_bytes(trace_lines: list[bytes]) -> float:
-    """Bytes of an event's line on average, with its line end."""
+    """Compute the bytes of an event's line on average, with its line end."""
     _, *line_lengths, _ = map(len, trace_lines)
     return sum(line_lengths) / len(line_lengths)
 
 
 def time_steps(trace_lines: list[bytes]) -> str:
-    """How long the steps of GET /trace take, where a ring is full of such events."""
+    """Measure how long the steps of GET /trace take, where a ring is full of such events."""
     events = Recording.from_lines("the server's trace", trace_lines).events
     tracer = Tracer(time.monotonic_ns, level=TraceLevel.FULL, ring_bytes=DEFAULTS.trace_ring_bytes)
     while not tracer.first_index:
@@ -254,7 +254,7 @@ class RecordingServer:
         self.http_url = http_url
 
     def set_level(self, level_name: str) -> dict[str, Any]:
-        """Record so much from now on; answers with the state of the trace."""
+        """Set the level of recording; return the state of the trace."""
         request = urllib.request.Request(
             f"{self.http_url}/api/v1/trace", data=json.dumps({"level": level_name}).encode()
         )
@@ -263,7 +263,7 @@ class RecordingServer:
             return trace_state
 
     def read_trace_lines(self) -> list[bytes]:
-        """The lines of the trace that the server keeps."""
+        """Read the lines of the trace that the server keeps."""
         with urllib.request.urlopen(f"{self.http_url}/api/v1/trace") as response:
             return list(response)
 

@@ -90,7 +90,7 @@ def _print_figures(title: str, figures: Sequence[float]) -> None:
 def _measure_cluster_cpu_ms(
     work_on_cluster: Callable[[VirtualCluster], Coroutine[Any, Any, None]],
 ) -> float:
-    """CPU of a cluster from before its start to after its end, in ms."""
+    """Measure the CPU of a cluster from before its start to after its end, in ms."""
     began_cpu_s = time.process_time()
     run_cluster(work_on_cluster, topics=((TOPIC, PARTITIONS),))
     return (time.process_time() - began_cpu_s) * 1_000
@@ -105,13 +105,13 @@ async def _sleep_for_a_day(_cluster: VirtualCluster) -> None:
 
 
 async def _advance_day(cluster: VirtualCluster) -> None:
-    """A day passes at once, and the cluster comes to rest."""
+    """Let a day pass at once, and the cluster come to rest."""
     cluster.sim.environment.clock.advance(DAY_S * 1_000)
     await asyncio.sleep(REST_S)
 
 
 async def _commit_with_own_client(cluster: VirtualCluster) -> None:
-    """Transactions of one record of 100 bytes, of several producers at a time."""
+    """Commit transactions of one record of 100 bytes, of several producers at a time."""
 
     async def commit_transactions(transactional_id: str) -> None:
         async with (

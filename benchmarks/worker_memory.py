@@ -21,12 +21,12 @@ def forget_peaks() -> None:
 
 
 def largest_worker_mb() -> float:
-    """The largest that any worker has become; 0 without workers."""
+    """Return the largest that any worker has become; 0 without workers."""
     return max((peak_memory_kb(pid) for pid in _worker_pids()), default=0) / 1_000
 
 
 def _worker_pids() -> Iterator[int]:
-    """Those started by the JVM that this process has started."""
+    """Find the workers started by the JVM that this process has started."""
     parent_by_pid = dict(read_parent_pids())
     for pid in parent_by_pid:
         if _is_descendant(pid, os.getpid(), parent_by_pid) and _is_worker(pid):
@@ -34,7 +34,7 @@ def _worker_pids() -> Iterator[int]:
 
 
 def read_parent_pids() -> Iterator[tuple[int, int]]:
-    """The id of each process, with the id of its parent."""
+    """Read the id of each process, with the id of its parent."""
     for process_folder in _PROC.iterdir():
         if process_folder.name.isdigit():
             with contextlib.suppress(OSError):
@@ -59,7 +59,7 @@ def _is_worker(pid: int) -> bool:
 
 
 def peak_memory_kb(pid: int) -> int:
-    """The most memory that a process has had; 0 where it is gone."""
+    """Read the most memory that a process has had; 0 where it is gone."""
     try:
         status_lines = (_PROC / str(pid) / "status").read_text().splitlines()
     except OSError:

@@ -22,8 +22,8 @@ from benchmarks.calls import (
     COUNTS_FILE,
     PYTHON,
     TXN_FLOWS,
+    count_exactly,
     count_in_virtual_time,
-    exact_counts,
 )
 from txnsim.txn import transitions
 from txnsim.wire import varint
@@ -38,7 +38,7 @@ pytestmark = [
 
 def test_no_step_and_no_file_more_is_taken_than_is_kept() -> None:
     stored_counts = json.loads(COUNTS_FILE.read_text())
-    counts = exact_counts()
+    counts = count_exactly()
     assert counts.keys() == stored_counts.keys()
     excess = {
         f"{title}: {name}": (stored_counts[title].get(name, 0), calls)

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import pipeline_figures as figures
 from benchmarks import pipeline_plot
-from benchmarks.pipeline import DUMPED, PAGE
+from benchmarks.pipeline import DUMPED_COLUMNS, PAGE_FILE
 from benchmarks.pipeline_figures import FIGURES, FigureGoal, MeasuredFigure, SearchCost
 from txnsim_spark.schemas import TABLES
 
@@ -108,7 +108,7 @@ def test_costs_are_told_with_their_rate() -> None:
 
 
 def test_figures_are_put_in_their_place_on_the_page_again_and_again() -> None:
-    page = PAGE.read_text("utf-8")
+    page = PAGE_FILE.read_text("utf-8")
     monday_page = figures.replace_section(page, "measured on a Monday\n")
     tuesday_page = figures.replace_section(monday_page, "measured on a Tuesday\n")
     assert "Monday" not in tuesday_page
@@ -127,4 +127,4 @@ def test_a_picture_of_the_same_figures_is_the_same() -> None:
 
 
 def test_the_columns_that_kafka_dump_log_prints_are_columns_of_the_table() -> None:
-    assert set(DUMPED) <= set(TABLES["batches"].names)
+    assert set(DUMPED_COLUMNS) <= set(TABLES["batches"].names)

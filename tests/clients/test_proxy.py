@@ -14,9 +14,9 @@ from confluent_kafka import KafkaError, KafkaException
 from benchmarks.proxy import (
     BATCH_BYTES,
     BlockingConnection,
+    create_topic,
     encode_fetch_frame,
     encode_produce_frame,
-    create_topic,
 )
 from tests.clients.drivers import aiokafka as aio
 from tests.clients.drivers import confluent_kafka, kafka_python

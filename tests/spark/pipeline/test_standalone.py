@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import txnsim_spark.cli.submit
-from benchmarks.log_data import TOPIC, Scale, small_batches
+from benchmarks.log_data import TOPIC, Scale, make_small_batches_log
 from tests.support.standalone_spark import WORKERS, SparkTask, StandaloneSpark
 from txnsim_spark.log_database import LogDatabase
 
@@ -85,7 +85,7 @@ def hanging(output: str) -> Hanging:
 
 
 def test_hanging_transactions_are_found_by_both_workers(cluster: StandaloneSpark) -> None:
-    disks = small_batches(SCALE)
+    disks = make_small_batches_log(SCALE)
     assert txnsim_spark.cli.submit.__file__ is not None
     # Its master is that of spark-submit; that one is named asks for Spark also where it is little.
     find = (Path(txnsim_spark.cli.submit.__file__), *FIND, "--master", "-", disks.directory)
@@ -108,7 +108,7 @@ def test_hanging_transactions_are_found_by_both_workers(cluster: StandaloneSpark
 def test_a_worker_that_is_killed_in_the_middle_changes_no_answer(
     cluster: StandaloneSpark, tmp_path: Path
 ) -> None:
-    disks = small_batches(LITTLE)
+    disks = make_small_batches_log(LITTLE)
     command = (sys.executable, "-c", READ_WHEN_RELEASED, cluster.url, disks.directory)
     output, ends = with_a_worker_killed(cluster, tmp_path / "marks", command)
     sums = "SELECT count(*) AS a, sum(records) AS b, sum(base_offset) AS c FROM kafka_batches"
