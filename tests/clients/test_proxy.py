@@ -96,14 +96,16 @@ def test_readers_that_do_not_read_cost_bounded_memory(version: int, bound_mb: in
         writer = BlockingConnection(proxy.bootstrap)
         for _ in range(MEGABYTES):
             writer.socket.sendall(encode_produce_frame(bytes(BATCH_BYTES - 200)))
-            writer.answer()
+            writer.read_answer()
         before_kb = proxy.memory_kb
         readers = [BlockingConnection(proxy.bootstrap) for _ in range(READERS)]
         for reader in readers:
             for _ in range(REQUESTS):
-                reader.socket.sendall(encode_fetch_frame(version, 0, topic_id if version > 12 else None))
+                reader.socket.sendall(
+                    encode_fetch_frame(version, 0, topic_id if version > 12 else None)
+                )
         grown_mb = (_steady(lambda: proxy.memory_kb) - before_kb) / 1_024
-        sizes = [reader.answer() for reader in readers for _ in range(REQUESTS)]
+        sizes = [reader.read_answer() for reader in readers for _ in range(REQUESTS)]
         for connection in (writer, *readers):
             connection.socket.close()
     assert min(sizes) > 7_000_000, "what waited was sent whole"
